@@ -1,0 +1,204 @@
+// What a device does for the engine: holds weights and K/V, and advances pieces of work.
+//
+// The engine owns all accounting: it asks how many bytes a thing takes, allocates a range of a pool
+// (offsets only, see engine/range_allocator.h) and hands the range over. The backend owns the
+// memory behind the offsets. Work is made once, then advanced slice by slice, in any mixture of
+// sessions and contexts, so that batching, fairness, cancellation and streaming happen between
+// slices.
+//
+// Results never depend on what else is advanced in the same call, on the number of slices that a
+// piece of work was cut into, or on the number of threads.
+//
+// Thread contract: one engine thread calls everything but the const byte counts, which any thread
+// may call. Objects made by a backend are destroyed by the engine thread, before the backend.
+#ifndef CHORALE_ENGINE_BACKENDS_BACKEND_H_
+#define CHORALE_ENGINE_BACKENDS_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/data/feature_transform.h"
+#include "engine/model/model.h"
+
+namespace chorale {
+
+// Bytes [offset, offset + bytes) of one of the backend's pools.
+struct PoolRange {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+// A model's weights as one backend holds them. Immutable.
+class BackendModel {
+ public:
+  virtual ~BackendModel() = default;
+  virtual const ModelConfig& config() const = 0;
+};
+
+// What a row encoder learnt from a context and needs to encode further rows. Empty for encoders
+// that treat every row by itself. Immutable.
+class RowEncoderState {
+ public:
+  virtual ~RowEncoderState() = default;
+};
+
+// Row encodings of the targets of one request, [T, D], computed once per row and shared by all of
+// the request's paths. Immutable.
+class EncodedRows {
+ public:
+  virtual ~EncodedRows() = default;
+  virtual int64_t rows() const = 0;
+};
+
+// A context whose keys and values are in the context pool. Immutable.
+struct ResidentContext {
+  std::shared_ptr<const BackendModel> model;
+  std::shared_ptr<const RowEncoderState> encoder_state;
+  PoolRange kv;  // [L] layers of kernels::LayerKvSize(rows, Hkv, Dh) elements
+  int64_t rows = 0;
+};
+
+// The mixture of one row, [M] each, in the model's target units, host memory.
+struct MixtureSpan {
+  absl::Span<const float> mean;
+  absl::Span<const float> std;
+  absl::Span<const float> log_weight;
+};
+
+// A piece of work in progress. What the derived classes expose is host memory that stays valid and
+// unchanged until the next Advance of this work, and complete up to what is said to be done.
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual bool done() const = 0;
+  // Floating-point operations of the next step, for fair sharing and for choosing how many steps a
+  // slice gets. Never zero unless done.
+  virtual double next_step_flops() const = 0;
+};
+
+// Encodes a context, writing its K/V into the range given. One step is a bounded batch of rows of
+// one layer, so a large context takes many.
+class EncodeWork : public Work {
+ public:
+  // REQUIRES: done().
+  virtual ResidentContext TakeContext() = 0;
+};
+
+// Encodes the target rows of a request.
+class RowsWork : public Work {
+ public:
+  // REQUIRES: done().
+  virtual std::shared_ptr<const EncodedRows> TakeRows() = 0;
+};
+
+// What every piece of work on one tile of paths of one session is told.
+struct TileSpec {
+  std::shared_ptr<const ResidentContext> context;
+  std::shared_ptr<const EncodedRows> targets;  // [T, D]
+  int64_t paths = 0;                           // in this tile, 1 to Backend::tile_paths()
+  // Place t of path p is target order[p * T + t]; empty when every path takes targets as given.
+  std::vector<int32_t> order;  // [paths, T] or empty
+  bool keep_mixtures = false;  // keep the mixture of every place
+};
+
+// Autoregressive decode of one tile, a step per place. A step feeds the newest buffer token (the
+// value at place t-1) and target t, and yields the value at place t: drawn, or as given.
+class DecodeWork : public Work {
+ public:
+  virtual int64_t steps_done() const = 0;
+  virtual absl::Span<const float> values() const = 0;         // [T, paths], model's target units
+  virtual absl::Span<const float> log_densities() const = 0;  // [T, paths], of those values
+  // REQUIRES: TileSpec::keep_mixtures.
+  virtual MixtureSpan mixture(int64_t path, int64_t step) const = 0;
+};
+
+struct DecodeSpec {
+  TileSpec tile;
+  PoolRange buffer;  // BufferBytes(model, T, paths) of the buffer pool
+  uint64_t seed = 0;
+  int64_t first_path = 0;    // of the session; path p of the tile draws as path first_path + p
+  std::vector<float> given;  // [T, paths]: values taken instead of drawn ones; empty to draw
+};
+
+// Joint log-density of given values by teacher forcing, a step per path: all 2T tokens of the path
+// in one pass.
+class DensityWork : public Work {
+ public:
+  virtual int64_t paths_done() const = 0;
+  virtual absl::Span<const float> log_densities() const = 0;  // [paths, T], at each place
+  // REQUIRES: TileSpec::keep_mixtures.
+  virtual MixtureSpan mixture(int64_t path, int64_t place) const = 0;
+};
+
+struct DensitySpec {
+  TileSpec tile;
+  std::vector<float> values;  // [paths, T]: the value at each place, in the path's order
+};
+
+// Point predictions of rows [first_row, first_row + rows), independent of each other.
+class PredictWork : public Work {
+ public:
+  // REQUIRES: done().
+  virtual MixtureSpan mixture(int64_t row) const = 0;  // row counts from first_row
+};
+
+struct PredictSpec {
+  std::shared_ptr<const ResidentContext> context;
+  std::shared_ptr<const EncodedRows> targets;
+  int64_t first_row = 0;
+  int64_t rows = 0;
+};
+
+struct Slice {
+  Work* work = nullptr;
+  int64_t max_steps = 1;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string description() const = 0;  // for logs and metrics: "cpu AVX3, 2 threads"
+
+  // Paths of one tile.
+  virtual int64_t tile_paths() const = 0;
+
+  // Sizes of the pools, fixed at creation.
+  virtual int64_t context_pool_bytes() const = 0;
+  virtual int64_t buffer_pool_bytes() const = 0;
+
+  // Exact bytes of a resident context with `rows` rows, and of the buffer cache of `paths` paths
+  // of one tile over `targets` targets. Multiples of the pools' alignment (64 bytes or more).
+  virtual int64_t ContextBytes(const ModelConfig& config, int64_t rows) const = 0;
+  virtual int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
+
+  virtual absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) = 0;
+
+  // `features` are normalised; y [rows] is in the model's target units.
+  virtual std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
+                                                FeatureMatrix features, std::vector<float> y,
+                                                PoolRange kv) = 0;
+  virtual std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
+                                            FeatureMatrix features) = 0;
+  virtual std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) = 0;
+  virtual std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) = 0;
+  virtual std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) = 0;
+
+  // Advances each piece of work by one to max_steps steps and returns when all are through. A piece
+  // of work appears at most once. An error is one of the device as a whole: the engine stops.
+  virtual absl::Status Advance(absl::Span<const Slice> slices) = 0;
+
+  // Says that nobody uses these bytes any more: cleared before they can be read again, and given
+  // back to the operating system where that is possible.
+  virtual void ReleaseContext(PoolRange range) = 0;
+  virtual void ReleaseBuffer(PoolRange range) = 0;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKENDS_BACKEND_H_

@@ -1,0 +1,59 @@
+// From a user's table to the numbers a model sees, and from a model's target units back to the
+// user's. Fitted on a context once; immutable and thread-safe after that.
+#ifndef CHORALE_ENGINE_DATA_FEATURE_TRANSFORM_H_
+#define CHORALE_ENGINE_DATA_FEATURE_TRANSFORM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/data/table.h"
+#include "engine/model/model_config.h"
+
+namespace chorale {
+
+// The features of some rows as the row encoder reads them.
+struct FeatureMatrix {
+  int64_t rows = 0;
+  int64_t features = 0;
+  std::vector<float> x;  // [rows, features], row-major, host; finite (missing cells are imputed)
+};
+
+// Categorical cells become the index of their category in the context's sorted dictionary. A
+// missing cell, and a category that the context does not know, becomes the column's context mean
+// (numeric) or its most frequent code (categorical). Then z-scoring, if the model asks for it, per
+// column with the context's mean and standard deviation (1/n; a constant column is only centred).
+class FeatureTransform {
+ public:
+  static absl::StatusOr<FeatureTransform> Fit(const Dataset& context, const ModelConfig& config);
+
+  // Feature columns are matched by name, in any order; extra columns are refused, and so is a
+  // column of the wrong type. InvalidArgument names the column.
+  absl::StatusOr<FeatureMatrix> Apply(const Table& table) const;
+
+  // The model's y = (user's y - y_mean) / y_std, and back.
+  double y_mean() const { return y_mean_; }
+  double y_std() const { return y_std_; }
+  float ToModel(double y) const { return static_cast<float>((y - y_mean_) / y_std_); }
+  double ToUser(double y) const { return y * y_std_ + y_mean_; }
+
+  int64_t features() const { return static_cast<int64_t>(columns_.size()); }
+
+ private:
+  struct ColumnTransform {
+    std::string name;
+    ColumnType type = ColumnType::kNumeric;
+    std::vector<std::string> categories;  // sorted
+    double fill = 0;                      // what stands for a missing cell, before scaling
+    double mean = 0;
+    double std = 1;
+  };
+  std::vector<ColumnTransform> columns_;
+  double y_mean_ = 0;
+  double y_std_ = 1;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_DATA_FEATURE_TRANSFORM_H_

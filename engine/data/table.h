@@ -1,0 +1,49 @@
+// A table of named, typed columns, as users register and query it.
+#ifndef CHORALE_ENGINE_DATA_TABLE_H_
+#define CHORALE_ENGINE_DATA_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace chorale {
+
+enum class ColumnType { kNumeric, kCategorical };
+
+inline constexpr int32_t kMissingCode = -1;
+
+struct Column {
+  std::string name;
+  ColumnType type = ColumnType::kNumeric;
+  std::vector<double> numbers;          // [rows] when numeric; NaN is a missing cell
+  std::vector<std::string> categories;  // distinct, non-empty strings, when categorical
+  std::vector<int32_t> codes;           // [rows] into categories, or kMissingCode
+
+  int64_t rows() const {
+    return static_cast<int64_t>(type == ColumnType::kNumeric ? numbers.size() : codes.size());
+  }
+};
+
+struct Table {
+  std::vector<Column> columns;
+
+  int64_t rows() const { return columns.empty() ? 0 : columns.front().rows(); }
+  // Index of the column with that name, or -1.
+  int64_t Find(const std::string& name) const {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      if (columns[i].name == name) return static_cast<int64_t>(i);
+    }
+    return -1;
+  }
+};
+
+// A registered table: features, and the numeric target column y that the model predicts.
+struct Dataset {
+  Table features;         // without the target column
+  std::string target;     // name of the target column
+  std::vector<double> y;  // [rows], finite
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_DATA_TABLE_H_

@@ -1,0 +1,79 @@
+// A model as loaded from its folder: configuration and float32 weights in host memory, with the
+// feature attention folded. Backends read it once and keep weights in a form of their own.
+#ifndef CHORALE_ENGINE_MODEL_MODEL_H_
+#define CHORALE_ENGINE_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/model_config.h"
+
+namespace chorale {
+
+struct LayerNormWeights {
+  std::vector<float> gamma;  // [D]
+  std::vector<float> beta;   // [D]
+};
+
+// All matrices are row-major [out, in], so that y = W x.
+struct LayerWeights {
+  // I + Wo_f Wv_f, folded in float64 at load: with one feature column, feature attention is a
+  // softmax over a single key, so the residual step x + Wo_f Wv_f x is one matrix.
+  std::vector<float> feature;  // [D, D]
+  LayerNormWeights norm1;
+  std::vector<float> wq;  // [H*Dh, D]
+  std::vector<float> wk;  // [Hkv*Dh, D]
+  std::vector<float> wv;  // [Hkv*Dh, D]
+  std::vector<float> wo;  // [D, H*Dh]
+  LayerNormWeights norm2;
+  std::vector<float> w1;  // [Dff, D]
+  std::vector<float> b1;  // [Dff]
+  std::vector<float> w2;  // [D, Dff]
+  std::vector<float> b2;  // [D]
+  LayerNormWeights norm3;
+};
+
+struct HeadWeights {
+  LayerNormWeights norm;
+  std::vector<float> w1;           // [Dff, D]
+  std::vector<float> b1;           // [Dff]
+  std::vector<float> w2;           // [3M, Dff], outputs ordered [M, 3] = (mean, std, weight)
+  std::vector<float> b2;           // [3M]
+  std::vector<float> mean_bias;    // [M]
+  std::vector<float> std_bias;     // [M]
+  std::vector<float> weight_bias;  // [M]
+};
+
+struct EmbeddingWeights {
+  std::vector<float> y_weight;   // [D]
+  std::vector<float> y_bias;     // [D]
+  std::vector<float> marker;     // [3, D]: target, context, buffer
+  std::vector<float> ar_tokens;  // [K, D]
+};
+
+// Weights of the row encoder "feature_mean": encode(x) = mean_f(x_f) * weight + bias.
+struct FeatureMeanWeights {
+  std::vector<float> weight;  // [D]
+  std::vector<float> bias;    // [D]
+};
+
+struct Model {
+  std::string name;  // the folder's name; [a-z0-9][a-z0-9._-]{0,62}
+  ModelConfig config;
+  std::string digest;  // SHA-256 of config.json and model.safetensors, lower-case hex
+  int64_t parameters = 0;
+  EmbeddingWeights embedding;
+  FeatureMeanWeights feature_mean;
+  std::vector<LayerWeights> layers;  // [L]
+  HeadWeights head;
+};
+
+// Reads `folder`/config.json and `folder`/model.safetensors. Errors name the file and what is wrong
+// with it: NotFound, InvalidArgument (malformed, wrong shape or dtype), never a crash.
+absl::StatusOr<Model> LoadModel(const std::string& folder);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_MODEL_MODEL_H_

@@ -1,0 +1,123 @@
+// Requests and results as the engine speaks of them: no gRPC, no Protobuf. Tables are in the
+// user's units going in, and so are values and densities coming out.
+#ifndef CHORALE_ENGINE_REQUEST_H_
+#define CHORALE_ENGINE_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "engine/data/table.h"
+#include "engine/store/context_store.h"
+
+namespace chorale {
+
+enum class TargetOrder {
+  kGiven,          // place t is target t on every path
+  kRandomPerPath,  // every path has its own order, drawn from the seed (kernels::DrawOrder)
+};
+
+// How T > K (the buffer places that the model was trained with) is treated.
+enum class BeyondBuffer {
+  kRefuse,
+  kWrap,  // place i uses buffer token i mod K, as the reference implementation does
+};
+
+enum class DensityMethod {
+  kOnePass,     // teacher forcing
+  kStepByStep,  // the decode path with the given values; the same numbers up to rounding
+};
+
+// What all requests against a context have.
+struct RequestBase {
+  std::string tenant;
+  std::string context;  // name
+  Table targets;        // [T] rows; feature columns matched by name
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct PredictRequest : RequestBase {
+  std::vector<double> quantiles;  // each in (0, 1)
+  bool want_mixtures = false;
+};
+
+struct SampleRequest : RequestBase {
+  int64_t paths = 0;  // B
+  TargetOrder order = TargetOrder::kGiven;
+  uint64_t seed = 0;  // 0: the engine picks one
+  bool want_log_densities = false;
+  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+};
+
+struct LogDensityRequest : RequestBase {
+  std::vector<double> y;  // [B, T], finite
+  int64_t vectors = 0;    // B
+  // 0: the order given. R > 0: log-mean-exp over R random orders per vector.
+  int64_t random_orders = 0;
+  uint64_t seed = 0;  // for random orders; 0: the engine picks one
+  DensityMethod method = DensityMethod::kOnePass;
+  bool want_terms = false;     // per target; only with the given order
+  bool want_mixtures = false;  // per target; only with the given order
+  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+};
+
+// Mixtures of n rows, [n, M] each, in the user's units. Weights sum to 1.
+struct Mixtures {
+  int64_t components = 0;  // M
+  std::vector<double> means;
+  std::vector<double> stds;
+  std::vector<double> weights;
+};
+
+struct Timings {
+  absl::Duration queued;      // waiting for admission
+  absl::Duration encoding;    // waiting for the context to become resident; zero when it was
+  absl::Duration first_step;  // from arrival to the first step's values
+  absl::Duration total;       // from arrival to the end
+};
+
+struct PredictResult {
+  std::vector<double> mean;       // [T]
+  std::vector<double> std;        // [T]
+  std::vector<double> quantiles;  // [T, Q]
+  Mixtures mixtures;              // [T, M] when asked for
+  Timings timings;
+};
+
+// Values of some paths over some steps, as they are drawn.
+struct SampleBlock {
+  int64_t first_path = 0;
+  int64_t paths = 0;
+  int64_t first_step = 0;
+  int64_t steps = 0;
+  std::vector<double> values;         // [paths, steps]
+  std::vector<double> log_densities;  // [paths, steps] when asked for
+  std::vector<int32_t> targets;       // [paths, steps]: which target; empty when order is kGiven
+};
+
+struct SampleSummary {
+  uint64_t seed = 0;  // the one used
+  Timings timings;
+};
+
+struct LogDensityResult {
+  std::vector<double> log_density;     // [B]: log of the mean density over orders
+  std::vector<double> standard_error;  // [B], of log_density over orders; empty with fewer than 2
+  std::vector<double> terms;           // [B, T] when asked for
+  Mixtures mixtures;                   // [B * T, M] when asked for
+  uint64_t seed = 0;
+  Timings timings;
+};
+
+enum class ContextState { kEvicted, kEncoding, kResident };
+
+struct ContextInfo {
+  ContextRecord record;
+  ContextState state = ContextState::kEvicted;
+  int64_t resident_bytes = 0;  // what it takes, or would take, while resident
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_REQUEST_H_

@@ -1,0 +1,85 @@
+// The durable truth about registered contexts. What Put has acknowledged survives any crash.
+#ifndef CHORALE_ENGINE_STORE_CONTEXT_STORE_H_
+#define CHORALE_ENGINE_STORE_CONTEXT_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "engine/data/table.h"
+
+namespace chorale {
+
+struct ColumnInfo {
+  std::string name;
+  ColumnType type = ColumnType::kNumeric;
+  int64_t categories = 0;  // distinct categories, when categorical
+  int64_t missing = 0;     // missing cells
+};
+
+// A context as it is registered. (tenant, name) identifies it; digest identifies its content.
+struct ContextRecord {
+  std::string tenant;
+  std::string name;                 // [a-z0-9][a-z0-9._-]{0,62}
+  std::string model;                // name of the model that it is encoded with
+  std::string digest;               // of the encoded dataset, lower-case hex SHA-256
+  std::string target;               // name of the target column
+  std::vector<ColumnInfo> columns;  // features, in the order registered
+  int64_t rows = 0;
+  int64_t dataset_bytes = 0;
+  absl::Time created;
+};
+
+enum class PutOutcome {
+  kCreated,
+  kUnchanged,  // the same content and model was registered under this name before
+};
+
+struct ContextPage {
+  std::vector<ContextRecord> records;  // ordered by name
+  std::string next_page_token;         // empty on the last page
+};
+
+// Thread-safe. Calls block on disk; never call them from a gRPC reaction or the engine thread.
+class ContextStore {
+ public:
+  virtual ~ContextStore() = default;
+
+  // Returns when the record and the dataset are durable. AlreadyExists: the name is taken by other
+  // content or another model. ResourceExhausted: the disk is full. Internal: other I/O errors.
+  virtual absl::StatusOr<PutOutcome> Put(const ContextRecord& record,
+                                         absl::string_view dataset) = 0;
+
+  // NotFound, also when another tenant has a context of that name.
+  virtual absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) = 0;
+
+  // The bytes given to Put. NotFound, or DataLoss when they no longer match the digest.
+  virtual absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
+                                                  const std::string& name) = 0;
+
+  // At most page_size records (1 to 1000) after the page that gave the token.
+  // InvalidArgument for a token that this store did not make.
+  virtual absl::StatusOr<ContextPage> List(const std::string& tenant, int64_t page_size,
+                                           const std::string& page_token) = 0;
+
+  virtual absl::Status Delete(const std::string& tenant, const std::string& name) = 0;
+
+  // Flushes and closes. Later calls answer FailedPrecondition.
+  virtual absl::Status Close() = 0;
+};
+
+// SQLite (WAL, synchronous=FULL) in `folder`/contexts.db for records, and the datasets beside it as
+// content-addressed files, written to a temporary name, fsynced and renamed. Creates the folder if
+// there is none. Refuses (FailedPrecondition or DataLoss, naming the file) a folder that another
+// process has open, a database of another version, or a corrupt one. Removes what a crash may have
+// left behind: temporary files and dataset files that no record names.
+absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::string& folder);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_STORE_CONTEXT_STORE_H_

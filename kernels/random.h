@@ -1,0 +1,37 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011), from Random123.
+//
+// A draw is a pure function of (seed, path, step, stream): key = seed (low word, high word),
+// counter = (path low, step, path high, stream). It does not depend on which thread, tile, batch
+// or machine asks, so a request gives the same samples whatever else is going on.
+#ifndef CHORALE_KERNELS_RANDOM_H_
+#define CHORALE_KERNELS_RANDOM_H_
+
+#include <array>
+#include <cstdint>
+
+namespace chorale::kernels {
+
+// What a draw is for. Values are part of the meaning of a seed: never renumber.
+enum class RandomStream : uint32_t {
+  kSample = 0,  // step t of a sample path
+  kOrder = 1,   // random target orders: step is the index of the Fisher-Yates swap
+};
+
+// The four 32-bit words of one Philox block.
+std::array<uint32_t, 4> RandomBlock(uint64_t seed, uint64_t path, uint32_t step,
+                                    RandomStream stream);
+
+// What one step of one path needs.
+struct StepDraw {
+  double uniform = 0;  // in [0, 1), 53 bits: words 0 and 1; chooses the mixture component
+  double normal = 0;   // standard normal by Box and Muller's cosine form from words 2 and 3
+};
+StepDraw DrawStep(uint64_t seed, uint64_t path, uint32_t step);
+
+// Writes a uniformly random permutation of 0..n-1 to order [n] (Fisher-Yates, stream kOrder).
+void DrawOrder(uint64_t seed, uint64_t path, int64_t n, int32_t* order);
+
+}  // namespace chorale::kernels
+
+#endif  // CHORALE_KERNELS_RANDOM_H_
