@@ -118,7 +118,7 @@ class Engine {
 
   // --- Inference ----------------------------------------------------------------------------
   // Every error, also a malformed request, arrives through the callback or observer (details as in
-  // engine/error_details.h):
+  // engine/data/error_details.h):
   //   InvalidArgument    a field is wrong; the message names it and the limit; carries ErrorField
   //   NotFound           no such context
   //   ResourceExhausted  queue full or waited too long (try again); carries RetryDelay

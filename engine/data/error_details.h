@@ -1,7 +1,7 @@
 // Machine-readable details on an absl::Status, in the engine's own terms. The server turns them
 // into google.rpc messages.
-#ifndef CHORALE_ENGINE_ERROR_DETAILS_H_
-#define CHORALE_ENGINE_ERROR_DETAILS_H_
+#ifndef CHORALE_ENGINE_DATA_ERROR_DETAILS_H_
+#define CHORALE_ENGINE_DATA_ERROR_DETAILS_H_
 
 #include <string>
 
@@ -26,4 +26,4 @@ absl::Duration RetryDelay(const absl::Status& status);
 
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_ERROR_DETAILS_H_
+#endif  // CHORALE_ENGINE_DATA_ERROR_DETAILS_H_
