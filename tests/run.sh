@@ -1,0 +1,243 @@
+#!/usr/bin/env bash
+# Builds and runs every test, and ends with one line: "N passed, M failed, K skipped".
+#
+# Usage: tests/run.sh [--quick] [--stage NAME]... [--filter REGEX] [--no-install]
+#
+#   --quick          only the stage "release"
+#   --stage NAME     only this stage; may be repeated
+#   --filter REGEX   only test programs whose name matches
+#   --no-install     fail instead of installing missing packages
+#
+# Stages, in this order:
+#   style     clang-format, include edges, shellcheck, the tests of the scripts
+#   release   g++, optimised: all tests
+#   asan      clang, address and undefined-behaviour sanitizers, warnings are errors: all tests
+#   fuzz      libFuzzer, FUZZ_SECONDS (60) each; uses the build of asan
+#   tsan      clang, thread sanitizer: the tests of engine and server, and end to end
+#   tidy      clang-tidy, warnings are errors; uses the build of asan
+#
+# Everything that is written lies in build/. JOBS sets how many things run at once.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly ROOT="${PWD}"
+readonly LOGS="${ROOT}/build/logs"
+readonly ALL_STAGES=(style release asan fuzz tsan tidy)
+readonly FUZZ_SECONDS="${FUZZ_SECONDS:-60}"
+JOBS="${JOBS:-$(nproc)}"
+passed=0
+failed=0
+skipped=0
+filter=''
+
+say() { printf '%s\n' "$*"; }
+
+# ---- Counting -------------------------------------------------------------------------------
+
+pass() { passed=$((passed + 1)); say "  ok    $1"; }
+fail() { failed=$((failed + 1)); say "  FAIL  $1"; }
+skip() { skipped=$((skipped + 1)); say "  skip  $1: $2"; }
+
+# check NAME COMMAND...: one test case. Its output is shown when it fails.
+check() {
+  local name="$1" log
+  shift
+  log="${LOGS}/${name//[^a-zA-Z0-9]/_}.log"
+  if "$@" >"${log}" 2>&1; then
+    pass "${name}"
+  else
+    fail "${name}"
+    tail -n 150 "${log}"
+  fi
+}
+
+# ---- Building and running -------------------------------------------------------------------
+
+# build PRESET TARGET...: configures and builds; counts only a failure.
+build() {
+  local preset="$1" log="${LOGS}/build_$1.log"
+  shift
+  if cmake --preset "${preset}" >"${log}" 2>&1 &&
+    ninja -C "build/${preset}" -j "${JOBS}" "$@" >>"${log}" 2>&1; then
+    say "  built ${preset} ($(grep -c '^\[' "${log}" || true) steps)"
+  else
+    fail "build ${preset}"
+    grep -v '^\[' "${log}" | tail -n 100
+    return 1
+  fi
+}
+
+# Some kernels place memory where the sanitizers of older compilers do not expect it.
+fixed_layout() {
+  if setarch "$(uname -m)" -R true 2>/dev/null; then
+    setarch "$(uname -m)" -R "$@"
+  else
+    "$@"
+  fi
+}
+
+# run_tests PRESET FOLDER TIMEOUT: runs the test programs of one folder of the build, counts cases.
+run_tests() {
+  local folder="build/$1/$2" timeout="$3"
+  local reports="${ROOT}/build/reports/$1/$2"
+  rm -rf "${reports}"
+  mkdir -p "${reports}/cases"
+  GTEST_OUTPUT="xml:${reports}/cases/" GTEST_COLOR=no fixed_layout \
+    ctest --test-dir "${folder}" -j "${JOBS}" --timeout "${timeout}" --output-on-failure \
+    --output-junit "${reports}/ctest.xml" ${filter:+-R "${filter}"} |
+    grep -v -E '^ +Start +[0-9]+:|^Test project|^Internal ctest|^$' || true
+  local counts
+  if [[ ! -f "${reports}/ctest.xml" ]] ||
+    ! counts="$(python3 tests/ctest_cases.py "${reports}/ctest.xml" "${reports}/cases")"; then
+    fail "tests of ${folder}: no report"
+    return
+  fi
+  sed '$d' <<<"${counts}"
+  local p f s
+  read -r p f s <<<"$(tail -n 1 <<<"${counts}")"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  say "  $1/$2: ${p} passed, ${f} failed, ${s} skipped"
+}
+
+# ---- Stages ---------------------------------------------------------------------------------
+
+# own_files PATTERN...: the project's files, also where there is no git.
+own_files() {
+  if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git ls-files --cached --others --exclude-standard -- "$@" | while read -r path; do
+      if [[ -f "${path}" ]]; then echo "${path}"; fi  # not those deleted but not yet committed
+    done
+  else
+    local pattern
+    for pattern in "$@"; do
+      find . -path ./build -prune -o -type f -path "./*${pattern}" -print
+    done
+  fi
+}
+
+# The formatting is that of one version: others differ in details.
+stage_style() {
+  if command -v clang-format-14 >/dev/null; then
+    local sources
+    mapfile -t sources < <(own_files '*.h' '*.cc')
+    check clang-format clang-format-14 --dry-run -Werror "${sources[@]}"
+  else
+    skip clang-format 'needs version 14'
+  fi
+  check 'include edges' python3 tests/layering/check_includes.py
+  local script
+  for script in $(own_files 'tests/*_test.py'); do
+    check "${script}" env PYTHONDONTWRITEBYTECODE=1 python3 "${script}"
+  done
+  local scripts
+  mapfile -t scripts < <(own_files '*.sh' .ci/run)
+  check shellcheck shellcheck "${scripts[@]}"
+}
+
+stage_release() {
+  build release all || return 0
+  run_tests release tests 300
+}
+
+stage_asan() {
+  build asan all || return 0
+  ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1 \
+    UBSAN_OPTIONS=print_stacktrace=1 run_tests asan tests 900
+}
+
+# fuzz_one TARGET WORK: leaves TARGET.log, and TARGET.ok when nothing was found.
+fuzz_one() {
+  local target="$1" work="$2"
+  rm -f "${work}/${target}.ok"
+  mkdir -p "${work}/corpus/${target}" "${work}/found"
+  if fixed_layout "build/asan/tests/fuzz/${target}" -max_total_time="${FUZZ_SECONDS}" \
+    -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=16384 -print_final_stats=1 \
+    -artifact_prefix="${work}/found/${target}-" \
+    "${work}/corpus/${target}" "${work}/seeds/${target}" >"${work}/${target}.log" 2>&1; then
+    touch "${work}/${target}.ok"
+  fi
+}
+
+stage_fuzz() {
+  build asan fuzz_targets || return 0
+  local work="${ROOT}/build/fuzz" path target
+  check 'fuzz seeds' python3 tests/fuzz/make_seeds.py "${work}/seeds"
+  local targets=()
+  for path in build/asan/tests/fuzz/*_fuzz; do
+    target="$(basename "${path}")"
+    targets+=("${target}")
+    while (($(jobs -rp | wc -l) >= JOBS)); do sleep 0.2; done
+    fuzz_one "${target}" "${work}" &
+  done
+  wait
+  for target in "${targets[@]}"; do
+    if [[ -f "${work}/${target}.ok" ]]; then
+      pass "${target}: $(awk '/number_of_executed_units/ {print $2}' "${work}/${target}.log") runs"
+    else
+      fail "${target}: see build/fuzz/found"
+      tail -n 80 "${work}/${target}.log"
+    fi
+  done
+}
+
+stage_tsan() {
+  build tsan tests/engine/all tests/server/all tests/end_to_end/all || return 0
+  local folder
+  for folder in engine server end_to_end; do
+    TSAN_OPTIONS="suppressions=${ROOT}/tests/tsan.supp:history_size=4:second_deadlock_stack=1" \
+      run_tests tsan "tests/${folder}" 900
+  done
+}
+
+stage_tidy() {
+  local tidy
+  tidy="$(command -v clang-tidy-14 || command -v clang-tidy)"
+  cmake --preset asan >"${LOGS}/configure_asan.log" 2>&1
+  build asan chorale_proto || return 0
+  check clang-tidy python3 tests/lint/clang_tidy.py --clang-tidy "${tidy}" \
+    --build build/asan --cache build/tidy --jobs "${JOBS}"
+}
+
+# ---- Main -----------------------------------------------------------------------------------
+
+main() {
+  local stages=() install=1
+  while (($# > 0)); do
+    case "$1" in
+      --quick) stages=(release) ;;
+      --stage) stages+=("${2:?--stage needs a name}"); shift ;;
+      --filter) filter="${2:?--filter needs a regular expression}"; shift ;;
+      --no-install) install=0 ;;
+      -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+      *) say "unknown argument: $1 (see --help)" >&2; exit 2 ;;
+    esac
+    shift
+  done
+  if ((${#stages[@]} == 0)); then stages=("${ALL_STAGES[@]}"); fi
+
+  mkdir -p "${LOGS}"
+  if ((install)); then deploy/install_packages.sh build test; fi
+  # Objects compiled in another checkout of the same sources are found again.
+  export CCACHE_BASEDIR="${ROOT}" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+
+  local stage started
+  for stage in "${stages[@]}"; do
+    if ! declare -F "stage_${stage}" >/dev/null; then
+      say "unknown stage: ${stage} (one of: ${ALL_STAGES[*]})" >&2
+      exit 2
+    fi
+  done
+  for stage in "${stages[@]}"; do
+    started="${SECONDS}"
+    say "== ${stage}"
+    "stage_${stage}"
+    say "== ${stage}: $((SECONDS - started)) s"
+  done
+
+  local line="${passed} passed, ${failed} failed"
+  if ((skipped > 0)); then line+=", ${skipped} skipped"; fi
+  say "${line}"
+  ((failed == 0 && passed > 0))
+}
+
+main "$@"
