@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/table.h"
 #include "engine/model/model_config.h"
@@ -22,14 +23,23 @@ struct FeatureMatrix {
 
 // Categorical cells become the index of their category in the context's sorted dictionary. A
 // missing cell, and a category that the context does not know, becomes the column's context mean
-// (numeric) or its most frequent code (categorical). Then z-scoring, if the model asks for it, per
-// column with the context's mean and standard deviation (1/n; a constant column is only centred).
+// (numeric; 0 when all of its cells are missing) or its most frequent code (categorical; the first
+// in sorted order among equals). Then z-scoring, if the model asks for it, per column with the
+// context's mean and standard deviation (1/n over the cells that are not missing; a constant column
+// is only centred). Statistics are float64, summed in row order, and do not depend on how the user
+// numbered the categories.
+//
+// Numbers that a float32 cannot hold after scaling are refused. The public API's names are used in
+// errors: a context is called "rows" and a table given to Apply "targets".
 class FeatureTransform {
  public:
+  // REQUIRES: the context is valid (ValidateDataset). InvalidArgument when the model takes fewer
+  // features, or numbers are too large.
   static absl::StatusOr<FeatureTransform> Fit(const Dataset& context, const ModelConfig& config);
 
-  // Feature columns are matched by name, in any order; extra columns are refused, and so is a
-  // column of the wrong type. InvalidArgument names the column.
+  // Feature columns are matched by name, in any order; missing and extra columns are refused, and
+  // so is a column of the wrong type, of another length, with infinities or with codes out of
+  // range. InvalidArgument names the column and what is expected.
   absl::StatusOr<FeatureMatrix> Apply(const Table& table) const;
 
   // The model's y = (user's y - y_mean) / y_std, and back.
@@ -48,7 +58,19 @@ class FeatureTransform {
     double fill = 0;                      // what stands for a missing cell, before scaling
     double mean = 0;
     double std = 1;
+
+    // Adding zero turns a negative zero into zero, as the durable form of a dataset has it.
+    double Scale(double x) const { return (x - mean) / std + 0.0; }
   };
+
+  static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
+  absl::Status FitTarget(const Dataset& context, Normalization normalize);
+  // The context's columns in the table, in the context's order.
+  absl::StatusOr<std::vector<const Column*>> MatchColumns(const Table& table) const;
+  // Writes row r of the column to x[r * stride]. REQUIRES: the column's cells are valid.
+  static absl::Status ApplyColumn(const ColumnTransform& fitted, const Column& column,
+                                  int64_t stride, float* x);
+
   std::vector<ColumnTransform> columns_;
   double y_mean_ = 0;
   double y_std_ = 1;

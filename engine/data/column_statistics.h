@@ -1,0 +1,25 @@
+// Mean and standard deviation of numbers as users have them: of any magnitude, with gaps.
+#ifndef CHORALE_ENGINE_DATA_COLUMN_STATISTICS_H_
+#define CHORALE_ENGINE_DATA_COLUMN_STATISTICS_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace chorale {
+
+struct ColumnStatistics {
+  int64_t count = 0;  // numbers that are not NaN
+  double mean = 0;    // 0 when there are none
+  // sqrt(sum (x - mean)^2 / count); 1 when all numbers are equal or there are none, so that one can
+  // always divide by it.
+  double std = 1;
+};
+
+// Leaves NaN out. Finite numbers give finite statistics, except that numbers of both signs near the
+// largest double have an infinite standard deviation. All-equal numbers have exactly that mean.
+ColumnStatistics ComputeStatistics(absl::Span<const double> numbers);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_DATA_COLUMN_STATISTICS_H_

@@ -1,0 +1,155 @@
+#include "engine/data/column_validation.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "engine/data/error_details.h"
+#include "engine/data/names.h"
+#include "engine/data/utf8.h"
+
+namespace chorale {
+namespace {
+
+absl::Status WrongLength(absl::string_view field, size_t cells, int64_t rows) {
+  return InvalidField(field,
+                      absl::StrCat("has ", cells, " cells where the table has ", rows, " rows"));
+}
+
+absl::Status ValidateNumbers(absl::string_view table, const Column& column, int64_t rows) {
+  if (!column.categories.empty() || !column.codes.empty()) {
+    return InvalidField(ColumnPath(table, column.name), "is numeric and also has categories");
+  }
+  if (static_cast<int64_t>(column.numbers.size()) != rows) {
+    return WrongLength(absl::StrCat(ColumnPath(table, column.name), ".numeric.values"),
+                       column.numbers.size(), rows);
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    if (std::isinf(column.numbers[row])) {
+      return InvalidField(NumericCellPath(table, column.name, row),
+                          "is infinite; a cell is finite, or NaN when it is missing");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateCategories(absl::string_view field, const std::vector<std::string>& categories,
+                                const Limits& limits) {
+  if (static_cast<int64_t>(categories.size()) > limits.max_categories) {
+    return InvalidField(field, absl::StrCat("has ", categories.size(), " categories; the limit is ",
+                                            limits.max_categories));
+  }
+  absl::flat_hash_set<absl::string_view> seen;
+  seen.reserve(categories.size());
+  for (size_t i = 0; i < categories.size(); ++i) {
+    const std::string& category = categories[i];
+    const std::string element = absl::StrCat(field, "[", i, "]");
+    if (category.empty()) {
+      return InvalidField(element, "is empty; a missing cell has code -1 and no category");
+    }
+    if (static_cast<int64_t>(category.size()) > limits.max_name_bytes) {
+      return InvalidField(element, absl::StrCat("has ", category.size(), " bytes; the limit is ",
+                                                limits.max_name_bytes));
+    }
+    if (!IsValidUtf8(category)) return InvalidField(element, "is not valid UTF-8");
+    if (!seen.insert(category).second) {
+      return InvalidField(element, absl::StrCat("repeats the category ", QuoteName(category)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateCodes(absl::string_view field, const Column& column) {
+  const int64_t categories = static_cast<int64_t>(column.categories.size());
+  for (size_t row = 0; row < column.codes.size(); ++row) {
+    const int64_t code = column.codes[row];
+    if (code != kMissingCode && (code < 0 || code >= categories)) {
+      return InvalidField(absl::StrCat(field, "[", row, "]"),
+                          absl::StrCat("is ", code, "; a code is -1 (missing) or an index into ",
+                                       categories, " categories"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Limits NoLimits() {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  Limits limits;
+  limits.max_context_rows = kMost;
+  limits.max_features = kMost;
+  limits.max_categories = kMost;
+  limits.max_name_bytes = kMost;
+  limits.max_dataset_bytes = kMost;
+  limits.max_paths = kMost;
+  limits.max_targets = kMost;
+  limits.max_orders = kMost;
+  limits.max_values = kMost;
+  limits.max_quantiles = kMost;
+  return limits;
+}
+
+std::string ColumnPath(absl::string_view table, absl::string_view column) {
+  return absl::StrCat(table, ".columns[", QuoteName(column), "]");
+}
+
+std::string NumericCellPath(absl::string_view table, absl::string_view column, int64_t row) {
+  return absl::StrCat(ColumnPath(table, column), ".numeric.values[", row, "]");
+}
+
+absl::Status ValidateColumnName(absl::string_view field, absl::string_view name,
+                                const Limits& limits) {
+  if (name.empty()) return InvalidField(field, "a column's name is empty");
+  if (static_cast<int64_t>(name.size()) > limits.max_name_bytes) {
+    return InvalidField(field,
+                        absl::StrCat("the column name ", QuoteName(name), " has ", name.size(),
+                                     " bytes; the limit is ", limits.max_name_bytes));
+  }
+  if (!IsValidUtf8(name)) {
+    return InvalidField(field,
+                        absl::StrCat("the column name ", QuoteName(name), " is not valid UTF-8"));
+  }
+  if (HasControlCharacter(name)) {
+    return InvalidField(
+        field, absl::StrCat("the column name ", QuoteName(name), " holds a control character"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateColumnNames(absl::string_view table, const Table& columns,
+                                 const Limits& limits) {
+  const std::string field = absl::StrCat(table, ".columns");
+  absl::flat_hash_set<absl::string_view> seen;
+  seen.reserve(columns.columns.size());
+  for (const Column& column : columns.columns) {
+    if (absl::Status s = ValidateColumnName(field, column.name, limits); !s.ok()) return s;
+    if (!seen.insert(column.name).second) {
+      return InvalidField(field,
+                          absl::StrCat("two columns have the name ", QuoteName(column.name)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateColumnCells(absl::string_view table, const Column& column, int64_t rows,
+                                 const Limits& limits) {
+  if (column.type == ColumnType::kNumeric) return ValidateNumbers(table, column, rows);
+
+  const std::string field = absl::StrCat(ColumnPath(table, column.name), ".categorical");
+  if (!column.numbers.empty()) {
+    return InvalidField(ColumnPath(table, column.name), "is categorical and also has numbers");
+  }
+  if (static_cast<int64_t>(column.codes.size()) != rows) {
+    return WrongLength(absl::StrCat(field, ".codes"), column.codes.size(), rows);
+  }
+  if (absl::Status s =
+          ValidateCategories(absl::StrCat(field, ".categories"), column.categories, limits);
+      !s.ok()) {
+    return s;
+  }
+  return ValidateCodes(absl::StrCat(field, ".codes"), column);
+}
+
+}  // namespace chorale

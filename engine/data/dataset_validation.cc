@@ -1,0 +1,82 @@
+// ValidateDataset: what every registered dataset satisfies.
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "engine/data/column_validation.h"
+#include "engine/data/dataset_codec.h"
+#include "engine/data/error_details.h"
+#include "engine/data/names.h"
+
+namespace chorale {
+namespace {
+
+constexpr absl::string_view kTable = "rows";
+
+absl::Status ValidateShape(const Dataset& dataset, const Limits& limits) {
+  const int64_t features = static_cast<int64_t>(dataset.features.columns.size());
+  if (features == 0) {
+    return InvalidField("rows.columns", "needs at least one feature column beside the target");
+  }
+  if (features > limits.max_features) {
+    return InvalidField(
+        "rows.columns",
+        absl::StrCat("has ", features, " feature columns; the limit is ", limits.max_features));
+  }
+  const int64_t rows = static_cast<int64_t>(dataset.y.size());
+  if (rows == 0) return InvalidField(kTable, "needs at least one row");
+  if (rows > limits.max_context_rows) {
+    return InvalidField(
+        kTable, absl::StrCat("has ", rows, " rows; the limit is ", limits.max_context_rows));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateTarget(const Dataset& dataset, const Limits& limits) {
+  if (absl::Status s = ValidateColumnName("target_column", dataset.target, limits); !s.ok()) {
+    return s;
+  }
+  if (dataset.features.Find(dataset.target) >= 0) {
+    return InvalidField("target_column", absl::StrCat(QuoteName(dataset.target),
+                                                      " is also the name of a feature column"));
+  }
+  for (size_t row = 0; row < dataset.y.size(); ++row) {
+    if (!std::isfinite(dataset.y[row])) {
+      return InvalidField(NumericCellPath(kTable, dataset.target, static_cast<int64_t>(row)),
+                          "is missing or infinite; the target column needs a finite number in "
+                          "every row");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Bytes of the cells and strings alone, so that an encoding is never started that is sure to be
+// too long. Cannot overflow: all of it is in memory already.
+int64_t PayloadBytes(const Dataset& dataset) {
+  uint64_t bytes = dataset.y.size() * sizeof(double);
+  for (const Column& column : dataset.features.columns) {
+    bytes += column.name.size() + column.numbers.size() * sizeof(double) +
+             column.codes.size() * sizeof(int32_t);
+    for (const std::string& category : column.categories) bytes += category.size();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+}  // namespace
+
+absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits) {
+  if (absl::Status s = ValidateShape(dataset, limits); !s.ok()) return s;
+  if (const int64_t bytes = PayloadBytes(dataset); bytes > limits.max_dataset_bytes) {
+    return InvalidField(kTable, absl::StrCat("holds ", bytes, " bytes of data; the limit is ",
+                                             limits.max_dataset_bytes));
+  }
+  if (absl::Status s = ValidateColumnNames(kTable, dataset.features, limits); !s.ok()) return s;
+  if (absl::Status s = ValidateTarget(dataset, limits); !s.ok()) return s;
+  const int64_t rows = static_cast<int64_t>(dataset.y.size());
+  for (const Column& column : dataset.features.columns) {
+    if (absl::Status s = ValidateColumnCells(kTable, column, rows, limits); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace chorale

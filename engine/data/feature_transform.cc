@@ -1,0 +1,245 @@
+#include "engine/data/feature_transform.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "engine/data/category_dictionary.h"
+#include "engine/data/column_statistics.h"
+#include "engine/data/column_validation.h"
+#include "engine/data/error_details.h"
+#include "engine/data/names.h"
+
+namespace chorale {
+namespace {
+
+constexpr absl::string_view kContextTable = "rows";
+constexpr absl::string_view kTargetTable = "targets";
+
+absl::string_view TypeName(ColumnType type) {
+  return type == ColumnType::kNumeric ? "numeric" : "categorical";
+}
+
+bool FitsFloat(double x) { return std::isfinite(static_cast<float>(x)); }
+
+absl::Status TooLarge(absl::string_view table, absl::string_view column, int64_t row, double x) {
+  return InvalidField(NumericCellPath(table, column, row),
+                      absl::StrCat("is ", x,
+                                   "; after scaling it is beyond what the model's float32 "
+                                   "can hold (",
+                                   std::numeric_limits<float>::max(), ")"));
+}
+
+// The cells of a categorical column as places in `dictionary`, NaN where missing.
+std::vector<double> CodesAsNumbers(const Column& column, const CategoryDictionary& dictionary) {
+  std::vector<double> numbers;
+  numbers.reserve(column.codes.size());
+  for (const int32_t code : column.codes) {
+    numbers.push_back(code == kMissingCode ? std::numeric_limits<double>::quiet_NaN()
+                                           : dictionary.renumber[code]);
+  }
+  return numbers;
+}
+
+// The first of the most frequent places; 0 when every cell is missing.
+double MostFrequent(absl::Span<const double> places, size_t categories) {
+  std::vector<int64_t> counts(categories, 0);
+  for (const double place : places) {
+    if (!std::isnan(place)) ++counts[static_cast<size_t>(place)];
+  }
+  return static_cast<double>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+// Statistics to scale by, or an error that names the column.
+absl::StatusOr<ColumnStatistics> FiniteStatistics(absl::string_view column,
+                                                  absl::Span<const double> numbers) {
+  const ColumnStatistics statistics = ComputeStatistics(numbers);
+  if (!std::isfinite(statistics.mean) || !std::isfinite(statistics.std)) {
+    return InvalidField(ColumnPath(kContextTable, column),
+                        "its numbers are too large for a standard deviation in float64");
+  }
+  return statistics;
+}
+
+// The feature columns of a context, for a message about a table that lacks some of them.
+template <typename Columns>
+std::string ExpectedColumns(const Columns& columns) {
+  constexpr size_t kShown = 8;
+  std::string text = "the context's feature columns are ";
+  for (size_t i = 0; i < std::min(columns.size(), kShown); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", QuoteName(columns[i].name), " (",
+                    TypeName(columns[i].type), ")");
+  }
+  if (columns.size() > kShown) absl::StrAppend(&text, " and ", columns.size() - kShown, " more");
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
+                                                       const ModelConfig& config) {
+  const int64_t features = static_cast<int64_t>(context.features.columns.size());
+  if (config.max_features > 0 && features > config.max_features) {
+    return InvalidField(
+        "rows.columns",
+        absl::StrCat("has ", features, " feature columns; the model takes ", config.max_features));
+  }
+  FeatureTransform transform;
+  for (const Column& column : context.features.columns) {
+    absl::StatusOr<ColumnTransform> fitted = FitColumn(column, config.normalize_x);
+    if (!fitted.ok()) return fitted.status();
+    transform.columns_.push_back(*std::move(fitted));
+  }
+  if (absl::Status s = transform.FitTarget(context, config.normalize_y); !s.ok()) return s;
+  // So that encoding the context later cannot fail.
+  for (int64_t i = 0; i < features; ++i) {
+    const Column& column = context.features.columns[i];
+    const ColumnTransform& fitted = transform.columns_[i];
+    for (size_t row = 0; row < column.numbers.size(); ++row) {
+      const double x = column.numbers[row];
+      if (!std::isnan(x) && !FitsFloat(fitted.Scale(x))) {
+        return TooLarge(kContextTable, column.name, static_cast<int64_t>(row), x);
+      }
+    }
+  }
+  return transform;
+}
+
+absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
+    const Column& column, Normalization normalize) {
+  ColumnTransform fitted;
+  fitted.name = column.name;
+  fitted.type = column.type;
+  std::vector<double> places;
+  absl::Span<const double> numbers = column.numbers;
+  if (column.type == ColumnType::kCategorical) {
+    CategoryDictionary dictionary = CanonicalDictionary(column);
+    places = CodesAsNumbers(column, dictionary);
+    numbers = places;
+    fitted.categories = std::move(dictionary.categories);
+  }
+  const ColumnStatistics statistics = ComputeStatistics(numbers);
+  fitted.fill = column.type == ColumnType::kCategorical
+                    ? MostFrequent(numbers, fitted.categories.size())
+                    : statistics.mean;
+  if (normalize == Normalization::kZScore) {
+    absl::StatusOr<ColumnStatistics> finite = FiniteStatistics(column.name, numbers);
+    if (!finite.ok()) return finite.status();
+    fitted.mean = finite->mean;
+    fitted.std = finite->std;
+  }
+  return fitted;
+}
+
+absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization normalize) {
+  if (normalize == Normalization::kZScore) {
+    absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(context.target, context.y);
+    if (!statistics.ok()) return statistics.status();
+    y_mean_ = statistics->mean;
+    y_std_ = statistics->std;
+  }
+  for (size_t row = 0; row < context.y.size(); ++row) {
+    if (!std::isfinite(ToModel(context.y[row]))) {
+      return TooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FeatureTransform::ApplyColumn(const ColumnTransform& fitted, const Column& column,
+                                           int64_t stride, float* x) {
+  const auto scaled_fill = static_cast<float>(fitted.Scale(fitted.fill));
+  if (column.type == ColumnType::kNumeric) {
+    for (size_t row = 0; row < column.numbers.size(); ++row) {
+      const double number = column.numbers[row];
+      float value = scaled_fill;
+      if (!std::isnan(number)) {
+        value = static_cast<float>(fitted.Scale(number));
+        if (!std::isfinite(value)) {
+          return TooLarge(kTargetTable, column.name, static_cast<int64_t>(row), number);
+        }
+      }
+      x[static_cast<int64_t>(row) * stride] = value;
+    }
+    return absl::OkStatus();
+  }
+  std::vector<float> by_code;  // the value of each of the table's own categories
+  by_code.reserve(column.categories.size());
+  for (const std::string& category : column.categories) {
+    const auto found =
+        std::lower_bound(fitted.categories.begin(), fitted.categories.end(), category);
+    const bool known = found != fitted.categories.end() && *found == category;
+    const auto place = static_cast<double>(found - fitted.categories.begin());
+    by_code.push_back(known ? static_cast<float>(fitted.Scale(place)) : scaled_fill);
+  }
+  for (size_t row = 0; row < column.codes.size(); ++row) {
+    const int32_t code = column.codes[row];
+    x[static_cast<int64_t>(row) * stride] = code == kMissingCode ? scaled_fill : by_code[code];
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<const Column*>> FeatureTransform::MatchColumns(
+    const Table& table) const {
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  for (size_t i = 0; i < columns_.size(); ++i) places.emplace(columns_[i].name, i);
+
+  std::vector<const Column*> matched(columns_.size(), nullptr);
+  for (const Column& column : table.columns) {
+    const auto place = places.find(column.name);
+    if (place == places.end()) {
+      return InvalidField(
+          ColumnPath(kTargetTable, column.name),
+          absl::StrCat("is no feature column of the context; ", ExpectedColumns(columns_)));
+    }
+    const ColumnType expected = columns_[place->second].type;
+    if (column.type != expected) {
+      return InvalidField(ColumnPath(kTargetTable, column.name),
+                          absl::StrCat("is ", TypeName(column.type), " but ", TypeName(expected),
+                                       " in the context"));
+    }
+    if (matched[place->second] != nullptr) {
+      return InvalidField("targets.columns",
+                          absl::StrCat("two columns have the name ", QuoteName(column.name)));
+    }
+    matched[place->second] = &column;
+  }
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (matched[i] == nullptr) {
+      return InvalidField("targets.columns",
+                          absl::StrCat("the column ", QuoteName(columns_[i].name), " is missing; ",
+                                       ExpectedColumns(columns_)));
+    }
+  }
+  return matched;
+}
+
+absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table) const {
+  absl::StatusOr<std::vector<const Column*>> matched = MatchColumns(table);
+  if (!matched.ok()) return matched.status();
+  FeatureMatrix matrix;
+  matrix.rows = table.rows();
+  matrix.features = features();
+  if (matrix.rows == 0) return InvalidField(kTargetTable, "needs at least one row");
+  for (const Column* column : *matched) {
+    if (absl::Status s = ValidateColumnCells(kTargetTable, *column, matrix.rows, NoLimits());
+        !s.ok()) {
+      return s;
+    }
+  }
+  matrix.x.resize(static_cast<size_t>(matrix.rows) * columns_.size());
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (absl::Status s =
+            ApplyColumn(columns_[i], *(*matched)[i], matrix.features, matrix.x.data() + i);
+        !s.ok()) {
+      return s;
+    }
+  }
+  return matrix;
+}
+
+}  // namespace chorale
