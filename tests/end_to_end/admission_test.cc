@@ -1,0 +1,121 @@
+// More than the server has room for: what fits later waits its turn, what does not is refused with
+// a time to try again, and what never can is refused for good.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/eventually.h"
+#include "tests/end_to_end/shared_server.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+using ::testing::HasSubstr;
+
+// 128 * 2 * 32 * (304 + 300) * 4 = 19.8 MB of buffers: a pool of 20 MiB holds one such session.
+v1::SampleRequest WholeRoom() {
+  v1::SampleRequest request = MakeSample("data", RandomRows(300, 3, 4), 128, 8);
+  request.set_beyond_buffer(v1::WRAP);
+  return request;
+}
+
+void ExpectTryAgain(const grpc::Status& status) {
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  const ErrorDetails details = DetailsOf(status);
+  EXPECT_TRUE(details.has_retry_delay);
+  EXPECT_GT(details.retry_delay, absl::ZeroDuration());
+  EXPECT_LE(details.retry_delay, absl::Minutes(1));
+}
+
+double Queued(const SharedServer& server) {
+  return server.Metrics().Value("chorale_sessions", "state=\"queued\"");
+}
+
+TEST(AdmissionTest, TheQueueTakesWhatItHoldsAndRefusesTheRest) {
+  const auto server = SharedServer::Start({"--buffer_pool_mib=20", "--max_queued=2"});
+  ASSERT_NE(server, nullptr);
+  const Samples expected = server->client().Sample(WholeRoom());
+  ASSERT_EQ(Difference(expected, expected), "");
+
+  SampleStream running(server->client().stub(), WholeRoom());
+  ASSERT_TRUE(running.ReadOne());
+  constexpr int kMore = 5;
+  std::vector<Samples> results(kMore);
+  std::vector<std::thread> callers;
+  std::atomic<int> refused{0};
+  for (int i = 0; i < kMore; ++i) {
+    callers.emplace_back([&, i] {
+      results[i] = ApiClient(server->address()).Sample(WholeRoom());
+      if (!results[i].status.ok()) ++refused;
+    });
+  }
+  // The refusals come at once, while the others still wait.
+  EXPECT_TRUE(Eventually([&] { return refused == kMore - 2; }));
+  EXPECT_EQ(Queued(*server), 2);
+  EXPECT_EQ(Difference(running.Finish(), expected), "");
+  for (std::thread& caller : callers) caller.join();
+  int served = 0;
+  for (const Samples& samples : results) {
+    if (samples.status.ok()) {
+      EXPECT_EQ(Difference(samples, expected), "");
+      ++served;
+    } else {
+      ExpectTryAgain(samples.status);
+    }
+  }
+  EXPECT_EQ(served, 2);
+  EXPECT_EQ(server->Metrics().Value("chorale_rejected_total", "queue_full"), kMore - 2);
+  server->ExpectUndisturbed();
+  server->process().Terminate();
+}
+
+TEST(AdmissionTest, WaitingEndsAndWaitingCanBeCancelled) {
+  const auto server = SharedServer::Start({"--buffer_pool_mib=20", "--max_queue_wait=200ms"});
+  ASSERT_NE(server, nullptr);
+  SampleStream running(server->client().stub(), WholeRoom());
+  ASSERT_TRUE(running.ReadOne());
+  {
+    SampleStream cancelled(server->client().stub(), WholeRoom());
+    EXPECT_TRUE(Eventually([&] { return Queued(*server) == 1; }));
+    cancelled.Cancel();
+    EXPECT_EQ(cancelled.Finish().status.error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_TRUE(Eventually([&] { return Queued(*server) == 0; }, absl::Milliseconds(150)));
+  const absl::Time start = absl::Now();
+  const Samples waited = ApiClient(server->address()).Sample(WholeRoom());
+  ExpectTryAgain(waited.status);
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(200));
+  running.Cancel();
+  running.Finish();
+  server->ExpectUndisturbed();
+  server->process().Terminate();
+}
+
+TEST(AdmissionTest, WhatNeverFitsIsRefusedForGood) {
+  const auto server = SharedServer::Start({"--buffer_pool_mib=20", "--context_pool_mib=1"});
+  ASSERT_NE(server, nullptr);
+  v1::SampleRequest request = WholeRoom();
+  request.set_path_count(200);
+  const Samples samples = server->client().Sample(request);
+  EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(samples.status.error_message(), HasSubstr("bytes"));
+  EXPECT_THAT(samples.status.error_message(), HasSubstr("20971520"));
+  EXPECT_FALSE(DetailsOf(samples.status).fields.empty());
+
+  // A context that can never be resident is refused when it is registered: 1.5 MB for 1 MiB.
+  const auto registered = server->client().Register("too-large", RandomRows(3000, 3, 1));
+  EXPECT_EQ(registered.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(registered.status.error_message(), HasSubstr("1048576"));
+  EXPECT_EQ(server->client().Get("too-large").status.error_code(), grpc::StatusCode::NOT_FOUND);
+  server->ExpectUndisturbed();
+  server->process().Terminate();
+}
+
+}  // namespace
+}  // namespace chorale::end_to_end

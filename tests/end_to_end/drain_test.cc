@@ -1,0 +1,122 @@
+// SIGTERM: what runs finishes, what comes is refused, and the process ends with exit code 0.
+#include <csignal>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/eventually.h"
+#include "tests/end_to_end/shared_server.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+constexpr int kStreams = 6;
+
+// Streams that have begun, each on a connection of its own.
+class OpenStreams {
+ public:
+  OpenStreams(const std::string& address, const v1::SampleRequest& request) {
+    for (int i = 0; i < kStreams; ++i) {
+      clients_.push_back(std::make_unique<ApiClient>(address));
+      streams_.push_back(std::make_unique<SampleStream>(clients_.back()->stub(), request));
+    }
+    for (auto& stream : streams_) EXPECT_TRUE(stream->ReadOne());
+  }
+
+  // Reads all of them to their ends, at the same time.
+  std::vector<Samples> Finish() {
+    std::vector<Samples> results(kStreams);
+    std::vector<std::thread> readers;
+    for (int i = 0; i < kStreams; ++i) {
+      readers.emplace_back([this, &results, i] { results[i] = streams_[i]->Finish(); });
+    }
+    for (std::thread& reader : readers) reader.join();
+    return results;
+  }
+
+ private:
+  std::vector<std::unique_ptr<ApiClient>> clients_;
+  std::vector<std::unique_ptr<SampleStream>> streams_;
+};
+
+// A session of which six keep the server busy for a while.
+v1::SampleRequest MediumSession() {
+  v1::SampleRequest request = MakeSample("data", RandomRows(300, 3, 4), 128, 8);
+  request.set_beyond_buffer(v1::WRAP);
+  return request;
+}
+
+TEST(DrainTest, StreamsFinishAndNewCallsAreRefused) {
+  const auto server = SharedServer::Start({"--drain_timeout=60s"});
+  ASSERT_NE(server, nullptr);
+  const Samples expected = server->client().Sample(MediumSession());
+  ASSERT_EQ(Difference(expected, expected), "");
+
+  OpenStreams streams(server->address(), MediumSession());
+  server->process().Signal(SIGTERM);
+  // Readiness fails at once; the streams have a while to go.
+  EXPECT_TRUE(Eventually([&] { return Health(server->address()) != "SERVING"; },
+                         absl::Seconds(kSanitized ? 5 : 1)));
+  const auto refused = server->client().Predict(MakePredict("data", RandomRows(2, 3, 1)));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE)
+      << refused.status.error_message();
+  const Samples refused_stream = server->client().Sample(SharedServer::ShortSession());
+  EXPECT_EQ(refused_stream.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_FALSE(server->process().Wait(absl::ZeroDuration()).has_value())
+      << "the streams were over too soon: nothing was tested";
+
+  for (const Samples& samples : streams.Finish()) EXPECT_EQ(Difference(samples, expected), "");
+  const auto exit = server->process().Wait(absl::Seconds(kSanitized ? 30 : 5));
+  ASSERT_TRUE(exit.has_value()) << "still running";
+  EXPECT_EQ(exit->signal, 0);
+  EXPECT_EQ(exit->code, 0);
+}
+
+TEST(DrainTest, StreamsThatTakeTooLongAreCancelledAtTheDeadline) {
+  const auto server = SharedServer::Start({"--drain_timeout=300ms"});
+  ASSERT_NE(server, nullptr);
+  OpenStreams streams(server->address(), SharedServer::LongSession());
+  const absl::Time start = absl::Now();
+  server->process().Signal(SIGTERM);
+  for (const Samples& samples : streams.Finish()) {
+    EXPECT_FALSE(samples.complete()) << "the streams were over too soon: nothing was tested";
+    EXPECT_TRUE(samples.status.error_code() == grpc::StatusCode::CANCELLED ||
+                samples.status.error_code() == grpc::StatusCode::UNAVAILABLE)
+        << samples.status.error_code() << " " << samples.status.error_message();
+  }
+  const auto exit = server->process().Wait(absl::Seconds(kSanitized ? 30 : 5));
+  ASSERT_TRUE(exit.has_value()) << "still running " << absl::Now() - start << " after SIGTERM";
+  EXPECT_EQ(exit->signal, 0);
+  EXPECT_EQ(exit->code, 0);
+}
+
+TEST(DrainTest, AReaderThatStallsForEverDoesNotKeepTheServer) {
+  const auto server = SharedServer::Start({"--drain_timeout=500ms"});
+  ASSERT_NE(server, nullptr);
+  const ApiClient slow_client(server->address(), ReceiveWindow::kSmall);
+  SampleStream slow(slow_client.stub(), SharedServer::LongSession());
+  ASSERT_TRUE(slow.ReadOne());
+  absl::SleepFor(absl::Milliseconds(500));
+  server->process().Signal(SIGTERM);
+  const auto exit = server->process().Wait(absl::Seconds(kSanitized ? 60 : 15));
+  ASSERT_TRUE(exit.has_value()) << "still running";
+  EXPECT_EQ(exit->signal, 0);
+  EXPECT_EQ(exit->code, 0);
+}
+
+TEST(DrainTest, SigintAndAnIdleServerEndAtOnce) {
+  const auto server = SharedServer::Start({"--drain_timeout=60s"});
+  ASSERT_NE(server, nullptr);
+  server->process().Signal(SIGINT);
+  const auto exit = server->process().Wait(absl::Seconds(kSanitized ? 15 : 3));
+  ASSERT_TRUE(exit.has_value()) << "still running";
+  EXPECT_EQ(exit->signal, 0);
+  EXPECT_EQ(exit->code, 0);
+}
+
+}  // namespace
+}  // namespace chorale::end_to_end

@@ -1,0 +1,180 @@
+// The golden models, served over the network, against the reference's float64 results.
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/tensor_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/model_files.h"
+#include "tests/end_to_end/server_process.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr double kTolerance = 1e-4;  // absolute, on every element
+
+// Compares what must not be a number first, then every element; prints the worst one.
+void ExpectClose(const std::string& what, const std::vector<double>& actual,
+                 const std::vector<double>& expected) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  double worst = -1;
+  size_t worst_at = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(expected[i])) << what << "[" << i << "]";
+    ASSERT_TRUE(std::isfinite(actual[i])) << what << "[" << i << "] is " << actual[i];
+    const double error = std::abs(actual[i] - expected[i]);
+    if (error > worst) {
+      worst = error;
+      worst_at = i;
+    }
+  }
+  std::printf("  %-28s worst of %6zu: %.3g at %zu\n", what.c_str(), actual.size(), worst, worst_at);
+  EXPECT_LE(worst, kTolerance) << what << "[" << worst_at << "]: " << actual[worst_at]
+                               << ", expected " << expected[worst_at];
+}
+
+template <typename Repeated>
+std::vector<double> Vector(const Repeated& values) {
+  return {values.begin(), values.end()};
+}
+
+// The expected results of one golden model.
+class Golden {
+ public:
+  explicit Golden(const std::string& name)
+      : file_(TensorFile::Open(GoldenFolder(name) + "/expected.safetensors")) {
+    EXPECT_TRUE(file_.ok()) << file_.status();
+  }
+
+  std::vector<double> operator()(const std::string& tensor) const {
+    const auto view = file_->Find(tensor);
+    EXPECT_TRUE(view.ok()) << view.status();
+    return view.ok() ? ReadFloat64(*view) : std::vector<double>();
+  }
+
+  int64_t Extent(const std::string& tensor, int64_t axis) const {
+    return file_->Find(tensor)->shape[axis];
+  }
+
+  Rows Context() const {
+    return Rows{
+        .features = Extent("x_context", 1), .x = (*this)("x_context"), .y = (*this)("y_context")};
+  }
+  Rows Targets() const {
+    return Rows{.features = Extent("x_target", 1), .x = (*this)("x_target"), .y = {}};
+  }
+
+ private:
+  absl::StatusOr<TensorFile> file_;
+};
+
+class GoldenTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    server_ = ServerProcess::Start({.models = {GoldenFolder(GetParam())}});
+    ASSERT_NE(server_, nullptr);
+    client_ = std::make_unique<ApiClient>(server_->address());
+    const auto registered = client_->Register("golden", golden_.Context());
+    ASSERT_TRUE(registered.ok()) << registered.status.error_message();
+    EXPECT_EQ(registered.value.context().model(), "models/" + GetParam());
+  }
+
+  v1::LogDensityRequest DensityRequest() const {
+    v1::LogDensityRequest request =
+        MakeLogDensity("golden", golden_.Targets(), golden_("y_target"));
+    request.set_beyond_buffer(v1::WRAP);
+    request.set_include_terms(true);
+    request.set_include_mixtures(true);
+    return request;
+  }
+
+  const Golden golden_{GetParam()};
+  std::unique_ptr<ServerProcess> server_;
+  std::unique_ptr<ApiClient> client_;
+};
+
+TEST_P(GoldenTest, LogDensityByEitherMethod) {
+  const std::vector<double> terms = golden_("log_density");
+  const int64_t targets = golden_.Extent("y_target", 1);
+  std::vector<double> joint(golden_.Extent("y_target", 0), 0.0);
+  for (size_t i = 0; i < terms.size(); ++i) joint[i / targets] += terms[i];
+  ExpectClose("step_by_step terms of the reference", golden_("step_log_density"), terms);
+
+  for (const auto method : {v1::LogDensityRequest::ONE_PASS, v1::LogDensityRequest::STEP_BY_STEP}) {
+    const std::string name = v1::LogDensityRequest::Method_Name(method);
+    v1::LogDensityRequest request = DensityRequest();
+    request.set_method(method);
+    const auto reply = client_->LogDensity(request);
+    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+    ExpectClose(name + " log_densities", Vector(reply.value.log_densities()), joint);
+    ExpectClose(name + " terms", Vector(reply.value.terms()), terms);
+    const v1::Mixtures& mixtures = reply.value.mixtures();
+    EXPECT_EQ(mixtures.component_count(), golden_.Extent("mean", 2));
+    ExpectClose(name + " means", Vector(mixtures.means()), golden_("mean"));
+    ExpectClose(name + " stds", Vector(mixtures.stds()), golden_("std"));
+    ExpectClose(name + " weights", Vector(mixtures.weights()), golden_("weight"));
+  }
+}
+
+TEST_P(GoldenTest, PredictGivesThePointMixtures) {
+  v1::PredictRequest request = MakePredict("golden", golden_.Targets());
+  request.set_include_mixtures(true);
+  const auto reply = client_->Predict(request);
+  ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+  const std::vector<double> means = golden_("point_mean");
+  const std::vector<double> stds = golden_("point_std");
+  const std::vector<double> weights = golden_("point_weight");
+  ExpectClose("Predict mixtures.means", Vector(reply.value.mixtures().means()), means);
+  ExpectClose("Predict mixtures.stds", Vector(reply.value.mixtures().stds()), stds);
+  ExpectClose("Predict mixtures.weights", Vector(reply.value.mixtures().weights()), weights);
+
+  const int64_t targets = golden_.Extent("point_mean", 0);
+  const int64_t components = golden_.Extent("point_mean", 1);
+  std::vector<double> mean(targets, 0.0);
+  std::vector<double> deviation(targets, 0.0);
+  for (int64_t t = 0; t < targets; ++t) {
+    double square = 0;
+    for (int64_t j = t * components; j < (t + 1) * components; ++j) {
+      mean[t] += weights[j] * means[j];
+      square += weights[j] * (stds[j] * stds[j] + means[j] * means[j]);
+    }
+    deviation[t] = std::sqrt(square - mean[t] * mean[t]);
+  }
+  ExpectClose("Predict means", Vector(reply.value.means()), mean);
+  ExpectClose("Predict stds", Vector(reply.value.stds()), deviation);
+}
+
+TEST_P(GoldenTest, MoreTargetsThanBufferPlacesAreRefusedUnlessTheRequestSaysWrap) {
+  v1::LogDensityRequest density = DensityRequest();
+  density.clear_beyond_buffer();
+  const auto refused = client_->LogDensity(density);
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(DetailsOf(refused.status).fields, Contains(HasSubstr("targets")))
+      << refused.status.error_message();
+  // The message names the limit and the way out.
+  EXPECT_THAT(refused.status.error_message(), HasSubstr("beyond_buffer"));
+  const std::string places = GetParam() == "golden_tiny" ? "8" : "32";
+  EXPECT_THAT(refused.status.error_message(), HasSubstr(places));
+
+  v1::SampleRequest sample = MakeSample("golden", golden_.Targets(), 2, 1);
+  const Samples stream = client_->Sample(sample);
+  EXPECT_EQ(stream.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(DetailsOf(stream.status).fields, Contains(HasSubstr("targets")));
+  sample.set_beyond_buffer(v1::WRAP);
+  const Samples wrapped = client_->Sample(sample);
+  EXPECT_TRUE(wrapped.complete()) << wrapped.status.error_message() << wrapped.problem;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::Values("golden_tiny", "golden_base"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace chorale::end_to_end

@@ -1,0 +1,111 @@
+// The context is there once, however many paths attend to it, and memory is what the formulas say.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/eventually.h"
+#include "tests/end_to_end/model_files.h"
+#include "tests/end_to_end/prometheus_page.h"
+#include "tests/end_to_end/server_process.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+constexpr int64_t kRows = 4096;
+constexpr int64_t kPaths = 512;
+constexpr int64_t kTargets = 4;
+
+// tests/golden/golden_base/config.json.
+constexpr ModelShape kBase = {.d_model = 128, .n_heads = 4, .n_layers = 12};
+
+// The largest values seen while it exists. Watches from a thread of its own.
+class Watcher {
+ public:
+  explicit Watcher(const ServerProcess& server) : thread_([this, &server] { Watch(server); }) {}
+  ~Watcher() { Stop(); }
+
+  void Stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+  std::atomic<int64_t> resident{0};       // VmRSS
+  std::atomic<int64_t> context_bytes{0};  // of the metrics page
+  std::atomic<int64_t> buffer_bytes{0};
+
+ private:
+  void Watch(const ServerProcess& server) {
+    while (!stop_) {
+      const PrometheusPage page = PrometheusPage::Fetch(server.metrics_address());
+      resident = std::max<int64_t>(resident, server.ResidentBytes());
+      context_bytes = std::max<int64_t>(context_bytes, page.Value("chorale_context_bytes"));
+      buffer_bytes = std::max<int64_t>(buffer_bytes, page.Value("chorale_buffer_bytes"));
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+  }
+
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+TEST(MemoryTest, FiveHundredPathsShareOneContext) {
+  const std::unique_ptr<ServerProcess> server =
+      ServerProcess::Start({.models = {GoldenFolder("golden_base")}});
+  ASSERT_NE(server, nullptr);
+  const ApiClient client(server->address());
+  // Registered first, so that what remains is encoding and sampling. A small call before makes the
+  // libraries allocate what they keep.
+  ASSERT_TRUE(client.Register("small", RandomRows(16, 2, 1)).ok());
+  const auto registered = client.Register("large", RandomRows(kRows, 2, 2));
+  ASSERT_TRUE(registered.ok()) << registered.status.error_message();
+  const Rows targets = RandomRows(kTargets, 2, 3);
+  ASSERT_TRUE(client.Sample(MakeSample("small", targets, 2, 1)).complete());
+  const int64_t small_bytes = ContextBytes(kBase, 16);
+  EXPECT_EQ(PrometheusPage::Fetch(server->metrics_address()).Value("chorale_context_bytes"),
+            small_bytes);
+
+  const int64_t before = server->ResidentBytes();
+  ASSERT_GT(before, 0);
+  Watcher watcher(*server);
+  const Samples samples = client.Sample(MakeSample("large", targets, kPaths, 1));
+  watcher.Stop();
+  ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
+
+  const int64_t context = ContextBytes(kBase, kRows);
+  const int64_t buffer = BufferBytes(kBase, kPaths, kTargets);
+  EXPECT_EQ(registered.value.context().resident_bytes(), context);
+  EXPECT_EQ(watcher.context_bytes, small_bytes + context);
+  EXPECT_EQ(watcher.buffer_bytes, buffer);
+  // Per path the context would take 512 times as much.
+  const int64_t growth = watcher.resident - before;
+  std::printf("  context %.1f MB, buffer %.1f MB, the process grew by %.1f MB\n", context / 1e6,
+              buffer / 1e6, growth / 1e6);
+  // A sanitizer keeps shadow and freed memory of its own: only the pools can be judged then.
+  if (!kSanitized) {
+    EXPECT_GT(growth, context);  // the measure does see the context
+    EXPECT_LE(growth, (context + buffer) * 12 / 10);
+  }
+
+  const auto metric = [&](const char* name) {
+    return PrometheusPage::Fetch(server->metrics_address()).Value(name);
+  };
+  EXPECT_TRUE(Eventually([&] { return metric("chorale_buffer_bytes") == 0; }));
+  EXPECT_EQ(metric("chorale_context_bytes"), small_bytes + context);
+  // The buffers are given back to the operating system, and the context goes with its deletion.
+  if (!kSanitized) {
+    EXPECT_LE(server->ResidentBytes() - before, context * 12 / 10);
+  }
+  ASSERT_TRUE(client.Delete("large").ok());
+  EXPECT_TRUE(Eventually([&] { return metric("chorale_context_bytes") == small_bytes; }));
+  server->Terminate();
+}
+
+}  // namespace
+}  // namespace chorale::end_to_end

@@ -1,0 +1,276 @@
+// Bad requests of many kinds: each is refused with the right code, naming the field, and a session
+// that runs at the same time gives the same bits as ever.
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/shared_server.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// One bad request: what it gave, and what it should.
+struct Refusal {
+  std::string what;
+  grpc::Status status;
+  std::string field;    // part of the field named in BadRequest
+  std::string mention;  // part of the message: a limit, a column
+  grpc::StatusCode code = grpc::StatusCode::INVALID_ARGUMENT;
+};
+
+void ExpectRefused(const Refusal& refusal) {
+  SCOPED_TRACE(absl::StrCat(refusal.what, ": ", refusal.status.error_message()));
+  EXPECT_EQ(refusal.status.error_code(), refusal.code);
+  EXPECT_THAT(refusal.status.error_message(), ::testing::HasSubstr(refusal.mention));
+  if (refusal.field.empty()) return;
+  const ErrorDetails details = DetailsOf(refusal.status);
+  EXPECT_THAT(absl::StrJoin(details.fields, " "), ::testing::HasSubstr(refusal.field));
+  EXPECT_FALSE(details.description.empty());
+}
+
+v1::Column* ColumnOf(v1::Table* table, int index) { return table->mutable_columns(index); }
+
+// Ways to spoil the targets, the same for every call that has some.
+struct Spoiling {
+  const char* what;
+  void (*apply)(v1::Table*);
+  const char* mention;
+};
+const Spoiling kSpoilings[] = {
+    {"no targets", [](v1::Table* t) { t->clear_columns(); }, ""},
+    {"no rows",
+     [](v1::Table* t) {
+       for (auto& c : *t->mutable_columns()) c.mutable_numeric()->clear_values();
+     },
+     ""},
+    {"a column missing", [](v1::Table* t) { t->mutable_columns()->RemoveLast(); }, "x2"},
+    {"a column too many",
+     [](v1::Table* t) {
+       *t->add_columns() = t->columns(0);
+       ColumnOf(t, 3)->set_name("extra");
+     },
+     "extra"},
+    {"a column twice", [](v1::Table* t) { *t->add_columns() = t->columns(1); }, "x1"},
+    {"a column of the wrong type",
+     [](v1::Table* t) {
+       const int rows = t->columns(1).numeric().values_size();
+       auto* values = ColumnOf(t, 1)->mutable_categorical();
+       values->add_categories("a");
+       for (int i = 0; i < rows; ++i) values->add_codes(0);
+     },
+     "x1"},
+    {"a column without values", [](v1::Table* t) { ColumnOf(t, 1)->clear_values(); }, ""},
+    {"columns of different lengths",
+     [](v1::Table* t) { ColumnOf(t, 2)->mutable_numeric()->add_values(1); }, ""},
+    {"an infinite number",
+     [](v1::Table* t) { ColumnOf(t, 0)->mutable_numeric()->set_values(0, kInfinity); }, ""},
+    {"a column without a name", [](v1::Table* t) { ColumnOf(t, 0)->set_name(""); }, ""},
+    {"a name too long", [](v1::Table* t) { ColumnOf(t, 0)->set_name(std::string(257, 'n')); }, ""},
+    {"too many rows",
+     [](v1::Table* t) {
+       for (auto& column : *t->mutable_columns()) {
+         while (column.numeric().values_size() <= 4096) column.mutable_numeric()->add_values(0);
+       }
+     },
+     "4096"},
+};
+
+class RefusalTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server_ = SharedServer::Start().release();
+    ASSERT_NE(server_, nullptr);
+  }
+  static void TearDownTestSuite() {
+    if (server_ != nullptr) server_->process().Terminate();
+    delete server_;
+  }
+
+  // A session runs all the time, and is compared all the time.
+  void SetUp() override {
+    ASSERT_NE(server_, nullptr);
+    session_ = std::thread([this] {
+      const ApiClient client(server_->address());
+      do {
+        EXPECT_EQ(Difference(client.Sample(SharedServer::ShortSession()), server_->undisturbed()),
+                  "");
+      } while (!stop_);
+    });
+  }
+  void TearDown() override {
+    stop_ = true;
+    if (session_.joinable()) session_.join();
+    if (server_ != nullptr) server_->ExpectUndisturbed();
+  }
+
+  static v1::SampleRequest GoodSample() { return MakeSample("data", RandomRows(4, 3, 1), 2, 1); }
+  static v1::PredictRequest GoodPredict() { return MakePredict("data", RandomRows(4, 3, 1)); }
+  static v1::LogDensityRequest GoodLogDensity() {
+    return MakeLogDensity("data", RandomRows(4, 3, 1), {1, 2, 3, 4, 5, 6, 7, 8});
+  }
+
+  template <typename Change>
+  static grpc::Status Sample(const Change& change) {
+    v1::SampleRequest request = GoodSample();
+    change(request);
+    return server_->client().Sample(request).status;
+  }
+  template <typename Change>
+  static grpc::Status Predict(const Change& change) {
+    v1::PredictRequest request = GoodPredict();
+    change(request);
+    return server_->client().Predict(request).status;
+  }
+  template <typename Change>
+  static grpc::Status LogDensity(const Change& change) {
+    v1::LogDensityRequest request = GoodLogDensity();
+    change(request);
+    return server_->client().LogDensity(request).status;
+  }
+
+  static SharedServer* server_;
+  std::atomic<bool> stop_{false};
+  std::thread session_;
+};
+
+SharedServer* RefusalTest::server_ = nullptr;
+
+TEST_F(RefusalTest, TheRequestsAreGoodBeforeTheyAreSpoilt) {
+  const auto nothing = [](auto&) {};
+  EXPECT_TRUE(Sample(nothing).ok()) << Sample(nothing).error_message();
+  EXPECT_TRUE(Predict(nothing).ok()) << Predict(nothing).error_message();
+  EXPECT_TRUE(LogDensity(nothing).ok()) << LogDensity(nothing).error_message();
+  // A missing cell is none of the errors.
+  EXPECT_TRUE(Predict([](auto& r) {
+                r.mutable_targets()->mutable_columns(0)->mutable_numeric()->set_values(0, kNan);
+              }).ok());
+}
+
+TEST_F(RefusalTest, Targets) {
+  for (const Spoiling& spoiling : kSpoilings) {
+    const auto change = [&](auto& request) { spoiling.apply(request.mutable_targets()); };
+    ExpectRefused(
+        {absl::StrCat("Sample, ", spoiling.what), Sample(change), "targets", spoiling.mention});
+    ExpectRefused(
+        {absl::StrCat("Predict, ", spoiling.what), Predict(change), "targets", spoiling.mention});
+    ExpectRefused({absl::StrCat("LogDensity, ", spoiling.what), LogDensity(change), "targets",
+                   spoiling.mention});
+  }
+}
+
+TEST_F(RefusalTest, ContextNames) {
+  const auto named = [](const char* name) {
+    return [name](auto& request) { request.set_context(name); };
+  };
+  for (const char* name :
+       {"", "data", "contexts/", "contexts/..", "contexts/../data", "models/data", "contexts/Data",
+        "contexts/data/", "contexts/-data", "contexts/a b"}) {
+    ExpectRefused({absl::StrCat("Sample of '", name, "'"), Sample(named(name)), "context", ""});
+    ExpectRefused({absl::StrCat("Predict of '", name, "'"), Predict(named(name)), "context", ""});
+  }
+  for (const auto& status :
+       {Sample(named("contexts/unknown")), Predict(named("contexts/unknown")),
+        LogDensity(named("contexts/unknown")), server_->client().Get("unknown").status,
+        server_->client().Warm("unknown").status, server_->client().Delete("unknown")}) {
+    ExpectRefused({"unknown", status, "", "unknown", grpc::StatusCode::NOT_FOUND});
+  }
+}
+
+TEST_F(RefusalTest, Sample) {
+  const auto with_paths = [](int64_t paths) {
+    return Sample([=](auto& request) { request.set_path_count(paths); });
+  };
+  ExpectRefused({"no paths", with_paths(0), "path_count", ""});
+  ExpectRefused({"negative paths", with_paths(-1), "path_count", ""});
+  ExpectRefused({"too many paths", with_paths(16'385), "path_count", "16384"});
+  ExpectRefused({"far too many paths", with_paths(int64_t{1} << 62), "path_count", "16384"});
+  ExpectRefused({"too many values", Sample([](auto& r) {
+                   *r.mutable_targets() = FeatureTable(RandomRows(300, 3, 1));
+                   r.set_path_count(16'384);
+                   r.set_beyond_buffer(v1::WRAP);
+                 }),
+                 "", "4194304"});
+  ExpectRefused({"unknown order",
+                 Sample([](auto& r) { r.set_order(static_cast<v1::SampleRequest::Order>(9)); }),
+                 "order", ""});
+  ExpectRefused({"unknown beyond_buffer",
+                 Sample([](auto& r) { r.set_beyond_buffer(static_cast<v1::BeyondBuffer>(9)); }),
+                 "beyond_buffer", ""});
+}
+
+TEST_F(RefusalTest, Predict) {
+  for (const double q : {0.0, 1.0, -0.1, 1.1, kNan, kInfinity}) {
+    ExpectRefused({absl::StrCat("quantile ", q), Predict([q](auto& r) { r.add_quantiles(q); }),
+                   "quantiles", ""});
+  }
+  ExpectRefused({"too many quantiles", Predict([](auto& r) {
+                   for (int i = 0; i < 65; ++i) r.add_quantiles(0.5);
+                 }),
+                 "quantiles", "64"});
+}
+
+TEST_F(RefusalTest, LogDensity) {
+  ExpectRefused({"no values", LogDensity([](auto& r) { r.clear_values(); }), "values", ""});
+  ExpectRefused({"not a multiple", LogDensity([](auto& r) { r.add_values(1); }), "values", ""});
+  for (const double y : {kNan, kInfinity, -kInfinity}) {
+    ExpectRefused({"not finite", LogDensity([y](auto& r) { r.set_values(3, y); }), "values", ""});
+  }
+  const auto with_orders = [](int32_t orders) {
+    return [orders](v1::LogDensityRequest& r) { r.set_random_order_count(orders); };
+  };
+  ExpectRefused({"negative orders", LogDensity(with_orders(-1)), "random_order_count", ""});
+  ExpectRefused({"too many orders", LogDensity(with_orders(1025)), "random_order_count", "1024"});
+  ExpectRefused({"terms of random orders", LogDensity([&](auto& r) {
+                   with_orders(2)(r);
+                   r.set_include_terms(true);
+                 }),
+                 "include_terms", ""});
+  ExpectRefused({"mixtures of random orders", LogDensity([&](auto& r) {
+                   with_orders(2)(r);
+                   r.set_include_mixtures(true);
+                 }),
+                 "include_mixtures", ""});
+  ExpectRefused({"unknown method", LogDensity([](auto& r) {
+                   r.set_method(static_cast<v1::LogDensityRequest::Method>(9));
+                 }),
+                 "method", ""});
+}
+
+TEST_F(RefusalTest, AMessageOverTheLimit) {
+  const Rows rows = RandomRows(200'000, 3, 1);  // 4.8 MB
+  const auto reply = server_->client().Register("huge-message", rows, "", rows.count());
+  EXPECT_EQ(reply.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(RefusalTest, CompressedRequests) {
+  // Two megabytes of zeros are two kilobytes compressed.
+  v1::LogDensityRequest request = GoodLogDensity();
+  for (int i = 0; i < 250'000; ++i) request.add_values(0);
+  const int64_t before = server_->process().ResidentBytes();
+  for (int i = 0; i < 10; ++i) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    v1::LogDensityResponse response;
+    const grpc::Status status = server_->client().stub().LogDensity(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+  }
+  if (!kSanitized) {
+    EXPECT_LT(server_->process().ResidentBytes() - before, 16 << 20);
+  }
+}
+
+}  // namespace
+}  // namespace chorale::end_to_end

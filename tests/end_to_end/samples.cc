@@ -1,0 +1,129 @@
+#include "tests/end_to_end/samples.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+// Index of the first element whose bits differ, or -1.
+int64_t FirstDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(double)) != 0) return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+bool SameBits(const Samples& a, const Samples& b) { return Difference(a, b).empty(); }
+
+std::string Difference(const Samples& a, const Samples& b) {
+  for (const Samples* samples : {&a, &b}) {
+    if (samples->complete()) continue;
+    return absl::StrCat("incomplete: code ", static_cast<int>(samples->status.error_code()), " ",
+                        samples->status.error_message(), "; ", samples->problem,
+                        samples->has_summary ? "" : "; no summary");
+  }
+  if (a.values.size() != b.values.size() || a.log_densities.size() != b.log_densities.size()) {
+    return "different shapes";
+  }
+  if (a.order != b.order) return "different orders";
+  int64_t at = FirstDifference(a.values, b.values);
+  if (at >= 0) {
+    return absl::StrCat("value of path ", at / a.targets, " target ", at % a.targets, ": ",
+                        a.values[at], " and ", b.values[at]);
+  }
+  at = FirstDifference(a.log_densities, b.log_densities);
+  if (at >= 0) {
+    return absl::StrCat("log-density of path ", at / a.targets, " target ", at % a.targets, ": ",
+                        a.log_densities[at], " and ", b.log_densities[at]);
+  }
+  return "";
+}
+
+SampleStream::SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& request,
+                           absl::Duration timeout)
+    : want_log_densities_(request.include_log_densities()) {
+  samples_.paths = request.path_count();
+  if (request.targets().columns_size() > 0) {
+    samples_.targets = request.targets().columns(0).numeric().values_size();
+  }
+  const int64_t size = std::max<int64_t>(0, samples_.paths * samples_.targets);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  samples_.values.assign(size, nan);
+  samples_.log_densities.assign(want_log_densities_ ? size : 0, nan);
+  samples_.order.assign(size, -1);
+  seen_.assign(size, 0);
+  context_.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  reader_ = stub.Sample(&context_, request);
+}
+
+SampleStream::~SampleStream() {
+  if (finished_) return;
+  Cancel();
+  Finish();
+}
+
+bool SampleStream::ReadOne() {
+  v1::SampleResponse response;
+  if (!reader_->Read(&response)) return false;
+  if (samples_.has_summary) samples_.problem = "a message after the summary";
+  for (const v1::SampleBlock& block : response.blocks().blocks()) Add(block);
+  if (response.has_summary()) {
+    samples_.has_summary = true;
+    samples_.summary = response.summary();
+  }
+  return true;
+}
+
+Samples SampleStream::Finish() {
+  while (ReadOne()) {
+  }
+  samples_.status = reader_->Finish();
+  finished_ = true;
+  const auto missing = std::count(seen_.begin(), seen_.end(), 0);
+  if (samples_.status.ok() && missing > 0) {
+    samples_.problem = absl::StrCat(missing, " values never came");
+  }
+  return samples_;
+}
+
+void SampleStream::Add(const v1::SampleBlock& block) {
+  const int64_t count = block.path_count() * block.step_count();
+  const bool fits = block.first_path() >= 0 && block.first_step() >= 0 && count > 0 &&
+                    block.first_path() + block.path_count() <= samples_.paths &&
+                    block.first_step() + block.step_count() <= samples_.targets;
+  const bool sizes = block.values_size() == count &&
+                     block.log_densities_size() == (want_log_densities_ ? count : 0) &&
+                     (block.targets_size() == count || block.targets_size() == 0);
+  if (!fits || !sizes) {
+    samples_.problem = "a block of the wrong shape: " + block.ShortDebugString().substr(0, 200);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t path = block.first_path() + i / block.step_count();
+    const int64_t step = block.first_step() + i % block.step_count();
+    const int64_t target = block.targets_size() > 0 ? block.targets(i) : step;
+    if (target < 0 || target >= samples_.targets) {
+      samples_.problem = absl::StrCat("no target ", target);
+      return;
+    }
+    const int64_t at = path * samples_.targets + target;
+    if (++seen_[at] > 1) {
+      samples_.problem = absl::StrCat("path ", path, " target ", target, " came twice");
+    }
+    samples_.values[at] = block.values(i);
+    if (want_log_densities_) samples_.log_densities[at] = block.log_densities(i);
+    samples_.order[path * samples_.targets + step] = static_cast<int32_t>(target);
+  }
+}
+
+}  // namespace chorale::end_to_end

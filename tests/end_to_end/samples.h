@@ -1,0 +1,65 @@
+// One Sample stream: read message by message, and put together.
+#ifndef CHORALE_TESTS_END_TO_END_SAMPLES_H_
+#define CHORALE_TESTS_END_TO_END_SAMPLES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "chorale/v1/chorale.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace chorale::end_to_end {
+
+// What a stream brought, in the order of the rows given.
+struct Samples {
+  grpc::Status status;
+  bool has_summary = false;
+  v1::SampleSummary summary;
+  int64_t paths = 0;
+  int64_t targets = 0;
+  std::vector<double> values;         // [B, T]
+  std::vector<double> log_densities;  // [B, T], when asked for
+  std::vector<int32_t> order;         // [B, T]: the target at each step
+  // Why the blocks are not each value exactly once; empty when they are.
+  std::string problem;
+
+  // OK, complete and closed by a summary.
+  bool complete() const { return status.ok() && has_summary && problem.empty(); }
+};
+
+// True when both are complete and every value, log-density and place has the same bits.
+bool SameBits(const Samples& a, const Samples& b);
+// Why they are not, for messages of tests.
+std::string Difference(const Samples& a, const Samples& b);
+
+// One call in progress. Thread-compatible; Cancel may be called from any thread. Destroying it
+// cancels the call.
+class SampleStream {
+ public:
+  SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& request,
+               absl::Duration timeout = absl::Seconds(120));
+  ~SampleStream();
+
+  // Waits for one more message and adds it; false when the stream has ended.
+  bool ReadOne();
+  // Reads what is left and returns everything.
+  Samples Finish();
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  void Add(const v1::SampleBlock& block);
+
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::SampleResponse>> reader_;
+  Samples samples_;
+  std::vector<uint8_t> seen_;  // [B, T]: how often each value came
+  bool want_log_densities_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace chorale::end_to_end
+
+#endif  // CHORALE_TESTS_END_TO_END_SAMPLES_H_

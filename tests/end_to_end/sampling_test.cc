@@ -1,0 +1,368 @@
+// Samples have the distribution that the model describes, and are reported as what they are.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/model_files.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/statistics.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr int64_t kBatches = 2;
+constexpr int64_t kBatchPaths = 10'000;
+constexpr int64_t kTargets = 3;
+constexpr int64_t kBins = 4;  // per target: 64 cells of 312 paths
+
+const ExactMixture kMixture = {.mean = {-1.0, 2.0}, .std = {0.5, 1.0}, .weight = {0.3, 0.7}};
+
+class SamplingTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder();
+    ModelFiles constant({.num_components = 2});
+    constant.SetMixture(kMixture);
+    constant.Write(*folder_ / "constant");
+    // Large matrices, so that what was drawn matters for what is drawn next.
+    ModelFiles dependent({.n_layers = 2, .num_components = 3});
+    dependent.FillRandom(/*seed=*/7, /*gain=*/2.0);
+    dependent.Write(*folder_ / "dependent");
+    // The same, but almost certain of every value.
+    for (float& bias : dependent["head.std_bias"].values) bias = -20;
+    for (float& weight : dependent["head.weight_bias"].values) weight = 0;
+    dependent["head.weight_bias"].values[0] = 60;
+    dependent.Write(*folder_ / "certain");
+    ModelFiles scaled({.n_layers = 2, .num_components = 3, .z_score = true});
+    scaled.FillRandom(/*seed=*/8, /*gain=*/1.0);
+    scaled.Write(*folder_ / "scaled");
+    server_ = ServerProcess::Start({.models = {*folder_ / "constant", *folder_ / "dependent",
+                                               *folder_ / "certain", *folder_ / "scaled"}})
+                  .release();
+    ASSERT_NE(server_, nullptr);
+    client_ = new ApiClient(server_->address());
+    for (const char* model : {"constant", "dependent", "certain"}) {
+      const auto reply =
+          client_->Register(model, RandomRows(40, 1, 3), std::string("models/") + model);
+      ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+    }
+  }
+
+  static void TearDownTestSuite() {
+    if (server_ != nullptr) server_->Terminate();
+    delete client_;
+    delete server_;
+    delete folder_;
+  }
+
+  // Draws of kBatches requests, one after the other: [kBatches * kBatchPaths, kTargets].
+  static std::vector<double> Draw(const std::string& context) {
+    std::vector<double> values;
+    for (int64_t batch = 0; batch < kBatches; ++batch) {
+      const Samples samples =
+          client_->Sample(MakeSample(context, Targets(), kBatchPaths, 1000 + batch));
+      EXPECT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
+      values.insert(values.end(), samples.values.begin(), samples.values.end());
+    }
+    return values;
+  }
+
+  // F_t(y_t | history_0 .. history_{t-1}) of all paths, by the mixtures that LogDensity tells for
+  // the given histories. [paths, kTargets] each.
+  static std::vector<double> Transform(const std::vector<double>& values,
+                                       const std::vector<double>& history,
+                                       v1::LogDensityRequest::Method method) {
+    constexpr int64_t kChunk = 4000 * kTargets;
+    std::vector<double> points;
+    for (size_t first = 0; first < values.size(); first += kChunk) {
+      v1::LogDensityRequest request = MakeLogDensity(
+          "dependent", Targets(), {history.begin() + first, history.begin() + first + kChunk});
+      request.set_include_mixtures(true);
+      request.set_method(method);
+      const auto reply = client_->LogDensity(request);
+      EXPECT_TRUE(reply.ok()) << reply.status.error_message();
+      const v1::Mixtures& mixtures = reply.value.mixtures();
+      const int64_t m = mixtures.component_count();
+      EXPECT_EQ(mixtures.means_size(), kChunk * m);
+      if (mixtures.means_size() != kChunk * m) return {};
+      for (int64_t i = 0; i < kChunk; ++i) {
+        const auto row = [&](const auto& all) {
+          return std::vector<double>(all.begin() + i * m, all.begin() + (i + 1) * m);
+        };
+        const ExactMixture mixture{.mean = row(mixtures.means()),
+                                   .std = row(mixtures.stds()),
+                                   .weight = row(mixtures.weights())};
+        points.push_back(mixture.Cdf(values[first + i]));
+      }
+    }
+    return points;
+  }
+
+  static Rows Targets() { return {.features = 1, .x = {-1.5, 0.25, 1.0}, .y = {}}; }
+
+  static TempFolder* folder_;
+  static ServerProcess* server_;
+  static ApiClient* client_;
+};
+
+TempFolder* SamplingTest::folder_ = nullptr;
+ServerProcess* SamplingTest::server_ = nullptr;
+ApiClient* SamplingTest::client_ = nullptr;
+
+std::vector<double> TransformBy(const ExactMixture& mixture, const std::vector<double>& values) {
+  std::vector<double> points;
+  for (const double value : values) points.push_back(mixture.Cdf(value));
+  return points;
+}
+
+TEST_F(SamplingTest, AKnownMixtureIsDrawnExactly) {
+  const std::vector<double> values = Draw("constant");
+  const std::vector<double> points = TransformBy(kMixture, values);
+  EXPECT_LT(ChiSquareScore(points, kTargets, kBins), kChiSquareLimit);
+  for (int64_t t = 0; t < kTargets; ++t) {
+    EXPECT_LT(KolmogorovScore(points, kTargets, t), kKolmogorovLimit) << "target " << t;
+  }
+
+  // The tests notice a weight that is off by 0.05, a standard deviation that is off by a tenth, a
+  // mean that is off by 0.1, and targets that are not independent.
+  ExactMixture wrong = kMixture;
+  wrong.weight = {0.35, 0.65};
+  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kTargets, kBins), 2 * kChiSquareLimit);
+  EXPECT_GT(KolmogorovScore(TransformBy(wrong, values), kTargets, 1), 2 * kKolmogorovLimit);
+  wrong = kMixture;
+  wrong.std[1] *= 1.1;
+  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kTargets, kBins), kChiSquareLimit);
+  wrong = kMixture;
+  wrong.mean[0] += 0.1;
+  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kTargets, kBins), kChiSquareLimit);
+  std::vector<double> copied = points;
+  for (size_t i = 0; i < copied.size(); i += kTargets) copied[i + 1] = copied[i];
+  EXPECT_GT(ChiSquareScore(copied, kTargets, kBins), 2 * kChiSquareLimit);
+}
+
+TEST_F(SamplingTest, EachTargetIsDrawnGivenTheOnesBeforeIt) {
+  const std::vector<double> values = Draw("dependent");
+  for (const auto method : {v1::LogDensityRequest::ONE_PASS, v1::LogDensityRequest::STEP_BY_STEP}) {
+    const std::vector<double> points = Transform(values, values, method);
+    EXPECT_LT(ChiSquareScore(points, kTargets, kBins), kChiSquareLimit);
+    for (int64_t t = 0; t < kTargets; ++t) {
+      EXPECT_LT(KolmogorovScore(points, kTargets, t), kKolmogorovLimit) << "target " << t;
+    }
+  }
+  // Given the first value of another path, the later ones are not distributed so.
+  std::vector<double> history = values;
+  for (size_t i = 0; i < history.size(); i += kTargets) {
+    history[i] = values[(i + kTargets) % values.size()];
+  }
+  const std::vector<double> points = Transform(values, history, v1::LogDensityRequest::ONE_PASS);
+  EXPECT_GT(ChiSquareScore(points, kTargets, kBins), 2 * kChiSquareLimit);
+}
+
+TEST_F(SamplingTest, LogDensitiesOfDrawsAreThoseThatLogDensityGives) {
+  const Rows targets = RandomRows(12, 1, 21);
+  v1::SampleRequest request = MakeSample("dependent", targets, 200, 5);
+  request.set_include_log_densities(true);
+  const Samples samples = client_->Sample(request);
+  ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
+
+  v1::LogDensityRequest density = MakeLogDensity("dependent", targets, samples.values);
+  density.set_include_terms(true);
+  const auto one_pass = client_->LogDensity(density);
+  ASSERT_TRUE(one_pass.ok()) << one_pass.status.error_message();
+  density.set_method(v1::LogDensityRequest::STEP_BY_STEP);
+  const auto step_by_step = client_->LogDensity(density);
+  ASSERT_TRUE(step_by_step.ok()) << step_by_step.status.error_message();
+  ASSERT_EQ(one_pass.value.terms_size(), samples.log_densities.size());
+  ASSERT_EQ(step_by_step.value.terms_size(), samples.log_densities.size());
+  double mean = 0;
+  double mean_one_pass = 0;
+  for (size_t i = 0; i < samples.log_densities.size(); ++i) {
+    // The decode path given the values it drew does the same arithmetic; one pass only the same
+    // mathematics, in float32.
+    ASSERT_EQ(step_by_step.value.terms(i), samples.log_densities[i]) << i;
+    ASSERT_NEAR(one_pass.value.terms(i), samples.log_densities[i], 1e-4) << i;
+    mean += samples.log_densities[i] / samples.log_densities.size();
+    mean_one_pass += one_pass.value.terms(i) / samples.log_densities.size();
+  }
+  EXPECT_NEAR(mean, mean_one_pass, 1e-6);
+}
+
+TEST_F(SamplingTest, RandomOrdersAreReportedAndHaveTheirOwnDensity) {
+  const Rows targets = RandomRows(5, 1, 22);
+  v1::SampleRequest request = MakeSample("dependent", targets, 6, 11);
+  request.set_order(v1::SampleRequest::RANDOM_PER_PATH);
+  request.set_include_log_densities(true);
+  const Samples samples = client_->Sample(request);
+  ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
+  double worst_as_given = 0;
+  for (int64_t path = 0; path < samples.paths; ++path) {
+    Rows permuted{.features = 1, .x = {}, .y = {}};
+    std::vector<double> values;
+    double joint = 0;
+    for (int64_t step = 0; step < samples.targets; ++step) {
+      const int32_t target = samples.order[path * samples.targets + step];
+      ASSERT_GE(target, 0);
+      permuted.x.push_back(targets.x[target]);
+      values.push_back(samples.values[path * samples.targets + target]);
+      joint += samples.log_densities[path * samples.targets + target];
+    }
+    const auto in_order = client_->LogDensity(MakeLogDensity("dependent", permuted, values));
+    ASSERT_TRUE(in_order.ok()) << in_order.status.error_message();
+    EXPECT_NEAR(in_order.value.log_densities(0), joint, 2e-4) << "path " << path;
+
+    const auto begin = samples.values.begin() + path * samples.targets;
+    const auto as_given =
+        client_->LogDensity(MakeLogDensity("dependent", targets, {begin, begin + samples.targets}));
+    worst_as_given = std::max(worst_as_given, std::abs(as_given.value.log_densities(0) - joint));
+  }
+  EXPECT_GT(worst_as_given, 1e-2) << "the order makes no difference: nothing was tested";
+}
+
+TEST_F(SamplingTest, AllOrdersAreEquallyLikely) {
+  v1::SampleRequest request = MakeSample("constant", Targets(), 12'000, 12);
+  request.set_order(v1::SampleRequest::RANDOM_PER_PATH);
+  const Samples samples = client_->Sample(request);
+  ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
+  std::map<std::vector<int32_t>, int64_t> counts;
+  for (auto step = samples.order.begin(); step != samples.order.end(); step += kTargets) {
+    ++counts[{step, step + kTargets}];
+  }
+  EXPECT_EQ(counts.size(), 6);
+  for (const auto& [order, count] : counts) {
+    EXPECT_NEAR(count, 2000, 5 * std::sqrt(12'000 * (1.0 / 6) * (5.0 / 6)));
+  }
+}
+
+TEST_F(SamplingTest, ResultsComeInTheOrderOfTheRowsGiven) {
+  const Rows targets = RandomRows(16, 1, 23);
+  const auto predicted = client_->Predict(MakePredict("certain", targets));
+  ASSERT_TRUE(predicted.ok()) << predicted.status.error_message();
+  for (const auto order : {v1::SampleRequest::GIVEN, v1::SampleRequest::RANDOM_PER_PATH}) {
+    v1::SampleRequest request = MakeSample("certain", targets, 20, 13);
+    request.set_order(order);
+    request.set_include_log_densities(true);
+    const Samples samples = client_->Sample(request);
+    ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
+    for (int64_t path = 0; path < samples.paths; ++path) {
+      // Only the first target of a path is drawn from what Predict sees.
+      const int32_t target = samples.order[path * 16];
+      const double drawn = samples.values[path * 16 + target];
+      EXPECT_NEAR(drawn, predicted.value.means(target), 6 * predicted.value.stds(target));
+      if (order == v1::SampleRequest::GIVEN) {
+        EXPECT_EQ(target, 0);
+      }
+    }
+  }
+  // Rows are told apart: reversed rows give reversed predictions, and they differ.
+  Rows reversed = targets;
+  std::reverse(reversed.x.begin(), reversed.x.end());
+  const auto backwards = client_->Predict(MakePredict("certain", reversed));
+  ASSERT_TRUE(backwards.ok());
+  double spread = 0;
+  for (int t = 0; t < 16; ++t) {
+    EXPECT_EQ(backwards.value.means(15 - t), predicted.value.means(t)) << t;
+    spread = std::max(spread, std::abs(predicted.value.means(t) - predicted.value.means(0)));
+  }
+  EXPECT_GT(spread, 20 * predicted.value.stds(0));
+}
+
+TEST_F(SamplingTest, SeedZeroPicksOneAndTells) {
+  const v1::SampleRequest unseeded = MakeSample("dependent", Targets(), 50, 0);
+  const Samples first = client_->Sample(unseeded);
+  const Samples second = client_->Sample(unseeded);
+  ASSERT_TRUE(first.complete() && second.complete());
+  EXPECT_NE(first.summary.seed(), 0);
+  EXPECT_NE(first.summary.seed(), second.summary.seed());
+  EXPECT_FALSE(SameBits(first, second));
+  const Samples again =
+      client_->Sample(MakeSample("dependent", Targets(), 50, first.summary.seed()));
+  EXPECT_EQ(Difference(first, again), "");
+  EXPECT_EQ(again.summary.seed(), first.summary.seed());
+}
+
+TEST_F(SamplingTest, LogDensityAveragesOverRandomOrders) {
+  const Rows two{.features = 1, .x = {-1.0, 0.8}, .y = {}};
+  const std::vector<double> values = {0.4, -0.7};
+  const double forward =
+      client_->LogDensity(MakeLogDensity("dependent", two, values)).value.log_densities(0);
+  const Rows swapped{.features = 1, .x = {0.8, -1.0}, .y = {}};
+  const double backward =
+      client_->LogDensity(MakeLogDensity("dependent", swapped, {-0.7, 0.4})).value.log_densities(0);
+  ASSERT_GT(std::abs(forward - backward), 1e-2) << "the order makes no difference";
+
+  constexpr int kOrders = 64;
+  v1::LogDensityRequest request = MakeLogDensity("dependent", two, values);
+  request.set_random_order_count(kOrders);
+  request.set_seed(9);
+  const auto reply = client_->LogDensity(request);
+  ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+  EXPECT_EQ(reply.value.seed(), 9);
+  // The mean density is that of k forward orders among 64, for some k; fewer than 14 or more than
+  // 50 happen once in a million times.
+  const double mean = std::exp(reply.value.log_densities(0));
+  const double share = (mean - std::exp(backward)) / (std::exp(forward) - std::exp(backward));
+  const double k = share * kOrders;
+  EXPECT_NEAR(k, std::round(k), 0.05);
+  EXPECT_GE(k, 13);
+  EXPECT_LE(k, 51);
+  // Delta method: the standard error of the mean density, divided by the mean density.
+  const double deviation = std::abs(std::exp(forward) - std::exp(backward)) *
+                           std::sqrt(share * (1 - share) * kOrders / (kOrders - 1));
+  ASSERT_EQ(reply.value.standard_errors_size(), 1);
+  EXPECT_NEAR(reply.value.standard_errors(0), deviation / std::sqrt(kOrders) / mean,
+              0.02 * reply.value.standard_errors(0));
+
+  request.set_random_order_count(1);
+  EXPECT_THAT(client_->LogDensity(request).value.standard_errors(), IsEmpty());
+}
+
+TEST_F(SamplingTest, NormalisedModelsAnswerInTheUsersUnits) {
+  Rows rows = RandomRows(60, 2, 31);
+  Rows targets = RandomRows(6, 2, 32);
+  ASSERT_TRUE(client_->Register("units", rows, "models/scaled").ok());
+  // The same data in other units: x' = 3 x + 5, y' = 8 y - 3.
+  Rows other_targets = targets;
+  for (double& x : rows.x) x = 3 * x + 5;
+  for (double& x : other_targets.x) x = 3 * x + 5;
+  for (double& y : rows.y) y = 8 * y - 3;
+  ASSERT_TRUE(client_->Register("other-units", rows, "models/scaled").ok());
+
+  v1::SampleRequest request = MakeSample("units", targets, 30, 14);
+  request.set_include_log_densities(true);
+  const Samples samples = client_->Sample(request);
+  request.set_context("contexts/other-units");
+  *request.mutable_targets() = FeatureTable(other_targets);
+  const Samples other = client_->Sample(request);
+  ASSERT_TRUE(samples.complete() && other.complete());
+  for (size_t i = 0; i < samples.values.size(); ++i) {
+    ASSERT_NEAR(other.values[i], 8 * samples.values[i] - 3, 1e-3) << i;
+    ASSERT_NEAR(other.log_densities[i], samples.log_densities[i] - std::log(8.0), 1e-3) << i;
+  }
+
+  v1::PredictRequest predict = MakePredict("units", targets);
+  for (const double q : {0.1, 0.5, 0.9}) predict.add_quantiles(q);
+  const auto prediction = client_->Predict(predict);
+  predict.set_context("contexts/other-units");
+  *predict.mutable_targets() = FeatureTable(other_targets);
+  const auto other_prediction = client_->Predict(predict);
+  ASSERT_TRUE(prediction.ok() && other_prediction.ok());
+  for (int t = 0; t < 6; ++t) {
+    EXPECT_NEAR(other_prediction.value.means(t), 8 * prediction.value.means(t) - 3, 1e-3);
+    EXPECT_NEAR(other_prediction.value.stds(t), 8 * prediction.value.stds(t), 1e-3);
+    for (int q = 3 * t; q < 3 * t + 3; ++q) {
+      EXPECT_NEAR(other_prediction.value.quantiles(q), 8 * prediction.value.quantiles(q) - 3, 1e-3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace chorale::end_to_end

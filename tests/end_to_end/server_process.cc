@@ -1,0 +1,187 @@
+#include "tests/end_to_end/server_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+
+#ifndef CHORALE_SERVER_BINARY
+#error "CHORALE_SERVER_BINARY must be the path of chorale-server"
+#endif
+
+namespace chorale::end_to_end {
+namespace {
+
+// Replaces this process, a fresh copy of the test, by the server. Nothing here may allocate.
+[[noreturn]] void Become(const std::vector<char*>& arguments, int log) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // no orphan survives a test that crashes or is killed
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  execv(arguments[0], arguments.data());
+  _exit(127);
+}
+
+std::vector<std::string> CommandLine(const ServerOptions& options, const std::string& data_dir,
+                                     const std::string& port_file) {
+  std::vector<std::string> arguments = {
+      CHORALE_SERVER_BINARY,
+      "--listen_address=127.0.0.1:0",
+      "--metrics_address=127.0.0.1:0",
+      absl::StrCat("--port_file=", port_file),
+      absl::StrCat("--data_dir=", data_dir),
+      absl::StrCat("--models=", absl::StrJoin(options.models, ",")),
+  };
+  arguments.insert(arguments.end(), options.flags.begin(), options.flags.end());
+  return arguments;
+}
+
+}  // namespace
+
+std::unique_ptr<ServerProcess> ServerProcess::Spawn(const ServerOptions& options) {
+  std::unique_ptr<ServerProcess> server(new ServerProcess());
+  server->data_dir_ = options.data_dir.empty() ? server->folder_ / "data" : options.data_dir;
+  std::vector<std::string> arguments =
+      CommandLine(options, server->data_dir_, server->folder_ / "ports");
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const int log =
+      open((server->folder_ / "log").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+  server->pid_ = fork();
+  if (server->pid_ == 0) Become(pointers, log);
+  close(log);
+  if (server->pid_ < 0) ADD_FAILURE() << "fork failed";
+  return server;
+}
+
+std::unique_ptr<ServerProcess> ServerProcess::Start(const ServerOptions& options) {
+  std::unique_ptr<ServerProcess> server = Spawn(options);
+  const absl::Time deadline = absl::Now() + absl::Seconds(kSanitized ? 60 : 20);
+  while (absl::Now() < deadline) {
+    if (const std::optional<Exit> exit = server->Wait(absl::ZeroDuration())) {
+      ADD_FAILURE() << "the server ended before it served: exit code " << exit->code << ", signal "
+                    << exit->signal << "\n"
+                    << server->log();
+      return nullptr;
+    }
+    if (server->ReadPorts() && Health(server->address_) == "SERVING") return server;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  ADD_FAILURE() << "the server does not serve\n" << server->log();
+  return nullptr;
+}
+
+ServerProcess::~ServerProcess() {
+  Kill();
+  if (::testing::Test::HasFailure()) {
+    std::fprintf(stderr, "---- log of the server\n%s----\n", log().c_str());
+  }
+}
+
+void ServerProcess::Signal(int signal) const {
+  if (pid_ > 0 && !exit_.has_value()) kill(pid_, signal);
+}
+
+std::optional<Exit> ServerProcess::Wait(absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (!exit_.has_value() && pid_ > 0) {
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) == pid_) {
+      exit_ = Exit{.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                   .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+    } else if (absl::Now() >= deadline) {
+      break;
+    } else {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+  }
+  return exit_;
+}
+
+void ServerProcess::Kill() {
+  Signal(SIGKILL);
+  Wait(absl::Seconds(30));
+}
+
+void ServerProcess::Terminate(absl::Duration timeout) {
+  Signal(SIGTERM);
+  const std::optional<Exit> exit = Wait(timeout);
+  if (!exit.has_value()) {
+    ADD_FAILURE() << "the server still runs " << timeout << " after SIGTERM\n" << log();
+  } else if (exit->code != 0 || exit->signal != 0) {
+    ADD_FAILURE() << "exit code " << exit->code << ", signal " << exit->signal << "\n" << log();
+  }
+}
+
+int64_t ServerProcess::ResidentBytes() const {
+  const std::string status = ReadFile(absl::StrCat("/proc/", pid_, "/status"));
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (!absl::ConsumePrefix(&line, "VmRSS:")) continue;
+    absl::ConsumeSuffix(&line, "kB");
+    int64_t kilobytes = 0;
+    if (absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &kilobytes)) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+std::string ServerProcess::log() const { return ReadFile(folder_ / "log"); }
+
+bool ServerProcess::ReadPorts() {
+  const std::string text = ReadFile(folder_ / "ports");
+  return false;
+}
+
+std::string Health(const std::string& address, absl::Duration timeout) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  grpc::CompletionQueue queue;
+  // An empty HealthCheckRequest asks for the server as a whole.
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  const auto call =
+      stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&response, &status, &response);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return status.error_message();
+  grpc::Slice bytes;
+  if (!response.DumpToSingleSlice(&bytes).ok()) return "no answer";
+  // HealthCheckResponse: field 1, status, as a varint.
+  const std::string text(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  if (text == std::string("\x08\x01")) return "SERVING";
+  if (text == std::string("\x08\x02")) return "NOT_SERVING";
+  return "UNKNOWN";
+}
+
+}  // namespace chorale::end_to_end

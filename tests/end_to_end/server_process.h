@@ -1,0 +1,97 @@
+// The real chorale-server binary as a child process.
+#ifndef CHORALE_TESTS_END_TO_END_SERVER_PROCESS_H_
+#define CHORALE_TESTS_END_TO_END_SERVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "tests/end_to_end/temp_folder.h"
+
+namespace chorale::end_to_end {
+
+// True when built with the address or thread sanitizer: the server's memory is then not only its
+// own, and everything takes several times longer.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// How a process ended.
+struct Exit {
+  int code = 0;    // exit status, when signal is 0
+  int signal = 0;  // the signal that ended it, or 0
+};
+
+struct ServerOptions {
+  std::vector<std::string> models;      // folders; the first is the default
+  std::string data_dir = {};            // empty: a temporary one of its own
+  std::vector<std::string> flags = {};  // further ones, "--threads=1"
+};
+
+// One server. Killed and reaped when destroyed; its log is printed if the test has failed by then.
+// Thread-safe but for Spawn, the destructor and Wait, which belong to the thread that made it (the
+// kernel kills the child when that thread ends).
+class ServerProcess {
+ public:
+  // Starts the binary without waiting for anything.
+  static std::unique_ptr<ServerProcess> Spawn(const ServerOptions& options);
+
+  // Starts it and waits until its health service says SERVING. Null, with a failure added, when
+  // that does not come.
+  static std::unique_ptr<ServerProcess> Start(const ServerOptions& options);
+
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  // "127.0.0.1:port" of the API and of the metrics page.
+  const std::string& address() const { return address_; }
+  const std::string& metrics_address() const { return metrics_address_; }
+  const std::string& data_dir() const { return data_dir_; }
+
+  void Signal(int signal) const;
+  // Waits for the end of the process; nothing when it still runs after `timeout`.
+  std::optional<Exit> Wait(absl::Duration timeout);
+  // Signal(SIGKILL) and Wait.
+  void Kill();
+  // SIGTERM; adds a failure unless the process ends with exit code 0 within `timeout`.
+  void Terminate(absl::Duration timeout = absl::Seconds(kSanitized ? 60 : 20));
+
+  // Bytes of memory that the process has resident (VmRSS), 0 when it has ended.
+  int64_t ResidentBytes() const;
+
+  // What it has printed so far, standard output and error together.
+  std::string log() const;
+
+ private:
+  ServerProcess() = default;
+  // Reads the file in which the server tells its ports. False while it is not complete.
+  bool ReadPorts();
+
+  TempFolder folder_;  // log, port file, and the data when no data_dir was given
+  std::string data_dir_;
+  std::string address_;
+  std::string metrics_address_;
+  pid_t pid_ = 0;
+  std::optional<Exit> exit_;
+};
+
+// What the health service of a server says: "SERVING", "NOT_SERVING", or the error of the call.
+std::string Health(const std::string& address, absl::Duration timeout = absl::Seconds(2));
+
+}  // namespace chorale::end_to_end
+
+#endif  // CHORALE_TESTS_END_TO_END_SERVER_PROCESS_H_

@@ -1,0 +1,50 @@
+#include "tests/end_to_end/shared_server.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/end_to_end/eventually.h"
+#include "tests/end_to_end/model_files.h"
+
+namespace chorale::end_to_end {
+
+std::unique_ptr<SharedServer> SharedServer::Start(std::vector<std::string> flags) {
+  auto shared = std::make_unique<SharedServer>();
+  shared->process_ = ServerProcess::Start(
+      {.models = {GoldenFolder("golden_tiny")}, .data_dir = "", .flags = std::move(flags)});
+  if (shared->process_ == nullptr) return nullptr;
+  shared->client_ = std::make_unique<ApiClient>(shared->address());
+  const auto registered = shared->client_->Register("data", RandomRows(200, 3, 1));
+  EXPECT_TRUE(registered.ok()) << registered.status.error_message();
+  EXPECT_TRUE(shared->client_->Warm("data").ok());
+  const absl::Time start = absl::Now();
+  shared->undisturbed_ = shared->client_->Sample(ShortSession());
+  shared->undisturbed_time_ = absl::Now() - start;
+  EXPECT_EQ(Difference(shared->undisturbed_, shared->undisturbed_), "");
+  return shared;
+}
+
+v1::SampleRequest SharedServer::ShortSession() {
+  v1::SampleRequest request = MakeSample("data", RandomRows(40, 3, 2), 100, 5);
+  request.set_include_log_densities(true);
+  request.set_beyond_buffer(v1::WRAP);
+  return request;
+}
+
+v1::SampleRequest SharedServer::LongSession() {
+  v1::SampleRequest request = MakeSample("data", RandomRows(800, 3, 3), 256, 6);
+  request.set_include_log_densities(true);
+  request.set_beyond_buffer(v1::WRAP);
+  return request;
+}
+
+void SharedServer::ExpectUndisturbed() {
+  EXPECT_TRUE(Eventually([this] { return Metrics().Value("chorale_buffer_bytes") == 0; }))
+      << "buffers are still in use: " << Metrics().Value("chorale_buffer_bytes") << " bytes";
+  EXPECT_EQ(Difference(client_->Sample(ShortSession()), undisturbed_), "");
+}
+
+}  // namespace chorale::end_to_end
