@@ -1,0 +1,193 @@
+#include "client/commands/sample_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/sample_summary.h"
+
+namespace chorale::client {
+namespace {
+
+using nlohmann::ordered_json;
+
+// [B, T] values as an array of arrays.
+template <class Value>
+ordered_json Paths(const std::vector<Value>& values, int64_t target_count) {
+  ordered_json paths = ordered_json::array();
+  for (size_t begin = 0; begin < values.size(); begin += target_count) {
+    paths.push_back(
+        std::vector<Value>(values.begin() + begin, values.begin() + begin + target_count));
+  }
+  return paths;
+}
+
+void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ostream* out) {
+  ordered_json object = {{"context", title.context},
+                         {"target", title.target},
+                         {"seed", samples.summary.seed()},
+                         {"values", Paths(samples.values, samples.target_count)}};
+  if (!samples.log_densities.empty()) {
+    object["log_densities"] = Paths(samples.log_densities, samples.target_count);
+  }
+  if (!samples.targets_by_step.empty()) {
+    object["targets_by_step"] = Paths(samples.targets_by_step, samples.target_count);
+  }
+  *out << object.dump() << '\n';
+}
+
+// [B, T]: the step at which a path drew each target.
+std::vector<int64_t> StepsByTarget(const Samples& samples) {
+  std::vector<int64_t> steps(samples.targets_by_step.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const int64_t path = static_cast<int64_t>(i) / samples.target_count;
+    const int64_t step = static_cast<int64_t>(i) % samples.target_count;
+    steps[path * samples.target_count + samples.targets_by_step[i]] = step;
+  }
+  return steps;
+}
+
+std::vector<Cell> SummaryCells(std::string quantity, const DrawSummary& draws, double known) {
+  return {std::move(quantity), draws.mean, draws.sd,
+          draws.q05,           draws.q25,  draws.q50,
+          draws.q75,           draws.q95,  std::isnan(known) ? Cell() : Cell(known)};
+}
+
+// What the known values say of a joint quantity: only known when all rows are.
+struct KnownJoint {
+  double sum = std::numeric_limits<double>::quiet_NaN();
+  double mean = sum;
+  double max = sum;
+  double min = sum;
+};
+
+KnownJoint JoinKnown(absl::Span<const double> known) {
+  KnownJoint joint;
+  if (known.empty() ||
+      std::any_of(known.begin(), known.end(), [](double y) { return std::isnan(y); })) {
+    return joint;
+  }
+  joint.sum = 0.0;
+  for (const double y : known) joint.sum += y;
+  joint.mean = joint.sum / static_cast<double>(known.size());
+  joint.max = *std::max_element(known.begin(), known.end());
+  joint.min = *std::min_element(known.begin(), known.end());
+  return joint;
+}
+
+void WriteRows(const SampleStatistics& statistics, absl::Span<const double> known, Format format,
+               std::ostream* out) {
+  ReportWriter report(
+      {"quantity", "mean", "sd", "q0.05", "q0.25", "q0.5", "q0.75", "q0.95", "known"}, format, out);
+  for (size_t t = 0; t < statistics.targets.size(); ++t) {
+    const double value = known.empty() ? std::nan("") : known[t];
+    report.Add(SummaryCells(absl::StrCat("row ", t), statistics.targets[t], value));
+  }
+  const KnownJoint joint = JoinKnown(known);
+  report.Add(SummaryCells("sum", statistics.sum, joint.sum));
+  report.Add(SummaryCells("mean", statistics.mean, joint.mean));
+  report.Add(SummaryCells("max", statistics.max, joint.max));
+  report.Add(SummaryCells("min", statistics.min, joint.min));
+  report.Finish();
+}
+
+// What only joint samples can say.
+void WriteJointWords(const SampleStatistics& statistics, std::ostream* out) {
+  *out << absl::StrFormat(
+      "\nJointly:\n  the sum has a standard deviation of %.6g; were the rows independent, it would "
+      "have %.6g\n",
+      statistics.sum.sd, statistics.independent_sum_sd);
+  if (statistics.mean_pairwise_correlation.has_value()) {
+    *out << absl::StrFormat("  the mean correlation between two rows is %.3f\n",
+                            *statistics.mean_pairwise_correlation);
+  }
+}
+
+void WriteCoverageWords(const Coverage& coverage, std::ostream* out) {
+  if (coverage.known == 0) return;
+  const auto percent = [&](int64_t inside) {
+    return 100.0 * static_cast<double>(inside) / static_cast<double>(coverage.known);
+  };
+  *out << absl::StrFormat(
+      "\nOf %d known values, %d (%.0f %%) lie in the 50 %% intervals and %d (%.0f %%) in the 90 %% "
+      "intervals\n",
+      coverage.known, coverage.in_50, percent(coverage.in_50), coverage.in_90,
+      percent(coverage.in_90));
+}
+
+ordered_json Json(const DrawSummary& draws) {
+  return {{"mean", draws.mean}, {"sd", draws.sd},   {"q05", draws.q05}, {"q25", draws.q25},
+          {"q50", draws.q50},   {"q75", draws.q75}, {"q95", draws.q95}};
+}
+
+ordered_json SummaryJson(const SampleStatistics& statistics, const Coverage& coverage) {
+  ordered_json rows = ordered_json::array();
+  for (const DrawSummary& draws : statistics.targets) rows.push_back(Json(draws));
+  ordered_json object = {
+      {"rows", std::move(rows)},       {"sum", Json(statistics.sum)},
+      {"mean", Json(statistics.mean)}, {"max", Json(statistics.max)},
+      {"min", Json(statistics.min)},   {"independent_sum_sd", statistics.independent_sum_sd}};
+  if (statistics.mean_pairwise_correlation.has_value()) {
+    object["mean_pairwise_correlation"] = *statistics.mean_pairwise_correlation;
+  }
+  if (coverage.known > 0) {
+    object["coverage"] = {
+        {"known", coverage.known}, {"in_50", coverage.in_50}, {"in_90", coverage.in_90}};
+  }
+  return object;
+}
+
+}  // namespace
+
+void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
+                  std::ostream* out) {
+  if (format == Format::kJson) {
+    WriteSamplesJson(samples, title, out);
+    return;
+  }
+  const bool with_densities = !samples.log_densities.empty();
+  const std::vector<int64_t> steps = StepsByTarget(samples);
+  std::vector<std::string> columns = {"path", "row", title.target};
+  if (with_densities) columns.push_back("log_density");
+  if (!steps.empty()) columns.push_back("step");
+  ReportWriter report(columns, format, out);
+  for (size_t i = 0; i < samples.values.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    std::vector<Cell> cells = {place / samples.target_count, place % samples.target_count,
+                               samples.values[i]};
+    if (with_densities) cells.emplace_back(samples.log_densities[i]);
+    if (!steps.empty()) cells.emplace_back(steps[i]);
+    report.Add(cells);
+  }
+  report.Finish();
+}
+
+void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
+                        const SampleTitle& title, Format format, std::ostream* out) {
+  const SampleStatistics statistics = Summarize(samples);
+  const Coverage coverage = CountCovered(statistics, known);
+  if (format == Format::kJson) {
+    ordered_json object = {{"context", title.context},
+                           {"target", title.target},
+                           {"seed", samples.summary.seed()},
+                           {"paths", samples.path_count}};
+    object.update(SummaryJson(statistics, coverage));
+    *out << object.dump(1) << '\n';
+    return;
+  }
+  if (format == Format::kTable) {
+    *out << absl::StrFormat("%s of %d rows in %d joint sample paths (context %s, seed %d)\n\n",
+                            title.target, samples.target_count, samples.path_count, title.context,
+                            samples.summary.seed());
+  }
+  WriteRows(statistics, known, format, out);
+  if (format != Format::kTable) return;
+  if (samples.target_count > 1) WriteJointWords(statistics, out);
+  WriteCoverageWords(coverage, out);
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,105 @@
+#include "client/sample_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace chorale::client {
+namespace {
+
+// Of sorted draws: linear between the neighbours of place p (B - 1).
+double Quantile(const std::vector<double>& sorted, double p) {
+  const double place = p * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
+}
+
+// One number per path, by `of` from the path's T values.
+template <class Function>
+DrawSummary SummarizePaths(const Samples& samples, Function of) {
+  std::vector<double> draws(samples.path_count);
+  for (int64_t path = 0; path < samples.path_count; ++path) {
+    draws[path] = of(absl::Span<const double>(samples.values.data() + path * samples.target_count,
+                                              samples.target_count));
+  }
+  return SummarizeDraws(std::move(draws));
+}
+
+// With z the standardised values of a path, Var(sum of z) = T + 2 * (sum of all correlations).
+std::optional<double> MeanCorrelation(const Samples& samples,
+                                      const std::vector<DrawSummary>& targets) {
+  std::vector<int64_t> varying;
+  for (int64_t t = 0; t < samples.target_count; ++t) {
+    if (targets[t].sd > 0.0) varying.push_back(t);
+  }
+  if (varying.size() < 2) return std::nullopt;
+  const DrawSummary z_sum = SummarizePaths(samples, [&](absl::Span<const double> values) {
+    double sum = 0.0;
+    for (const int64_t t : varying) sum += (values[t] - targets[t].mean) / targets[t].sd;
+    return sum;
+  });
+  const auto count = static_cast<double>(varying.size());
+  return (z_sum.sd * z_sum.sd - count) / (count * (count - 1.0));
+}
+
+}  // namespace
+
+DrawSummary SummarizeDraws(std::vector<double> draws) {
+  std::sort(draws.begin(), draws.end());
+  const auto count = static_cast<double>(draws.size());
+  DrawSummary summary;
+  summary.mean = std::accumulate(draws.begin(), draws.end(), 0.0) / count;
+  double squares = 0.0;
+  for (const double x : draws) squares += (x - summary.mean) * (x - summary.mean);
+  summary.sd = draws.size() > 1 ? std::sqrt(squares / (count - 1.0))
+                                : std::numeric_limits<double>::quiet_NaN();
+  summary.q05 = Quantile(draws, 0.05);
+  summary.q25 = Quantile(draws, 0.25);
+  summary.q50 = Quantile(draws, 0.50);
+  summary.q75 = Quantile(draws, 0.75);
+  summary.q95 = Quantile(draws, 0.95);
+  return summary;
+}
+
+SampleStatistics Summarize(const Samples& samples) {
+  SampleStatistics statistics;
+  double variance_sum = 0.0;
+  for (int64_t t = 0; t < samples.target_count; ++t) {
+    statistics.targets.push_back(
+        SummarizePaths(samples, [t](absl::Span<const double> values) { return values[t]; }));
+    variance_sum += statistics.targets.back().sd * statistics.targets.back().sd;
+  }
+  const auto sum = [](absl::Span<const double> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0);
+  };
+  const auto count = static_cast<double>(samples.target_count);
+  statistics.sum = SummarizePaths(samples, sum);
+  statistics.mean =
+      SummarizePaths(samples, [&](absl::Span<const double> values) { return sum(values) / count; });
+  statistics.max = SummarizePaths(samples, [](absl::Span<const double> values) {
+    return *std::max_element(values.begin(), values.end());
+  });
+  statistics.min = SummarizePaths(samples, [](absl::Span<const double> values) {
+    return *std::min_element(values.begin(), values.end());
+  });
+  statistics.independent_sum_sd = std::sqrt(variance_sum);
+  statistics.mean_pairwise_correlation = MeanCorrelation(samples, statistics.targets);
+  return statistics;
+}
+
+Coverage CountCovered(const SampleStatistics& statistics, absl::Span<const double> known) {
+  Coverage coverage;
+  for (size_t t = 0; t < known.size(); ++t) {
+    if (std::isnan(known[t])) continue;
+    const DrawSummary& draws = statistics.targets[t];
+    ++coverage.known;
+    if (draws.q25 <= known[t] && known[t] <= draws.q75) ++coverage.in_50;
+    if (draws.q05 <= known[t] && known[t] <= draws.q95) ++coverage.in_90;
+  }
+  return coverage;
+}
+
+}  // namespace chorale::client
