@@ -1,0 +1,195 @@
+#include "engine/backends/cpu_forward.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "kernels/append_kv.h"
+#include "kernels/embed_rows.h"
+#include "kernels/layer_norm.h"
+#include "kernels/layout.h"
+#include "kernels/linear.h"
+#include "kernels/shared_context_attention.h"
+
+namespace chorale {
+namespace {
+
+using kernels::Activation;
+
+// y [rows, out] = activation(W x + b); x has row stride x_stride, y is contiguous.
+void Apply(const PackedLinear& linear, int64_t rows, const float* x, int64_t x_stride, float* y,
+           Activation activation = Activation::kNone) {
+  const kernels::LinearParams params = {.x = x,
+                                        .weight = linear.weight(),
+                                        .bias = linear.bias(),
+                                        .y = y,
+                                        .rows = rows,
+                                        .in = linear.in(),
+                                        .out = linear.out(),
+                                        .x_stride = x_stride,
+                                        .y_stride = linear.out(),
+                                        .activation = activation};
+  assert(kernels::ValidateLinear(params).ok());
+  kernels::Linear(params);
+}
+
+// y [rows, D] = LN(x + residual); residual may be null.
+void Normalize(const CpuModel& model, const LayerNormWeights& norm, int64_t rows, const float* x,
+               const float* residual, float* y) {
+  const kernels::LayerNormParams params = {.x = x,
+                                           .residual = residual,
+                                           .gamma = norm.gamma.data(),
+                                           .beta = norm.beta.data(),
+                                           .y = y,
+                                           .rows = rows,
+                                           .width = model.config().d_model,
+                                           .epsilon = model.config().layer_norm_eps};
+  assert(kernels::ValidateLayerNorm(params).ok());
+  kernels::LayerNorm(params);
+}
+
+}  // namespace
+
+int64_t LayerKvElements(const ModelConfig& config, int64_t capacity) {
+  return kernels::LayerKvSize(capacity, config.n_kv_heads, config.head_dim());
+}
+
+LayerKv<float> LayerKvAt(float* base, const ModelConfig& config, int64_t capacity) {
+  return {base, base + config.n_kv_heads * kernels::PackedKeysSize(capacity, config.head_dim())};
+}
+
+LayerKv<const float> LayerKvAt(const float* base, const ModelConfig& config, int64_t capacity) {
+  return {base, base + config.n_kv_heads * kernels::PackedKeysSize(capacity, config.head_dim())};
+}
+
+void EmbedTokens(const CpuModel& model, const float* encodings, int64_t rows,
+                 const CpuScratch& scratch, float* tokens) {
+  const kernels::EmbedRowsParams params = {.encodings = encodings,
+                                           .offsets = model.offsets(),
+                                           .y_weight = model.y_weight(),
+                                           .y = scratch.y.data(),
+                                           .encoding = scratch.encoding.data(),
+                                           .offset = scratch.offset.data(),
+                                           .out = tokens,
+                                           .rows = rows,
+                                           .width = model.config().d_model};
+  assert(kernels::ValidateEmbedRows(params).ok());
+  kernels::EmbedRows(params);
+}
+
+void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
+                 CpuScratch& scratch) {
+  const int64_t d = model.config().d_model;
+  float* mixed = scratch.mixed.data();
+  Apply(layer.feature, rows, x, d, mixed);
+  Normalize(model, layer.norm1, rows, mixed, nullptr, x);
+}
+
+void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t rows, const float* x,
+                       int64_t x_stride, CpuScratch& scratch) {
+  Apply(layer.key_value, rows, x, x_stride, scratch.key_value.data());
+}
+
+void AppendKeysValues(const CpuModel& model, const CpuScratch& scratch, int64_t first, int64_t n,
+                      LayerKv<float> kv, int64_t offset, int64_t capacity) {
+  const ModelConfig& config = model.config();
+  const float* row = scratch.key_value.data() + first * 2 * config.kv_width();
+  const kernels::AppendKvParams params = {.k = row,
+                                          .v = row + config.kv_width(),
+                                          .keys = kv.keys,
+                                          .values = kv.values,
+                                          .n = n,
+                                          .offset = offset,
+                                          .capacity = capacity,
+                                          .kv_heads = config.n_kv_heads,
+                                          .head_dim = config.head_dim(),
+                                          .kv_stride = 2 * config.kv_width()};
+  assert(kernels::ValidateAppendKv(params).ok());
+  kernels::AppendKv(params);
+}
+
+void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys& keys, int64_t rows,
+                float* x, CpuScratch& scratch) {
+  const ModelConfig& config = model.config();
+  const int64_t d = config.d_model;
+  const bool buffered = keys.buffer.keys != nullptr;
+  float* query = scratch.query.data();
+  float* mixed = scratch.mixed.data();
+  Apply(layer.query, rows, x, d, query);
+  const kernels::SharedContextAttentionParams params = {
+      .q = query,
+      .out = query,
+      .context_keys = keys.context.keys,
+      .context_values = keys.context.values,
+      .buffer_keys = keys.buffer.keys,
+      .buffer_values = keys.buffer.values,
+      .row_path = buffered ? scratch.row_path.data() : nullptr,
+      .row_visible = buffered ? scratch.row_visible.data() : nullptr,
+      .rows = rows,
+      .heads = config.n_heads,
+      .kv_heads = config.n_kv_heads,
+      .head_dim = config.head_dim(),
+      .context_rows = keys.context_rows,
+      .buffer_capacity = keys.buffer_capacity,
+      .buffer_path_stride = keys.buffer_path_stride,
+      .q_stride = d,
+      .out_stride = d,
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim())))};
+  assert(kernels::ValidateSharedContextAttention(params).ok());
+  kernels::SharedContextAttention(params);
+  Apply(layer.output, rows, query, d, mixed);
+  Normalize(model, layer.norm2, rows, x, mixed, x);
+}
+
+void FeedForward(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
+                 CpuScratch& scratch) {
+  const ModelConfig& config = model.config();
+  float* hidden = scratch.hidden.data();
+  float* mixed = scratch.mixed.data();
+  Apply(layer.up, rows, x, config.d_model, hidden, Activation::kGelu);
+  Apply(layer.down, rows, hidden, config.d_ff, mixed);
+  Normalize(model, layer.norm3, rows, x, mixed, x);
+}
+
+void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScratch& scratch) {
+  const ModelConfig& config = model.config();
+  const CpuHead& head = model.head();
+  float* normed = scratch.mixed.data();
+  float* hidden = scratch.hidden.data();
+  float* raw = scratch.raw.data();
+  Normalize(model, head.norm, rows, x, nullptr, normed);
+  Apply(head.up, rows, normed, config.d_model, hidden, Activation::kGelu);
+  Apply(head.down, rows, hidden, config.d_ff, raw);
+  const kernels::MixtureHeadParams params = {.raw = raw,
+                                             .mean_bias = head.mean_bias.data(),
+                                             .std_bias = head.std_bias.data(),
+                                             .weight_bias = head.weight_bias.data(),
+                                             .mean = scratch.mean.data(),
+                                             .std = scratch.std.data(),
+                                             .log_weight = scratch.log_weight.data(),
+                                             .rows = rows,
+                                             .components = config.num_components,
+                                             .raw_stride = 3 * config.num_components,
+                                             .std_min = config.std_min,
+                                             .std_max = config.std_max};
+  assert(kernels::ValidateMixtureHead(params).ok());
+  kernels::MixtureHead(params);
+}
+
+kernels::MixtureView MixtureOf(const CpuModel& model, const CpuScratch& scratch, int64_t row) {
+  const int64_t m = model.config().num_components;
+  return {.mean = scratch.mean.data() + row * m,
+          .std = scratch.std.data() + row * m,
+          .log_weight = scratch.log_weight.data() + row * m,
+          .components = m};
+}
+
+void KeepEvenRows(int64_t rows, int64_t width, const float* x, float* kept) {
+  for (int64_t row = 0; row < rows; row += 2) {
+    const float* from = x + row * width;
+    float* to = kept + row / 2 * width;
+    if (from != to) std::copy_n(from, width, to);
+  }
+}
+
+}  // namespace chorale

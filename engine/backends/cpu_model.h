@@ -1,0 +1,93 @@
+// A model's weights in the form that the CPU kernels read, and the K/V layout that follows from it.
+#ifndef CHORALE_ENGINE_BACKENDS_CPU_MODEL_H_
+#define CHORALE_ENGINE_BACKENDS_CPU_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/aligned_buffer.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu_row_encoder.h"
+#include "engine/model/model.h"
+
+namespace chorale {
+
+// y = W x + b. Immutable.
+class PackedLinear {
+ public:
+  PackedLinear() = default;
+  // weight [out, in] row-major; bias [out] or empty.
+  PackedLinear(const std::vector<float>& weight, const std::vector<float>& bias, int64_t out,
+               int64_t in);
+
+  const float* weight() const { return weight_.data(); }  // packed, see kernels/layout.h
+  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }  // [out] or null
+  int64_t out() const { return out_; }
+  int64_t in() const { return in_; }
+
+ private:
+  AlignedBuffer weight_;
+  std::vector<float> bias_;
+  int64_t out_ = 0;
+  int64_t in_ = 0;
+};
+
+struct CpuLayer {
+  PackedLinear feature;  // A = I + Wo_f Wv_f
+  LayerNormWeights norm1;
+  PackedLinear query;
+  PackedLinear key_value;  // Wk over Wv: one row yields [k | v], [2 Hkv Dh]
+  PackedLinear output;
+  LayerNormWeights norm2;
+  PackedLinear up;    // W1, b1
+  PackedLinear down;  // W2, b2
+  LayerNormWeights norm3;
+};
+
+struct CpuHead {
+  LayerNormWeights norm;
+  PackedLinear up;
+  PackedLinear down;
+  std::vector<float> mean_bias;    // [M]
+  std::vector<float> std_bias;     // [M]
+  std::vector<float> weight_bias;  // [M]
+};
+
+// What a token's role adds to its row encoding: rows of CpuModel::offsets.
+struct TokenOffset {
+  static constexpr int32_t kTarget = 0;
+  static constexpr int32_t kContext = 1;
+  // A buffer token at place i, with K places: ar_tokens[i mod K].
+  static int32_t Buffer(int64_t place, const ModelConfig& config) {
+    return static_cast<int32_t>(2 + place % config.buffer_size);
+  }
+};
+
+// Immutable and thread-safe.
+class CpuModel : public BackendModel {
+ public:
+  static absl::StatusOr<std::shared_ptr<const CpuModel>> Create(const Model& model);
+
+  const ModelConfig& config() const override { return config_; }
+  const std::vector<CpuLayer>& layers() const { return layers_; }
+  const CpuHead& head() const { return head_; }
+  const float* y_weight() const { return y_weight_.data(); }  // [D]
+  const float* offsets() const { return offsets_.data(); }    // [2 + K, D], see TokenOffset
+  const RowEncoder& row_encoder() const { return *row_encoder_; }
+
+ private:
+  CpuModel() = default;
+
+  ModelConfig config_;
+  std::vector<CpuLayer> layers_;
+  CpuHead head_;
+  std::vector<float> y_weight_;
+  std::vector<float> offsets_;
+  std::unique_ptr<const RowEncoder> row_encoder_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKENDS_CPU_MODEL_H_

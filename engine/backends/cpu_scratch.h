@@ -1,0 +1,61 @@
+// What one thread needs while it computes one chunk of rows.
+#ifndef CHORALE_ENGINE_BACKENDS_CPU_SCRATCH_H_
+#define CHORALE_ENGINE_BACKENDS_CPU_SCRATCH_H_
+
+#include <array>
+#include <cstdint>
+
+#include "engine/backends/aligned_buffer.h"
+#include "engine/model/model_config.h"
+
+namespace chorale {
+
+// Paths of one tile: with two tokens per path, a step of a tile is one chunk.
+inline constexpr int64_t kTilePaths = 32;
+
+// Rows that go through a layer together: enough to read each weight once for many rows, few enough
+// for a chunk's activations to stay in the second-level cache.
+inline constexpr int64_t kChunkRows = 2 * kTilePaths;
+
+// Thread contract: belongs to one thread of the pool; sized by the engine thread between batches.
+struct CpuScratch {
+  AlignedBuffer tokens;      // [kChunkRows, D], the tokens of a chunk
+  AlignedBuffer encodings;   // [kChunkRows, D]
+  AlignedBuffer mixed;       // [kChunkRows, D], what is added to the tokens
+  AlignedBuffer query;       // [kChunkRows, D]
+  AlignedBuffer key_value;   // [kChunkRows, 2 Hkv Dh]
+  AlignedBuffer hidden;      // [kChunkRows, Dff]
+  AlignedBuffer raw;         // [kChunkRows, 3M]
+  AlignedBuffer mean;        // [kChunkRows, M]
+  AlignedBuffer std;         // [kChunkRows, M]
+  AlignedBuffer log_weight;  // [kChunkRows, M]
+
+  // Of the rows of a chunk.
+  std::array<float, kChunkRows> y;
+  std::array<int32_t, kChunkRows> encoding;  // see kernels/embed_rows.h
+  std::array<int32_t, kChunkRows> offset;    // see TokenOffset
+  std::array<int32_t, kChunkRows> row_path;  // see kernels/shared_context_attention.h
+  std::array<int32_t, kChunkRows> row_visible;
+
+  // Teacher forcing keeps the tokens and one layer's buffer K/V of some whole paths; these two grow
+  // with the longest request seen.
+  AlignedBuffer path_tokens;  // [paths * 2T, D]
+  AlignedBuffer path_kv;      // [paths] of LayerKvSize(capacity, Hkv, Dh)
+
+  void Reserve(const ModelConfig& config) {
+    const int64_t rows = kChunkRows;
+    for (AlignedBuffer* buffer : {&tokens, &encodings, &mixed, &query}) {
+      buffer->Reserve(rows * config.d_model);
+    }
+    key_value.Reserve(rows * 2 * config.kv_width());
+    hidden.Reserve(rows * config.d_ff);
+    raw.Reserve(rows * 3 * config.num_components);
+    for (AlignedBuffer* buffer : {&mean, &std, &log_weight}) {
+      buffer->Reserve(rows * config.num_components);
+    }
+  }
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKENDS_CPU_SCRATCH_H_

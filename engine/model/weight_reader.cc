@@ -1,0 +1,49 @@
+#include "engine/model/weight_reader.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace chorale {
+
+std::vector<float> WeightReader::Take(absl::string_view name,
+                                      std::initializer_list<int64_t> shape) {
+  if (!status_.ok()) return {};
+  const auto fail = [&](absl::string_view what) {
+    status_ =
+        absl::InvalidArgumentError(absl::StrCat(file_.name(), ": tensor '", name, "': ", what));
+    return std::vector<float>();
+  };
+  absl::StatusOr<TensorView> view = file_.Find(name);
+  if (!view.ok()) {
+    // The file is there; it is only not a file of this model.
+    status_ = absl::InvalidArgumentError(view.status().message());
+    return {};
+  }
+  if (!std::equal(shape.begin(), shape.end(), view->shape.begin(), view->shape.end())) {
+    return fail(absl::StrCat("shape ", ShapeString(view->shape), " where ", ShapeString(shape),
+                             " must be"));
+  }
+  absl::StatusOr<std::vector<float>> values = ReadFloat32(*view);
+  if (!values.ok()) return fail(values.status().message());
+  for (size_t i = 0; i < values->size(); ++i) {
+    if (!std::isfinite((*values)[i])) return fail(absl::StrCat("element ", i, " is not finite"));
+  }
+  taken_.emplace(name);
+  elements_taken_ += view->elements;
+  return *std::move(values);
+}
+
+absl::Status WeightReader::Finish() const {
+  if (!status_.ok()) return status_;
+  for (const auto& [name, view] : file_.tensors()) {
+    if (!taken_.contains(name)) {
+      return absl::InvalidArgumentError(absl::StrCat(file_.name(), ": tensor '", name,
+                                                     "' is not one that a model of this kind has"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace chorale

@@ -1,0 +1,45 @@
+// Takes named tensors out of a file one by one, checking each, and keeps the first error, so that
+// the list of a model's tensors reads as a list.
+#ifndef CHORALE_ENGINE_MODEL_WEIGHT_READER_H_
+#define CHORALE_ENGINE_MODEL_WEIGHT_READER_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "engine/model/tensor_file.h"
+
+namespace chorale {
+
+// Thread contract: used by one thread.
+class WeightReader {
+ public:
+  // The file outlives the reader.
+  explicit WeightReader(const TensorFile& file) : file_(file) {}
+
+  // The tensor's values in row-major order. It must have this shape, and every value must be
+  // finite. Empty after an error.
+  std::vector<float> Take(absl::string_view name, std::initializer_list<int64_t> shape);
+
+  bool ok() const { return status_.ok(); }
+
+  // The first error of Take, or InvalidArgument for a tensor that was never taken.
+  absl::Status Finish() const;
+
+  int64_t elements_taken() const { return elements_taken_; }
+
+ private:
+  const TensorFile& file_;
+  std::set<std::string, std::less<>> taken_;
+  int64_t elements_taken_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_MODEL_WEIGHT_READER_H_

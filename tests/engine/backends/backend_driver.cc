@@ -1,0 +1,80 @@
+#include "tests/engine/backends/backend_driver.h"
+
+#include <utility>
+
+#include "engine/backends/cpu_backend.h"
+#include "engine/backends/require.h"
+
+namespace chorale {
+
+BackendDriver BackendDriver::Cpu(int threads) {
+  absl::StatusOr<std::unique_ptr<Backend>> backend = NewCpuBackend(
+      {.threads = threads, .context_pool_bytes = 256 << 20, .buffer_pool_bytes = 256 << 20});
+  Require(backend.ok(), "the CPU backend can be made");
+  return BackendDriver(*std::move(backend));
+}
+
+std::shared_ptr<const BackendModel> BackendDriver::AddModel(const Model& model) {
+  absl::StatusOr<std::shared_ptr<const BackendModel>> added = backend_->AddModel(model);
+  Require(added.ok(), "the model can be added");
+  return *std::move(added);
+}
+
+PoolRange BackendDriver::TakeContextRange(const ModelConfig& config, int64_t rows) {
+  const PoolRange range = {.offset = context_bytes_, .bytes = backend_->ContextBytes(config, rows)};
+  context_bytes_ += range.bytes;
+  Require(context_bytes_ <= backend_->context_pool_bytes(), "the context pool is large enough");
+  return range;
+}
+
+PoolRange BackendDriver::TakeBufferRange(const ModelConfig& config, int64_t targets,
+                                         int64_t paths) {
+  const PoolRange range = {.offset = buffer_bytes_,
+                           .bytes = backend_->BufferBytes(config, targets, paths)};
+  buffer_bytes_ += range.bytes;
+  Require(buffer_bytes_ <= backend_->buffer_pool_bytes(), "the buffer pool is large enough");
+  return range;
+}
+
+std::shared_ptr<const ResidentContext> BackendDriver::Encode(
+    std::shared_ptr<const BackendModel> model, const FeatureMatrix& features,
+    const std::vector<float>& y, int64_t steps_per_slice) {
+  const PoolRange range = TakeContextRange(model->config(), features.rows);
+  const std::unique_ptr<EncodeWork> work =
+      backend_->NewEncode(std::move(model), features, y, range);
+  Run(work.get(), steps_per_slice);
+  return std::make_shared<const ResidentContext>(work->TakeContext());
+}
+
+std::shared_ptr<const EncodedRows> BackendDriver::EncodeRows(
+    std::shared_ptr<const ResidentContext> context, const FeatureMatrix& features) {
+  const std::unique_ptr<RowsWork> work = backend_->NewRows(std::move(context), features);
+  Run(work.get());
+  return work->TakeRows();
+}
+
+std::unique_ptr<DecodeWork> BackendDriver::NewDecode(TileSpec tile, uint64_t seed,
+                                                     int64_t first_path, std::vector<float> given) {
+  DecodeSpec spec;
+  spec.buffer = TakeBufferRange(tile.context->model->config(), tile.targets->rows(), tile.paths);
+  spec.tile = std::move(tile);
+  spec.seed = seed;
+  spec.first_path = first_path;
+  spec.given = std::move(given);
+  return backend_->NewDecode(std::move(spec));
+}
+
+void BackendDriver::RunAll(absl::Span<Work* const> works, int64_t steps_per_slice) {
+  for (;;) {
+    std::vector<Slice> slices;
+    for (Work* work : works) {
+      if (work->done()) continue;
+      Require(work->next_step_flops() > 0, "work that is not done has a cost");
+      slices.push_back({.work = work, .max_steps = steps_per_slice});
+    }
+    if (slices.empty()) return;
+    Require(backend_->Advance(slices).ok(), "the device works");
+  }
+}
+
+}  // namespace chorale

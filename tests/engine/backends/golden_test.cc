@@ -1,0 +1,214 @@
+// The golden models through the CPU backend: every quantity against values that were computed in
+// float64 by another implementation.
+#include <cmath>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu_encode.h"
+#include "engine/backends/cpu_forward.h"
+#include "engine/backends/cpu_model.h"
+#include "engine/model/model.h"
+#include "engine/model/tensor_file.h"
+#include "gtest/gtest.h"
+#include "kernels/layout.h"
+#include "tests/engine/backends/backend_driver.h"
+#include "tests/engine/backends/closeness.h"
+
+namespace chorale {
+namespace {
+
+constexpr double kTolerance = 1e-4;  // absolute, every element
+
+class GoldenTest : public testing::TestWithParam<std::string> {
+ protected:
+  static std::string Folder() {
+    return std::string(CHORALE_SOURCE_DIR) + "/tests/golden/" + GetParam();
+  }
+
+  void SetUp() override {
+    absl::StatusOr<Model> model = LoadModel(Folder());
+    ASSERT_TRUE(model.ok()) << model.status();
+    model_ = *std::move(model);
+    absl::StatusOr<TensorFile> file = TensorFile::Open(Folder() + "/expected.safetensors");
+    ASSERT_TRUE(file.ok()) << file.status();
+    expected_ = std::make_unique<TensorFile>(*std::move(file));
+    x_context_ = Features("x_context");
+    y_context_ = Floats("y_context");
+    x_target_ = Features("x_target");
+    paths_ = Tensor("y_target").shape[0];
+    targets_ = x_target_.rows;
+    // Both models wrap around their buffer's places, which is worth testing.
+    ASSERT_GT(targets_, model_.config.buffer_size);
+  }
+
+  TensorView Tensor(const std::string& name) const {
+    absl::StatusOr<TensorView> view = expected_->Find(name);
+    EXPECT_TRUE(view.ok()) << view.status();
+    return view.ok() ? *view : TensorView();
+  }
+  std::vector<double> Doubles(const std::string& name) const { return ReadFloat64(Tensor(name)); }
+
+  // The inputs are float32 numbers, stored as float64.
+  std::vector<float> Floats(const std::string& name) const {
+    std::vector<float> values;
+    for (double value : Doubles(name)) {
+      values.push_back(static_cast<float>(value));
+      EXPECT_EQ(static_cast<double>(values.back()), value) << name;
+    }
+    return values;
+  }
+  FeatureMatrix Features(const std::string& name) const {
+    const TensorView view = Tensor(name);
+    return {.rows = view.shape[0], .features = view.shape[1], .x = Floats(name)};
+  }
+
+  template <typename T>
+  void Compare(const std::string& name, const std::vector<T>& actual) {
+    const std::vector<double> expected = Doubles(name);
+    const double worst =
+        ExpectClose(name, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), kTolerance);
+    std::cout << GetParam() << " " << name << ": worst absolute error " << worst << "\n";
+  }
+
+  // Everything that the mixtures say, in the layout of the expected tensors.
+  struct Mixtures {
+    std::vector<float> mean;
+    std::vector<float> std;
+    std::vector<double> weight;
+
+    void Add(const MixtureSpan& mixture) {
+      mean.insert(mean.end(), mixture.mean.begin(), mixture.mean.end());
+      std.insert(std.end(), mixture.std.begin(), mixture.std.end());
+      for (float log_weight : mixture.log_weight) weight.push_back(std::exp(log_weight));
+    }
+  };
+
+  void Start() {
+    driver_ = std::make_unique<BackendDriver>(BackendDriver::Cpu(2));
+    context_ = driver_->Encode(driver_->AddModel(model_), x_context_, y_context_);
+    rows_ = driver_->EncodeRows(context_, x_target_);
+  }
+
+  TileSpec Tile() const {
+    TileSpec tile;
+    tile.context = context_;
+    tile.targets = rows_;
+    tile.paths = paths_;
+    tile.keep_mixtures = true;
+    return tile;
+  }
+
+  Model model_;
+  std::unique_ptr<TensorFile> expected_;
+  FeatureMatrix x_context_;
+  std::vector<float> y_context_;
+  FeatureMatrix x_target_;
+  int64_t paths_ = 0;
+  int64_t targets_ = 0;
+
+  std::unique_ptr<BackendDriver> driver_;
+  std::shared_ptr<const ResidentContext> context_;
+  std::shared_ptr<const EncodedRows> rows_;
+};
+
+TEST_P(GoldenTest, ContextKeysAndValues) {
+  absl::StatusOr<std::shared_ptr<const CpuModel>> packed = CpuModel::Create(model_);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  const ModelConfig& config = model_.config;
+  const int64_t n = x_context_.rows;
+  const int64_t width = config.head_dim();
+  const PoolRange range = {.offset = 0, .bytes = ContextKvBytes(config, n)};
+  AlignedBuffer memory(range.bytes / sizeof(float));
+  CpuEncodeWork work(*packed, x_context_, y_context_, range, memory.data(), 1);
+  CpuScratch scratch;
+  scratch.Reserve(config);
+  while (!work.done()) {
+    const int64_t tasks = work.BeginRound(3, 1);
+    for (int64_t task = 0; task < tasks; ++task) work.RunTask(task, scratch);
+    work.EndRound();
+  }
+
+  const LayerKv<float> first = LayerKvAt(memory.data(), config, n);
+  const int64_t last_layer = (config.n_layers - 1) * LayerKvElements(config, n);
+  const LayerKv<float> last = LayerKvAt(memory.data() + last_layer, config, n);
+  std::vector<float> keys, values;  // [H, N, Dh]
+  for (int64_t h = 0; h < config.n_kv_heads; ++h) {
+    const float* head = first.keys + h * kernels::PackedKeysSize(n, width);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t d = 0; d < width; ++d) {
+        keys.push_back(
+            head[((i / kernels::kPanel) * width + d) * kernels::kPanel + i % kernels::kPanel]);
+        values.push_back(last.values[(h * n + i) * width + d]);
+      }
+    }
+  }
+  Compare("k_context_first", keys);
+  Compare("v_context_last", values);
+}
+
+TEST_P(GoldenTest, PointPredictions) {
+  Start();
+  PredictSpec spec;
+  spec.context = context_;
+  spec.targets = rows_;
+  spec.rows = targets_;
+  const std::unique_ptr<PredictWork> work = driver_->backend().NewPredict(std::move(spec));
+  driver_->Run(work.get());
+  Mixtures mixtures;
+  for (int64_t row = 0; row < targets_; ++row) mixtures.Add(work->mixture(row));
+  Compare("point_mean", mixtures.mean);
+  Compare("point_std", mixtures.std);
+  Compare("point_weight", mixtures.weight);
+}
+
+TEST_P(GoldenTest, TeacherForcedDensity) {
+  Start();
+  DensitySpec spec;
+  spec.tile = Tile();
+  spec.values = Floats("y_target");
+  const std::unique_ptr<DensityWork> work = driver_->backend().NewDensity(std::move(spec));
+  driver_->Run(work.get());
+  Mixtures mixtures;
+  for (int64_t path = 0; path < paths_; ++path) {
+    for (int64_t t = 0; t < targets_; ++t) mixtures.Add(work->mixture(path, t));
+  }
+  Compare("mean", mixtures.mean);
+  Compare("std", mixtures.std);
+  Compare("weight", mixtures.weight);
+  const absl::Span<const float> actual = work->log_densities();
+  Compare("log_density", std::vector<float>(actual.begin(), actual.end()));
+}
+
+// Step by step: the values are given as they would have been drawn.
+TEST_P(GoldenTest, StepwiseDensity) {
+  Start();
+  const std::vector<float> y = Floats("y_target");  // [paths, T]
+  std::vector<float> given(y.size());               // [T, paths]
+  for (int64_t p = 0; p < paths_; ++p) {
+    for (int64_t t = 0; t < targets_; ++t) given[t * paths_ + p] = y[p * targets_ + t];
+  }
+  const std::unique_ptr<DecodeWork> work = driver_->NewDecode(Tile(), 0, 0, given);
+  driver_->Run(work.get(), 3);
+  Mixtures mixtures;
+  std::vector<float> log_densities;  // [paths, T]
+  for (int64_t p = 0; p < paths_; ++p) {
+    for (int64_t t = 0; t < targets_; ++t) {
+      mixtures.Add(work->mixture(p, t));
+      log_densities.push_back(work->log_densities()[t * paths_ + p]);
+    }
+  }
+  Compare("mean", mixtures.mean);
+  Compare("std", mixtures.std);
+  Compare("weight", mixtures.weight);
+  Compare("step_log_density", log_densities);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, testing::Values("golden_tiny", "golden_base"));
+
+}  // namespace
+}  // namespace chorale
