@@ -50,8 +50,11 @@ class ContextStore {
  public:
   virtual ~ContextStore() = default;
 
-  // Returns when the record and the dataset are durable. AlreadyExists: the name is taken by other
-  // content or another model. ResourceExhausted: the disk is full. Internal: other I/O errors.
+  // Returns when the record and the dataset are durable. The record's digest and dataset_bytes are
+  // those of the dataset (InvalidArgument otherwise); `created` is kept to the nanosecond, and is
+  // that of the first Put. AlreadyExists: the name is taken by other content or another model.
+  // ResourceExhausted: the disk is full. Internal: other I/O errors; the context may then be there
+  // or not after a restart, but never by half.
   virtual absl::StatusOr<PutOutcome> Put(const ContextRecord& record,
                                          absl::string_view dataset) = 0;
 
@@ -76,8 +79,10 @@ class ContextStore {
 // SQLite (WAL, synchronous=FULL) in `folder`/contexts.db for records, and the datasets beside it as
 // content-addressed files, written to a temporary name, fsynced and renamed. Creates the folder if
 // there is none. Refuses (FailedPrecondition or DataLoss, naming the file) a folder that another
-// process has open, a database of another version, or a corrupt one. Removes what a crash may have
-// left behind: temporary files and dataset files that no record names.
+// process has open, a database of another version, a corrupt one, or one that is gone although
+// datasets are there. Removes what a crash may have left behind: temporary files and dataset files
+// that no record names. A context whose dataset file is gone stays listed, answers DataLoss when
+// it is read, and is mended by a Put of the same content.
 absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::string& folder);
 
 }  // namespace chorale

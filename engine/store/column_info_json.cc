@@ -1,0 +1,70 @@
+#include "engine/store/column_info_json.h"
+
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace chorale {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kNumeric[] = "numeric";
+constexpr char kCategorical[] = "categorical";
+
+// A non-negative integer member of an object.
+bool TakeCount(const Json& object, const char* key, int64_t& out) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return false;
+  out = found->get<int64_t>();
+  return out >= 0;
+}
+
+bool TakeColumn(const Json& object, ColumnInfo& column) {
+  if (!object.is_object()) return false;
+  const auto name = object.find("name");
+  const auto type = object.find("type");
+  if (name == object.end() || !name->is_string() || type == object.end()) return false;
+  column.name = name->get<std::string>();
+  if (*type != kNumeric && *type != kCategorical) return false;
+  column.type = *type == kNumeric ? ColumnType::kNumeric : ColumnType::kCategorical;
+  return TakeCount(object, "categories", column.categories) &&
+         TakeCount(object, "missing", column.missing);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ColumnInfosToJson(const std::vector<ColumnInfo>& columns) {
+  try {
+    Json array = Json::array();
+    for (const ColumnInfo& column : columns) {
+      array.push_back({{"name", column.name},
+                       {"type", column.type == ColumnType::kNumeric ? kNumeric : kCategorical},
+                       {"categories", column.categories},
+                       {"missing", column.missing}});
+    }
+    return array.dump();
+  } catch (const std::exception& e) {
+    return absl::InvalidArgumentError(absl::StrCat("columns cannot be stored: ", e.what()));
+  }
+}
+
+absl::StatusOr<std::vector<ColumnInfo>> ColumnInfosFromJson(absl::string_view json) {
+  try {
+    const Json array = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+    if (!array.is_array()) return absl::DataLossError("the list of columns is damaged");
+    std::vector<ColumnInfo> columns(array.size());
+    for (size_t i = 0; i < columns.size(); ++i) {
+      if (!TakeColumn(array[i], columns[i])) {
+        return absl::DataLossError(absl::StrCat("column ", i, " in the list is damaged"));
+      }
+    }
+    return columns;
+  } catch (const std::exception& e) {
+    return absl::DataLossError(absl::StrCat("the list of columns is damaged: ", e.what()));
+  }
+}
+
+}  // namespace chorale

@@ -1,0 +1,287 @@
+#include "engine/store/context_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "engine/data/names.h"
+#include "engine/store/column_info_json.h"
+#include "engine/store/failpoint.h"
+#include "engine/store/posix_file.h"
+#include "engine/store/sqlite_statement.h"
+
+namespace chorale {
+namespace {
+
+constexpr int64_t kApplicationId = 0x43484F52;  // "CHOR"
+constexpr int64_t kSchemaVersion = 1;
+
+// A dataset's row says that its file must exist: it is written after the file and removed before
+// it.
+constexpr char kSchema[] = R"sql(
+  CREATE TABLE datasets (
+    tenant TEXT NOT NULL,
+    digest TEXT NOT NULL CHECK (length(digest) = 64),
+    bytes INTEGER NOT NULL CHECK (bytes >= 0),
+    PRIMARY KEY (tenant, digest)
+  ) STRICT;
+  CREATE TABLE contexts (
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    model TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    target TEXT NOT NULL,
+    columns TEXT NOT NULL,      -- JSON
+    rows INTEGER NOT NULL,
+    created_ns INTEGER NOT NULL,  -- since the Unix epoch
+    PRIMARY KEY (tenant, name),
+    FOREIGN KEY (tenant, digest) REFERENCES datasets (tenant, digest)
+  ) STRICT;
+  CREATE INDEX contexts_by_dataset ON contexts (tenant, digest);
+)sql";
+
+constexpr char kSelect[] =
+    "SELECT tenant, name, model, digest, target, columns, rows, created_ns, bytes"
+    " FROM contexts JOIN datasets USING (tenant, digest) ";
+
+absl::StatusOr<ContextRecord> ReadRecord(const SqliteStatement& row, const std::string& path) {
+  ContextRecord record;
+  record.tenant = row.Text(0);
+  record.name = row.Text(1);
+  record.model = row.Text(2);
+  record.digest = row.Text(3);
+  record.target = row.Text(4);
+  absl::StatusOr<std::vector<ColumnInfo>> columns = ColumnInfosFromJson(row.Text(5));
+  if (!columns.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": the record of context ",
+                                            QuoteName(record.name), ": ",
+                                            columns.status().message()));
+  }
+  record.columns = *std::move(columns);
+  record.rows = row.Integer(6);
+  record.created = absl::FromUnixNanos(row.Integer(7));
+  record.dataset_bytes = row.Integer(8);
+  return record;
+}
+
+// Rolls back unless committed.
+class Transaction {
+ public:
+  explicit Transaction(SqliteConnection& connection) : connection_(connection) {}
+  ~Transaction() {
+    // Fails when SQLite has rolled back by itself, as it does when the disk is full.
+    if (begun_ && !committed_) connection_.Execute("ROLLBACK").IgnoreError();
+  }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  absl::Status Begin() {
+    absl::Status status = connection_.Execute("BEGIN IMMEDIATE");
+    begun_ = status.ok();
+    return status;
+  }
+  absl::Status Commit() {
+    absl::Status status = connection_.Execute("COMMIT");
+    committed_ = status.ok();
+    return status;
+  }
+
+ private:
+  SqliteConnection& connection_;
+  bool begun_ = false;
+  bool committed_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::string& path,
+                                                                 IfNew if_new) {
+  absl::StatusOr<std::unique_ptr<SqliteConnection>> connection = SqliteConnection::Open(path);
+  if (!connection.ok()) return connection.status();
+  std::unique_ptr<ContextTable> table(new ContextTable(*std::move(connection)));
+  // Before anything is written, lest a foreign database be changed.
+  if (absl::Status s = table->CheckIdentity(); !s.ok()) return s;
+  if (absl::Status s = table->CheckPages(); !s.ok()) return s;
+  if (table->is_new_ && if_new == IfNew::kRefuse) {
+    return absl::DataLossError(absl::StrCat(
+        path,
+        ": is missing or empty although there are datasets beside it; restore it, or remove "
+        "the datasets to start afresh"));
+  }
+  if (absl::Status s = table->connection_->Execute("PRAGMA journal_mode = WAL;"
+                                                   "PRAGMA synchronous = FULL;"
+                                                   "PRAGMA foreign_keys = ON;");
+      !s.ok()) {
+    return s;
+  }
+  if (table->is_new_) {
+    if (absl::Status s = table->CreateSchema(); !s.ok()) return s;
+  }
+  return table;
+}
+
+absl::StatusOr<int64_t> ContextTable::Pragma(const char* name) {
+  SqliteStatement statement(*connection_, absl::StrCat("PRAGMA ", name));
+  absl::StatusOr<bool> row = statement.Step();
+  if (!row.ok()) return row.status();
+  return *row ? statement.Integer(0) : 0;
+}
+
+absl::Status ContextTable::CheckIdentity() {
+  absl::StatusOr<int64_t> application = Pragma("application_id");
+  if (!application.ok()) return application.status();
+  absl::StatusOr<int64_t> version = Pragma("user_version");
+  if (!version.ok()) return version.status();
+  SqliteStatement count(*connection_, "SELECT count(*) FROM sqlite_schema");
+  absl::StatusOr<bool> row = count.Step();
+  if (!row.ok()) return row.status();
+
+  is_new_ = *application == 0 && *version == 0 && count.Integer(0) == 0;
+  if (is_new_) return absl::OkStatus();
+  if (*application != kApplicationId) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(connection_->path(), ": is not a database of contexts (application id ",
+                     *application, ")"));
+  }
+  if (*version != kSchemaVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(connection_->path(), ": has version ",
+                                                      *version, "; this program reads version ",
+                                                      kSchemaVersion));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ContextTable::CheckPages() {
+  SqliteStatement check(*connection_, "PRAGMA quick_check(1)");
+  absl::StatusOr<bool> row = check.Step();
+  if (!row.ok()) return row.status();
+  const std::string verdict = *row ? check.Text(0) : "no answer";
+  if (verdict == "ok") return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(connection_->path(), ": is corrupt: ", verdict.substr(0, 200)));
+}
+
+absl::Status ContextTable::CreateSchema() {
+  Transaction transaction(*connection_);
+  if (absl::Status s = transaction.Begin(); !s.ok()) return s;
+  const std::string sql = absl::StrCat(kSchema, "PRAGMA application_id = ", kApplicationId,
+                                       "; PRAGMA user_version = ", kSchemaVersion, ";");
+  if (absl::Status s = connection_->Execute(sql); !s.ok()) return s;
+  return transaction.Commit();
+}
+
+absl::StatusOr<ContextRecord> ContextTable::Find(const std::string& tenant,
+                                                 const std::string& name) {
+  SqliteStatement query(*connection_, absl::StrCat(kSelect, "WHERE tenant = ? AND name = ?"));
+  query.Bind(tenant);
+  query.Bind(name);
+  absl::StatusOr<bool> row = query.Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
+  return ReadRecord(query, connection_->path());
+}
+
+absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::string& columns) {
+  SqliteStatement dataset(*connection_,
+                          "INSERT INTO datasets (tenant, digest, bytes) VALUES (?, ?, ?)"
+                          " ON CONFLICT DO NOTHING");
+  dataset.Bind(record.tenant);
+  dataset.Bind(record.digest);
+  dataset.Bind(record.dataset_bytes);
+  if (absl::Status s = dataset.Run(); !s.ok()) return s;
+
+  SqliteStatement context(
+      *connection_,
+      "INSERT INTO contexts (tenant, name, model, digest, target, columns, rows, created_ns)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  context.Bind(record.tenant);
+  context.Bind(record.name);
+  context.Bind(record.model);
+  context.Bind(record.digest);
+  context.Bind(record.target);
+  context.Bind(columns);
+  context.Bind(record.rows);
+  context.Bind(absl::ToUnixNanos(record.created));
+  return context.Run();
+}
+
+absl::Status ContextTable::Insert(const ContextRecord& record) {
+  absl::StatusOr<std::string> columns = ColumnInfosToJson(record.columns);
+  if (!columns.ok()) return columns.status();
+  const std::string& path = connection_->path();
+
+  Transaction transaction(*connection_);
+  if (const int error = AtFailpoint("put_begin")) return FileError(error, "write", path);
+  if (absl::Status s = transaction.Begin(); !s.ok()) return s;
+  if (const int error = AtFailpoint("put_insert")) return FileError(error, "write", path);
+  if (absl::Status s = InsertRows(record, *columns); !s.ok()) return s;
+  if (const int error = AtFailpoint("put_commit")) return FileError(error, "write", path);
+  return transaction.Commit();
+}
+
+absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::string& name) {
+  SqliteStatement context(*connection_,
+                          "DELETE FROM contexts WHERE tenant = ? AND name = ? RETURNING digest");
+  context.Bind(tenant);
+  context.Bind(name);
+  absl::StatusOr<bool> row = context.Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
+  const std::string digest = context.Text(0);
+  // To its end: a commit is refused while a statement is under way.
+  if (absl::Status s = context.Run(); !s.ok()) return s;
+
+  SqliteStatement dataset(*connection_,
+                          "DELETE FROM datasets WHERE tenant = ?1 AND digest = ?2 AND NOT EXISTS"
+                          " (SELECT 1 FROM contexts WHERE tenant = ?1 AND digest = ?2)");
+  dataset.Bind(tenant);
+  dataset.Bind(digest);
+  return dataset.Run();
+}
+
+absl::Status ContextTable::Remove(const std::string& tenant, const std::string& name) {
+  const std::string& path = connection_->path();
+  Transaction transaction(*connection_);
+  if (const int error = AtFailpoint("delete_begin")) return FileError(error, "write", path);
+  if (absl::Status s = transaction.Begin(); !s.ok()) return s;
+  if (absl::Status s = RemoveRows(tenant, name); !s.ok()) return s;
+  if (const int error = AtFailpoint("delete_commit")) return FileError(error, "write", path);
+  return transaction.Commit();
+}
+
+absl::StatusOr<bool> ContextTable::Names(const std::string& tenant, const std::string& digest) {
+  SqliteStatement query(*connection_, "SELECT 1 FROM datasets WHERE tenant = ? AND digest = ?");
+  query.Bind(tenant);
+  query.Bind(digest);
+  return query.Step();
+}
+
+absl::StatusOr<std::vector<ContextRecord>> ContextTable::List(const std::string& tenant,
+                                                              const std::string& after,
+                                                              int64_t count) {
+  SqliteStatement query(
+      *connection_, absl::StrCat(kSelect, "WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?"));
+  query.Bind(tenant);
+  query.Bind(after);
+  query.Bind(count);
+  std::vector<ContextRecord> records;
+  while (true) {
+    absl::StatusOr<bool> row = query.Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return records;
+    absl::StatusOr<ContextRecord> record = ReadRecord(query, connection_->path());
+    if (!record.ok()) return record.status();
+    records.push_back(*std::move(record));
+  }
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ContextTable::AllDatasets() {
+  SqliteStatement query(*connection_, "SELECT tenant, digest FROM datasets");
+  std::vector<std::pair<std::string, std::string>> datasets;
+  while (true) {
+    absl::StatusOr<bool> row = query.Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return datasets;
+    datasets.emplace_back(query.Text(0), query.Text(1));
+  }
+}
+
+}  // namespace chorale

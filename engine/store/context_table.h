@@ -1,0 +1,65 @@
+// The records of registered contexts in SQLite: schema, and one function per query.
+#ifndef CHORALE_ENGINE_STORE_CONTEXT_TABLE_H_
+#define CHORALE_ENGINE_STORE_CONTEXT_TABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/store/context_store.h"
+#include "engine/store/sqlite_connection.h"
+
+namespace chorale {
+
+// Not thread-safe: its owner serialises all calls. What a function that changes something has
+// answered with Ok is durable.
+class ContextTable {
+ public:
+  enum class IfNew { kCreate, kRefuse };
+
+  // Opens the database. One that is missing or empty gets its schema, or is refused. Errors name
+  // the file: FailedPrecondition: made by something else or by another version. DataLoss: corrupt,
+  // or refused because it is new.
+  static absl::StatusOr<std::unique_ptr<ContextTable>> Open(const std::string& path, IfNew if_new);
+
+  // NotFound when there is none; DataLoss when the record cannot be read.
+  absl::StatusOr<ContextRecord> Find(const std::string& tenant, const std::string& name);
+
+  // REQUIRES: no record of that tenant and name.
+  absl::Status Insert(const ContextRecord& record);
+
+  // NotFound when there is none.
+  absl::Status Remove(const std::string& tenant, const std::string& name);
+
+  // Whether any of the tenant's records names the dataset.
+  absl::StatusOr<bool> Names(const std::string& tenant, const std::string& digest);
+
+  // The first `count` records after `after`, by name.
+  absl::StatusOr<std::vector<ContextRecord>> List(const std::string& tenant,
+                                                  const std::string& after, int64_t count);
+
+  // (tenant, digest) of every dataset that a record names.
+  absl::StatusOr<std::vector<std::pair<std::string, std::string>>> AllDatasets();
+
+ private:
+  explicit ContextTable(std::unique_ptr<SqliteConnection> connection)
+      : connection_(std::move(connection)) {}
+
+  absl::StatusOr<int64_t> Pragma(const char* name);
+  absl::Status CheckIdentity();
+  absl::Status CheckPages();
+  absl::Status CreateSchema();
+  absl::Status InsertRows(const ContextRecord& record, const std::string& columns);
+  absl::Status RemoveRows(const std::string& tenant, const std::string& name);
+
+  const std::unique_ptr<SqliteConnection> connection_;
+  bool is_new_ = false;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_STORE_CONTEXT_TABLE_H_

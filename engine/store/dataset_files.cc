@@ -1,0 +1,181 @@
+#include "engine/store/dataset_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/data/dataset_codec.h"
+#include "engine/store/failpoint.h"
+#include "engine/store/posix_file.h"
+
+namespace chorale {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::string_view kSuffix = ".dataset";
+constexpr size_t kShardDigits = 2;
+constexpr size_t kKeyDigits = 64;
+
+bool IsLowerHex(absl::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+// The names in a folder.
+absl::StatusOr<std::set<std::string>> ListFolder(const std::string& path) {
+  std::set<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(path, error);
+  while (!error && entry != fs::directory_iterator()) {
+    names.insert(entry->path().filename().string());
+    entry.increment(error);
+  }
+  if (error) return FileError(error.value(), "list", path);
+  return names;
+}
+
+// Removes a temporary file unless told that it is in place.
+class IncomingFile {
+ public:
+  explicit IncomingFile(std::string path) : path_(std::move(path)) {}
+  ~IncomingFile() {
+    if (!renamed_) unlink(path_.c_str());
+  }
+  IncomingFile(const IncomingFile&) = delete;
+  IncomingFile& operator=(const IncomingFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void SetRenamed() { renamed_ = true; }
+
+ private:
+  const std::string path_;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+std::string DatasetKey(absl::string_view tenant, absl::string_view digest) {
+  return ContentDigest(absl::StrCat(tenant, absl::string_view("\0", 1), digest));
+}
+
+std::string DatasetFiles::ShardFolder(const std::string& key) const {
+  return absl::StrCat(folder_, "/", key.substr(0, kShardDigits));
+}
+
+std::string DatasetFiles::Path(const std::string& key) const {
+  return absl::StrCat(ShardFolder(key), "/", key, kSuffix);
+}
+
+absl::Status DatasetFiles::Open() {
+  const std::string incoming = absl::StrCat(folder_, "/incoming");
+  if (absl::Status s = MakeFolder(incoming); !s.ok()) return s;
+  absl::StatusOr<std::set<std::string>> left_behind = ListFolder(incoming);
+  if (!left_behind.ok()) return left_behind.status();
+  for (const std::string& name : *left_behind) {
+    const std::string path = absl::StrCat(incoming, "/", name);
+    if (unlink(path.c_str()) != 0) return FileError(errno, "remove", path);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DatasetFiles::EnsureShard(const std::string& key) {
+  const std::string shard = ShardFolder(key);
+  MutexLock lock(&mutex_);
+  if (shards_.count(shard) > 0) return absl::OkStatus();
+  if (mkdir(shard.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FileError(errno, "create the folder", shard);
+  }
+  // Also when it exists: whoever created it may have died before this.
+  if (absl::Status s = SyncFolder(folder_); !s.ok()) return s;
+  shards_.insert(shard);
+  return absl::OkStatus();
+}
+
+absl::Status DatasetFiles::WriteIncoming(const std::string& path, absl::string_view dataset) {
+  if (const int error = AtFailpoint("dataset_create")) return FileError(error, "create", path);
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid()) return FileError(errno, "create", path);
+  // In two halves, so that tests can stop between them.
+  const size_t half = dataset.size() / 2;
+  if (const int error = AtFailpoint("dataset_write")) return FileError(error, "write", path);
+  if (absl::Status s = WriteAll(file, dataset.substr(0, half), path); !s.ok()) return s;
+  if (const int error = AtFailpoint("dataset_write_half")) return FileError(error, "write", path);
+  if (absl::Status s = WriteAll(file, dataset.substr(half), path); !s.ok()) return s;
+  if (const int error = AtFailpoint("dataset_fsync")) return FileError(error, "fsync", path);
+  if (fsync(file.get()) != 0) return FileError(errno, "fsync", path);
+  return absl::OkStatus();
+}
+
+absl::Status DatasetFiles::Write(const std::string& key, absl::string_view dataset) {
+  if (absl::Status s = EnsureShard(key); !s.ok()) return s;
+  IncomingFile incoming(absl::StrCat(folder_, "/incoming/", key, ".", next_incoming_++));
+  if (absl::Status s = WriteIncoming(incoming.path(), dataset); !s.ok()) return s;
+
+  const std::string path = Path(key);
+  if (const int error = AtFailpoint("dataset_rename")) return FileError(error, "rename to", path);
+  if (rename(incoming.path().c_str(), path.c_str()) != 0) {
+    return FileError(errno, "rename to", path);
+  }
+  incoming.SetRenamed();
+  if (const int error = AtFailpoint("dataset_folder_fsync")) return FileError(error, "fsync", path);
+  if (absl::Status s = SyncFolder(ShardFolder(key)); !s.ok()) return s;
+  if (const int error = AtFailpoint("dataset_durable")) return FileError(error, "write", path);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> DatasetFiles::Read(const std::string& key, int64_t bytes,
+                                               const std::string& digest) const {
+  const std::string path = Path(key);
+  absl::StatusOr<std::string> dataset = ReadWholeFile(path, bytes);
+  if (absl::IsNotFound(dataset.status())) {
+    return absl::DataLossError(absl::StrCat(path, ": the dataset's file is missing"));
+  }
+  if (!dataset.ok()) return dataset;
+  if (ContentDigest(*dataset) != digest) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": the content no longer matches its digest ", digest));
+  }
+  return dataset;
+}
+
+absl::Status DatasetFiles::Remove(const std::string& key) {
+  const std::string path = Path(key);
+  if (const int error = AtFailpoint("dataset_unlink")) return FileError(error, "remove", path);
+  if (unlink(path.c_str()) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : FileError(errno, "remove", path);
+  }
+  if (const int error = AtFailpoint("dataset_unlink_fsync")) {
+    return FileError(error, "fsync", path);
+  }
+  return SyncFolder(ShardFolder(key));
+}
+
+absl::StatusOr<std::set<std::string>> DatasetFiles::List() const {
+  std::set<std::string> keys;
+  absl::StatusOr<std::set<std::string>> shards = ListFolder(folder_);
+  if (!shards.ok()) return shards.status();
+  for (const std::string& shard : *shards) {
+    // Whatever else lies here is not ours to judge.
+    if (shard.size() != kShardDigits || !IsLowerHex(shard)) continue;
+    absl::StatusOr<std::set<std::string>> names = ListFolder(absl::StrCat(folder_, "/", shard));
+    if (!names.ok()) return names.status();
+    for (absl::string_view name : *names) {
+      const bool ours = absl::ConsumeSuffix(&name, kSuffix) && name.size() == kKeyDigits &&
+                        IsLowerHex(name) && absl::StartsWith(name, shard);
+      if (ours) keys.emplace(name);
+    }
+  }
+  return keys;
+}
+
+}  // namespace chorale

@@ -1,0 +1,63 @@
+// Encoded datasets as files that are named by what they hold.
+#ifndef CHORALE_ENGINE_STORE_DATASET_FILES_H_
+#define CHORALE_ENGINE_STORE_DATASET_FILES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/mutex.h"
+
+namespace chorale {
+
+// A file's key: SHA-256 of tenant, a zero byte and the dataset's digest, in hex. Two tenants with
+// the same content have two files: nothing is shared between tenants, not even by chance.
+std::string DatasetKey(absl::string_view tenant, absl::string_view digest);
+
+// `folder`/<first 2 digits of the key>/<key>.dataset, written as `folder`/incoming/<key>.<n>,
+// fsynced, and renamed. A file under its final name is therefore always complete.
+//
+// Thread-safe; a Remove and a Write of the same key must not run at the same time.
+class DatasetFiles {
+ public:
+  explicit DatasetFiles(std::string folder) : folder_(std::move(folder)) {}
+
+  // Creates the folders, and empties incoming/.
+  absl::Status Open();
+
+  // Returns when the file is durable. Replaces what was there, so that it also mends a damaged
+  // file. ResourceExhausted: the disk is full. Internal: other I/O errors.
+  absl::Status Write(const std::string& key, absl::string_view dataset);
+
+  // DataLoss when the file is missing, or its size or digest is not the one given.
+  absl::StatusOr<std::string> Read(const std::string& key, int64_t bytes,
+                                   const std::string& digest) const;
+
+  // Ok also when there is no such file.
+  absl::Status Remove(const std::string& key);
+
+  // The keys of all files.
+  absl::StatusOr<std::set<std::string>> List() const;
+
+ private:
+  std::string ShardFolder(const std::string& key) const;
+  std::string Path(const std::string& key) const;
+  // Creates the folder that holds `key`, durably.
+  absl::Status EnsureShard(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status WriteIncoming(const std::string& path, absl::string_view dataset);
+
+  const std::string folder_;
+  std::atomic<uint64_t> next_incoming_ = 0;
+  Mutex mutex_;
+  // Shards whose own entry is known to be durable.
+  std::set<std::string> shards_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_STORE_DATASET_FILES_H_

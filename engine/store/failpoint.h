@@ -1,0 +1,24 @@
+// Places where tests can make a step of the store fail, or die.
+#ifndef CHORALE_ENGINE_STORE_FAILPOINT_H_
+#define CHORALE_ENGINE_STORE_FAILPOINT_H_
+
+#include "absl/types/span.h"
+
+namespace chorale {
+
+// Called before the durable step that `step` names; returns the errno that the step is to fail
+// with, or 0 to let it happen. May end the process. Thread-safe.
+using StoreFailpoint = int (*)(const char* step);
+
+// For tests only; null, the default, turns failpoints off.
+void SetStoreFailpoint(StoreFailpoint failpoint);
+
+// What the failpoint says about `step`; 0 without one.
+int AtFailpoint(const char* step);
+
+// The names of all steps, in the order in which a Put and then a Delete reach them.
+absl::Span<const char* const> StoreFailpointSteps();
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_STORE_FAILPOINT_H_

@@ -1,0 +1,119 @@
+#include "engine/store/posix_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace chorale {
+namespace {
+
+std::string Describe(int error, absl::string_view action, absl::string_view path) {
+  return absl::StrCat(path, ": cannot ", action, ": ",
+                      std::error_code(error, std::generic_category()).message());
+}
+
+bool IsFolder(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// The folder that holds `path`. REQUIRES: no trailing slash.
+std::string ParentOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+absl::Status FileError(int error, absl::string_view action, absl::string_view path) {
+  const std::string message = Describe(error, action, path);
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  return absl::InternalError(message);
+}
+
+void FileDescriptor::Reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+absl::Status WriteAll(const FileDescriptor& file, absl::string_view bytes,
+                      const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return FileError(written < 0 ? errno : ENOSPC, "write", path);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file.valid()) {
+    if (errno == ENOENT) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+    return FileError(errno, "open", path);
+  }
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return FileError(errno, "stat", path);
+  if (!S_ISREG(info.st_mode) || info.st_size != bytes) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": has ", info.st_size, " bytes where ", bytes, " were written"));
+  }
+  std::string content(static_cast<size_t>(bytes), '\0');
+  size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t got = read(file.get(), content.data() + done, content.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FileError(errno, "read", path);
+    if (got == 0) return absl::DataLossError(absl::StrCat(path, ": shrank while it was read"));
+    done += static_cast<size_t>(got);
+  }
+  return content;
+}
+
+absl::Status SyncFolder(const std::string& path) {
+  const FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return FileError(errno, "open", path);
+  if (fsync(folder.get()) != 0) return FileError(errno, "fsync", path);
+  return absl::OkStatus();
+}
+
+absl::Status MakeFolder(const std::string& given) {
+  std::string path = given;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (path.empty()) return absl::FailedPreconditionError("the folder's name is empty");
+  if (IsFolder(path)) return absl::OkStatus();
+  if (mkdir(path.c_str(), 0700) != 0) {
+    if (errno == ENOENT) {
+      if (absl::Status s = MakeFolder(ParentOf(path)); !s.ok()) return s;
+      if (mkdir(path.c_str(), 0700) == 0) return SyncFolder(ParentOf(path));
+    }
+    if (errno == ENOSPC || errno == EDQUOT) return FileError(errno, "create the folder", path);
+    return absl::FailedPreconditionError(Describe(errno, "create the folder", path));
+  }
+  return SyncFolder(ParentOf(path));
+}
+
+absl::StatusOr<FileDescriptor> LockFile(const std::string& path) {
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid()) {
+    return absl::FailedPreconditionError(Describe(errno, "open", path));
+  }
+  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) {
+      return absl::FailedPreconditionError(absl::StrCat(path, ": in use by another process"));
+    }
+    return absl::FailedPreconditionError(Describe(errno, "lock", path));
+  }
+  return file;
+}
+
+}  // namespace chorale

@@ -1,0 +1,79 @@
+#include "engine/store/sqlite_connection.h"
+
+#include <sqlite3.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace chorale {
+namespace {
+
+// A backup tool may hold the database for a moment.
+constexpr int kBusyMilliseconds = 5000;
+
+bool DiskFull(int extended, int system_error) {
+  const int primary = extended & 0xFF;
+  return primary == SQLITE_FULL ||
+         (primary == SQLITE_IOERR && (system_error == ENOSPC || system_error == EDQUOT));
+}
+
+absl::StatusCode CodeOf(int extended, int system_error) {
+  if (DiskFull(extended, system_error)) return absl::StatusCode::kResourceExhausted;
+  if (extended == SQLITE_IOERR_SHORT_READ || extended == SQLITE_IOERR_CORRUPTFS) {
+    return absl::StatusCode::kDataLoss;
+  }
+  switch (extended & 0xFF) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+      return absl::StatusCode::kDataLoss;
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_AUTH:
+      return absl::StatusCode::kFailedPrecondition;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const std::string& path) {
+  sqlite3* handle = nullptr;
+  const int result = sqlite3_open_v2(
+      path.c_str(), &handle,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
+      nullptr);
+  if (handle == nullptr) return absl::InternalError(absl::StrCat(path, ": out of memory"));
+  std::unique_ptr<SqliteConnection> connection(new SqliteConnection(path, handle));
+  if (result != SQLITE_OK) return connection->Error("open");
+  sqlite3_extended_result_codes(handle, 1);
+  sqlite3_busy_timeout(handle, kBusyMilliseconds);
+  // A damaged file must not be able to make the library do more than read rows.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  return connection;
+}
+
+SqliteConnection::~SqliteConnection() { sqlite3_close_v2(handle_); }
+
+absl::Status SqliteConnection::Execute(const std::string& sql) {
+  if (sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    return Error(sql.substr(0, sql.find_first_of(" ;\n")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteConnection::Error(absl::string_view action) const {
+  const int extended = sqlite3_extended_errcode(handle_);
+  return absl::Status(CodeOf(extended, sqlite3_system_errno(handle_)),
+                      absl::StrCat(path_, ": ", action, " failed: ", sqlite3_errmsg(handle_),
+                                   " (SQLite result ", extended, ")"));
+}
+
+}  // namespace chorale

@@ -1,0 +1,250 @@
+#include "engine/store/sqlite_context_store.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/data/dataset_codec.h"
+#include "engine/data/error_details.h"
+#include "engine/data/names.h"
+#include "engine/store/failpoint.h"
+#include "engine/store/page_token.h"
+#include "spdlog/spdlog.h"
+
+namespace chorale {
+namespace {
+
+constexpr int64_t kMaxPageSize = 1000;
+
+absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset) {
+  if (absl::Status s = ValidateName("context_id", record.name); !s.ok()) return s;
+  if (absl::Status s = ValidateName("model", record.model); !s.ok()) return s;
+  if (record.digest != ContentDigest(dataset)) {
+    return InvalidField("digest", "is not that of the dataset");
+  }
+  if (record.dataset_bytes != static_cast<int64_t>(dataset.size())) {
+    return InvalidField("dataset_bytes",
+                        absl::StrCat("is ", record.dataset_bytes, " but the dataset has ",
+                                     dataset.size(), " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NoContext(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
+}
+
+}  // namespace
+
+// Keeps a dataset's file from being removed while a call is busy with it.
+class SqliteContextStore::Pin {
+ public:
+  Pin(SqliteContextStore& store, DatasetId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(store.mutex_)
+      : store_(store), id_(std::move(id)) {
+    store_.AddPin(id_);
+  }
+  ~Pin() { store_.DropPin(id_); }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+
+ private:
+  SqliteContextStore& store_;
+  const DatasetId id_;
+};
+
+absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::string& folder) {
+  return SqliteContextStore::Open(folder);
+}
+
+absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std::string& folder) {
+  if (absl::Status s = MakeFolder(folder); !s.ok()) return s;
+  absl::StatusOr<FileDescriptor> lock = LockFile(absl::StrCat(folder, "/LOCK"));
+  if (!lock.ok()) return lock.status();
+  auto files = std::make_unique<DatasetFiles>(absl::StrCat(folder, "/datasets"));
+  if (absl::Status s = files->Open(); !s.ok()) return s;
+  absl::StatusOr<std::set<std::string>> present = files->List();
+  if (!present.ok()) return present.status();
+
+  // A new database beside datasets means that the old one was lost. To go on would be to remove
+  // the datasets as unneeded.
+  absl::StatusOr<std::unique_ptr<ContextTable>> table = ContextTable::Open(
+      absl::StrCat(folder, "/contexts.db"),
+      present->empty() ? ContextTable::IfNew::kCreate : ContextTable::IfNew::kRefuse);
+  if (!table.ok()) return table.status();
+  if (absl::Status s = SyncFolder(folder); !s.ok()) return s;
+
+  std::unique_ptr<SqliteContextStore> store(
+      new SqliteContextStore(*std::move(lock), *std::move(table), std::move(files)));
+  if (absl::Status s = store->RemoveOrphans(*std::move(present)); !s.ok()) return s;
+  return store;
+}
+
+absl::Status SqliteContextStore::RemoveOrphans(std::set<std::string> orphans) {
+  MutexLock lock(&mutex_);
+  absl::StatusOr<std::vector<std::pair<std::string, std::string>>> named = table_->AllDatasets();
+  if (!named.ok()) return named.status();
+
+  for (const auto& [tenant, digest] : *named) {
+    if (orphans.erase(DatasetKey(tenant, digest)) > 0) continue;
+    // The other contexts are worth serving. Reading this one answers DataLoss, and registering
+    // it again mends it.
+    spdlog::error("the dataset {} of tenant {} is missing; its contexts cannot be read", digest,
+                  QuoteName(tenant));
+  }
+  for (const std::string& key : orphans) {
+    spdlog::info("removing the dataset file {}, left behind by an unfinished call", key);
+    if (absl::Status s = files_->Remove(key); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+SqliteContextStore::~SqliteContextStore() { Close().IgnoreError(); }
+
+absl::Status SqliteContextStore::CheckOpen() const {
+  if (closing_) return absl::FailedPreconditionError("the context store is closed");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& record) {
+  absl::StatusOr<ContextRecord> existing = table_->Find(record.tenant, record.name);
+  if (absl::IsNotFound(existing.status())) return PutOutcome::kCreated;
+  if (!existing.ok()) return existing.status();
+  if (existing->digest != record.digest) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("the name ", QuoteName(record.name), " is taken by other content"));
+  }
+  if (existing->model != record.model) {
+    return absl::AlreadyExistsError(absl::StrCat("the name ", QuoteName(record.name),
+                                                 " is taken by the same content with the model ",
+                                                 QuoteName(existing->model)));
+  }
+  return PutOutcome::kUnchanged;
+}
+
+absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
+                                                   absl::string_view dataset) {
+  if (absl::Status s = ValidatePut(record, dataset); !s.ok()) return s;
+  const std::string key = DatasetKey(record.tenant, record.digest);
+  std::unique_ptr<Pin> pin;
+  PutOutcome before = PutOutcome::kCreated;
+  {
+    MutexLock lock(&mutex_);
+    if (absl::Status s = CheckOpen(); !s.ok()) return s;
+    absl::StatusOr<PutOutcome> outcome = Compare(record);
+    if (!outcome.ok()) return outcome;
+    before = *outcome;
+    pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
+  }
+  // Unchanged promises that the dataset is there, so a damaged or missing file is mended.
+  const bool intact = before == PutOutcome::kUnchanged &&
+                      files_->Read(key, record.dataset_bytes, record.digest).ok();
+  if (!intact) {
+    if (absl::Status s = files_->Write(key, dataset); !s.ok()) return s;
+  }
+  {
+    // Another call may have put or deleted the name meanwhile.
+    MutexLock lock(&mutex_);
+    absl::StatusOr<PutOutcome> outcome = Compare(record);
+    if (!outcome.ok() || *outcome == PutOutcome::kUnchanged) return outcome;
+    if (absl::Status s = table_->Insert(record); !s.ok()) {
+      // A commit that failed in its fsync may yet turn out to have happened when the database is
+      // next opened. Until then its file stays. A full disk is no such case.
+      if (!absl::IsResourceExhausted(s)) doubtful_.insert(key);
+      return s;
+    }
+    if (const int error = AtFailpoint("put_committed")) return FileError(error, "write", key);
+  }
+  return PutOutcome::kCreated;
+}
+
+absl::StatusOr<ContextRecord> SqliteContextStore::Get(const std::string& tenant,
+                                                      const std::string& name) {
+  MutexLock lock(&mutex_);
+  if (absl::Status s = CheckOpen(); !s.ok()) return s;
+  return table_->Find(tenant, name);
+}
+
+absl::StatusOr<std::string> SqliteContextStore::ReadDataset(const std::string& tenant,
+                                                            const std::string& name) {
+  std::unique_ptr<Pin> pin;
+  ContextRecord record;
+  {
+    MutexLock lock(&mutex_);
+    if (absl::Status s = CheckOpen(); !s.ok()) return s;
+    absl::StatusOr<ContextRecord> found = table_->Find(tenant, name);
+    if (!found.ok()) return found.status();
+    record = *std::move(found);
+    pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
+  }
+  return files_->Read(DatasetKey(tenant, record.digest), record.dataset_bytes, record.digest);
+}
+
+absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, int64_t page_size,
+                                                     const std::string& page_token) {
+  if (page_size < 1 || page_size > kMaxPageSize) {
+    return InvalidField("page_size", absl::StrCat("is ", page_size, "; it is 1 to ", kMaxPageSize));
+  }
+  absl::StatusOr<std::string> after = ReadPageToken(tenant, page_token);
+  if (!after.ok()) return after.status();
+
+  MutexLock lock(&mutex_);
+  if (absl::Status s = CheckOpen(); !s.ok()) return s;
+  // One more than asked for tells whether there is another page.
+  absl::StatusOr<std::vector<ContextRecord>> records = table_->List(tenant, *after, page_size + 1);
+  if (!records.ok()) return records.status();
+  ContextPage page;
+  page.records = *std::move(records);
+  if (static_cast<int64_t>(page.records.size()) > page_size) {
+    page.records.pop_back();
+    page.next_page_token = MakePageToken(tenant, page.records.back().name);
+  }
+  return page;
+}
+
+absl::Status SqliteContextStore::Delete(const std::string& tenant, const std::string& name) {
+  MutexLock lock(&mutex_);
+  if (absl::Status s = CheckOpen(); !s.ok()) return s;
+  absl::StatusOr<ContextRecord> record = table_->Find(tenant, name);
+  if (absl::IsNotFound(record.status())) return NoContext(name);
+  // A record that cannot be read can still be deleted; Open finds its dataset later.
+  if (absl::Status s = table_->Remove(tenant, name); !s.ok()) return s;
+  if (const int error = AtFailpoint("delete_committed")) return FileError(error, "delete", name);
+  if (record.ok()) RemoveUnneeded({tenant, record->digest});
+  AtFailpoint("delete_done");
+  return absl::OkStatus();
+}
+
+absl::Status SqliteContextStore::Close() {
+  MutexLock lock(&mutex_);
+  closing_ = true;
+  while (!pins_.empty()) unpinned_.Wait(&mutex_);
+  table_.reset();
+  lock_.Reset();
+  return absl::OkStatus();
+}
+
+void SqliteContextStore::AddPin(const DatasetId& id) { ++pins_[DatasetKey(id.tenant, id.digest)]; }
+
+void SqliteContextStore::DropPin(const DatasetId& id) {
+  MutexLock lock(&mutex_);
+  const auto pin = pins_.find(DatasetKey(id.tenant, id.digest));
+  if (--pin->second > 0) return;
+  pins_.erase(pin);
+  RemoveUnneeded(id);
+  unpinned_.NotifyAll();
+}
+
+void SqliteContextStore::RemoveUnneeded(const DatasetId& id) {
+  const std::string key = DatasetKey(id.tenant, id.digest);
+  if (pins_.contains(key) || doubtful_.contains(key)) return;
+  const absl::StatusOr<bool> named = table_->Names(id.tenant, id.digest);
+  if (named.ok() && *named) return;
+  const absl::Status removed = named.ok() ? files_->Remove(key) : named.status();
+  if (!removed.ok()) {
+    spdlog::warn("a dataset file that is no longer needed stays until the next start: {}",
+                 removed.ToString());
+  }
+}
+
+}  // namespace chorale
