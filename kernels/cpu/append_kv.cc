@@ -1,0 +1,34 @@
+// A copy and a transposition: bound by memory, so plain C++ serves every machine.
+#include "kernels/append_kv.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/layout.h"
+
+namespace chorale::kernels {
+
+void AppendKv(const AppendKvParams& p) {
+  for (int64_t h = 0; h < p.kv_heads; ++h) {
+    float* keys = p.keys + h * PackedKeysSize(p.capacity, p.head_dim);
+    float* values = p.values + h * ValuesSize(p.capacity, p.head_dim);
+    for (int64_t i = 0; i < p.n; ++i) {
+      const float* v = p.v + i * p.kv_stride + h * p.head_dim;
+      std::copy_n(v, p.head_dim, values + (p.offset + i) * p.head_dim);
+    }
+    // Panel by panel, so that writes to one panel are neighbours.
+    for (int64_t i = 0; i < p.n;) {
+      const int64_t place = p.offset + i;
+      const int64_t lane = place % kPanel;
+      const int64_t count = std::min(kPanel - lane, p.n - i);
+      float* panel = keys + (place / kPanel) * p.head_dim * kPanel + lane;
+      const float* k = p.k + i * p.kv_stride + h * p.head_dim;
+      for (int64_t c = 0; c < p.head_dim; ++c) {
+        for (int64_t j = 0; j < count; ++j) panel[c * kPanel + j] = k[j * p.kv_stride + c];
+      }
+      i += count;
+    }
+  }
+}
+
+}  // namespace chorale::kernels

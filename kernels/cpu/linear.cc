@@ -1,0 +1,119 @@
+#include "kernels/linear.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/enabled_targets.h"
+#include "kernels/layout.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/elementwise-inl.h"
+#include "kernels/cpu/fma_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace chorale::kernels {
+namespace HWY_NAMESPACE {
+
+// Two vectors wide: two panels on AVX-512, one on AVX2, part of one on narrower targets.
+inline constexpr int64_t kColumns = kTileVectors * kLanes;
+
+// Rows between two passes over all weights: their activations stay in the second-level cache.
+inline constexpr int64_t kRowsPerPass = 96;
+
+// A group of kColumns output columns: where its weights are, its bias, how much of it exists.
+struct ColumnGroup {
+  const float* weight[kTileVectors];
+  float bias[kColumns];
+  int64_t first = 0;
+  int64_t count = 0;  // columns below `out`
+};
+
+HWY_INLINE ColumnGroup MakeColumnGroup(const LinearParams& p, int64_t first) {
+  ColumnGroup group;
+  group.first = first;
+  group.count = std::min(kColumns, p.out - first);
+  for (int v = 0; v < kTileVectors; ++v) {
+    // A second vector that lies wholly beyond the last panel repeats the first; it is not stored.
+    const int64_t column = v * kLanes < group.count ? first + v * kLanes : first;
+    group.weight[v] = p.weight + (column / kPanel) * p.in * kPanel + column % kPanel;
+  }
+  for (int64_t c = 0; c < kColumns; ++c) {
+    group.bias[c] = p.bias != nullptr && c < group.count ? p.bias[first + c] : 0.0f;
+  }
+  return group;
+}
+
+HWY_INLINE void StoreColumns(F32 d, VF32 value, int64_t count, float* y) {
+  if (count >= kLanes) {
+    hn::StoreU(value, d, y);
+    return;
+  }
+  HWY_ALIGN float all[kLanes];
+  hn::Store(value, d, all);
+  for (int64_t c = 0; c < count; ++c) y[c] = all[c];
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void LinearTile(const LinearParams& p, const ColumnGroup& group, int64_t row) {
+  const F32 d;
+  FmaTile<F32, kRows, kVectors> tile;
+  tile.SetZero(d);
+  tile.MulAdd(d, p.x + row * p.x_stride, p.x_stride, group.weight[0], group.weight[1], kPanel,
+              p.in);
+  CHORALE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    float* y = p.y + (row + r) * p.y_stride + group.first;
+    CHORALE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      VF32 value = hn::Add(tile.sum[r][v], hn::LoadU(d, group.bias + v * kLanes));
+      if (p.activation == Activation::kGelu) value = Gelu(d, value);
+      StoreColumns(d, value, group.count - v * kLanes, y + v * kLanes);
+    }
+  }
+}
+
+template <int kVectors>
+HWY_NOINLINE void LinearColumns(const LinearParams& p, const ColumnGroup& group, int64_t begin,
+                                int64_t end) {
+  int64_t row = begin;
+  for (; row + kTileRows <= end; row += kTileRows) LinearTile<kTileRows, kVectors>(p, group, row);
+  if (kTileRows > 4 && row + 4 <= end) {
+    LinearTile<4, kVectors>(p, group, row);
+    row += 4;
+  }
+  for (; row + 2 <= end; row += 2) LinearTile<2, kVectors>(p, group, row);
+  if (row < end) LinearTile<1, kVectors>(p, group, row);
+}
+
+void Linear(const LinearParams& p) {
+  for (int64_t begin = 0; begin < p.rows; begin += kRowsPerPass) {
+    const int64_t end = std::min(p.rows, begin + kRowsPerPass);
+    // A column group's weights stay in the first-level cache while the rows go past.
+    for (int64_t column = 0; column < p.out; column += kColumns) {
+      const ColumnGroup group = MakeColumnGroup(p, column);
+      if (group.count > kLanes) {
+        LinearColumns<2>(p, group, begin, end);
+      } else {
+        LinearColumns<1>(p, group, begin, end);
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace chorale::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace chorale::kernels {
+namespace {
+HWY_EXPORT(Linear);
+}  // namespace
+
+void Linear(const LinearParams& params) { HWY_DYNAMIC_DISPATCH(Linear)(params); }
+
+}  // namespace chorale::kernels
+#endif  // HWY_ONCE

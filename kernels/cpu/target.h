@@ -1,0 +1,23 @@
+// The SIMD instruction set that the kernels run on, chosen when the first kernel is called.
+#ifndef CHORALE_KERNELS_CPU_TARGET_H_
+#define CHORALE_KERNELS_CPU_TARGET_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace chorale::kernels {
+
+// Name of the instruction set that kernels use now, for example "AVX3" (AVX-512), "AVX2", "SSE4".
+std::string SimdTargetName();
+
+// Names of all instruction sets that were compiled and that this machine has, best first.
+std::vector<std::string> SimdTargetNames();
+
+// Makes every kernel use one of SimdTargetNames(), or the best again for an empty name. Returns
+// false for an unknown name. For tests: no kernel may run in another thread meanwhile.
+bool ForceSimdTargetForTest(std::string_view name);
+
+}  // namespace chorale::kernels
+
+#endif  // CHORALE_KERNELS_CPU_TARGET_H_
