@@ -18,9 +18,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// 128 * 2 * 32 * (304 + 300) * 4 = 19.8 MB of buffers: a pool of 20 MiB holds one such session.
-v1::SampleRequest WholeRoom() {
-  v1::SampleRequest request = MakeSample("data", RandomRows(300, 3, 4), 128, 8);
+// Paths run 32 at a time, and those take 32 * 2 * 32 * (1008 + 1000) * 4 = 16.4 MB of buffers: a
+// pool of 20 MiB holds one such session.
+v1::SampleRequest WholeRoom(int64_t targets = 1000) {
+  v1::SampleRequest request = MakeSample("data", RandomRows(targets, 3, 4), 64, 8);
   request.set_beyond_buffer(v1::WRAP);
   return request;
 }
@@ -76,7 +77,7 @@ TEST(AdmissionTest, TheQueueTakesWhatItHoldsAndRefusesTheRest) {
 }
 
 TEST(AdmissionTest, WaitingEndsAndWaitingCanBeCancelled) {
-  const auto server = SharedServer::Start({"--buffer_pool_mib=20", "--max_queue_wait=200ms"});
+  const auto server = SharedServer::Start({"--buffer_pool_mib=20", "--queue_wait=200ms"});
   ASSERT_NE(server, nullptr);
   SampleStream running(server->client().stub(), WholeRoom());
   ASSERT_TRUE(running.ReadOne());
@@ -100,9 +101,8 @@ TEST(AdmissionTest, WaitingEndsAndWaitingCanBeCancelled) {
 TEST(AdmissionTest, WhatNeverFitsIsRefusedForGood) {
   const auto server = SharedServer::Start({"--buffer_pool_mib=20", "--context_pool_mib=1"});
   ASSERT_NE(server, nullptr);
-  v1::SampleRequest request = WholeRoom();
-  request.set_path_count(200);
-  const Samples samples = server->client().Sample(request);
+  // 23 MB, even for 32 paths at a time.
+  const Samples samples = server->client().Sample(WholeRoom(1400));
   EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(samples.status.error_message(), HasSubstr("bytes"));
   EXPECT_THAT(samples.status.error_message(), HasSubstr("20971520"));

@@ -59,7 +59,7 @@ TEST(DrainTest, StreamsFinishAndNewCallsAreRefused) {
   OpenStreams streams(server->address(), MediumSession());
   server->process().Signal(SIGTERM);
   // Readiness fails at once; the streams have a while to go.
-  EXPECT_TRUE(Eventually([&] { return Health(server->address()) != "SERVING"; },
+  EXPECT_TRUE(Eventually([&] { return Health(server->address()) == "NOT_SERVING"; },
                          absl::Seconds(kSanitized ? 5 : 1)));
   const auto refused = server->client().Predict(MakePredict("data", RandomRows(2, 3, 1)));
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE)

@@ -274,12 +274,12 @@ TEST_F(RegistrationTest, BadRegistrationsAreRefusedByField) {
                 {Header("a"), spoilt([&](auto* t) {
                    t->mutable_columns(3)->mutable_numeric()->set_values(4, nan);
                  })},
-                "", "y");
+                "rows.columns[3]", "target");
   ExpectRefused("an infinite feature", {Header("a"), spoilt([&](auto* t) {
                                           t->mutable_columns(1)->mutable_numeric()->set_values(
                                               4, std::numeric_limits<double>::infinity());
                                         })},
-                "rows", "x1");
+                "rows.columns[1]", "infinite");
   ExpectRefused(
       "other columns later",
       {Header("a"), Chunk(), spoilt([](auto* t) { t->mutable_columns(1)->set_name("other"); })},

@@ -63,7 +63,7 @@ std::unique_ptr<ServerProcess> ServerProcess::Spawn(const ServerOptions& options
   std::unique_ptr<ServerProcess> server(new ServerProcess());
   server->data_dir_ = options.data_dir.empty() ? server->folder_ / "data" : options.data_dir;
   std::vector<std::string> arguments =
-      CommandLine(options, server->data_dir_, server->folder_ / "ports");
+      CommandLine(options, server->data_dir_, server->folder_ / "port");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -149,8 +149,17 @@ int64_t ServerProcess::ResidentBytes() const {
 std::string ServerProcess::log() const { return ReadFile(folder_ / "log"); }
 
 bool ServerProcess::ReadPorts() {
-  const std::string text = ReadFile(folder_ / "ports");
-  return false;
+  const std::string port(absl::StripAsciiWhitespace(ReadFile(folder_ / "port")));
+  const std::string text = log();
+  constexpr absl::string_view kKey = "metrics_port=";
+  const size_t key = text.find(kKey);
+  if (port.empty() || key == std::string::npos) return false;
+  const size_t begin = key + kKey.size();
+  const size_t end = text.find_first_not_of("0123456789", begin);
+  if (end == std::string::npos) return false;  // half a line
+  address_ = absl::StrCat("127.0.0.1:", port);
+  metrics_address_ = absl::StrCat("127.0.0.1:", text.substr(begin, end - begin));
+  return true;
 }
 
 std::string Health(const std::string& address, absl::Duration timeout) {

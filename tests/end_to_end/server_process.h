@@ -78,7 +78,7 @@ class ServerProcess {
 
  private:
   ServerProcess() = default;
-  // Reads the file in which the server tells its ports. False while it is not complete.
+  // Learns the ports from the port file and the log. False while they are not there.
   bool ReadPorts();
 
   TempFolder folder_;  // log, port file, and the data when no data_dir was given
