@@ -32,6 +32,8 @@ struct EngineOptions {
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
   int64_t max_unacknowledged_values = 64 * 1024;  // per Sample stream; see Call::Acknowledge
   absl::Duration target_tick = absl::Milliseconds(10);
+  int64_t max_running = 256;        // requests admitted at a time; bounds their host memory
+  int64_t max_slices_per_tick = 0;  // pieces of work advanced together; 0: two per processor
 };
 
 // Receives one Sample's results, on the engine thread; must not block and must not call back into
@@ -94,6 +96,7 @@ class Engine {
     ModelConfig config;
     std::string digest;
     int64_t parameters = 0;
+    int64_t resident_bytes_per_row = 0;  // what a context takes in the context pool, about
     bool is_default = false;
   };
   virtual std::vector<ModelInfo> Models() const = 0;
@@ -123,6 +126,7 @@ class Engine {
   //   NotFound           no such context
   //   ResourceExhausted  queue full or waited too long (try again); carries RetryDelay
   //   Unavailable        draining
+  //   Internal           the device failed; see Health
   //   DeadlineExceeded, Cancelled
   virtual std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) = 0;
   virtual std::shared_ptr<Call> Sample(SampleRequest request,
@@ -132,12 +136,15 @@ class Engine {
 
   // --- Life cycle ---------------------------------------------------------------------------
   // Refuses new requests (Unavailable) from now on, lets those in flight finish until `deadline`,
-  // then cancels the rest. BLOCKING; returns when nothing is in flight.
+  // then ends the rest (Unavailable). BLOCKING; returns when nothing is in flight.
   virtual void Drain(absl::Time deadline) = 0;
-  // Evicts every context that no session pins. For operators and tests.
+  // BLOCKING. Evicts every context that no session pins. For operators and tests.
   virtual void EvictUnpinned() = 0;
   virtual EngineStats Stats() const = 0;
   virtual std::string backend_description() const = 0;
+  // Not Ok once the backend has failed: from then on every call fails with this status, until the
+  // process is started anew.
+  virtual absl::Status Health() const { return absl::OkStatus(); }
 };
 
 }  // namespace chorale

@@ -1,0 +1,54 @@
+#include "server/build_engine.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/cpu_backend.h"
+#include "engine/model/model.h"
+#include "engine/store/context_store.h"
+#include "server/logging.h"
+
+namespace chorale {
+namespace {
+
+absl::StatusOr<std::vector<Model>> LoadModels(const std::vector<std::string>& folders) {
+  std::vector<Model> models;
+  for (const std::string& folder : folders) {
+    absl::StatusOr<Model> model = LoadModel(folder);
+    if (!model.ok()) return model.status();
+    LogEvent(spdlog::level::info, "model_loaded",
+             {{"model", model->name},
+              {"folder", folder},
+              {"parameters", model->parameters},
+              {"digest", model->digest}});
+    models.push_back(*std::move(model));
+  }
+  return models;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
+                                                    PrometheusMetrics* metrics) {
+  absl::StatusOr<std::vector<Model>> models = LoadModels(setup.models);
+  if (!models.ok()) return models.status();
+  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(setup.data_dir);
+  if (!store.ok()) return store.status();
+  CpuBackendOptions cpu;
+  cpu.threads = setup.threads;
+  cpu.context_pool_bytes = setup.context_pool_bytes;
+  cpu.buffer_pool_bytes = setup.buffer_pool_bytes;
+  absl::StatusOr<std::unique_ptr<Backend>> backend = NewCpuBackend(cpu);
+  if (!backend.ok()) return backend.status();
+  metrics->PoolBytes((*backend)->context_pool_bytes(), (*backend)->buffer_pool_bytes());
+  EngineOptions options;
+  options.limits = setup.limits;
+  options.max_queued = setup.max_queued;
+  options.max_queue_wait = setup.max_queue_wait;
+  options.retry_delay = setup.retry_delay;
+  return Engine::Create(options, *std::move(backend), *std::move(store), *std::move(models),
+                        metrics);
+}
+
+}  // namespace chorale

@@ -1,0 +1,105 @@
+#include "server/live_call.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/status_mapping.h"
+
+namespace chorale {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Clock::time_point kNoWrite = Clock::time_point::max();
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const std::chrono::system_clock::time_point deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
+  return absl::FromChrono(deadline);
+}
+
+}  // namespace
+
+LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context, ReactorRegistry* registry,
+                   PrometheusMetrics* metrics, std::function<void(grpc::Status)> finish)
+    : method_(method),
+      context_(context),
+      registry_(registry),
+      metrics_(metrics),
+      finish_(std::move(finish)),
+      deadline_(DeadlineOf(*context)),
+      arrival_(Clock::now()),
+      write_begun_(kNoWrite) {
+  admission_ = registry_->Add(this);
+}
+
+void LiveCall::Finish(const absl::Status& status) {
+  {
+    MutexLock lock(&mutex_);
+    if (finished_) return;
+    finished_ = true;
+    // The client sees its own deadline pass; whether work stopped by that or by the cancellation
+    // that follows from it is a race that nobody should see in the metrics.
+    const bool too_late = status.code() == absl::StatusCode::kCancelled && absl::Now() >= deadline_;
+    status_ = too_late ? absl::DeadlineExceededError("the deadline passed") : status;
+    if (pins_ > 0) return;  // the last one to unpin finishes
+  }
+  FinishNow();
+}
+
+void LiveCall::FinishNow() {
+  absl::Status status;
+  {
+    MutexLock lock(&mutex_);
+    status = status_;
+  }
+  // After this the call may be gone.
+  finish_(ToGrpcStatus(status));
+}
+
+bool LiveCall::Pin() {
+  MutexLock lock(&mutex_);
+  if (finished_) return false;
+  ++pins_;
+  return true;
+}
+
+void LiveCall::CancelAndUnpin() {
+  context_->TryCancel();
+  {
+    MutexLock lock(&mutex_);
+    --pins_;
+    if (pins_ > 0 || !finished_) return;
+  }
+  FinishNow();
+}
+
+void LiveCall::Cancel() {
+  if (Pin()) CancelAndUnpin();
+}
+
+void LiveCall::WriteBegun() { write_begun_ = Clock::now(); }
+void LiveCall::WriteDone() { write_begun_ = kNoWrite; }
+Clock::time_point LiveCall::write_begun() const { return write_begun_; }
+
+void LiveCall::Note(std::string key, decltype(LogField::value) value) {
+  MutexLock lock(&mutex_);
+  notes_.push_back({std::move(key), std::move(value)});
+}
+
+void LiveCall::Done() {
+  const absl::Duration duration = absl::FromChrono(Clock::now() - arrival_);
+  std::vector<LogField> fields;
+  {
+    MutexLock lock(&mutex_);
+    metrics_->RequestDone(method_, status_.code(), duration);
+    fields = {{"method", std::string(MethodName(method_))},
+              {"code", absl::StatusCodeToString(status_.code())},
+              {"seconds", absl::ToDoubleSeconds(duration)}};
+    fields.insert(fields.end(), notes_.begin(), notes_.end());
+  }
+  LogEvent(spdlog::level::info, "request", fields);
+  registry_->Remove(this);
+}
+
+}  // namespace chorale

@@ -1,0 +1,92 @@
+// One call, from its arrival until gRPC is done with it.
+#ifndef CHORALE_SERVER_LIVE_CALL_H_
+#define CHORALE_SERVER_LIVE_CALL_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/mutex.h"
+#include "server/logging.h"
+#include "server/method.h"
+#include "server/prometheus_metrics.h"
+#include "server/reactor_registry.h"
+
+namespace chorale {
+
+// Every reactor has one. It sees to it that the call
+//   - finishes exactly once, whoever comes first;
+//   - can be cancelled from any thread, safely: a call that is being cancelled does not finish
+//     until that is through, since gRPC frees the call after it has finished;
+//   - is counted and logged, once, with what happened to it. The log has ids and sizes, never a
+//     value from a row.
+//
+// Thread-safe, except that Done comes last. Lock order: see ReactorRegistry.
+class LiveCall {
+ public:
+  // `finish` is the reactor's Finish; it may be called on any thread.
+  LiveCall(Method method, grpc::CallbackServerContext* context, ReactorRegistry* registry,
+           PrometheusMetrics* metrics, std::function<void(grpc::Status)> finish);
+  LiveCall(const LiveCall&) = delete;
+  LiveCall& operator=(const LiveCall&) = delete;
+
+  // OK when the server takes the call; else what to finish it with.
+  const absl::Status& admission() const { return admission_; }
+  // Absolute; InfiniteFuture when the client set none.
+  absl::Time deadline() const { return deadline_; }
+
+  // Finishes the call. Only the first one counts. No write may be in flight.
+  void Finish(const absl::Status& status);
+
+  // Tells gRPC to cancel the call: the reactor hears OnCancel, and what is in flight fails. No-op
+  // once the call has finished.
+  void Cancel();
+  // In two steps, for the registry: between them the call does not finish. False once it has.
+  [[nodiscard]] bool Pin();
+  void CancelAndUnpin();
+
+  // A write is in flight from Begun to Done. The watchdog cancels calls that have been at one for
+  // too long: a client that does not read must not hold on to its paths for ever.
+  void WriteBegun();
+  void WriteDone();
+  std::chrono::steady_clock::time_point write_begun() const;  // max() when none is in flight
+
+  // Adds to the call's log line.
+  void Note(std::string key, decltype(LogField::value) value);
+
+  // From the reactor's OnDone: counts, logs and leaves the registry.
+  void Done();
+
+ private:
+  void FinishNow();
+
+  const Method method_;
+  grpc::CallbackServerContext* const context_;  // valid until Done
+  ReactorRegistry* const registry_;
+  PrometheusMetrics* const metrics_;
+  const std::function<void(grpc::Status)> finish_;
+  const absl::Time deadline_;
+  const std::chrono::steady_clock::time_point arrival_;
+  absl::Status admission_;  // constant after construction
+
+  std::atomic<std::chrono::steady_clock::time_point> write_begun_;
+
+  Mutex mutex_;
+  int pins_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the one to finish with, once finished_
+  std::vector<LogField> notes_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_LIVE_CALL_H_

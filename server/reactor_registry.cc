@@ -1,0 +1,82 @@
+#include "server/reactor_registry.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "server/live_call.h"
+
+namespace chorale {
+
+void ReactorRegistry::Open() {
+  MutexLock lock(&mutex_);
+  if (state_ == State::kStarting) state_ = State::kOpen;
+}
+
+void ReactorRegistry::Close() {
+  MutexLock lock(&mutex_);
+  state_ = State::kClosed;
+}
+
+absl::Status ReactorRegistry::Add(LiveCall* call) {
+  MutexLock lock(&mutex_);
+  calls_.insert(call);
+  switch (state_) {
+    case State::kStarting:
+      return absl::UnavailableError("the server is starting; try again in a moment");
+    case State::kOpen:
+      return absl::OkStatus();
+    case State::kClosed:
+      break;
+  }
+  return absl::UnavailableError("the server is draining; try again elsewhere");
+}
+
+void ReactorRegistry::Remove(LiveCall* call) {
+  MutexLock lock(&mutex_);
+  calls_.erase(call);
+  if (calls_.empty()) emptied_.NotifyAll();
+}
+
+void ReactorRegistry::CancelAll() {
+  // Cancelling may run reactions on this very thread, and those may come back to Remove: it happens
+  // outside of the lock. A pinned call cannot go away meanwhile.
+  std::vector<LiveCall*> pinned;
+  {
+    MutexLock lock(&mutex_);
+    for (LiveCall* call : calls_) {
+      if (call->Pin()) pinned.push_back(call);
+    }
+  }
+  for (LiveCall* call : pinned) call->CancelAndUnpin();
+}
+
+int64_t ReactorRegistry::CancelWritesBegunBefore(std::chrono::steady_clock::time_point time) {
+  std::vector<LiveCall*> pinned;
+  {
+    MutexLock lock(&mutex_);
+    for (LiveCall* call : calls_) {
+      if (call->write_begun() < time && call->Pin()) pinned.push_back(call);
+    }
+  }
+  for (LiveCall* call : pinned) call->CancelAndUnpin();
+  return static_cast<int64_t>(pinned.size());
+}
+
+bool ReactorRegistry::WaitUntilEmpty(absl::Time deadline) {
+  const auto until = std::chrono::steady_clock::now() +
+                     absl::ToChronoNanoseconds(std::min(deadline - absl::Now(), absl::Hours(24)));
+  MutexLock lock(&mutex_);
+  while (!calls_.empty()) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    emptied_.WaitUntil(&mutex_, until);
+  }
+  return true;
+}
+
+int64_t ReactorRegistry::live() const {
+  MutexLock lock(&mutex_);
+  return static_cast<int64_t>(calls_.size());
+}
+
+}  // namespace chorale

@@ -1,0 +1,57 @@
+// All calls that live: what shutdown waits for and cancels, and what the write watchdog looks at.
+#ifndef CHORALE_SERVER_REACTOR_REGISTRY_H_
+#define CHORALE_SERVER_REACTOR_REGISTRY_H_
+
+#include <chrono>
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/mutex.h"
+
+namespace chorale {
+
+class LiveCall;
+
+// A reactor that never finishes makes grpc::Server::Shutdown wait for ever, so every call is in
+// here from its arrival until gRPC is done with it.
+//
+// Thread-safe. Lock order: the registry's mutex before that of a call.
+class ReactorRegistry {
+ public:
+  ReactorRegistry() = default;
+  ReactorRegistry(const ReactorRegistry&) = delete;
+  ReactorRegistry& operator=(const ReactorRegistry&) = delete;
+
+  // Legal transitions: starting -> open -> closed, starting -> closed.
+  void Open();
+  void Close();
+
+  // Enters a call, and says whether the server takes it: OK, or Unavailable while it starts and
+  // while it drains. A call that is not taken is entered all the same: it lives until it has
+  // finished with that status.
+  absl::Status Add(LiveCall* call);
+  void Remove(LiveCall* call);
+
+  void CancelAll();
+  // Cancels the calls whose write began before `time`; returns how many.
+  int64_t CancelWritesBegunBefore(std::chrono::steady_clock::time_point time);
+
+  // False when calls still live at `deadline`.
+  bool WaitUntilEmpty(absl::Time deadline);
+  int64_t live() const;
+
+ private:
+  enum class State { kStarting, kOpen, kClosed };
+
+  mutable Mutex mutex_;
+  CondVar emptied_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;
+  absl::flat_hash_set<LiveCall*> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_REACTOR_REGISTRY_H_

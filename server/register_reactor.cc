@@ -1,0 +1,95 @@
+#include "server/register_reactor.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/data/error_details.h"
+#include "server/response_encoder.h"
+#include "server/tenant.h"
+
+namespace chorale {
+
+RegisterReactor* RegisterReactor::Start(const ServiceEnvironment& environment,
+                                        grpc::CallbackServerContext* context,
+                                        v1::RegisterContextResponse* response) {
+  auto reactor =
+      std::shared_ptr<RegisterReactor>(new RegisterReactor(environment, context, response));
+  reactor->self_ = reactor;
+  if (reactor->live_.admission().ok()) {
+    reactor->StartRead(&reactor->message_);
+  } else {
+    reactor->live_.Finish(reactor->live_.admission());
+  }
+  return reactor.get();
+}
+
+RegisterReactor::RegisterReactor(const ServiceEnvironment& environment,
+                                 grpc::CallbackServerContext* context,
+                                 v1::RegisterContextResponse* response)
+    : environment_(environment),
+      tenant_(TenantOf(*context)),
+      response_(response),
+      live_(Method::kRegisterContext, context, environment.registry, environment.metrics,
+            [this](grpc::Status status) { Finish(std::move(status)); }),
+      assembler_(environment.limits),
+      memory_(environment.registration_memory) {}
+
+void RegisterReactor::OnReadDone(bool ok) {
+  if (ok) {
+    if (absl::Status status = TakeMessage(); !status.ok()) {
+      live_.Finish(status);
+      return;
+    }
+    StartRead(&message_);
+    return;
+  }
+  // The client has sent everything, or has gone away. The transport reports the end of the stream
+  // and its cancellation together, so OnCancel follows at once, before the task gets to
+  // registering. A client that announces its row_count does not depend on that.
+  message_.Clear();
+  const bool runs = environment_.blocking->TryRun([self = self_] { self->Register(); });
+  if (!runs) {
+    environment_.metrics->Rejected("blocking_queue_full");
+    live_.Finish(ExhaustedRetryAfter("too many calls wait for the disk", environment_.retry_delay));
+  }
+}
+
+absl::Status RegisterReactor::TakeMessage() {
+  if (absl::Status status = assembler_.Add(message_); !status.ok()) return status;
+  // Twice: once as it is assembled, once as the engine encodes it.
+  if (memory_.GrowTo(2 * assembler_.bytes())) return absl::OkStatus();
+  environment_.metrics->Rejected("registration_memory");
+  return ExhaustedRetryAfter("the memory for registrations is used up by other calls",
+                             environment_.retry_delay);
+}
+
+void RegisterReactor::Register() {
+  if (cancelled_) {
+    live_.Finish(absl::CancelledError("the client went away"));
+    return;
+  }
+  live_.Note("context", assembler_.context_id());
+  live_.Note("rows", assembler_.rows());
+  live_.Note("bytes", assembler_.bytes());
+  absl::StatusOr<Dataset> dataset = assembler_.Finish();
+  if (!dataset.ok()) {
+    live_.Finish(dataset.status());
+    return;
+  }
+  absl::StatusOr<RegisterOutcome> outcome = environment_.engine->Register(
+      tenant_, assembler_.context_id(), assembler_.model_id(), *dataset);
+  if (outcome.ok()) {
+    EncodeContext(outcome->context, response_->mutable_context());
+    response_->set_already_registered(outcome->outcome == PutOutcome::kUnchanged);
+  }
+  live_.Finish(outcome.status());
+}
+
+void RegisterReactor::OnCancel() { cancelled_ = true; }
+
+void RegisterReactor::OnDone() {
+  live_.Done();
+  const std::shared_ptr<RegisterReactor> last = std::move(self_);  // may delete this on return
+}
+
+}  // namespace chorale

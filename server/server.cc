@@ -1,0 +1,188 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/logging.h"
+
+namespace chorale {
+namespace {
+
+constexpr char kServiceName[] = "chorale.v1.Chorale";
+
+// HTTP/2 headers and trailers of one call.
+constexpr int kMaxMetadataBytes = 16 << 10;
+// A client that is gone without a word is noticed after these two.
+constexpr int kKeepaliveTimeMs = 60'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
+// Clients may ping this often; gRPC's default of five minutes disconnects reasonable ones.
+constexpr int kMinPingIntervalMs = 30'000;
+
+// Linking the reflection library adds it to every server. This takes it out again.
+class WithoutReflection : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
+                                  [](const std::unique_ptr<grpc::ServerBuilderPlugin>& plugin) {
+                                    return plugin->name() == "proto_server_reflection";
+                                  }),
+                   plugins->end());
+  }
+};
+
+void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
+  const auto message_bytes = static_cast<int>(options.max_message_bytes);
+  builder->SetMaxReceiveMessageSize(message_bytes);
+  builder->SetMaxSendMessageSize(message_bytes);
+  // gRPC checks the size of a message after it has decompressed it: half a megabyte of gzip takes
+  // half a gigabyte in spite of the limit. Compressed requests are refused (UNIMPLEMENTED).
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kMinPingIntervalMs);
+  // Two servers on one port would share its connections by chance; the second one fails instead.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+}  // namespace
+
+Server::Server(const ServerOptions& options)
+    : options_(options),
+      registration_memory_(options.registration_memory_bytes),
+      blocking_(options.blocking_threads, options.max_blocking_queue),
+      replies_(options.reply_threads, Executor::kUnbounded) {
+  environment_.registry = &registry_;
+  environment_.metrics = &metrics_;
+  environment_.blocking = &blocking_;
+  environment_.replies = &replies_;
+  environment_.registration_memory = &registration_memory_;
+  environment_.limits = options.limits;
+  environment_.max_message_bytes = options.max_message_bytes;
+  environment_.retry_delay = options.retry_delay;
+  service_ = std::make_unique<ChoraleService>(&environment_);
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
+  auto server = std::unique_ptr<Server>(new Server(options));
+  if (absl::Status status = server->Bind(); !status.ok()) return status;
+  if (!options.metrics_address.empty()) {
+    auto endpoint = MetricsEndpoint::Start(options.metrics_address, server->metrics_);
+    if (!endpoint.ok()) return endpoint.status();
+    server->metrics_endpoint_ = *std::move(endpoint);
+  }
+  server->watchdog_ = std::make_unique<WriteWatchdog>(&server->registry_, &server->metrics_,
+                                                      options.stalled_write_timeout);
+  if (absl::Status status = server->WritePortFile(); !status.ok()) return status;
+  LogEvent(spdlog::level::info, "listening",
+           {{"address", options.listen_address},
+            {"port", int64_t{server->port()}},
+            {"metrics_address", options.metrics_address},
+            {"metrics_port", int64_t{server->metrics_port()}}});
+  return server;
+}
+
+absl::Status Server::Bind() {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  SetArguments(options_, &builder);
+  if (!options_.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
+  builder.RegisterService(service_.get());
+  builder.AddListeningPort(options_.listen_address, grpc::InsecureServerCredentials(), &port_);
+  grpc_ = builder.BuildAndStart();
+  if (grpc_ == nullptr || port_ <= 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options_.listen_address,
+                     ": the address is malformed, or another process listens there"));
+  }
+  SetServing(false);
+  return absl::OkStatus();
+}
+
+absl::Status Server::WritePortFile() const {
+  if (options_.port_file.empty()) return absl::OkStatus();
+  // Whoever waits for the file must never read half of it.
+  const std::string temporary = absl::StrCat(options_.port_file, ".tmp");
+  std::ofstream file(temporary);
+  file << port_ << "\n";
+  file.close();
+  if (!file || std::rename(temporary.c_str(), options_.port_file.c_str()) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot write the port file ", options_.port_file, ": ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+void Server::SetServing(bool serving) {
+  grpc::HealthCheckServiceInterface* health = grpc_->GetHealthCheckService();
+  health->SetServingStatus("", serving);
+  health->SetServingStatus(kServiceName, serving);
+}
+
+absl::Status Server::Open(const EngineFactory& factory) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine = factory(&metrics_);
+  if (!engine.ok()) return engine.status();
+  engine_ = *std::move(engine);
+  metrics_.BuildInfo(CHORALE_VERSION, engine_->backend_description());
+  environment_.engine = engine_.get();
+  registry_.Open();
+  SetServing(true);
+  LogEvent(spdlog::level::info, "serving",
+           {{"backend", engine_->backend_description()},
+            {"models", static_cast<int64_t>(engine_->Models().size())}});
+  return absl::OkStatus();
+}
+
+void Server::Drain(absl::Time deadline) {
+  if (drained_) return;
+  drained_ = true;
+  SetServing(false);
+  registry_.Close();
+  LogEvent(spdlog::level::info, "draining", {{"live_calls", registry_.live()}});
+  // The engine cancels what is left at the deadline; calls in the executors and streams that are
+  // still being read out are the registry's.
+  if (engine_ != nullptr) engine_->Drain(deadline);
+  if (!registry_.WaitUntilEmpty(deadline)) {
+    LogEvent(spdlog::level::warn, "cancelling", {{"live_calls", registry_.live()}});
+    registry_.CancelAll();
+  }
+  // A deadline that has passed: transports are closed under whatever is still there, such as a
+  // health watch.
+  grpc_->Shutdown(absl::ToChronoTime(std::max(deadline, absl::Now())));
+  grpc_->Wait();
+  watchdog_.reset();
+  LogEvent(spdlog::level::info, "drained");
+}
+
+void Server::HurryUp() { registry_.CancelAll(); }
+
+std::shared_ptr<grpc::Channel> Server::InProcessChannel(const grpc::ChannelArguments& arguments) {
+  return grpc_->InProcessChannel(arguments);
+}
+
+Server::~Server() {
+  if (grpc_ != nullptr) Drain(absl::Now());
+  // Replies run engine callbacks' results, and the engine's end may make some: it goes first.
+  grpc_.reset();
+  engine_.reset();
+}
+
+}  // namespace chorale
