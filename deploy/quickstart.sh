@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 or Ubuntu 24.04 to joint samples: installs what is missing, builds, starts
+# a server on this machine, registers an example table and samples from it.
+#
+# Usage: deploy/quickstart.sh [--stop] [--no-install]
+#
+#   --stop          stop the server that an earlier run left running
+#   --no-install    fail instead of installing missing packages
+#
+# The server keeps running after the script has ended, and a later run uses it again. It takes calls
+# from this machine only. What it writes lies in build/quickstart: delete that to start afresh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly STATE=build/quickstart
+readonly PID_FILE="${STATE}/server.pid"
+readonly PORT_FILE="${STATE}/port"
+readonly LOG="${STATE}/server.log"
+readonly SERVER=build/release/server/chorale-server
+readonly CLIENT=build/release/client/chorale
+readonly MODEL=tests/golden/golden_base
+readonly CONTEXT=penguins
+
+say() { printf '%s\n' "$*"; }
+step() { printf '\n== %s\n' "$*"; }
+
+# Prints a command as a user would type it, then runs it.
+show() {
+  say "\$ $*"
+  "$@"
+}
+
+# ---- Building -------------------------------------------------------------------------------
+
+build() {
+  local log=build/logs/quickstart.log
+  mkdir -p build/logs
+  # A build folder that the tests have set up is used as it is.
+  if [[ ! -f build/release/build.ninja ]]; then
+    cmake --preset release -DCHORALE_BUILD_TESTS=OFF >"${log}" 2>&1 || { cat "${log}"; exit 1; }
+  fi
+  if [[ ! -x "${SERVER}" ]]; then say "The first build takes a few minutes."; fi
+  if ! ninja -C build/release chorale-server chorale >>"${log}" 2>&1; then
+    grep -v '^\[' "${log}" | tail -n 40
+    say "The build failed; the whole log is in ${log}." >&2
+    exit 1
+  fi
+}
+
+# ---- The server -----------------------------------------------------------------------------
+
+# Prints the process of a server that an earlier run has started and that still runs.
+running_server() {
+  local pid
+  pid="$(cat "${PID_FILE}" 2>/dev/null)" || return 1
+  [[ "$(readlink "/proc/${pid}/exe" 2>/dev/null)" == "${PWD}/${SERVER}"* ]] && echo "${pid}"
+}
+
+stop_server() {
+  local pid
+  if ! pid="$(running_server)"; then
+    say "No server of this script is running."
+    return
+  fi
+  kill -TERM "${pid}"
+  for _ in {1..400}; do
+    if [[ ! -d "/proc/${pid}" ]]; then
+      rm -f "${PID_FILE}" "${PORT_FILE}"
+      say "The server is stopped. Its contexts are kept in ${STATE}/data."
+      return
+    fi
+    sleep 0.1
+  done
+  say "Process ${pid} does not end; see ${LOG}." >&2
+  return 1
+}
+
+# Prints port $1, or 0, which means any free one, when something answers there already.
+port_or_any() {
+  if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 0; else echo "$1"; fi
+}
+
+start_server() {
+  local port metrics_port
+  port="$(port_or_any 50051)"
+  metrics_port="$(port_or_any 9464)"
+  rm -f "${PORT_FILE}"
+  nohup "${SERVER}" --models="${MODEL}" --data_dir="${STATE}/data" \
+    --listen_address="127.0.0.1:${port}" --metrics_address="127.0.0.1:${metrics_port}" \
+    --port_file="${PORT_FILE}" >>"${LOG}" 2>&1 </dev/null &
+  local pid=$!
+  echo "${pid}" >"${PID_FILE}"
+  for _ in {1..300}; do
+    if [[ -s "${PORT_FILE}" ]]; then return; fi
+    if ! kill -0 "${pid}" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  say "The server did not start:" >&2
+  tail -n 20 "${LOG}" >&2
+  return 1
+}
+
+# ---- Main -----------------------------------------------------------------------------------
+
+example() {
+  step "Registering datasets/penguins.csv: 318 penguins, body mass as the target"
+  show "${CLIENT}" register datasets/penguins.csv --target body_mass_g --name "${CONTEXT}"
+
+  step "1000 joint sample paths of the body mass of 24 other penguins"
+  show "${CLIENT}" sample "${CONTEXT}" datasets/penguins_heldout.csv \
+    --paths 1000 --seed 1 --summary --format table
+  say
+  say "The first lines of the paths themselves:"
+  local paths="${STATE}/paths.csv"
+  show "${CLIENT}" sample "${CONTEXT}" datasets/penguins_heldout.csv \
+    --paths 1000 --seed 1 --quiet --output "${paths}"
+  head -n 6 "${paths}"
+  say "... $(wc -l <"${paths}") lines in ${paths}"
+}
+
+next_steps() {
+  cat <<END
+
+NOTE: the model served here, ${MODEL}, has random weights. It exists to test the
+arithmetic. The numbers above are what that model says, and they say nothing about penguins.
+
+The server runs at ${CHORALE_SERVER} (process $(cat "${PID_FILE}")). Try next, from this folder:
+
+  export CHORALE_SERVER=${CHORALE_SERVER}
+  ${CLIENT} show ${CONTEXT}
+  ${CLIENT} predict ${CONTEXT} datasets/penguins_heldout.csv --quantiles 0.05,0.5,0.95
+  ${CLIENT} log-density ${CONTEXT} datasets/penguins_heldout.csv --orders 8
+  ${CLIENT} --help
+
+  deploy/quickstart.sh --stop    stops the server; what was registered is kept
+  tests/run.sh --quick           builds and runs the tests
+END
+}
+
+main() {
+  local install=1
+  while (($# > 0)); do
+    case "$1" in
+      --stop) stop_server; exit ;;
+      --no-install) install=0 ;;
+      -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+      *) say "unknown argument: $1 (see --help)" >&2; exit 2 ;;
+    esac
+    shift
+  done
+
+  if ((install)); then
+    step "Installing what is missing"
+    deploy/install_packages.sh build
+  fi
+  step "Building server and client"
+  build
+  mkdir -p "${STATE}"
+  step "Starting the server"
+  if running_server >/dev/null && [[ -s "${PORT_FILE}" ]]; then
+    say "It runs already."
+  else
+    start_server
+  fi
+  CHORALE_SERVER="127.0.0.1:$(cat "${PORT_FILE}")"
+  export CHORALE_SERVER
+  say "Listening on ${CHORALE_SERVER}"
+  example
+  next_steps
+}
+
+main "$@"

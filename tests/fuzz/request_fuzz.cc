@@ -1,0 +1,129 @@
+// Any bytes that a client can send are either refused with a reason or decoded into a request that
+// the engine may rely on.
+//
+// Input: one byte that selects the call, then messages, each behind its length (two bytes, little-
+// endian). Calls with one message read the first.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "chorale/v1/chorale.pb.h"
+#include "engine/data/dataset_codec.h"
+#include "engine/data/limits.h"
+#include "server/dataset_assembler.h"
+#include "server/request_decoder.h"
+
+namespace chorale {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void RequireRefusal(const absl::Status& status) {
+  Require(status.code() == absl::StatusCode::kInvalidArgument);
+  Require(!status.message().empty());
+}
+
+std::vector<absl::string_view> SplitMessages(absl::string_view input) {
+  std::vector<absl::string_view> messages;
+  while (input.size() >= 2) {
+    const size_t length = static_cast<uint8_t>(input[0]) | static_cast<uint8_t>(input[1]) << 8;
+    messages.push_back(input.substr(2, length));
+    input.remove_prefix(2 + messages.back().size());
+  }
+  return messages;
+}
+
+void RequireSound(const Table& table) {
+  Require(!table.columns.empty() && table.rows() > 0);
+  for (const Column& column : table.columns) {
+    Require(!column.name.empty() && column.rows() == table.rows());
+    for (const double number : column.numbers) Require(!std::isinf(number));
+    for (const int32_t code : column.codes) {
+      Require(code >= kMissingCode && code < static_cast<int64_t>(column.categories.size()));
+    }
+  }
+}
+
+void DecodeOnePredict(absl::string_view bytes) {
+  v1::PredictRequest message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const absl::StatusOr<PredictRequest> request = DecodePredict(message, Limits());
+  if (!request.ok()) return RequireRefusal(request.status());
+  RequireSound(request->targets);
+  for (const double quantile : request->quantiles) Require(quantile > 0 && quantile < 1);
+}
+
+void DecodeOneSample(absl::string_view bytes) {
+  v1::SampleRequest message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const Limits limits;
+  const absl::StatusOr<SampleRequest> request = DecodeSample(message, limits);
+  if (!request.ok()) return RequireRefusal(request.status());
+  RequireSound(request->targets);
+  Require(request->paths > 0 && request->paths <= limits.max_paths);
+  Require(request->targets.rows() <= limits.max_targets);
+  Require(request->paths * request->targets.rows() <= limits.max_values);
+}
+
+void DecodeOneLogDensity(absl::string_view bytes) {
+  v1::LogDensityRequest message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const absl::StatusOr<LogDensityRequest> request = DecodeLogDensity(message, Limits());
+  if (!request.ok()) return RequireRefusal(request.status());
+  RequireSound(request->targets);
+  Require(request->vectors > 0);
+  Require(static_cast<int64_t>(request->y.size()) == request->vectors * request->targets.rows());
+  for (const double y : request->y) Require(std::isfinite(y));
+}
+
+// What the assembler accepts is a dataset that the store accepts, and that survives being stored.
+void AssembleDataset(const std::vector<absl::string_view>& messages) {
+  const Limits limits;
+  DatasetAssembler assembler(limits);
+  for (const absl::string_view bytes : messages) {
+    v1::RegisterContextRequest message;
+    if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+    const absl::Status added = assembler.Add(message);
+    if (!added.ok()) return RequireRefusal(added);
+  }
+  const absl::StatusOr<Dataset> dataset = assembler.Finish();
+  if (!dataset.ok()) return RequireRefusal(dataset.status());
+  const absl::Status valid = ValidateDataset(*dataset, limits);
+  if (!valid.ok()) return RequireRefusal(valid);
+  const std::string encoded = EncodeDataset(*dataset);
+  const absl::StatusOr<Dataset> decoded = DecodeDataset(encoded);
+  Require(decoded.ok());
+  Require(EncodeDataset(*decoded) == encoded);
+}
+
+void Run(absl::string_view input) {
+  if (input.empty()) return;
+  const std::vector<absl::string_view> messages = SplitMessages(input.substr(1));
+  const absl::string_view first = messages.empty() ? absl::string_view() : messages.front();
+  switch (static_cast<uint8_t>(input[0]) % 4) {
+    case 0:
+      return DecodeOnePredict(first);
+    case 1:
+      return DecodeOneSample(first);
+    case 2:
+      return DecodeOneLogDensity(first);
+    default:
+      return AssembleDataset(messages);
+  }
+}
+
+}  // namespace
+}  // namespace chorale
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  chorale::Run(absl::string_view(reinterpret_cast<const char*>(data), size));
+  return 0;
+}
