@@ -1,0 +1,131 @@
+// Residency of contexts: which of them have their keys and values in the backend's context pool.
+#ifndef CHORALE_ENGINE_CONTEXT_CACHE_H_
+#define CHORALE_ENGINE_CONTEXT_CACHE_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/backends/backend.h"
+#include "engine/metrics_sink.h"
+#include "engine/range_allocator.h"
+#include "engine/registered_context.h"
+
+namespace chorale {
+
+// A cache over the context store. An entry is made when somebody first asks for a context, and
+// goes through these states:
+//
+//            Acquire            room found           OnData            last step
+//   (none) ----------> waiting ------------> reading ------> encoding ----------> resident
+//      ^                  |                     |                |                    |
+//      +------------------+---------------------+----------------+--------------------+
+//        nobody wants it      data not readable      deleted        evicted, or deleted
+//
+// A resident entry is evicted only when nobody pins it, the least recently used one first, and only
+// to make room for another. A deleted entry goes as soon as nobody pins it.
+//
+// Thread contract: the engine thread calls everything.
+class ContextCache {
+  struct Entry;
+
+ public:
+  // Keeps an entry from being evicted. Movable; every pin is gone before the cache is.
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(Pin&& other) noexcept { *this = std::move(other); }
+    Pin& operator=(Pin&& other) noexcept;
+    ~Pin() { Reset(); }
+
+    void Reset();
+    explicit operator bool() const { return entry_ != nullptr; }
+
+    // Null until the context is resident.
+    std::shared_ptr<const ResidentContext> resident() const;
+    // Why the context will not become resident; Ok while it may.
+    const absl::Status& status() const;
+    bool waits_for_room() const;
+
+   private:
+    friend class ContextCache;
+    Pin(ContextCache* cache, Entry* entry);
+
+    ContextCache* cache_ = nullptr;
+    Entry* entry_ = nullptr;
+  };
+
+  // An encoding in progress.
+  struct Encoding {
+    uint64_t id = 0;  // unique among the encodings of this cache
+    EncodeWork* work = nullptr;
+  };
+
+  using ContextPointer = std::shared_ptr<const RegisteredContext>;
+
+  // Both outlive the cache.
+  ContextCache(Backend* backend, MetricsSink* metrics);
+  ~ContextCache();
+
+  // Pins a context. `data` may be null; it is used when there is room at once, else dropped and
+  // asked for later (TakeReads), so that waiting contexts take no memory. NotFound when the
+  // context was deleted.
+  absl::StatusOr<Pin> Acquire(const ContextPointer& context, std::unique_ptr<ContextData> data,
+                              absl::Time now);
+
+  // Finds room for the contexts that wait for it, in the order in which they came. One that does
+  // not fit does not hold back a smaller one.
+  void PlaceWaiting(absl::Time now);
+  // The contexts that have room and whose data must be read, each exactly once.
+  std::vector<ContextPointer> TakeReads();
+  // The answer to one of TakeReads.
+  void OnData(const ContextPointer& context, absl::StatusOr<ContextData> data);
+
+  // The encodings in progress; what is not done needs to be advanced.
+  const std::vector<Encoding>& encodings() const { return encodings_; }
+  // Makes the encodings that are done resident; returns their ids.
+  std::vector<uint64_t> CollectEncoded(absl::Time now);
+
+  // Drops the entries of deleted contexts that nobody pins.
+  void PurgeDeleted();
+  void EvictUnpinned();
+  // Drops everything. REQUIRES: no pins.
+  void Clear();
+
+  int64_t resident_contexts() const { return resident_contexts_; }
+  int64_t bytes_in_use() const { return allocator_.in_use(); }
+
+ private:
+  enum class State { kWaiting, kReading, kEncoding, kResident, kFailed };
+
+  using EntryList = std::list<Entry>;
+
+  bool Place(Entry* entry, absl::Time now);
+  bool EvictionCanFit(int64_t bytes) const;
+  void StartEncoding(Entry* entry, ContextData data);
+  void AddPin(Entry* entry);
+  void RemovePin(Entry* entry);
+  void Evict(Entry* entry);
+  void Drop(Entry* entry);
+  void SetState(Entry* entry, State state);
+  void ReportResidency();
+
+  Backend* const backend_;
+  MetricsSink* const metrics_;
+  RangeAllocator allocator_;
+  EntryList entries_;  // in the order in which they came
+  std::unordered_map<const RegisteredContext*, Entry*> index_;
+  std::list<Entry*> lru_;  // the least recently used one first
+  std::vector<Encoding> encodings_;
+  uint64_t next_encoding_ = 1;
+  int64_t resident_contexts_ = 0;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_CONTEXT_CACHE_H_

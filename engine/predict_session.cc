@@ -1,0 +1,124 @@
+#include "engine/predict_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/mixture_results.h"
+#include "engine/request_validation.h"
+
+namespace chorale {
+namespace {
+
+constexpr int64_t kChunkRows = 128;
+
+// Copies `part`, results of rows first_row and up, with `width` numbers per row, into `all`.
+void Place(const std::vector<double>& part, int64_t first_row, int64_t width,
+           std::vector<double>* all) {
+  std::copy(part.begin(), part.end(), all->begin() + first_row * width);
+}
+
+}  // namespace
+
+PredictSession::PredictSession(CallStart start, const SessionEnvironment* environment,
+                               std::shared_ptr<const PredictRequest> request,
+                               Engine::Callback<PredictResult> done)
+    : Session(std::move(start), environment),
+      request_(std::move(request)),
+      done_(std::move(done)) {}
+
+PrepareFunction PredictSession::Prepare(std::shared_ptr<const PredictRequest> request,
+                                        const Limits* limits, const Backend* backend) {
+  return [request = std::move(request), limits, backend](
+             std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
+    const ModelConfig& config = context->model->info.config;
+    if (auto s = ValidatePredict(*request, config, *limits); !s.ok()) return s;
+    if (auto s = ValidateResidentBytes("context", context->resident_bytes, *backend); !s.ok()) {
+      return s;
+    }
+    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets);
+    if (!targets.ok()) return targets.status();
+    return PreparedRequest{std::move(context), *std::move(targets)};
+  };
+}
+
+void PredictSession::Start() {
+  const size_t rows = static_cast<size_t>(targets());
+  result_.mean.resize(rows);
+  result_.std.resize(rows);
+  result_.quantiles.resize(rows * request_->quantiles.size());
+  if (request_->want_mixtures) result_.mixtures = MakeMixtures(targets(), config().num_components);
+  const int64_t chunks = (targets() + kChunkRows - 1) / kChunkRows;
+  chunks_.resize(std::min(chunks, environment().max_slices));
+  for (Chunk& chunk : chunks_) StartNextChunk(&chunk);
+}
+
+void PredictSession::StartNextChunk(Chunk* chunk) {
+  chunk->work.reset();
+  if (next_row_ == targets()) return;
+  chunk->first_row = next_row_;
+  chunk->rows = std::min(kChunkRows, targets() - next_row_);
+  next_row_ += chunk->rows;
+  chunk->work =
+      environment().backend->NewPredict({resident(), rows(), chunk->first_row, chunk->rows});
+}
+
+void PredictSession::AppendTiles(std::vector<Runnable>* runnable) {
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.work != nullptr) runnable->push_back({chunk.work.get(), kAnyNumberOfSteps});
+  }
+}
+
+void PredictSession::CollectTiles(absl::Time now) {
+  for (Chunk& chunk : chunks_) {
+    if (chunk.work == nullptr || !chunk.work->done()) continue;
+    NoteFirstStep(now);
+    SummariseAside(chunk);
+    StartNextChunk(&chunk);
+  }
+  const bool all_done = std::all_of(chunks_.begin(), chunks_.end(),
+                                    [](const Chunk& chunk) { return chunk.work == nullptr; });
+  if (all_done) ReleaseResources();  // what is left to do needs none of them
+}
+
+void PredictSession::SummariseAside(const Chunk& chunk) {
+  auto mixtures = std::make_shared<RawMixtures>();
+  mixtures->components = config().num_components;
+  for (int64_t row = 0; row < chunk.rows; ++row) mixtures->Append(chunk.work->mixture(row));
+  environment().run_aside(
+      id(),
+      [this, mixtures, request = request_, context = context_pointer(),
+       first_row = chunk.first_row]() -> SessionEnvironment::Continuation {
+        auto summary = std::make_shared<PredictResult>(SummariseRows(
+            *mixtures, context->transform, request->quantiles, request->want_mixtures));
+        return [this, summary, first_row] { TakeSummary(first_row, *summary); };
+      });
+}
+
+void PredictSession::TakeSummary(int64_t first_row, const PredictResult& summary) {
+  const int64_t components = summary.mixtures.components;
+  Place(summary.mean, first_row, 1, &result_.mean);
+  Place(summary.std, first_row, 1, &result_.std);
+  Place(summary.quantiles, first_row, static_cast<int64_t>(request_->quantiles.size()),
+        &result_.quantiles);
+  Place(summary.mixtures.means, first_row, components, &result_.mixtures.means);
+  Place(summary.mixtures.stds, first_row, components, &result_.mixtures.stds);
+  Place(summary.mixtures.weights, first_row, components, &result_.mixtures.weights);
+  summarised_rows_ += static_cast<int64_t>(summary.mean.size());
+  if (summarised_rows_ == targets()) Complete();
+}
+
+void PredictSession::ReleaseResources() {
+  chunks_.clear();
+  Session::ReleaseResources();
+}
+
+void PredictSession::Deliver(const absl::Status& status, absl::Time now) {
+  if (!status.ok()) {
+    done_(status);
+    return;
+  }
+  result_.timings = TimingsAt(now);
+  done_(std::move(result_));
+}
+
+}  // namespace chorale

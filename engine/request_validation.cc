@@ -1,0 +1,158 @@
+#include "engine/request_validation.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/data/error_details.h"
+#include "engine/tile_plan.h"
+
+namespace chorale {
+namespace {
+
+absl::Status Unless(bool condition, absl::string_view field, absl::string_view what) {
+  return condition ? absl::OkStatus() : InvalidField(field, what);
+}
+
+// value is in [low, high]
+absl::Status InRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+  return Unless(low <= value && value <= high, field,
+                absl::StrCat("is ", value, "; the limit is ", low, " to ", high));
+}
+
+// The product of three counts is at most `limit`. Each factor was checked against a limit of its
+// own; the division keeps the product from overflowing whatever those limits are.
+absl::Status AtMost(absl::string_view field, absl::string_view what, int64_t a, int64_t b,
+                    int64_t c, int64_t limit) {
+  const bool fits = a == 0 || b == 0 || c == 0 || (a <= limit / b && a * b <= limit / c);
+  return Unless(fits, field,
+                absl::StrCat("asks for ", a, " x ", b, c == 1 ? "" : absl::StrCat(" x ", c), " ",
+                             what, "; the limit is ", limit));
+}
+
+absl::Status ValidateTargets(const Table& targets, const Limits& limits) {
+  if (targets.columns.empty()) return InvalidField("targets.columns", "is empty");
+  const int64_t features = static_cast<int64_t>(targets.columns.size());
+  if (features > limits.max_features) {
+    return InvalidField("targets.columns", absl::StrCat("has ", features, " columns; the limit is ",
+                                                        limits.max_features));
+  }
+  const int64_t rows = targets.rows();
+  if (rows < 1) return InvalidField("targets", "has no rows; at least 1 is needed");
+  return Unless(rows <= limits.max_targets, "targets",
+                absl::StrCat("has ", rows, " rows; the limit is ", limits.max_targets));
+}
+
+absl::Status ValidateBuffer(int64_t targets, BeyondBuffer beyond, const ModelConfig& config) {
+  return Unless(targets <= config.buffer_size || beyond == BeyondBuffer::kWrap, "targets",
+                absl::StrCat("has ", targets, " rows; the model was trained with a buffer of ",
+                             config.buffer_size, " (set beyond_buffer to WRAP to go beyond that)"));
+}
+
+absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, const ModelConfig& config,
+                                 const Backend& backend) {
+  const TilePlan plan = PlanTiles(backend, config, paths, targets, 1, TileBuffer::kNeeded);
+  return Unless(plan.slots > 0, "targets",
+                absl::StrCat("has ", targets, " rows, which need ", plan.slot_bytes,
+                             " bytes of buffer memory for ", plan.tile_paths, " paths at a time; ",
+                             backend.buffer_pool_bytes(), " are available"));
+}
+
+}  // namespace
+
+absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
+                             const Limits& limits) {
+  if (auto s = ValidateTargets(request.targets, limits); !s.ok()) return s;
+  const int64_t targets = request.targets.rows();
+  const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
+  if (quantiles > limits.max_quantiles) {
+    return InvalidField("quantiles", absl::StrCat("has ", quantiles, " entries; the limit is ",
+                                                  limits.max_quantiles));
+  }
+  for (int64_t i = 0; i < quantiles; ++i) {
+    const double q = request.quantiles[i];
+    if (!(q > 0 && q < 1)) {
+      return InvalidField(absl::StrCat("quantiles[", i, "]"),
+                          absl::StrCat("is ", q,
+                                       "; a probability strictly between 0 and 1 is "
+                                       "needed"));
+    }
+  }
+  if (auto s = AtMost("quantiles", "values", targets, quantiles, 1, limits.max_values); !s.ok()) {
+    return s;
+  }
+  if (!request.want_mixtures) return absl::OkStatus();
+  return AtMost("include_mixtures", "values", targets, config.num_components, 1, limits.max_values);
+}
+
+absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
+                            const Limits& limits, const Backend& backend) {
+  if (auto s = ValidateTargets(request.targets, limits); !s.ok()) return s;
+  const int64_t targets = request.targets.rows();
+  if (auto s = InRange("path_count", request.paths, 1, limits.max_paths); !s.ok()) return s;
+  if (auto s = AtMost("path_count", "values", request.paths, targets, 1, limits.max_values);
+      !s.ok()) {
+    return s;
+  }
+  if (auto s = ValidateBuffer(targets, request.beyond_buffer, config); !s.ok()) return s;
+  return ValidateBufferBytes(targets, request.paths, config, backend);
+}
+
+absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelConfig& config,
+                                const Limits& limits, const Backend& backend) {
+  if (auto s = ValidateTargets(request.targets, limits); !s.ok()) return s;
+  const int64_t targets = request.targets.rows();
+  const int64_t values = static_cast<int64_t>(request.y.size());
+  const int64_t vectors = request.vectors;
+  if (vectors < 1 || values % targets != 0 || values / targets != vectors) {
+    return InvalidField("values", absl::StrCat("has ", values, " entries; a positive multiple of ",
+                                               targets, " (the rows of targets) is needed"));
+  }
+  if (vectors > limits.max_paths) {
+    return InvalidField("values",
+                        absl::StrCat("has ", vectors, " vectors; the limit is ", limits.max_paths));
+  }
+  if (auto s = AtMost("values", "values", vectors, targets, 1, limits.max_values); !s.ok()) {
+    return s;
+  }
+  for (int64_t i = 0; i < values; ++i) {
+    if (!std::isfinite(request.y[i])) {
+      return InvalidField(absl::StrCat("values[", i, "]"),
+                          absl::StrCat("is ", request.y[i], "; a finite number is needed"));
+    }
+  }
+  const int64_t orders = request.random_orders;
+  if (auto s = InRange("random_order_count", orders, 0, limits.max_orders); !s.ok()) return s;
+  if (auto s = AtMost("random_order_count", "values", vectors, targets, orders, limits.max_values);
+      !s.ok()) {
+    return s;
+  }
+  if (orders > 0 && request.want_terms) {
+    return InvalidField("include_terms",
+                        "terms are those of the order given; "
+                        "random_order_count must be 0");
+  }
+  if (orders > 0 && request.want_mixtures) {
+    return InvalidField("include_mixtures",
+                        "mixtures are those of the order given; "
+                        "random_order_count must be 0");
+  }
+  if (request.want_mixtures) {
+    if (auto s = AtMost("include_mixtures", "values", vectors, targets, config.num_components,
+                        limits.max_values);
+        !s.ok()) {
+      return s;
+    }
+  }
+  if (auto s = ValidateBuffer(targets, request.beyond_buffer, config); !s.ok()) return s;
+  if (request.method == DensityMethod::kOnePass) return absl::OkStatus();
+  return ValidateBufferBytes(targets, vectors * std::max<int64_t>(orders, 1), config, backend);
+}
+
+absl::Status ValidateResidentBytes(absl::string_view field, int64_t resident_bytes,
+                                   const Backend& backend) {
+  return Unless(resident_bytes <= backend.context_pool_bytes(), field,
+                absl::StrCat("needs ", resident_bytes, " bytes of context memory; ",
+                             backend.context_pool_bytes(), " are available"));
+}
+
+}  // namespace chorale

@@ -1,0 +1,37 @@
+// How the paths of one request are cut into tiles, and what buffer memory that takes.
+#ifndef CHORALE_ENGINE_TILE_PLAN_H_
+#define CHORALE_ENGINE_TILE_PLAN_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/backends/backend.h"
+
+namespace chorale {
+
+// Whether tiles need buffer K/V of their own.
+enum class TileBuffer { kNeeded, kNone };
+
+// Tiles run in their order, at most `slots` of them at a time; a slot's buffer serves one tile
+// after another. So a request's buffer bytes are exact, known before it starts, and do not grow
+// with its number of paths.
+struct TilePlan {
+  int64_t paths = 0;       // of the request
+  int64_t tile_paths = 0;  // of every tile but the last, which may have fewer
+  int64_t tiles = 0;
+  int64_t slots = 0;       // 0 when not even one tile's buffer fits the pool
+  int64_t slot_bytes = 0;  // of buffer memory, per slot; 0 when tiles need none
+
+  int64_t first_path(int64_t tile) const { return tile * tile_paths; }
+  int64_t paths_of(int64_t tile) const { return std::min(tile_paths, paths - first_path(tile)); }
+};
+
+// `paths` paths over `targets` targets, with up to `max_slots` tiles at a time, but no more than
+// fit half of the buffer pool if more than one is needed: no request takes all of it by its width.
+// REQUIRES: paths, targets and max_slots are positive.
+TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t paths,
+                   int64_t targets, int64_t max_slots, TileBuffer buffer);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_TILE_PLAN_H_
