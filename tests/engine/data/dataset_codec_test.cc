@@ -1,0 +1,224 @@
+#include "engine/data/dataset_codec.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "engine/data/column_validation.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/data/random_dataset.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::HasSubstr;
+
+Dataset SmallDataset() {
+  Dataset dataset;
+  Column age;
+  age.name = "age";
+  age.numbers = {30, std::numeric_limits<double>::quiet_NaN()};
+  Column city;
+  city.name = "city";
+  city.type = ColumnType::kCategorical;
+  city.categories = {"Rome", "unused", "Bern"};
+  city.codes = {0, 2};
+  dataset.features.columns = {age, city};
+  dataset.target = "y";
+  dataset.y = {1.5, -2};
+  return dataset;
+}
+
+// What the cells of a column mean, whatever the numbering: one string each.
+std::vector<std::string> Cells(const Column& column) {
+  std::vector<std::string> cells;
+  for (const double x : column.numbers) {
+    cells.push_back(std::isnan(x)
+                        ? "missing"
+                        : absl::StrCat(absl::Hex(std::bit_cast<uint64_t>(x == 0 ? 0.0 : x))));
+  }
+  for (const int32_t code : column.codes) {
+    cells.push_back(code == kMissingCode ? "missing" : column.categories[code]);
+  }
+  return cells;
+}
+
+void ExpectSameContent(const Dataset& a, const Dataset& b) {
+  ASSERT_EQ(a.features.columns.size(), b.features.columns.size());
+  for (size_t i = 0; i < a.features.columns.size(); ++i) {
+    EXPECT_EQ(a.features.columns[i].name, b.features.columns[i].name);
+    EXPECT_EQ(a.features.columns[i].type, b.features.columns[i].type);
+    EXPECT_EQ(Cells(a.features.columns[i]), Cells(b.features.columns[i]));
+  }
+  EXPECT_EQ(a.target, b.target);
+  EXPECT_EQ(a.y, b.y);
+}
+
+// The format is durable: these bytes must decode for ever. Written out by hand from RFC 8949.
+TEST(DatasetCodecTest, KnownBytes) {
+  const std::string expected = absl::StrCat(
+      "a5", "67", absl::BytesToHexString("columns"), "82",
+      // age
+      "a2", "64", absl::BytesToHexString("name"), "63", absl::BytesToHexString("age"), "67",
+      absl::BytesToHexString("numbers"), "50", "0000000000003e40", "000000000000f87f",
+      // city: Bern, Rome
+      "a4", "70", absl::BytesToHexString("category_lengths"), "48", "04000000", "04000000", "6d",
+      absl::BytesToHexString("category_text"), "48", absl::BytesToHexString("BernRome"), "65",
+      absl::BytesToHexString("codes"), "48", "01000000", "00000000", "64",
+      absl::BytesToHexString("name"), "64", absl::BytesToHexString("city"),
+      //
+      "66", absl::BytesToHexString("format"), "6f", absl::BytesToHexString("chorale dataset"), "66",
+      absl::BytesToHexString("target"), "61", absl::BytesToHexString("y"), "67",
+      absl::BytesToHexString("version"), "01", "61", absl::BytesToHexString("y"), "50",
+      "000000000000f83f", "00000000000000c0");
+  EXPECT_EQ(absl::BytesToHexString(EncodeDataset(SmallDataset())), expected);
+
+  absl::StatusOr<Dataset> decoded = DecodeDataset(absl::HexStringToBytes(expected));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ExpectSameContent(*decoded, SmallDataset());
+  EXPECT_THAT(decoded->features.columns[1].categories, testing::ElementsAre("Bern", "Rome"));
+}
+
+TEST(DatasetCodecTest, DigestIsSha256) {
+  // FIPS 180-2, appendix B.1.
+  EXPECT_EQ(ContentDigest("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(DatasetCodecTest, RoundTripOfRandomDatasets) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 500; ++i) {
+    const Dataset dataset = RandomDataset(random);
+    ASSERT_TRUE(ValidateDataset(dataset, Limits()).ok());
+    const std::string bytes = EncodeDataset(dataset);
+    absl::StatusOr<Dataset> decoded = DecodeDataset(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status() << " at " << i;
+    ExpectSameContent(*decoded, dataset);
+    EXPECT_EQ(EncodeDataset(*decoded), bytes);
+  }
+}
+
+TEST(DatasetCodecTest, NumberingOfCategoriesDoesNotMatter) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 200; ++i) {
+    const Dataset dataset = RandomDataset(random);
+    EXPECT_EQ(ContentDigest(EncodeDataset(dataset)),
+              ContentDigest(EncodeDataset(Renumbered(dataset, random))));
+  }
+}
+
+TEST(DatasetCodecTest, EveryNanAndBothZerosAreTheSame) {
+  Dataset a = SmallDataset();
+  a.features.columns[0].numbers = {0.0, std::numeric_limits<double>::quiet_NaN()};
+  a.y = {0.0, 1};
+  Dataset b = a;
+  b.features.columns[0].numbers = {-0.0, -std::nan("0x123")};
+  b.y = {-0.0, 1};
+  EXPECT_EQ(EncodeDataset(a), EncodeDataset(b));
+}
+
+TEST(DatasetCodecTest, AnyDifferenceChangesTheDigest) {
+  const std::string digest = ContentDigest(EncodeDataset(SmallDataset()));
+  const auto differs = [&](auto change) {
+    Dataset changed = SmallDataset();
+    change(changed);
+    return ContentDigest(EncodeDataset(changed)) != digest;
+  };
+  EXPECT_TRUE(differs([](Dataset& d) { d.y[0] = std::nextafter(d.y[0], 9); }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.target = "z"; }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].name = "Age"; }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].numbers[1] = 0; }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[1].codes[1] = kMissingCode; }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[1].categories[2] = "Bonn"; }));
+  EXPECT_TRUE(differs([](Dataset& d) { std::swap(d.features.columns[0], d.features.columns[1]); }));
+}
+
+// What decodes must be a valid dataset whose encoding is exactly those bytes; all else is DataLoss.
+void ExpectErrorOrExact(const std::string& bytes) {
+  absl::StatusOr<Dataset> decoded = DecodeDataset(bytes);
+  if (!decoded.ok()) {
+    EXPECT_EQ(decoded.status().code(), absl::StatusCode::kDataLoss) << decoded.status();
+    return;
+  }
+  EXPECT_TRUE(ValidateDataset(*decoded, NoLimits()).ok());
+  EXPECT_EQ(EncodeDataset(*decoded), bytes);
+}
+
+TEST(DatasetCodecTest, EveryTruncationIsRefused) {
+  const std::string bytes = EncodeDataset(SmallDataset());
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_EQ(DecodeDataset(absl::string_view(bytes).substr(0, length)).status().code(),
+              absl::StatusCode::kDataLoss)
+        << length;
+  }
+  EXPECT_FALSE(DecodeDataset(bytes + '\0').ok());
+}
+
+TEST(DatasetCodecTest, EveryValueOfEveryByte) {
+  const std::string bytes = EncodeDataset(SmallDataset());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (int value = 0; value < 256; ++value) {
+      std::string mutated = bytes;
+      mutated[i] = static_cast<char>(value);
+      ExpectErrorOrExact(mutated);
+    }
+  }
+}
+
+TEST(DatasetCodecTest, RandomMutations) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 5000; ++i) {
+    std::string bytes = EncodeDataset(RandomDataset(random));
+    const int edits = 1 + static_cast<int>(random() % 4);
+    for (int e = 0; e < edits && !bytes.empty(); ++e) {
+      const size_t at = random() % bytes.size();
+      switch (random() % 3) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes.erase(at, 1 + random() % 8);
+          break;
+        default:
+          bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 16));
+      }
+    }
+    ExpectErrorOrExact(bytes);
+  }
+}
+
+TEST(DatasetCodecTest, DeepNestingAndHugeCountsAreRefusedAtOnce) {
+  constexpr size_t kDeep = 4 << 20;
+  for (const char nesting : {'\x81', '\x9f', '\x5f', '\x7f', '\xa1', '\xbf', '\xc1', '\xd8'}) {
+    EXPECT_FALSE(DecodeDataset(std::string(kDeep, nesting)).ok());
+    EXPECT_FALSE(DecodeDataset(absl::StrCat("\xa1\x61k", std::string(kDeep, nesting))).ok());
+  }
+  for (const char* huge :
+       {"9bffffffffffffffff", "bbffffffffffffffff", "5bffffffffffffffff", "7bffffffffffffffff",
+        "9b7fffffffffffffff", "bb8000000000000000", "a1616b9b00000000ffffffff"}) {
+    EXPECT_FALSE(DecodeDataset(absl::HexStringToBytes(huge)).ok()) << huge;
+  }
+  // An array of four million empty strings.
+  EXPECT_FALSE(
+      DecodeDataset(absl::HexStringToBytes("9a00400000") + std::string(4 << 20, '\x60')).ok());
+}
+
+TEST(DatasetCodecTest, NonCanonicalBytesAreRefused) {
+  const std::string bytes = EncodeDataset(SmallDataset());
+  const size_t version = bytes.find("version") + 7;
+  // The version written the long way.
+  std::string longer = bytes;
+  longer.replace(version, 1, "\x18\x01");
+  EXPECT_THAT(DecodeDataset(longer).status().message(), HasSubstr("canonical"));
+  std::string newer = bytes;
+  newer[version] = 2;
+  EXPECT_THAT(DecodeDataset(newer).status().message(), HasSubstr("version 1"));
+}
+
+}  // namespace
+}  // namespace chorale
