@@ -43,7 +43,9 @@ bool Call::Wait() {
 absl::Status Call::Result(const grpc::Status& status) const {
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::DeadlineExceededError(
-        absl::StrCat("no complete answer within ", absl::FormatDuration(deadline_ - start_)));
+        absl::StrCat("no complete answer within ",
+                     absl::FormatDuration(absl::Trunc(deadline_ - start_ + absl::Microseconds(500),
+                                                      absl::Milliseconds(1)))));
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED && cancellation_ != nullptr &&
       cancellation_->cancelled()) {

@@ -62,7 +62,7 @@ struct RegisterOptions {
   std::string target_column;
   std::string model;  // id; empty for the server's default
   // Told the rows sent so far; may be empty.
-  std::function<void(int64_t rows)> on_progress;
+  std::function<void(int64_t rows)> on_progress = nullptr;
 };
 
 // Whether places beyond the K that the model's buffer was trained with are refused or reused.
@@ -71,7 +71,7 @@ enum class BeyondBuffer { kRefuse, kWrap };
 struct PredictOptions {
   std::vector<double> quantiles;  // [Q] probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
-  std::function<void(int64_t rows)> on_progress;  // rows predicted so far; may be empty
+  std::function<void(int64_t rows)> on_progress = nullptr;  // rows predicted so far; may be empty
 };
 
 struct Predictions {
@@ -88,7 +88,7 @@ struct SampleOptions {
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   // For Sample: values drawn so far, of B * T; may be empty.
-  std::function<void(int64_t values)> on_progress;
+  std::function<void(int64_t values)> on_progress = nullptr;
 };
 
 struct LogDensityOptions {

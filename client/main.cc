@@ -74,8 +74,9 @@ int Main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   CLI::App app("Joint samples, predictions and densities from a Chorale server.", "chorale");
   Environment environment;
+  app.set_version_flag("--version", "chorale " CHORALE_VERSION);
   app.fallthrough();
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.footer(kFooter);
   AddSharedOptions(&app, &environment.options);
   AddRegisterCommand(&app, &environment);
@@ -86,6 +87,8 @@ int Main(int argc, char** argv) {
   AddModelsCommand(&app, &environment);
   try {
     app.parse(argc, argv);
+    // Asking here, and not by require_subcommand, lets a misspelt command be named.
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

@@ -17,7 +17,7 @@ struct RetryPolicy {
   absl::Duration max_delay = absl::Seconds(10);
   double multiplier = 2.0;
   // Told before each wait; may be empty.
-  std::function<void(const absl::Status& why, absl::Duration delay)> on_retry;
+  std::function<void(const absl::Status& why, absl::Duration delay)> on_retry = nullptr;
 };
 
 // Whether trying again can help: RESOURCE_EXHAUSTED and UNAVAILABLE.

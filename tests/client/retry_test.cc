@@ -1,0 +1,83 @@
+#include "client/retry.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/status_from_grpc.h"
+#include "tests/client/fake_service.h"
+
+namespace chorale::client {
+namespace {
+
+const absl::Status kFull = absl::ResourceExhaustedError("full");
+
+TEST(DelayAfterTest, BacksOffUpToTheMaximum) {
+  const RetryPolicy policy{.first_delay = absl::Milliseconds(100), .max_delay = absl::Seconds(1)};
+  EXPECT_EQ(DelayAfter(1, kFull, policy, 0.0), absl::Milliseconds(100));
+  EXPECT_EQ(DelayAfter(2, kFull, policy, 0.0), absl::Milliseconds(200));
+  EXPECT_EQ(DelayAfter(4, kFull, policy, 0.0), absl::Milliseconds(800));
+  EXPECT_EQ(DelayAfter(5, kFull, policy, 0.0), absl::Seconds(1));
+  EXPECT_EQ(DelayAfter(5000, kFull, policy, 0.0), absl::Seconds(1));
+  EXPECT_EQ(DelayAfter(1, kFull, policy, 0.5), absl::Milliseconds(112.5));
+}
+
+TEST(DelayAfterTest, NeverLessThanTheServerAsks) {
+  const absl::Status status = StatusFromGrpc(
+      WithRetryInfo(grpc::StatusCode::RESOURCE_EXHAUSTED, "full", absl::Seconds(30)));
+  const RetryPolicy policy{.max_delay = absl::Seconds(1)};
+  EXPECT_EQ(DelayAfter(1, status, policy, 0.0), absl::Seconds(30));
+  EXPECT_GT(DelayAfter(1, status, policy, 0.9), absl::Seconds(30));
+}
+
+struct Counted {
+  int attempts = 0;
+  absl::Status status;
+};
+
+Counted RunWith(const RetryPolicy& policy, const std::vector<absl::Status>& answers,
+                absl::Duration timeout = absl::Seconds(10)) {
+  Counted counted;
+  counted.status = WithRetry(policy, absl::Now() + timeout, nullptr,
+                             [&] { return answers[counted.attempts++]; });
+  return counted;
+}
+
+TEST(WithRetryTest, TriesAgainOnlyWhereItCanHelp) {
+  const RetryPolicy policy{.max_attempts = 3, .first_delay = absl::Milliseconds(1)};
+  EXPECT_EQ(RunWith(policy, {absl::OkStatus()}).attempts, 1);
+  EXPECT_EQ(RunWith(policy, {kFull, absl::UnavailableError(""), absl::OkStatus()}).attempts, 3);
+  EXPECT_EQ(RunWith(policy, {absl::InvalidArgumentError("")}).attempts, 1);
+  EXPECT_EQ(RunWith(policy, {kFull, absl::NotFoundError("")}).attempts, 2);
+  const Counted used_up = RunWith(policy, {kFull, kFull, kFull, absl::OkStatus()});
+  EXPECT_EQ(used_up.attempts, 3);
+  EXPECT_EQ(used_up.status, kFull);
+}
+
+TEST(WithRetryTest, DoesNotWaitPastTheDeadline) {
+  const RetryPolicy policy{.first_delay = absl::Seconds(5)};
+  const absl::Time start = absl::Now();
+  const Counted counted = RunWith(policy, {kFull, absl::OkStatus()}, absl::Seconds(1));
+  EXPECT_EQ(counted.status, kFull);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(1));
+}
+
+TEST(WithRetryTest, CancellationEndsTheWait) {
+  Cancellation cancellation;
+  std::thread canceller([&] {
+    absl::SleepFor(absl::Milliseconds(30));
+    cancellation.Cancel();
+  });
+  const RetryPolicy policy{.first_delay = absl::Seconds(60)};
+  const absl::Time start = absl::Now();
+  const absl::Status status =
+      WithRetry(policy, absl::InfiniteFuture(), &cancellation, [] { return kFull; });
+  canceller.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+}  // namespace
+}  // namespace chorale::client

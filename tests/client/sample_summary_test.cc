@@ -1,0 +1,99 @@
+#include "client/sample_summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace chorale::client {
+namespace {
+
+Samples MakeSamples(int64_t paths, int64_t targets, std::vector<double> values) {
+  Samples samples;
+  samples.path_count = paths;
+  samples.target_count = targets;
+  samples.values = std::move(values);
+  return samples;
+}
+
+TEST(SummarizeDrawsTest, HandWorked) {
+  const DrawSummary draws = SummarizeDraws({5, 1, 3, 2, 4});
+  EXPECT_DOUBLE_EQ(draws.mean, 3.0);
+  EXPECT_DOUBLE_EQ(draws.sd, std::sqrt(2.5));
+  EXPECT_DOUBLE_EQ(draws.q05, 1.2);
+  EXPECT_DOUBLE_EQ(draws.q25, 2.0);
+  EXPECT_DOUBLE_EQ(draws.q50, 3.0);
+  EXPECT_DOUBLE_EQ(draws.q75, 4.0);
+  EXPECT_DOUBLE_EQ(draws.q95, 4.8);
+}
+
+TEST(SummarizeDrawsTest, OneDraw) {
+  const DrawSummary draws = SummarizeDraws({7});
+  EXPECT_EQ(draws.mean, 7.0);
+  EXPECT_EQ(draws.q05, 7.0);
+  EXPECT_TRUE(std::isnan(draws.sd));
+}
+
+TEST(SummarizeTest, JointQuantities) {
+  const SampleStatistics statistics = Summarize(MakeSamples(3, 2,
+                                                            {1, 10,  //
+                                                             2, 20,  //
+                                                             3, 30}));
+  EXPECT_DOUBLE_EQ(statistics.targets[1].mean, 20.0);
+  EXPECT_DOUBLE_EQ(statistics.sum.mean, 22.0);
+  EXPECT_DOUBLE_EQ(statistics.sum.sd, 11.0);
+  EXPECT_DOUBLE_EQ(statistics.independent_sum_sd, std::sqrt(1.0 + 100.0));
+  EXPECT_DOUBLE_EQ(statistics.mean.q50, 11.0);
+  EXPECT_DOUBLE_EQ(statistics.max.q50, 20.0);
+  EXPECT_DOUBLE_EQ(statistics.min.q50, 2.0);
+  EXPECT_NEAR(*statistics.mean_pairwise_correlation, 1.0, 1e-12);
+}
+
+// Against the definition: the mean over all pairs of their correlation.
+TEST(SummarizeTest, MeanPairwiseCorrelationMatchesTheDefinition) {
+  constexpr int64_t kPaths = 40;
+  constexpr int64_t kTargets = 5;
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<double> values;
+  for (int64_t path = 0; path < kPaths; ++path) {
+    const double shared = normal(random);
+    for (int64_t t = 0; t < kTargets; ++t) values.push_back(shared * t + normal(random));
+  }
+  const Samples samples = MakeSamples(kPaths, kTargets, values);
+  const SampleStatistics statistics = Summarize(samples);
+  double sum = 0.0;
+  for (int64_t a = 0; a < kTargets; ++a) {
+    for (int64_t b = 0; b < a; ++b) {
+      double covariance = 0.0;
+      for (int64_t path = 0; path < kPaths; ++path) {
+        covariance += (values[path * kTargets + a] - statistics.targets[a].mean) *
+                      (values[path * kTargets + b] - statistics.targets[b].mean);
+      }
+      sum += covariance / (kPaths - 1) / statistics.targets[a].sd / statistics.targets[b].sd;
+    }
+  }
+  EXPECT_NEAR(*statistics.mean_pairwise_correlation, sum / (kTargets * (kTargets - 1) / 2), 1e-9);
+}
+
+TEST(SummarizeTest, NoCorrelationWhereNothingVaries) {
+  EXPECT_FALSE(Summarize(MakeSamples(1, 2, {1, 2})).mean_pairwise_correlation.has_value());
+  EXPECT_FALSE(Summarize(MakeSamples(2, 2, {1, 2, 1, 3})).mean_pairwise_correlation.has_value());
+  EXPECT_FALSE(Summarize(MakeSamples(2, 1, {1, 2})).mean_pairwise_correlation.has_value());
+}
+
+TEST(CountCoveredTest, CountsKnownValuesOnly) {
+  std::vector<double> values;
+  for (int path = 0; path <= 100; ++path) {
+    for (int t = 0; t < 4; ++t) values.push_back(path);
+  }
+  const SampleStatistics statistics = Summarize(MakeSamples(101, 4, values));
+  const Coverage coverage = CountCovered(statistics, {50.0, 10.0, 99.0, std::nan("")});
+  EXPECT_EQ(coverage.known, 3);
+  EXPECT_EQ(coverage.in_50, 1);
+  EXPECT_EQ(coverage.in_90, 2);
+}
+
+}  // namespace
+}  // namespace chorale::client
