@@ -27,16 +27,16 @@ constexpr int kMaxThreads = 1'024;
 // Thread contract: that of Backend.
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int threads, std::unique_ptr<MemoryPool> context_pool,
-             std::unique_ptr<MemoryPool> buffer_pool)
+  CpuBackend(std::unique_ptr<MemoryPool> context_pool, std::unique_ptr<MemoryPool> buffer_pool,
+             std::unique_ptr<ThreadPool> threads)
       : context_pool_(std::move(context_pool)),
         buffer_pool_(std::move(buffer_pool)),
-        scratch_(threads),
-        threads_(threads) {}
+        scratch_(threads->threads()),
+        threads_(std::move(threads)) {}
 
   std::string description() const override {
-    return absl::StrCat("cpu ", kernels::SimdTargetName(), ", ", threads_.threads(),
-                        threads_.threads() == 1 ? " thread" : " threads");
+    return absl::StrCat("cpu ", kernels::SimdTargetName(), ", ", threads_->threads(),
+                        threads_->threads() == 1 ? " thread" : " threads");
   }
   int64_t tile_paths() const override { return kTilePaths; }
   int64_t context_pool_bytes() const override { return context_pool_->bytes(); }
@@ -60,7 +60,7 @@ class CpuBackend : public Backend {
                                         FeatureMatrix features, std::vector<float> y,
                                         PoolRange kv) override {
     return std::make_unique<CpuEncodeWork>(std::move(model), std::move(features), std::move(y), kv,
-                                           context_pool_->At(kv), threads_.threads());
+                                           context_pool_->At(kv), threads_->threads());
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features) override {
@@ -105,7 +105,7 @@ class CpuBackend : public Backend {
   // Of the Advance in progress; kept for their capacity.
   std::vector<Running> running_;
   std::vector<Task> tasks_;
-  ThreadPool threads_;  // last: its threads end before what they use
+  const std::unique_ptr<ThreadPool> threads_;  // last: it ends before what its threads use
 };
 
 absl::Status CpuBackend::Advance(absl::Span<const Slice> slices) {
@@ -119,7 +119,7 @@ absl::Status CpuBackend::Advance(absl::Span<const Slice> slices) {
   for (;;) {
     PlanRound();
     if (tasks_.empty()) return absl::OkStatus();
-    threads_.Run(static_cast<int64_t>(tasks_.size()), [this](int64_t task, int thread) {
+    threads_->Run(static_cast<int64_t>(tasks_.size()), [this](int64_t task, int thread) {
       tasks_[task].work->RunTask(tasks_[task].index, scratch_[thread]);
     });
     for (Running& running : running_) running.steps_left -= running.cpu_work->EndRound();
@@ -133,7 +133,7 @@ void CpuBackend::PlanRound() {
   tasks_.clear();
   if (running_.empty()) return;
   const int works = static_cast<int>(running_.size());
-  const int parallelism = (threads_.threads() + works - 1) / works;
+  const int parallelism = (threads_->threads() + works - 1) / works;
   for (Running& running : running_) {
     const int64_t tasks = running.cpu_work->BeginRound(running.steps_left, parallelism);
     for (int64_t i = 0; i < tasks; ++i) tasks_.push_back({running.cpu_work, i});
@@ -155,7 +155,10 @@ absl::StatusOr<std::unique_ptr<Backend>> NewCpuBackend(const CpuBackendOptions& 
   if (!buffer_pool.ok()) return buffer_pool.status();
   const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int threads = options.threads > 0 ? options.threads : std::min(processors, kMaxThreads);
-  return std::make_unique<CpuBackend>(threads, *std::move(context_pool), *std::move(buffer_pool));
+  absl::StatusOr<std::unique_ptr<ThreadPool>> pool = ThreadPool::Create(threads);
+  if (!pool.ok()) return pool.status();
+  return std::make_unique<CpuBackend>(*std::move(context_pool), *std::move(buffer_pool),
+                                      *std::move(pool));
 }
 
 }  // namespace chorale

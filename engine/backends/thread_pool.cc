@@ -1,15 +1,26 @@
 #include "engine/backends/thread_pool.h"
 
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "engine/backends/require.h"
 
 namespace chorale {
 
-ThreadPool::ThreadPool(int threads) {
+absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(int threads) {
   Require(threads >= 1, "a thread pool has at least one thread");
-  workers_.reserve(threads - 1);
-  for (int thread = 1; thread < threads; ++thread) {
-    workers_.emplace_back([this, thread] { WorkerLoop(thread); });
+  std::unique_ptr<ThreadPool> pool(new ThreadPool);
+  pool->workers_.reserve(threads - 1);
+  try {
+    for (int thread = 1; thread < threads; ++thread) {
+      pool->workers_.emplace_back([pool = pool.get(), thread] { pool->WorkerLoop(thread); });
+    }
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot start ", threads, " threads: ", error.what()));
   }
+  return pool;
 }
 
 ThreadPool::~ThreadPool() {

@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "engine/mutex.h"
 
 namespace chorale {
@@ -18,8 +20,9 @@ class ThreadPool {
  public:
   using Task = absl::FunctionRef<void(int64_t task, int thread)>;
 
-  // threads >= 1, the caller's among them: threads - 1 are started.
-  explicit ThreadPool(int threads);
+  // threads >= 1, the caller's among them: threads - 1 are started. ResourceExhausted when the
+  // operating system refuses one.
+  static absl::StatusOr<std::unique_ptr<ThreadPool>> Create(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -31,6 +34,7 @@ class ThreadPool {
   void Run(int64_t tasks, Task run);
 
  private:
+  ThreadPool() = default;
   void WorkerLoop(int thread);
   void TakeTasks(Task run, int64_t tasks, int thread);
 

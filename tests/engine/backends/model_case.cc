@@ -1,0 +1,73 @@
+#include "tests/engine/backends/model_case.h"
+
+#include <utility>
+
+#include "kernels/random.h"
+
+namespace chorale {
+
+std::vector<int32_t> ModelCase::RandomOrders() const {
+  std::vector<int32_t> orders(paths * targets);
+  for (int64_t p = 0; p < paths; ++p) {
+    kernels::DrawOrder(seed, p, targets, orders.data() + p * targets);
+  }
+  return orders;
+}
+
+std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
+  std::vector<float> transposed(values.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) transposed[c * rows + r] = values[r * columns + c];
+  }
+  return transposed;
+}
+
+LoadedCase::LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64_t steps_per_slice)
+    : case_(model_case), driver_(driver) {
+  context_ = driver.Encode(driver.AddModel(MakeTestModel(case_.options)), case_.XContext(),
+                           case_.YContext(), steps_per_slice);
+  rows_ = driver.EncodeRows(context_, case_.XTarget());
+}
+
+TileSpec LoadedCase::Tile(int64_t first, int64_t paths, Order order) const {
+  TileSpec tile;
+  tile.context = context_;
+  tile.targets = rows_;
+  tile.paths = paths;
+  tile.keep_mixtures = true;
+  if (order == Order::kRandom) {
+    const std::vector<int32_t> all = case_.RandomOrders();
+    tile.order.assign(all.begin() + first * case_.targets,
+                      all.begin() + (first + paths) * case_.targets);
+  }
+  return tile;
+}
+
+std::unique_ptr<DecodeWork> LoadedCase::DecodeGiven(Order order) const {
+  return driver_.NewDecode(Tile(order), 0, 0,
+                           Transposed(case_.Values(), case_.paths, case_.targets));
+}
+
+std::unique_ptr<DecodeWork> LoadedCase::DecodeDrawn(int64_t first, int64_t paths,
+                                                    Order order) const {
+  return driver_.NewDecode(Tile(first, paths, order), case_.seed, first, {});
+}
+
+std::unique_ptr<DensityWork> LoadedCase::Density(const std::vector<float>& values,
+                                                 Order order) const {
+  DensitySpec spec;
+  spec.tile = Tile(order);
+  spec.values = values;
+  return driver_.backend().NewDensity(std::move(spec));
+}
+
+std::unique_ptr<PredictWork> LoadedCase::Predict(int64_t first_row, int64_t rows) const {
+  PredictSpec spec;
+  spec.context = context_;
+  spec.targets = rows_;
+  spec.first_row = first_row;
+  spec.rows = rows;
+  return driver_.backend().NewPredict(std::move(spec));
+}
+
+}  // namespace chorale
