@@ -1,0 +1,212 @@
+// Folders that are damaged, foreign or out of reach: a clear answer, never a crash, and never the
+// loss of what is still good.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/store/context_store.h"
+#include "engine/store/sqlite_connection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "spdlog/spdlog.h"
+#include "tests/engine/store/make_record.h"
+#include "tests/engine/store/temp_folder.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr int kContexts = 30;
+
+class CorruptionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    spdlog::set_level(spdlog::level::off);
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
+    ASSERT_TRUE(store.ok()) << store.status();
+    for (int i = 0; i < kContexts; ++i) {
+      const std::string dataset = absl::StrCat("dataset ", i);
+      ASSERT_TRUE(
+          (*store)->Put(MakeRecord("t", absl::StrCat("n", i), dataset), dataset).status().ok());
+    }
+    ASSERT_TRUE((*store)->Close().ok());
+    database_ = folder_ / "contexts.db";
+    good_ = ReadFile(database_);
+    ASSERT_GT(good_.size(), 5u * 4096);
+  }
+  void TearDown() override { spdlog::set_level(spdlog::level::info); }
+
+  // Opens the store with the database as given. A refusal is one of the two promised, and names the
+  // file; a store that opens must answer everything with a status.
+  absl::Status OpenWith(const std::string& database) {
+    std::filesystem::remove(database_ + "-wal");
+    std::filesystem::remove(database_ + "-shm");
+    WriteFile(database_, database);
+    return OpenAndUse();
+  }
+
+  absl::Status OpenAndUse() {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
+    if (!store.ok()) {
+      EXPECT_TRUE(absl::IsDataLoss(store.status()) || absl::IsFailedPrecondition(store.status()))
+          << store.status();
+      EXPECT_THAT(store.status().message(), HasSubstr(folder_.path()));
+      return store.status();
+    }
+    (*store)->List("t", 1000, "").status().IgnoreError();
+    for (int i = 0; i < kContexts; ++i) {
+      const absl::StatusOr<std::string> dataset = (*store)->ReadDataset("t", absl::StrCat("n", i));
+      if (dataset.ok()) EXPECT_THAT(*dataset, HasSubstr("dataset "));
+    }
+    return absl::OkStatus();
+  }
+
+  void ExpectAllThere() {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
+    ASSERT_TRUE(store.ok()) << store.status();
+    for (int i = 0; i < kContexts; ++i) {
+      EXPECT_EQ((*store)->ReadDataset("t", absl::StrCat("n", i)).value(),
+                absl::StrCat("dataset ", i));
+    }
+  }
+
+  TempFolder folder_;
+  std::string database_;
+  std::string good_;
+};
+
+// The datasets outlive a refusal, so that a restored database finds them all.
+TEST_F(CorruptionTest, TruncatedDatabase) {
+  for (const size_t length :
+       {size_t{1}, size_t{16}, size_t{99}, size_t{100}, size_t{512}, size_t{4095}, size_t{4096},
+        size_t{4097}, size_t{2 * 4096}, good_.size() / 2, good_.size() - 4096, good_.size() - 1}) {
+    const absl::Status status = OpenWith(good_.substr(0, length));
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << length << ": " << status;
+    EXPECT_THAT(status.message(), HasSubstr("contexts.db"));
+  }
+  EXPECT_TRUE(OpenWith(good_).ok());
+  ExpectAllThere();
+}
+
+TEST_F(CorruptionTest, EmptyOrMissingDatabaseBesideDatasets) {
+  EXPECT_EQ(OpenWith("").code(), absl::StatusCode::kDataLoss);
+  ASSERT_TRUE(std::filesystem::remove(database_));
+  const absl::Status missing = OpenAndUse();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(missing.message(), HasSubstr("missing or empty"));
+  // A second try must not take the file that the first one may have made for a good one.
+  EXPECT_EQ(OpenAndUse().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(OpenWith(good_).ok());
+  ExpectAllThere();
+}
+
+TEST_F(CorruptionTest, RandomBytesInTheDatabase) {
+  std::mt19937_64 random(6);
+  int refused = 0;
+  for (int round = 0; round < 100; ++round) {
+    std::string damaged = good_;
+    const size_t start = random() % damaged.size();
+    const size_t end = std::min(damaged.size(), start + 1 + random() % 256);
+    for (size_t i = start; i < end; ++i) damaged[i] = static_cast<char>(random());
+    refused += !OpenWith(damaged).ok();
+  }
+  EXPECT_GT(refused, 10);
+  EXPECT_EQ(OpenWith(std::string(20'000, 'x')).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CorruptionTest, GarbageBesideACleanDatabase) {
+  std::mt19937_64 random(7);
+  for (const size_t length : {size_t{1}, size_t{32}, size_t{5000}, size_t{100'000}}) {
+    std::string garbage(length, '\0');
+    for (char& byte : garbage) byte = static_cast<char>(random());
+    WriteFile(database_ + "-wal", garbage);
+    WriteFile(database_ + "-shm", garbage);
+    ExpectAllThere();
+  }
+}
+
+TEST_F(CorruptionTest, OtherVersionsAndOtherPrograms) {
+  const auto run = [&](const char* sql) {
+    absl::StatusOr<std::unique_ptr<SqliteConnection>> connection =
+        SqliteConnection::Open(database_);
+    ASSERT_TRUE(connection.ok());
+    ASSERT_TRUE((*connection)->Execute(sql).ok());
+  };
+  run("PRAGMA user_version = 2");
+  absl::Status status = OpenAndUse();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("has version 2; this program reads version 1"));
+
+  run("PRAGMA user_version = 1; PRAGMA application_id = 7");
+  status = OpenAndUse();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("is not a database of contexts"));
+
+  std::filesystem::remove(database_);
+  run("CREATE TABLE somebody_elses (x)");
+  status = OpenAndUse();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("is not a database of contexts"));
+  EXPECT_THAT(FilesBelow(folder_ / "datasets"), SizeIs(kContexts));
+}
+
+TEST_F(CorruptionTest, DamagedListOfColumns) {
+  {
+    absl::StatusOr<std::unique_ptr<SqliteConnection>> connection =
+        SqliteConnection::Open(database_);
+    ASSERT_TRUE(connection.ok());
+    ASSERT_TRUE((*connection)
+                    ->Execute("UPDATE contexts SET columns = '[[[[' WHERE name = 'n1';"
+                              "UPDATE contexts SET columns = '[{\"name\": 3}]' WHERE name = 'n2';")
+                    .ok());
+  }
+  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE((*store)->Get("t", "n0").ok());
+  for (const char* name : {"n1", "n2"}) {
+    const absl::Status status = (*store)->Get("t", name).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(status.message(), HasSubstr(name));
+    EXPECT_TRUE((*store)->Delete("t", name).ok());
+  }
+  EXPECT_TRUE((*store)->List("t", 1000, "").ok());
+}
+
+TEST(UnusableFolderTest, SomethingElseIsInTheWay) {
+  TempFolder folder;
+  WriteFile(folder / "file", "x");
+  std::filesystem::create_directory(folder / "a");
+  std::filesystem::create_directory(folder / "a/LOCK");
+  std::filesystem::create_directory(folder / "b");
+  WriteFile(folder / "b/datasets", "x");
+  std::filesystem::create_directories(folder / "c/contexts.db");
+  for (const char* path : {"file", "file/below", "a", "b", "c"}) {
+    const absl::Status status = OpenSqliteContextStore(folder / path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << path << ": " << status;
+    EXPECT_THAT(status.message(), HasSubstr(folder / path));
+  }
+  EXPECT_EQ(OpenSqliteContextStore("").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(OpenSqliteContextStore(folder / std::string(5000, 'x')).ok());
+  EXPECT_FALSE(OpenSqliteContextStore("/proc/no-such-folder").ok());
+}
+
+TEST(UnusableFolderTest, NoPermission) {
+  if (geteuid() == 0) GTEST_SKIP() << "permissions do not bind the superuser";
+  TempFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0500), 0);
+  EXPECT_EQ(OpenSqliteContextStore(folder.path()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(OpenSqliteContextStore(folder / "below").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(chmod(folder.path().c_str(), 0700), 0);
+}
+
+}  // namespace
+}  // namespace chorale

@@ -1,0 +1,32 @@
+// Records for tests of context stores.
+#ifndef CHORALE_TESTS_ENGINE_STORE_MAKE_RECORD_H_
+#define CHORALE_TESTS_ENGINE_STORE_MAKE_RECORD_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "engine/data/dataset_codec.h"
+#include "engine/store/context_store.h"
+
+namespace chorale {
+
+inline ContextRecord MakeRecord(const std::string& tenant, const std::string& name,
+                                absl::string_view dataset) {
+  ContextRecord record;
+  record.tenant = tenant;
+  record.name = name;
+  record.model = "some-model";
+  record.digest = ContentDigest(dataset);
+  record.target = "y";
+  record.columns = {{"age", ColumnType::kNumeric, 0, 3},
+                    {"caf\u00e9 \"x\"", ColumnType::kCategorical, 7, 0}};
+  record.rows = 42;
+  record.dataset_bytes = static_cast<int64_t>(dataset.size());
+  record.created = absl::FromUnixNanos(1'700'000'000'123'456'789);
+  return record;
+}
+
+}  // namespace chorale
+
+#endif  // CHORALE_TESTS_ENGINE_STORE_MAKE_RECORD_H_

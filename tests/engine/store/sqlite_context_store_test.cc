@@ -1,0 +1,268 @@
+#include "engine/store/sqlite_context_store.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/store/failpoint.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/store/context_store_contract.h"
+#include "tests/engine/store/make_record.h"
+#include "tests/engine/store/temp_folder.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class SqlitePlace : public StorePlace {
+ public:
+  absl::StatusOr<std::unique_ptr<ContextStore>> Open() override {
+    return OpenSqliteContextStore(folder_.path());
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, ContextStoreContract,
+                         testing::Values(StoreKind{"Sqlite",
+                                                   [] { return std::make_unique<SqlitePlace>(); }}),
+                         [](const auto& info) { return info.param.name; });
+
+class SqliteContextStoreTest : public testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void TearDown() override { SetStoreFailpoint(nullptr); }
+
+  void Open() {
+    store_.reset();
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+
+  absl::Status Put(const std::string& name, const std::string& dataset,
+                   const std::string& tenant = "t") {
+    return store_->Put(MakeRecord(tenant, name, dataset), dataset).status();
+  }
+
+  std::vector<std::string> DatasetFilesOnDisk() { return FilesBelow(folder_ / "datasets"); }
+
+  TempFolder folder_;
+  std::unique_ptr<ContextStore> store_;
+};
+
+TEST_F(SqliteContextStoreTest, OneFilePerTenantAndContent) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  ASSERT_TRUE(Put("b", "one").ok());
+  ASSERT_THAT(DatasetFilesOnDisk(), SizeIs(1));
+  const std::string key = DatasetKey("t", ContentDigest("one"));
+  EXPECT_EQ(DatasetFilesOnDisk()[0],
+            absl::StrCat(folder_ / "datasets/", key.substr(0, 2), "/", key, ".dataset"));
+  ASSERT_TRUE(Put("a", "one", "other tenant").ok());
+  ASSERT_TRUE(Put("c", "two").ok());
+  EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(3));
+  for (const char* name : {"a", "b"}) ASSERT_TRUE(store_->Delete("t", name).ok());
+  EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(2));
+  EXPECT_EQ(store_->ReadDataset("other tenant", "a").value(), "one");
+}
+
+TEST_F(SqliteContextStoreTest, OnlyTheOwnerMayRead) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  store_.reset();
+  TempFolder parent;
+  const std::string nested = parent / "x/y/z/";
+  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(nested);
+  ASSERT_TRUE(store.ok()) << store.status();
+  struct stat info;
+  ASSERT_EQ(stat(nested.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  for (const std::string& file : DatasetFilesOnDisk()) {
+    ASSERT_EQ(stat(file.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600u);
+  }
+}
+
+TEST_F(SqliteContextStoreTest, FolderInUse) {
+  const absl::Status same_process = OpenSqliteContextStore(folder_.path()).status();
+  EXPECT_EQ(same_process.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(same_process.message(), HasSubstr("in use by another process"));
+  EXPECT_THAT(same_process.message(), HasSubstr(folder_.path()));
+  ASSERT_TRUE(Put("a", "one").ok());
+  ASSERT_TRUE(store_->Close().ok());
+  EXPECT_TRUE(OpenSqliteContextStore(folder_.path()).ok());
+}
+
+TEST_F(SqliteContextStoreTest, OpenRemovesWhatNoRecordNames) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  store_.reset();
+  const std::string orphan(64, 'a');
+  std::filesystem::create_directory(folder_ / "datasets/aa");
+  WriteFile(folder_ / ("datasets/aa/" + orphan + ".dataset"), "left behind");
+  WriteFile(folder_ / "datasets/aa/README", "not ours");
+  WriteFile(folder_ / "datasets/incoming/half.0", "ha");
+  Open();
+  EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(2));
+  EXPECT_EQ(ReadFile(folder_ / "datasets/aa/README"), "not ours");
+  EXPECT_EQ(store_->ReadDataset("t", "a").value(), "one");
+}
+
+TEST_F(SqliteContextStoreTest, DamagedDatasetIsNoticedAndMended) {
+  const std::string dataset(5000, 'x');
+  ASSERT_TRUE(Put("a", dataset).ok());
+  ASSERT_TRUE(Put("b", "other").ok());
+  const std::string key = DatasetKey("t", ContentDigest(dataset));
+  const std::string path =
+      absl::StrCat(folder_ / "datasets/", key.substr(0, 2), "/", key, ".dataset");
+  std::string flipped = dataset;
+  flipped[2500] ^= 1;
+  for (const std::string& damage : {flipped, dataset.substr(1), dataset + "x", std::string()}) {
+    WriteFile(path, damage);
+    const absl::Status status = store_->ReadDataset("t", "a").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(status.message(), HasSubstr(key));
+    Open();
+    EXPECT_EQ(store_->ReadDataset("t", "b").value(), "other");
+    EXPECT_EQ(*store_->Put(MakeRecord("t", "a", dataset), dataset), PutOutcome::kUnchanged);
+    EXPECT_EQ(store_->ReadDataset("t", "a").value(), dataset);
+  }
+}
+
+TEST_F(SqliteContextStoreTest, MissingDatasetLeavesTheOthersServed) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  ASSERT_TRUE(Put("b", "two").ok());
+  const std::string key = DatasetKey("t", ContentDigest("one"));
+  const std::string path =
+      absl::StrCat(folder_ / "datasets/", key.substr(0, 2), "/", key, ".dataset");
+  ASSERT_TRUE(std::filesystem::remove(path));
+  Open();
+  EXPECT_TRUE(store_->Get("t", "a").ok());
+  EXPECT_EQ(store_->ReadDataset("t", "a").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(store_->ReadDataset("t", "b").value(), "two");
+  ASSERT_TRUE(Put("a", "one").ok());
+  EXPECT_EQ(store_->ReadDataset("t", "a").value(), "one");
+  // And it can be deleted.
+  ASSERT_TRUE(std::filesystem::remove(path));
+  EXPECT_TRUE(store_->Delete("t", "a").ok());
+}
+
+// A step that fails leaves no trace, and the store goes on.
+int fail_with = 0;
+const char* fail_at = nullptr;
+bool failed = false;
+int Fail(const char* step) {
+  if (fail_at == nullptr || absl::string_view(step) != fail_at) return 0;
+  failed = true;
+  return fail_with;
+}
+
+class FailingStepTest : public SqliteContextStoreTest,
+                        public testing::WithParamInterface<const char*> {};
+
+TEST_P(FailingStepTest, ErrorsAreReportedAndHarmless) {
+  ASSERT_TRUE(Put("kept", "kept").ok());
+  for (const int error : {ENOSPC, EDQUOT, EIO}) {
+    fail_with = error;
+    fail_at = GetParam();
+    failed = false;
+    SetStoreFailpoint(Fail);
+    const absl::Status status = Put("a", "one");
+    SetStoreFailpoint(nullptr);
+    EXPECT_TRUE(failed);
+    EXPECT_EQ(status.code(),
+              error == EIO ? absl::StatusCode::kInternal : absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(store_->Get("t", "a").status().code(), absl::StatusCode::kNotFound);
+    // After an I/O error in the database the file stays until the next start, in case the record
+    // turns out to be there.
+    if (error == EIO) Open();
+    EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(1));
+  }
+  ASSERT_TRUE(Put("a", "one").ok());
+  EXPECT_EQ(store_->ReadDataset("t", "a").value(), "one");
+  EXPECT_EQ(store_->ReadDataset("t", "kept").value(), "kept");
+}
+
+INSTANTIATE_TEST_SUITE_P(Put, FailingStepTest,
+                         testing::Values("dataset_create", "dataset_write", "dataset_write_half",
+                                         "dataset_fsync", "dataset_rename", "dataset_folder_fsync",
+                                         "dataset_durable", "put_begin", "put_insert",
+                                         "put_commit"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_F(SqliteContextStoreTest, FailingDeleteDeletesNothing) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  for (const char* step : {"delete_begin", "delete_commit"}) {
+    fail_with = EIO;
+    fail_at = step;
+    SetStoreFailpoint(Fail);
+    EXPECT_EQ(store_->Delete("t", "a").code(), absl::StatusCode::kInternal);
+    SetStoreFailpoint(nullptr);
+    EXPECT_EQ(store_->ReadDataset("t", "a").value(), "one");
+  }
+  // The record is gone for good; the file goes at the next start.
+  fail_at = "dataset_unlink";
+  SetStoreFailpoint(Fail);
+  EXPECT_TRUE(store_->Delete("t", "a").ok());
+  SetStoreFailpoint(nullptr);
+  EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(1));
+  Open();
+  EXPECT_THAT(DatasetFilesOnDisk(), IsEmpty());
+}
+
+// A real file system of 1 MiB, in a mount namespace of a child process.
+int FillSmallDisk(const std::string& folder) {
+  if (unshare(CLONE_NEWNS) != 0 ||
+      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    return 77;
+  }
+  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+  if (!store.ok()) return 1;
+  int stored = 0;
+  absl::Status status;
+  for (; stored < 100; ++stored) {
+    const std::string dataset(50'000, static_cast<char>(stored));
+    status = (*store)->Put(MakeRecord("t", absl::StrCat("n", stored), dataset), dataset).status();
+    if (!status.ok()) break;
+  }
+  if (status.code() != absl::StatusCode::kResourceExhausted) return 2;
+  if (stored == 0 || FilesBelow(folder + "/datasets").size() != static_cast<size_t>(stored)) {
+    return 3;
+  }
+  for (int i = 0; i < stored; ++i) {
+    const absl::StatusOr<std::string> read = (*store)->ReadDataset("t", absl::StrCat("n", i));
+    if (!read.ok() || *read != std::string(50'000, static_cast<char>(i))) return 4;
+  }
+  // Deleting makes room again.
+  for (int i = 0; i < 4; ++i) {
+    if (!(*store)->Delete("t", absl::StrCat("n", i)).ok()) return 5;
+  }
+  return (*store)->Put(MakeRecord("t", "again", "x"), "x").ok() ? 0 : 6;
+}
+
+TEST_F(SqliteContextStoreTest, FullDisk) {
+  TempFolder mount_point;
+  const pid_t child = fork();
+  if (child == 0) _exit(FillSmallDisk(mount_point.path()));
+  int result = 0;
+  ASSERT_EQ(waitpid(child, &result, 0), child);
+  ASSERT_TRUE(WIFEXITED(result));
+  if (WEXITSTATUS(result) == 77) GTEST_SKIP() << "mounting a small disk is not permitted here";
+  EXPECT_EQ(WEXITSTATUS(result), 0);
+}
+
+}  // namespace
+}  // namespace chorale
