@@ -13,7 +13,7 @@ bool IsSound(const chorale::ModelConfig& config) {
   return config.d_model > 0 && config.n_heads > 0 && config.d_model % config.n_heads == 0 &&
          config.n_kv_heads > 0 && config.n_heads % config.n_kv_heads == 0 && config.n_layers > 0 &&
          config.d_ff > 0 && config.num_components > 0 && config.buffer_size > 0 &&
-         config.max_features >= 0 && config.std_min >= 0 && config.std_max >= config.std_min &&
+         config.max_features >= 0 && config.std_min >= 0 && config.std_max > 0 &&
          config.layer_norm_eps > 0;
 }
 
