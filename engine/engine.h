@@ -96,8 +96,8 @@ class Engine {
     ModelConfig config;
     std::string digest;
     int64_t parameters = 0;
-    int64_t resident_bytes_per_row = 0;  // what a context takes in the context pool, about
     bool is_default = false;
+    int64_t resident_bytes_per_row = 0;  // what a context takes in the context pool, about
   };
   virtual std::vector<ModelInfo> Models() const = 0;
 

@@ -62,9 +62,9 @@ const MetricRow& RowOf(absl::string_view name) {
 }
 
 // Reasons that the engine and the server give. Others are counted as "other".
-constexpr const char* kReasons[] = {
-    "queue_full",          "queue_timeout",       "too_large", "draining",
-    "registration_memory", "blocking_queue_full", "disk_full", "other"};
+constexpr const char* kReasons[] = {"queue_full",     "queue_timeout",       "draining",
+                                    "backend_failed", "registration_memory", "blocking_queue_full",
+                                    "other"};
 
 }  // namespace
 
