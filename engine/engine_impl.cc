@@ -104,7 +104,12 @@ EngineImpl::~EngineImpl() {
 
 std::vector<Engine::ModelInfo> EngineImpl::Models() const {
   std::vector<ModelInfo> infos;
-  for (const auto& model : models_->models()) infos.push_back(model->info);
+  for (const auto& model : models_->models()) {
+    infos.push_back(model->info);
+    // A context's size is rounded up layer by layer: many rows say what one takes.
+    constexpr int64_t kRows = 4096;
+    infos.back().resident_bytes_per_row = backend_->ContextBytes(model->info.config, kRows) / kRows;
+  }
   return infos;
 }
 
