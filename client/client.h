@@ -47,8 +47,8 @@ struct ClientOptions {
   absl::Duration call_timeout = absl::Minutes(5);
   // For calls that can be made twice without harm: all but DeleteContext. A sampling stream is
   // begun again only as long as no block of it has been handed out.
-  RetryPolicy retry;
-  std::optional<TlsOptions> tls;  // absent: no encryption
+  RetryPolicy retry = {};
+  std::optional<TlsOptions> tls = {};  // absent: no encryption
 };
 
 struct CallOptions {
@@ -57,10 +57,13 @@ struct CallOptions {
 };
 
 // ---- What a call takes and gives -----------------------------------------------------------
+//
+// Every member of an options struct has an initialiser, so that naming only some of them raises no
+// compiler warning.
 
 struct RegisterOptions {
-  std::string target_column;
-  std::string model;  // id; empty for the server's default
+  std::string target_column = {};
+  std::string model = {};  // id; empty for the server's default
   // Told the rows sent so far; may be empty.
   std::function<void(int64_t rows)> on_progress = nullptr;
 };
@@ -69,7 +72,7 @@ struct RegisterOptions {
 enum class BeyondBuffer { kRefuse, kWrap };
 
 struct PredictOptions {
-  std::vector<double> quantiles;  // [Q] probabilities, each strictly between 0 and 1
+  std::vector<double> quantiles = {};  // [Q] probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
   std::function<void(int64_t rows)> on_progress = nullptr;  // rows predicted so far; may be empty
 };

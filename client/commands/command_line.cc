@@ -27,7 +27,8 @@ MissingTokens MissingOrDefault(const std::vector<std::string>& tokens) {
   return MissingTokens(tokens.begin(), tokens.end());
 }
 
-absl::StatusOr<Rows> LoadRows(const RowsOptions& options, Environment* environment) {
+absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
+                              Environment* environment) {
   absl::StatusOr<CsvTable> csv = ReadCsv(options.file);
   if (!csv.ok()) return csv.status();
   absl::StatusOr<Client*> client = environment->Connect();
@@ -39,6 +40,7 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, Environment* environme
     return absl::Status(rows.status().code(),
                         absl::StrCat(options.file, ": ", rows.status().message()));
   }
+  if (target == TargetColumn::kUsed) std::erase(rows->dropped, context->target_column());
   if (!rows->dropped.empty()) {
     environment->Note(
         absl::StrCat("columns of ", options.file, " that are no features of '", options.context,

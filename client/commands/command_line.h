@@ -52,8 +52,11 @@ struct Rows {
   DataFrame features;
 };
 
-// Reads the file, gets the context and fits one to the other; notes which columns are no features.
-absl::StatusOr<Rows> LoadRows(const RowsOptions& options, Environment* environment);
+// Reads the file, gets the context and fits one to the other. Notes which columns are left aside,
+// but for the target column where `target` says that the command has a use for it.
+enum class TargetColumn { kUnused, kUsed };
+absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
+                              Environment* environment);
 
 // The id in a resource name: "contexts/houses" -> "houses".
 std::string IdOf(const std::string& name);

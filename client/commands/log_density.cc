@@ -105,7 +105,7 @@ void WriteTerms(const LogDensities& densities, const Vectors& vectors, Format fo
 }
 
 absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* environment) {
-  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, environment);
+  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, TargetColumn::kUsed, environment);
   if (!rows.ok()) return rows.status();
   absl::StatusOr<Vectors> vectors = LoadVectors(*rows, arguments);
   if (!vectors.ok()) return vectors.status();

@@ -46,7 +46,7 @@ void WritePredictions(const Predictions& predictions, const PredictArguments& ar
 }
 
 absl::Status RunPredict(const PredictArguments& arguments, Environment* environment) {
-  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, environment);
+  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, TargetColumn::kUnused, environment);
   if (!rows.ok()) return rows.status();
   absl::StatusOr<Client*> client = environment->Connect();
   if (!client.ok()) return client.status();

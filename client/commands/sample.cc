@@ -40,22 +40,23 @@ absl::StatusOr<std::vector<double>> KnownValues(const Rows& rows,
                       absl::StrCat(arguments.rows.file, ": ", known.status().message()));
 }
 
-std::string Milliseconds(const google::protobuf::Duration& duration) {
+std::string Text(const google::protobuf::Duration& duration) {
   const absl::Duration time =
       absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
-  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
+  return absl::FormatDuration(absl::Trunc(time, absl::Microseconds(100)));
 }
 
 void NoteSummary(const v1::SampleSummary& summary, const Environment& environment) {
   const v1::Timings& timings = summary.timings();
-  environment.Note(absl::StrCat(
-      "seed ", summary.seed(), "; first step after ", Milliseconds(timings.first_step()),
-      ", all after ", Milliseconds(timings.total()), " (queued ", Milliseconds(timings.queued()),
-      ", encoding ", Milliseconds(timings.encoding()), ")"));
+  environment.Note(absl::StrCat("seed ", summary.seed(), "; first step after ",
+                                Text(timings.first_step()), ", all after ", Text(timings.total()),
+                                " (queued ", Text(timings.queued()), ", encoding ",
+                                Text(timings.encoding()), ")"));
 }
 
 absl::Status RunSample(const SampleArguments& arguments, Environment* environment) {
-  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, environment);
+  const TargetColumn target = arguments.summary ? TargetColumn::kUsed : TargetColumn::kUnused;
+  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, target, environment);
   if (!rows.ok()) return rows.status();
   absl::StatusOr<std::vector<double>> known = KnownValues(*rows, arguments);
   if (!known.ok()) return known.status();

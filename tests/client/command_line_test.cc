@@ -224,7 +224,9 @@ TEST_F(CommandLineTest, SampleSummary) {
                                             "--seed", "7",      "--summary"};
   std::vector<std::string> table = command;
   table.insert(table.end(), {"--format", "table"});
-  const std::string text = Good(table).out;
+  const ProgramResult summary = Good(table);
+  EXPECT_THAT(summary.err, Not(HasSubstr("not used")));
+  const std::string& text = summary.out;
   EXPECT_THAT(text, HasSubstr("price of 3 rows in 64 joint sample paths (context houses, seed 7)"));
   // Path p adds p / 1024 to every row: the rows move together.
   EXPECT_THAT(text, HasSubstr("the mean correlation between two rows is 1.000"));
