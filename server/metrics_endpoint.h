@@ -18,6 +18,9 @@ class MetricsEndpoint {
   // Unavailable when the address cannot be listened on. Port 0: any free one.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(const std::string& address,
                                                                 const PrometheusMetrics& metrics);
+  ~MetricsEndpoint();
+  MetricsEndpoint(const MetricsEndpoint&) = delete;
+  MetricsEndpoint& operator=(const MetricsEndpoint&) = delete;
 
   int port() const { return port_; }
 

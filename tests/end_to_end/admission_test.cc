@@ -73,7 +73,7 @@ TEST(AdmissionTest, TheQueueTakesWhatItHoldsAndRefusesTheRest) {
   EXPECT_EQ(served, 2);
   EXPECT_EQ(server->Metrics().Value("chorale_rejected_total", "queue_full"), kMore - 2);
   server->ExpectUndisturbed();
-  server->process().Terminate();
+  server->Terminate();
 }
 
 TEST(AdmissionTest, WaitingEndsAndWaitingCanBeCancelled) {
@@ -95,7 +95,7 @@ TEST(AdmissionTest, WaitingEndsAndWaitingCanBeCancelled) {
   running.Cancel();
   running.Finish();
   server->ExpectUndisturbed();
-  server->process().Terminate();
+  server->Terminate();
 }
 
 TEST(AdmissionTest, WhatNeverFitsIsRefusedForGood) {
@@ -114,7 +114,7 @@ TEST(AdmissionTest, WhatNeverFitsIsRefusedForGood) {
   EXPECT_THAT(registered.status.error_message(), HasSubstr("1048576"));
   EXPECT_EQ(server->client().Get("too-large").status.error_code(), grpc::StatusCode::NOT_FOUND);
   server->ExpectUndisturbed();
-  server->process().Terminate();
+  server->Terminate();
 }
 
 }  // namespace

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/eventually.h"
+#include "tests/end_to_end/model_files.h"
+#include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/shared_server.h"
 
 namespace chorale::end_to_end {
@@ -108,12 +111,51 @@ TEST(DrainTest, AReaderThatStallsForEverDoesNotKeepTheServer) {
   EXPECT_EQ(exit->code, 0);
 }
 
-TEST(DrainTest, SigintAndAnIdleServerEndAtOnce) {
-  const auto server = SharedServer::Start({"--drain_timeout=60s"});
+TEST(DrainTest, AnIdleServerEndsAtOnce) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto server = ServerProcess::Start(
+        {.models = {GoldenFolder("golden_tiny")}, .flags = {"--drain_timeout=60s"}});
+    ASSERT_NE(server, nullptr);
+    server->Signal(signal);
+    const auto exit = server->Wait(absl::Seconds(kSanitized ? 15 : 2));
+    ASSERT_TRUE(exit.has_value()) << "still running";
+    EXPECT_EQ(exit->signal, 0);
+    EXPECT_EQ(exit->code, 0);
+  }
+}
+
+TEST(DrainTest, AHealthWatchDoesNotKeepTheServer) {
+  const auto server = ServerProcess::Start(
+      {.models = {GoldenFolder("golden_tiny")}, .flags = {"--drain_timeout=60s"}});
   ASSERT_NE(server, nullptr);
-  server->process().Signal(SIGINT);
-  const auto exit = server->process().Wait(absl::Seconds(kSanitized ? 15 : 3));
-  ASSERT_TRUE(exit.has_value()) << "still running";
+  grpc::GenericStub stub(
+      grpc::CreateChannel(server->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareCall(&context, "/grpc.health.v1.Health/Watch", &queue);
+  const grpc::Slice empty;
+  grpc::ByteBuffer message(&empty, 1);
+  const auto wait = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  call->StartCall(nullptr);
+  ASSERT_TRUE(wait());
+  call->WriteLast(message, grpc::WriteOptions(), nullptr);
+  ASSERT_TRUE(wait());
+  call->Read(&message, nullptr);
+  ASSERT_TRUE(wait());  // SERVING
+  server->Signal(SIGTERM);
+  call->Read(&message, nullptr);
+  EXPECT_TRUE(wait());  // NOT_SERVING
+  const auto exit = server->Wait(absl::Seconds(kSanitized ? 30 : 8));
+  EXPECT_TRUE(exit.has_value()) << "still running";
+  context.TryCancel();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  wait();
+  ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->signal, 0);
   EXPECT_EQ(exit->code, 0);
 }

@@ -77,27 +77,17 @@ void RegisterUntilKilled(const std::string& address, const std::string& prefix, 
   }
 }
 
-// Regular files below a folder that a crash may not leave behind: temporary ones.
-std::vector<std::string> TemporaryFiles(const std::string& folder) {
-  std::vector<std::string> found;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    if (absl::StrContains(name, "tmp") || absl::StrContains(name, "temp") ||
-        absl::StrContains(name, "partial")) {
-      found.push_back(entry.path());
-    }
-  }
-  return found;
-}
-
-// How many files hold a dataset: those whose name has a digest in it.
-int64_t FilesOf(const std::string& folder, const std::set<std::string>& digests) {
+int64_t DatasetFiles(const std::string& folder) {
   int64_t count = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    for (const std::string& digest : digests) count += absl::StrContains(name, digest) ? 1 : 0;
+    count += entry.path().extension() == ".dataset" ? 1 : 0;
   }
   return count;
+}
+
+// What is left of datasets that were being written.
+bool IncomingIsEmpty(const std::string& folder) {
+  return std::filesystem::is_empty(folder + "/datasets/incoming");
 }
 
 class DurabilityTest : public ::testing::Test {
@@ -122,8 +112,9 @@ class DurabilityTest : public ::testing::Test {
     for (const auto& [id, digest] : ledger.acknowledged()) EXPECT_EQ(digests[id], digest) << id;
     const std::set<std::string> attempted = ledger.attempted();
     for (const auto& [id, digest] : digests) EXPECT_EQ(attempted.count(id), 1) << id;
-    EXPECT_EQ(FilesOf(data_.path(), distinct), static_cast<int64_t>(distinct.size()));
-    EXPECT_TRUE(TemporaryFiles(data_.path()).empty()) << TemporaryFiles(data_.path()).front();
+    // Nothing else is left of what was not acknowledged.
+    EXPECT_EQ(DatasetFiles(data_.path()), static_cast<int64_t>(distinct.size()));
+    EXPECT_TRUE(IncomingIsEmpty(data_.path()));
   }
 
   const TempFolder data_;
@@ -171,7 +162,7 @@ TEST_F(DurabilityTest, WhatWasAcknowledgedSurvivesTwentyKills) {
               ledger.attempted().size());
   EXPECT_GE(ledger.acknowledged().size(), kRuns);
   server->Terminate();
-  EXPECT_TRUE(TemporaryFiles(data_.path()).empty());
+  EXPECT_TRUE(IncomingIsEmpty(data_.path()));
 }
 
 TEST_F(DurabilityTest, ASecondServerOnTheSameDataIsRefused) {

@@ -25,6 +25,14 @@ constexpr int64_t kTargets = 4;
 // tests/golden/golden_base/config.json.
 constexpr ModelShape kBase = {.d_model = 128, .n_heads = 4, .n_layers = 12};
 
+// Paths run in tiles of 32, two tiles per processor at a time, and a tile's buffer serves one tile
+// after another: a request's buffers do not grow with its number of paths beyond that.
+int64_t PathsAtATime() {
+  constexpr int64_t kTilePaths = 32;
+  const int64_t tiles = std::max<int64_t>(4, 2 * std::thread::hardware_concurrency());
+  return std::min(kPaths, tiles * kTilePaths);
+}
+
 // The largest values seen while it exists. Watches from a thread of its own.
 class Watcher {
  public:
@@ -79,7 +87,7 @@ TEST(MemoryTest, FiveHundredPathsShareOneContext) {
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
 
   const int64_t context = ContextBytes(kBase, kRows);
-  const int64_t buffer = BufferBytes(kBase, kPaths, kTargets);
+  const int64_t buffer = BufferBytes(kBase, PathsAtATime(), kTargets);
   EXPECT_EQ(registered.value.context().resident_bytes(), context);
   EXPECT_EQ(watcher.context_bytes, small_bytes + context);
   EXPECT_EQ(watcher.buffer_bytes, buffer);

@@ -29,6 +29,7 @@ class MetricsTest : public ::testing::Test {
     client_ = std::make_unique<ApiClient>(server_->address());
   }
   void TearDown() override {
+    client_.reset();  // an idle client takes seconds to see that its server says goodbye
     if (server_ != nullptr) server_->Terminate();
   }
 
@@ -106,7 +107,8 @@ TEST_F(MetricsTest, CountsWhatHappened) {
   EXPECT_GE(page.Value("chorale_queue_seconds_count"), 4);
   EXPECT_EQ(page.Value("chorale_time_to_first_step_seconds_count"), 3);
   EXPECT_GT(page.Value("chorale_time_to_first_step_seconds_sum"), 0);
-  EXPECT_GE(page.Value("chorale_step_seconds_count"), kTargets);
+  EXPECT_GE(page.Value("chorale_step_seconds_count"), 3);
+  EXPECT_GT(page.Value("chorale_step_seconds_sum"), 0);
   EXPECT_EQ(page.Value("chorale_path_steps_total"), 3 * kPaths * kTargets);
   EXPECT_GT(page.Value("chorale_tick_seconds_count"), 0);
   // The second context took the place of the first.

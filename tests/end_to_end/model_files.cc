@@ -97,7 +97,7 @@ int64_t ContextBytes(const ModelShape& shape, int64_t rows) {
 }
 
 int64_t BufferBytes(const ModelShape& shape, int64_t paths, int64_t targets) {
-  return paths * shape.n_layers * LayerElements(shape, targets) * 4;
+  return paths * shape.n_layers * LayerElements(shape, (targets + 15) / 16 * 16) * 4;
 }
 
 ModelFiles::ModelFiles(const ModelShape& shape) : shape_(shape) {

@@ -97,7 +97,7 @@ class RefusalTest : public ::testing::Test {
     ASSERT_NE(server_, nullptr);
   }
   static void TearDownTestSuite() {
-    if (server_ != nullptr) server_->process().Terminate();
+    if (server_ != nullptr) server_->Terminate();
     delete server_;
   }
 

@@ -22,7 +22,7 @@ class ResilienceTest : public ::testing::Test {
     ASSERT_NE(server_, nullptr);
   }
   static void TearDownTestSuite() {
-    if (server_ != nullptr) server_->process().Terminate();
+    if (server_ != nullptr) server_->Terminate();
     delete server_;
   }
   void SetUp() override { ASSERT_NE(server_, nullptr); }

@@ -36,6 +36,7 @@ class SamplingTest : public ::testing::Test {
     // Large matrices, so that what was drawn matters for what is drawn next.
     ModelFiles dependent({.n_layers = 2, .num_components = 3});
     dependent.FillRandom(/*seed=*/7, /*gain=*/2.0);
+    for (float& weight : dependent["embedder.y_embed.weight"].values) weight *= 4;
     dependent.Write(*folder_ / "dependent");
     // The same, but almost certain of every value.
     for (float& bias : dependent["head.std_bias"].values) bias = -20;
@@ -52,14 +53,14 @@ class SamplingTest : public ::testing::Test {
     client_ = new ApiClient(server_->address());
     for (const char* model : {"constant", "dependent", "certain"}) {
       const auto reply =
-          client_->Register(model, RandomRows(40, 1, 3), std::string("models/") + model);
+          client_->Register(model, RandomRows(4, 1, 3), std::string("models/") + model);
       ASSERT_TRUE(reply.ok()) << reply.status.error_message();
     }
   }
 
   static void TearDownTestSuite() {
-    if (server_ != nullptr) server_->Terminate();
     delete client_;
+    if (server_ != nullptr) server_->Terminate();
     delete server_;
     delete folder_;
   }

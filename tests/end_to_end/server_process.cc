@@ -151,10 +151,10 @@ std::string ServerProcess::log() const { return ReadFile(folder_ / "log"); }
 bool ServerProcess::ReadPorts() {
   const std::string port(absl::StripAsciiWhitespace(ReadFile(folder_ / "port")));
   const std::string text = log();
-  constexpr absl::string_view kKey = "metrics_port=";
-  const size_t key = text.find(kKey);
+  const std::string key_text = "metrics_port=";
+  const size_t key = text.find(key_text);
   if (port.empty() || key == std::string::npos) return false;
-  const size_t begin = key + kKey.size();
+  const size_t begin = key + key_text.size();
   const size_t end = text.find_first_not_of("0123456789", begin);
   if (end == std::string::npos) return false;  // half a line
   address_ = absl::StrCat("127.0.0.1:", port);

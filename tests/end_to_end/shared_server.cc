@@ -41,6 +41,11 @@ v1::SampleRequest SharedServer::LongSession() {
   return request;
 }
 
+void SharedServer::Terminate() {
+  client_.reset();
+  process_->Terminate();
+}
+
 void SharedServer::ExpectUndisturbed() {
   EXPECT_TRUE(Eventually([this] { return Metrics().Value("chorale_buffer_bytes") == 0; }))
       << "buffers are still in use: " << Metrics().Value("chorale_buffer_bytes") << " bytes";

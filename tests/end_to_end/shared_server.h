@@ -35,6 +35,10 @@ class SharedServer {
   const Samples& undisturbed() const { return undisturbed_; }
   absl::Duration undisturbed_time() const { return undisturbed_time_; }
 
+  // SIGTERM; adds a failure unless the process ends with exit code 0. The client goes first: an
+  // idle one takes seconds to see that its server says goodbye.
+  void Terminate();
+
   // Waits until no buffer is in use, then runs ShortSession: its bits must be those of before.
   void ExpectUndisturbed();
 

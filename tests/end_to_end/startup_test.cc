@@ -35,8 +35,9 @@ void ExpectRefusal(const ServerOptions& options, const std::string& name) {
 
 struct Damage {
   const char* what;
-  const char* file;
+  const char* file;  // the one to damage
   std::function<std::string(std::string)> apply;
+  const char* blamed = nullptr;  // the one that the message must name, when it is another
 };
 
 std::string Replaced(const std::string& text, const std::string& from, const std::string& to) {
@@ -72,7 +73,7 @@ std::vector<Damage> ModelDamages() {
       {"deeply nested", config, [](auto) { return std::string(100'000, '['); }},
       {"unknown key", config, [](auto f) { return Replaced(f, "\"n_heads\"", "\"n_headz\""); }},
       {"wrong shape", config,
-       [](auto f) { return Replaced(f, "\"d_model\": 16", "\"d_model\": 32"); }},
+       [](auto f) { return Replaced(f, "\"d_model\": 16", "\"d_model\": 32"); }, weights},
       {"negative extent", config,
        [](auto f) { return Replaced(f, "\"n_layers\": 1", "\"n_layers\": -1"); }},
       {"overflowing extent", config,
@@ -92,7 +93,7 @@ TEST(StartupTest, DamagedModelFilesAreRefusedByName) {
     model.Write(path);
     const std::string file = path + "/" + damage.file;
     WriteFile(file, damage.apply(ReadFile(file)));
-    ExpectRefusal({.models = {path}}, damage.file);
+    ExpectRefusal({.models = {path}}, damage.blamed != nullptr ? damage.blamed : damage.file);
   }
   {
     SCOPED_TRACE("weights that are not numbers");
@@ -180,30 +181,30 @@ TEST_F(DatabaseTest, ADamagedDatabaseIsRefusedByName) {
 }
 
 TEST_F(DatabaseTest, ADamagedDatasetFailsItsOwnContextOnly) {
-  std::string digest;
   {
     const auto server = ServerProcess::Start(Options());
     ASSERT_NE(server, nullptr);
-    const auto context = ApiClient(server->address()).Get("context-3");
-    ASSERT_TRUE(context.ok());
-    digest = context.value.digest();
+    ASSERT_TRUE(ApiClient(server->address()).Register("largest", RandomRows(500, 3, 1)).ok());
     server->Terminate();
   }
-  int damaged = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(data_.path())) {
-    if (!absl::StrContains(entry.path().filename().string(), digest)) continue;
-    std::string content = ReadFile(entry.path());
-    content[content.size() / 2] ^= 1;
-    std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_write,
-                                 std::filesystem::perm_options::add);
-    WriteFile(entry.path(), content);
-    ++damaged;
+  std::filesystem::path victim;
+  uintmax_t largest = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(data_ / "datasets")) {
+    if (!entry.is_regular_file() || entry.file_size() <= largest) continue;
+    largest = entry.file_size();
+    victim = entry.path();
   }
-  ASSERT_EQ(damaged, 1);
+  ASSERT_GT(largest, 500 * 4 * 4);
+  std::string content = ReadFile(victim);
+  content[content.size() / 2] ^= 1;
+  std::filesystem::permissions(victim, std::filesystem::perms::owner_write,
+                               std::filesystem::perm_options::add);
+  WriteFile(victim, content);
+
   const auto server = ServerProcess::Start(Options());
   ASSERT_NE(server, nullptr);
   const ApiClient client(server->address());
-  const auto broken = client.Predict(MakePredict("context-3", RandomRows(2, 3, 1)));
+  const auto broken = client.Predict(MakePredict("largest", RandomRows(2, 3, 1)));
   EXPECT_EQ(broken.status.error_code(), grpc::StatusCode::DATA_LOSS)
       << broken.status.error_message();
   EXPECT_TRUE(client.Predict(MakePredict("context-4", RandomRows(2, 3, 1))).ok());
