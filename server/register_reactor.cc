@@ -43,9 +43,17 @@ void RegisterReactor::OnReadDone(bool ok) {
     StartRead(&message_);
     return;
   }
-  // The client has sent everything, or has gone away. The transport reports the end of the stream
-  // and its cancellation together, so OnCancel follows at once, before the task gets to
-  // registering. A client that announces its row_count does not depend on that.
+  // The client has sent everything, or has gone away: a read ends the same way for both, and
+  // OnCancel may come later. But a stream that was cut off is closed for writing too, so headers
+  // tell.
+  StartSendInitialMetadata();
+}
+
+void RegisterReactor::OnSendInitialMetadataDone(bool ok) {
+  if (!ok) {
+    live_.Finish(absl::CancelledError("the client went away"));
+    return;
+  }
   message_.Clear();
   const bool runs = environment_.blocking->TryRun([self = self_] { self->Register(); });
   if (!runs) {
@@ -64,7 +72,7 @@ absl::Status RegisterReactor::TakeMessage() {
 }
 
 void RegisterReactor::Register() {
-  if (cancelled_) {
+  if (cancelled_) {  // while it waited; nobody would hear of the outcome
     live_.Finish(absl::CancelledError("the client went away"));
     return;
   }

@@ -25,7 +25,7 @@ namespace chorale {
 // Finishes when
 //   - the server does not take the call: at once;
 //   - a message is wrong or the memory for registrations is used up: without reading further;
-//   - the client goes away or the deadline passes before its last message;
+//   - the client goes away or the deadline passes before its last message: nothing is registered;
 //   - the engine has registered the dataset, or has said why not.
 //
 // Reactions come one after the other, except OnCancel; the fields below the line belong to the
@@ -45,6 +45,7 @@ class RegisterReactor final : public grpc::ServerReadReactor<v1::RegisterContext
   void Register();
 
   void OnReadDone(bool ok) override;
+  void OnSendInitialMetadataDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 

@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/logging.h"
 
 namespace chorale {
@@ -31,6 +33,10 @@ constexpr int kKeepaliveTimeoutMs = 20'000;
 // Clients may ping this often; gRPC's default of five minutes disconnects reasonable ones.
 constexpr int kMinPingIntervalMs = 30'000;
 
+// What clients get, at most, to take the last bytes and to close their connections once no call is
+// in flight. An idle client of gRPC's own may look at its connection only every five seconds.
+constexpr absl::Duration kGoodbye = absl::Seconds(3);
+
 // Linking the reflection library adds it to every server. This takes it out again.
 class WithoutReflection : public grpc::ServerBuilderOption {
  public:
@@ -43,6 +49,18 @@ class WithoutReflection : public grpc::ServerBuilderOption {
                    plugins->end());
   }
 };
+
+// gRPC takes the port modulo 2^16.
+absl::Status CheckPort(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port > 65'535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", address, ": it must be host:port, the port 0 to 65535"));
+  }
+  return absl::OkStatus();
+}
 
 void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
   const auto message_bytes = static_cast<int>(options.max_message_bytes);
@@ -100,6 +118,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 }
 
 absl::Status Server::Bind() {
+  if (absl::Status status = CheckPort(options_.listen_address); !status.ok()) return status;
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -164,9 +183,10 @@ void Server::Drain(absl::Time deadline) {
     LogEvent(spdlog::level::warn, "cancelling", {{"live_calls", registry_.live()}});
     registry_.CancelAll();
   }
-  // A deadline that has passed: transports are closed under whatever is still there, such as a
-  // health watch.
-  grpc_->Shutdown(absl::ToChronoTime(std::max(deadline, absl::Now())));
+  // No call of ours is in flight any more. Clients get a moment to take what was sent and to say
+  // goodbye; then transports are closed under whatever is still there, such as a health watch.
+  const absl::Time now = absl::Now();
+  grpc_->Shutdown(absl::ToChronoTime(std::clamp(deadline, now, now + kGoodbye)));
   grpc_->Wait();
   watchdog_.reset();
   LogEvent(spdlog::level::info, "drained");

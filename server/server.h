@@ -40,7 +40,8 @@ class Server {
   using EngineFactory =
       std::function<absl::StatusOr<std::unique_ptr<Engine>>(PrometheusMetrics* metrics)>;
 
-  // Unavailable when an address cannot be listened on; the message names it.
+  // Unavailable when an address cannot be listened on, InvalidArgument when the first one is
+  // malformed; the message names it.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   // Drains with no time to spare unless Drain was called.
   ~Server();

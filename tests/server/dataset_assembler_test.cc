@@ -190,11 +190,11 @@ TEST(DatasetAssemblerTest, LimitsHoldOverAllChunks) {
                 "more than 3");
 
   limits = Limits();
-  limits.max_dataset_bytes = 60;
+  limits.max_dataset_bytes = 58;
   DatasetAssembler bytes{limits};
   ASSERT_TRUE(bytes.Add(Header()).ok());
   ASSERT_TRUE(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
-  ExpectRefused(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})), "rows", "60 bytes");
+  ExpectRefused(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})), "rows", "58 bytes");
 }
 
 TEST(DatasetAssemblerTest, TheNumberOfChunksIsBounded) {

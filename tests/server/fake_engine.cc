@@ -1,0 +1,190 @@
+#include "tests/server/fake_engine.h"
+
+#include <chrono>
+
+#include "absl/time/clock.h"
+
+namespace chorale {
+namespace {
+
+constexpr std::chrono::seconds kPatience(10);
+
+}  // namespace
+
+FakeCall::~FakeCall() {
+  if (!canceller_.joinable()) return;
+  // The last reference may be the canceller's own.
+  if (canceller_.get_id() == std::this_thread::get_id()) {
+    canceller_.detach();
+  } else {
+    canceller_.join();
+  }
+}
+
+void FakeCall::Cancel() {
+  if (cancels_++ > 0 || ended_) return;
+  canceller_ = std::thread([self = shared_from_this()]() mutable {
+    self->End(absl::CancelledError("cancelled"));
+    self.reset();
+  });
+}
+
+void FakeCall::End(const absl::Status& status) {
+  if (!ended_.exchange(true)) end_(status);
+}
+
+void FakeSample::Draw(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps) const {
+  SampleBlock block;
+  block.first_path = first_path;
+  block.paths = paths;
+  block.first_step = first_step;
+  block.steps = steps;
+  for (int64_t path = 0; path < paths; ++path) {
+    for (int64_t step = 0; step < steps; ++step) {
+      block.values.push_back(static_cast<double>((first_path + path) * 1000 + first_step + step));
+    }
+  }
+  observer->OnBlock(std::move(block));
+}
+
+std::shared_ptr<FakeSample> FakeEngine::NextSample(absl::Duration patience) {
+  const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(patience);
+  MutexLock lock(&mutex_);
+  while (samples_.empty()) {
+    if (std::chrono::steady_clock::now() >= deadline) return nullptr;
+    changed_.WaitUntil(&mutex_, deadline);
+  }
+  std::shared_ptr<FakeSample> sample = samples_.front();
+  samples_.pop_front();
+  return sample;
+}
+
+bool FakeEngine::WaitForBegun(int64_t count) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(&mutex_);
+  while (begun_ < count) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    changed_.WaitUntil(&mutex_, deadline);
+  }
+  return true;
+}
+
+absl::StatusOr<RegisterOutcome> FakeEngine::Register(const std::string& /*tenant*/,
+                                                     const std::string& name,
+                                                     const std::string& model,
+                                                     const Dataset& dataset) {
+  if (!on_register) return absl::UnimplementedError("Register");
+  return on_register(name, model, dataset);
+}
+
+absl::StatusOr<ContextInfo> FakeEngine::GetContext(const std::string& /*tenant*/,
+                                                   const std::string& name) {
+  if (!on_get) return absl::UnimplementedError("GetContext");
+  return on_get(name);
+}
+
+absl::StatusOr<ContextInfoPage> FakeEngine::ListContexts(const std::string& /*tenant*/,
+                                                         int64_t page_size,
+                                                         const std::string& page_token) {
+  if (!on_list) return absl::UnimplementedError("ListContexts");
+  return on_list(page_size, page_token);
+}
+
+absl::Status FakeEngine::DeleteContext(const std::string& /*tenant*/, const std::string& name) {
+  if (!on_delete) return absl::UnimplementedError("DeleteContext");
+  return on_delete(name);
+}
+
+template <typename Result>
+std::shared_ptr<Call> FakeEngine::Begin(Callback<Result> done,
+                                        const absl::StatusOr<Result>* answer) {
+  auto call = std::make_shared<FakeCall>([this, done](const absl::Status& status) {
+    Ended();
+    done(status);
+  });
+  Began(call);
+  if (answer != nullptr) {
+    Ended();
+    done(*answer);
+  }
+  return call;
+}
+
+std::shared_ptr<Call> FakeEngine::Warm(const std::string& /*tenant*/, const std::string& name,
+                                       absl::Time /*deadline*/, Callback<ContextInfo> done) {
+  if (!on_warm) return Begin<ContextInfo>(std::move(done), nullptr);
+  const absl::StatusOr<ContextInfo> answer = on_warm(name);
+  return Begin<ContextInfo>(std::move(done), &answer);
+}
+
+std::shared_ptr<Call> FakeEngine::Predict(PredictRequest request, Callback<PredictResult> done) {
+  if (!on_predict) return Begin<PredictResult>(std::move(done), nullptr);
+  const absl::StatusOr<PredictResult> answer = on_predict(request);
+  return Begin<PredictResult>(std::move(done), &answer);
+}
+
+std::shared_ptr<Call> FakeEngine::LogDensity(LogDensityRequest request,
+                                             Callback<LogDensityResult> done) {
+  if (!on_log_density) return Begin<LogDensityResult>(std::move(done), nullptr);
+  const absl::StatusOr<LogDensityResult> answer = on_log_density(request);
+  return Begin<LogDensityResult>(std::move(done), &answer);
+}
+
+std::shared_ptr<Call> FakeEngine::Sample(SampleRequest request,
+                                         std::shared_ptr<SampleObserver> observer) {
+  auto sample = std::make_shared<FakeSample>();
+  sample->request = std::move(request);
+  sample->observer = observer;
+  sample->summary.seed = sample->request.seed;
+  sample->call = std::make_shared<FakeCall>(
+      [this, observer, weak = std::weak_ptr<FakeSample>(sample)](const absl::Status& status) {
+        Ended();
+        const std::shared_ptr<FakeSample> strong = weak.lock();
+        observer->OnDone(status, strong ? strong->summary : SampleSummary());
+      });
+  Began(sample->call);
+  {
+    MutexLock lock(&mutex_);
+    samples_.push_back(sample);
+  }
+  changed_.NotifyAll();
+  return sample->call;
+}
+
+void FakeEngine::Began(const std::shared_ptr<FakeCall>& call) {
+  {
+    MutexLock lock(&mutex_);
+    calls_.push_back(call);
+    ++begun_;
+    ++in_flight_;
+  }
+  changed_.NotifyAll();
+}
+
+void FakeEngine::Ended() {
+  {
+    MutexLock lock(&mutex_);
+    --in_flight_;
+  }
+  changed_.NotifyAll();
+}
+
+void FakeEngine::Drain(absl::Time deadline) {
+  const auto until =
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(deadline - absl::Now());
+  std::vector<std::weak_ptr<FakeCall>> calls;
+  {
+    MutexLock lock(&mutex_);
+    while (in_flight_ > 0 && std::chrono::steady_clock::now() < until) {
+      changed_.WaitUntil(&mutex_, until);
+    }
+    calls = calls_;
+  }
+  for (const std::weak_ptr<FakeCall>& weak : calls) {
+    if (const std::shared_ptr<FakeCall> call = weak.lock()) call->Cancel();
+  }
+  MutexLock lock(&mutex_);
+  while (in_flight_ > 0) changed_.Wait(&mutex_);
+}
+
+}  // namespace chorale

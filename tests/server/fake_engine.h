@@ -1,0 +1,114 @@
+// An engine that does what a test says.
+#ifndef CHORALE_TESTS_SERVER_FAKE_ENGINE_H_
+#define CHORALE_TESTS_SERVER_FAKE_ENGINE_H_
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "engine/engine.h"
+#include "engine/mutex.h"
+
+namespace chorale {
+
+// A request in flight, from the engine's side. The test ends it; Cancel ends it too, with
+// CANCELLED, on a thread of its own, as the real engine does. Thread-safe.
+class FakeCall : public Call, public std::enable_shared_from_this<FakeCall> {
+ public:
+  explicit FakeCall(std::function<void(const absl::Status&)> end) : end_(std::move(end)) {}
+  ~FakeCall() override;
+
+  void Cancel() override;
+  void Acknowledge(int64_t values) override { acknowledged_ += values; }
+
+  // Ends the request unless it has ended.
+  void End(const absl::Status& status);
+
+  int cancels() const { return cancels_; }
+  int64_t acknowledged() const { return acknowledged_; }
+
+ private:
+  std::atomic<int> cancels_{0};
+  std::atomic<int64_t> acknowledged_{0};
+  std::atomic<bool> ended_{false};
+  const std::function<void(const absl::Status&)> end_;
+  std::thread canceller_;
+};
+
+// A Sample in flight.
+struct FakeSample {
+  SampleRequest request;
+  std::shared_ptr<SampleObserver> observer;
+  std::shared_ptr<FakeCall> call;
+  SampleSummary summary;
+
+  // Delivers a block of paths x steps values: path * 1000 + step.
+  void Draw(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps) const;
+};
+
+// Thread-safe.
+class FakeEngine : public Engine {
+ public:
+  // What the methods answer with. Set before the server takes calls. Without one, Predict,
+  // LogDensity and Warm stay in flight until they are cancelled.
+  std::function<absl::StatusOr<PredictResult>(const PredictRequest&)> on_predict;
+  std::function<absl::StatusOr<LogDensityResult>(const LogDensityRequest&)> on_log_density;
+  std::function<absl::StatusOr<ContextInfo>(const std::string&)> on_warm;
+  std::function<absl::StatusOr<RegisterOutcome>(const std::string& name, const std::string& model,
+                                                const Dataset&)>
+      on_register;
+  std::function<absl::StatusOr<ContextInfo>(const std::string& name)> on_get;
+  std::function<absl::StatusOr<ContextInfoPage>(int64_t, const std::string&)> on_list;
+  std::function<absl::Status(const std::string& name)> on_delete;
+  std::vector<ModelInfo> models;
+
+  // Waits for the next Sample; null when none came in time.
+  std::shared_ptr<FakeSample> NextSample(absl::Duration patience = absl::Seconds(10));
+  // Waits until that many requests have begun; false after ten seconds.
+  bool WaitForBegun(int64_t count);
+
+  std::vector<ModelInfo> Models() const override { return models; }
+  absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
+                                           const std::string& model,
+                                           const Dataset& dataset) override;
+  absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
+                                         const std::string& name) override;
+  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, int64_t page_size,
+                                               const std::string& page_token) override;
+  absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
+  std::shared_ptr<Call> Warm(const std::string& tenant, const std::string& name,
+                             absl::Time deadline, Callback<ContextInfo> done) override;
+  std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) override;
+  std::shared_ptr<Call> Sample(SampleRequest request,
+                               std::shared_ptr<SampleObserver> observer) override;
+  std::shared_ptr<Call> LogDensity(LogDensityRequest request,
+                                   Callback<LogDensityResult> done) override;
+  void Drain(absl::Time deadline) override;
+  void EvictUnpinned() override {}
+  EngineStats Stats() const override { return {}; }
+  std::string backend_description() const override { return "fake"; }
+
+ private:
+  // A unary request: answered at once when there is an answer, else left in flight.
+  template <typename Result>
+  std::shared_ptr<Call> Begin(Callback<Result> done, const absl::StatusOr<Result>* answer);
+  void Began(const std::shared_ptr<FakeCall>& call);
+  void Ended();
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::shared_ptr<FakeSample>> samples_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<FakeCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  int64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_TESTS_SERVER_FAKE_ENGINE_H_

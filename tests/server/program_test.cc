@@ -1,0 +1,209 @@
+// The program as operators meet it: its exit status, and what it says on standard error.
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+extern char** environ;
+
+namespace chorale {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A chorale-server process; killed when the test is done with it. Not thread-safe.
+class Program {
+ public:
+  Program(const std::string& output, std::vector<std::string> arguments) : output_(output) {
+    arguments.insert(arguments.begin(), CHORALE_SERVER_BINARY);
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, output.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    EXPECT_EQ(posix_spawn(&pid_, pointers[0], &actions, nullptr, pointers.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  ~Program() {
+    if (pid_ > 0 && !exit_code_.has_value()) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+  }
+
+  // The exit status; -1 when it ended by a signal, or did not end within a minute.
+  int Wait() {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    int status = 0;
+    while (!exit_code_.has_value() && absl::Now() < deadline) {
+      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+        exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      } else {
+        absl::SleepFor(absl::Milliseconds(2));
+      }
+    }
+    return exit_code_.value_or(-1);
+  }
+
+  void Signal(int signal) { kill(pid_, signal); }
+
+  std::string Output() const {
+    std::ifstream file(output_);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  bool WaitForOutput(const std::string& text) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (!absl::StrContains(Output(), text)) {
+      if (absl::Now() >= deadline || waitpid(pid_, nullptr, WNOHANG | WNOWAIT) < 0) return false;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return true;
+  }
+
+ private:
+  const std::string output_;
+  pid_t pid_ = -1;
+  std::optional<int> exit_code_;
+};
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  ProgramTest()
+      : folder_(std::filesystem::path(::testing::TempDir()) /
+                absl::StrCat("chorale-program-", getpid(), "-",
+                             ::testing::UnitTest::GetInstance()->random_seed(), "-",
+                             ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~ProgramTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return folder_ / name; }
+
+  // A server that works, with these arguments on top.
+  Program Run(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {
+        "--listen_address=127.0.0.1:0",
+        "--metrics_address=127.0.0.1:0",
+        absl::StrCat("--models=", CHORALE_SOURCE_DIR, "/tests/golden/golden_tiny"),
+        absl::StrCat("--data_dir=", Path("data")),
+        "--context_pool_mib=16",
+        "--buffer_pool_mib=16"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Program(Path(absl::StrCat("output-", runs_++)), arguments);
+  }
+
+  const std::filesystem::path folder_;
+  int runs_ = 0;
+};
+
+TEST_F(ProgramTest, HelpAndVersionEndWithZero) {
+  Program help(Path("help"), {"--help"});
+  EXPECT_EQ(help.Wait(), 0);
+  EXPECT_THAT(help.Output(), HasSubstr("--context_pool_mib (default \"4096\")"));
+  Program version(Path("version"), {"--version"});
+  EXPECT_EQ(version.Wait(), 0);
+  EXPECT_THAT(version.Output(), HasSubstr("chorale-server "));
+}
+
+TEST_F(ProgramTest, WrongFlagsEndWithTwoAndAreNamed) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{}, "--models"},
+      {{"--models=m"}, "--data_dir"},
+      {{"--no_such_flag"}, "no_such_flag"},
+      {{"--models=m", "--data_dir=d", "--threads=many"}, "--threads"},
+      {{"--models=m", "--data_dir=d", "--context_pool_mib=0"}, "--context_pool_mib"},
+      {{"--models=m", "--data_dir=d", "--log_format=xml"}, "--log_format"},
+  };
+  for (const auto& [arguments, name] : cases) {
+    Program program(Path("wrong"), arguments);
+    EXPECT_EQ(program.Wait(), 2) << name;
+    EXPECT_THAT(program.Output(), HasSubstr(name));
+  }
+}
+
+TEST_F(ProgramTest, ServesUntilSigtermAndEndsWithZero) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const std::string port_file = Path(absl::StrCat("port-", signal));
+    Program program = Run({absl::StrCat("--port_file=", port_file)});
+    ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+    int port = 0;
+    std::ifstream(port_file) >> port;
+    EXPECT_GT(port, 0);
+    EXPECT_THAT(program.Output(), HasSubstr(absl::StrCat("port=", port)));
+    program.Signal(signal);
+    EXPECT_EQ(program.Wait(), 0) << program.Output();
+    EXPECT_THAT(program.Output(), HasSubstr("stopped"));
+  }
+}
+
+TEST_F(ProgramTest, LogsJson) {
+  Program program = Run({"--log_format=json"});
+  ASSERT_TRUE(program.WaitForOutput("\"event\":\"serving\"")) << program.Output();
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+  std::istringstream lines(program.Output());
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_THAT(line, ::testing::StartsWith("{\"time\":\"20"));
+    EXPECT_THAT(line, ::testing::EndsWith("}"));
+  }
+  EXPECT_GE(count, 4);
+}
+
+TEST_F(ProgramTest, APortInUseEndsWithOneAndIsNamed) {
+  const std::string port_file = Path("port");
+  Program first = Run({absl::StrCat("--port_file=", port_file)});
+  ASSERT_TRUE(first.WaitForOutput("serving backend=")) << first.Output();
+  int port = 0;
+  std::ifstream(port_file) >> port;
+  const std::string address = absl::StrCat("127.0.0.1:", port);
+  Program second =
+      Run({absl::StrCat("--listen_address=", address), absl::StrCat("--data_dir=", Path("other"))});
+  EXPECT_EQ(second.Wait(), 1) << second.Output();
+  EXPECT_THAT(second.Output(), HasSubstr(absl::StrCat("cannot listen on ", address)));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 0);
+}
+
+TEST_F(ProgramTest, ATruncatedModelEndsWithOneAndIsNamed) {
+  std::filesystem::copy(absl::StrCat(CHORALE_SOURCE_DIR, "/tests/golden/golden_tiny"),
+                        Path("model"));
+  const std::string weights = Path("model/model.safetensors");
+  std::filesystem::resize_file(weights, std::filesystem::file_size(weights) / 2);
+  Program program = Run({absl::StrCat("--models=", Path("model"))});
+  EXPECT_EQ(program.Wait(), 1) << program.Output();
+  EXPECT_THAT(program.Output(), HasSubstr("model.safetensors"));
+  EXPECT_THAT(program.Output(), HasSubstr("cannot_start"));
+}
+
+TEST_F(ProgramTest, ACorruptDatabaseEndsWithOneAndIsNamed) {
+  std::filesystem::create_directories(Path("data"));
+  std::ofstream(Path("data/contexts.db")) << std::string(100'000, 'x');
+  Program program = Run();
+  EXPECT_EQ(program.Wait(), 1) << program.Output();
+  EXPECT_THAT(program.Output(), HasSubstr("contexts.db"));
+}
+
+}  // namespace
+}  // namespace chorale

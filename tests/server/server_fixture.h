@@ -1,0 +1,116 @@
+// A server with a fake engine, and a client of it over a real socket.
+#ifndef CHORALE_TESTS_SERVER_SERVER_FIXTURE_H_
+#define CHORALE_TESTS_SERVER_SERVER_FIXTURE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "chorale/v1/chorale.grpc.pb.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "gtest/gtest.h"
+#include "server/server.h"
+#include "tests/server/fake_engine.h"
+#include "tests/server/tables.h"
+
+namespace chorale {
+
+// Whether the condition holds within ten seconds.
+inline bool Eventually(const std::function<bool()>& condition) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (!condition()) {
+    if (absl::Now() >= deadline) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
+}
+
+// The field that the error's BadRequest names; empty without one.
+inline std::string FieldOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  google::rpc::BadRequest bad_request;
+  details.ParseFromString(status.error_details());
+  for (const auto& detail : details.details()) {
+    if (detail.UnpackTo(&bad_request)) return bad_request.field_violations(0).field();
+  }
+  return "";
+}
+
+class ServerFixture : public ::testing::Test {
+ protected:
+  ServerFixture() {
+    options_.listen_address = "127.0.0.1:0";
+    options_.metrics_address = "";  // stopping the endpoint takes up to two seconds
+  }
+
+  ~ServerFixture() override {
+    // Whatever a test left in flight ends, and every reactor with it.
+    server_.reset();
+  }
+
+  void StartServer() {
+    absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = NewChannel();
+    stub_ = v1::Chorale::NewStub(channel_);
+  }
+
+  void OpenServer() {
+    const absl::Status status =
+        server_->Open([this](PrometheusMetrics*) -> absl::StatusOr<std::unique_ptr<Engine>> {
+          return std::move(owned_engine_);
+        });
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // A connection of its own.
+  std::shared_ptr<grpc::Channel> NewChannel(int max_receive_bytes = 64 << 20) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetMaxReceiveMessageSize(max_receive_bytes);
+    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                     grpc::InsecureChannelCredentials(), arguments);
+  }
+
+  // A context for one call, which ends after half a minute at the latest.
+  static std::unique_ptr<grpc::ClientContext> NewContext(
+      absl::Duration timeout = absl::Seconds(30)) {
+    auto context = std::make_unique<grpc::ClientContext>();
+    context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    return context;
+  }
+
+  static v1::SampleRequest SampleMessage(int64_t paths = 4) {
+    v1::SampleRequest request;
+    request.set_context("contexts/houses");
+    *request.mutable_targets() = SmallTable();
+    request.set_path_count(paths);
+    request.set_seed(17);
+    return request;
+  }
+
+  static v1::PredictRequest PredictMessage() {
+    v1::PredictRequest request;
+    request.set_context("contexts/houses");
+    *request.mutable_targets() = SmallTable();
+    return request;
+  }
+
+  ServerOptions options_;
+  std::unique_ptr<FakeEngine> owned_engine_ = std::make_unique<FakeEngine>();
+  FakeEngine* const engine_ = owned_engine_.get();
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Chorale::Stub> stub_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_TESTS_SERVER_SERVER_FIXTURE_H_

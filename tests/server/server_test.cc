@@ -1,0 +1,319 @@
+#include "server/server.h"
+
+#include <arpa/inet.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/server_fixture.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ServerTest : public ServerFixture {
+ protected:
+  struct Reply {
+    grpc::Status status;
+    std::string bytes;
+  };
+
+  // One message each way, of a method whose generated code is not at hand.
+  static Reply RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                       const std::string& message) {
+    grpc::GenericStub stub(channel);
+    grpc::CompletionQueue queue;
+    auto context = NewContext();
+    const grpc::Slice slice(message);
+    const auto call = stub.PrepareCall(context.get(), method, &queue);
+    void* tag;
+    bool ok;
+    Reply reply;
+    call->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+    queue.Next(&tag, &ok);
+    grpc::ByteBuffer response;
+    call->Read(&response, nullptr);
+    queue.Next(&tag, &ok);
+    if (ok) {
+      grpc::Slice whole;
+      response.DumpToSingleSlice(&whole);
+      reply.bytes.assign(reinterpret_cast<const char*>(whole.begin()), whole.size());
+    }
+    call->Finish(&reply.status, nullptr);
+    queue.Next(&tag, &ok);
+    return reply;
+  }
+
+  // The health of a service: "SERVING", "NOT_SERVING", or the error's code.
+  std::string Health(const std::string& service) {
+    std::string message;
+    if (!service.empty())
+      message = "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
+    const Reply reply = RawCall(channel_, "/grpc.health.v1.Health/Check", message);
+    if (!reply.status.ok()) return absl::StrCat(reply.status.error_code());
+    if (reply.bytes == std::string("\x08\x01")) return "SERVING";
+    if (reply.bytes == std::string("\x08\x02")) return "NOT_SERVING";
+    return "unexpected " + reply.bytes;
+  }
+
+  std::string Reflection() {
+    return RawCall(channel_, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                   std::string("\x3a\x01*"))  // list_services: "*"
+        .bytes;
+  }
+
+  std::string HttpGet(int port, const std::string& path) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    const std::string request =
+        "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    EXPECT_EQ(write(socket, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+    std::string response;
+    char buffer[4096];
+    for (ssize_t n; (n = read(socket, buffer, sizeof(buffer))) > 0;) response.append(buffer, n);
+    close(socket);
+    return response;
+  }
+};
+
+TEST_F(ServerTest, HealthFollowsTheLifeOfTheServer) {
+  StartServer();
+  EXPECT_EQ(Health(""), "NOT_SERVING");
+  EXPECT_EQ(Health("chorale.v1.Chorale"), "NOT_SERVING");
+  EXPECT_EQ(Health("another"), absl::StrCat(grpc::StatusCode::NOT_FOUND));
+  OpenServer();
+  EXPECT_EQ(Health(""), "SERVING");
+  EXPECT_EQ(Health("chorale.v1.Chorale"), "SERVING");
+  // A call in flight keeps the drain waiting, with the port still open.
+  auto context = NewContext();
+  auto reader = stub_->Sample(context.get(), SampleMessage());
+  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
+  ASSERT_NE(sample, nullptr);
+  std::thread drain([&] { server_->Drain(absl::Now() + absl::Seconds(20)); });
+  EXPECT_TRUE(Eventually([&] { return Health("") == "NOT_SERVING"; }));
+  EXPECT_EQ(Health("chorale.v1.Chorale"), "NOT_SERVING");
+  sample->call->End(absl::OkStatus());
+  drain.join();
+}
+
+TEST_F(ServerTest, AFactoryThatFailsLeavesTheServerRefusing) {
+  StartServer();
+  const absl::Status status = server_->Open(
+      [](PrometheusMetrics*) { return absl::DataLossError("contexts.db is malformed"); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Health(""), "NOT_SERVING");
+  v1::PredictResponse response;
+  EXPECT_EQ(stub_->Predict(NewContext().get(), PredictMessage(), &response).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServerTest, ReflectionListsTheService) {
+  StartServer();
+  EXPECT_THAT(Reflection(), HasSubstr("chorale.v1.Chorale"));
+}
+
+TEST_F(ServerTest, ReflectionCanBeSwitchedOff) {
+  options_.reflection = false;
+  StartServer();
+  EXPECT_THAT(Reflection(), Not(HasSubstr("chorale")));
+  EXPECT_EQ(Health(""), "NOT_SERVING");  // all else is there
+}
+
+TEST_F(ServerTest, TwoServersCannotShareAPort) {
+  options_.metrics_address = "127.0.0.1:0";
+  StartServer();
+  ServerOptions second = options_;
+  second.listen_address = absl::StrCat("127.0.0.1:", server_->port());
+  const absl::Status status = Server::Start(second).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(second.listen_address));
+
+  ServerOptions third = options_;
+  third.metrics_address = absl::StrCat("127.0.0.1:", server_->metrics_port());
+  const absl::Status metrics = Server::Start(third).status();
+  EXPECT_EQ(metrics.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(metrics.message()), HasSubstr(third.metrics_address));
+}
+
+TEST_F(ServerTest, MalformedAddressesAreNamed) {
+  for (const char* address :
+       {"nonsense", "127.0.0.1:99999", "127.0.0.1:-1", "127.0.0.1:", "256.0.0.1:0"}) {
+    ServerOptions options = options_;
+    options.listen_address = address;
+    const absl::Status status = Server::Start(options).status();
+    EXPECT_FALSE(status.ok()) << address;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(address));
+  }
+  ServerOptions options = options_;
+  options.metrics_address = "nonsense:x";
+  EXPECT_FALSE(Server::Start(options).ok());
+}
+
+TEST_F(ServerTest, ThePortFileHoldsThePort) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / absl::StrCat("chorale-port-", getpid());
+  options_.port_file = path;
+  StartServer();
+  int port = 0;
+  std::ifstream(path) >> port;
+  EXPECT_EQ(port, server_->port());
+  std::filesystem::remove(path);
+  server_.reset();
+  options_.port_file = "/nowhere/port";
+  EXPECT_THAT(std::string(Server::Start(options_).status().message()), HasSubstr("/nowhere/port"));
+}
+
+TEST_F(ServerTest, CompressedRequestsAreRefused) {
+  StartServer();
+  OpenServer();
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    auto context = NewContext();
+    context->set_compression_algorithm(algorithm);
+    // Compressible, so that the client library does compress it.
+    v1::PredictRequest request = PredictMessage();
+    for (int i = 0; i < 4000; ++i) request.add_quantiles(0.5);
+    v1::PredictResponse response;
+    const grpc::Status status = stub_->Predict(context.get(), request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+  }
+}
+
+TEST_F(ServerTest, AMessageOverTheLimitIsRefusedAndTheNextCallIsFine) {
+  StartServer();
+  engine_->on_predict = [](const PredictRequest&) { return PredictResult(); };
+  OpenServer();
+  v1::PredictRequest request = PredictMessage();
+  request.mutable_targets()->mutable_columns(0)->mutable_numeric()->mutable_values()->Resize(
+      600'000, 1.0);
+  v1::PredictResponse response;
+  const grpc::Status status = stub_->Predict(NewContext().get(), request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
+}
+
+TEST_F(ServerTest, DrainLetsStreamsFinishAndRefusesNewCalls) {
+  StartServer();
+  OpenServer();
+  auto context = NewContext();
+  auto reader = stub_->Sample(context.get(), SampleMessage());
+  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
+  ASSERT_NE(sample, nullptr);
+  std::atomic<bool> drained{false};
+  std::thread drain([&] {
+    server_->Drain(absl::Now() + absl::Seconds(20));
+    drained = true;
+  });
+  v1::PredictResponse refused;
+  EXPECT_TRUE(Eventually([&] {
+    return stub_->Predict(NewContext(absl::Milliseconds(200)).get(), PredictMessage(), &refused)
+               .error_code() == grpc::StatusCode::UNAVAILABLE;
+  }));
+  EXPECT_FALSE(drained);
+  sample->Draw(0, 4, 0, 3);
+  sample->call->End(absl::OkStatus());
+  v1::SampleResponse response;
+  EXPECT_TRUE(reader->Read(&response));
+  EXPECT_TRUE(reader->Read(&response));
+  EXPECT_TRUE(response.has_summary());
+  EXPECT_TRUE(reader->Finish().ok());
+  drain.join();
+  EXPECT_EQ(server_->live_calls(), 0);
+}
+
+TEST_F(ServerTest, DrainCancelsWhatIsLeftAtItsDeadline) {
+  StartServer();
+  OpenServer();
+  auto context = NewContext();
+  auto reader = stub_->Sample(context.get(), SampleMessage());
+  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
+  ASSERT_NE(sample, nullptr);
+  // This one ends in the engine, but its client does not read what was drawn.
+  const auto other = v1::Chorale::NewStub(NewChannel());
+  auto stalled_context = NewContext();
+  auto stalled = other->Sample(stalled_context.get(), SampleMessage());
+  const std::shared_ptr<FakeSample> unread = engine_->NextSample();
+  ASSERT_NE(unread, nullptr);
+  for (int i = 0; i < 64; ++i) unread->Draw(0, 128, 0, 1 << 10);
+  unread->call->End(absl::OkStatus());
+
+  const absl::Time begin = absl::Now();
+  server_->Drain(begin + absl::Milliseconds(300));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
+  EXPECT_EQ(sample->call->cancels(), 1);
+  EXPECT_EQ(server_->live_calls(), 0);
+  v1::SampleResponse response;
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_FALSE(reader->Finish().ok());
+}
+
+TEST_F(ServerTest, HurryUpEndsADrainAtOnce) {
+  StartServer();
+  OpenServer();
+  auto context = NewContext();
+  auto reader = stub_->Sample(context.get(), SampleMessage());
+  ASSERT_NE(engine_->NextSample(), nullptr);
+  const absl::Time begin = absl::Now();
+  std::thread drain([&] { server_->Drain(absl::Now() + absl::Seconds(60)); });
+  absl::SleepFor(absl::Milliseconds(50));
+  server_->HurryUp();
+  drain.join();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+  EXPECT_FALSE(reader->Finish().ok());
+}
+
+TEST_F(ServerTest, MetricsAreServedFromTheStart) {
+  options_.metrics_address = "127.0.0.1:0";
+  StartServer();
+  const std::string page = HttpGet(server_->metrics_port(), "/metrics");
+  EXPECT_THAT(page, HasSubstr("200 OK"));
+  EXPECT_THAT(page, HasSubstr("chorale_requests_total{code=\"OK\",method=\"Sample\"} 0"));
+  EXPECT_THAT(HttpGet(server_->metrics_port(), "/other"), HasSubstr("404"));
+}
+
+TEST_F(ServerTest, CallsAreCountedByMethodAndCode) {
+  options_.metrics_address = "127.0.0.1:0";
+  engine_->on_predict = [](const PredictRequest&) { return PredictResult(); };
+  StartServer();
+  OpenServer();
+  v1::PredictResponse response;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
+  }
+  EXPECT_FALSE(stub_->Predict(NewContext().get(), {}, &response).ok());
+  auto context = NewContext();
+  auto reader = stub_->Sample(context.get(), SampleMessage());
+  ASSERT_NE(engine_->NextSample(), nullptr);
+  EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics"), HasSubstr("chorale_streams_live 1\n"));
+  context->TryCancel();
+  EXPECT_FALSE(reader->Finish().ok());
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+  const std::string page = HttpGet(server_->metrics_port(), "/metrics");
+  for (const char* line :
+       {"chorale_requests_total{code=\"OK\",method=\"Predict\"} 3",
+        "chorale_requests_total{code=\"INVALID_ARGUMENT\",method=\"Predict\"} 1",
+        "chorale_requests_total{code=\"CANCELLED\",method=\"Sample\"} 1", "chorale_streams_live 0",
+        "chorale_request_duration_seconds_count{method=\"Predict\"} 4",
+        "chorale_build_info{backend=\"fake\",version="}) {
+    EXPECT_THAT(page, HasSubstr(line));
+  }
+}
+
+}  // namespace
+}  // namespace chorale
