@@ -45,42 +45,71 @@ struct alignas(64) AttentionTile {
   int64_t stride = 0;  // of q and o: head_dim, at least 16 so that whole vectors can be scaled
 };
 
-// Multiplies (l, o) of one query by 2^(old_m - new_m); zero for a query that has seen no key.
-HWY_INLINE void RescaleQuery(F32 d, AttentionTile& tile, int64_t query, float old_m, float new_m) {
-  VF32 factor = hn::Zero(d);
-  if (old_m != kMinusInfinity) factor = Exp2NonPositive(d, hn::Set(d, old_m - new_m));
+// Raises the maximum of one query to new_m: multiplies (l, o) by 2^(old - new), or by zero if the
+// query has seen no key.
+HWY_INLINE void RaiseMaximum(F32 d, AttentionTile& tile, int64_t query, float new_m) {
+  const float old_m = tile.m[query];
+  VF32 factor[1] = {hn::Zero(d)};
+  if (old_m != kMinusInfinity) {
+    factor[0] = hn::Set(d, old_m - new_m);
+    Exp2NonPositive(d, factor);
+  }
   float* l = tile.l + query * kLanes;
-  hn::Store(hn::Mul(hn::Load(d, l), factor), d, l);
+  hn::Store(hn::Mul(hn::Load(d, l), factor[0]), d, l);
   float* o = tile.o + query * tile.stride;
   for (int64_t i = 0; i < tile.stride; i += kLanes) {
-    hn::Store(hn::Mul(hn::Load(d, o + i), factor), d, o + i);
+    hn::Store(hn::Mul(hn::Load(d, o + i), factor[0]), d, o + i);
+  }
+  tile.m[query] = new_m;
+}
+
+// Puts -inf over the scores from `keys` on up to `padded`. What the layout pads the last panel with
+// must not count, whatever it is, and neither must keys that only a neighbouring row may see.
+HWY_INLINE void MaskScores(F32 d, float* scores, int64_t keys, int64_t padded) {
+  for (int64_t k = keys / kLanes * kLanes; k < padded; k += kLanes) {
+    const auto seen = hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(keys - k, 0)));
+    const VF32 masked = hn::IfThenElse(seen, hn::Load(d, scores + k), hn::Set(d, kMinusInfinity));
+    hn::Store(masked, d, scores + k);
   }
 }
 
-// Online softmax of one query over `padded` scores (a multiple of 16; -inf where there is no key):
-// updates m and l, rescales o if m grew, and turns the scores into exp(s - m) in place.
+// Online softmax of kRows neighbouring queries over `padded` scores each (a multiple of 16; -inf
+// where there is no key): updates m and l, rescales o if m grew, and turns the scores into
+// 2^(s - m) in place.
 // -inf is safe: with m still -inf the scores are compared with 0 instead and all become 0.
-HWY_INLINE void SoftmaxQuery(F32 d, AttentionTile& tile, int64_t query, float* scores,
-                             int64_t padded) {
-  VF32 largest = hn::Load(d, scores);
-  for (int64_t k = kLanes; k < padded; k += kLanes) {
-    largest = hn::Max(largest, hn::Load(d, scores + k));
+template <int kRows>
+HWY_INLINE void SoftmaxRows(AttentionTile& tile, int64_t query, float* scores, int64_t padded) {
+  const F32 d;
+  VF32 reference[kRows];
+  VF32 sum[kRows];
+  CHORALE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    VF32 largest = hn::Load(d, scores + r * kMaxBlockKeys);
+    for (int64_t k = kLanes; k < padded; k += kLanes) {
+      largest = hn::Max(largest, hn::Load(d, scores + r * kMaxBlockKeys + k));
+    }
+    if (!hn::AllFalse(d, hn::Gt(largest, hn::Set(d, tile.m[query + r])))) {
+      RaiseMaximum(d, tile, query + r, hn::GetLane(hn::MaxOfLanes(d, largest)));
+    }
+    const float m = tile.m[query + r];
+    reference[r] = hn::Set(d, m == kMinusInfinity ? 0.0f : m);
+    sum[r] = hn::Load(d, tile.l + (query + r) * kLanes);
   }
-  const float old_m = tile.m[query];
-  if (!hn::AllFalse(d, hn::Gt(largest, hn::Set(d, old_m)))) {
-    const float new_m = hn::GetLane(hn::MaxOfLanes(d, largest));
-    RescaleQuery(d, tile, query, old_m, new_m);
-    tile.m[query] = new_m;
-  }
-  const float m = tile.m[query];
-  const VF32 reference = hn::Set(d, m == kMinusInfinity ? 0.0f : m);
-  VF32 sum = hn::Load(d, tile.l + query * kLanes);
   for (int64_t k = 0; k < padded; k += kLanes) {
-    const VF32 p = Exp2NonPositive(d, hn::Sub(hn::Load(d, scores + k), reference));
-    sum = hn::Add(sum, p);
-    hn::Store(p, d, scores + k);
+    VF32 p[kRows];
+    CHORALE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      p[r] = hn::Sub(hn::Load(d, scores + r * kMaxBlockKeys + k), reference[r]);
+    }
+    Exp2NonPositive(d, p);
+    CHORALE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sum[r] = hn::Add(sum[r], p[r]);
+      hn::Store(p[r], d, scores + r * kMaxBlockKeys + k);
+    }
   }
-  hn::Store(sum, d, tile.l + query * kLanes);
+  CHORALE_UNROLL
+  for (int r = 0; r < kRows; ++r) hn::Store(sum[r], d, tile.l + (query + r) * kLanes);
 }
 
 // o[row][...] += sum over keys of p[row][key] * values[key][...] for kRows rows and a stripe of
@@ -89,26 +118,55 @@ template <class D, int kRows, int kVectors>
 HWY_INLINE void AccumulateStripe(D d, const float* p, const float* values, int64_t head_dim,
                                  int64_t keys, float* o, int64_t o_stride) {
   const int64_t lanes = hn::Lanes(d);
-  FmaTile<D, kRows, kVectors> tile;
-  CHORALE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    CHORALE_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      tile.sum[r][v] = hn::LoadU(d, o + r * o_stride + v * lanes);
-    }
+  // Summed by itself first: over many blocks, rounding errors stay those of a block.
+  FmaTile<D, kRows, kVectors> block;
+  block.SetZero(d);
+  block.MulAdd(d, p, kMaxBlockKeys, values, values + lanes, head_dim, keys);
+  FmaTile<D, kRows, kVectors> total;
+  total.Load(d, o, o_stride);
+  total.Add(block);
+  total.Store(d, o, o_stride);
+}
+
+// The same with even and odd keys summed apart: with few rows, one sum per row alone would wait
+// for itself. For the keys of one panel.
+template <class D, int kRows, int kVectors>
+HWY_INLINE void AccumulatePanelStripe(D d, const float* p, const float* values, int64_t head_dim,
+                                      int64_t keys, float* o, int64_t o_stride) {
+  const int64_t lanes = hn::Lanes(d);
+  FmaTile<D, kRows, kVectors> even;
+  FmaTile<D, kRows, kVectors> odd;
+  even.Load(d, o, o_stride);
+  odd.SetZero(d);
+  int64_t k = 0;
+  for (; k + 2 <= keys; k += 2) {
+    const float* v = values + k * head_dim;
+    even.MulAdd(d, p + k, kMaxBlockKeys, v, v + lanes, head_dim, 1);
+    v += head_dim;
+    odd.MulAdd(d, p + k + 1, kMaxBlockKeys, v, v + lanes, head_dim, 1);
   }
-  tile.MulAdd(d, p, kMaxBlockKeys, values, values + lanes, head_dim, keys);
-  CHORALE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    CHORALE_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      hn::StoreU(tile.sum[r][v], d, o + r * o_stride + v * lanes);
-    }
+  if (k < keys) {
+    const float* v = values + k * head_dim;
+    even.MulAdd(d, p + k, kMaxBlockKeys, v, v + lanes, head_dim, 1);
+  }
+  even.Add(odd);
+  even.Store(d, o, o_stride);
+}
+
+enum class KeyOrder { kOneSum, kEvenOdd };
+
+template <KeyOrder kOrder, class D, int kRows, int kVectors>
+HWY_INLINE void AccumulateStripeIn(D d, const float* p, const float* values, int64_t head_dim,
+                                   int64_t keys, float* o, int64_t o_stride) {
+  if constexpr (kOrder == KeyOrder::kOneSum) {
+    AccumulateStripe<D, kRows, kVectors>(d, p, values, head_dim, keys, o, o_stride);
+  } else {
+    AccumulatePanelStripe<D, kRows, kVectors>(d, p, values, head_dim, keys, o, o_stride);
   }
 }
 
-// The same over the whole head width. Exactly `keys` values are read.
-template <int kRows>
+// Either over the whole head width. Exactly `keys` values are read.
+template <KeyOrder kOrder, int kRows>
 HWY_INLINE void AccumulateValues(AttentionTile& tile, const float* p, const float* values,
                                  int64_t keys, int64_t query) {
   constexpr int64_t kStripe = kTileVectors * kLanes;
@@ -116,18 +174,18 @@ HWY_INLINE void AccumulateValues(AttentionTile& tile, const float* p, const floa
   float* o = tile.o + query * tile.stride;
   if (tile.head_dim % kStripe == 0) {
     for (int64_t i = 0; i < tile.head_dim; i += kStripe) {
-      AccumulateStripe<F32, kRows, kTileVectors>(d, p, values + i, tile.head_dim, keys, o + i,
-                                                 tile.stride);
+      AccumulateStripeIn<kOrder, F32, kRows, kTileVectors>(d, p, values + i, tile.head_dim, keys,
+                                                           o + i, tile.stride);
     }
     return;
   }
   // Only vectors of 8 and 16 lanes come here, with heads as wide as one vector or half of one.
   if (tile.head_dim == kLanes) {
-    AccumulateStripe<F32, kRows, 1>(d, p, values, tile.head_dim, keys, o, tile.stride);
+    AccumulateStripeIn<kOrder, F32, kRows, 1>(d, p, values, tile.head_dim, keys, o, tile.stride);
   } else {
     const hn::CappedTag<float, 8> half;
-    AccumulateStripe<decltype(half), kRows, 1>(half, p, values, tile.head_dim, keys, o,
-                                               tile.stride);
+    AccumulateStripeIn<kOrder, decltype(half), kRows, 1>(half, p, values, tile.head_dim, keys, o,
+                                                         tile.stride);
   }
 }
 

@@ -50,6 +50,35 @@ struct FmaTile {
     }
   }
 
+  HWY_INLINE void Add(const FmaTile& other) {
+    CHORALE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      CHORALE_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Add(sum[r][v], other.sum[r][v]);
+    }
+  }
+
+  // From and to y[r * y_stride + v * lanes].
+  HWY_INLINE void Load(D d, const float* y, int64_t y_stride) {
+    CHORALE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      CHORALE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        sum[r][v] = hn::LoadU(d, y + r * y_stride + v * static_cast<int64_t>(hn::Lanes(d)));
+      }
+    }
+  }
+
+  HWY_INLINE void Store(D d, float* y, int64_t y_stride) const {
+    CHORALE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      CHORALE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        hn::StoreU(sum[r][v], d, y + r * y_stride + v * static_cast<int64_t>(hn::Lanes(d)));
+      }
+    }
+  }
+
   // sum[r][v] += sum over k of x[r * x_stride + k] * w_v[k * w_stride + lane], k = 0, 1, ..., n-1,
   // one fused multiply-add after the other: a row's bits depend on nothing but its own numbers.
   HWY_INLINE void MulAdd(D d, const float* HWY_RESTRICT x, int64_t x_stride,

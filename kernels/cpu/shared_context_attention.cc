@@ -17,9 +17,11 @@
 
 #include "kernels/cpu/enabled_targets.h"
 #include "kernels/layout.h"
+#include "kernels/softmax_state.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/shared_context_attention.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/attention_tile-inl.h"
@@ -43,6 +45,19 @@ struct TileRange {
   int64_t Head(int64_t query) const { return kv_head * group + (begin + query) % group; }
 };
 
+// to[0..n) = from[0..n) * factor.
+HWY_INLINE void CopyScaled(const float* from, float factor, int64_t n, float* to) {
+  const F32 d;
+  if (n % kLanes == 0) {
+    const VF32 scale = hn::Set(d, factor);
+    for (int64_t i = 0; i < n; i += kLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, from + i), scale), d, to + i);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i] * factor;
+  }
+}
+
 void LoadTile(const SharedContextAttentionParams& p, const TileRange& range, AttentionTile& tile) {
   tile.head_dim = p.head_dim;
   tile.stride = std::max(p.head_dim, kPanel);
@@ -50,33 +65,32 @@ void LoadTile(const SharedContextAttentionParams& p, const TileRange& range, Att
   for (int64_t i = 0; i < range.padded; ++i) {
     float* q = tile.q + i * tile.stride;
     if (i < range.count) {
-      const float* from = p.q + range.Row(i) * p.q_stride + range.Head(i) * p.head_dim;
-      for (int64_t k = 0; k < p.head_dim; ++k) q[k] = from[k] * scale;
+      CopyScaled(p.q + range.Row(i) * p.q_stride + range.Head(i) * p.head_dim, scale, p.head_dim,
+                 q);
     } else {
       // Rows that fill up the last group: finite, computed, never stored.
       std::fill_n(q, p.head_dim, 0.0f);
     }
-    std::fill_n(tile.o + i * tile.stride, tile.stride, 0.0f);
-    std::fill_n(tile.l + i * kLanes, kLanes, 0.0f);
     tile.m[i] = kMinusInfinity;
   }
+  std::fill_n(tile.o, range.padded * tile.stride, 0.0f);
+  std::fill_n(tile.l, range.padded * kLanes, 0.0f);
 }
 
 void StoreTile(const SharedContextAttentionParams& p, const TileRange& range,
                const AttentionTile& tile) {
   const F32 d;
+  constexpr double kLn2 = 0.69314718055994530942;
   for (int64_t i = 0; i < range.count; ++i) {
-    const float l = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, tile.l + i * kLanes)));
-    float* to = p.out + range.Row(i) * p.out_stride + range.Head(i) * p.head_dim;
-    const float* o = tile.o + i * tile.stride;
+    const int64_t row = range.Row(i);
+    const int64_t head = range.Head(i);
     const bool empty = tile.m[i] == kMinusInfinity;
-    const float inverse = empty ? 0.0f : 1.0f / l;
-    for (int64_t k = 0; k < p.head_dim; ++k) to[k] = o[k] * inverse;
+    const float l = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, tile.l + i * kLanes)));
+    CopyScaled(tile.o + i * tile.stride, empty ? 0.0f : 1.0f / l, p.head_dim,
+               p.out + row * p.out_stride + head * p.head_dim);
     if (p.lse != nullptr) {
-      constexpr double kLn2 = 0.69314718055994530942;
-      p.lse[range.Row(i) * p.heads + range.Head(i)] =
-          empty ? kEmptyLse
-                : static_cast<float>((tile.m[i] + std::log2(static_cast<double>(l))) * kLn2);
+      const double log2_sum = tile.m[i] + std::log2(static_cast<double>(l));
+      p.lse[row * p.heads + head] = empty ? kEmptyLse : static_cast<float>(log2_sum * kLn2);
     }
   }
 }
@@ -89,13 +103,7 @@ HWY_INLINE void ScoreVectors(AttentionTile& tile, int64_t query, const float* ke
   FmaTile<F32, kRows, kVectors> sums;
   sums.SetZero(d);
   sums.MulAdd(d, tile.q + query * tile.stride, tile.stride, keys0, keys1, kPanel, tile.head_dim);
-  CHORALE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    CHORALE_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      hn::Store(sums.sum[r][v], d, scores + r * kMaxBlockKeys + v * kLanes);
-    }
-  }
+  sums.Store(d, scores, kMaxBlockKeys);
 }
 
 // Scores against all panels that hold `keys` keys.
@@ -112,11 +120,6 @@ HWY_INLINE void ScoreBlock(AttentionTile& tile, int64_t query, const float* pane
   if (key < padded) ScoreVectors<kRows, 1>(tile, query, at(key), at(key), tile.scores + key);
 }
 
-// What the layout pads the last panel with must not count, whatever it is.
-HWY_INLINE void MaskScores(float* scores, int64_t keys, int64_t padded) {
-  for (int64_t k = keys; k < padded; ++k) scores[k] = kMinusInfinity;
-}
-
 // One block of context keys for kRows queries.
 template <int kRows>
 HWY_NOINLINE void ContextBlock(AttentionTile& tile, int64_t query, const float* panels,
@@ -124,12 +127,15 @@ HWY_NOINLINE void ContextBlock(AttentionTile& tile, int64_t query, const float* 
   const F32 d;
   const int64_t padded = RoundUp(keys, kPanel);
   ScoreBlock<kRows>(tile, query, panels, keys);
-  for (int r = 0; r < kRows; ++r) {
-    float* scores = tile.scores + r * kMaxBlockKeys;
-    MaskScores(scores, keys, padded);
-    SoftmaxQuery(d, tile, query + r, scores, padded);
+  if (keys < padded) {
+    for (int r = 0; r < kRows; ++r) {
+      MaskScores(d, tile.scores + r * kMaxBlockKeys, keys, padded);
+    }
   }
-  AccumulateValues<kRows>(tile, tile.scores, values, keys, query);
+  for (int r = 0; r < kRows; r += 4) {
+    SoftmaxRows<4>(tile, query + r, tile.scores + r * kMaxBlockKeys, padded);
+  }
+  AccumulateValues<KeyOrder::kOneSum, kRows>(tile, tile.scores, values, keys, query);
 }
 
 void AttendContext(const SharedContextAttentionParams& p, const TileRange& range,
@@ -149,37 +155,85 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
   }
 }
 
+// Scores of a few queries against one panel of keys. With so few rows each sum is split into four
+// over the head width, which run side by side.
+template <int kRows>
+HWY_INLINE void ScorePanel(AttentionTile& tile, int64_t query, const float* panel, float* scores) {
+  const F32 d;
+  const float* q = tile.q + query * tile.stride;
+  for (int64_t lane = 0; lane < kPanel; lane += kLanes) {
+    VF32 sum[kRows][4];
+    CHORALE_UNROLL
+    for (int i = 0; i < 4 * kRows; ++i) sum[i / 4][i % 4] = hn::Zero(d);
+    for (int64_t k = 0; k < tile.head_dim; k += 4) {
+      CHORALE_UNROLL
+      for (int part = 0; part < 4; ++part) {
+        const VF32 key = hn::LoadU(d, panel + (k + part) * kPanel + lane);
+        CHORALE_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const VF32 factor = hn::Set(d, q[r * tile.stride + k + part]);
+          sum[r][part] = hn::MulAdd(factor, key, sum[r][part]);
+        }
+      }
+    }
+    CHORALE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const VF32 total = hn::Add(hn::Add(sum[r][0], sum[r][1]), hn::Add(sum[r][2], sum[r][3]));
+      hn::Store(total, d, scores + r * kMaxBlockKeys + lane);
+    }
+  }
+}
+
+// o += p values for the keys of one panel, of which query r may see own[r]. The values are read
+// once for all rows where the rows agree, row by row where they do not: a row never touches a key
+// that it must not see, and its arithmetic is the same either way.
+template <int kRows>
+HWY_INLINE void AccumulatePanel(AttentionTile& tile, int64_t query, const int64_t* own,
+                                const float* p, const float* values) {
+  if (std::all_of(own, own + kRows, [&](int64_t n) { return n == own[0]; })) {
+    AccumulateValues<KeyOrder::kEvenOdd, kRows>(tile, p, values, own[0], query);
+    return;
+  }
+  for (int r = 0; r < kRows; ++r) {
+    if (own[r] == 0) continue;
+    AccumulateValues<KeyOrder::kEvenOdd, 1>(tile, p + r * kMaxBlockKeys, values, own[r], query + r);
+  }
+}
+
 // kRows neighbouring queries of one path against the path's buffer; visible[r] keys for query r.
-// Values up to the smallest count are read once for all rows, the few beyond it row by row: a row
-// never touches a key that it must not see.
 template <int kRows>
 HWY_NOINLINE void BufferRows(AttentionTile& tile, int64_t query, const int32_t* visible,
                              const float* panels, const float* values) {
   const F32 d;
-  const int64_t least = *std::min_element(visible, visible + kRows);
   const int64_t most = *std::max_element(visible, visible + kRows);
   const int64_t block_keys = BlockKeys(tile.head_dim);
   for (int64_t begin = 0; begin < most; begin += block_keys) {
-    const int64_t count = std::min(block_keys, most - begin);
-    ScoreBlock<kRows>(tile, query, panels + begin * tile.head_dim, count);
-    const float* block_values = values + begin * tile.head_dim;
-    const int64_t joint = std::clamp<int64_t>(least - begin, 0, count);
-    for (int r = 0; r < kRows; ++r) {
-      const int64_t own = std::clamp<int64_t>(visible[r] - begin, 0, count);
-      if (own == 0) continue;
-      float* scores = tile.scores + r * kMaxBlockKeys;
-      const int64_t padded = RoundUp(own, kPanel);
-      MaskScores(scores, own, padded);
-      SoftmaxQuery(d, tile, query + r, scores, padded);
+    const int64_t padded = RoundUp(std::min(block_keys, most - begin), kPanel);
+    for (int64_t key = 0; key < padded; key += kPanel) {
+      ScorePanel<kRows>(tile, query, panels + (begin + key) * tile.head_dim, tile.scores + key);
     }
-    if (joint > 0) AccumulateValues<kRows>(tile, tile.scores, block_values, joint, query);
     for (int r = 0; r < kRows; ++r) {
-      const int64_t own = std::clamp<int64_t>(visible[r] - begin, 0, count);
-      if (own <= joint) continue;
-      AccumulateValues<1>(tile, tile.scores + r * kMaxBlockKeys + joint,
-                          block_values + joint * tile.head_dim, own - joint, query + r);
+      const int64_t own = std::clamp<int64_t>(visible[r] - begin, 0, padded);
+      if (own < padded) MaskScores(d, tile.scores + r * kMaxBlockKeys, own, padded);
+    }
+    SoftmaxRows<kRows>(tile, query, tile.scores, padded);
+    for (int64_t key = 0; key < padded; key += kPanel) {
+      int64_t own[kRows];
+      for (int r = 0; r < kRows; ++r) {
+        own[r] = std::clamp<int64_t>(visible[r] - begin - key, 0, kPanel);
+      }
+      AccumulatePanel<kRows>(tile, query, own, tile.scores + key,
+                             values + (begin + key) * tile.head_dim);
     }
   }
+}
+
+// Asks for the start of a path's buffer, which is used once per step and so never in L1.
+HWY_INLINE void PrefetchBuffer(const float* panels, const float* values, int64_t keys,
+                               int64_t head_dim) {
+  const int64_t n = std::min<int64_t>(keys, 2 * kPanel) * head_dim;
+  for (int64_t i = 0; i < n; i += kPanel) hwy::Prefetch(values + i);
+  for (int64_t i = 0; i < RoundUp(n, kPanel * head_dim); i += kPanel) hwy::Prefetch(panels + i);
 }
 
 void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range,
@@ -195,6 +249,10 @@ void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range
     while (end < range.count && p.row_path[range.Row(end)] == path) ++end;
     const float* panels = p.buffer_keys + path * p.buffer_path_stride + keys_offset;
     const float* values = p.buffer_values + path * p.buffer_path_stride + values_offset;
+    if (end < range.count) {
+      const int64_t next = (p.row_path[range.Row(end)] - path) * p.buffer_path_stride;
+      PrefetchBuffer(panels + next, values + next, visible[end], p.head_dim);
+    }
     for (; i + 4 <= end; i += 4) BufferRows<4>(tile, i, visible + i, panels, values);
     for (; i + 2 <= end; i += 2) BufferRows<2>(tile, i, visible + i, panels, values);
     if (i < end) BufferRows<1>(tile, i, visible + i, panels, values);
