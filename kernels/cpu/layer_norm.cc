@@ -15,76 +15,88 @@ namespace chorale::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using F32 = hn::ScalableTag<float>;
-using VF32 = hn::Vec<F32>;
-inline constexpr int64_t kLanes = HWY_LANES(float);
+using F64 = hn::ScalableTag<double>;
+using VF64 = hn::Vec<F64>;
+using F32Half = hn::Rebind<float, F64>;  // as many float32 as a vector has float64
+inline constexpr int64_t kLanes = HWY_LANES(double);
 
-// y = x + residual; returns the sum of y.
-float AddResidual(const float* x, const float* residual, int64_t width, float* y) {
-  const F32 d;
-  VF32 sum0 = hn::Zero(d);
-  VF32 sum1 = hn::Zero(d);
+// Everything between loading and storing is float64. A norm's mean and scale act on every element
+// of the row, so that their rounding errors would not average out over the layers.
+struct Row {
+  const float* x;
+  const float* residual;  // or null
+  int64_t width;
+
+  HWY_INLINE VF64 Load(int64_t i) const {
+    const F64 d;
+    const F32Half half;
+    const VF64 v = hn::PromoteTo(d, hn::LoadU(half, x + i));
+    return residual == nullptr ? v : hn::Add(v, hn::PromoteTo(d, hn::LoadU(half, residual + i)));
+  }
+  double At(int64_t i) const {
+    return residual == nullptr ? x[i] : static_cast<double>(x[i]) + residual[i];
+  }
+};
+
+double Mean(const Row& row) {
+  const F64 d;
+  VF64 sum0 = hn::Zero(d);
+  VF64 sum1 = hn::Zero(d);
   int64_t i = 0;
-  const auto load = [&](int64_t at) HWY_ATTR {
-    const VF32 v = hn::LoadU(d, x + at);
-    return residual == nullptr ? v : hn::Add(v, hn::LoadU(d, residual + at));
-  };
-  for (; i + 2 * kLanes <= width; i += 2 * kLanes) {
-    const VF32 v0 = load(i);
-    const VF32 v1 = load(i + kLanes);
-    hn::StoreU(v0, d, y + i);
-    hn::StoreU(v1, d, y + i + kLanes);
-    sum0 = hn::Add(sum0, v0);
-    sum1 = hn::Add(sum1, v1);
+  for (; i + 2 * kLanes <= row.width; i += 2 * kLanes) {
+    sum0 = hn::Add(sum0, row.Load(i));
+    sum1 = hn::Add(sum1, row.Load(i + kLanes));
   }
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-  for (; i < width; ++i) {
-    const float v = residual == nullptr ? x[i] : x[i] + residual[i];
-    y[i] = v;
-    sum += v;
-  }
-  return sum;
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  for (; i < row.width; ++i) sum += row.At(i);
+  return sum / static_cast<double>(row.width);
 }
 
-float SumOfSquares(const float* y, int64_t width, float mean) {
-  const F32 d;
-  const VF32 shift = hn::Set(d, mean);
-  VF32 sum0 = hn::Zero(d);
-  VF32 sum1 = hn::Zero(d);
+// Around the mean, so that it does not cancel for rows far from zero.
+double Variance(const Row& row, double mean) {
+  const F64 d;
+  const VF64 shift = hn::Set(d, mean);
+  VF64 sum0 = hn::Zero(d);
+  VF64 sum1 = hn::Zero(d);
   int64_t i = 0;
-  for (; i + 2 * kLanes <= width; i += 2 * kLanes) {
-    const VF32 v0 = hn::Sub(hn::LoadU(d, y + i), shift);
-    const VF32 v1 = hn::Sub(hn::LoadU(d, y + i + kLanes), shift);
+  for (; i + 2 * kLanes <= row.width; i += 2 * kLanes) {
+    const VF64 v0 = hn::Sub(row.Load(i), shift);
+    const VF64 v1 = hn::Sub(row.Load(i + kLanes), shift);
     sum0 = hn::MulAdd(v0, v0, sum0);
     sum1 = hn::MulAdd(v1, v1, sum1);
   }
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-  for (; i < width; ++i) sum += (y[i] - mean) * (y[i] - mean);
-  return sum;
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  for (; i < row.width; ++i) sum += (row.At(i) - mean) * (row.At(i) - mean);
+  return sum / static_cast<double>(row.width);
 }
 
-void ScaleAndShift(const LayerNormParams& p, float mean, float inverse, float* y) {
-  const F32 d;
-  const VF32 shift = hn::Set(d, mean);
-  const VF32 scale = hn::Set(d, inverse);
+void ScaleAndShift(const LayerNormParams& p, const Row& row, double mean, double inverse,
+                   float* y) {
+  const F64 d;
+  const F32Half half;
+  const VF64 shift = hn::Set(d, mean);
+  const VF64 scale = hn::Set(d, inverse);
   int64_t i = 0;
   for (; i + kLanes <= p.width; i += kLanes) {
-    const VF32 v = hn::Mul(hn::Sub(hn::LoadU(d, y + i), shift), scale);
-    hn::StoreU(hn::MulAdd(v, hn::LoadU(d, p.gamma + i), hn::LoadU(d, p.beta + i)), d, y + i);
+    const VF64 gamma = hn::PromoteTo(d, hn::LoadU(half, p.gamma + i));
+    const VF64 beta = hn::PromoteTo(d, hn::LoadU(half, p.beta + i));
+    const VF64 v = hn::Mul(hn::Sub(row.Load(i), shift), scale);
+    hn::StoreU(hn::DemoteTo(half, hn::MulAdd(v, gamma, beta)), half, y + i);
   }
-  for (; i < p.width; ++i) y[i] = (y[i] - mean) * inverse * p.gamma[i] + p.beta[i];
+  for (; i < p.width; ++i) {
+    y[i] = static_cast<float>((row.At(i) - mean) * inverse * p.gamma[i] + p.beta[i]);
+  }
 }
 
-// Two passes, mean first: the variance does not cancel for rows far from zero.
 void LayerNorm(const LayerNormParams& p) {
-  const float inverse_width = 1.0f / static_cast<float>(p.width);
   for (int64_t r = 0; r < p.rows; ++r) {
     const int64_t at = r * p.width;
-    float* y = p.y + at;
-    const float* residual = p.residual == nullptr ? nullptr : p.residual + at;
-    const float mean = AddResidual(p.x + at, residual, p.width, y) * inverse_width;
-    const float variance = SumOfSquares(y, p.width, mean) * inverse_width;
-    ScaleAndShift(p, mean, 1.0f / std::sqrt(variance + p.epsilon), y);
+    const Row row = {.x = p.x + at,
+                     .residual = p.residual == nullptr ? nullptr : p.residual + at,
+                     .width = p.width};
+    const double mean = Mean(row);
+    const double variance = Variance(row, mean);
+    ScaleAndShift(p, row, mean, 1 / std::sqrt(variance + static_cast<double>(p.epsilon)), p.y + at);
   }
 }
 
