@@ -99,13 +99,14 @@ template <typename Result>
 std::shared_ptr<Call> FakeEngine::Begin(Callback<Result> done,
                                         const absl::StatusOr<Result>* answer) {
   auto call = std::make_shared<FakeCall>([this, done](const absl::Status& status) {
-    Ended();
     done(status);
+    Ended();
   });
   Began(call);
   if (answer != nullptr) {
-    Ended();
+    call->MarkEnded();
     done(*answer);
+    Ended();
   }
   return call;
 }
@@ -138,9 +139,9 @@ std::shared_ptr<Call> FakeEngine::Sample(SampleRequest request,
   sample->summary.seed = sample->request.seed;
   sample->call = std::make_shared<FakeCall>(
       [this, observer, weak = std::weak_ptr<FakeSample>(sample)](const absl::Status& status) {
-        Ended();
         const std::shared_ptr<FakeSample> strong = weak.lock();
         observer->OnDone(status, strong ? strong->summary : SampleSummary());
+        Ended();
       });
   Began(sample->call);
   {
@@ -162,10 +163,9 @@ void FakeEngine::Began(const std::shared_ptr<FakeCall>& call) {
 }
 
 void FakeEngine::Ended() {
-  {
-    MutexLock lock(&mutex_);
-    --in_flight_;
-  }
+  // Under the lock: a Drain that hears of it may be followed by the engine's end.
+  MutexLock lock(&mutex_);
+  --in_flight_;
   changed_.NotifyAll();
 }
 

@@ -29,6 +29,8 @@ class FakeCall : public Call, public std::enable_shared_from_this<FakeCall> {
 
   // Ends the request unless it has ended.
   void End(const absl::Status& status);
+  // Says that the request has ended by itself.
+  void MarkEnded() { ended_ = true; }
 
   int cancels() const { return cancels_; }
   int64_t acknowledged() const { return acknowledged_; }

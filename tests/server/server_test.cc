@@ -256,7 +256,7 @@ TEST_F(ServerTest, DrainCancelsWhatIsLeftAtItsDeadline) {
   const absl::Time begin = absl::Now();
   server_->Drain(begin + absl::Milliseconds(300));
   EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
-  EXPECT_EQ(sample->call->cancels(), 1);
+  EXPECT_GE(sample->call->cancels(), 1);
   EXPECT_EQ(server_->live_calls(), 0);
   v1::SampleResponse response;
   EXPECT_FALSE(reader->Read(&response));
