@@ -238,21 +238,27 @@ HWY_INLINE void PrefetchBuffer(const float* panels, const float* values, int64_t
 
 void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range,
                    AttentionTile& tile) {
+  int32_t path[kTileQueries];
   int32_t visible[kTileQueries];
-  for (int64_t i = 0; i < range.count; ++i) visible[i] = p.row_visible[range.Row(i)];
-  const int64_t keys_offset = range.kv_head * PackedKeysSize(p.buffer_capacity, p.head_dim);
-  const int64_t values_offset = range.kv_head * ValuesSize(p.buffer_capacity, p.head_dim);
+  for (int64_t i = 0; i < range.count; ++i) {
+    const int64_t row = range.Row(i);
+    path[i] = p.row_path[row];
+    visible[i] = p.row_visible[row];
+  }
+  const float* all_panels =
+      p.buffer_keys + range.kv_head * PackedKeysSize(p.buffer_capacity, p.head_dim);
+  const float* all_values =
+      p.buffer_values + range.kv_head * ValuesSize(p.buffer_capacity, p.head_dim);
   int64_t i = 0;
   while (i < range.count) {
-    const int64_t path = p.row_path[range.Row(i)];
     int64_t end = i + 1;
-    while (end < range.count && p.row_path[range.Row(end)] == path) ++end;
-    const float* panels = p.buffer_keys + path * p.buffer_path_stride + keys_offset;
-    const float* values = p.buffer_values + path * p.buffer_path_stride + values_offset;
+    while (end < range.count && path[end] == path[i]) ++end;
     if (end < range.count) {
-      const int64_t next = (p.row_path[range.Row(end)] - path) * p.buffer_path_stride;
-      PrefetchBuffer(panels + next, values + next, visible[end], p.head_dim);
+      const int64_t next = path[end] * p.buffer_path_stride;
+      PrefetchBuffer(all_panels + next, all_values + next, visible[end], p.head_dim);
     }
+    const float* panels = all_panels + path[i] * p.buffer_path_stride;
+    const float* values = all_values + path[i] * p.buffer_path_stride;
     for (; i + 4 <= end; i += 4) BufferRows<4>(tile, i, visible + i, panels, values);
     for (; i + 2 <= end; i += 2) BufferRows<2>(tile, i, visible + i, panels, values);
     if (i < end) BufferRows<1>(tile, i, visible + i, panels, values);
