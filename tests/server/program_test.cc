@@ -72,10 +72,13 @@ class Program {
     return text.str();
   }
 
-  bool WaitForOutput(const std::string& text) {
+  // False when the program ended, or a minute passed, without it.
+  bool WaitForOutput(const std::string& text) const {
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
     while (!absl::StrContains(Output(), text)) {
-      if (absl::Now() >= deadline || waitpid(pid_, nullptr, WNOHANG | WNOWAIT) < 0) return false;
+      siginfo_t ended = {};
+      waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT);
+      if (absl::Now() >= deadline || ended.si_pid != 0) return absl::StrContains(Output(), text);
       absl::SleepFor(absl::Milliseconds(5));
     }
     return true;
