@@ -2,17 +2,15 @@
 #ifndef CHORALE_ENGINE_CHECK_H_
 #define CHORALE_ENGINE_CHECK_H_
 
+#include <cstdio>
 #include <cstdlib>
 
-#include "spdlog/spdlog.h"
-
-#define CHORALE_CHECK(condition)                                                   \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      spdlog::critical("{}:{}: check failed: {}", __FILE__, __LINE__, #condition); \
-      spdlog::shutdown();                                                          \
-      std::abort();                                                                \
-    }                                                                              \
+#define CHORALE_CHECK(condition)                                                         \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                      \
+    }                                                                                    \
   } while (false)
 
 #endif  // CHORALE_ENGINE_CHECK_H_

@@ -1,0 +1,263 @@
+#include "engine/context_cache.h"
+
+#include <random>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/engine/fake_backend.h"
+
+namespace chorale {
+namespace {
+
+using testing::FakeBackendLog;
+using testing::FakeBackendOptions;
+using testing::NewFakeBackend;
+
+class ContextCacheTest : public ::testing::Test {
+ protected:
+  using Context = std::shared_ptr<RegisteredContext>;
+
+  ContextCacheTest() {
+    options_.context_pool_bytes = 640;  // ten rows
+    backend_ = NewFakeBackend(options_, &log_);
+    Model model;
+    model_.weights = *backend_->AddModel(model);
+    cache_ = std::make_unique<ContextCache>(backend_.get(), &metrics_);
+  }
+
+  Context Make(int64_t rows) const {
+    auto context = std::make_shared<RegisteredContext>();
+    context->record.rows = rows;
+    context->model = &model_;
+    context->resident_bytes = rows * 64;
+    return context;
+  }
+  static std::unique_ptr<ContextData> DataOf(const Context& context) {
+    const int64_t rows = context->record.rows;
+    auto data = std::make_unique<ContextData>();
+    data->features = {rows, 1, std::vector<float>(rows)};
+    data->y.resize(rows);
+    return data;
+  }
+  ContextCache::Pin Acquire(const Context& context) {
+    auto pin = cache_->Acquire(context, DataOf(context), now_);
+    EXPECT_TRUE(pin.ok());
+    return *std::move(pin);
+  }
+  // Reads and encodes whatever has room.
+  void Settle() {
+    cache_->PlaceWaiting(now_);
+    for (const auto& context : cache_->TakeReads()) {
+      ContextData data;
+      data.features = {context->record.rows, 1, std::vector<float>(context->record.rows)};
+      data.y.resize(context->record.rows);
+      cache_->OnData(context, std::move(data));
+    }
+    while (!cache_->encodings().empty()) {
+      ASSERT_TRUE(backend_->Advance({{cache_->encodings().front().work, 100}}).ok());
+      cache_->CollectEncoded(now_);
+    }
+  }
+  static bool Resident(const Context& context) { return context->state == ContextState::kResident; }
+
+  FakeBackendOptions options_;
+  FakeBackendLog log_;
+  MetricsSink metrics_;
+  std::unique_ptr<Backend> backend_;
+  ServedModel model_;
+  std::unique_ptr<ContextCache> cache_;
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+TEST_F(ContextCacheTest, OneEntryForManyPins) {
+  const Context context = Make(4);
+  auto first = Acquire(context);
+  auto second = Acquire(context);
+  EXPECT_EQ(cache_->encodings().size(), 1u);
+  EXPECT_EQ(first.resident(), nullptr);
+  EXPECT_EQ(context->state, ContextState::kEncoding);
+  Settle();
+  EXPECT_NE(first.resident(), nullptr);
+  EXPECT_EQ(first.resident(), second.resident());
+  EXPECT_EQ(cache_->bytes_in_use(), 256);
+  EXPECT_EQ(cache_->resident_contexts(), 1);
+}
+
+TEST_F(ContextCacheTest, EvictsTheLeastRecentlyUsed) {
+  const Context a = Make(4), b = Make(4), c = Make(4);
+  Acquire(a).Reset();
+  Settle();
+  Acquire(b).Reset();
+  Settle();
+  Acquire(a).Reset();  // used again
+  Acquire(c).Reset();
+  Settle();
+  EXPECT_TRUE(Resident(a));
+  EXPECT_FALSE(Resident(b));
+  EXPECT_TRUE(Resident(c));
+}
+
+TEST_F(ContextCacheTest, EvictsUntilARangeFitsNotOnlyUntilTheBytesDo) {
+  // Four of two rows, and two rows free at the end; the second and third are pinned in turn.
+  const std::vector<Context> small = {Make(2), Make(2), Make(2), Make(2)};
+  std::vector<ContextCache::Pin> pins;
+  for (const Context& context : small) pins.push_back(Acquire(context));
+  Settle();
+  pins[0].Reset();
+  pins[2].Reset();
+  // 2 rows at 0, 2 rows at 4 and 2 rows at 8 could be had, but no four in a row: all stay.
+  const Context large = Make(4);
+  auto pin = Acquire(large);
+  Settle();
+  EXPECT_TRUE(pin.waits_for_room());
+  EXPECT_TRUE(Resident(small[0])) << "evicted in vain";
+  EXPECT_TRUE(Resident(small[2])) << "evicted in vain";
+  // With the last one unpinned, rows 4 to 9 can be had.
+  pins[3].Reset();
+  Settle();
+  EXPECT_NE(pin.resident(), nullptr);
+  EXPECT_TRUE(Resident(small[1]));
+}
+
+TEST_F(ContextCacheTest, ASmallerOneMayPassOneThatWaitsForRoom) {
+  const Context a = Make(6), large = Make(8), small = Make(3);
+  auto pin_a = Acquire(a);
+  Settle();
+  auto pin_large = Acquire(large);
+  auto pin_small = Acquire(small);
+  Settle();
+  EXPECT_TRUE(pin_large.waits_for_room());
+  EXPECT_TRUE(Resident(small));
+  pin_a.Reset();
+  pin_small.Reset();
+  Settle();
+  EXPECT_TRUE(Resident(large));
+}
+
+TEST_F(ContextCacheTest, NobodyWaitsForWhatNobodyWants) {
+  const Context a = Make(10), b = Make(10);
+  auto pin_a = Acquire(a);
+  Settle();
+  Acquire(b).Reset();  // waits for room, and goes
+  pin_a.Reset();
+  Settle();
+  EXPECT_TRUE(Resident(a));
+  EXPECT_FALSE(Resident(b));
+  EXPECT_EQ(log_.encodings, 1);
+}
+
+TEST_F(ContextCacheTest, DeletedWhilePinnedLivesUntilTheLastPinGoes) {
+  const Context context = Make(4);
+  auto first = Acquire(context);
+  auto second = Acquire(context);
+  Settle();
+  context->deleted = true;
+  cache_->PurgeDeleted();
+  EXPECT_FALSE(cache_->Acquire(context, nullptr, now_).ok());
+  EXPECT_NE(first.resident(), nullptr);
+  first.Reset();
+  EXPECT_EQ(cache_->bytes_in_use(), 256);
+  second.Reset();
+  EXPECT_EQ(cache_->bytes_in_use(), 0);
+  EXPECT_EQ(log_.released_context_bytes, 256);
+}
+
+TEST_F(ContextCacheTest, DeletedUnpinnedOrWhileEncodingGoesAtOnce) {
+  const Context resident = Make(4), encoding = Make(4);
+  Acquire(resident).Reset();
+  Settle();
+  Acquire(encoding).Reset();
+  resident->deleted = true;
+  encoding->deleted = true;
+  cache_->PurgeDeleted();
+  EXPECT_EQ(cache_->bytes_in_use(), 0);
+  EXPECT_TRUE(cache_->encodings().empty());
+  EXPECT_EQ(log_.live_work, 0);
+}
+
+TEST_F(ContextCacheTest, TwoRegistrationsWithEqualContentAreTwoEntries) {
+  const Context old = Make(4);
+  auto pin = Acquire(old);
+  Settle();
+  old->deleted = true;
+  cache_->PurgeDeleted();
+  const Context fresh = Make(4);
+  auto fresh_pin = Acquire(fresh);
+  Settle();
+  EXPECT_NE(pin.resident()->kv.offset, fresh_pin.resident()->kv.offset);
+  EXPECT_EQ(cache_->bytes_in_use(), 512);
+}
+
+TEST_F(ContextCacheTest, AFailedReadIsToldAndTriedAgain) {
+  const Context context = Make(4);
+  auto pin = cache_->Acquire(context, nullptr, now_);
+  ASSERT_TRUE(pin.ok());
+  ASSERT_EQ(cache_->TakeReads().size(), 1u);
+  EXPECT_TRUE(cache_->TakeReads().empty()) << "asked twice";
+  cache_->OnData(context, absl::DataLossError("broken"));
+  EXPECT_EQ(pin->status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(cache_->bytes_in_use(), 0);
+  auto next = Acquire(context);
+  Settle();
+  EXPECT_NE(next.resident(), nullptr);
+  pin->Reset();
+  EXPECT_TRUE(Resident(context));
+}
+
+// Random pins, releases, deletions and evictions; after each step the accounts must be exact.
+TEST_F(ContextCacheTest, InvariantsHoldOnRandomSequences) {
+  std::mt19937 random(5);
+  struct Held {
+    Context context;
+    ContextCache::Pin pin;
+  };
+  std::vector<Context> contexts;
+  for (int i = 0; i < 6; ++i) contexts.push_back(Make(1 + static_cast<int64_t>(random() % 5)));
+  std::vector<Held> held;
+  for (int i = 0; i < 5000; ++i) {
+    const size_t which = random() % contexts.size();
+    switch (random() % 6) {
+      case 0:
+      case 1:
+        held.push_back({contexts[which], Acquire(contexts[which])});
+        break;
+      case 2:
+      case 3:
+        if (!held.empty()) held.erase(held.begin() + static_cast<int64_t>(random() % held.size()));
+        break;
+      case 4:
+        contexts[which]->deleted = true;
+        cache_->PurgeDeleted();
+        contexts[which] = Make(1 + static_cast<int64_t>(random() % 5));
+        break;
+      default:
+        cache_->EvictUnpinned();
+    }
+    Settle();
+    std::set<const RegisteredContext*> alive;
+    int64_t pinned_bytes = 0;
+    for (const Held& one : held) {
+      if (one.pin.resident() == nullptr) {
+        ASSERT_TRUE(one.pin.waits_for_room());
+        continue;
+      }
+      if (alive.insert(one.context.get()).second) pinned_bytes += one.context->resident_bytes;
+    }
+    int64_t unpinned_bytes = 0;
+    for (const Context& context : contexts) {
+      if (Resident(context) && !alive.contains(context.get())) {
+        unpinned_bytes += context->resident_bytes;
+      }
+    }
+    ASSERT_EQ(cache_->bytes_in_use(), pinned_bytes + unpinned_bytes) << "after step " << i;
+    ASSERT_LE(cache_->bytes_in_use(), 640);
+  }
+  held.clear();
+  cache_->EvictUnpinned();
+  EXPECT_EQ(cache_->bytes_in_use(), 0);
+  EXPECT_EQ(cache_->resident_contexts(), 0);
+}
+
+}  // namespace
+}  // namespace chorale

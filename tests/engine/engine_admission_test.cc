@@ -1,0 +1,274 @@
+// Queueing, fairness, back-pressure, cancellation and deadlines.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/data/error_details.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace chorale::testing {
+namespace {
+
+class EngineAdmissionTest : public EngineFixture {
+ protected:
+  void Start() {
+    StartEngine();
+    Register("c");
+    MakeResident("c");
+  }
+  // A buffer pool that holds exactly one tile of 4 paths and 16 targets.
+  void StartWithOneBuffer() {
+    backend_options_.buffer_pool_bytes = 4 * 16 * 64;
+    Start();
+  }
+  std::shared_ptr<SampleRecorder> Draw(int64_t paths, int64_t targets,
+                                       std::shared_ptr<Call>* call = nullptr,
+                                       absl::Time deadline = absl::InfiniteFuture()) {
+    auto recorder = std::make_shared<SampleRecorder>();
+    SampleRequest request = SampleOf("c", paths, targets);
+    request.deadline = deadline;
+    auto started = engine_->Sample(request, recorder);
+    if (call != nullptr) *call = started;
+    return recorder;
+  }
+};
+
+TEST_F(EngineAdmissionTest, AFullQueueRejectsExactlyTheRest) {
+  options_.max_queued = 3;
+  StartWithOneBuffer();
+  backend_.CloseGate();
+  auto running = Draw(4, 16);
+  EXPECT_EVENTUALLY(engine_->Stats().running == 1);
+  std::vector<std::shared_ptr<SampleRecorder>> recorders;
+  for (int i = 0; i < 8; ++i) recorders.push_back(Draw(4, 16));
+  EXPECT_EQ(metrics_.rejected("queue_full"), 5);
+  backend_.OpenGate();
+  EXPECT_TRUE(running->Wait().ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(recorders[i]->Wait().ok());
+  for (int i = 3; i < 8; ++i) {
+    const absl::Status status = recorders[i]->Wait();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(RetryDelay(status), options_.retry_delay);
+  }
+  EXPECT_EQ(metrics_.admissions, 4);
+}
+
+TEST_F(EngineAdmissionTest, WaitingTooLongIsRejected) {
+  options_.max_queue_wait = absl::Milliseconds(30);
+  options_.max_unacknowledged_values = 1;
+  StartWithOneBuffer();
+  std::shared_ptr<Call> call;
+  auto slow_reader = Draw(4, 16, &call);
+  slow_reader->WaitForValues(1);
+  auto waiting = Draw(1, 1);
+  const absl::Status status = waiting->Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(RetryDelay(status), options_.retry_delay);
+  EXPECT_EQ(metrics_.rejected("queue_timeout"), 1);
+  EXPECT_FALSE(slow_reader->is_done());
+  call->Cancel();
+  EXPECT_EQ(slow_reader->Wait().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(EngineAdmissionTest, ALongEncodingIsNoQueueWait) {
+  options_.max_queue_wait = absl::Milliseconds(20);
+  backend_options_.encode_steps = 50;
+  backend_.microseconds_per_step = 2000;
+  StartEngine();
+  Register("c");
+  Answer<ContextInfo> answer;
+  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  EXPECT_TRUE(answer.Wait().ok());
+}
+
+// Small requests behind a large one that waits for buffer memory do not overtake it.
+TEST_F(EngineAdmissionTest, ALargeRequestIsNotStarvedBySmallOnes) {
+  StartWithOneBuffer();
+  backend_.CloseGate();
+  auto first = Draw(1, 1);
+  EXPECT_EVENTUALLY(engine_->Stats().running == 1);
+  auto large = Draw(4, 16);
+  std::vector<std::shared_ptr<SampleRecorder>> small;
+  std::atomic<int> small_done{0};
+  std::atomic<int> small_done_before_large{-1};
+  large->on_done = [&] { small_done_before_large = small_done.load(); };
+  for (int i = 0; i < 5; ++i) {
+    auto recorder = std::make_shared<SampleRecorder>();
+    recorder->on_done = [&] { ++small_done; };
+    engine_->Sample(SampleOf("c", 1, 1), recorder);
+    small.push_back(recorder);
+  }
+  // Point predictions need no buffer and are not held back.
+  Answer<PredictResult> predict;
+  engine_->Predict(PredictOf("c", 1), predict.callback());
+  backend_.OpenGate();
+  EXPECT_TRUE(large->Wait().ok());
+  EXPECT_EQ(small_done_before_large, 0);
+  EXPECT_TRUE(predict.Wait().ok());
+  EXPECT_TRUE(first->Wait().ok());
+  for (auto& recorder : small) EXPECT_TRUE(recorder->Wait().ok());
+}
+
+TEST_F(EngineAdmissionTest, MaxRunningBoundsTheSessionsAdmitted) {
+  options_.max_running = 2;
+  Start();
+  backend_.CloseGate();
+  std::vector<std::shared_ptr<SampleRecorder>> recorders;
+  for (int i = 0; i < 5; ++i) recorders.push_back(Draw(1, 2));
+  backend_.LetThrough(1);
+  EXPECT_EVENTUALLY(engine_->Stats().running == 2 && engine_->Stats().queued == 3);
+  backend_.OpenGate();
+  for (auto& recorder : recorders) EXPECT_TRUE(recorder->Wait().ok());
+}
+
+TEST_F(EngineAdmissionTest, BuffersDoNotGrowWithTheNumberOfPaths) {
+  Start();
+  std::atomic<int64_t> most{0};
+  auto recorder = std::make_shared<SampleRecorder>();
+  recorder->on_block = [&](const SampleBlock&) {
+    most = std::max<int64_t>(most, metrics_.buffer_bytes);
+  };
+  engine_->Sample(SampleOf("c", 1000, 4), recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+  EXPECT_EQ(recorder->values(), 4000);
+  EXPECT_EQ(most, 4 * (4 * 4 * 64));  // four tiles at a time
+}
+
+TEST_F(EngineAdmissionTest, SessionsShareEveryTick) {
+  Start();
+  backend_.microseconds_per_step = 100;
+  backend_.CloseGate();
+  auto wide = Draw(200, 16);
+  auto narrow = Draw(4, 16);
+  std::atomic<int64_t> wide_when_narrow_ended{0};
+  narrow->on_done = [&] { wide_when_narrow_ended = wide->values(); };
+  backend_.OpenGate();
+  EXPECT_TRUE(narrow->Wait().ok());
+  EXPECT_TRUE(wide->Wait().ok());
+  // One tile against fifty: alone it would take a fiftieth of the wide one's time.
+  EXPECT_LT(wide_when_narrow_ended, 200 * 16 / 3);
+  EXPECT_LE(backend_.most_slices, 4);
+}
+
+TEST_F(EngineAdmissionTest, ASlowReaderStopsOnlyItself) {
+  options_.max_unacknowledged_values = 8;
+  Start();
+  std::shared_ptr<Call> call;
+  auto slow = Draw(4, 16, &call);
+  slow->WaitForValues(8);
+  for (int i = 0; i < 3; ++i) {
+    std::shared_ptr<Call> other_call;
+    auto other = std::make_shared<SampleRecorder>();
+    // Acknowledges from the engine thread, as a server's stream may.
+    other->on_block = [&other_call](const SampleBlock& block) {
+      if (other_call) other_call->Acknowledge(static_cast<int64_t>(block.values.size()));
+    };
+    other_call = engine_->Sample(SampleOf("c", 1, 4), other);
+    EXPECT_TRUE(other->Wait().ok());
+  }
+  EXPECT_LT(slow->values(), 8 + 4);  // at most one step of one tile beyond the limit
+  const int64_t before = slow->values();
+  const int64_t ticks = backend_.ticks;
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(slow->values(), before);
+  EXPECT_EQ(backend_.ticks, ticks) << "the engine is busy with nothing to do";
+  call->Acknowledge(before);
+  slow->WaitForValues(before + 1);
+  EXPECT_GT(slow->values(), before);
+  call->Acknowledge(1000);
+  EXPECT_TRUE(slow->Wait().ok());
+  EXPECT_EQ(slow->values(), 64);
+}
+
+TEST_F(EngineAdmissionTest, CancelledWhileQueued) {
+  StartWithOneBuffer();
+  backend_.CloseGate();
+  auto running = Draw(4, 16);
+  EXPECT_EVENTUALLY(engine_->Stats().running == 1);
+  std::shared_ptr<Call> call;
+  auto queued = Draw(4, 16, &call);
+  call->Cancel();
+  backend_.LetThrough(1);
+  EXPECT_EQ(queued->Wait().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(running->is_done());
+  backend_.OpenGate();
+  EXPECT_TRUE(running->Wait().ok());
+}
+
+TEST_F(EngineAdmissionTest, CancelledWhileTheContextIsReadOrEncoded) {
+  StartEngine();
+  Register("c");
+  store_.HoldReads();
+  std::shared_ptr<Call> call;
+  auto reading = Draw(1, 1, &call);
+  EXPECT_EVENTUALLY(store_.reads == 1);
+  call->Cancel();
+  EXPECT_EQ(reading->Wait().code(), absl::StatusCode::kCancelled);
+  backend_.CloseGate();
+  store_.LetReadsGo();
+  auto encoding = Draw(1, 1, &call);
+  EXPECT_EVENTUALLY(backend_.encodings == 1);
+  call->Cancel();
+  backend_.LetThrough(1);
+  EXPECT_EQ(encoding->Wait().code(), absl::StatusCode::kCancelled);
+  // What was begun is finished, so that the next one finds it.
+  backend_.OpenGate();
+  EXPECT_EVENTUALLY(StateOf("c") == ContextState::kResident);
+  EXPECT_EQ(backend_.encodings, 1);
+}
+
+TEST_F(EngineAdmissionTest, CancelledWhileRunningStopsWithinOneTickAndFreesItsBuffers) {
+  Start();
+  backend_.CloseGate();
+  std::shared_ptr<Call> call;
+  auto recorder = Draw(40, 16, &call);
+  recorder->on_done = [this] {
+    EXPECT_EQ(metrics_.buffer_bytes, 0);
+    EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
+    EXPECT_EQ(engine_->Stats().running, 0);
+  };
+  backend_.LetThrough(3);
+  const int64_t ticks = backend_.ticks;
+  call->Cancel();
+  backend_.OpenGate();
+  EXPECT_EQ(recorder->Wait().code(), absl::StatusCode::kCancelled);
+  EXPECT_LE(backend_.ticks, ticks + 1);
+  call->Cancel();  // no-ops
+  call->Acknowledge(10);
+}
+
+TEST_F(EngineAdmissionTest, ADeadlineEndsAStreamInItsMiddle) {
+  Start();
+  backend_.microseconds_per_step = 1000;
+  auto recorder = Draw(1000, 16, nullptr, absl::Now() + absl::Milliseconds(60));
+  EXPECT_EQ(recorder->Wait().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GT(recorder->values(), 0);
+  EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
+}
+
+TEST_F(EngineAdmissionTest, ADeadlineEndsAStalledStreamAndAWait) {
+  options_.max_unacknowledged_values = 1;
+  StartWithOneBuffer();
+  const absl::Time deadline = absl::Now() + absl::Milliseconds(40);
+  auto stalled = Draw(4, 16, nullptr, deadline);
+  auto queued = Draw(4, 16, nullptr, deadline);
+  auto late = Draw(1, 1, nullptr, absl::Now() - absl::Seconds(1));
+  EXPECT_EQ(late->Wait().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(stalled->Wait().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(queued->Wait().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(EngineAdmissionTest, ResultsDoNotDependOnCompany) {
+  Start();
+  auto alone = Draw(9, 7);
+  ASSERT_TRUE(alone->Wait().ok());
+  std::vector<std::shared_ptr<SampleRecorder>> recorders;
+  for (int i = 0; i < 30; ++i) recorders.push_back(Draw(9, 7));
+  for (auto& recorder : recorders) {
+    ASSERT_TRUE(recorder->Wait().ok());
+    EXPECT_EQ(recorder->ByTarget(9, 7), alone->ByTarget(9, 7));
+  }
+}
+
+}  // namespace
+}  // namespace chorale::testing

@@ -1,0 +1,251 @@
+// Registration and residency of contexts.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/data/error_details.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace chorale::testing {
+namespace {
+
+class EngineContextsTest : public EngineFixture {
+ protected:
+  // Room for two contexts of ten rows.
+  void StartSmall() {
+    backend_options_.context_pool_bytes = 1280;
+    StartEngine();
+    for (const char* name : {"a", "b", "c"}) Register(name);
+  }
+  absl::Status Draw(const std::string& context) {
+    auto recorder = std::make_shared<SampleRecorder>();
+    engine_->Sample(SampleOf(context, 1, 1), recorder);
+    return recorder->Wait();
+  }
+};
+
+TEST_F(EngineContextsTest, RegisterDescribesTheContext) {
+  StartEngine();
+  const auto first = engine_->Register(kTenant, "c", "", MakeDataset(10));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->outcome, PutOutcome::kCreated);
+  EXPECT_EQ(first->context.resident_bytes, 640);
+  EXPECT_EQ(first->context.state, ContextState::kEvicted);
+  EXPECT_EQ(first->context.record.model, "model");
+  EXPECT_EQ(first->context.record.rows, 10);
+  EXPECT_EQ(first->context.record.columns.size(), 2u);
+  EXPECT_EQ(first->context.record.digest.size(), 64u);
+
+  const auto again = engine_->Register(kTenant, "c", "model", MakeDataset(10));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->outcome, PutOutcome::kUnchanged);
+  EXPECT_EQ(again->context.record.created, first->context.record.created);
+  EXPECT_EQ(engine_->Register(kTenant, "c", "", MakeDataset(10, 5)).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(engine_->ListContexts(kTenant, 10, "")->contexts.size(), 1u);
+  EXPECT_TRUE(engine_->ListContexts("another", 10, "")->contexts.empty());
+}
+
+TEST_F(EngineContextsTest, RegisterRefusesWhatCannotBeEncoded) {
+  backend_options_.context_pool_bytes = 640;
+  StartEngine();
+  EXPECT_EQ(engine_->Register(kTenant, "c", "gone", MakeDataset(10)).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(ErrorField(engine_->Register(kTenant, "No!", "", MakeDataset(10)).status()),
+            "context_id");
+  EXPECT_EQ(ErrorField(engine_->Register(kTenant, "c", "", MakeDataset(11)).status()), "rows");
+  EXPECT_TRUE(engine_->Register(kTenant, "c", "", MakeDataset(10)).ok());
+}
+
+TEST_F(EngineContextsTest, MissingCellsAndUsedCategoriesAreCounted) {
+  StartEngine();
+  Dataset dataset = MakeDataset(4);
+  dataset.features.columns[0].numbers[1] = std::nan("");
+  dataset.features.columns[1] = {
+      "b", ColumnType::kCategorical, {}, {"x", "y", "z"}, {0, 2, kMissingCode, 0}};
+  const auto outcome = engine_->Register(kTenant, "c", "", dataset);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  const auto& columns = outcome->context.record.columns;
+  EXPECT_EQ(columns[0].missing, 1);
+  EXPECT_EQ(columns[1].missing, 1);
+  EXPECT_EQ(columns[1].categories, 2);
+}
+
+TEST_F(EngineContextsTest, OneEncodingForTenRequests) {
+  StartEngine();
+  Register("c");
+  backend_.CloseGate();
+  std::vector<std::shared_ptr<SampleRecorder>> recorders;
+  for (int i = 0; i < 10; ++i) {
+    recorders.push_back(std::make_shared<SampleRecorder>());
+    engine_->Sample(SampleOf("c", 2, 2), recorders.back());
+  }
+  backend_.OpenGate();
+  for (auto& recorder : recorders) EXPECT_TRUE(recorder->Wait().ok());
+  EXPECT_EQ(backend_.encodings, 1);
+  EXPECT_EQ(store_.reads, 1);
+  EXPECT_EQ(metrics_.encodings, 1);
+  EXPECT_EQ(StateOf("c"), ContextState::kResident);
+}
+
+TEST_F(EngineContextsTest, StateFollowsTheEncoding) {
+  StartEngine();
+  Register("c");
+  EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
+  backend_.CloseGate();
+  Answer<ContextInfo> answer;
+  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  EXPECT_EVENTUALLY(StateOf("c") == ContextState::kEncoding);
+  EXPECT_FALSE(answer.has_come());
+  backend_.OpenGate();
+  const auto info = answer.Wait();
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->state, ContextState::kResident);
+  EXPECT_EQ(info->resident_bytes, 640);
+  EXPECT_EQ(engine_->Stats().resident_contexts, 1);
+  engine_->EvictUnpinned();
+  EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
+  EXPECT_EQ(engine_->Stats().resident_bytes, 0);
+}
+
+TEST_F(EngineContextsTest, TheLeastRecentlyUsedGoesFirst) {
+  StartSmall();
+  MakeResident("a");
+  MakeResident("b");
+  EXPECT_TRUE(Draw("a").ok());
+  MakeResident("c");
+  EXPECT_EQ(StateOf("a"), ContextState::kResident);
+  EXPECT_EQ(StateOf("b"), ContextState::kEvicted);
+  EXPECT_EQ(StateOf("c"), ContextState::kResident);
+  EXPECT_EQ(metrics_.evictions, 1);
+  EXPECT_EQ(backend_.released_context_bytes, 640);
+}
+
+TEST_F(EngineContextsTest, PinnedContextsStayAndTheNextOneWaitsForThem) {
+  options_.max_unacknowledged_values = 1;
+  StartSmall();
+  std::vector<std::shared_ptr<SampleRecorder>> recorders;
+  std::vector<std::shared_ptr<Call>> calls;
+  for (const char* name : {"a", "b"}) {
+    recorders.push_back(std::make_shared<SampleRecorder>());
+    calls.push_back(engine_->Sample(SampleOf(name, 1, 8), recorders.back()));
+    recorders.back()->WaitForValues(1);  // then it stalls, since nobody acknowledges
+  }
+  Answer<ContextInfo> third;
+  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), third.callback());
+  EXPECT_EVENTUALLY(engine_->Stats().queued == 1 && store_.reads == 3);
+  absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_FALSE(third.has_come());
+  EXPECT_EQ(metrics_.evictions, 0);
+  calls[1]->Acknowledge(8);
+  EXPECT_TRUE(third.Wait().ok());
+  EXPECT_EQ(StateOf("a"), ContextState::kResident);
+  EXPECT_EQ(StateOf("b"), ContextState::kEvicted);
+  EXPECT_EQ(metrics_.evictions, 1);
+  EXPECT_FALSE(recorders[0]->is_done());
+  calls[0]->Acknowledge(8);
+  for (auto& recorder : recorders) EXPECT_TRUE(recorder->Wait().ok());
+}
+
+TEST_F(EngineContextsTest, AnEvictedContextIsEncodedAgainWithTheSameResult) {
+  StartSmall();
+  auto first = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("a", 5, 5), first);
+  ASSERT_TRUE(first->Wait().ok());
+  engine_->EvictUnpinned();
+  auto second = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("a", 5, 5), second);
+  ASSERT_TRUE(second->Wait().ok());
+  EXPECT_EQ(backend_.encodings, 2);
+  EXPECT_EQ(first->ByTarget(5, 5), second->ByTarget(5, 5));
+}
+
+TEST_F(EngineContextsTest, DeletedWhileASessionRuns) {
+  StartEngine();
+  Register("c");
+  MakeResident("c");
+  backend_.CloseGate();
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 2, 8), recorder);
+  backend_.LetThrough(2);
+  ASSERT_TRUE(engine_->DeleteContext(kTenant, "c").ok());
+  // New requests do not find it, although its keys and values are still there.
+  auto late = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 2, 8), late);
+  backend_.LetThrough(1);
+  EXPECT_EQ(engine_->Stats().resident_bytes, 640);
+  backend_.OpenGate();
+  EXPECT_EQ(late->Wait().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(recorder->Wait().ok());
+  EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 0);
+  EXPECT_EQ(metrics_.evictions, 0);
+  EXPECT_EQ(engine_->DeleteContext(kTenant, "c").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(EngineContextsTest, ANameRegisteredAgainIsANewContext) {
+  StartEngine();
+  Register("c", 10, 1);
+  MakeResident("c");
+  backend_.CloseGate();
+  auto on_old = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 2, 8), on_old);
+  backend_.LetThrough(1);
+  ASSERT_TRUE(engine_->DeleteContext(kTenant, "c").ok());
+  Register("c", 20, 2);
+  backend_.OpenGate();
+  Answer<ContextInfo> fresh;
+  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), fresh.callback());
+  const auto info = fresh.Wait();
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->record.rows, 20);
+  EXPECT_EQ(info->resident_bytes, 1280);
+  EXPECT_EQ(backend_.encodings, 2);
+  EXPECT_TRUE(on_old->Wait().ok());
+  EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 1280);
+}
+
+TEST_F(EngineContextsTest, DeletedWhileItIsRead) {
+  StartEngine();
+  Register("c");
+  store_.HoldReads();
+  Answer<ContextInfo> answer;
+  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  EXPECT_EVENTUALLY(store_.reads == 1);
+  ASSERT_TRUE(engine_->DeleteContext(kTenant, "c").ok());
+  store_.LetReadsGo();
+  EXPECT_EQ(answer.Wait().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(backend_.encodings, 0);
+}
+
+TEST_F(EngineContextsTest, AnUnreadableDatasetIsReportedAndTriedAgain) {
+  StartEngine();
+  Register("c");
+  store_.fail_reads = true;
+  EXPECT_EQ(Draw("c").code(), absl::StatusCode::kDataLoss);
+  store_.fail_reads = false;
+  EXPECT_TRUE(Draw("c").ok());
+}
+
+// The context is in memory (a session holds it) but was evicted and must be read again.
+TEST_F(EngineContextsTest, AnUnreadableDatasetFailsThoseWhoWaitForRoom) {
+  StartSmall();
+  MakeResident("a");
+  MakeResident("b");
+  backend_.CloseGate();
+  auto on_a = std::make_shared<SampleRecorder>();
+  auto on_b = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("a", 1, 4), on_a);
+  engine_->Sample(SampleOf("b", 1, 4), on_b);
+  Answer<ContextInfo> waiting;
+  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), waiting.callback());
+  EXPECT_EVENTUALLY(store_.reads == 3);
+  backend_.LetThrough(2);
+  store_.fail_reads = true;
+  backend_.OpenGate();
+  EXPECT_EQ(waiting.Wait().status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(on_a->Wait().ok());
+  EXPECT_TRUE(on_b->Wait().ok());
+}
+
+}  // namespace
+}  // namespace chorale::testing

@@ -1,0 +1,156 @@
+// An engine over a fake backend and a fake store, and recorders of what callers hear.
+#ifndef CHORALE_TESTS_ENGINE_ENGINE_FIXTURE_H_
+#define CHORALE_TESTS_ENGINE_ENGINE_FIXTURE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/mutex.h"
+#include "engine/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/fake_backend.h"
+#include "tests/engine/fake_store.h"
+
+namespace chorale::testing {
+
+// Counts and last values. Thread-safe.
+class RecordingMetrics : public MetricsSink {
+ public:
+  void TimeToFirstStep(absl::Duration time) override { ++first_steps; }
+  void StepTime(absl::Duration time) override { ++step_times; }
+  void EncodeTime(absl::Duration time) override { ++encodings; }
+  void QueueTime(absl::Duration time) override { ++admissions; }
+  void Eviction() override { ++evictions; }
+  void Rejected(const char* reason) override {
+    MutexLock lock(&mutex_);
+    ++rejected_[reason];
+  }
+  void PathSteps(int64_t count) override { path_steps += count; }
+  void BufferBytes(int64_t in_use) override { buffer_bytes = in_use; }
+  void ResidentContexts(int64_t count, int64_t bytes) override { resident_bytes = bytes; }
+  void Sessions(int64_t now_running, int64_t now_queued) override {
+    running = now_running;
+    queued = now_queued;
+  }
+  int64_t rejected(const std::string& reason) {
+    MutexLock lock(&mutex_);
+    return rejected_[reason];
+  }
+
+  std::atomic<int64_t> first_steps{0}, step_times{0}, encodings{0}, admissions{0}, evictions{0},
+      path_steps{0};
+  std::atomic<int64_t> buffer_bytes{-1}, resident_bytes{-1}, running{-1}, queued{-1};
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, int64_t> rejected_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What a callback heard. Thread-safe.
+template <typename Result>
+class Answer {
+ public:
+  Engine::Callback<Result> callback() {
+    return [state = state_](absl::StatusOr<Result> result) {
+      MutexLock lock(&state->mutex);
+      EXPECT_FALSE(state->result.has_value()) << "a callback came twice";
+      state->result = std::move(result);
+      state->changed.NotifyAll();
+    };
+  }
+  absl::StatusOr<Result> Wait() {
+    MutexLock lock(&state_->mutex);
+    while (!state_->result.has_value()) state_->changed.Wait(&state_->mutex);
+    return *state_->result;
+  }
+  bool has_come() {
+    MutexLock lock(&state_->mutex);
+    return state_->result.has_value();
+  }
+
+ private:
+  struct State {
+    Mutex mutex;
+    CondVar changed;
+    std::optional<absl::StatusOr<Result>> result ABSL_GUARDED_BY(mutex);
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// What a Sample's observer heard. Thread-safe.
+class SampleRecorder : public SampleObserver {
+ public:
+  void OnBlock(SampleBlock block) override;
+  void OnDone(const absl::Status& status, const SampleSummary& summary) override;
+
+  // Called for every block, on the engine thread.
+  std::function<void(const SampleBlock&)> on_block;
+  // Called on the engine thread when the stream ends.
+  std::function<void()> on_done;
+
+  absl::Status Wait();
+  void WaitForValues(int64_t count);
+  bool is_done();
+  int64_t values();  // so far
+  std::vector<SampleBlock> blocks();
+  SampleSummary summary();
+  // [B, T] by target, from all blocks; NaN where none came. Checks that none came twice.
+  std::vector<double> ByTarget(int64_t paths, int64_t targets);
+  std::vector<double> LogDensityOfPaths(int64_t paths);  // sums
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<SampleBlock> blocks_ ABSL_GUARDED_BY(mutex_);
+  int64_t values_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<absl::Status> status_ ABSL_GUARDED_BY(mutex_);
+  SampleSummary summary_ ABSL_GUARDED_BY(mutex_);
+};
+
+// `rows` rows of features "a" and "b" and target "y".
+Dataset MakeDataset(int64_t rows, uint64_t seed = 1);
+Table MakeTargets(int64_t rows, uint64_t seed = 2);
+
+// Every test must leave the engine idle: at the end, nothing runs, waits or holds memory.
+class EngineFixture : public ::testing::Test {
+ protected:
+  static constexpr char kTenant[] = "tenant";
+
+  EngineFixture();
+  void TearDown() override;
+
+  // Call once, after changing options.
+  void StartEngine();
+  void Register(const std::string& name, int64_t rows = 10, uint64_t seed = 1);
+  void MakeResident(const std::string& name);
+
+  SampleRequest SampleOf(const std::string& context, int64_t paths, int64_t targets,
+                         uint64_t seed = 7) const;
+  LogDensityRequest DensityOf(const std::string& context, int64_t vectors, int64_t targets) const;
+  PredictRequest PredictOf(const std::string& context, int64_t targets) const;
+  // Waits until `condition` holds; fails the test after ten seconds.
+  void Eventually(const std::function<bool()>& condition, const char* what);
+  ContextState StateOf(const std::string& name);
+
+  FakeBackendOptions backend_options_;
+  EngineOptions options_;
+  Model model_;
+  FakeBackendLog backend_;
+  FakeStoreLog store_;
+  RecordingMetrics metrics_;
+  std::unique_ptr<Engine> engine_;
+};
+
+#define EXPECT_EVENTUALLY(condition) Eventually([&] { return (condition); }, #condition)
+
+}  // namespace chorale::testing
+
+#endif  // CHORALE_TESTS_ENGINE_ENGINE_FIXTURE_H_

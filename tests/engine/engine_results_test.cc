@@ -1,0 +1,235 @@
+// What the engine computes, on a backend whose numbers are known.
+#include <cmath>
+#include <set>
+
+#include "absl/time/clock.h"
+#include "engine/data/error_details.h"
+#include "engine/data/feature_transform.h"
+#include "engine/target_orders.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace chorale::testing {
+namespace {
+
+class EngineResultsTest : public EngineFixture {
+ protected:
+  void Start(Normalization normalize_y = Normalization::kNone) {
+    model_.config.normalize_y = normalize_y;
+    options_.target_tick = EngineOptions().target_tick;
+    StartEngine();
+    Register("c");
+    transform_ = *FeatureTransform::Fit(MakeDataset(10), model_.config);
+  }
+  FeatureTransform transform_;
+};
+
+TEST_F(EngineResultsTest, SampleDeliversEveryValueOnceInUserUnits) {
+  Start(Normalization::kZScore);
+  SampleRequest request = SampleOf("c", 11, 6);
+  request.want_log_densities = true;
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(request, recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+  EXPECT_EQ(recorder->summary().seed, 7u);
+  const auto values = recorder->ByTarget(11, 6);
+  for (int64_t p = 0; p < 11; ++p) {
+    for (int64_t t = 0; t < 6; ++t) {
+      EXPECT_DOUBLE_EQ(values[p * 6 + t], transform_.ToUser(FakeValue(7, p, t)));
+    }
+  }
+  const auto sums = recorder->LogDensityOfPaths(11);
+  for (int64_t p = 0; p < 11; ++p) {
+    double expected = 0;
+    for (int64_t t = 0; t < 6; ++t) {
+      expected += FakeLogDensity(FakeValue(7, p, t), t, t) - std::log(transform_.y_std());
+    }
+    EXPECT_NEAR(sums[p], expected, 1e-9);
+  }
+  EXPECT_EQ(metrics_.path_steps, 66);
+  EXPECT_EQ(metrics_.first_steps, 1);
+}
+
+TEST_F(EngineResultsTest, RandomOrdersSayWhichTargetEachValueIsFor) {
+  Start();
+  SampleRequest request = SampleOf("c", 6, 5);
+  request.order = TargetOrder::kRandomPerPath;
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(request, recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+  const auto values = recorder->ByTarget(6, 5);
+  for (int64_t p = 0; p < 6; ++p) {
+    const auto order = DrawOrders(7, p, 1, 5);
+    for (int64_t place = 0; place < 5; ++place) {
+      EXPECT_EQ(values[p * 5 + order[place]], FakeValue(7, p, place));
+    }
+  }
+}
+
+TEST_F(EngineResultsTest, ASeedOfZeroIsReplacedByOneThatGivesTheSameSamples) {
+  Start();
+  auto first = std::make_shared<SampleRecorder>();
+  auto second = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 2, 2, 0), first);
+  ASSERT_TRUE(first->Wait().ok());
+  EXPECT_NE(first->summary().seed, 0u);
+  engine_->Sample(SampleOf("c", 2, 2, first->summary().seed), second);
+  ASSERT_TRUE(second->Wait().ok());
+  EXPECT_EQ(first->ByTarget(2, 2), second->ByTarget(2, 2));
+}
+
+TEST_F(EngineResultsTest, LogDensityByBothMethods) {
+  Start(Normalization::kZScore);
+  for (const DensityMethod method : {DensityMethod::kOnePass, DensityMethod::kStepByStep}) {
+    LogDensityRequest request = DensityOf("c", 9, 5);
+    request.method = method;
+    request.want_terms = true;
+    request.want_mixtures = true;
+    Answer<LogDensityResult> answer;
+    engine_->LogDensity(request, answer.callback());
+    const auto result = answer.Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->log_density.size(), 9u);
+    EXPECT_TRUE(result->standard_error.empty());
+    EXPECT_EQ(result->seed, 0u);
+    for (int64_t b = 0; b < 9; ++b) {
+      double sum = 0;
+      for (int64_t t = 0; t < 5; ++t) {
+        const float y = transform_.ToModel(request.y[b * 5 + t]);
+        const double term = FakeLogDensity(y, t, t) - std::log(transform_.y_std());
+        EXPECT_DOUBLE_EQ(result->terms.at(b * 5 + t), term);
+        EXPECT_DOUBLE_EQ(result->mixtures.means.at(b * 5 + t),
+                         transform_.ToUser(static_cast<double>(t)));
+        EXPECT_DOUBLE_EQ(result->mixtures.stds.at(b * 5 + t), 2 * transform_.y_std());
+        EXPECT_DOUBLE_EQ(result->mixtures.weights.at(b * 5 + t), 1);
+        sum += term;
+      }
+      EXPECT_NEAR(result->log_density[b], sum, 1e-9);
+    }
+  }
+}
+
+TEST_F(EngineResultsTest, LogDensityAveragesOverRandomOrders) {
+  Start();
+  for (const DensityMethod method : {DensityMethod::kOnePass, DensityMethod::kStepByStep}) {
+    LogDensityRequest request = DensityOf("c", 3, 4);
+    request.random_orders = 5;
+    request.method = method;
+    Answer<LogDensityResult> answer;
+    engine_->LogDensity(request, answer.callback());
+    const auto result = answer.Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->seed, 11u);
+    for (int64_t b = 0; b < 3; ++b) {
+      std::vector<double> orders;
+      for (int64_t r = 0; r < 5; ++r) {
+        const auto order = DrawOrders(11, b * 5 + r, 1, 4);
+        double sum = 0;
+        for (int64_t place = 0; place < 4; ++place) {
+          const auto y = static_cast<float>(request.y[b * 4 + order[place]]);
+          sum += FakeLogDensity(y, place, order[place]);
+        }
+        orders.push_back(sum);
+      }
+      const OrderAverage expected = AverageOverOrders(orders);
+      EXPECT_NEAR(result->log_density.at(b), expected.log_mean, 1e-9);
+      EXPECT_NEAR(result->standard_error.at(b), expected.standard_error, 1e-9);
+    }
+  }
+}
+
+TEST_F(EngineResultsTest, PredictInManyChunks) {
+  Start(Normalization::kZScore);
+  PredictRequest request = PredictOf("c", 1000);
+  request.quantiles = {0.5, 0.975};
+  request.want_mixtures = true;
+  Answer<PredictResult> answer;
+  engine_->Predict(request, answer.callback());
+  const auto result = answer.Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->mean.size(), 1000u);
+  ASSERT_EQ(result->quantiles.size(), 2000u);
+  for (int64_t t = 0; t < 1000; ++t) {
+    const double mean = transform_.ToUser(static_cast<double>(t));
+    const double std = 2 * transform_.y_std();
+    ASSERT_NEAR(result->mean[t], mean, 1e-9);
+    ASSERT_NEAR(result->std[t], std, 1e-9);
+    ASSERT_NEAR(result->quantiles[2 * t], mean, 1e-6);
+    ASSERT_NEAR(result->quantiles[2 * t + 1], mean + 1.959963985 * std, 1e-6);
+    ASSERT_NEAR(result->mixtures.means[t], mean, 1e-9);
+  }
+}
+
+TEST_F(EngineResultsTest, TimingsAddUp) {
+  Start();
+  backend_.microseconds_per_step = 500;
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 4, 8), recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+  const Timings cold = recorder->summary().timings;
+  EXPECT_GT(cold.encoding, absl::Microseconds(1500));  // three steps of the fake encoding
+  EXPECT_GE(cold.queued, absl::ZeroDuration());
+  EXPECT_LE(cold.queued + cold.encoding, cold.first_step);
+  EXPECT_LT(cold.first_step, cold.total);
+
+  auto warm = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 4, 8), warm);
+  ASSERT_TRUE(warm->Wait().ok());
+  EXPECT_EQ(warm->summary().timings.encoding, absl::ZeroDuration());
+}
+
+TEST_F(EngineResultsTest, BadRequestsNameTheField) {
+  Start();
+  SampleRequest no_paths = SampleOf("c", 0, 3);
+  SampleRequest too_long = SampleOf("c", 1, 17);
+  SampleRequest unknown = SampleOf("c", 1, 3);
+  unknown.targets.columns[1].name = "z";
+  const std::vector<std::pair<SampleRequest, std::string>> cases = {
+      {no_paths, "path_count"}, {too_long, "targets"}, {unknown, "targets.columns[\"z\"]"}};
+  // Once with the context on disk, where the loader checks, and once with it in memory.
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& [request, field] : cases) {
+      auto recorder = std::make_shared<SampleRecorder>();
+      engine_->Sample(request, recorder);
+      const absl::Status status = recorder->Wait();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_EQ(ErrorField(status), field);
+    }
+    MakeResident("c");
+  }
+  SampleRequest wrapped = SampleOf("c", 1, 17);
+  wrapped.beyond_buffer = BeyondBuffer::kWrap;
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(wrapped, recorder);
+  EXPECT_TRUE(recorder->Wait().ok());
+}
+
+TEST_F(EngineResultsTest, ARequestThatCanNeverFitNamesTheBytes) {
+  backend_options_.buffer_pool_bytes = 4096;
+  Start();
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 16, 16), recorder);  // 4 paths x 16 x 64 bytes: just fits
+  EXPECT_TRUE(recorder->Wait().ok());
+  SampleRequest request = SampleOf("c", 16, 17);
+  request.beyond_buffer = BeyondBuffer::kWrap;
+  auto refused = std::make_shared<SampleRecorder>();
+  engine_->Sample(request, refused);
+  const absl::Status status = refused->Wait();
+  EXPECT_EQ(ErrorField(status), "targets");
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::AllOf(::testing::HasSubstr("4352"), ::testing::HasSubstr("4096")));
+}
+
+TEST_F(EngineResultsTest, UnknownContextsAreNotFound) {
+  Start();
+  Answer<PredictResult> other_name;
+  engine_->Predict(PredictOf("d", 1), other_name.callback());
+  EXPECT_EQ(other_name.Wait().status().code(), absl::StatusCode::kNotFound);
+  PredictRequest foreign = PredictOf("c", 1);
+  foreign.tenant = "somebody else";
+  Answer<PredictResult> other_tenant;
+  engine_->Predict(foreign, other_tenant.callback());
+  EXPECT_EQ(other_tenant.Wait().status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace chorale::testing

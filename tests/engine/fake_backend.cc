@@ -1,0 +1,307 @@
+#include "tests/engine/fake_backend.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+namespace chorale::testing {
+namespace {
+
+class FakeModel : public BackendModel {
+ public:
+  explicit FakeModel(ModelConfig config) : config_(std::move(config)) {}
+  const ModelConfig& config() const override { return config_; }
+
+ private:
+  const ModelConfig config_;
+};
+
+class FakeRows : public EncodedRows {
+ public:
+  explicit FakeRows(int64_t rows) : rows_(rows) {}
+  int64_t rows() const override { return rows_; }
+
+ private:
+  const int64_t rows_;
+};
+
+// What all pieces of fake work have.
+class Steps {
+ public:
+  Steps(int64_t steps, FakeBackendLog* log) : total_(steps), log_(log) { ++log_->live_work; }
+  virtual ~Steps() { --log_->live_work; }
+  virtual void Step() { ++done_steps_; }
+  bool finished() const { return done_steps_ == total_; }
+
+ protected:
+  int64_t done_steps_ = 0;
+  const int64_t total_;
+  FakeBackendLog* const log_;
+};
+
+template <typename Base>
+class FakeWork : public Base, public Steps {
+ public:
+  FakeWork(int64_t steps, FakeBackendLog* log) : Steps(steps, log) {}
+  bool done() const override { return finished(); }
+  double next_step_flops() const override { return 1000; }
+};
+
+class FakeEncode : public FakeWork<EncodeWork> {
+ public:
+  FakeEncode(std::shared_ptr<const BackendModel> model, int64_t rows, PoolRange kv, int64_t steps,
+             FakeBackendLog* log)
+      : FakeWork(steps, log), context_{std::move(model), nullptr, kv, rows} {}
+  ResidentContext TakeContext() override { return context_; }
+
+ private:
+  const ResidentContext context_;
+};
+
+class FakeRowsWork : public FakeWork<RowsWork> {
+ public:
+  FakeRowsWork(int64_t rows, FakeBackendLog* log) : FakeWork(1, log), rows_(rows) {}
+  std::shared_ptr<const EncodedRows> TakeRows() override {
+    return std::make_shared<FakeRows>(rows_);
+  }
+
+ private:
+  const int64_t rows_;
+};
+
+int64_t TargetAt(const TileSpec& tile, int64_t path, int64_t place) {
+  return tile.order.empty() ? place : tile.order[path * tile.targets->rows() + place];
+}
+
+// One component: mean = the target's number, standard deviation 2.
+struct FakeMixture {
+  float mean = 0;
+  float std = 2;
+  float log_weight = 0;
+  MixtureSpan Span() const {
+    return {absl::MakeConstSpan(&mean, 1), absl::MakeConstSpan(&std, 1),
+            absl::MakeConstSpan(&log_weight, 1)};
+  }
+};
+
+std::vector<FakeMixture> MixturesOfTargets(int64_t first, int64_t rows) {
+  std::vector<FakeMixture> mixtures(rows);
+  for (int64_t i = 0; i < rows; ++i) mixtures[i].mean = static_cast<float>(first + i);
+  return mixtures;
+}
+
+class FakeDecode : public FakeWork<DecodeWork> {
+ public:
+  FakeDecode(DecodeSpec spec, FakeBackendLog* log)
+      : FakeWork(spec.tile.targets->rows(), log),
+        spec_(std::move(spec)),
+        values_(total_ * spec_.tile.paths),
+        log_densities_(values_.size()),
+        mixtures_(MixturesOfTargets(0, total_)) {}
+
+  int64_t steps_done() const override { return done_steps_; }
+  absl::Span<const float> values() const override { return values_; }
+  absl::Span<const float> log_densities() const override { return log_densities_; }
+  MixtureSpan mixture(int64_t path, int64_t step) const override {
+    return mixtures_[TargetAt(spec_.tile, path, step)].Span();
+  }
+  void Step() override {
+    const int64_t paths = spec_.tile.paths;
+    for (int64_t path = 0; path < paths; ++path) {
+      const int64_t at = done_steps_ * paths + path;
+      values_[at] = spec_.given.empty()
+                        ? FakeValue(spec_.seed, spec_.first_path + path, done_steps_)
+                        : spec_.given[at];
+      log_densities_[at] =
+          FakeLogDensity(values_[at], done_steps_, TargetAt(spec_.tile, path, done_steps_));
+    }
+    ++log_->decode_steps;
+    Steps::Step();
+  }
+
+ private:
+  const DecodeSpec spec_;
+  std::vector<float> values_;
+  std::vector<float> log_densities_;
+  const std::vector<FakeMixture> mixtures_;
+};
+
+class FakeDensity : public FakeWork<DensityWork> {
+ public:
+  FakeDensity(DensitySpec spec, FakeBackendLog* log)
+      : FakeWork(spec.tile.paths, log),
+        spec_(std::move(spec)),
+        log_densities_(spec_.values.size()),
+        mixtures_(MixturesOfTargets(0, spec_.tile.targets->rows())) {}
+
+  int64_t paths_done() const override { return done_steps_; }
+  absl::Span<const float> log_densities() const override { return log_densities_; }
+  MixtureSpan mixture(int64_t path, int64_t place) const override {
+    return mixtures_[TargetAt(spec_.tile, path, place)].Span();
+  }
+  void Step() override {
+    const int64_t places = spec_.tile.targets->rows();
+    for (int64_t place = 0; place < places; ++place) {
+      const int64_t at = done_steps_ * places + place;
+      log_densities_[at] =
+          FakeLogDensity(spec_.values[at], place, TargetAt(spec_.tile, done_steps_, place));
+    }
+    Steps::Step();
+  }
+
+ private:
+  const DensitySpec spec_;
+  std::vector<float> log_densities_;
+  const std::vector<FakeMixture> mixtures_;
+};
+
+class FakePredict : public FakeWork<PredictWork> {
+ public:
+  FakePredict(const PredictSpec& spec, FakeBackendLog* log)
+      : FakeWork(1, log), mixtures_(MixturesOfTargets(spec.first_row, spec.rows)) {}
+  MixtureSpan mixture(int64_t row) const override { return mixtures_[row].Span(); }
+
+ private:
+  const std::vector<FakeMixture> mixtures_;
+};
+
+// Thread contract: that of Backend.
+class FakeBackend : public Backend {
+ public:
+  FakeBackend(const FakeBackendOptions& options, FakeBackendLog* log)
+      : options_(options), log_(log) {}
+  ~FakeBackend() override { EXPECT_EQ(log_->live_work, 0) << "work outlived the backend"; }
+
+  std::string description() const override { return "fake"; }
+  int64_t tile_paths() const override { return options_.tile_paths; }
+  int64_t context_pool_bytes() const override { return options_.context_pool_bytes; }
+  int64_t buffer_pool_bytes() const override { return options_.buffer_pool_bytes; }
+  int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
+    return rows * options_.context_bytes_per_row;
+  }
+  int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return targets * paths * options_.buffer_bytes_per_value;
+  }
+  absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
+    return std::make_shared<const FakeModel>(model.config);
+  }
+
+  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
+                                        FeatureMatrix features, std::vector<float> y,
+                                        PoolRange kv) override {
+    ++log_->encodings;
+    EXPECT_EQ(features.rows, static_cast<int64_t>(y.size()));
+    EXPECT_EQ(kv.bytes, ContextBytes(model->config(), features.rows));
+    CheckRange(kv, options_.context_pool_bytes);
+    return std::make_unique<FakeEncode>(std::move(model), features.rows, kv, options_.encode_steps,
+                                        log_);
+  }
+  std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
+                                    FeatureMatrix features) override {
+    return std::make_unique<FakeRowsWork>(features.rows, log_);
+  }
+  std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
+    const int64_t targets = spec.tile.targets->rows();
+    EXPECT_LE(spec.tile.paths, options_.tile_paths);
+    EXPECT_EQ(spec.buffer.bytes,
+              BufferBytes(spec.tile.context->model->config(), targets, spec.tile.paths));
+    CheckRange(spec.buffer, options_.buffer_pool_bytes);
+    return std::make_unique<FakeDecode>(std::move(spec), log_);
+  }
+  std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
+    return std::make_unique<FakeDensity>(std::move(spec), log_);
+  }
+  std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
+    return std::make_unique<FakePredict>(spec, log_);
+  }
+
+  absl::Status Advance(absl::Span<const Slice> slices) override {
+    log_->PassGate();
+    ++log_->ticks;
+    const auto count = static_cast<int64_t>(slices.size());
+    log_->most_slices = std::max<int64_t>(log_->most_slices, count);
+    std::set<Work*> seen;
+    for (const Slice& slice : slices) {
+      EXPECT_TRUE(seen.insert(slice.work).second) << "a piece of work appears twice";
+      EXPECT_FALSE(slice.work->done());
+      EXPECT_GE(slice.max_steps, 1);
+    }
+    absl::Status status;
+    if (log_->fail) status = absl::UnknownError("the fake was told to fail");
+    for (const Slice& slice : slices) {
+      if (!status.ok()) break;
+      Steps* steps = dynamic_cast<Steps*>(slice.work);
+      for (int64_t i = 0; i < slice.max_steps && !steps->finished(); ++i) {
+        std::this_thread::sleep_for(std::chrono::microseconds(log_->microseconds_per_step));
+        steps->Step();
+      }
+    }
+    log_->EndTick();
+    return status;
+  }
+
+  void ReleaseContext(PoolRange range) override { log_->released_context_bytes += range.bytes; }
+  void ReleaseBuffer(PoolRange range) override { log_->released_buffer_bytes += range.bytes; }
+
+ private:
+  static void CheckRange(const PoolRange& range, int64_t pool) {
+    EXPECT_GE(range.offset, 0);
+    EXPECT_LE(range.offset + range.bytes, pool);
+  }
+
+  const FakeBackendOptions options_;
+  FakeBackendLog* const log_;
+};
+
+}  // namespace
+
+void FakeBackendLog::CloseGate() {
+  MutexLock lock(&mutex_);
+  closed_ = true;
+  allowed_ = 0;
+}
+
+void FakeBackendLog::OpenGate() {
+  MutexLock lock(&mutex_);
+  closed_ = false;
+  changed_.NotifyAll();
+}
+
+void FakeBackendLog::PassGate() {
+  MutexLock lock(&mutex_);
+  while (closed_ && allowed_ == 0) changed_.Wait(&mutex_);
+  if (closed_) --allowed_;
+}
+
+void FakeBackendLog::LetThrough(int64_t ticks) {
+  MutexLock lock(&mutex_);
+  const int64_t end = ended_ + ticks;
+  allowed_ = ticks;
+  changed_.NotifyAll();
+  while (ended_ < end) changed_.Wait(&mutex_);
+}
+
+void FakeBackendLog::EndTick() {
+  MutexLock lock(&mutex_);
+  ++ended_;
+  changed_.NotifyAll();
+}
+
+float FakeValue(uint64_t seed, int64_t path, int64_t step) {
+  return static_cast<float>(seed % 1000) + 10.0f * static_cast<float>(path) +
+         0.125f * static_cast<float>(step);
+}
+
+float FakeLogDensity(float value, int64_t place, int64_t target) {
+  return -0.5f * value - static_cast<float>(place) - 0.25f * static_cast<float>(target);
+}
+
+std::unique_ptr<Backend> NewFakeBackend(const FakeBackendOptions& options, FakeBackendLog* log) {
+  return std::make_unique<FakeBackend>(options, log);
+}
+
+}  // namespace chorale::testing

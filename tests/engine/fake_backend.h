@@ -1,0 +1,67 @@
+// A backend without a model: deterministic pseudo-values, counts of what it did, and switches to
+// hold it up or make it fail.
+#ifndef CHORALE_TESTS_ENGINE_FAKE_BACKEND_H_
+#define CHORALE_TESTS_ENGINE_FAKE_BACKEND_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/mutex.h"
+
+namespace chorale::testing {
+
+struct FakeBackendOptions {
+  int64_t tile_paths = 4;
+  int64_t context_pool_bytes = 1 << 20;
+  int64_t buffer_pool_bytes = 1 << 20;
+  int64_t context_bytes_per_row = 64;
+  int64_t buffer_bytes_per_value = 64;  // of each path and target
+  int64_t encode_steps = 3;
+};
+
+// What the fake backend was asked to do. Thread-safe.
+class FakeBackendLog {
+ public:
+  std::atomic<int64_t> encodings{0};
+  std::atomic<int64_t> ticks{0};
+  std::atomic<int64_t> decode_steps{0};
+  std::atomic<int64_t> most_slices{0};
+  std::atomic<int64_t> live_work{0};
+  std::atomic<int64_t> released_context_bytes{0};
+  std::atomic<int64_t> released_buffer_bytes{0};
+  std::atomic<bool> fail{false};
+  std::atomic<int64_t> microseconds_per_step{0};
+
+  // While closed, Advance waits before it does anything.
+  void CloseGate();
+  void OpenGate();
+  void PassGate();
+  // Lets exactly `ticks` calls of Advance through a closed gate, and returns when they ended.
+  void LetThrough(int64_t ticks);
+  void EndTick();
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t allowed_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// The value that path `path` has at `step` with this seed, before scaling.
+float FakeValue(uint64_t seed, int64_t path, int64_t step);
+// The log-density that the fake assigns to a value at a place for a target.
+float FakeLogDensity(float value, int64_t place, int64_t target);
+
+// `log` outlives the backend and may be inspected at any time.
+std::unique_ptr<Backend> NewFakeBackend(const FakeBackendOptions& options, FakeBackendLog* log);
+
+}  // namespace chorale::testing
+
+#endif  // CHORALE_TESTS_ENGINE_FAKE_BACKEND_H_

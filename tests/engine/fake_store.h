@@ -1,0 +1,101 @@
+// A context store in memory, which can be slowed down and made to fail.
+#ifndef CHORALE_TESTS_ENGINE_FAKE_STORE_H_
+#define CHORALE_TESTS_ENGINE_FAKE_STORE_H_
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "engine/mutex.h"
+#include "engine/store/context_store.h"
+
+namespace chorale::testing {
+
+// What a FakeStore did, and switches. Thread-safe.
+struct FakeStoreLog {
+  std::atomic<int64_t> reads{0};  // of datasets
+  std::atomic<int64_t> gets{0};
+  std::atomic<bool> closed{false};
+  std::atomic<bool> fail_reads{false};
+  // While set, dataset reads wait.
+  void HoldReads() {
+    MutexLock lock(&mutex);
+    held = true;
+  }
+  void LetReadsGo() {
+    MutexLock lock(&mutex);
+    held = false;
+    changed.NotifyAll();
+  }
+  void PassReads() {
+    MutexLock lock(&mutex);
+    while (held) changed.Wait(&mutex);
+  }
+
+  Mutex mutex;
+  CondVar changed;
+  bool held ABSL_GUARDED_BY(mutex) = false;
+};
+
+// Thread-safe.
+class FakeStore : public ContextStore {
+ public:
+  explicit FakeStore(FakeStoreLog* log) : log_(log) {}
+
+  absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset) override {
+    MutexLock lock(&mutex_);
+    const auto [it, created] =
+        contexts_.try_emplace({record.tenant, record.name}, record, std::string(dataset));
+    if (created) return PutOutcome::kCreated;
+    const bool same =
+        it->second.first.digest == record.digest && it->second.first.model == record.model;
+    if (same) return PutOutcome::kUnchanged;
+    return absl::AlreadyExistsError("the name is taken by other content");
+  }
+  absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) override {
+    ++log_->gets;
+    MutexLock lock(&mutex_);
+    const auto it = contexts_.find({tenant, name});
+    if (it == contexts_.end()) return absl::NotFoundError("no such context");
+    return it->second.first;
+  }
+  absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
+                                          const std::string& name) override {
+    ++log_->reads;
+    log_->PassReads();
+    if (log_->fail_reads) return absl::DataLossError("the dataset does not match its digest");
+    MutexLock lock(&mutex_);
+    const auto it = contexts_.find({tenant, name});
+    if (it == contexts_.end()) return absl::NotFoundError("no such context");
+    return it->second.second;
+  }
+  absl::StatusOr<ContextPage> List(const std::string& tenant, int64_t page_size,
+                                   const std::string& page_token) override {
+    MutexLock lock(&mutex_);
+    ContextPage page;
+    for (const auto& [key, value] : contexts_) {
+      if (key.first == tenant) page.records.push_back(value.first);
+    }
+    return page;
+  }
+  absl::Status Delete(const std::string& tenant, const std::string& name) override {
+    MutexLock lock(&mutex_);
+    return contexts_.erase({tenant, name}) == 1 ? absl::OkStatus()
+                                                : absl::NotFoundError("no such context");
+  }
+  absl::Status Close() override {
+    log_->closed = true;
+    return absl::OkStatus();
+  }
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // (tenant, name)
+  FakeStoreLog* const log_;
+  Mutex mutex_;
+  std::map<Key, std::pair<ContextRecord, std::string>> contexts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chorale::testing
+
+#endif  // CHORALE_TESTS_ENGINE_FAKE_STORE_H_

@@ -1,0 +1,176 @@
+#include "engine/request_validation.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "engine/data/error_details.h"
+#include "gtest/gtest.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace chorale {
+namespace {
+
+using testing::FakeBackendLog;
+using testing::MakeTargets;
+using testing::NewFakeBackend;
+
+class RequestValidationTest : public ::testing::Test {
+ protected:
+  RequestValidationTest() : backend_(NewFakeBackend({}, &log_)) {
+    config_.buffer_size = 8;
+    config_.num_components = 3;
+    limits_.max_targets = 20;
+    limits_.max_paths = 50;
+    limits_.max_values = 300;
+    limits_.max_orders = 6;
+    limits_.max_quantiles = 3;
+    limits_.max_features = 5;
+  }
+
+  SampleRequest GoodSample() const {
+    SampleRequest request;
+    request.targets = MakeTargets(4);
+    request.paths = 10;
+    return request;
+  }
+  LogDensityRequest GoodDensity() const {
+    LogDensityRequest request;
+    request.targets = MakeTargets(4);
+    request.vectors = 5;
+    request.y.assign(20, 0.5);
+    return request;
+  }
+  PredictRequest GoodPredict() const {
+    PredictRequest request;
+    request.targets = MakeTargets(4);
+    request.quantiles = {0.1, 0.9};
+    return request;
+  }
+  // The field that is complained about after a change; "" when all is well.
+  std::string Sample(const std::function<void(SampleRequest&)>& change) const {
+    SampleRequest request = GoodSample();
+    change(request);
+    return ErrorField(ValidateSample(request, config_, limits_, *backend_));
+  }
+  std::string Density(const std::function<void(LogDensityRequest&)>& change) const {
+    LogDensityRequest request = GoodDensity();
+    change(request);
+    return ErrorField(ValidateLogDensity(request, config_, limits_, *backend_));
+  }
+  std::string Predict(const std::function<void(PredictRequest&)>& change) const {
+    PredictRequest request = GoodPredict();
+    change(request);
+    return ErrorField(ValidatePredict(request, config_, limits_));
+  }
+
+  FakeBackendLog log_;
+  std::unique_ptr<Backend> backend_;
+  ModelConfig config_;
+  Limits limits_;
+};
+
+TEST_F(RequestValidationTest, Sample) {
+  EXPECT_TRUE(ValidateSample(GoodSample(), config_, limits_, *backend_).ok());
+  EXPECT_EQ(Sample([](auto& r) { r.paths = 0; }), "path_count");
+  EXPECT_EQ(Sample([](auto& r) { r.paths = -1; }), "path_count");
+  EXPECT_EQ(Sample([](auto& r) { r.paths = 50; }), "");
+  EXPECT_EQ(Sample([](auto& r) { r.paths = 51; }), "path_count");
+  EXPECT_EQ(Sample([](auto& r) { r.targets.columns.clear(); }), "targets.columns");
+  EXPECT_EQ(Sample([](auto& r) { r.targets = MakeTargets(0); }), "targets");
+  EXPECT_EQ(Sample([](auto& r) { r.targets.columns.resize(6); }), "targets.columns");
+  EXPECT_EQ(Sample([](auto& r) { r.targets = MakeTargets(8); }), "");
+  EXPECT_EQ(Sample([](auto& r) { r.targets = MakeTargets(9); }), "targets");
+  const auto wrapped = [](int64_t rows, int64_t paths) {
+    return [=](auto& r) {
+      r.targets = MakeTargets(rows);
+      r.paths = paths;
+      r.beyond_buffer = BeyondBuffer::kWrap;
+    };
+  };
+  EXPECT_EQ(Sample(wrapped(20, 15)), "");
+  EXPECT_EQ(Sample(wrapped(21, 1)), "targets");
+  EXPECT_EQ(Sample(wrapped(20, 16)), "path_count");  // 320 values
+}
+
+TEST_F(RequestValidationTest, SampleThatCanNeverFitNamesNeededAndAvailableBytes) {
+  testing::FakeBackendOptions options;
+  options.buffer_pool_bytes = 1000;
+  const auto small = NewFakeBackend(options, &log_);
+  const absl::Status status = ValidateSample(GoodSample(), config_, limits_, *small);
+  EXPECT_EQ(ErrorField(status), "targets");
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("1024 bytes"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("1000 are available"));
+  SampleRequest fits = GoodSample();
+  fits.paths = 3;
+  EXPECT_TRUE(ValidateSample(fits, config_, limits_, *small).ok());
+}
+
+TEST_F(RequestValidationTest, LogDensity) {
+  EXPECT_EQ(Density([](auto& r) {}), "");
+  EXPECT_EQ(Density([](auto& r) { r.vectors = 0; }), "values");
+  EXPECT_EQ(Density([](auto& r) { r.vectors = 4; }), "values");
+  EXPECT_EQ(Density([](auto& r) { r.y.pop_back(); }), "values");
+  EXPECT_EQ(Density([](auto& r) { r.y[7] = std::nan(""); }), "values[7]");
+  EXPECT_EQ(Density([](auto& r) { r.y[0] = -std::numeric_limits<double>::infinity(); }),
+            "values[0]");
+  EXPECT_EQ(Density([](auto& r) { r.random_orders = -1; }), "random_order_count");
+  EXPECT_EQ(Density([](auto& r) { r.random_orders = 6; }), "");
+  EXPECT_EQ(Density([](auto& r) { r.random_orders = 7; }), "random_order_count");
+  EXPECT_EQ(Density([](auto& r) { r.want_terms = true; }), "");
+  EXPECT_EQ(Density([](auto& r) {
+              r.want_terms = true;
+              r.random_orders = 1;
+            }),
+            "include_terms");
+  EXPECT_EQ(Density([](auto& r) {
+              r.want_mixtures = true;
+              r.random_orders = 1;
+            }),
+            "include_mixtures");
+  const auto many = [](int64_t vectors, int64_t orders, bool mixtures) {
+    return [=](auto& r) {
+      r.vectors = vectors;
+      r.y.assign(vectors * 4, 1.0);
+      r.random_orders = orders;
+      r.want_mixtures = mixtures;
+    };
+  };
+  EXPECT_EQ(Density(many(50, 0, false)), "");
+  EXPECT_EQ(Density(many(51, 0, false)), "values");
+  EXPECT_EQ(Density(many(15, 5, false)), "");
+  EXPECT_EQ(Density(many(16, 5, false)), "random_order_count");  // 320 values
+  EXPECT_EQ(Density(many(25, 0, true)), "");
+  EXPECT_EQ(Density(many(26, 0, true)), "include_mixtures");  // 26 x 4 x 3 components
+  EXPECT_EQ(Density([](auto& r) {
+              r.targets = MakeTargets(10);
+              r.vectors = 2;
+            }),
+            "targets");
+}
+
+TEST_F(RequestValidationTest, Predict) {
+  EXPECT_EQ(Predict([](auto& r) {}), "");
+  EXPECT_EQ(Predict([](auto& r) { r.targets = MakeTargets(20); }), "");  // needs no buffer
+  EXPECT_EQ(Predict([](auto& r) { r.targets = MakeTargets(21); }), "targets");
+  EXPECT_EQ(Predict([](auto& r) { r.quantiles = {0.5, 0}; }), "quantiles[1]");
+  EXPECT_EQ(Predict([](auto& r) { r.quantiles = {1}; }), "quantiles[0]");
+  EXPECT_EQ(Predict([](auto& r) { r.quantiles = {std::nan("")}; }), "quantiles[0]");
+  EXPECT_EQ(Predict([](auto& r) { r.quantiles.assign(4, 0.5); }), "quantiles");
+  limits_.max_values = 10;
+  EXPECT_EQ(Predict([](auto& r) { r.quantiles.assign(3, 0.5); }), "quantiles");  // 4 x 3
+  EXPECT_EQ(Predict([](auto& r) { r.want_mixtures = true; }), "include_mixtures");
+}
+
+TEST_F(RequestValidationTest, ProductsOfHugeCountsDoNotOverflow) {
+  limits_.max_paths = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(Sample([](auto& r) { r.paths = std::numeric_limits<int64_t>::max() / 2; }),
+            "path_count");
+  limits_.max_orders = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(Density([](auto& r) { r.random_orders = std::numeric_limits<int64_t>::max() / 2; }),
+            "random_order_count");
+}
+
+}  // namespace
+}  // namespace chorale

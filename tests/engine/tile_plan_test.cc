@@ -1,0 +1,54 @@
+#include "engine/tile_plan.h"
+
+#include "gtest/gtest.h"
+#include "tests/engine/fake_backend.h"
+
+namespace chorale {
+namespace {
+
+using testing::FakeBackendLog;
+using testing::FakeBackendOptions;
+using testing::NewFakeBackend;
+
+TilePlan Plan(int64_t paths, int64_t targets, int64_t max_slots, int64_t pool = 1 << 20,
+              TileBuffer buffer = TileBuffer::kNeeded) {
+  FakeBackendLog log;
+  FakeBackendOptions options;  // tiles of 4 paths, 64 bytes for each path and target
+  options.buffer_pool_bytes = pool;
+  return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, targets, max_slots,
+                   buffer);
+}
+
+TEST(TilePlanTest, TilesCoverEveryPathOnce) {
+  for (int64_t paths = 1; paths < 40; ++paths) {
+    const TilePlan plan = Plan(paths, 3, 4);
+    int64_t covered = 0;
+    for (int64_t tile = 0; tile < plan.tiles; ++tile) {
+      ASSERT_EQ(plan.first_path(tile), covered);
+      ASSERT_GE(plan.paths_of(tile), 1);
+      ASSERT_LE(plan.paths_of(tile), plan.tile_paths);
+      covered += plan.paths_of(tile);
+    }
+    ASSERT_EQ(covered, paths);
+    ASSERT_LE(plan.slots, plan.tiles);
+  }
+}
+
+TEST(TilePlanTest, SlotsAreBoundedByTheTickAndHalfThePool) {
+  EXPECT_EQ(Plan(100, 4, 6).slots, 6);
+  EXPECT_EQ(Plan(8, 4, 6).slots, 2);
+  EXPECT_EQ(Plan(100, 4, 6).slot_bytes, 4 * 4 * 64);
+  EXPECT_EQ(Plan(100, 4, 6, 4096).slots, 2);  // half of four
+  EXPECT_EQ(Plan(100, 4, 6, 1024).slots, 1);  // one is always allowed
+  EXPECT_EQ(Plan(100, 4, 6, 1023).slots, 0);
+  EXPECT_EQ(Plan(3, 4, 6, 1023).slots, 1);  // fewer paths than a tile
+}
+
+TEST(TilePlanTest, WithoutBuffersThePoolDoesNotMatter) {
+  const TilePlan plan = Plan(100, 4, 6, 0, TileBuffer::kNone);
+  EXPECT_EQ(plan.slots, 6);
+  EXPECT_EQ(plan.slot_bytes, 0);
+}
+
+}  // namespace
+}  // namespace chorale
