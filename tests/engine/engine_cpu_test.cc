@@ -1,0 +1,266 @@
+// The engine over the real CPU backend and the real store: results do not depend on company,
+// residency, threads or restarts, and densities are densities.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cpu_backend.h"
+#include "engine/engine.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/test_model.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace chorale::testing {
+namespace {
+
+constexpr char kTenant[] = "tenant";
+
+class EngineCpuTest : public ::testing::Test {
+ protected:
+  EngineCpuTest() {
+    folder_ = absl::StrCat(::testing::TempDir(), "engine_cpu_test_",
+                           ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+    model_options_.normalize_x = Normalization::kZScore;
+    model_options_.normalize_y = Normalization::kZScore;
+    model_ = MakeTestModel(model_options_);
+  }
+  ~EngineCpuTest() override {
+    engine_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void StartEngine(int threads) {
+    engine_.reset();
+    auto backend = NewCpuBackend({threads, 64 << 20, 16 << 20});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    auto store = OpenSqliteContextStore(folder_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    auto engine =
+        Engine::Create(EngineOptions(), *std::move(backend), *std::move(store), {model_}, nullptr);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+  }
+  void RegisterFour() {
+    for (int i = 0; i < 4; ++i) {
+      auto outcome = engine_->Register(kTenant, absl::StrCat("c", i), "",
+                                       MakeDataset(30 + 17 * i, static_cast<uint64_t>(i) + 1));
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+    }
+  }
+
+  SampleRequest SampleOf(const std::string& context) const {
+    SampleRequest request;
+    request.tenant = kTenant;
+    request.context = context;
+    request.targets = MakeTargets(7);
+    request.paths = 75;
+    request.seed = 42;
+    request.order = TargetOrder::kRandomPerPath;
+    request.want_log_densities = true;
+    return request;
+  }
+  struct Samples {
+    std::vector<double> values;
+    std::vector<double> log_densities;
+    bool operator==(const Samples&) const = default;
+  };
+  static Samples Await(SampleRecorder* recorder) {
+    const absl::Status status = recorder->Wait();
+    EXPECT_TRUE(status.ok()) << status;
+    return {recorder->ByTarget(75, 7), recorder->LogDensityOfPaths(75)};
+  }
+  Samples Draw(const SampleRequest& request) {
+    auto recorder = std::make_shared<SampleRecorder>();
+    engine_->Sample(request, recorder);
+    return Await(recorder.get());
+  }
+  LogDensityResult Density(LogDensityRequest request) {
+    Answer<LogDensityResult> answer;
+    engine_->LogDensity(std::move(request), answer.callback());
+    auto result = answer.Wait();
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *result : LogDensityResult();
+  }
+
+  TestModelOptions model_options_;
+  Model model_;
+  std::string folder_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EngineCpuTest, BitIdenticalAloneUnderLoadAfterEvictionAndRestartWithAnyThreads) {
+  StartEngine(2);
+  RegisterFour();
+  const Samples alone = Draw(SampleOf("c1"));
+
+  std::vector<std::shared_ptr<SampleRecorder>> same;
+  std::vector<std::shared_ptr<SampleRecorder>> others;
+  std::vector<std::unique_ptr<Answer<PredictResult>>> predictions;
+  for (uint64_t i = 0; i < 32; ++i) {
+    SampleRequest request = SampleOf(absl::StrCat("c", i % 4));
+    const bool is_same = i % 4 == 1 && i % 8 == 1;
+    if (!is_same) request.seed = 1000 + i;
+    auto& list = is_same ? same : others;
+    list.push_back(std::make_shared<SampleRecorder>());
+    engine_->Sample(request, list.back());
+    PredictRequest predict;
+    predict.tenant = kTenant;
+    predict.context = absl::StrCat("c", i % 4);
+    predict.targets = MakeTargets(40);
+    predictions.push_back(std::make_unique<Answer<PredictResult>>());
+    engine_->Predict(predict, predictions.back()->callback());
+  }
+  ASSERT_EQ(same.size(), 4u);
+  for (auto& recorder : same) EXPECT_TRUE(Await(recorder.get()) == alone);
+  for (auto& recorder : others) EXPECT_FALSE(Await(recorder.get()) == alone);
+  for (auto& answer : predictions) EXPECT_TRUE(answer->Wait().ok());
+
+  engine_->EvictUnpinned();
+  EXPECT_EQ(engine_->Stats().resident_bytes, 0);
+  EXPECT_TRUE(Draw(SampleOf("c1")) == alone);
+  EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
+
+  StartEngine(1);  // reads what the first engine has stored
+  EXPECT_TRUE(Draw(SampleOf("c1")) == alone);
+}
+
+TEST_F(EngineCpuTest, LogDensityOfSamplesIsWhatSampleReported) {
+  StartEngine(2);
+  RegisterFour();
+  SampleRequest request = SampleOf("c2");
+  request.order = TargetOrder::kGiven;
+  const Samples samples = Draw(request);
+  for (const DensityMethod method : {DensityMethod::kOnePass, DensityMethod::kStepByStep}) {
+    LogDensityRequest density;
+    density.tenant = kTenant;
+    density.context = "c2";
+    density.targets = request.targets;
+    density.vectors = request.paths;
+    density.y = samples.values;
+    density.method = method;
+    const LogDensityResult result = Density(density);
+    ASSERT_EQ(result.log_density.size(), samples.log_densities.size());
+    for (size_t p = 0; p < samples.log_densities.size(); ++p) {
+      EXPECT_NEAR(result.log_density[p], samples.log_densities[p], 1e-3) << "path " << p;
+    }
+  }
+}
+
+// By the trapezoidal rule over the first target's y; targets are z-scored, so a missing Jacobian
+// shows as a factor of the context's standard deviation.
+TEST_F(EngineCpuTest, DensitiesIntegrateToOneInTheUsersUnits) {
+  StartEngine(2);
+  RegisterFour();
+  constexpr int64_t kPoints = 4001;
+  const double low = -150, high = 170;
+  const double step = (high - low) / (kPoints - 1);
+  LogDensityRequest request;
+  request.tenant = kTenant;
+  request.context = "c0";
+  request.targets = MakeTargets(1);
+  request.vectors = kPoints;
+  for (int64_t i = 0; i < kPoints; ++i) request.y.push_back(low + step * static_cast<double>(i));
+  const LogDensityResult result = Density(request);
+  ASSERT_EQ(result.log_density.size(), static_cast<size_t>(kPoints));
+  double mass = 0;
+  double mean = 0;
+  for (int64_t i = 0; i < kPoints; ++i) {
+    mass += step * std::exp(result.log_density[i]);
+    mean += step * std::exp(result.log_density[i]) * request.y[i];
+  }
+  EXPECT_NEAR(mass, 1, 1e-3);
+
+  PredictRequest predict;
+  predict.tenant = kTenant;
+  predict.context = "c0";
+  predict.targets = request.targets;
+  Answer<PredictResult> answer;
+  engine_->Predict(predict, answer.callback());
+  const auto prediction = answer.Wait();
+  ASSERT_TRUE(prediction.ok());
+  EXPECT_NEAR(prediction->mean[0], mean, 1e-2);
+}
+
+// A model that always predicts N(1, 0.5) in its own units, whatever it is given.
+TEST_F(EngineCpuTest, UnitsOfAModelWhoseAnswerIsKnown) {
+  model_ = MakeConstantModel({{1.0f, 0.5f, 1.0f}}, model_options_);
+  StartEngine(1);
+  const Dataset dataset = MakeDataset(30);
+  ASSERT_TRUE(engine_->Register(kTenant, "c", "", dataset).ok());
+  double mean = 0;
+  for (const double y : dataset.y) mean += y / 30;
+  double variance = 0;
+  for (const double y : dataset.y) variance += (y - mean) * (y - mean) / 30;
+  const double scale = std::sqrt(variance);
+
+  LogDensityRequest request;
+  request.tenant = kTenant;
+  request.context = "c";
+  request.targets = MakeTargets(3);
+  request.vectors = 1;
+  request.y = {6, 7.5, 10};
+  request.want_mixtures = true;
+  const LogDensityResult result = Density(request);
+  double expected = 0;
+  for (const double y : request.y) {
+    const double z = (y - (mean + scale)) / (0.5 * scale);
+    expected += -0.5 * z * z - std::log(0.5 * scale) - 0.5 * std::log(2 * std::numbers::pi);
+  }
+  EXPECT_NEAR(result.log_density.at(0), expected, 1e-4);
+  EXPECT_NEAR(result.mixtures.means.at(0), mean + scale, 1e-5);
+  EXPECT_NEAR(result.mixtures.stds.at(0), 0.5 * scale, 1e-5);
+
+  SampleRequest sample;
+  sample.tenant = kTenant;
+  sample.context = "c";
+  sample.targets = request.targets;
+  sample.paths = 4000;
+  sample.seed = 3;
+  auto recorder = std::make_shared<SampleRecorder>();
+  auto call = engine_->Sample(sample, recorder);
+  call->Acknowledge(1 << 30);
+  ASSERT_TRUE(recorder->Wait().ok());
+  double sum = 0;
+  double squares = 0;
+  for (const double y : recorder->ByTarget(4000, 3)) {
+    sum += y;
+    squares += (y - mean - scale) * (y - mean - scale);
+  }
+  EXPECT_NEAR(sum / 12000, mean + scale, 5 * 0.5 * scale / std::sqrt(12000));
+  EXPECT_NEAR(std::sqrt(squares / 12000), 0.5 * scale, 0.02 * scale);
+}
+
+TEST_F(EngineCpuTest, RandomOrdersAverageWithTheirError) {
+  StartEngine(2);
+  RegisterFour();
+  LogDensityRequest request;
+  request.tenant = kTenant;
+  request.context = "c3";
+  request.targets = MakeTargets(5);
+  request.vectors = 3;
+  for (int i = 0; i < 15; ++i) request.y.push_back(6 + 0.3 * i);
+  request.random_orders = 64;
+  request.seed = 9;
+  const LogDensityResult one_pass = Density(request);
+  request.method = DensityMethod::kStepByStep;
+  const LogDensityResult step_by_step = Density(request);
+  request.seed = 10;
+  const LogDensityResult other_seed = Density(request);
+  for (int b = 0; b < 3; ++b) {
+    EXPECT_NEAR(one_pass.log_density.at(b), step_by_step.log_density.at(b), 1e-3);
+    EXPECT_NEAR(one_pass.standard_error.at(b), step_by_step.standard_error.at(b), 1e-3);
+    EXPECT_GT(one_pass.standard_error.at(b), 0);
+    EXPECT_NE(one_pass.log_density.at(b), other_seed.log_density.at(b));
+    EXPECT_NEAR(one_pass.log_density.at(b), other_seed.log_density.at(b),
+                6 * std::hypot(one_pass.standard_error.at(b), other_seed.standard_error.at(b)));
+  }
+}
+
+}  // namespace
+}  // namespace chorale::testing
