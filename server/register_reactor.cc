@@ -32,12 +32,12 @@ RegisterReactor::RegisterReactor(const ServiceEnvironment& environment,
       live_(Method::kRegisterContext, context, environment.registry, environment.metrics,
             [this](grpc::Status status) { Finish(std::move(status)); }),
       assembler_(environment.limits),
-      memory_(environment.registration_memory) {}
+      memory_(std::in_place, environment.registration_memory) {}
 
 void RegisterReactor::OnReadDone(bool ok) {
   if (ok) {
     if (absl::Status status = TakeMessage(); !status.ok()) {
-      live_.Finish(status);
+      Conclude(status);
       return;
     }
     StartRead(&message_);
@@ -51,46 +51,47 @@ void RegisterReactor::OnReadDone(bool ok) {
 
 void RegisterReactor::OnSendInitialMetadataDone(bool ok) {
   if (!ok) {
-    live_.Finish(absl::CancelledError("the client went away"));
+    Conclude(absl::CancelledError("the client went away"));
     return;
   }
   message_.Clear();
-  const bool runs = environment_.blocking->TryRun([self = self_] { self->Register(); });
-  if (!runs) {
-    environment_.metrics->Rejected("blocking_queue_full");
-    live_.Finish(ExhaustedRetryAfter("too many calls wait for the disk", environment_.retry_delay));
-  }
+  if (environment_.blocking->TryRun([self = self_] { self->Register(); })) return;
+  environment_.metrics->Rejected("blocking_queue_full");
+  Conclude(ExhaustedRetryAfter("too many calls wait for the disk", environment_.retry_delay));
 }
 
 absl::Status RegisterReactor::TakeMessage() {
-  if (absl::Status status = assembler_.Add(message_); !status.ok()) return status;
+  if (absl::Status status = assembler_->Add(message_); !status.ok()) return status;
   // Twice: once as it is assembled, once as the engine encodes it.
-  if (memory_.GrowTo(2 * assembler_.bytes())) return absl::OkStatus();
+  if (memory_->GrowTo(2 * assembler_->bytes())) return absl::OkStatus();
   environment_.metrics->Rejected("registration_memory");
   return ExhaustedRetryAfter("the memory for registrations is used up by other calls",
                              environment_.retry_delay);
 }
 
-void RegisterReactor::Register() {
-  if (cancelled_) {  // while it waited; nobody would hear of the outcome
-    live_.Finish(absl::CancelledError("the client went away"));
-    return;
-  }
-  live_.Note("context", assembler_.context_id());
-  live_.Note("rows", assembler_.rows());
-  live_.Note("bytes", assembler_.bytes());
-  absl::StatusOr<Dataset> dataset = assembler_.Finish();
-  if (!dataset.ok()) {
-    live_.Finish(dataset.status());
-    return;
-  }
+void RegisterReactor::Register() { Conclude(RegisterNow()); }
+
+absl::Status RegisterReactor::RegisterNow() {
+  // While it waited; nobody would hear of the outcome.
+  if (cancelled_) return absl::CancelledError("the client went away");
+  live_.Note("context", assembler_->context_id());
+  live_.Note("rows", assembler_->rows());
+  live_.Note("bytes", assembler_->bytes());
+  absl::StatusOr<Dataset> dataset = assembler_->Finish();
+  if (!dataset.ok()) return dataset.status();
   absl::StatusOr<RegisterOutcome> outcome = environment_.engine->Register(
-      tenant_, assembler_.context_id(), assembler_.model_id(), *dataset);
-  if (outcome.ok()) {
-    EncodeContext(outcome->context, response_->mutable_context());
-    response_->set_already_registered(outcome->outcome == PutOutcome::kUnchanged);
-  }
-  live_.Finish(outcome.status());
+      tenant_, assembler_->context_id(), assembler_->model_id(), *dataset);
+  if (!outcome.ok()) return outcome.status();
+  EncodeContext(outcome->context, response_->mutable_context());
+  response_->set_already_registered(outcome->outcome == PutOutcome::kUnchanged);
+  return absl::OkStatus();
+}
+
+void RegisterReactor::Conclude(const absl::Status& status) {
+  // Before the client hears of the end, so that its next call finds the memory free.
+  assembler_.reset();
+  memory_.reset();
+  live_.Finish(status);
 }
 
 void RegisterReactor::OnCancel() { cancelled_ = true; }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -42,7 +43,11 @@ class RegisterReactor final : public grpc::ServerReadReactor<v1::RegisterContext
                   v1::RegisterContextResponse* response);
 
   absl::Status TakeMessage();
+  // On the blocking executor.
   void Register();
+  absl::Status RegisterNow();
+  // Finishes the call, after it has given back its memory.
+  void Conclude(const absl::Status& status);
 
   void OnReadDone(bool ok) override;
   void OnSendInitialMetadataDone(bool ok) override;
@@ -57,8 +62,8 @@ class RegisterReactor final : public grpc::ServerReadReactor<v1::RegisterContext
   std::atomic<bool> cancelled_{false};
   // -----
   v1::RegisterContextRequest message_;
-  DatasetAssembler assembler_;
-  BudgetShare memory_;
+  std::optional<DatasetAssembler> assembler_;
+  std::optional<BudgetShare> memory_;
 };
 
 }  // namespace chorale
