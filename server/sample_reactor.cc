@@ -188,6 +188,12 @@ void SampleReactor::OnCancel() {
 void SampleReactor::OnDone() {
   environment_.metrics->StreamEnded();
   live_.Done();
+  std::shared_ptr<Call> call;  // may hold the observer that holds this
+  {
+    MutexLock lock(&mutex_);
+    call = std::move(call_);
+  }
+  call.reset();
   const std::shared_ptr<SampleReactor> last = std::move(self_);  // may delete this on return
 }
 

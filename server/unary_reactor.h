@@ -70,6 +70,12 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 
   void OnDone() override {
     live_.Done();
+    std::shared_ptr<Call> call;  // may hold the callback that holds this
+    {
+      MutexLock lock(&mutex_);
+      call = std::move(call_);
+    }
+    call.reset();
     const std::shared_ptr<UnaryReactor> last = std::move(self_);  // may delete this on return
   }
 
