@@ -63,7 +63,11 @@ std::vector<Damage> ModelDamages() {
       {"bytes at the end", weights, [](auto f) { return f + "more"; }},
       {"huge header", weights, [](auto f) { return WithHeaderLength(f, ~uint64_t{0}); }},
       {"header of length zero", weights, [](auto f) { return WithHeaderLength(f, 0); }},
-      {"not JSON", weights, [](auto f) { return f.replace(8, 2, "!!"); }},
+      {"not JSON", weights,
+       [](auto f) {
+         f[8] = '!';
+         return f;
+       }},
       {"unknown type", weights, [](auto f) { return Replaced(f, "\"F32\"", "\"X32\""); }},
       {"offsets beyond the end", weights,
        [](auto f) { return f.replace(f.find("data_offsets\":[0,"), 17, "data_offsets\":[9,"); }},
