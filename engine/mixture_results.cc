@@ -15,13 +15,13 @@ Mixtures MakeMixtures(int64_t rows, int64_t components) {
 void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, int64_t row,
                 Mixtures* mixtures) {
   const int64_t components = mixtures->components;
-  double total = 0;  // 1 up to float32's rounding
-  for (const float log_weight : mixture.log_weight) total += std::exp(double{log_weight});
+  double total = 0;  // 1 up to rounding
+  for (const double log_weight : mixture.log_weight) total += std::exp(log_weight);
   for (int64_t m = 0; m < components; ++m) {
     const int64_t at = row * components + m;
     mixtures->means[at] = transform.ToUser(mixture.mean[m]);
     mixtures->stds[at] = mixture.std[m] * transform.y_std();
-    mixtures->weights[at] = std::exp(double{mixture.log_weight[m]}) / total;
+    mixtures->weights[at] = std::exp(mixture.log_weight[m]) / total;
   }
 }
 
@@ -32,7 +32,7 @@ void RawMixtures::Append(const MixtureSpan& mixture) {
 }
 
 MixtureSpan RawMixtures::Row(int64_t row) const {
-  const auto part = [&](const std::vector<float>& all) {
+  const auto part = [&](const std::vector<double>& all) {
     return absl::MakeConstSpan(all).subspan(row * components, components);
   };
   return {part(mean), part(std), part(log_weight)};

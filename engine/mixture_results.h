@@ -21,10 +21,10 @@ void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, i
 
 // Copies of some rows' mixtures, in the model's units.
 struct RawMixtures {
-  int64_t components = 0;         // M
-  std::vector<float> mean;        // [rows, M]
-  std::vector<float> std;         // [rows, M]
-  std::vector<float> log_weight;  // [rows, M]
+  int64_t components = 0;          // M
+  std::vector<double> mean;        // [rows, M]
+  std::vector<double> std;         // [rows, M]
+  std::vector<double> log_weight;  // [rows, M]
 
   int64_t rows() const { return static_cast<int64_t>(mean.size()) / components; }
   void Append(const MixtureSpan& mixture);

@@ -14,13 +14,13 @@
 namespace chorale::kernels {
 
 struct MixtureHeadParams {
-  const float* raw = nullptr;          // [rows, M, 3], row stride raw_stride
+  const double* raw = nullptr;         // [rows, M, 3], row stride raw_stride
   const float* mean_bias = nullptr;    // [M]
   const float* std_bias = nullptr;     // [M]
   const float* weight_bias = nullptr;  // [M]
-  float* mean = nullptr;               // [rows, M]
-  float* std = nullptr;                // [rows, M]
-  float* log_weight = nullptr;         // [rows, M], natural log, normalised
+  double* mean = nullptr;              // [rows, M]
+  double* std = nullptr;               // [rows, M]
+  double* log_weight = nullptr;        // [rows, M], natural log, normalised
   int64_t rows = 0;
   int64_t components = 0;  // M
   int64_t raw_stride = 0;
@@ -39,9 +39,9 @@ void MixtureHead(const MixtureHeadParams& params);
 
 // One row's mixture, [M] each, host memory. What follows is computed in float64.
 struct MixtureView {
-  const float* mean = nullptr;
-  const float* std = nullptr;
-  const float* log_weight = nullptr;
+  const double* mean = nullptr;
+  const double* std = nullptr;
+  const double* log_weight = nullptr;
   int64_t components = 0;
 };
 

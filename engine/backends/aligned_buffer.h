@@ -1,4 +1,4 @@
-// A growable array of float32 that begins on a cache line.
+// A growable array of numbers that begins on a cache line.
 #ifndef CHORALE_ENGINE_BACKENDS_ALIGNED_BUFFER_H_
 #define CHORALE_ENGINE_BACKENDS_ALIGNED_BUFFER_H_
 
@@ -10,33 +10,36 @@
 namespace chorale {
 
 // Owns its memory; movable. Thread contract: one thread at a time.
-class AlignedBuffer {
+template <typename T>
+class AlignedArray {
  public:
-  AlignedBuffer() = default;
-  explicit AlignedBuffer(int64_t size) { Reserve(size); }
+  AlignedArray() = default;
+  explicit AlignedArray(int64_t size) { Reserve(size); }
 
   // Room for `size` elements. What was there before is lost if it has to grow; new elements are
   // zero. Never shrinks, so that work of a size seen before allocates nothing.
   void Reserve(int64_t size) {
     if (size <= size_) return;
     data_.reset();
-    data_.reset(static_cast<float*>(::operator new(size * sizeof(float), kAlignment)));
+    data_.reset(static_cast<T*>(::operator new(size * sizeof(T), kAlignment)));
     size_ = size;
-    std::fill_n(data_.get(), size, 0.0f);
+    std::fill_n(data_.get(), size, T{0});
   }
 
-  float* data() { return data_.get(); }
-  const float* data() const { return data_.get(); }
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
   int64_t size() const { return size_; }
 
  private:
   static constexpr std::align_val_t kAlignment{64};
   struct Free {
-    void operator()(float* data) const { ::operator delete(data, kAlignment); }
+    void operator()(T* data) const { ::operator delete(data, kAlignment); }
   };
-  std::unique_ptr<float, Free> data_;
+  std::unique_ptr<T, Free> data_;
   int64_t size_ = 0;
 };
+
+using AlignedBuffer = AlignedArray<float>;
 
 }  // namespace chorale
 

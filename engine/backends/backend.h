@@ -65,9 +65,9 @@ struct ResidentContext {
 
 // The mixture of one row, [M] each, in the model's target units, host memory.
 struct MixtureSpan {
-  absl::Span<const float> mean;
-  absl::Span<const float> std;
-  absl::Span<const float> log_weight;
+  absl::Span<const double> mean;
+  absl::Span<const double> std;
+  absl::Span<const double> log_weight;
 };
 
 // A piece of work in progress. What the derived classes expose is host memory that stays valid and
@@ -111,8 +111,8 @@ struct TileSpec {
 class DecodeWork : public Work {
  public:
   virtual int64_t steps_done() const = 0;
-  virtual absl::Span<const float> values() const = 0;         // [T, paths], model's target units
-  virtual absl::Span<const float> log_densities() const = 0;  // [T, paths], of those values
+  virtual absl::Span<const float> values() const = 0;          // [T, paths], model's target units
+  virtual absl::Span<const double> log_densities() const = 0;  // [T, paths], of those values
   // REQUIRES: TileSpec::keep_mixtures.
   virtual MixtureSpan mixture(int64_t path, int64_t step) const = 0;
 };
@@ -130,7 +130,7 @@ struct DecodeSpec {
 class DensityWork : public Work {
  public:
   virtual int64_t paths_done() const = 0;
-  virtual absl::Span<const float> log_densities() const = 0;  // [paths, T], at each place
+  virtual absl::Span<const double> log_densities() const = 0;  // [paths, T], at each place
   // REQUIRES: TileSpec::keep_mixtures.
   virtual MixtureSpan mixture(int64_t path, int64_t place) const = 0;
 };

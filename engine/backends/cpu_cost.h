@@ -9,7 +9,7 @@
 
 namespace chorale {
 
-// LN1(A x): 2 D D.
+// LN1(x + P x): 2 D D.
 inline double MixFeaturesFlops(const ModelConfig& config) {
   return 2.0 * static_cast<double>(config.d_model * config.d_model);
 }

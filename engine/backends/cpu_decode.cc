@@ -153,7 +153,7 @@ void CpuDecodeWork::Emit(PathRange paths, int64_t step, const CpuScratch& scratc
     } else {
       values_[at] = spec_.given[at];
     }
-    log_densities_[at] = static_cast<float>(kernels::MixtureLogDensity(mixture, values_[at]));
+    log_densities_[at] = kernels::MixtureLogDensity(mixture, values_[at]);
     if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);
   }
 }

@@ -24,7 +24,7 @@ class CpuDecodeWork : public DecodeWork, public CpuWork {
   double next_step_flops() const override;
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }
-  absl::Span<const float> log_densities() const override { return log_densities_; }
+  absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t step) const override;
 
   int64_t BeginRound(int64_t max_steps, int parallelism) override;
@@ -58,9 +58,9 @@ class CpuDecodeWork : public DecodeWork, public CpuWork {
   int64_t steps_done_ = 0;
   int64_t round_steps_ = 0;
   int64_t round_tasks_ = 0;
-  std::vector<float> values_;         // [T, paths]
-  std::vector<float> log_densities_;  // [T, paths]
-  MixtureStore mixtures_;             // [T * paths, M] when kept
+  std::vector<float> values_;          // [T, paths]
+  std::vector<double> log_densities_;  // [T, paths]
+  MixtureStore mixtures_;              // [T * paths, M] when kept
 };
 
 }  // namespace chorale

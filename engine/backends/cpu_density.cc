@@ -141,7 +141,7 @@ void CpuDensityWork::FinishTargets(const Group& group, Chunk chunk, const float*
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t at = group.first_path * targets_ + chunk.first / 2 + i;  // in [paths, T]
     const kernels::MixtureView mixture = MixtureOf(model_, scratch, i);
-    log_densities_[at] = static_cast<float>(kernels::MixtureLogDensity(mixture, spec_.values[at]));
+    log_densities_[at] = kernels::MixtureLogDensity(mixture, spec_.values[at]);
     if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);
   }
 }

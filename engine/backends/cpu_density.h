@@ -22,7 +22,7 @@ class CpuDensityWork : public DensityWork, public CpuWork {
   bool done() const override { return paths_done_ == spec_.tile.paths; }
   double next_step_flops() const override;
   int64_t paths_done() const override { return paths_done_; }
-  absl::Span<const float> log_densities() const override { return log_densities_; }
+  absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t place) const override;
 
   int64_t BeginRound(int64_t max_steps, int parallelism) override;
@@ -62,8 +62,8 @@ class CpuDensityWork : public DensityWork, public CpuWork {
 
   int64_t paths_done_ = 0;
   int64_t round_paths_ = 0;
-  std::vector<float> log_densities_;  // [paths, T]
-  MixtureStore mixtures_;             // [paths * T, M] when kept
+  std::vector<double> log_densities_;  // [paths, T]
+  MixtureStore mixtures_;              // [paths * T, M] when kept
 };
 
 }  // namespace chorale

@@ -18,9 +18,9 @@ int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
 // Encodes a context phase by phase; within a phase all rows are independent:
 //
 //   fit         what the row encoder learns from the context
-//   layer 0     embed every row, x = LN1(A x), leave K and V of layer 0
+//   layer 0     embed every row, x = LN1(x + P x), leave K and V of layer 0
 //   layer l     finish layer l-1 of every row (attention over that layer's K/V, feed-forward), then
-//               x = LN1(A x), leave K and V of layer l
+//               x = LN1(x + P x), leave K and V of layer l
 //
 // The rest of the last layer is never computed: nobody reads what a context row becomes. Between
 // phases the tokens of all rows, [N, D], are kept in host memory of their own.

@@ -9,6 +9,7 @@
 #include "kernels/layer_norm.h"
 #include "kernels/layout.h"
 #include "kernels/linear.h"
+#include "kernels/precise_linear.h"
 #include "kernels/shared_context_attention.h"
 
 namespace chorale {
@@ -82,7 +83,7 @@ void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, flo
   const int64_t d = model.config().d_model;
   float* mixed = scratch.mixed.data();
   Apply(layer.feature, rows, x, d, mixed);
-  Normalize(model, layer.norm1, rows, mixed, nullptr, x);
+  Normalize(model, layer.norm1, rows, x, mixed, x);
 }
 
 void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t rows, const float* x,
@@ -156,10 +157,20 @@ void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScr
   const CpuHead& head = model.head();
   float* normed = scratch.mixed.data();
   float* hidden = scratch.hidden.data();
-  float* raw = scratch.raw.data();
+  double* raw = scratch.raw.data();
   Normalize(model, head.norm, rows, x, nullptr, normed);
   Apply(head.up, rows, normed, config.d_model, hidden, Activation::kGelu);
-  Apply(head.down, rows, hidden, config.d_ff, raw);
+  const kernels::PreciseLinearParams last = {.x = hidden,
+                                             .weight = head.down.weight(),
+                                             .bias = head.down.bias(),
+                                             .y = raw,
+                                             .rows = rows,
+                                             .in = head.down.in(),
+                                             .out = head.down.out(),
+                                             .x_stride = config.d_ff,
+                                             .y_stride = head.down.out()};
+  assert(kernels::ValidatePreciseLinear(last).ok());
+  kernels::PreciseLinear(last);
   const kernels::MixtureHeadParams params = {.raw = raw,
                                              .mean_bias = head.mean_bias.data(),
                                              .std_bias = head.std_bias.data(),

@@ -42,7 +42,7 @@ struct VisibleKeys {
 void EmbedTokens(const CpuModel& model, const float* encodings, int64_t rows,
                  const CpuScratch& scratch, float* tokens);
 
-// x = LN1(A x)
+// x = LN1(x + P x)
 void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
                  CpuScratch& scratch);
 

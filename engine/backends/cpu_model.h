@@ -35,7 +35,7 @@ class PackedLinear {
 };
 
 struct CpuLayer {
-  PackedLinear feature;  // A = I + Wo_f Wv_f
+  PackedLinear feature;  // P = Wo_f Wv_f
   LayerNormWeights norm1;
   PackedLinear query;
   PackedLinear key_value;  // Wk over Wv: one row yields [k | v], [2 Hkv Dh]

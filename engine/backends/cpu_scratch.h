@@ -19,16 +19,16 @@ inline constexpr int64_t kChunkRows = 2 * kTilePaths;
 
 // Thread contract: belongs to one thread of the pool; sized by the engine thread between batches.
 struct CpuScratch {
-  AlignedBuffer tokens;      // [kChunkRows, D], the tokens of a chunk
-  AlignedBuffer encodings;   // [kChunkRows, D]
-  AlignedBuffer mixed;       // [kChunkRows, D], what is added to the tokens
-  AlignedBuffer query;       // [kChunkRows, D]
-  AlignedBuffer key_value;   // [kChunkRows, 2 Hkv Dh]
-  AlignedBuffer hidden;      // [kChunkRows, Dff]
-  AlignedBuffer raw;         // [kChunkRows, 3M]
-  AlignedBuffer mean;        // [kChunkRows, M]
-  AlignedBuffer std;         // [kChunkRows, M]
-  AlignedBuffer log_weight;  // [kChunkRows, M]
+  AlignedBuffer tokens;             // [kChunkRows, D], the tokens of a chunk
+  AlignedBuffer encodings;          // [kChunkRows, D]
+  AlignedBuffer mixed;              // [kChunkRows, D], what is added to the tokens
+  AlignedBuffer query;              // [kChunkRows, D]
+  AlignedBuffer key_value;          // [kChunkRows, 2 Hkv Dh]
+  AlignedBuffer hidden;             // [kChunkRows, Dff]
+  AlignedArray<double> raw;         // [kChunkRows, 3M]
+  AlignedArray<double> mean;        // [kChunkRows, M]
+  AlignedArray<double> std;         // [kChunkRows, M]
+  AlignedArray<double> log_weight;  // [kChunkRows, M]
 
   // Of the rows of a chunk.
   std::array<float, kChunkRows> y;
@@ -50,7 +50,7 @@ struct CpuScratch {
     key_value.Reserve(rows * 2 * config.kv_width());
     hidden.Reserve(rows * config.d_ff);
     raw.Reserve(rows * 3 * config.num_components);
-    for (AlignedBuffer* buffer : {&mean, &std, &log_weight}) {
+    for (AlignedArray<double>* buffer : {&mean, &std, &log_weight}) {
       buffer->Reserve(rows * config.num_components);
     }
   }

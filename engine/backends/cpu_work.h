@@ -64,9 +64,9 @@ class MixtureStore {
 
  private:
   int64_t components_ = 0;
-  std::vector<float> mean_;
-  std::vector<float> std_;
-  std::vector<float> log_weight_;
+  std::vector<double> mean_;
+  std::vector<double> std_;
+  std::vector<double> log_weight_;
 };
 
 // A resident context as the forward pass needs it.

@@ -72,7 +72,6 @@ std::vector<float> FoldFeatureAttention(const std::vector<float>& wo, const std:
   std::vector<double> row(width);
   for (int64_t i = 0; i < width; ++i) {
     std::fill(row.begin(), row.end(), 0.0);
-    row[i] = 1;
     for (int64_t k = 0; k < width; ++k) {
       const double weight = wo[i * width + k];
       const float* wv_row = wv.data() + k * width;

@@ -19,8 +19,9 @@ struct LayerNormWeights {
 
 // All matrices are row-major [out, in], so that y = W x.
 struct LayerWeights {
-  // I + Wo_f Wv_f, folded in float64 at load: with one feature column, feature attention is a
-  // softmax over a single key, so the residual step x + Wo_f Wv_f x is one matrix.
+  // P = Wo_f Wv_f, folded in float64 at load: with one feature column, feature attention is a
+  // softmax over a single key, so its residual step is x + P x. The identity is not folded in: the
+  // rounding of a sum that holds x itself would be the largest of the whole layer.
   std::vector<float> feature;  // [D, D]
   LayerNormWeights norm1;
   std::vector<float> wq;  // [H*Dh, D]

@@ -89,7 +89,9 @@ class Session {
     int64_t offset = 0;
     for (int64_t first = 0; first < point_.paths; first += tile_paths) {
       DecodeSpec spec;
-      spec.tile = {context_, targets_, std::min(tile_paths, point_.paths - first)};
+      spec.tile.context = context_;
+      spec.tile.targets = targets_;
+      spec.tile.paths = std::min(tile_paths, point_.paths - first);
       spec.buffer = {offset, backend_->BufferBytes(config, kTargets, spec.tile.paths)};
       spec.seed = 7;
       spec.first_path = first;
@@ -113,7 +115,9 @@ class Session {
     const DecodeWork& tile = *tiles_.front();
     const int64_t paths = std::min(backend_->tile_paths(), point_.paths);
     DensitySpec spec;
-    spec.tile = {context_, targets_, paths};
+    spec.tile.context = context_;
+    spec.tile.targets = targets_;
+    spec.tile.paths = paths;
     for (int64_t path = 0; path < paths; ++path) {
       for (int64_t t = 0; t < kTargets; ++t) {
         spec.values.push_back(tile.values()[t * paths + path]);

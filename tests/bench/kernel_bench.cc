@@ -209,9 +209,11 @@ void BM_AppendKv(benchmark::State& state) {
 void BM_MixtureHead(benchmark::State& state) {
   const int64_t rows = 32;
   const int64_t components = 20;
-  const Tensor raw = RandomTensor(rows * components * 3, 1);
+  const Tensor numbers = RandomTensor(rows * components * 3, 1);
+  const std::vector<double> raw(numbers.begin(), numbers.end());
   const Tensor bias = RandomTensor(components, 2);
-  Tensor mean(rows * components), std(rows * components), log_weight(rows * components);
+  std::vector<double> mean(rows * components), std(rows * components),
+      log_weight(rows * components);
   MixtureHeadParams p;
   p.raw = raw.data();
   p.mean_bias = p.std_bias = p.weight_bias = bias.data();

@@ -79,9 +79,9 @@ int64_t TargetAt(const TileSpec& tile, int64_t path, int64_t place) {
 
 // One component: mean = the target's number, standard deviation 2.
 struct FakeMixture {
-  float mean = 0;
-  float std = 2;
-  float log_weight = 0;
+  double mean = 0;
+  double std = 2;
+  double log_weight = 0;
   MixtureSpan Span() const {
     return {absl::MakeConstSpan(&mean, 1), absl::MakeConstSpan(&std, 1),
             absl::MakeConstSpan(&log_weight, 1)};
@@ -90,7 +90,7 @@ struct FakeMixture {
 
 std::vector<FakeMixture> MixturesOfTargets(int64_t first, int64_t rows) {
   std::vector<FakeMixture> mixtures(rows);
-  for (int64_t i = 0; i < rows; ++i) mixtures[i].mean = static_cast<float>(first + i);
+  for (int64_t i = 0; i < rows; ++i) mixtures[i].mean = static_cast<double>(first + i);
   return mixtures;
 }
 
@@ -105,7 +105,7 @@ class FakeDecode : public FakeWork<DecodeWork> {
 
   int64_t steps_done() const override { return done_steps_; }
   absl::Span<const float> values() const override { return values_; }
-  absl::Span<const float> log_densities() const override { return log_densities_; }
+  absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t step) const override {
     return mixtures_[TargetAt(spec_.tile, path, step)].Span();
   }
@@ -126,7 +126,7 @@ class FakeDecode : public FakeWork<DecodeWork> {
  private:
   const DecodeSpec spec_;
   std::vector<float> values_;
-  std::vector<float> log_densities_;
+  std::vector<double> log_densities_;
   const std::vector<FakeMixture> mixtures_;
 };
 
@@ -139,7 +139,7 @@ class FakeDensity : public FakeWork<DensityWork> {
         mixtures_(MixturesOfTargets(0, spec_.tile.targets->rows())) {}
 
   int64_t paths_done() const override { return done_steps_; }
-  absl::Span<const float> log_densities() const override { return log_densities_; }
+  absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t place) const override {
     return mixtures_[TargetAt(spec_.tile, path, place)].Span();
   }
@@ -155,7 +155,7 @@ class FakeDensity : public FakeWork<DensityWork> {
 
  private:
   const DensitySpec spec_;
-  std::vector<float> log_densities_;
+  std::vector<double> log_densities_;
   const std::vector<FakeMixture> mixtures_;
 };
 

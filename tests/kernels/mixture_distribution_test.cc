@@ -10,14 +10,14 @@ namespace chorale::kernels {
 namespace {
 
 struct Mixture {
-  Mixture(std::vector<float> means, std::vector<float> stds, const std::vector<float>& weights)
+  Mixture(std::vector<double> means, std::vector<double> stds, const std::vector<double>& weights)
       : mean(std::move(means)), std(std::move(stds)) {
-    for (float w : weights) log_weight.push_back(std::log(w));
+    for (double w : weights) log_weight.push_back(std::log(w));
   }
   MixtureView View() const {
     return {mean.data(), std.data(), log_weight.data(), static_cast<int64_t>(mean.size())};
   }
-  std::vector<float> mean, std, log_weight;
+  std::vector<double> mean, std, log_weight;
 };
 
 Mixture Standard() { return Mixture({0}, {1}, {1}); }

@@ -14,14 +14,15 @@ namespace chorale::kernels {
 namespace {
 
 using Tensor = std::vector<float>;
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using Doubles = std::vector<double>;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Head {
-  Head(Tensor raw_in, int64_t rows, int64_t components, int64_t raw_stride)
-      : raw(std::move(raw_in)),
-        mean_bias(components, 0.0f),
+  Head(Doubles raw_in, int64_t rows, int64_t components, int64_t raw_stride)
+      : mean_bias(components, 0.0f),
         std_bias(components, 0.0f),
         weight_bias(components, 0.0f),
+        raw(std::move(raw_in)),
         mean(rows * components, kNan),
         std(rows * components, kNan),
         log_weight(rows * components, kNan) {
@@ -42,7 +43,8 @@ struct Head {
     ASSERT_TRUE(ValidateMixtureHead(params).ok());
     op(params);
   }
-  Tensor raw, mean_bias, std_bias, weight_bias, mean, std, log_weight;
+  Tensor mean_bias, std_bias, weight_bias;
+  Doubles raw, mean, std, log_weight;
   MixtureHeadParams params;
 };
 
@@ -64,9 +66,9 @@ TEST_P(MixtureHeadTest, AgreesWithNumbersWorkedOutByHand) {
   head.weight_bias = {0, std::log(3.0f) - 1};
   head.Run(GetParam());
   const Tolerance rounding{1e-7, 1e-6};
-  EXPECT_THAT(head.mean, TensorNear(Tensor{1.5f, -1.75f}, rounding));
-  EXPECT_THAT(head.std, TensorNear(Tensor{0.694147f, 3.049587f}, rounding));
-  EXPECT_THAT(head.log_weight, TensorNear(Tensor{-1.3862944f, -0.2876821f}, rounding));
+  EXPECT_THAT(head.mean, TensorNear(Doubles{1.5, -1.75}, rounding));
+  EXPECT_THAT(head.std, TensorNear(Doubles{0.694147, 3.049587}, rounding));
+  EXPECT_THAT(head.log_weight, TensorNear(Doubles{-1.3862944, -0.2876821}, rounding));
 }
 
 TEST_P(MixtureHeadTest, ExtremeInputsStayFinite) {
@@ -74,28 +76,29 @@ TEST_P(MixtureHeadTest, ExtremeInputsStayFinite) {
   // Logits 0 and 1000: log weights -1000 and 0.
   Head head({0, -200, 0, 0, 500, 1000}, 1, 2, 6);
   head.Run(GetParam());
-  EXPECT_THAT(head.std, TensorNear(Tensor{0.001f, 10.001f}, Tolerance{0, 1e-6}));
-  EXPECT_THAT(head.log_weight, TensorNear(Tensor{-1000.0f, 0.0f}, Tolerance{0, 1e-6}));
+  EXPECT_THAT(head.std, TensorNear(Doubles{0.001, 10.001}, Tolerance{0, 1e-6}));
+  EXPECT_THAT(head.log_weight, TensorNear(Doubles{-1000, 0}, Tolerance{0, 1e-6}));
 }
 
 TEST_P(MixtureHeadTest, ReadsRowsAtTheirStride) {
   Head head({1, 2, 3, kNan, kNan, 4, 5, 6, kNan, kNan}, 2, 1, 5);
   head.Run(GetParam());
-  EXPECT_THAT(head.mean, testing::ElementsAre(1.0f, 4.0f));
-  EXPECT_THAT(head.log_weight, testing::ElementsAre(0.0f, 0.0f));
+  EXPECT_THAT(head.mean, testing::ElementsAre(1, 4));
+  EXPECT_THAT(head.log_weight, testing::ElementsAre(0, 0));
 }
 
 TEST(MixtureHeadKernelTest, AgreesWithTheReference) {
   const int64_t rows = 65;
   const int64_t components = 20;
-  Head expected(RandomTensor(rows * components * 3, 1, 5.0f), rows, components, components * 3);
+  const Tensor raw = RandomTensor(rows * components * 3, 1, 5.0f);
+  Head expected(Doubles(raw.begin(), raw.end()), rows, components, components * 3);
   expected.mean_bias = RandomTensor(components, 2);
   expected.std_bias = RandomTensor(components, 3);
   expected.weight_bias = RandomTensor(components, 4);
   Head actual = expected;
   expected.Run(&reference::MixtureHead);
   actual.Run(&MixtureHead);
-  const Tolerance rounding{1e-7, 2e-7};
+  const Tolerance rounding{1e-14, 1e-13};
   EXPECT_THAT(actual.mean, TensorNear(expected.mean, rounding));
   EXPECT_THAT(actual.std, TensorNear(expected.std, rounding));
   EXPECT_THAT(actual.log_weight, TensorNear(expected.log_weight, rounding));

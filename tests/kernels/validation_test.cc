@@ -166,8 +166,9 @@ TEST(ValidateAttentionTest, ChecksEveryRowOfTheBuffers) {
 
 TEST(ValidateMixtureHeadTest, NamesFieldAndLimit) {
   MixtureHeadParams good;
-  good.raw = good.mean_bias = good.std_bias = good.weight_bias = storage;
-  good.mean = good.std = good.log_weight = storage;
+  double doubles[6] = {};
+  good.mean_bias = good.std_bias = good.weight_bias = storage;
+  good.raw = good.mean = good.std = good.log_weight = doubles;
   good.rows = 1;
   good.components = 2;
   good.raw_stride = 6;

@@ -21,13 +21,16 @@ const ModelCase kCase = {
     .paths = 32,
 };
 
-using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
 
-Floats Copy(absl::Span<const float> span) { return Floats(span.begin(), span.end()); }
+template <typename T>
+Doubles Copy(absl::Span<const T> span) {
+  return Doubles(span.begin(), span.end());
+}
 
 // Values and log-densities of decode, log-densities of density, and all mixtures of prediction.
 struct Results {
-  Floats values, decode, density, predict;
+  Doubles values, decode, density, predict;
 
   bool operator==(const Results&) const = default;
 };
@@ -39,7 +42,7 @@ Results Collect(const DecodeWork& decode, const DensityWork& density, const Pred
                      .predict = {}};
   for (int64_t row = 0; row < kCase.targets; ++row) {
     const MixtureSpan mixture = predict.mixture(row);
-    for (const absl::Span<const float>& part : {mixture.mean, mixture.std, mixture.log_weight}) {
+    for (const absl::Span<const double>& part : {mixture.mean, mixture.std, mixture.log_weight}) {
       results.predict.insert(results.predict.end(), part.begin(), part.end());
     }
   }
@@ -64,9 +67,9 @@ const Results& Expected() {
 }
 
 TEST(DeterminismTest, ResultsAreNotTrivial) {
-  for (const Floats* floats : {&Expected().values, &Expected().decode, &Expected().density}) {
-    ASSERT_EQ(floats->size(), static_cast<size_t>(kCase.paths * kCase.targets));
-    EXPECT_NE((*floats)[0], (*floats)[1]);
+  for (const Doubles* numbers : {&Expected().values, &Expected().decode, &Expected().density}) {
+    ASSERT_EQ(numbers->size(), static_cast<size_t>(kCase.paths * kCase.targets));
+    EXPECT_NE((*numbers)[0], (*numbers)[1]);
   }
 }
 

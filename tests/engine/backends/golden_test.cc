@@ -1,11 +1,9 @@
 // The golden models through the CPU backend: every quantity against values that were computed in
 // float64 by another implementation.
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <memory>
-#include <numbers>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -84,70 +82,16 @@ class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::st
     std::cout << Label() << " " << name << ": worst absolute error " << worst << "\n";
   }
 
-  // How far log-density i moves, at most, when every mean and standard deviation of its mixture
-  // moves by one part in 2^23, a unit in the last place of float32. Below 1e-5 for all but the few
-  // values that lie tens of standard deviations away from where the model expects them: a density
-  // of e^-494 is 1e-4 / 494 away from its neighbours, less than two such units.
-  std::vector<double> FloatSensitivity() const {
-    const std::vector<double> mean = Doubles("mean");
-    const std::vector<double> std = Doubles("std");
-    const std::vector<double> weight = Doubles("weight");
-    const std::vector<double> y = Doubles("y_target");
-    const std::vector<double> log_density = Doubles("log_density");
-    const size_t components = mean.size() / y.size();
-    std::vector<double> sensitivity(y.size());
-    for (size_t k = 0; k < mean.size(); ++k) {
-      const size_t i = k / components;
-      const double z = (y[i] - mean[k]) / std[k];
-      const double log_normal = -z * z / 2 - std::log(std[k] * std::sqrt(2 * std::numbers::pi));
-      const double share = weight[k] * std::exp(log_normal - log_density[i]);  // sums to 1
-      const double by_mean = std::abs(z / std[k] * mean[k]);
-      const double by_std = std::abs(z * z - 1);
-      sensitivity[i] += share * (by_mean + by_std) * 0x1p-23;
-    }
-    return sensitivity;
-  }
-
-  // As Compare, but for the elements that one float32 unit of their mixture moves by more than the
-  // tolerance: those get that on top, and they may be one in fifty at most.
-  void CompareDensity(const std::string& name, const std::vector<float>& actual) {
-    const std::vector<double> expected = Doubles(name);
-    const std::vector<double> sensitivity = FloatSensitivity();
-    ASSERT_EQ(actual.size(), expected.size());
-    double worst = 0;
-    double worst_conditioned = 0;  // of the elements that float32 can express
-    int64_t beyond = 0;
-    for (size_t i = 0; i < actual.size(); ++i) {
-      const double error = std::abs(actual[i] - expected[i]);
-      ASSERT_TRUE(std::isfinite(actual[i])) << name << "[" << i << "]";
-      const double allowed = sensitivity[i] > kTolerance ? kTolerance + sensitivity[i] : kTolerance;
-      EXPECT_LE(error, allowed) << name << "[" << i << "] is " << actual[i] << " where "
-                                << expected[i]
-                                << " is expected; one float32 unit of its mixture moves it by "
-                                << sensitivity[i];
-      worst = std::max(worst, error);
-      if (sensitivity[i] > kTolerance) {
-        ++beyond;
-      } else {
-        worst_conditioned = std::max(worst_conditioned, error);
-      }
-    }
-    EXPECT_LE(beyond * 50, static_cast<int64_t>(actual.size()));
-    std::cout << Label() << " " << name << ": worst absolute error " << worst_conditioned
-              << ", and " << worst << " with the " << beyond << " elements of " << actual.size()
-              << " that one float32 unit moves by more than " << kTolerance << "\n";
-  }
-
   // Everything that the mixtures say, in the layout of the expected tensors.
   struct Mixtures {
-    std::vector<float> mean;
-    std::vector<float> std;
+    std::vector<double> mean;
+    std::vector<double> std;
     std::vector<double> weight;
 
     void Add(const MixtureSpan& mixture) {
       mean.insert(mean.end(), mixture.mean.begin(), mixture.mean.end());
       std.insert(std.end(), mixture.std.begin(), mixture.std.end());
-      for (float log_weight : mixture.log_weight) weight.push_back(std::exp(log_weight));
+      for (double log_weight : mixture.log_weight) weight.push_back(std::exp(log_weight));
     }
   };
 
@@ -243,8 +187,8 @@ TEST_P(GoldenTest, TeacherForcedDensity) {
   Compare("mean", mixtures.mean);
   Compare("std", mixtures.std);
   Compare("weight", mixtures.weight);
-  const absl::Span<const float> actual = work->log_densities();
-  CompareDensity("log_density", std::vector<float>(actual.begin(), actual.end()));
+  const absl::Span<const double> actual = work->log_densities();
+  Compare("log_density", std::vector<double>(actual.begin(), actual.end()));
 }
 
 // Step by step: the values are given as they would have been drawn.
@@ -258,7 +202,7 @@ TEST_P(GoldenTest, StepwiseDensity) {
   const std::unique_ptr<DecodeWork> work = driver_->NewDecode(Tile(), 0, 0, given);
   driver_->Run(work.get(), 3);
   Mixtures mixtures;
-  std::vector<float> log_densities;  // [paths, T]
+  std::vector<double> log_densities;  // [paths, T]
   for (int64_t p = 0; p < paths_; ++p) {
     for (int64_t t = 0; t < targets_; ++t) {
       mixtures.Add(work->mixture(p, t));
@@ -268,7 +212,7 @@ TEST_P(GoldenTest, StepwiseDensity) {
   Compare("mean", mixtures.mean);
   Compare("std", mixtures.std);
   Compare("weight", mixtures.weight);
-  CompareDensity("step_log_density", log_densities);
+  Compare("step_log_density", log_densities);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,

@@ -14,14 +14,6 @@ std::vector<int32_t> ModelCase::RandomOrders() const {
   return orders;
 }
 
-std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
-  std::vector<float> transposed(values.size());
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) transposed[c * rows + r] = values[r * columns + c];
-  }
-  return transposed;
-}
-
 LoadedCase::LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64_t steps_per_slice)
     : case_(model_case), driver_(driver) {
   context_ = driver.Encode(driver.AddModel(MakeTestModel(case_.options)), case_.XContext(),

@@ -31,7 +31,14 @@ struct ModelCase {
 };
 
 // [rows, columns] to [columns, rows].
-std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t columns);
+template <typename T>
+std::vector<T> Transposed(const std::vector<T>& values, int64_t rows, int64_t columns) {
+  std::vector<T> transposed(values.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) transposed[c * rows + r] = values[r * columns + c];
+  }
+  return transposed;
+}
 
 // A case that is encoded and resident on a backend.
 class LoadedCase {

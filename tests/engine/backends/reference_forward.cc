@@ -109,7 +109,7 @@ std::pair<Rows, Rows> Layer(const Model& model, int64_t index, const KeyValues* 
   const double epsilon = config.layer_norm_eps;
   Rows keys, values;
   for (Vector& row : x) {
-    row = LayerNorm(layer.norm1, epsilon, Linear(layer.feature, {}, row));
+    row = LayerNorm(layer.norm1, epsilon, Add(row, Linear(layer.feature, {}, row)));
     keys.push_back(Linear(layer.wk, {}, row));
     values.push_back(Linear(layer.wv, {}, row));
   }

@@ -30,9 +30,9 @@ TEST(SamplingTest, DensityOfWhatWasDrawn) {
     const auto density =
         loaded.Density(Transposed(drawn, model_case.targets, model_case.paths), order);
     driver.Run(density.get());
-    const std::vector<float> forced(density->log_densities().begin(),
-                                    density->log_densities().end());
-    const std::vector<float> by_step = Transposed(forced, model_case.paths, model_case.targets);
+    const std::vector<double> forced(density->log_densities().begin(),
+                                     density->log_densities().end());
+    const std::vector<double> by_step = Transposed(forced, model_case.paths, model_case.targets);
     ExpectClose("log density", decode->log_densities(), absl::MakeConstSpan(by_step), 1e-5);
   }
 }

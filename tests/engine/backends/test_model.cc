@@ -64,7 +64,6 @@ LayerWeights MakeLayer(const ModelConfig& config, Generator& random) {
   const int64_t d = config.d_model;
   LayerWeights layer;
   layer.feature = random.Vector(d * d, 0, 0.5f * std::sqrt(3.0f / static_cast<float>(d)));
-  for (int64_t i = 0; i < d; ++i) layer.feature[i * d + i] += 1;
   layer.norm1 = random.Norm(d);
   layer.wq = random.Matrix(d, d);
   layer.wk = random.Matrix(config.kv_width(), d);
