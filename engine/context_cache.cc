@@ -66,8 +66,8 @@ ContextCache::ContextCache(Backend* backend, MetricsSink* metrics)
 ContextCache::~ContextCache() { Clear(); }
 
 absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& context,
-                                                        std::unique_ptr<ContextData> data,
                                                         absl::Time now) {
+  const std::unique_ptr<ContextData> data = std::move(context->data);
   if (context->deleted) {
     return absl::NotFoundError(absl::StrCat("context '", context->record.name, "' was deleted"));
   }

@@ -72,11 +72,10 @@ class ContextCache {
   ContextCache(Backend* backend, MetricsSink* metrics);
   ~ContextCache();
 
-  // Pins a context. `data` may be null; it is used when there is room at once, else dropped and
-  // asked for later (TakeReads), so that waiting contexts take no memory. NotFound when the
-  // context was deleted.
-  absl::StatusOr<Pin> Acquire(const ContextPointer& context, std::unique_ptr<ContextData> data,
-                              absl::Time now);
+  // Pins a context. Takes the data that came with it, if any: they are used when there is room at
+  // once, else dropped and asked for later (TakeReads), so that waiting contexts take no memory.
+  // NotFound when the context was deleted.
+  absl::StatusOr<Pin> Acquire(const ContextPointer& context, absl::Time now);
 
   // Finds room for the contexts that wait for it, in the order in which they came. One that does
   // not fit does not hold back a smaller one.

@@ -24,11 +24,11 @@ absl::StatusOr<ContextData> DataOf(const Dataset& dataset, const FeatureTransfor
 
 }  // namespace
 
-absl::StatusOr<LoadedContext> ContextLoader::Load(const std::string& tenant,
-                                                  const std::string& name) {
+absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
+    const std::string& tenant, const std::string& name) {
   // More than one round only when the registration changes while it is read.
   while (true) {
-    if (auto known = registry_->Find(tenant, name)) return LoadedContext{std::move(known), nullptr};
+    if (auto known = registry_->Find(tenant, name)) return known;
     registry_->BeginLoad(tenant, name);
     absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
     if (!record.ok()) {
@@ -56,9 +56,8 @@ absl::StatusOr<LoadedContext> ContextLoader::Load(const std::string& tenant,
     context->transform = *std::move(transform);
     context->model = model;
     context->resident_bytes = byte_counts_->ContextBytes(model->info.config, context->record.rows);
-    if (registry_->Publish(context)) {
-      return LoadedContext{std::move(context), std::make_unique<ContextData>(*std::move(data))};
-    }
+    context->data = std::make_unique<ContextData>(*std::move(data));
+    if (registry_->Publish(context)) return context;
   }
 }
 

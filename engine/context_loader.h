@@ -14,11 +14,6 @@
 
 namespace chorale {
 
-struct LoadedContext {
-  std::shared_ptr<const RegisteredContext> context;
-  std::unique_ptr<ContextData> data;  // null when the context was in memory already
-};
-
 // Every method blocks on the disk.
 //
 // Thread contract: the loader thread calls all methods.
@@ -31,7 +26,8 @@ class ContextLoader {
 
   // The registration that the name stands for now. NotFound; FailedPrecondition when its model is
   // not served; errors of the store.
-  absl::StatusOr<LoadedContext> Load(const std::string& tenant, const std::string& name);
+  absl::StatusOr<std::shared_ptr<const RegisteredContext>> Load(const std::string& tenant,
+                                                                const std::string& name);
 
   // The data of a context that is in memory. NotFound when it was deleted.
   absl::StatusOr<ContextData> ReadData(const RegisteredContext& context);

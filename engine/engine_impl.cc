@@ -264,13 +264,12 @@ void EngineImpl::LookUp(uint64_t session, std::shared_ptr<CallControl> control,
   loader_thread_.Add(
       [this, session, control = std::move(control), tenant, context, prepare = std::move(prepare)] {
         if (control->ended || control->cancelled) return;
-        absl::StatusOr<LoadedContext> loaded = loader_.Load(tenant, context);
+        auto loaded = loader_.Load(tenant, context);
         if (!loaded.ok()) {
-          inbox_->Push(command::LookedUp{session, loaded.status(), nullptr, nullptr});
+          inbox_->Push(command::LookedUp{session, loaded.status(), nullptr});
           return;
         }
-        inbox_->Push(command::LookedUp{session, prepare(loaded->context), loaded->context,
-                                       std::move(loaded->data)});
+        inbox_->Push(command::LookedUp{session, prepare(*loaded), *loaded});
       });
 }
 

@@ -72,7 +72,7 @@ void EngineLoop::Handle(command::Submit& submit) {
     metrics_->Rejected("draining");
     Finish(active, Draining());
   } else if (submit.prepared.has_value()) {
-    AttachContext(active, *std::move(submit.prepared), nullptr);
+    AttachContext(active, *std::move(submit.prepared));
   }
 }
 
@@ -83,10 +83,11 @@ void EngineLoop::Handle(command::Refuse& refuse) {
 void EngineLoop::Handle(command::LookedUp& looked_up) {
   const auto found = by_id_.find(looked_up.session);
   if (found != by_id_.end()) {
-    AttachContext(found->second, std::move(looked_up.prepared), std::move(looked_up.data));
-  } else if (looked_up.data != nullptr && failure_.ok() && !stopping_) {
+    AttachContext(found->second, std::move(looked_up.prepared));
+  } else if (looked_up.context != nullptr && looked_up.context->data != nullptr && failure_.ok() &&
+             !stopping_) {
     // Nobody waits any more, but what was read makes the next try faster.
-    cache_.Acquire(looked_up.context, std::move(looked_up.data), MonotonicNow()).IgnoreError();
+    cache_.Acquire(looked_up.context, MonotonicNow()).IgnoreError();
   }
 }
 
@@ -117,14 +118,13 @@ void EngineLoop::Handle(command::Drain& drain) {
 void EngineLoop::Handle(command::Stop& stop) { stopping_ = true; }
 
 void EngineLoop::AttachContext(ActiveList::iterator active,
-                               absl::StatusOr<PreparedRequest> prepared,
-                               std::unique_ptr<ContextData> data) {
+                               absl::StatusOr<PreparedRequest> prepared) {
   if (!prepared.ok()) {
     Finish(active, prepared.status());
     return;
   }
   const absl::Time now = MonotonicNow();
-  absl::StatusOr<ContextCache::Pin> pin = cache_.Acquire(prepared->context, std::move(data), now);
+  absl::StatusOr<ContextCache::Pin> pin = cache_.Acquire(prepared->context, now);
   if (!pin.ok()) {
     Finish(active, pin.status());
     return;

@@ -82,8 +82,7 @@ class EngineLoop {
   void Handle(command::Drain& drain);
   void Handle(command::Stop& stop);
 
-  void AttachContext(ActiveList::iterator active, absl::StatusOr<PreparedRequest> prepared,
-                     std::unique_ptr<ContextData> data);
+  void AttachContext(ActiveList::iterator active, absl::StatusOr<PreparedRequest> prepared);
   void EndSessions(absl::Time now);
   // Whether the session must end now, and how.
   std::optional<absl::Status> Verdict(const Active& active, absl::Time now);

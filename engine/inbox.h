@@ -35,7 +35,6 @@ struct LookedUp {
   uint64_t session = 0;
   absl::StatusOr<PreparedRequest> prepared;
   std::shared_ptr<const RegisteredContext> context;  // null when there is none
-  std::unique_ptr<ContextData> data;                 // may be null
 };
 // The loader's answer to ContextCache::TakeReads.
 struct DataRead {

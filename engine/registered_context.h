@@ -21,25 +21,28 @@ struct ServedModel {
   std::shared_ptr<const BackendModel> weights;
 };
 
+// What encoding a context needs of its dataset.
+struct ContextData {
+  FeatureMatrix features;
+  std::vector<float> y;  // [rows], model's target units
+};
+
 // One registration of a context, as it was read from the store. The object is the registration's
 // identity: a name that is deleted and registered again, even with the same content, is another
 // object, so what belongs to the old one is never taken for the new one.
 //
-// Immutable but for the two atomics; thread-safe.
+// Immutable but for what is marked; thread-safe.
 struct RegisteredContext {
   ContextRecord record;
   FeatureTransform transform;
   const ServedModel* model = nullptr;  // outlives this
   int64_t resident_bytes = 0;          // that its keys and values take
 
+  // What was read along with the rest. The engine thread takes it when it first sees the context,
+  // by whichever request that comes; nobody else touches it after it was published.
+  mutable std::unique_ptr<ContextData> data;
   mutable std::atomic<bool> deleted{false};                         // set once, by the registry
   mutable std::atomic<ContextState> state{ContextState::kEvicted};  // set by the engine thread
-};
-
-// What encoding a context needs of its dataset.
-struct ContextData {
-  FeatureMatrix features;
-  std::vector<float> y;  // [rows], model's target units
 };
 
 }  // namespace chorale

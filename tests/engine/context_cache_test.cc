@@ -41,7 +41,8 @@ class ContextCacheTest : public ::testing::Test {
     return data;
   }
   ContextCache::Pin Acquire(const Context& context) {
-    auto pin = cache_->Acquire(context, DataOf(context), now_);
+    context->data = DataOf(context);
+    auto pin = cache_->Acquire(context, now_);
     EXPECT_TRUE(pin.ok());
     return *std::move(pin);
   }
@@ -154,7 +155,7 @@ TEST_F(ContextCacheTest, DeletedWhilePinnedLivesUntilTheLastPinGoes) {
   Settle();
   context->deleted = true;
   cache_->PurgeDeleted();
-  EXPECT_FALSE(cache_->Acquire(context, nullptr, now_).ok());
+  EXPECT_FALSE(cache_->Acquire(context, now_).ok());
   EXPECT_NE(first.resident(), nullptr);
   first.Reset();
   EXPECT_EQ(cache_->bytes_in_use(), 256);
@@ -191,7 +192,7 @@ TEST_F(ContextCacheTest, TwoRegistrationsWithEqualContentAreTwoEntries) {
 
 TEST_F(ContextCacheTest, AFailedReadIsToldAndTriedAgain) {
   const Context context = Make(4);
-  auto pin = cache_->Acquire(context, nullptr, now_);
+  auto pin = cache_->Acquire(context, now_);
   ASSERT_TRUE(pin.ok());
   ASSERT_EQ(cache_->TakeReads().size(), 1u);
   EXPECT_TRUE(cache_->TakeReads().empty()) << "asked twice";
