@@ -150,7 +150,7 @@ void DensitySession::CollectTiles(absl::Time now) {
 void DensitySession::TakeTile(const Slot& slot) {
   const int64_t places = targets();
   const double log_scale = std::log(context().transform.y_std());
-  const absl::Span<const float> log_densities =
+  const absl::Span<const double> log_densities =
       step_by_step() ? slot.step_by_step->log_densities() : slot.one_pass->log_densities();
   for (int64_t path = 0; path < slot.paths; ++path) {
     const int64_t row = slot.first_path + path;

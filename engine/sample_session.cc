@@ -118,7 +118,7 @@ SampleBlock SampleSession::TakeBlock(Slot* slot) {
   if (!slot->order.empty()) block.targets.resize(count);
 
   const absl::Span<const float> values = slot->work->values();                // [T, paths]
-  const absl::Span<const float> log_densities = slot->work->log_densities();  // [T, paths]
+  const absl::Span<const double> log_densities = slot->work->log_densities();  // [T, paths]
   const FeatureTransform& transform = context().transform;
   const double log_scale = std::log(transform.y_std());
   for (int64_t path = 0; path < paths; ++path) {
