@@ -106,6 +106,7 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
   v1::RegisterContextRequest header;
   header.mutable_header()->set_context_id(id);
   header.mutable_header()->set_target_column(options.target_column);
+  header.mutable_header()->set_row_count(table.row_count());
   if (!options.model.empty()) {
     header.mutable_header()->set_model(absl::StrCat("models/", options.model));
   }
