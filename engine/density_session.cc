@@ -188,9 +188,9 @@ void DensitySession::ReleaseResources() {
   Session::ReleaseResources();
 }
 
-void DensitySession::Deliver(const absl::Status& status, absl::Time now) {
+void DensitySession::Deliver(absl::Status status, absl::Time now) {
   if (!status.ok()) {
-    done_(status);
+    done_(std::move(status));
     return;
   }
   result_.timings = TimingsAt(now);

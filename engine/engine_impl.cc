@@ -17,10 +17,6 @@
 namespace chorale {
 namespace {
 
-absl::Status Draining() {
-  return absl::UnavailableError("the server is draining; try again elsewhere");
-}
-
 uint64_t RandomSeed() {
   std::random_device device;
   uint64_t seed = 0;
@@ -119,7 +115,7 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
                                                      const std::string& name,
                                                      const std::string& model,
                                                      const Dataset& dataset) {
-  if (draining_) return Draining();
+  if (draining_) return DrainingError();
   const ServedModel* served = models_->Find(model);
   if (served == nullptr)
     return absl::NotFoundError(absl::StrCat("no model is called '", model, "'"));
@@ -237,7 +233,7 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
   const uint64_t id = session->id();
   if (draining_) {
     metrics_->Rejected("draining");
-    inbox_->Push(command::Refuse{std::move(session), Draining()});
+    inbox_->Push(command::Refuse{std::move(session), DrainingError()});
     return call;
   }
   if (!loop_.TryEnterQueue()) {
@@ -266,7 +262,7 @@ void EngineImpl::LookUp(uint64_t session, std::shared_ptr<CallControl> control,
         if (control->ended || control->cancelled) return;
         auto loaded = loader_.Load(tenant, context);
         if (!loaded.ok()) {
-          inbox_->Push(command::LookedUp{session, loaded.status(), nullptr});
+          inbox_->Push(command::LookedUp{session, std::move(loaded).status(), nullptr});
           return;
         }
         inbox_->Push(command::LookedUp{session, prepare(*loaded), *loaded});

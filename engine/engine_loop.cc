@@ -11,14 +11,14 @@
 namespace chorale {
 namespace {
 
-absl::Status Draining() {
-  return absl::UnavailableError("the server is draining; try again elsewhere");
-}
-
 // Ids of encodings and of sessions come from different counters.
 uint64_t EncodingFlow(uint64_t id) { return id | (uint64_t{1} << 63); }
 
 }  // namespace
+
+absl::Status DrainingError() {
+  return absl::UnavailableError("the server is draining; try again elsewhere");
+}
 
 EngineLoop::EngineLoop(const EngineOptions& options, Backend* backend, MetricsSink* metrics,
                        std::shared_ptr<Inbox> inbox, RequestRead request_read)
@@ -70,14 +70,14 @@ void EngineLoop::Handle(command::Submit& submit) {
     Finish(active, failure_);
   } else if (draining_) {
     metrics_->Rejected("draining");
-    Finish(active, Draining());
+    Finish(active, DrainingError());
   } else if (submit.prepared.has_value()) {
     AttachContext(active, *std::move(submit.prepared));
   }
 }
 
 void EngineLoop::Handle(command::Refuse& refuse) {
-  refuse.session->End(refuse.status, MonotonicNow());
+  refuse.session->End(std::move(refuse.status), MonotonicNow());
 }
 
 void EngineLoop::Handle(command::LookedUp& looked_up) {
@@ -120,13 +120,13 @@ void EngineLoop::Handle(command::Stop& stop) { stopping_ = true; }
 void EngineLoop::AttachContext(ActiveList::iterator active,
                                absl::StatusOr<PreparedRequest> prepared) {
   if (!prepared.ok()) {
-    Finish(active, prepared.status());
+    Finish(active, std::move(prepared).status());
     return;
   }
   const absl::Time now = MonotonicNow();
   absl::StatusOr<ContextCache::Pin> pin = cache_.Acquire(prepared->context, now);
   if (!pin.ok()) {
-    Finish(active, pin.status());
+    Finish(active, std::move(pin).status());
     return;
   }
   active->session->SetContext(*std::move(prepared), *std::move(pin));
@@ -136,8 +136,8 @@ void EngineLoop::AttachContext(ActiveList::iterator active,
 
 void EngineLoop::EndSessions(absl::Time now) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
-    const std::optional<absl::Status> verdict = Verdict(*it, now);
-    it = verdict.has_value() ? Finish(it, *verdict) : std::next(it);
+    std::optional<absl::Status> verdict = Verdict(*it, now);
+    it = verdict.has_value() ? Finish(it, *std::move(verdict)) : std::next(it);
   }
 }
 
@@ -161,7 +161,7 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
 }
 
 EngineLoop::ActiveList::iterator EngineLoop::Finish(ActiveList::iterator active,
-                                                    const absl::Status& status) {
+                                                    absl::Status status) {
   const std::unique_ptr<Session> session = std::move(active->session);
   if (active->queued) {
     LeaveQueue(&*active);
@@ -173,7 +173,7 @@ EngineLoop::ActiveList::iterator EngineLoop::Finish(ActiveList::iterator active,
   const auto next = sessions_.erase(active);
   session->ReleaseResources();
   PublishStats();
-  session->End(status, MonotonicNow());
+  session->End(std::move(status), MonotonicNow());
   return next;
 }
 
@@ -197,7 +197,7 @@ void EngineLoop::CheckDrain(absl::Time now) {
   if (drains_.empty()) return;
   const bool late = std::any_of(drains_.begin(), drains_.end(),
                                 [&](const DrainRequest& drain) { return now >= drain.deadline; });
-  if (late) FinishAll(Draining());
+  if (late) FinishAll(DrainingError());
   if (!sessions_.empty()) return;
   for (const DrainRequest& drain : drains_) drain.done->Notify();
   drains_.clear();

@@ -24,6 +24,9 @@
 
 namespace chorale {
 
+// What requests hear while the engine drains.
+absl::Status DrainingError();
+
 // One turn of the loop:
 //   1. take commands (sleeping only when no work can be advanced)
 //   2. end sessions that were cancelled, ran out of time or cannot go on
@@ -95,7 +98,7 @@ class EngineLoop {
   // When to wake up if no command comes.
   absl::Time NextEvent(absl::Time now) const;
 
-  ActiveList::iterator Finish(ActiveList::iterator active, const absl::Status& status);
+  ActiveList::iterator Finish(ActiveList::iterator active, absl::Status status);
   void FinishAll(const absl::Status& status);
   void Fail(const absl::Status& status);
   void LeaveQueue(Active* active);

@@ -112,9 +112,9 @@ void PredictSession::ReleaseResources() {
   Session::ReleaseResources();
 }
 
-void PredictSession::Deliver(const absl::Status& status, absl::Time now) {
+void PredictSession::Deliver(absl::Status status, absl::Time now) {
   if (!status.ok()) {
-    done_(status);
+    done_(std::move(status));
     return;
   }
   result_.timings = TimingsAt(now);

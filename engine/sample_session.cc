@@ -117,7 +117,7 @@ SampleBlock SampleSession::TakeBlock(Slot* slot) {
   if (request_->want_log_densities) block.log_densities.resize(count);
   if (!slot->order.empty()) block.targets.resize(count);
 
-  const absl::Span<const float> values = slot->work->values();                // [T, paths]
+  const absl::Span<const float> values = slot->work->values();                 // [T, paths]
   const absl::Span<const double> log_densities = slot->work->log_densities();  // [T, paths]
   const FeatureTransform& transform = context().transform;
   const double log_scale = std::log(transform.y_std());
@@ -143,7 +143,7 @@ void SampleSession::ReleaseResources() {
   Session::ReleaseResources();
 }
 
-void SampleSession::Deliver(const absl::Status& status, absl::Time now) {
+void SampleSession::Deliver(absl::Status status, absl::Time now) {
   observer_->OnDone(status, {request_->seed, TimingsAt(now)});
 }
 

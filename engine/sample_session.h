@@ -28,7 +28,7 @@ class SampleSession : public Session {
   void ReleaseResources() override;
 
  protected:
-  void Deliver(const absl::Status& status, absl::Time now) override;
+  void Deliver(absl::Status status, absl::Time now) override;
   void Start() override;
   void AppendTiles(std::vector<Runnable>* runnable) override;
   void CollectTiles(absl::Time now) override;

@@ -73,9 +73,9 @@ void Session::ReleaseResources() {
   pin_.Reset();
 }
 
-void Session::End(const absl::Status& status, absl::Time now) {
+void Session::End(absl::Status status, absl::Time now) {
   start_.control->ended = true;
-  Deliver(status, now);
+  Deliver(std::move(status), now);
 }
 
 void Session::NoteFirstStep(absl::Time now) {

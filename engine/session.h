@@ -130,10 +130,10 @@ class Session {
   // Frees work, buffers and pin. Derived classes free their work first.
   virtual void ReleaseResources();
   // Tells the caller how it ended. REQUIRES: called once, and holds no resources.
-  void End(const absl::Status& status, absl::Time now);
+  void End(absl::Status status, absl::Time now);
 
  protected:
-  virtual void Deliver(const absl::Status& status, absl::Time now) = 0;
+  virtual void Deliver(absl::Status status, absl::Time now) = 0;
   // The rows are encoded: makes the first pieces of work.
   virtual void Start() = 0;
   virtual void AppendTiles(std::vector<Runnable>* runnable) = 0;

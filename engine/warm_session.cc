@@ -14,9 +14,9 @@ PrepareFunction WarmSession::Prepare(const Backend* backend) {
   };
 }
 
-void WarmSession::Deliver(const absl::Status& status, absl::Time now) {
+void WarmSession::Deliver(absl::Status status, absl::Time now) {
   if (!status.ok()) {
-    done_(status);
+    done_(std::move(status));
     return;
   }
   done_(ContextInfo{context().record, ContextState::kResident, context().resident_bytes});

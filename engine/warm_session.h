@@ -20,7 +20,7 @@ class WarmSession : public Session {
   static PrepareFunction Prepare(const Backend* backend);
 
  protected:
-  void Deliver(const absl::Status& status, absl::Time now) override;
+  void Deliver(absl::Status status, absl::Time now) override;
   bool ContextIsEnough() const override { return true; }
   void Start() override {}
   void AppendTiles(std::vector<Runnable>* runnable) override {}
