@@ -193,7 +193,7 @@ stage_fuzz() {
 # object that gRPC hands from one thread to another for a race: hundreds in each program.
 stage_tsan() {
   build tsan tests/engine/all server_parts_test || return 0
-  export TSAN_OPTIONS="suppressions=${ROOT}/tests/tsan.supp:history_size=4:second_deadlock_stack=1"
+  export TSAN_OPTIONS=history_size=4:second_deadlock_stack=1
   run_tests tsan tests/engine 600
   run_tests tsan tests/server 600 server_parts_test
   unset TSAN_OPTIONS

@@ -56,7 +56,11 @@ SampleStream::SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& req
   if (request.targets().columns_size() > 0) {
     samples_.targets = request.targets().columns(0).numeric().values_size();
   }
-  const int64_t size = std::max<int64_t>(0, samples_.paths * samples_.targets);
+  // A request that the server is to refuse may ask for any number.
+  constexpr int64_t kMostValues = 1 << 24;
+  const bool fits = samples_.paths > 0 && samples_.targets > 0 &&
+                    samples_.paths <= kMostValues / samples_.targets;
+  const int64_t size = fits ? samples_.paths * samples_.targets : 0;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   samples_.values.assign(size, nan);
   samples_.log_densities.assign(want_log_densities_ ? size : 0, nan);
