@@ -79,6 +79,18 @@ def run_one(tidy, build, cache, source, command, version):
     return source, '\n'.join(lines), seconds
 
 
+def new_findings(text, seen):
+    """The findings that are not in `seen` yet: one in a header comes again with every includer."""
+    new, keep = [], True
+    for line in text.splitlines():
+        if ': error: ' in line or ': warning: ' in line:
+            keep = line not in seen
+            seen.add(line)
+        if keep:
+            new.append(line)
+    return '\n'.join(new)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--build', type=pathlib.Path, required=True)
@@ -99,7 +111,7 @@ def main():
         return 1
 
     started = time.monotonic()
-    known, bad, times = 0, 0, []
+    known, bad, times, seen = 0, 0, [], set()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         runs = [pool.submit(run_one, arguments.clang_tidy, arguments.build, arguments.cache, source,
                             command, version) for source, command in sorted(sources.items())]
@@ -109,7 +121,9 @@ def main():
             known += findings == 'known'
             if findings not in ('clean', 'known'):
                 bad += 1
-                print(findings, flush=True)
+                new = new_findings(findings, seen)
+                if new:
+                    print(new, flush=True)
     for seconds, source in sorted(times, reverse=True)[:5]:
         print(f'{seconds:6.1f} s  {source}')
     print(f'{len(sources)} sources, {known} known to be clean, {bad} with findings, '
