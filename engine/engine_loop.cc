@@ -37,7 +37,8 @@ EngineLoop::~EngineLoop() = default;
 void EngineLoop::Run() {
   while (!stopping_) {
     commands_.clear();
-    inbox_->Take(busy_ ? absl::InfinitePast() : NextEvent(MonotonicNow()), &commands_);
+    const bool more_to_do = busy_ || room_given_back_;
+    inbox_->Take(more_to_do ? absl::InfinitePast() : NextEvent(MonotonicNow()), &commands_);
     for (Command& command : commands_) {
       std::visit([this](auto& each) { Handle(each); }, command);
     }
@@ -136,6 +137,8 @@ void EngineLoop::AttachContext(ActiveList::iterator active,
 
 void EngineLoop::EndSessions(absl::Time now) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
+    // A session that needs no more than its context ends here, so that Admit can use its room.
+    if (it->queued) it->session->CheckContext(now);
     std::optional<absl::Status> verdict = Verdict(*it, now);
     it = verdict.has_value() ? Finish(it, *std::move(verdict)) : std::next(it);
   }
@@ -172,6 +175,7 @@ EngineLoop::ActiveList::iterator EngineLoop::Finish(ActiveList::iterator active,
   scheduler_.Remove(session->id());
   const auto next = sessions_.erase(active);
   session->ReleaseResources();
+  room_given_back_ = true;
   PublishStats();
   session->End(std::move(status), MonotonicNow());
   return next;
@@ -235,18 +239,13 @@ void EngineLoop::LeaveQueue(Active* active) {
 // for buffer memory holds back those behind it that want buffer memory, so that small requests
 // cannot starve a large one.
 void EngineLoop::Admit(absl::Time now) {
+  room_given_back_ = false;
   cache_.PlaceWaiting(now);
   for (auto& context : cache_.TakeReads()) request_read_(std::move(context));
   bool buffers_taken = false;
-  for (auto it = sessions_.begin(); it != sessions_.end();) {
-    Active* active = &*it;
-    Session* session = active->session.get();
-    if (active->queued) session->CheckContext(now);
-    if (session->state() == Session::State::kComplete) {
-      it = Finish(it, absl::OkStatus());
-      continue;
-    }
-    ++it;
+  for (Active& active : sessions_) {
+    Session* session = active.session.get();
+    if (active.queued) session->CheckContext(now);
     if (session->state() != Session::State::kWaitingForAdmission) continue;
     if (running_ >= options_.max_running) continue;
     const TilePlan plan = session->Plan();
@@ -258,7 +257,7 @@ void EngineLoop::Admit(absl::Time now) {
       if (leases.empty()) continue;
     }
     session->Admit(std::move(leases), now);
-    LeaveQueue(active);
+    LeaveQueue(&active);
     ++running_;
   }
   PublishStats();
@@ -269,7 +268,8 @@ void EngineLoop::Admit(absl::Time now) {
 void EngineLoop::GatherTasks() {
   tasks_.clear();
   for (const ContextCache::Encoding& encoding : cache_.encodings()) {
-    tasks_.push_back({{encoding.work, kAnyNumberOfSteps}, EncodingFlow(encoding.id)});
+    tasks_.push_back(
+        {{encoding.work, encoding.work->steps_at_this_cost()}, EncodingFlow(encoding.id)});
   }
   for (const Active& active : sessions_) {
     runnables_.clear();
@@ -322,7 +322,7 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
     int64_t steps = pick.steps;
     if (counted.has_value()) {
       steps = *counted - task.steps_before;
-    } else if (task.runnable.work->done()) {
+    } else if (task.runnable.max_steps == kAnyNumberOfSteps && task.runnable.work->done()) {
       // It ended after an unknown number of steps.
       steps = 1;
       if (pick.steps > 1) count = FlopRate::Count::kAtLeast;

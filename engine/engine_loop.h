@@ -121,6 +121,8 @@ class EngineLoop {
   bool draining_ = false;
   bool stopping_ = false;
   bool busy_ = false;  // the last tick had something to advance
+  // A session ended since Admit last looked for room: it looks again before the thread sleeps.
+  bool room_given_back_ = false;
   absl::Status failure_;
 
   // Of the tick in progress; kept for their capacity.

@@ -106,12 +106,11 @@ class Session {
   absl::Time deadline() const { return start_.deadline; }
   bool cancelled() const { return start_.control->cancelled; }
   State state() const { return state_; }
-  bool admitted() const { return state_ >= State::kEncodingRows; }
   const ContextCache::Pin& pin() const { return pin_; }
 
   // --- Before admission, in this order --------------------------------------------------------
   void SetContext(PreparedRequest prepared, ContextCache::Pin pin);
-  // To be called once per tick while not admitted; `now` is monotonic. Moves on to waiting for
+  // To be called every turn while not admitted; `now` is monotonic. Moves on to waiting for
   // admission once the context is resident, and keeps the time spent waiting for room.
   void CheckContext(absl::Time now);
   // Time spent so far waiting for room or admission, not for the context's data or encoding.
