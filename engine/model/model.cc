@@ -65,7 +65,7 @@ absl::StatusOr<std::string> ModelName(absl::string_view folder) {
   return std::string(name);
 }
 
-// I + Wo Wv, [width, width], accumulated in float64.
+// P = Wo Wv, [width, width], accumulated in float64; whoever applies it adds x.
 std::vector<float> FoldFeatureAttention(const std::vector<float>& wo, const std::vector<float>& wv,
                                         int64_t width) {
   std::vector<float> folded(width * width);
