@@ -1,14 +1,22 @@
 // The state of an online softmax, and the one place where the log-sum-exp convention is fixed.
 //
-//   m    the largest score seen so far                    (natural units, -inf when no key was
-//   seen) l    sum over the keys seen of exp(s - m)             (0 when no key was seen) o    sum
-//   over the keys seen of exp(s - m) v           (unnormalised inside a kernel,
-//                                                          divided by l wherever it is stored)
-//   lse  = m + log(l), natural logarithm                  (-inf for an empty set of keys)
+// With s the scores and v the values of the keys seen so far:
+//
+// m is the largest score, in natural units; -inf when no key was seen.
+//
+// l is the sum of exp(s - m); 0 when no key was seen.
+//
+// o is the sum of exp(s - m) v: unnormalised inside a kernel, divided by l wherever it is stored.
+//
+// lse is m + log(l), natural logarithm; -inf for an empty set of keys.
 //
 // An empty set has lse = -inf and output 0, and merging with it is the identity. Scores are never
 // clamped. A term exp(s - m) with s - m < kFlushToZero counts as zero: it is below half a unit in
-// the last place of l (l >= 1) by a factor of 10^18 and saves the kernels from denormal numbers.
+// the last place of l (l >= 1) by a factor of 10^30, and saves the kernels from denormal numbers.
+//
+// SoftmaxState, RescaleFactor and Merge are the definition that the kernels implement for many rows
+// at once, and how attention that was split over several sets of keys is put together; tests hold
+// the kernels to them.
 #ifndef CHORALE_KERNELS_SOFTMAX_STATE_H_
 #define CHORALE_KERNELS_SOFTMAX_STATE_H_
 

@@ -1,5 +1,5 @@
 // The stages of the model on a chunk of rows, on the calling thread. What a phase (encode, decode,
-// teacher forcing, prediction) does reads as a list of these; see DESIGN.md, "The model".
+// teacher forcing, prediction) does reads as a list of these.
 //
 // A row's result never depends on which other rows are in the chunk.
 #ifndef CHORALE_ENGINE_BACKENDS_CPU_FORWARD_H_
