@@ -55,6 +55,7 @@ ColumnStatistics ComputeStatistics(absl::Span<const double> numbers) {
     squares += relative * relative;
   }
   result.std = scale * std::sqrt(squares / static_cast<double>(result.count));
+  if (result.std == 0) result.std = 1;  // it underflows when all numbers but a few are equal
   return result;
 }
 

@@ -44,6 +44,13 @@ TEST(ColumnStatisticsTest, ExtremeMagnitudes) {
   EXPECT_TRUE(std::isfinite(statistics.mean));
 }
 
+// The deviation is below the smallest number there is; dividing by it must stay possible.
+TEST(ColumnStatisticsTest, DeviationThatUnderflows) {
+  std::vector<double> numbers(1000, 0.0);
+  numbers[7] = 5e-324;
+  EXPECT_EQ(ComputeStatistics(numbers).std, 1);
+}
+
 // Two passes: a large offset does not eat the deviation.
 TEST(ColumnStatisticsTest, LargeOffset) {
   const ColumnStatistics statistics = ComputeStatistics({1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16});
