@@ -85,6 +85,9 @@ class Work {
 // one layer, so a large context takes many.
 class EncodeWork : public Work {
  public:
+  // Steps from here on of which none costs more than next_step_flops(): what a slice may be given
+  // without becoming longer than it looks. At least 1 unless done.
+  virtual int64_t steps_at_this_cost() const = 0;
   // REQUIRES: done().
   virtual ResidentContext TakeContext() = 0;
 };

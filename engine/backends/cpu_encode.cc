@@ -18,8 +18,8 @@ constexpr int64_t kLargeContext = 8'192;
 constexpr int64_t kLargeContextTaskRows = kernels::kPanel;
 static_assert(kChunkRows % kernels::kPanel == 0);
 
-// Rows that one task of CpuRowsWork encodes.
-constexpr int64_t kRowsPerTask = 256;
+// Rows of one step of CpuRowsWork, which is one task.
+constexpr int64_t kRowsPerStep = 256;
 
 const CpuModel* AsCpuModel(const BackendModel* model) {
   const auto* cpu_model = dynamic_cast<const CpuModel*>(model);
@@ -65,6 +65,11 @@ double CpuEncodeWork::next_step_flops() const {
   double row_flops = MixFeaturesFlops(config) + KeysValuesFlops(config);
   if (phase_ > 1) row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
   return rows * row_flops;
+}
+
+int64_t CpuEncodeWork::steps_at_this_cost() const {
+  if (done()) return 0;
+  return phase_ == kFit ? 1 : kernels::CeilDiv(rows_ - rows_done_, step_rows_);
 }
 
 ResidentContext CpuEncodeWork::TakeContext() {
@@ -156,28 +161,33 @@ CpuRowsWork::CpuRowsWork(std::shared_ptr<const ResidentContext> context, Feature
 }
 
 double CpuRowsWork::next_step_flops() const {
-  return done_ ? 0 : model_->row_encoder().EncodeFlops(features_.rows, features_.features);
+  const int64_t rows = std::min(kRowsPerStep, features_.rows - rows_done_);
+  return done() ? 0 : model_->row_encoder().EncodeFlops(rows, features_.features);
 }
 
 std::shared_ptr<const EncodedRows> CpuRowsWork::TakeRows() {
-  Require(done_, "the rows are encoded");
+  Require(done(), "the rows are encoded");
   return std::move(encoded_);
 }
 
 int64_t CpuRowsWork::BeginRound(int64_t max_steps, int parallelism) {
-  return kernels::CeilDiv(features_.rows, kRowsPerTask);
+  const int64_t left = features_.rows - rows_done_;
+  const int64_t steps = std::min(max_steps, kernels::CeilDiv(left, kRowsPerStep));
+  round_rows_ = std::min(left, steps * kRowsPerStep);
+  return steps;
 }
 
 void CpuRowsWork::RunTask(int64_t task, CpuScratch& scratch) {
-  const int64_t first = task * kRowsPerTask;
-  const int64_t rows = std::min(kRowsPerTask, features_.rows - first);
+  const int64_t first = rows_done_ + task * kRowsPerStep;
+  const int64_t rows = std::min(kRowsPerStep, rows_done_ + round_rows_ - first);
   model_->row_encoder().Encode(*context_->encoder_state, features_, first, rows,
                                encoded_->mutable_encodings() + first * model_->config().d_model);
 }
 
 int64_t CpuRowsWork::EndRound() {
-  done_ = true;
-  return 1;
+  const int64_t steps = kernels::CeilDiv(round_rows_, kRowsPerStep);
+  rows_done_ += round_rows_;
+  return steps;
 }
 
 }  // namespace chorale

@@ -34,6 +34,7 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
 
   bool done() const override { return phase_ == phases(); }
   double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
   ResidentContext TakeContext() override;
 
   int64_t BeginRound(int64_t max_steps, int parallelism) override;
@@ -65,13 +66,13 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
   int64_t round_rows_ = 0;
 };
 
-// Encodes the target rows of a request, in one step.
+// Encodes the target rows of a request. A step is a bounded batch of them.
 // Thread contract: see CpuWork. Tasks take different rows.
 class CpuRowsWork : public RowsWork, public CpuWork {
  public:
   CpuRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features);
 
-  bool done() const override { return done_; }
+  bool done() const override { return rows_done_ == features_.rows; }
   double next_step_flops() const override;
   std::shared_ptr<const EncodedRows> TakeRows() override;
 
@@ -84,7 +85,8 @@ class CpuRowsWork : public RowsWork, public CpuWork {
   const CpuModel* const model_;
   const FeatureMatrix features_;
   std::shared_ptr<CpuEncodedRows> encoded_;
-  bool done_ = false;
+  int64_t rows_done_ = 0;
+  int64_t round_rows_ = 0;
 };
 
 }  // namespace chorale

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backends/test_model.h"
 #include "tests/engine/engine_fixture.h"
+#include "tests/engine/metered_backend.h"
 
 namespace chorale::testing {
 namespace {
@@ -35,14 +36,14 @@ class EngineCpuTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  void StartEngine(int threads) {
+  void StartEngine(int threads, const EngineOptions& options = {}) {
     engine_.reset();
     auto backend = NewCpuBackend({threads, 64 << 20, 16 << 20});
     ASSERT_TRUE(backend.ok()) << backend.status();
     auto store = OpenSqliteContextStore(folder_);
     ASSERT_TRUE(store.ok()) << store.status();
-    auto engine =
-        Engine::Create(EngineOptions(), *std::move(backend), *std::move(store), {model_}, nullptr);
+    auto metered = std::make_unique<MeteredBackend>(*std::move(backend), &encode_meter_);
+    auto engine = Engine::Create(options, std::move(metered), *std::move(store), {model_}, nullptr);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
   }
@@ -91,6 +92,7 @@ class EngineCpuTest : public ::testing::Test {
   TestModelOptions model_options_;
   Model model_;
   std::string folder_;
+  EncodeMeter encode_meter_;
   std::unique_ptr<Engine> engine_;
 };
 
@@ -259,6 +261,26 @@ TEST_F(EngineCpuTest, RandomOrdersAverageWithTheirError) {
     EXPECT_NE(one_pass.log_density.at(b), other_seed.log_density.at(b));
     EXPECT_NEAR(one_pass.log_density.at(b), other_seed.log_density.at(b),
                 6 * std::hypot(one_pass.standard_error.at(b), other_seed.standard_error.at(b)));
+  }
+}
+
+// The engine knows how fast it is by then; a slice costs no more than the scheduler took it for.
+TEST_F(EngineCpuTest, LargeContextIsEncodedInManyTicks) {
+  EngineOptions options;
+  options.target_tick = absl::Milliseconds(1);
+  StartEngine(1, options);
+  RegisterFour();
+  for (int i = 0; i < 4; ++i) Draw(SampleOf(absl::StrCat("c", i)));
+  ASSERT_TRUE(engine_->Register(kTenant, "large", "", MakeDataset(4'000)).ok());
+  encode_meter_.Take();
+  Answer<ContextInfo> answer;
+  engine_->Warm(kTenant, "large", absl::InfiniteFuture(), answer.callback());
+  ASSERT_TRUE(answer.Wait().ok());
+  const std::vector<EncodeSlice> slices = encode_meter_.Take();
+  EXPECT_GE(slices.size(), 10u);
+  for (size_t i = 0; i < slices.size(); ++i) {
+    EXPECT_GT(slices[i].flops, 0) << i;
+    EXPECT_LE(slices[i].flops, slices[i].expected_flops) << i;
   }
 }
 

@@ -56,6 +56,7 @@ class FakeEncode : public FakeWork<EncodeWork> {
   FakeEncode(std::shared_ptr<const BackendModel> model, int64_t rows, PoolRange kv, int64_t steps,
              FakeBackendLog* log)
       : FakeWork(steps, log), context_{std::move(model), nullptr, kv, rows} {}
+  int64_t steps_at_this_cost() const override { return total_ - done_steps_; }
   ResidentContext TakeContext() override { return context_; }
 
  private:

@@ -103,14 +103,52 @@ TEST(CpuBackendTest, EncodesInBoundedSteps) {
   const auto work = driver.backend().NewEncode(model, MakeFeatures(200, 2, 1), MakeValues(200, 2),
                                                driver.TakeContextRange(model->config(), 200));
   int64_t steps = 0;
+  int64_t announced = 0;  // steps left of those that were said to cost no more than `flops`
+  double flops = 0;
   while (!work->done()) {
     EXPECT_GT(work->next_step_flops(), 0);
+    if (announced == 0) {
+      announced = work->steps_at_this_cost();
+      flops = work->next_step_flops();
+      ASSERT_GE(announced, 1);
+    }
+    EXPECT_LE(work->next_step_flops(), flops) << "step " << steps;
     const Slice slice[] = {{.work = work.get(), .max_steps = 1}};
     ASSERT_TRUE(driver.backend().Advance(slice).ok());
     ++steps;
+    --announced;
   }
+  EXPECT_EQ(announced, 0);
+  EXPECT_EQ(work->steps_at_this_cost(), 0);
   EXPECT_EQ(steps, 1 + 3 * 4);  // fit, then three layers of four chunks of 64 rows
   EXPECT_EQ(work->TakeContext().rows, 200);
+}
+
+// So do many targets, and the encodings are those of one big step.
+TEST(CpuBackendTest, EncodesTargetsInBoundedSteps) {
+  BackendDriver driver = BackendDriver::Cpu(2);
+  const LoadedCase loaded({}, driver);
+  const FeatureMatrix targets = MakeFeatures(1'000, 3, 5);
+  const auto whole = driver.backend().NewRows(loaded.context(), targets);
+  const auto stepwise = driver.backend().NewRows(loaded.context(), targets);
+  driver.Run(whole.get());
+  int64_t steps = 0;
+  for (; !stepwise->done(); ++steps) {
+    const Slice slice[] = {{.work = stepwise.get(), .max_steps = 1}};
+    ASSERT_TRUE(driver.backend().Advance(slice).ok());
+  }
+  EXPECT_EQ(steps, 4);
+  const auto predict = [&](std::shared_ptr<const EncodedRows> rows) {
+    PredictSpec spec = {.context = loaded.context(), .targets = std::move(rows), .rows = 1'000};
+    auto work = driver.backend().NewPredict(std::move(spec));
+    driver.Run(work.get());
+    return work;
+  };
+  const auto expected = predict(whole->TakeRows());
+  const auto found = predict(stepwise->TakeRows());
+  for (int64_t row = 0; row < 1'000; ++row) {
+    ASSERT_EQ(found->mixture(row).mean, expected->mixture(row).mean) << row;
+  }
 }
 
 // What a released range held cannot be read again; a new tenant of it computes the same as ever.

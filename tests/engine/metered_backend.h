@@ -1,0 +1,109 @@
+// A backend before another one that measures what encodings really cost, slice by slice.
+#ifndef CHORALE_TESTS_ENGINE_METERED_BACKEND_H_
+#define CHORALE_TESTS_ENGINE_METERED_BACKEND_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/mutex.h"
+
+namespace chorale::testing {
+
+struct EncodeSlice {
+  double expected_flops = 0;  // what the scheduler took it for: steps times the first step's cost
+  double flops = 0;
+};
+
+// Slices of encodings, in order. Thread-safe.
+class EncodeMeter {
+ public:
+  void Add(EncodeSlice slice) {
+    MutexLock lock(&mutex_);
+    slices_.push_back(slice);
+  }
+  std::vector<EncodeSlice> Take() {
+    MutexLock lock(&mutex_);
+    return std::exchange(slices_, {});
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<EncodeSlice> slices_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Thread contract: that of Backend.
+class MeteredBackend : public Backend {
+ public:
+  // `meter` outlives the backend.
+  MeteredBackend(std::unique_ptr<Backend> inner, EncodeMeter* meter)
+      : inner_(std::move(inner)), meter_(meter) {}
+
+  std::string description() const override { return inner_->description(); }
+  int64_t tile_paths() const override { return inner_->tile_paths(); }
+  int64_t context_pool_bytes() const override { return inner_->context_pool_bytes(); }
+  int64_t buffer_pool_bytes() const override { return inner_->buffer_pool_bytes(); }
+  int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
+    return inner_->ContextBytes(config, rows);
+  }
+  int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return inner_->BufferBytes(config, targets, paths);
+  }
+  absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
+    return inner_->AddModel(model);
+  }
+  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
+                                        FeatureMatrix features, std::vector<float> y,
+                                        PoolRange kv) override {
+    return inner_->NewEncode(std::move(model), std::move(features), std::move(y), kv);
+  }
+  std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
+                                    FeatureMatrix features) override {
+    return inner_->NewRows(std::move(context), std::move(features));
+  }
+  std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
+    return inner_->NewDecode(std::move(spec));
+  }
+  std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
+    return inner_->NewDensity(std::move(spec));
+  }
+  std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
+    return inner_->NewPredict(std::move(spec));
+  }
+
+  // Encodings go step by step, which changes no result.
+  absl::Status Advance(absl::Span<const Slice> slices) override {
+    std::vector<Slice> others;
+    for (const Slice& slice : slices) {
+      if (dynamic_cast<EncodeWork*>(slice.work) == nullptr) {
+        others.push_back(slice);
+        continue;
+      }
+      EncodeSlice metered;
+      metered.expected_flops = static_cast<double>(slice.max_steps) * slice.work->next_step_flops();
+      for (int64_t i = 0; i < slice.max_steps && !slice.work->done(); ++i) {
+        metered.flops += slice.work->next_step_flops();
+        const Slice step = {slice.work, 1};
+        const absl::Status status = inner_->Advance({&step, 1});
+        if (!status.ok()) return status;
+      }
+      meter_->Add(metered);
+    }
+    return others.empty() ? absl::OkStatus() : inner_->Advance(others);
+  }
+
+  void ReleaseContext(PoolRange range) override { inner_->ReleaseContext(range); }
+  void ReleaseBuffer(PoolRange range) override { inner_->ReleaseBuffer(range); }
+
+ private:
+  const std::unique_ptr<Backend> inner_;
+  EncodeMeter* const meter_;
+};
+
+}  // namespace chorale::testing
+
+#endif  // CHORALE_TESTS_ENGINE_METERED_BACKEND_H_
