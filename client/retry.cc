@@ -25,8 +25,10 @@ bool SleepUntil(absl::Time end, const Cancellation* cancellation) {
 }  // namespace
 
 bool IsTransient(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kResourceExhausted ||
-         status.code() == absl::StatusCode::kUnavailable;
+  // Without a delay it is gRPC's own verdict on a message that is too large, now and ever after.
+  return status.code() == absl::StatusCode::kUnavailable ||
+         (status.code() == absl::StatusCode::kResourceExhausted &&
+          RetryDelay(status) != absl::InfiniteDuration());
 }
 
 absl::Duration DelayAfter(int failed_attempts, const absl::Status& status,

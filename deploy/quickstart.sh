@@ -10,7 +10,7 @@
 # The server keeps running after the script has ended, and a later run uses it again. It takes calls
 # from this machine only. What it writes lies in build/quickstart: delete that to start afresh.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly STATE=build/quickstart
 readonly PID_FILE="${STATE}/server.pid"

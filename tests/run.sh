@@ -201,7 +201,10 @@ stage_tsan() {
 
 stage_tidy() {
   local tidy generated=proto/generated
-  tidy="$(command -v clang-tidy-14 || command -v clang-tidy)"
+  if ! tidy="$(command -v clang-tidy-14 || command -v clang-tidy)"; then
+    fail 'clang-tidy is not installed'
+    return 0
+  fi
   build tidy "${generated}/chorale/v1/chorale.grpc.pb.h" "${generated}/google/rpc/status.pb.h" \
     "${generated}/google/rpc/error_details.pb.h" || return 0
   check clang-tidy python3 tests/lint/clang_tidy.py --clang-tidy "${tidy}" \

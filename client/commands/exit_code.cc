@@ -1,5 +1,7 @@
 #include "client/commands/exit_code.h"
 
+#include "client/retry.h"
+
 namespace chorale::client {
 
 ExitCode ExitCodeFor(const absl::Status& status) {
@@ -16,7 +18,7 @@ ExitCode ExitCodeFor(const absl::Status& status) {
       return ExitCode::kAlreadyExists;
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kUnavailable:
-      return ExitCode::kTryAgain;
+      return IsTransient(status) ? ExitCode::kTryAgain : ExitCode::kServerError;
     case absl::StatusCode::kCancelled:
       return ExitCode::kInterrupted;
     default:

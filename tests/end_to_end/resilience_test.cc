@@ -72,7 +72,10 @@ TEST_F(ResilienceTest, ASlowReaderSlowsOnlyItself) {
     EXPECT_EQ(Difference(other, server_->undisturbed()), "");
     EXPECT_LT(time, 2 * server_->undisturbed_time() + absl::Milliseconds(300));
   }
-  EXPECT_EQ(PathSteps() - steps, 3.0 * server_->undisturbed().values.size());
+  // The slow one may have moved by what the network's buffers took meanwhile, and no more.
+  const double moved = PathSteps() - steps - 3.0 * server_->undisturbed().values.size();
+  EXPECT_GE(moved, 0);
+  EXPECT_LE(moved, 0.05 * expected.values.size());
 
   EXPECT_EQ(Difference(slow.Finish(), expected), "");
 }
