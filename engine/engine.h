@@ -124,6 +124,8 @@ class Engine {
   // engine/data/error_details.h):
   //   InvalidArgument    a field is wrong; the message names it and the limit; carries ErrorField
   //   NotFound           no such context
+  //   FailedPrecondition the context's model is not served
+  //   DataLoss           the context's dataset is damaged
   //   ResourceExhausted  queue full or waited too long (try again); carries RetryDelay
   //   Unavailable        draining
   //   Internal           the device failed; see Health
