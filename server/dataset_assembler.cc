@@ -12,6 +12,10 @@
 namespace chorale {
 namespace {
 
+// Of a category beside its characters: it is a string in the column and one in the index, whose
+// entry has a code and whose slots are not all in use.
+constexpr size_t kCategoryOverhead = 2 * sizeof(std::string) + 32;
+
 std::string ColumnPath(size_t index) { return absl::StrCat("rows.columns[", index, "]"); }
 
 const char* TypeName(ColumnType type) {
@@ -79,7 +83,7 @@ absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
   if (chunks_ == 0) {
     for (const Column& column : chunk->columns) {
       table_.columns.push_back({column.name, column.type, {}, {}, {}});
-      bytes_ += static_cast<int64_t>(column.name.size());
+      CountBytes(column.name.size(), sizeof(Column) + sizeof(CategoryIndex));
     }
     category_index_.resize(table_.columns.size());
   } else if (auto status = CheckSameColumns(*chunk); !status.ok()) {
@@ -135,10 +139,15 @@ absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {
   return absl::OkStatus();
 }
 
+void DatasetAssembler::CountBytes(size_t bytes, size_t overhead) {
+  bytes_ += static_cast<int64_t>(bytes);
+  memory_bytes_ += static_cast<int64_t>(bytes + overhead);
+}
+
 absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
   Column& column = table_.columns[index];
   if (chunk.type == ColumnType::kNumeric) {
-    bytes_ += static_cast<int64_t>(chunk.numbers.size() * sizeof(double));
+    CountBytes(chunk.numbers.size() * sizeof(double), 0);
     column.numbers.insert(column.numbers.end(), chunk.numbers.begin(), chunk.numbers.end());
   } else {
     std::vector<int32_t> renumber;  // [chunk.categories]: the code over all chunks
@@ -148,7 +157,7 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
       const auto [it, is_new] = category_index_[index].try_emplace(category, next);
       if (is_new) {
         column.categories.push_back(category);
-        bytes_ += static_cast<int64_t>(category.size());
+        CountBytes(category.size(), category.size() + kCategoryOverhead);
       }
       renumber.push_back(it->second);
     }
@@ -157,7 +166,7 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
                           absl::StrCat("makes more than ", limits_.max_categories,
                                        " categories over all messages, which is the limit"));
     }
-    bytes_ += static_cast<int64_t>(chunk.codes.size() * sizeof(int32_t));
+    CountBytes(chunk.codes.size() * sizeof(int32_t), 0);
     for (int32_t code : chunk.codes) {
       column.codes.push_back(code == kMissingCode ? kMissingCode : renumber[code]);
     }

@@ -36,8 +36,10 @@ class DatasetAssembler {
   const std::string& context_id() const { return context_id_; }
   const std::string& model_id() const { return model_id_; }  // empty: the default model
   int64_t rows() const { return rows_; }
-  // Memory that the cells and categories so far take.
+  // Bytes of the names, cells and categories so far: what max_dataset_bytes bounds.
   int64_t bytes() const { return bytes_; }
+  // Memory that they take in here, which for short categories is many times that.
+  int64_t memory_bytes() const { return memory_bytes_; }
 
  private:
   // A column's categories so far, over all chunks.
@@ -47,6 +49,8 @@ class DatasetAssembler {
   absl::Status AddRows(const v1::Table& rows);
   absl::Status CheckTarget(const Table& chunk) const;
   absl::Status CheckSameColumns(const Table& chunk) const;
+  // `overhead`: memory beyond the bytes themselves.
+  void CountBytes(size_t bytes, size_t overhead);
   absl::Status Append(const Column& chunk, size_t index);
 
   const Limits limits_;
@@ -58,6 +62,7 @@ class DatasetAssembler {
   int64_t chunks_ = 0;
   int64_t rows_ = 0;
   int64_t bytes_ = 0;
+  int64_t memory_bytes_ = 0;
   Table table_;                                // with the target column
   std::vector<CategoryIndex> category_index_;  // [columns]
 };

@@ -89,6 +89,23 @@ TEST(DatasetAssemblerTest, BytesGrowWithWhatIsHeld) {
   EXPECT_EQ(assembler.bytes(), names + 3 * 8 + 3 * 4 + 3);
 }
 
+TEST(DatasetAssemblerTest, MemoryCountsWhatACategoryReallyTakes) {
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
+  const int64_t bytes = assembler.bytes();
+  const int64_t memory = assembler.memory_bytes();
+  EXPECT_GT(memory, bytes);
+  // A category that is there already costs no more than its row.
+  ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
+  EXPECT_EQ(assembler.memory_bytes(), memory + 8 + 4);
+  // A new one is a string in the column and another in the index.
+  ASSERT_TRUE(assembler.Add(Rows({1}, {"blue"}, {0})).ok());
+  EXPECT_EQ(assembler.bytes(), bytes + 2 * (8 + 4) + 4);
+  const auto category = static_cast<int64_t>(2 * 4 + 2 * sizeof(std::string) + 32);
+  EXPECT_EQ(assembler.memory_bytes(), memory + 2 * (8 + 4) + category);
+}
+
 TEST(DatasetAssemblerTest, BadHeaders) {
   ExpectRefused(DatasetAssembler(Limits()).Add(Header("")), "header.context_id", "");
   ExpectRefused(DatasetAssembler(Limits()).Add(Header("../x")), "header.context_id", "");
