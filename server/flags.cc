@@ -39,7 +39,8 @@ ABSL_FLAG(absl::Duration, retry_delay, absl::Seconds(1),
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
           "Time that calls in flight get to finish after SIGTERM or SIGINT.");
 ABSL_FLAG(absl::Duration, stalled_write_timeout, absl::Seconds(60),
-          "A stream whose client does not read for this long is cancelled.");
+          "Time that a client may keep a call waiting for its read or write; then the call is "
+          "cancelled.");
 ABSL_FLAG(int64_t, max_message_mib, 4, "MiB of the largest message, each way.");
 ABSL_FLAG(int64_t, max_concurrent_streams, 100, "Calls at a time on one connection.");
 ABSL_FLAG(int64_t, registration_memory_mib, 1024,
@@ -76,11 +77,18 @@ absl::CommandLineFlag* FindOurs(absl::string_view name) {
   return flag != nullptr && IsOurs(*flag) ? flag : nullptr;
 }
 
+// How the values of a flag are written; empty when that goes without saying.
+const char* Syntax(const absl::CommandLineFlag& flag) {
+  if (flag.IsOfType<absl::Duration>()) return " Write it as 500ms, 30s or 5m.";
+  if (flag.IsOfType<int64_t>()) return " A whole number is needed.";
+  return "";
+}
+
 absl::Status Set(absl::CommandLineFlag* flag, absl::string_view value) {
   std::string error;
   if (flag->ParseFrom(value, &error)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag->Name(), ": \"", value, "\" is not a value of it. ", flag->Help()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag->Name(), ": \"", value, "\" is not a value of it. ", flag->Help(), Syntax(*flag)));
 }
 
 struct Range {
@@ -249,7 +257,8 @@ std::string HelpText() {
       "  chorale-server --models=FOLDER[,FOLDER...] --data_dir=FOLDER [flags]\n\n"
       "Ends with 0 after SIGTERM or SIGINT, with 1 when it cannot start (a port in use, a model "
       "or\n"
-      "a data folder that cannot be read) or cannot end in time, with 2 for a wrong flag.\n\n"
+      "a data folder that cannot be read), when the backend has failed or when it cannot end in\n"
+      "time, with 2 for a wrong flag.\n\n"
       "Times are written as 500ms, 30s or 5m.\n\n";
   for (const absl::CommandLineFlag* flag : flags) {
     absl::StrAppend(&text, "  --", flag->Name(), " (default \"", flag->DefaultValue(),
