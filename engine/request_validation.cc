@@ -1,6 +1,7 @@
 #include "engine/request_validation.h"
 
 #include <cmath>
+#include <initializer_list>
 
 #include "absl/strings/str_cat.h"
 #include "engine/data/error_details.h"
@@ -57,6 +58,63 @@ absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, const ModelConf
                              backend.buffer_pool_bytes(), " are available"));
 }
 
+// Some of the numbers of an answer, and the field of the request that asks for them.
+struct ResponsePart {
+  absl::string_view field;
+  int64_t numbers;
+};
+
+// The numbers of the answer fit into one message. The error names the first part that does not fit
+// beside those before it: what is always answered comes first, what is asked for later. No part is
+// more than a few times max_values, so that nothing here overflows.
+absl::Status ValidateResponse(std::initializer_list<ResponsePart> parts, const Limits& limits) {
+  int64_t needed = 0;
+  absl::string_view field;
+  for (const ResponsePart& part : parts) {
+    needed += part.numbers * static_cast<int64_t>(sizeof(double));
+    if (field.empty() && needed > limits.max_response_bytes) field = part.field;
+  }
+  return Unless(field.empty(), field,
+                absl::StrCat("makes a response of ", needed, " bytes; the limit is ",
+                             limits.max_response_bytes, ": ask for fewer rows per call"));
+}
+
+constexpr int64_t kNumbersOfComponent = 3;  // mean, std, weight
+
+absl::Status ValidateMixtureCount(int64_t vectors, int64_t targets, const ModelConfig& config,
+                                  const Limits& limits) {
+  return AtMost("include_mixtures", "values", vectors, targets, config.num_components,
+                limits.max_values);
+}
+
+// What is asked for of a density, once its counts are known to be within the limits.
+absl::Status ValidateDensityResponse(const LogDensityRequest& request, const ModelConfig& config,
+                                     const Limits& limits) {
+  const int64_t vectors = request.vectors;
+  const int64_t targets = request.targets.rows();
+  const int64_t orders = request.random_orders;
+  if (orders > 0 && request.want_terms) {
+    return InvalidField("include_terms",
+                        "terms are those of the order given; "
+                        "random_order_count must be 0");
+  }
+  if (orders > 0 && request.want_mixtures) {
+    return InvalidField("include_mixtures",
+                        "mixtures are those of the order given; "
+                        "random_order_count must be 0");
+  }
+  int64_t mixture_numbers = 0;
+  if (request.want_mixtures) {
+    if (auto s = ValidateMixtureCount(vectors, targets, config, limits); !s.ok()) return s;
+    mixture_numbers = vectors * targets * config.num_components * kNumbersOfComponent;
+  }
+  const int64_t per_vector = orders > 1 ? 2 : 1;  // the density, and its standard error
+  return ValidateResponse({{"values", vectors * per_vector},
+                           {"include_terms", request.want_terms ? vectors * targets : 0},
+                           {"include_mixtures", mixture_numbers}},
+                          limits);
+}
+
 }  // namespace
 
 absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
@@ -80,8 +138,15 @@ absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& c
   if (auto s = AtMost("quantiles", "values", targets, quantiles, 1, limits.max_values); !s.ok()) {
     return s;
   }
-  if (!request.want_mixtures) return absl::OkStatus();
-  return AtMost("include_mixtures", "values", targets, config.num_components, 1, limits.max_values);
+  int64_t mixture_numbers = 0;
+  if (request.want_mixtures) {
+    if (auto s = ValidateMixtureCount(1, targets, config, limits); !s.ok()) return s;
+    mixture_numbers = targets * config.num_components * kNumbersOfComponent;
+  }
+  return ValidateResponse({{"targets", 2 * targets},
+                           {"quantiles", targets * quantiles},
+                           {"include_mixtures", mixture_numbers}},
+                          limits);
 }
 
 absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
@@ -126,23 +191,7 @@ absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelCon
       !s.ok()) {
     return s;
   }
-  if (orders > 0 && request.want_terms) {
-    return InvalidField("include_terms",
-                        "terms are those of the order given; "
-                        "random_order_count must be 0");
-  }
-  if (orders > 0 && request.want_mixtures) {
-    return InvalidField("include_mixtures",
-                        "mixtures are those of the order given; "
-                        "random_order_count must be 0");
-  }
-  if (request.want_mixtures) {
-    if (auto s = AtMost("include_mixtures", "values", vectors, targets, config.num_components,
-                        limits.max_values);
-        !s.ok()) {
-      return s;
-    }
-  }
+  if (auto s = ValidateDensityResponse(request, config, limits); !s.ok()) return s;
   if (auto s = ValidateBuffer(targets, request.beyond_buffer, config); !s.ok()) return s;
   if (request.method == DensityMethod::kOnePass) return absl::OkStatus();
   return ValidateBufferBytes(targets, vectors * std::max<int64_t>(orders, 1), config, backend);

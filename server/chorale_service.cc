@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/error_details.h"
 #include "engine/data/names.h"
+#include "server/context_page.h"
 #include "server/model_page.h"
 #include "server/register_reactor.h"
 #include "server/request_decoder.h"
@@ -45,14 +46,14 @@ absl::Status RunBlocking(const ServiceEnvironment& environment, ReactorPtr react
 }
 
 // A message over the limit would be refused by the client's library, with an error that does not
-// say what to do about it.
+// say what to do about it. The engine refuses what makes one before it works on it (see
+// Limits::max_response_bytes); this is for what it cannot know.
 absl::Status CheckSize(const google::protobuf::Message& response, int64_t limit) {
   const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
   if (bytes <= limit) return absl::OkStatus();
-  return InvalidField(
-      "include_mixtures",
-      absl::StrCat("the response would have ", bytes, " bytes; the limit is ", limit,
-                   ": ask for fewer values, or leave mixtures and terms out"));
+  return absl::InvalidArgumentError(absl::StrCat("the response would have ", bytes,
+                                                 " bytes; the limit is ", limit,
+                                                 ": ask for less per call"));
 }
 
 // An engine callback that encodes and sends the result on the reply executor: the engine thread has
@@ -117,18 +118,12 @@ grpc::ServerUnaryReactor* ChoraleService::ListContexts(grpc::CallbackServerConte
   return RunUnary(Method::kListContexts, environment_, context, [&](ReactorPtr reactor) {
     absl::StatusOr<int64_t> page_size = DecodePageSize(request->page_size());
     if (!page_size.ok()) return page_size.status();
-    return RunBlocking(environment_, reactor,
-                       [engine = environment_.engine, tenant = TenantOf(*context),
-                        page_size = *page_size, token = request->page_token(), response] {
-                         absl::StatusOr<ContextInfoPage> page =
-                             engine->ListContexts(tenant, page_size, token);
-                         if (!page.ok()) return page.status();
-                         for (const ContextInfo& info : page->contexts) {
-                           EncodeContext(info, response->add_contexts());
-                         }
-                         response->set_next_page_token(page->next_page_token);
-                         return absl::OkStatus();
-                       });
+    return RunBlocking(
+        environment_, reactor,
+        [engine = environment_.engine, tenant = TenantOf(*context), page_size = *page_size,
+         token = request->page_token(), max_bytes = environment_.max_message_bytes / 2, response] {
+          return FillContextPage(engine, tenant, {page_size, max_bytes}, token, response);
+        });
   });
 }
 

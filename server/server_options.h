@@ -12,6 +12,12 @@
 
 namespace chorale {
 
+// The Limits::max_response_bytes whose responses fit into such messages. The difference is for the
+// fields beside the numbers (seed, timings, lengths): some hundred bytes.
+constexpr int64_t MaxResponseBytes(int64_t max_message_bytes) {
+  return max_message_bytes - (1 << 10);
+}
+
 // Of the network side: read by Server.
 struct ServerOptions {
   std::string listen_address = "127.0.0.1:50051";

@@ -88,6 +88,7 @@ Limits NoLimits() {
   limits.max_orders = kMost;
   limits.max_values = kMost;
   limits.max_quantiles = kMost;
+  limits.max_response_bytes = kMost;
   return limits;
 }
 

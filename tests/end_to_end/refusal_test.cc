@@ -251,6 +251,21 @@ TEST_F(RefusalTest, LogDensity) {
                  "method", ""});
 }
 
+TEST(ResponseLimitTest, FollowsTheMessageLimit) {
+  const std::unique_ptr<SharedServer> server = SharedServer::Start({"--max_message_mib=1"});
+  ASSERT_NE(server, nullptr);
+  // 15 numbers for each value: more than 1 MiB for 2200 vectors of 4, less for 2100.
+  const auto mixtures = [&](size_t vectors) {
+    v1::LogDensityRequest request =
+        MakeLogDensity("data", RandomRows(4, 3, 1), std::vector<double>(vectors * 4, 0.5));
+    request.set_include_mixtures(true);
+    return server->client().LogDensity(request).status;
+  };
+  EXPECT_TRUE(mixtures(2100).ok()) << mixtures(2100).error_message();
+  ExpectRefused({"a response too large", mixtures(2200), "include_mixtures", "1047552"});
+  server->Terminate();
+}
+
 TEST_F(RefusalTest, AMessageOverTheLimit) {
   const Rows rows = RandomRows(200'000, 3, 1);  // 4.8 MB
   const auto reply = server_->client().Register("huge-message", rows, "", rows.count());

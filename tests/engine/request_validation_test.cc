@@ -163,6 +163,64 @@ TEST_F(RequestValidationTest, Predict) {
   EXPECT_EQ(Predict([](auto& r) { r.want_mixtures = true; }), "include_mixtures");
 }
 
+TEST_F(RequestValidationTest, PredictionsFitIntoAResponse) {
+  const auto ask = [](size_t quantiles, bool mixtures) {
+    return [=](auto& r) {
+      r.quantiles.assign(quantiles, 0.5);
+      r.want_mixtures = mixtures;
+    };
+  };
+  limits_.max_response_bytes = 4 * 2 * 8;  // 4 means, 4 stds
+  EXPECT_EQ(Predict(ask(0, false)), "");
+  EXPECT_EQ(Predict(ask(1, false)), "quantiles");
+  EXPECT_EQ(Predict(ask(0, true)), "include_mixtures");
+  EXPECT_EQ(Predict(ask(1, true)), "quantiles");  // the first that does not fit
+  --limits_.max_response_bytes;
+  EXPECT_EQ(Predict(ask(0, false)), "targets");
+  limits_.max_response_bytes = 4 * (2 + 3) * 8;
+  EXPECT_EQ(Predict(ask(3, false)), "");
+  limits_.max_response_bytes = 4 * (2 + 3 + 3 * 3) * 8;  // 3 components of 3 numbers
+  EXPECT_EQ(Predict(ask(3, true)), "");
+  --limits_.max_response_bytes;
+  EXPECT_EQ(Predict(ask(3, true)), "include_mixtures");
+}
+
+TEST_F(RequestValidationTest, DensitiesFitIntoAResponse) {
+  const auto ask = [](bool terms, bool mixtures, int64_t orders = 0) {
+    return [=](auto& r) {
+      r.want_terms = terms;
+      r.want_mixtures = mixtures;
+      r.random_orders = orders;
+    };
+  };
+  limits_.max_response_bytes = 5 * 8;
+  EXPECT_EQ(Density(ask(false, false)), "");
+  EXPECT_EQ(Density(ask(false, false, 1)), "");
+  EXPECT_EQ(Density(ask(false, false, 2)), "values");  // standard errors too
+  EXPECT_EQ(Density(ask(true, false)), "include_terms");
+  EXPECT_EQ(Density(ask(false, true)), "include_mixtures");
+  --limits_.max_response_bytes;
+  EXPECT_EQ(Density(ask(false, false)), "values");
+  limits_.max_response_bytes = 2 * 5 * 8;
+  EXPECT_EQ(Density(ask(false, false, 2)), "");
+  limits_.max_response_bytes = (5 + 5 * 4) * 8;
+  EXPECT_EQ(Density(ask(true, false)), "");
+  limits_.max_response_bytes = (5 + 5 * 4 + 3 * 5 * 4 * 3) * 8;
+  EXPECT_EQ(Density(ask(true, true)), "");
+  --limits_.max_response_bytes;
+  EXPECT_EQ(Density(ask(true, true)), "include_mixtures");
+}
+
+TEST_F(RequestValidationTest, AResponseThatCannotFitNamesNeededAndAllowedBytes) {
+  LogDensityRequest request = GoodDensity();
+  request.want_mixtures = true;
+  limits_.max_response_bytes = 1000;
+  const absl::Status status = ValidateLogDensity(request, config_, limits_, *backend_);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("1480 bytes"));  // 5 + 180
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("the limit is 1000"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("fewer rows"));
+}
+
 TEST_F(RequestValidationTest, ProductsOfHugeCountsDoNotOverflow) {
   limits_.max_paths = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(Sample([](auto& r) { r.paths = std::numeric_limits<int64_t>::max() / 2; }),

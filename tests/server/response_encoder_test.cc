@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/model_page.h"
+#include "server/server_options.h"
 
 namespace chorale {
 namespace {
@@ -115,6 +116,25 @@ SampleBlock ThreePaths() {
   block.log_densities = {-1, -2, -3, -4, -5, -6};
   block.targets = {1, 0, 0, 1, 1, 0};
   return block;
+}
+
+TEST(ResponseEncoderTest, ResponsesWithinTheLimitFitIntoAMessage) {
+  constexpr int64_t kMessageBytes = 1 << 20;
+  constexpr int64_t kNumbers = MaxResponseBytes(kMessageBytes) / 8;
+  constexpr int64_t kPart = kNumbers / 6;
+  const absl::Duration longest = absl::Seconds(315'576'000'000) + absl::Nanoseconds(999'999'999);
+  const std::vector<double> part(kPart, 1.5);
+  LogDensityResult result;
+  result.log_density.assign(kNumbers - 5 * kPart, 1.5);
+  result.standard_error = part;
+  result.terms = part;
+  result.mixtures = {1'000'000, part, part, part};
+  result.seed = ~uint64_t{0};
+  result.timings = {longest, longest, longest, longest};
+  v1::LogDensityResponse message;
+  EncodeLogDensity(result, &message);
+  EXPECT_LE(message.ByteSizeLong(), static_cast<size_t>(kMessageBytes));
+  EXPECT_EQ(MaxResponseBytes(ServerOptions().max_message_bytes), Limits().max_response_bytes);
 }
 
 TEST(ResponseEncoderTest, PartOfABlock) {
