@@ -10,7 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Clock::time_point kNoWrite = Clock::time_point::max();
+constexpr Clock::time_point kNoWait = Clock::time_point::max();
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   const std::chrono::system_clock::time_point deadline = context.deadline();
@@ -29,7 +29,7 @@ LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context, ReactorR
       finish_(std::move(finish)),
       deadline_(DeadlineOf(*context)),
       arrival_(Clock::now()),
-      write_begun_(kNoWrite) {
+      wait_begun_(kNoWait) {
   admission_ = registry_->Add(this);
 }
 
@@ -78,9 +78,9 @@ void LiveCall::Cancel() {
   if (Pin()) CancelAndUnpin();
 }
 
-void LiveCall::WriteBegun() { write_begun_ = Clock::now(); }
-void LiveCall::WriteDone() { write_begun_ = kNoWrite; }
-Clock::time_point LiveCall::write_begun() const { return write_begun_; }
+void LiveCall::WaitBegun() { wait_begun_ = Clock::now(); }
+void LiveCall::WaitDone() { wait_begun_ = kNoWait; }
+Clock::time_point LiveCall::wait_begun() const { return wait_begun_; }
 
 void LiveCall::Note(std::string key, decltype(LogField::value) value) {
   MutexLock lock(&mutex_);

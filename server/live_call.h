@@ -54,11 +54,12 @@ class LiveCall {
   [[nodiscard]] bool Pin();
   void CancelAndUnpin();
 
-  // A write is in flight from Begun to Done. The watchdog cancels calls that have been at one for
-  // too long: a client that does not read must not hold on to its paths for ever.
-  void WriteBegun();
-  void WriteDone();
-  std::chrono::steady_clock::time_point write_begun() const;  // max() when none is in flight
+  // The call waits for its client, in a read or a write, from Begun to Done. The watchdog cancels
+  // calls that have waited for too long: a client that does not read must not hold on to its paths
+  // for ever, nor one that does not write to the memory of its registration.
+  void WaitBegun();
+  void WaitDone();
+  std::chrono::steady_clock::time_point wait_begun() const;  // max() when it does not wait
 
   // Adds to the call's log line.
   void Note(std::string key, decltype(LogField::value) value);
@@ -78,7 +79,7 @@ class LiveCall {
   const std::chrono::steady_clock::time_point arrival_;
   absl::Status admission_;  // constant after construction
 
-  std::atomic<std::chrono::steady_clock::time_point> write_begun_;
+  std::atomic<std::chrono::steady_clock::time_point> wait_begun_;
 
   Mutex mutex_;
   int pins_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -51,8 +51,8 @@ const MetricRow kMetrics[] = {
     {"chorale_buffer_pool_bytes", "Size of the buffer pool.", nullptr},
     {"chorale_sessions", "Calls in the engine, running or queued for admission.", nullptr},
     {"chorale_streams_live", "Sample streams that are open.", nullptr},
-    {"chorale_stalled_streams_total", "Streams cancelled because their client stopped reading.",
-     nullptr},
+    {"chorale_stalled_streams_total",
+     "Calls cancelled because their client stopped reading or writing.", nullptr},
     {"chorale_build_info", "Always 1: the version and the backend that runs.", nullptr},
 };
 

@@ -20,11 +20,11 @@ void ReactorRegistry::Close() {
 
 absl::Status ReactorRegistry::Add(LiveCall* call) {
   MutexLock lock(&mutex_);
-  calls_.insert(call);
   switch (state_) {
     case State::kStarting:
       return absl::UnavailableError("the server is starting; try again in a moment");
     case State::kOpen:
+      calls_.insert(call);
       return absl::OkStatus();
     case State::kClosed:
       break;
@@ -51,12 +51,12 @@ void ReactorRegistry::CancelAll() {
   for (LiveCall* call : pinned) call->CancelAndUnpin();
 }
 
-int64_t ReactorRegistry::CancelWritesBegunBefore(std::chrono::steady_clock::time_point time) {
+int64_t ReactorRegistry::CancelWaitsBegunBefore(std::chrono::steady_clock::time_point time) {
   std::vector<LiveCall*> pinned;
   {
     MutexLock lock(&mutex_);
     for (LiveCall* call : calls_) {
-      if (call->write_begun() < time && call->Pin()) pinned.push_back(call);
+      if (call->wait_begun() < time && call->Pin()) pinned.push_back(call);
     }
   }
   for (LiveCall* call : pinned) call->CancelAndUnpin();

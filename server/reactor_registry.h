@@ -1,4 +1,4 @@
-// All calls that live: what shutdown waits for and cancels, and what the write watchdog looks at.
+// All calls that live: what shutdown waits for and cancels, and what the client watchdog looks at.
 #ifndef CHORALE_SERVER_REACTOR_REGISTRY_H_
 #define CHORALE_SERVER_REACTOR_REGISTRY_H_
 
@@ -15,8 +15,9 @@ namespace chorale {
 
 class LiveCall;
 
-// A reactor that never finishes makes grpc::Server::Shutdown wait for ever, so every call is in
-// here from its arrival until gRPC is done with it.
+// A reactor that never finishes makes grpc::Server::Shutdown wait for ever, so every call that is
+// taken is in here from its arrival until gRPC is done with it. A call that is refused finishes at
+// once; it stays out, so that clients that try again cannot hold up a drain.
 //
 // Thread-safe. Lock order: the registry's mutex before that of a call.
 class ReactorRegistry {
@@ -29,15 +30,15 @@ class ReactorRegistry {
   void Open();
   void Close();
 
-  // Enters a call, and says whether the server takes it: OK, or Unavailable while it starts and
-  // while it drains. A call that is not taken is entered all the same: it lives until it has
-  // finished with that status.
+  // Says whether the server takes a call, and enters it if so: OK, or Unavailable while it starts
+  // and while it drains, which the call must then finish with.
   absl::Status Add(LiveCall* call);
+  // No-op for a call that was not taken.
   void Remove(LiveCall* call);
 
   void CancelAll();
-  // Cancels the calls whose write began before `time`; returns how many.
-  int64_t CancelWritesBegunBefore(std::chrono::steady_clock::time_point time);
+  // Cancels the calls that have waited for their client since before `time`; returns how many.
+  int64_t CancelWaitsBegunBefore(std::chrono::steady_clock::time_point time);
 
   // False when calls still live at `deadline`.
   bool WaitUntilEmpty(absl::Time deadline);

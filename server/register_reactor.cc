@@ -16,7 +16,7 @@ RegisterReactor* RegisterReactor::Start(const ServiceEnvironment& environment,
       std::shared_ptr<RegisterReactor>(new RegisterReactor(environment, context, response));
   reactor->self_ = reactor;
   if (reactor->live_.admission().ok()) {
-    reactor->StartRead(&reactor->message_);
+    reactor->Read();
   } else {
     reactor->live_.Finish(reactor->live_.admission());
   }
@@ -34,22 +34,30 @@ RegisterReactor::RegisterReactor(const ServiceEnvironment& environment,
       assembler_(environment.limits),
       memory_(std::in_place, environment.registration_memory) {}
 
+void RegisterReactor::Read() {
+  live_.WaitBegun();
+  StartRead(&message_);
+}
+
 void RegisterReactor::OnReadDone(bool ok) {
+  live_.WaitDone();
   if (ok) {
     if (absl::Status status = TakeMessage(); !status.ok()) {
       Conclude(status);
       return;
     }
-    StartRead(&message_);
+    Read();
     return;
   }
   // The client has sent everything, or has gone away: a read ends the same way for both, and
   // OnCancel may come later. But a stream that was cut off is closed for writing too, so headers
   // tell.
+  live_.WaitBegun();
   StartSendInitialMetadata();
 }
 
 void RegisterReactor::OnSendInitialMetadataDone(bool ok) {
+  live_.WaitDone();
   if (!ok) {
     Conclude(absl::CancelledError("the client went away"));
     return;
@@ -62,8 +70,8 @@ void RegisterReactor::OnSendInitialMetadataDone(bool ok) {
 
 absl::Status RegisterReactor::TakeMessage() {
   if (absl::Status status = assembler_->Add(message_); !status.ok()) return status;
-  // Twice: once as it is assembled, once as the engine encodes it.
-  if (memory_->GrowTo(2 * assembler_->bytes())) return absl::OkStatus();
+  // Once as it is assembled, once as the engine encodes it.
+  if (memory_->GrowTo(assembler_->memory_bytes() + assembler_->bytes())) return absl::OkStatus();
   environment_.metrics->Rejected("registration_memory");
   return ExhaustedRetryAfter("the memory for registrations is used up by other calls",
                              environment_.retry_delay);

@@ -26,7 +26,8 @@ namespace chorale {
 // Finishes when
 //   - the server does not take the call: at once;
 //   - a message is wrong or the memory for registrations is used up: without reading further;
-//   - the client goes away or the deadline passes before its last message: nothing is registered;
+//   - the client goes away, sends nothing for too long or its deadline passes before its last
+//     message: nothing is registered;
 //   - the engine has registered the dataset, or has said why not.
 //
 // Reactions come one after the other, except OnCancel; the fields below the line belong to the
@@ -42,6 +43,7 @@ class RegisterReactor final : public grpc::ServerReadReactor<v1::RegisterContext
   RegisterReactor(const ServiceEnvironment& environment, grpc::CallbackServerContext* context,
                   v1::RegisterContextResponse* response);
 
+  void Read();
   absl::Status TakeMessage();
   // On the blocking executor.
   void Register();

@@ -104,7 +104,7 @@ void SampleReactor::Pump() {
     if (next == Next::kFinish) live_.Note("values", values_written_);
   }
   if (next == Next::kWrite) {
-    live_.WriteBegun();
+    live_.WaitBegun();
     StartWrite(&response_);
   } else if (next == Next::kFinish) {
     live_.Finish(status);
@@ -156,7 +156,7 @@ int64_t SampleReactor::FillResponse() {
 }
 
 void SampleReactor::OnWriteDone(bool ok) {
-  live_.WriteDone();
+  live_.WaitDone();
   std::shared_ptr<Call> call;
   int64_t values;
   {

@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     if (!endpoint.ok()) return endpoint.status();
     server->metrics_endpoint_ = *std::move(endpoint);
   }
-  server->watchdog_ = std::make_unique<WriteWatchdog>(&server->registry_, &server->metrics_,
+  server->watchdog_ = std::make_unique<ClientWatchdog>(&server->registry_, &server->metrics_,
                                                       options.stalled_write_timeout);
   if (absl::Status status = server->WritePortFile(); !status.ok()) return status;
   LogEvent(spdlog::level::info, "listening",

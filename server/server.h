@@ -20,7 +20,7 @@
 #include "server/reactor_registry.h"
 #include "server/server_options.h"
 #include "server/service_environment.h"
-#include "server/write_watchdog.h"
+#include "server/client_watchdog.h"
 
 namespace chorale {
 
@@ -81,7 +81,7 @@ class Server {
   Executor replies_;
   ServiceEnvironment environment_;
   std::unique_ptr<ChoraleService> service_;
-  std::unique_ptr<WriteWatchdog> watchdog_;
+  std::unique_ptr<ClientWatchdog> watchdog_;
   std::unique_ptr<grpc::Server> grpc_;
   int port_ = 0;
   bool drained_ = false;

@@ -131,6 +131,31 @@ TEST_F(RegisterReactorTest, TheEnginesErrorIsPassedOn) {
   EXPECT_EQ(status.error_message(), "\"houses\" is taken by other content");
 }
 
+class StalledUploadTest : public RegisterReactorTest {
+ protected:
+  void SetUp() override {
+    options_.stalled_write_timeout = absl::Milliseconds(300);
+    RegisterReactorTest::SetUp();
+  }
+};
+
+TEST_F(StalledUploadTest, TheWatchdogEndsItAndRegistersNothing) {
+  auto context = NewContext();
+  v1::RegisterContextResponse response;
+  auto writer = stub_->RegisterContext(context.get(), &response);
+  // Slow, but each message comes in time: that is no stall.
+  ASSERT_TRUE(writer->Write(Header()));
+  for (int i = 0; i < 6; ++i) {
+    absl::SleepFor(absl::Milliseconds(100));
+    ASSERT_TRUE(writer->Write(Rows(1)));
+  }
+  ASSERT_TRUE(Eventually([&] { return server_->live_calls() == 1; }));
+  // Then nothing comes any more, and the client does not go away either.
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(registered_, 0);
+}
+
 class FullServerTest : public RegisterReactorTest {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-#include "server/write_watchdog.h"
+#include "server/client_watchdog.h"
 
 #include <chrono>
 
@@ -6,11 +6,11 @@
 
 namespace chorale {
 
-WriteWatchdog::WriteWatchdog(ReactorRegistry* registry, PrometheusMetrics* metrics,
-                             absl::Duration timeout)
+ClientWatchdog::ClientWatchdog(ReactorRegistry* registry, PrometheusMetrics* metrics,
+                               absl::Duration timeout)
     : registry_(registry), metrics_(metrics), timeout_(timeout), thread_([this] { Watch(); }) {}
 
-WriteWatchdog::~WriteWatchdog() {
+ClientWatchdog::~ClientWatchdog() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
@@ -19,7 +19,7 @@ WriteWatchdog::~WriteWatchdog() {
   thread_.join();
 }
 
-void WriteWatchdog::Watch() {
+void ClientWatchdog::Watch() {
   const auto period = absl::ToChronoNanoseconds(timeout_ / 4);
   auto next = std::chrono::steady_clock::now() + period;
   while (true) {
@@ -31,7 +31,7 @@ void WriteWatchdog::Watch() {
       if (stopping_) return;
     }
     next = std::chrono::steady_clock::now() + period;
-    const int64_t cancelled = registry_->CancelWritesBegunBefore(
+    const int64_t cancelled = registry_->CancelWaitsBegunBefore(
         std::chrono::steady_clock::now() - absl::ToChronoNanoseconds(timeout_));
     if (cancelled > 0) {
       metrics_->StalledStreams(cancelled);
