@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/backends/cpu_backend.h"
 #include "engine/model/model.h"
 #include "engine/store/context_store.h"
@@ -16,7 +17,10 @@ absl::StatusOr<std::vector<Model>> LoadModels(const std::vector<std::string>& fo
   std::vector<Model> models;
   for (const std::string& folder : folders) {
     absl::StatusOr<Model> model = LoadModel(folder);
-    if (!model.ok()) return model.status();
+    if (!model.ok()) {
+      return absl::Status(model.status().code(), absl::StrCat("cannot load the model in ", folder,
+                                                              ": ", model.status().message()));
+    }
     LogEvent(spdlog::level::info, "model_loaded",
              {{"model", model->name},
               {"folder", folder},

@@ -2,12 +2,13 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
+#include "engine/mutex.h"
 #include "server/build_engine.h"
 #include "server/logging.h"
 #include "server/server.h"
@@ -19,20 +20,62 @@ namespace {
 // Beyond the drain's own time: for closing the ports and the store.
 constexpr absl::Duration kForcedExitMargin = absl::Seconds(10);
 
-int Fail(const absl::Status& status) {
+// The server that signals speak to. Thread-safe.
+class ServingServer {
+ public:
+  // Null: none, yet or any more. Returns when no HurryUp uses the one before.
+  void Set(Server* server) {
+    MutexLock lock(&mutex_);
+    server_ = server;
+  }
+  bool HasOne() const {
+    MutexLock lock(&mutex_);
+    return server_ != nullptr;
+  }
+  void HurryUp() {
+    MutexLock lock(&mutex_);
+    if (server_ != nullptr) server_->HurryUp();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  Server* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+void LogFailure(const absl::Status& status) {
   LogEvent(spdlog::level::err, "cannot_start", {{"reason", std::string(status.message())}});
-  StopLogging();
-  return 1;
+}
+
+// Serves until the first signal; returns the exit status.
+int Serve(const ProgramOptions& options, ShutdownSignal* signal, ServingServer* serving) {
+  absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(options.server);
+  if (!started.ok()) {
+    LogFailure(started.status());
+    return 1;
+  }
+  const std::unique_ptr<Server> server = *std::move(started);
+  const absl::Status opened = server->Open(
+      [&options](PrometheusMetrics* metrics) { return BuildEngine(options.engine, metrics); },
+      [signal] { signal->Raise(); });
+  if (!opened.ok()) {
+    LogFailure(opened);
+    return 1;
+  }
+  serving->Set(server.get());
+  signal->Wait();
+  server->Drain(absl::Now() + options.server.drain_timeout);
+  serving->Set(nullptr);
+  return server->backend_failed() ? 1 : 0;
 }
 
 }  // namespace
 
 int RunServer(const ProgramOptions& options) {
-  std::atomic<Server*> serving{nullptr};
+  ServingServer serving;
   ShutdownSignal signal({.first =
                              [&serving] {
                                LogEvent(spdlog::level::info, "shutdown_requested");
-                               if (serving.load() != nullptr) return;
+                               if (serving.HasOne()) return;
                                // Still loading: nothing was acknowledged that could be lost, so
                                // there is no reason to wait until it is through.
                                absl::SleepFor(absl::Milliseconds(50));  // for the log's thread
@@ -41,26 +84,14 @@ int RunServer(const ProgramOptions& options) {
                          .second =
                              [&serving] {
                                LogEvent(spdlog::level::warn, "shutdown_hurried");
-                               serving.load()->HurryUp();
+                               serving.HurryUp();
                              },
                          .limit = options.server.drain_timeout + kForcedExitMargin});
   StartLogging(options.log_format, options.log_level);
-
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options.server);
-  if (!server.ok()) return Fail(server.status());
-  const absl::Status opened = (*server)->Open(
-      [&options](PrometheusMetrics* metrics) { return BuildEngine(options.engine, metrics); });
-  if (!opened.ok()) {
-    server->reset();
-    return Fail(opened);
-  }
-  serving = server->get();
-  signal.Wait();
-  (*server)->Drain(absl::Now() + options.server.drain_timeout);
-  server->reset();
-  LogEvent(spdlog::level::info, "stopped");
+  const int exit_status = Serve(options, &signal, &serving);
+  if (exit_status == 0) LogEvent(spdlog::level::info, "stopped");
   StopLogging();
-  return 0;
+  return exit_status;
 }
 
 }  // namespace chorale

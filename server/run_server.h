@@ -6,8 +6,9 @@
 
 namespace chorale {
 
-// Serves until SIGTERM or SIGINT. Returns the exit status: 0 after an orderly end, 1 when the
-// server could not start; the reason is in the log. Call once, from main, before any other thread
+// Serves until SIGTERM or SIGINT, or until the backend fails. Returns the exit status: 0 after an
+// orderly end, 1 when the server could not start or the backend has failed; the reason is in the
+// log. Call once, from main, before any other thread
 // runs.
 int RunServer(const ProgramOptions& options);
 

@@ -50,12 +50,13 @@ class WithoutReflection : public grpc::ServerBuilderOption {
   }
 };
 
-// gRPC takes the port modulo 2^16.
+// gRPC takes the port modulo 2^16. Without a host both endpoints listen to the whole world, and
+// the one for metrics takes a list; neither may happen by oversight.
 absl::Status CheckPort(const std::string& address) {
   const size_t colon = address.rfind(':');
   uint32_t port = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
-      port > 65'535) {
+  if (colon == std::string::npos || colon == 0 || address.find(',') != std::string::npos ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65'535) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot listen on ", address, ": it must be host:port, the port 0 to 65535"));
   }
@@ -102,12 +103,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   auto server = std::unique_ptr<Server>(new Server(options));
   if (absl::Status status = server->Bind(); !status.ok()) return status;
   if (!options.metrics_address.empty()) {
+    if (absl::Status status = CheckPort(options.metrics_address); !status.ok()) return status;
     auto endpoint = MetricsEndpoint::Start(options.metrics_address, server->metrics_);
     if (!endpoint.ok()) return endpoint.status();
     server->metrics_endpoint_ = *std::move(endpoint);
   }
   server->watchdog_ = std::make_unique<ClientWatchdog>(&server->registry_, &server->metrics_,
-                                                      options.stalled_write_timeout);
+                                                       options.stalled_write_timeout);
   if (absl::Status status = server->WritePortFile(); !status.ok()) return status;
   LogEvent(spdlog::level::info, "listening",
            {{"address", options.listen_address},
@@ -156,7 +158,7 @@ void Server::SetServing(bool serving) {
   health->SetServingStatus(kServiceName, serving);
 }
 
-absl::Status Server::Open(const EngineFactory& factory) {
+absl::Status Server::Open(const EngineFactory& factory, std::function<void()> backend_failed) {
   absl::StatusOr<std::unique_ptr<Engine>> engine = factory(&metrics_);
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);
@@ -167,18 +169,33 @@ absl::Status Server::Open(const EngineFactory& factory) {
   LogEvent(spdlog::level::info, "serving",
            {{"backend", engine_->backend_description()},
             {"models", static_cast<int64_t>(engine_->Models().size())}});
+  health_watch_ = std::make_unique<HealthWatch>(
+      engine_.get(), options_.health_period,
+      [this, told = std::move(backend_failed)](const absl::Status& health) {
+        BackendFailed(health);
+        if (told) told();
+      });
   return absl::OkStatus();
+}
+
+void Server::BackendFailed(const absl::Status& health) {
+  backend_failed_ = true;
+  SetServing(false);
+  LogEvent(spdlog::level::err, "backend_failed", {{"reason", std::string(health.message())}});
 }
 
 void Server::Drain(absl::Time deadline) {
   if (drained_) return;
   drained_ = true;
+  health_watch_.reset();
   SetServing(false);
   registry_.Close();
-  LogEvent(spdlog::level::info, "draining", {{"live_calls", registry_.live()}});
+  // A server that never opened took no calls: there is nothing to tell.
+  const bool opened = engine_ != nullptr;
+  if (opened) LogEvent(spdlog::level::info, "draining", {{"live_calls", registry_.live()}});
   // The engine cancels what is left at the deadline; calls in the executors and streams that are
   // still being read out are the registry's.
-  if (engine_ != nullptr) engine_->Drain(deadline);
+  if (opened) engine_->Drain(deadline);
   if (!registry_.WaitUntilEmpty(deadline)) {
     LogEvent(spdlog::level::warn, "cancelling", {{"live_calls", registry_.live()}});
     registry_.CancelAll();
@@ -189,7 +206,7 @@ void Server::Drain(absl::Time deadline) {
   grpc_->Shutdown(absl::ToChronoTime(std::clamp(deadline, now, now + kGoodbye)));
   grpc_->Wait();
   watchdog_.reset();
-  LogEvent(spdlog::level::info, "drained");
+  if (opened) LogEvent(spdlog::level::info, "drained");
 }
 
 void Server::HurryUp() { registry_.CancelAll(); }

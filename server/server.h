@@ -4,6 +4,7 @@
 
 #include <grpcpp/server.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,13 +15,14 @@
 #include "engine/engine.h"
 #include "server/byte_budget.h"
 #include "server/chorale_service.h"
+#include "server/client_watchdog.h"
 #include "server/executor.h"
+#include "server/health_watch.h"
 #include "server/metrics_endpoint.h"
 #include "server/prometheus_metrics.h"
 #include "server/reactor_registry.h"
 #include "server/server_options.h"
 #include "server/service_environment.h"
-#include "server/client_watchdog.h"
 
 namespace chorale {
 
@@ -28,7 +30,8 @@ namespace chorale {
 //   1. Start: the ports are bound; health says NOT_SERVING; metrics are up; calls are refused with
 //      UNAVAILABLE.
 //   2. Open: the engine is made, which takes as long as its models take to load.
-//   3. Health says SERVING; calls are taken.
+//   3. Health says SERVING; calls are taken. Should the backend fail, health says NOT_SERVING and
+//      the owner is told, who is to drain: only a new process helps.
 //   4. Drain: health says NOT_SERVING; new calls are refused with UNAVAILABLE; those in flight may
 //      finish until the deadline; then they are cancelled; the ports close.
 //   5. The destructor ends the engine, which closes the store.
@@ -40,8 +43,8 @@ class Server {
   using EngineFactory =
       std::function<absl::StatusOr<std::unique_ptr<Engine>>(PrometheusMetrics* metrics)>;
 
-  // Unavailable when an address cannot be listened on, InvalidArgument when the first one is
-  // malformed; the message names it.
+  // Unavailable when an address cannot be listened on, InvalidArgument when it is not host:port;
+  // the message names it.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   // Drains with no time to spare unless Drain was called.
   ~Server();
@@ -49,7 +52,9 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // REQUIRES: called once. The factory's error is returned as it is; the server then only refuses.
-  absl::Status Open(const EngineFactory& factory);
+  // `backend_failed` is called once, on a thread of the server's, if the backend fails before
+  // Drain; it must not call Drain itself.
+  absl::Status Open(const EngineFactory& factory, std::function<void()> backend_failed);
 
   // Returns when no call is in flight any more and the ports are closed. A call that does not end
   // when it is cancelled, which is a bug, makes this wait for ever: main has a timer behind it.
@@ -59,6 +64,7 @@ class Server {
 
   int port() const { return port_; }
   int metrics_port() const { return metrics_endpoint_ ? metrics_endpoint_->port() : 0; }
+  bool backend_failed() const { return backend_failed_; }
   int64_t live_calls() const { return registry_.live(); }
   // For tests, and for clients in the same process.
   std::shared_ptr<grpc::Channel> InProcessChannel(const grpc::ChannelArguments& arguments);
@@ -69,6 +75,7 @@ class Server {
   absl::Status Bind();
   absl::Status WritePortFile() const;
   void SetServing(bool serving);
+  void BackendFailed(const absl::Status& health);
 
   // In the order of dependence: what is below may use what is above.
   const ServerOptions options_;
@@ -83,6 +90,8 @@ class Server {
   std::unique_ptr<ChoraleService> service_;
   std::unique_ptr<ClientWatchdog> watchdog_;
   std::unique_ptr<grpc::Server> grpc_;
+  std::atomic<bool> backend_failed_{false};
+  std::unique_ptr<HealthWatch> health_watch_;
   int port_ = 0;
   bool drained_ = false;
 };

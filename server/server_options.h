@@ -32,6 +32,7 @@ struct ServerOptions {
   absl::Duration stalled_write_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
   absl::Duration retry_delay = absl::Seconds(1);
+  absl::Duration health_period = absl::Seconds(1);  // between looks at the backend; no flag
   bool reflection = true;
   Limits limits;
 };

@@ -55,6 +55,8 @@ ShutdownSignal::~ShutdownSignal() {
   thread_.join();
 }
 
+void ShutdownSignal::Raise() { kill(getpid(), SIGTERM); }
+
 void ShutdownSignal::Wait() {
   MutexLock lock(&mutex_);
   while (!has_received_) received_.Wait(&mutex_);

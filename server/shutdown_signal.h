@@ -29,6 +29,9 @@ class ShutdownSignal {
   ShutdownSignal(const ShutdownSignal&) = delete;
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
+  // As if a signal came; from any thread.
+  void Raise();
+
   // Returns after the first signal.
   void Wait();
 

@@ -95,6 +95,11 @@ class FakeEngine : public Engine {
   void EvictUnpinned() override {}
   EngineStats Stats() const override { return {}; }
   std::string backend_description() const override { return "fake"; }
+  absl::Status Health() const override {
+    return failed_ ? absl::InternalError("the device failed") : absl::OkStatus();
+  }
+  // From now on the backend has failed.
+  void Fail() { failed_ = true; }
 
  private:
   // A unary request: answered at once when there is an answer, else left in flight.
@@ -103,6 +108,7 @@ class FakeEngine : public Engine {
   void Began(const std::shared_ptr<FakeCall>& call);
   void Ended();
 
+  std::atomic<bool> failed_{false};
   Mutex mutex_;
   CondVar changed_;
   std::deque<std::shared_ptr<FakeSample>> samples_ ABSL_GUARDED_BY(mutex_);

@@ -25,6 +25,7 @@ namespace chorale {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A chorale-server process; killed when the test is done with it. Not thread-safe.
 class Program {
@@ -198,6 +199,14 @@ TEST_F(ProgramTest, ATruncatedModelEndsWithOneAndIsNamed) {
   EXPECT_EQ(program.Wait(), 1) << program.Output();
   EXPECT_THAT(program.Output(), HasSubstr("model.safetensors"));
   EXPECT_THAT(program.Output(), HasSubstr("cannot_start"));
+}
+
+TEST_F(ProgramTest, AModelFolderThatIsNotThereIsNamedAndNothingIsDrained) {
+  const std::string folder = Path("nope");
+  Program program = Run({absl::StrCat("--models=", folder)});
+  EXPECT_EQ(program.Wait(), 1) << program.Output();
+  EXPECT_THAT(program.Output(), HasSubstr(absl::StrCat("cannot load the model in ", folder, ":")));
+  EXPECT_THAT(program.Output(), Not(HasSubstr("drain")));
 }
 
 TEST_F(ProgramTest, ACorruptDatabaseEndsWithOneAndIsNamed) {

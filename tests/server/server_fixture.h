@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -63,10 +64,11 @@ class ServerFixture : public ::testing::Test {
   }
 
   void OpenServer() {
-    const absl::Status status =
-        server_->Open([this](PrometheusMetrics*) -> absl::StatusOr<std::unique_ptr<Engine>> {
+    const absl::Status status = server_->Open(
+        [this](PrometheusMetrics*) -> absl::StatusOr<std::unique_ptr<Engine>> {
           return std::move(owned_engine_);
-        });
+        },
+        [this] { backend_failed_ = true; });
     ASSERT_TRUE(status.ok()) << status;
   }
 
@@ -103,6 +105,7 @@ class ServerFixture : public ::testing::Test {
     return request;
   }
 
+  std::atomic<bool> backend_failed_{false};  // the server has said so
   ServerOptions options_;
   std::unique_ptr<FakeEngine> owned_engine_ = std::make_unique<FakeEngine>();
   FakeEngine* const engine_ = owned_engine_.get();

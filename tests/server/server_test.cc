@@ -116,12 +116,26 @@ TEST_F(ServerTest, HealthFollowsTheLifeOfTheServer) {
 TEST_F(ServerTest, AFactoryThatFailsLeavesTheServerRefusing) {
   StartServer();
   const absl::Status status = server_->Open(
-      [](PrometheusMetrics*) { return absl::DataLossError("contexts.db is malformed"); });
+      [](PrometheusMetrics*) { return absl::DataLossError("contexts.db is malformed"); }, {});
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(Health(""), "NOT_SERVING");
   v1::PredictResponse response;
   EXPECT_EQ(stub_->Predict(NewContext().get(), PredictMessage(), &response).error_code(),
             grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServerTest, ABackendThatFailsTakesTheServerToNotServing) {
+  options_.health_period = absl::Milliseconds(10);
+  StartServer();
+  OpenServer();
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(Health(""), "SERVING");
+  EXPECT_FALSE(server_->backend_failed());
+  engine_->Fail();
+  EXPECT_TRUE(Eventually([&] { return backend_failed_.load(); }));
+  EXPECT_TRUE(server_->backend_failed());
+  EXPECT_EQ(Health(""), "NOT_SERVING");
+  EXPECT_EQ(Health("chorale.v1.Chorale"), "NOT_SERVING");
 }
 
 TEST_F(ServerTest, ReflectionListsTheService) {
@@ -164,6 +178,18 @@ TEST_F(ServerTest, MalformedAddressesAreNamed) {
   ServerOptions options = options_;
   options.metrics_address = "nonsense:x";
   EXPECT_FALSE(Server::Start(options).ok());
+}
+
+// Without a host the endpoint would listen to the whole world.
+TEST_F(ServerTest, MetricsNeedAHostAndAPort) {
+  for (const char* address : {"9464", ":9464", "127.0.0.1", "9464,127.0.0.1:9465"}) {
+    ServerOptions options = options_;
+    options.metrics_address = address;
+    const absl::Status status = Server::Start(options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("cannot listen on ", address, ": it must be host:port")));
+  }
 }
 
 TEST_F(ServerTest, ThePortFileHoldsThePort) {
