@@ -47,7 +47,7 @@ absl::Status WithRetry(const RetryPolicy& policy, absl::Time deadline,
   std::minstd_rand random(std::random_device{}());
   std::uniform_real_distribution<double> jitter(0.0, 1.0);
   for (int attempts = 1;; ++attempts) {
-    const absl::Status status = attempt();
+    absl::Status status = attempt();
     if (status.ok() || !IsTransient(status) || attempts >= policy.max_attempts) return status;
     const absl::Duration delay = DelayAfter(attempts, status, policy, jitter(random));
     const absl::Time next = absl::Now() + delay;

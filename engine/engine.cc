@@ -44,7 +44,7 @@ MetricsSink* NoMetrics() {
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,
                                                        std::unique_ptr<Backend> backend,
                                                        std::unique_ptr<ContextStore> store,
-                                                       std::vector<Model> models,
+                                                       const std::vector<Model>& models,
                                                        MetricsSink* metrics) {
   if (absl::Status s = ValidateOptions(options); !s.ok()) return s;
   absl::StatusOr<std::unique_ptr<ModelRegistry>> registry = ModelRegistry::Create(models);

@@ -30,7 +30,7 @@ struct EngineOptions {
   int64_t max_queued = 256;  // requests waiting for admission
   absl::Duration max_queue_wait = absl::Seconds(30);
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
-  int64_t max_unacknowledged_values = 64 * 1024;  // per Sample stream; see Call::Acknowledge
+  int64_t max_unacknowledged_values = 65'536;     // per Sample stream; see Call::Acknowledge
   absl::Duration target_tick = absl::Milliseconds(10);
   int64_t max_running = 256;        // requests admitted at a time; bounds their host memory
   int64_t max_slices_per_tick = 0;  // pieces of work advanced together; 0: two per processor
@@ -85,7 +85,7 @@ class Engine {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options,
                                                         std::unique_ptr<Backend> backend,
                                                         std::unique_ptr<ContextStore> store,
-                                                        std::vector<Model> models,
+                                                        const std::vector<Model>& models,
                                                         MetricsSink* metrics);
   // Cancels what still runs, then joins the threads and closes the store.
   virtual ~Engine() = default;

@@ -75,8 +75,8 @@ absl::Status EngineImpl::Start(const std::vector<Model>& models) {
     // The backend is the engine thread's alone, from the first call on.
     for (size_t i = 0; i < models.size() && status.ok(); ++i) {
       auto weights = backend_->AddModel(models[i]);
-      if (weights.ok()) models_->models()[i]->weights = *std::move(weights);
       status = weights.status();
+      if (status.ok()) models_->models()[i]->weights = *std::move(weights);
     }
     const bool run = status.ok();
     started.Notify();

@@ -51,8 +51,7 @@ absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
   options.max_queued = setup.max_queued;
   options.max_queue_wait = setup.max_queue_wait;
   options.retry_delay = setup.retry_delay;
-  return Engine::Create(options, *std::move(backend), *std::move(store), *std::move(models),
-                        metrics);
+  return Engine::Create(options, *std::move(backend), *std::move(store), *models, metrics);
 }
 
 }  // namespace chorale

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -146,8 +146,8 @@ absl::Status Server::WritePortFile() const {
   file << port_ << "\n";
   file.close();
   if (!file || std::rename(temporary.c_str(), options_.port_file.c_str()) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot write the port file ", options_.port_file, ": ", strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot write the port file ", options_.port_file,
+                                               ": ", std::generic_category().message(errno)));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -21,8 +22,9 @@ absl::StatusOr<std::unique_ptr<MemoryPool>> MemoryPool::Create(absl::string_view
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
     const int error = errno;
-    return absl::ResourceExhaustedError(absl::StrCat(
-        name, ": cannot reserve ", bytes, " bytes of address space: ", std::strerror(error)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(name, ": cannot reserve ", bytes,
+                     " bytes of address space: ", std::generic_category().message(error)));
   }
   return std::unique_ptr<MemoryPool>(new MemoryPool(static_cast<char*>(base), bytes));
 }

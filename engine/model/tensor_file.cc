@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -192,7 +193,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     const int error = errno;
-    const std::string message = absl::StrCat(path, ": cannot open: ", std::strerror(error));
+    const std::string message =
+        absl::StrCat(path, ": cannot open: ", std::generic_category().message(error));
     if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
     return absl::InvalidArgumentError(message);
   }
@@ -206,7 +208,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   if (info.st_size == 0) return file;
   void* memory = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (memory == MAP_FAILED) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot map: ", std::strerror(errno)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": cannot map: ", std::generic_category().message(errno)));
   }
   file.bytes_ = {static_cast<const uint8_t*>(memory), static_cast<size_t>(info.st_size)};
   return file;
