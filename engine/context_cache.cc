@@ -119,24 +119,19 @@ void ContextCache::OnData(const ContextPointer& context, absl::StatusOr<ContextD
   if (entry->pins == 0) Drop(entry);
 }
 
-std::vector<uint64_t> ContextCache::CollectEncoded(absl::Time now) {
-  std::vector<uint64_t> done;
+void ContextCache::CollectEncoded(absl::Time now) {
+  bool any = false;
   for (Entry& entry : entries_) {
     if (entry.state != State::kEncoding || !entry.work->done()) continue;
+    any = true;
     entry.resident = std::make_shared<const ResidentContext>(entry.work->TakeContext());
-    const auto place =
-        std::find_if(encodings_.begin(), encodings_.end(),
-                     [&](const Encoding& encoding) { return encoding.work == entry.work.get(); });
-    done.push_back(place->id);
-    encodings_.erase(place);
-    entry.work.reset();
+    EndEncoding(&entry);
     ++resident_contexts_;
     SetState(&entry, State::kResident);
     metrics_->EncodeTime(now - entry.placed);
     if (entry.pins == 0) entry.lru_place = lru_.insert(lru_.end(), &entry);
   }
-  if (!done.empty()) ReportResidency();
-  return done;
+  if (any) ReportResidency();
 }
 
 void ContextCache::PurgeDeleted() {
@@ -210,6 +205,15 @@ void ContextCache::StartEncoding(Entry* entry, ContextData data) {
   SetState(entry, State::kEncoding);
 }
 
+void ContextCache::EndEncoding(Entry* entry) {
+  const auto place =
+      std::find_if(encodings_.begin(), encodings_.end(),
+                   [&](const Encoding& encoding) { return encoding.work == entry->work.get(); });
+  ended_encodings_.push_back(place->id);
+  encodings_.erase(place);
+  entry->work.reset();
+}
+
 void ContextCache::AddPin(Entry* entry) {
   if (entry->pins++ == 0 && entry->state == State::kResident) lru_.erase(entry->lru_place);
 }
@@ -241,13 +245,9 @@ void ContextCache::Drop(Entry* entry) {
     if (place != lru_.end()) lru_.erase(place);
     --resident_contexts_;
   }
-  if (entry->state == State::kEncoding) {
-    std::erase_if(encodings_,
-                  [&](const Encoding& encoding) { return encoding.work == entry->work.get(); });
-  }
+  if (entry->state == State::kEncoding) EndEncoding(entry);
   const bool has_range = entry->state == State::kReading || entry->state == State::kEncoding ||
                          entry->state == State::kResident;
-  entry->work.reset();
   entry->resident.reset();
   if (has_range) {
     backend_->ReleaseContext(entry->kv);

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -87,8 +88,10 @@ class ContextCache {
 
   // The encodings in progress; what is not done needs to be advanced.
   const std::vector<Encoding>& encodings() const { return encodings_; }
-  // Makes the encodings that are done resident; returns their ids.
-  std::vector<uint64_t> CollectEncoded(absl::Time now);
+  // Makes the encodings that are done resident.
+  void CollectEncoded(absl::Time now);
+  // The ids of the encodings that ended, done or dropped, each exactly once.
+  std::vector<uint64_t> TakeEndedEncodings() { return std::exchange(ended_encodings_, {}); }
 
   // Drops the entries of deleted contexts that nobody pins.
   void PurgeDeleted();
@@ -107,6 +110,7 @@ class ContextCache {
   bool Place(Entry* entry, absl::Time now);
   bool EvictionCanFit(int64_t bytes) const;
   void StartEncoding(Entry* entry, ContextData data);
+  void EndEncoding(Entry* entry);
   void AddPin(Entry* entry);
   void RemovePin(Entry* entry);
   void Evict(Entry* entry);
@@ -121,6 +125,7 @@ class ContextCache {
   std::unordered_map<const RegisteredContext*, Entry*> index_;
   std::list<Entry*> lru_;  // the least recently used one first
   std::vector<Encoding> encodings_;
+  std::vector<uint64_t> ended_encodings_;
   uint64_t next_encoding_ = 1;
   int64_t resident_contexts_ = 0;
 };

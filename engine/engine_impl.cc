@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "engine/data/error_details.h"
 #include "engine/density_session.h"
@@ -60,8 +61,9 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
       loader_(store_.get(), models_.get(), backend_.get(), &registry_),
       environment_{backend_.get(), metrics_, options_.max_slices_per_tick,
                    options_.max_unacknowledged_values,
-                   [this](uint64_t session, std::function<SessionEnvironment::Continuation()> job) {
-                     RunAside(session, std::move(job));
+                   [this](uint64_t session, std::shared_ptr<const CallControl> control,
+                          std::function<SessionEnvironment::Continuation()> job) {
+                     RunAside(session, std::move(control), std::move(job));
                    }},
       loop_(options_, backend_.get(), metrics_, inbox_,
             [this](std::shared_ptr<const RegisteredContext> context) {
@@ -122,20 +124,16 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
   absl::StatusOr<Registration> registration =
       PrepareRegistration(tenant, name, *served, dataset, options_.limits, *backend_);
   if (!registration.ok()) return registration.status();
+  MutexLock lock(&ChangesOf(tenant, name));
   absl::StatusOr<PutOutcome> outcome = store_->Put(registration->record, registration->bytes);
   if (!outcome.ok()) return outcome.status();
-  RegisterOutcome result;
-  result.outcome = *outcome;
-  if (*outcome == PutOutcome::kCreated) {
-    // Whatever is still known under this name belongs to a registration that was deleted.
-    registry_.Invalidate(tenant, name);
-    result.context = InfoOf(std::move(registration->record));
-    return result;
+  ContextRecord record = std::move(registration->record);
+  if (*outcome == PutOutcome::kUnchanged) {
+    absl::StatusOr<ContextRecord> earlier = store_->Get(tenant, name);
+    if (!earlier.ok()) return earlier.status();
+    record = *std::move(earlier);
   }
-  absl::StatusOr<ContextRecord> earlier = store_->Get(tenant, name);
-  // Deleted by somebody else since Put: the answer is that of a moment ago.
-  result.context = InfoOf(earlier.ok() ? *std::move(earlier) : std::move(registration->record));
-  return result;
+  return RegisterOutcome{InfoOf(std::move(record)), *outcome};
 }
 
 absl::StatusOr<ContextInfo> EngineImpl::GetContext(const std::string& tenant,
@@ -156,11 +154,20 @@ absl::StatusOr<ContextInfoPage> EngineImpl::ListContexts(const std::string& tena
   return infos;
 }
 
+Mutex& EngineImpl::ChangesOf(const std::string& tenant, const std::string& name) {
+  return changes_[absl::HashOf(tenant, name) % changes_.size()];
+}
+
 absl::Status EngineImpl::DeleteContext(const std::string& tenant, const std::string& name) {
-  if (absl::Status s = store_->Delete(tenant, name); !s.ok()) return s;
-  registry_.Invalidate(tenant, name);
-  inbox_->Push(command::PurgeDeleted());
-  return absl::OkStatus();
+  MutexLock lock(&ChangesOf(tenant, name));
+  const absl::Status deleted = store_->Delete(tenant, name);
+  // A call that failed may have deleted it all the same.
+  const bool gone = deleted.ok() || absl::IsNotFound(store_->Get(tenant, name).status());
+  if (gone) {
+    registry_.Invalidate(tenant, name);
+    inbox_->Push(command::PurgeDeleted());
+  }
+  return deleted;
 }
 
 ContextInfo EngineImpl::InfoOf(ContextRecord record) {
@@ -275,8 +282,10 @@ void EngineImpl::RequestRead(std::shared_ptr<const RegisteredContext> context) {
   });
 }
 
-void EngineImpl::RunAside(uint64_t session, std::function<SessionEnvironment::Continuation()> job) {
-  summary_thread_.Add([this, session, job = std::move(job)] {
+void EngineImpl::RunAside(uint64_t session, std::shared_ptr<const CallControl> control,
+                          std::function<SessionEnvironment::Continuation()> job) {
+  summary_thread_.Add([this, session, control = std::move(control), job = std::move(job)] {
+    if (control->ended || control->cancelled) return;
     inbox_->Push(command::Continue{session, job()});
   });
 }

@@ -3,6 +3,7 @@
 #ifndef CHORALE_ENGINE_ENGINE_IMPL_H_
 #define CHORALE_ENGINE_ENGINE_IMPL_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "engine/engine_loop.h"
 #include "engine/inbox.h"
 #include "engine/model_registry.h"
+#include "engine/mutex.h"
 #include "engine/session.h"
 #include "engine/worker_thread.h"
 
@@ -72,8 +74,12 @@ class EngineImpl : public Engine {
   void LookUp(uint64_t session, std::shared_ptr<CallControl> control, const std::string& tenant,
               const std::string& context, PrepareFunction prepare);
   void RequestRead(std::shared_ptr<const RegisteredContext> context);
-  void RunAside(uint64_t session, std::function<SessionEnvironment::Continuation()> job);
+  void RunAside(uint64_t session, std::shared_ptr<const CallControl> control,
+                std::function<SessionEnvironment::Continuation()> job);
   ContextInfo InfoOf(ContextRecord record);
+  // Held while what a name stands for is changed in the store and forgotten in the registry: seen
+  // apart, the second half of a deletion would hit the next registration of the name.
+  Mutex& ChangesOf(const std::string& tenant, const std::string& name);
 
   const EngineOptions options_;
   MetricsSink* const metrics_;
@@ -83,6 +89,7 @@ class EngineImpl : public Engine {
   const std::string description_;
   const std::shared_ptr<Inbox> inbox_;
   ContextRegistry registry_;
+  std::array<Mutex, 16> changes_;  // a name's is chosen by its hash
   ContextLoader loader_;
   SessionEnvironment environment_;
   EngineLoop loop_;

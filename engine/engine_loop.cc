@@ -155,9 +155,11 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
   if (session.pin() && !session.pin().status().ok()) return session.pin().status();
   if (session.TimeQueued(now) >= options_.max_queue_wait) {
     metrics_->Rejected("queue_timeout");
+    const char* const what = session.state() == Session::State::kLookingUp
+                                 ? "the context could not be looked up within "
+                                 : "no memory became free within ";
     return ExhaustedRetryAfter(
-        absl::StrCat("no memory became free within ", absl::FormatDuration(options_.max_queue_wait),
-                     "; try again later"),
+        absl::StrCat(what, absl::FormatDuration(options_.max_queue_wait), "; try again later"),
         options_.retry_delay);
   }
   return std::nullopt;
@@ -267,6 +269,7 @@ void EngineLoop::Admit(absl::Time now) {
 
 void EngineLoop::GatherTasks() {
   tasks_.clear();
+  for (const uint64_t id : cache_.TakeEndedEncodings()) scheduler_.Remove(EncodingFlow(id));
   for (const ContextCache::Encoding& encoding : cache_.encodings()) {
     tasks_.push_back(
         {{encoding.work, encoding.work->steps_at_this_cost()}, EncodingFlow(encoding.id)});
@@ -343,9 +346,7 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
 
 void EngineLoop::CollectResults() {
   const absl::Time now = MonotonicNow();
-  for (const uint64_t id : cache_.CollectEncoded(now)) {
-    scheduler_.Remove(EncodingFlow(id));
-  }
+  cache_.CollectEncoded(now);
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     it->session->Collect(now);
     const bool complete = it->session->state() == Session::State::kComplete;

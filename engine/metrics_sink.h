@@ -13,7 +13,8 @@ class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
 
-  virtual void QueueTime(absl::Duration time) {}        // arrival to admission
+  // What a request waited for its turn and for memory, not for its context's data or encoding.
+  virtual void QueueTime(absl::Duration time) {}
   virtual void TimeToFirstStep(absl::Duration time) {}  // arrival to a Sample's first values
   virtual void StepTime(absl::Duration time) {}         // engine time of one step of one tile
   virtual void TickTime(absl::Duration time, int64_t slices) {}

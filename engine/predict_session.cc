@@ -10,6 +10,8 @@ namespace chorale {
 namespace {
 
 constexpr int64_t kChunkRows = 128;
+// One that is summarised and one that is next, so that the summary thread need not wait for us.
+constexpr int64_t kMaxAwaitingSummary = 2;
 
 // Copies `part`, results of rows first_row and up, with `width` numbers per row, into `all`.
 void Place(const std::vector<double>& part, int64_t first_row, int64_t width,
@@ -64,14 +66,23 @@ void PredictSession::StartNextChunk(Chunk* chunk) {
 
 void PredictSession::AppendTiles(std::vector<Runnable>* runnable) {
   for (const Chunk& chunk : chunks_) {
-    if (chunk.work != nullptr) runnable->push_back({chunk.work.get(), kAnyNumberOfSteps});
+    if (chunk.work == nullptr || chunk.work->done()) continue;
+    runnable->push_back({chunk.work.get(), kAnyNumberOfSteps});
   }
 }
 
 void PredictSession::CollectTiles(absl::Time now) {
+  const bool any_done = std::any_of(chunks_.begin(), chunks_.end(), [](const Chunk& chunk) {
+    return chunk.work != nullptr && chunk.work->done();
+  });
+  if (any_done) NoteFirstStep(now);
+  HandOver();
+}
+
+void PredictSession::HandOver() {
   for (Chunk& chunk : chunks_) {
+    if (awaiting_summary_ == kMaxAwaitingSummary) return;
     if (chunk.work == nullptr || !chunk.work->done()) continue;
-    NoteFirstStep(now);
     SummariseAside(chunk);
     StartNextChunk(&chunk);
   }
@@ -84,14 +95,13 @@ void PredictSession::SummariseAside(const Chunk& chunk) {
   auto mixtures = std::make_shared<RawMixtures>();
   mixtures->components = config().num_components;
   for (int64_t row = 0; row < chunk.rows; ++row) mixtures->Append(chunk.work->mixture(row));
-  environment().run_aside(
-      id(),
-      [this, mixtures, request = request_, context = context_pointer(),
-       first_row = chunk.first_row]() -> SessionEnvironment::Continuation {
-        auto summary = std::make_shared<PredictResult>(SummariseRows(
-            *mixtures, context->transform, request->quantiles, request->want_mixtures));
-        return [this, summary, first_row] { TakeSummary(first_row, *summary); };
-      });
+  ++awaiting_summary_;
+  RunAside([this, mixtures, request = request_, context = context_pointer(),
+            first_row = chunk.first_row]() -> SessionEnvironment::Continuation {
+    auto summary = std::make_shared<PredictResult>(
+        SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures));
+    return [this, summary, first_row] { TakeSummary(first_row, *summary); };
+  });
 }
 
 void PredictSession::TakeSummary(int64_t first_row, const PredictResult& summary) {
@@ -104,6 +114,8 @@ void PredictSession::TakeSummary(int64_t first_row, const PredictResult& summary
   Place(summary.mixtures.stds, first_row, components, &result_.mixtures.stds);
   Place(summary.mixtures.weights, first_row, components, &result_.mixtures.weights);
   summarised_rows_ += static_cast<int64_t>(summary.mean.size());
+  --awaiting_summary_;
+  HandOver();
   if (summarised_rows_ == targets()) Complete();
 }
 

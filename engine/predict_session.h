@@ -13,7 +13,9 @@
 namespace chorale {
 
 // Rows go through the model in chunks; what follows for a chunk (quantiles need root searches)
-// happens beside the engine thread, so that it holds nobody up.
+// happens beside the engine thread, so that it holds nobody up. Only a few chunks at a time are
+// handed over, so that the summaries of a long request take turns with those of others; meanwhile
+// the chunks that are done wait in their places.
 // Thread contract: see Session.
 class PredictSession : public Session {
  public:
@@ -33,6 +35,7 @@ class PredictSession : public Session {
   void CollectTiles(absl::Time now) override;
 
  private:
+  // A place for a chunk in flight: being advanced, or done and waiting to be handed over.
   struct Chunk {
     std::unique_ptr<PredictWork> work;  // null when there is no chunk left for this place
     int64_t first_row = 0;
@@ -40,6 +43,7 @@ class PredictSession : public Session {
   };
 
   void StartNextChunk(Chunk* chunk);
+  void HandOver();
   void SummariseAside(const Chunk& chunk);
   void TakeSummary(int64_t first_row, const PredictResult& summary);
 
@@ -47,6 +51,7 @@ class PredictSession : public Session {
   const Engine::Callback<PredictResult> done_;
   std::vector<Chunk> chunks_;  // in flight
   int64_t next_row_ = 0;
+  int64_t awaiting_summary_ = 0;  // chunks handed over
   int64_t summarised_rows_ = 0;
   PredictResult result_;
 };

@@ -71,7 +71,7 @@ struct Mixtures {
 };
 
 struct Timings {
-  absl::Duration queued;      // waiting for admission
+  absl::Duration queued;      // waiting to be looked up, and for memory
   absl::Duration encoding;    // waiting for the context to become resident; zero when it was
   absl::Duration first_step;  // from arrival to the first step's values
   absl::Duration total;       // from arrival to the end

@@ -32,6 +32,7 @@ std::vector<Scheduler::Contender> Scheduler::Contenders(absl::Span<const Candida
       flow.virtual_time = std::max(flow.virtual_time, virtual_time_);
     }
     flow.last_round = round_;
+    flow.picks = 0;
     contenders.push_back({flow.virtual_time, candidates[i].flow, i, i + 1});
   }
   std::make_heap(contenders.begin(), contenders.end());
@@ -47,13 +48,13 @@ std::vector<Scheduler::Pick> Scheduler::PickSlices(absl::Span<const Candidate> c
   const double slices =
       static_cast<double>(std::min<int64_t>(max_slices, static_cast<int64_t>(candidates.size())));
   std::vector<Pick> picks;
-  std::unordered_map<uint64_t, double> picks_of;
+  double flows_picked = 0;
   while (!heap.empty() && static_cast<int64_t>(picks.size()) < max_slices) {
     std::pop_heap(heap.begin(), heap.end());
     Contender& served = heap.back();
     const Candidate& candidate = candidates[served.next];
     picks.push_back({served.next, 1});
-    picks_of[served.flow] += 1;
+    if (flows_[served.flow].picks++ == 0) ++flows_picked;
     served.virtual_time += std::max(budget / slices, candidate.step_flops);
     if (++served.next < served.end) {
       std::push_heap(heap.begin(), heap.end());
@@ -61,11 +62,12 @@ std::vector<Scheduler::Pick> Scheduler::PickSlices(absl::Span<const Candidate> c
       heap.pop_back();
     }
   }
-  const double flow_share = budget / std::max<double>(1, static_cast<double>(picks_of.size()));
+  const double flow_share = budget / std::max(1.0, flows_picked);
   const double longest = 2 * budget / static_cast<double>(max_slices);
   for (Pick& pick : picks) {
     const Candidate& candidate = candidates[pick.candidate];
-    const double share = std::min(flow_share / picks_of[candidate.flow], longest);
+    const double share =
+        std::min(flow_share / static_cast<double>(flows_[candidate.flow].picks), longest);
     const double steps = std::clamp(std::floor(share / candidate.step_flops), 1.0,
                                     static_cast<double>(candidate.max_steps));
     pick.steps = static_cast<int64_t>(steps);

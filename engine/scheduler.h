@@ -47,6 +47,7 @@ class Scheduler {
   struct Flow {
     double virtual_time = 0;
     uint64_t last_round = 0;  // in which it had something to run
+    int64_t picks = 0;        // in that round
   };
   struct Contender;
 

@@ -22,7 +22,7 @@ void Session::CheckContext(absl::Time now) {
     state_ = ContextIsEnough() ? State::kComplete : State::kWaitingForAdmission;
   }
   const bool clock_runs =
-      state_ == State::kWaitingForAdmission ||
+      state_ == State::kLookingUp || state_ == State::kWaitingForAdmission ||
       (state_ == State::kWaitingForContext && pin_.status().ok() && pin_.waits_for_room());
   if (clock_runs == queue_clock_runs_) return;
   if (queue_clock_runs_) queued_ += now - queue_clock_since_;

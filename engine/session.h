@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,10 +31,13 @@ struct SessionEnvironment {
   int64_t max_slices = 1;                 // most pieces of work that one tick advances
   int64_t max_unacknowledged_values = 0;  // see Call::Acknowledge
 
-  // Runs `job` on a thread beside the engine thread, then what it returned on the engine thread,
-  // unless the session has ended by then.
+  // Runs `job` on a thread beside the engine thread, then what it returned on the engine thread;
+  // neither once the session has ended. All sessions share that thread: a session that has much
+  // for it hands over a little at a time.
   using Continuation = std::function<void()>;
-  std::function<void(uint64_t session, std::function<Continuation()> job)> run_aside;
+  std::function<void(uint64_t session, std::shared_ptr<const CallControl> control,
+                     std::function<Continuation()> job)>
+      run_aside;
 };
 
 // A request that was checked against its context and turned into the model's numbers.
@@ -96,7 +100,7 @@ class Session {
   };
 
   Session(CallStart start, const SessionEnvironment* environment)
-      : start_(std::move(start)), environment_(environment) {}
+      : start_(std::move(start)), environment_(environment), queue_clock_since_(start_.arrival) {}
   virtual ~Session() = default;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -113,7 +117,8 @@ class Session {
   // To be called every turn while not admitted; `now` is monotonic. Moves on to waiting for
   // admission once the context is resident, and keeps the time spent waiting for room.
   void CheckContext(absl::Time now);
-  // Time spent so far waiting for room or admission, not for the context's data or encoding.
+  // Time spent so far waiting to be looked up, for room or for admission, not for the context's
+  // data or encoding.
   absl::Duration TimeQueued(absl::Time now) const;
   // Tiles and buffer bytes that it needs at once.
   virtual TilePlan Plan() const { return TilePlan(); }
@@ -141,6 +146,9 @@ class Session {
   virtual bool ContextIsEnough() const { return false; }
 
   void Complete() { state_ = State::kComplete; }
+  void RunAside(std::function<SessionEnvironment::Continuation()> job) const {
+    environment_->run_aside(start_.id, start_.control, std::move(job));
+  }
   void NoteFirstStep(absl::Time now);
   Timings TimingsAt(absl::Time now) const;
 
@@ -169,7 +177,7 @@ class Session {
   std::shared_ptr<const EncodedRows> rows_;
 
   bool found_resident_ = false;
-  bool queue_clock_runs_ = false;
+  bool queue_clock_runs_ = true;  // from the arrival on
   absl::Time queue_clock_since_;
   absl::Duration queued_;
   absl::Time admitted_at_ = absl::InfiniteFuture();

@@ -71,6 +71,22 @@ class ContextCacheTest : public ::testing::Test {
   absl::Time now_ = absl::UnixEpoch();
 };
 
+TEST_F(ContextCacheTest, EveryEncodingThatEndsIsNamedOnce) {
+  const Context done = Make(2);
+  const Context dropped = Make(2);
+  { auto pin = Acquire(done); }
+  const uint64_t done_id = cache_->encodings().at(0).id;
+  { auto pin = Acquire(dropped); }
+  const uint64_t dropped_id = cache_->encodings().at(1).id;
+  EXPECT_TRUE(cache_->TakeEndedEncodings().empty());
+  dropped->deleted = true;
+  cache_->PurgeDeleted();
+  EXPECT_EQ(cache_->TakeEndedEncodings(), std::vector<uint64_t>{dropped_id});
+  Settle();
+  EXPECT_EQ(cache_->TakeEndedEncodings(), std::vector<uint64_t>{done_id});
+  EXPECT_TRUE(cache_->TakeEndedEncodings().empty());
+}
+
 TEST_F(ContextCacheTest, OneEntryForManyPins) {
   const Context context = Make(4);
   auto first = Acquire(context);

@@ -70,6 +70,23 @@ TEST_F(EngineAdmissionTest, WaitingTooLongIsRejected) {
   EXPECT_EQ(slow_reader->Wait().code(), absl::StatusCode::kCancelled);
 }
 
+TEST_F(EngineAdmissionTest, ALookUpIsQueueWait) {
+  options_.max_queue_wait = absl::Milliseconds(30);
+  StartEngine();
+  Register("c");
+  store_.HoldReads();
+  Answer<ContextInfo> answer;
+  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  EXPECT_EVENTUALLY(answer.has_come());
+  store_.LetReadsGo();
+  const absl::Status status = answer.Wait().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("looked up"));
+  EXPECT_EQ(RetryDelay(status), options_.retry_delay);
+  EXPECT_EQ(metrics_.rejected("queue_timeout"), 1);
+  EXPECT_EVENTUALLY(engine_->Stats().resident_contexts == 1);  // the read was not in vain
+}
+
 TEST_F(EngineAdmissionTest, ALongEncodingIsNoQueueWait) {
   options_.max_queue_wait = absl::Milliseconds(20);
   backend_options_.encode_steps = 50;

@@ -1,5 +1,7 @@
 // Registration and residency of contexts.
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -225,6 +227,32 @@ TEST_F(EngineContextsTest, ANameRegisteredAgainIsANewContext) {
   EXPECT_EQ(backend_.encodings, 2);
   EXPECT_TRUE(on_old->Wait().ok());
   EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 1280);
+}
+
+// Between the two halves of a deletion, in the store and in memory, nobody can register the name
+// again and have the second half hit what is new.
+TEST_F(EngineContextsTest, ADeletionDoesNotHitTheNextRegistration) {
+  Notification committed, go_on;
+  store_.after_delete = [&] {
+    committed.Notify();
+    go_on.Wait();
+  };
+  StartEngine();
+  Register("c", 10, 1);
+  std::thread deleter([&] { EXPECT_TRUE(engine_->DeleteContext(kTenant, "c").ok()); });
+  committed.Wait();
+  std::atomic<bool> registered{false};
+  std::thread registrar([&] {
+    Register("c", 20, 2);
+    MakeResident("c");
+    registered = true;
+  });
+  // Time enough for a registration that does not wait for the deletion.
+  for (int i = 0; i < 20 && !registered; ++i) absl::SleepFor(absl::Milliseconds(10));
+  go_on.Notify();
+  deleter.join();
+  registrar.join();
+  EXPECT_EQ(StateOf("c"), ContextState::kResident);
 }
 
 TEST_F(EngineContextsTest, DeletedWhileItIsRead) {

@@ -159,6 +159,20 @@ TEST_F(EngineResultsTest, PredictInManyChunks) {
   }
 }
 
+TEST_F(EngineResultsTest, SummariesOfPredictionsTakeTurns) {
+  Start();
+  PredictRequest large = PredictOf("c", 4096);
+  for (int q = 1; q <= 64; ++q) large.quantiles.push_back(q / 65.0);
+  Answer<PredictResult> large_answer;
+  engine_->Predict(large, large_answer.callback());
+  absl::SleepFor(absl::Milliseconds(20));  // its rows are through the model, if they may be
+  Answer<PredictResult> small_answer;
+  engine_->Predict(PredictOf("c", 1), small_answer.callback());
+  EXPECT_TRUE(small_answer.Wait().ok());
+  EXPECT_FALSE(large_answer.has_come());
+  EXPECT_TRUE(large_answer.Wait().ok());
+}
+
 TEST_F(EngineResultsTest, TimingsAddUp) {
   Start();
   backend_.microseconds_per_step = 500;

@@ -3,6 +3,7 @@
 #define CHORALE_TESTS_ENGINE_FAKE_STORE_H_
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@ struct FakeStoreLog {
   std::atomic<int64_t> gets{0};
   std::atomic<bool> closed{false};
   std::atomic<bool> fail_reads{false};
+  // Called when a deletion is committed, before Delete returns. Set before the engine starts.
+  std::function<void()> after_delete;
   // While set, dataset reads wait.
   void HoldReads() {
     MutexLock lock(&mutex);
@@ -80,9 +83,12 @@ class FakeStore : public ContextStore {
     return page;
   }
   absl::Status Delete(const std::string& tenant, const std::string& name) override {
-    MutexLock lock(&mutex_);
-    return contexts_.erase({tenant, name}) == 1 ? absl::OkStatus()
-                                                : absl::NotFoundError("no such context");
+    {
+      MutexLock lock(&mutex_);
+      if (contexts_.erase({tenant, name}) == 0) return absl::NotFoundError("no such context");
+    }
+    if (log_->after_delete) log_->after_delete();
+    return absl::OkStatus();
   }
   absl::Status Close() override {
     log_->closed = true;
