@@ -8,6 +8,7 @@ import numpy as np
 from models.evaluate import scores
 from models.evaluate.baselines import BASELINES
 from models.evaluate.baselines.design_matrix import design_matrices
+from models.evaluate.cells import Cell
 from models.evaluate.split import Split
 
 NOISE = 0.2
@@ -69,6 +70,12 @@ class BaselinesTest(unittest.TestCase):
             with self.subTest(name):
                 score = scores.marginal(predict(split), split)
                 self.assertGreater(score["log_density"], -2.5)
+
+    def test_ridge_is_not_far_too_sure_with_fewer_rows_than_columns(self):
+        for draw in range(3):
+            split = Cell("tables", "autos", "16").split(draw)
+            score = scores.marginal(BASELINES["bayesian_ridge"](split), split)
+            self.assertGreater(score["log_density"], -2.5)
 
     def test_gradient_boosting_fits_noise_that_varies(self):
         random = np.random.default_rng(2)
