@@ -12,6 +12,7 @@ from models.evaluate import baseline_runs, cells, chorale, protocol, report
 from models.evaluate.baselines import BASELINES
 from models.evaluate.cells import Cell
 from models.evaluate.report import MODEL, Results
+from models.evaluate.score_cache import ScoreCache
 
 _FOLDER = pathlib.Path(__file__).parent
 _QUICK_DRAWS = 3
@@ -91,22 +92,20 @@ def _arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def _chosen(options: argparse.Namespace) -> list[Cell]:
-    found = [cell for part in options.parts for cell in cells.of_part(part)]
+    """Loads only the tables that are asked for."""
+    named = [(part, name) for part in options.parts for name in cells.names(part)]
     if options.tables is not None:
-        unknown = set(options.tables) - {cell.name for cell in found}
+        unknown = set(options.tables) - {name for _, name in named}
         if unknown:
             sys.exit(f"unknown names: {', '.join(sorted(unknown))}")
-        found = [cell for cell in found if cell.name in options.tables]
+        named = [(part, name) for part, name in named if name in options.tables]
+    if options.quick:
+        named = [(part, name) for part, name in named if name in _QUICK_NAMES[part]]
+    found = [cell for part, name in named for cell in cells.of_name(part, name)]
     if options.sizes is not None:
         found = [cell for cell in found if cell.size in options.sizes]
     if options.quick:
-        found = [
-            cell
-            for cell in found
-            if cell.name in _QUICK_NAMES[cell.part]
-            and cell.size.isdigit()
-            and int(cell.size) <= _QUICK_LARGEST
-        ]
+        found = [cell for cell in found if cell.size.isdigit() and int(cell.size) <= _QUICK_LARGEST]
     return found
 
 
@@ -143,19 +142,12 @@ def main(arguments: list[str]) -> None:
     options = _arguments(arguments)
     draws = min(options.draws, _QUICK_DRAWS) if options.quick else options.draws
     chosen = _chosen(options)
-    wanted = [
-        name
-        for part in cells.PARTS
-        for name in baseline_runs.methods(part)
-        if part != "tables" or name in options.methods
-    ]
-    cache = baseline_runs.fill(chosen, wanted, options.cache, draws, options.workers, _say)
+    methods = {cell: baseline_runs.methods(cell.part, options.methods) for cell in chosen}
+    cache = ScoreCache(options.cache)
+    wanted = [(cell, name) for cell in chosen for name in methods[cell]]
+    baseline_runs.fill(cache, wanted, draws, options.workers, _say)
     results: Results = {
-        cell: {
-            name: cache.get(cell, name, baseline_runs.REVISION, draws)
-            for name in baseline_runs.methods(cell.part)
-            if name in wanted
-        }
+        cell: {name: cache.get(cell, name, baseline_runs.REVISION, draws) for name in methods[cell]}
         for cell in chosen
     }
     if not options.baselines_only and MODEL in options.methods:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import multiprocessing
-import pathlib
 import time
 from collections.abc import Callable, Iterable
 
@@ -26,9 +25,11 @@ REFERENCES: dict[str, dict[str, Callable[[Split], Scores]]] = {
 }
 
 
-def methods(part: str) -> list[str]:
-    """The names of the methods that a part compares the model with."""
-    return list(BASELINES if part == "tables" else REFERENCES[part])
+def methods(part: str, of_tables: list[str]) -> list[str]:
+    """What a part compares the model with; of the tables' baselines, only those wanted."""
+    if part == "tables":
+        return [name for name in BASELINES if name in of_tables]
+    return list(REFERENCES[part])
 
 
 def score(cell: Cell, method: str, draw: int) -> Scores:
@@ -50,47 +51,36 @@ def columns(draws: Iterable[Scores]) -> Columns:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def _missing(
-    cells: list[Cell], wanted: list[str], cache: ScoreCache, draws: int
-) -> list[tuple[Cell, str]]:
-    """What the cache lacks, long work first, so that no worker is left with it at the end."""
-    found = [
-        (cell, method)
-        for cell in cells
-        for method in methods(cell.part)
-        if method in wanted and cache.get(cell, method, REVISION, draws) is None
-    ]
-    return sorted(found, key=lambda job: -job[0].rows())
-
-
 def fill(
-    cells: list[Cell],
-    wanted: list[str],
-    cache_path: pathlib.Path,
+    cache: ScoreCache,
+    wanted: list[tuple[Cell, str]],
     draws: int,
     workers: int,
     say: Callable[[str], None],
-) -> ScoreCache:
-    """The cache with all draws of the wanted methods on the cells; saved after each pair."""
-    cache = ScoreCache(cache_path)
-    jobs = _missing(cells, wanted, cache, draws)
-    if not jobs:
-        return cache
+) -> None:
+    """Computes what the cache lacks of the wanted cells and methods; saves after each pair."""
+    missing = [job for job in wanted if cache.get(*job, REVISION, draws) is None]
+    if not missing:
+        return
+    missing.sort(key=lambda job: -job[0].rows())  # so that no worker is left with it at the end
     started, done = time.monotonic(), 0
-    pending: dict[concurrent.futures.Future, tuple[Cell, str, int]] = {}
     found: dict[tuple[Cell, str], dict[int, Scores]] = collections.defaultdict(dict)
-    with concurrent.futures.ProcessPoolExecutor(
+    pool = concurrent.futures.ProcessPoolExecutor(
         workers, multiprocessing.get_context("spawn"), _start_worker
-    ) as pool:
-        for cell, method in jobs:
-            for draw in range(draws):
-                pending[pool.submit(score, cell, method, draw)] = (cell, method, draw)
+    )
+    try:
+        pending = {
+            pool.submit(score, *job, draw): (job, draw) for job in missing for draw in range(draws)
+        }
         for future in concurrent.futures.as_completed(pending):
-            cell, method, draw = pending[future]
-            found[cell, method][draw] = future.result()
-            if len(found[cell, method]) == draws:
-                ordered = found.pop((cell, method))
-                cache.put(cell, method, REVISION, columns(ordered[i] for i in range(draws)))
+            job, draw = pending[future]
+            found[job][draw] = future.result()
+            if len(found[job]) == draws:
+                by_draw = found.pop(job)
+                cache.put(*job, REVISION, columns(by_draw[i] for i in range(draws)))
                 done += 1
-                say(f"{time.monotonic() - started:7.0f} s  {done}/{len(jobs)}  {cell} {method}")
-    return cache
+                say(
+                    f"{time.monotonic() - started:7.0f} s  {done}/{len(missing)}  {job[0]} {job[1]}"
+                )
+    finally:
+        pool.shutdown(cancel_futures=True)  # after a failure, without the rest of the work

@@ -51,24 +51,28 @@ class Cell:
         return int(self.size)
 
 
-def of_part(part: str) -> list[Cell]:
-    """All cells of a part, by name and then by growing context."""
+def names(part: str) -> list[str]:
+    """The tables, processes or series of a part."""
+    sources = {
+        "tables": tables.SOURCES,
+        "gp": synthetic.GP_PROCESSES,
+        "forecast": synthetic.FORECAST_PROCESSES,
+        "series": series.SOURCES,
+    }
+    return list(sources[part])
+
+
+def of_name(part: str, name: str) -> list[Cell]:
+    """The cells of one table, process or series, by growing context."""
     if part == "tables":
-        return [
-            Cell(part, name, size)
-            for name in tables.SOURCES
-            for size in protocol.sizes(len(tables.load(name).y))
-        ]
-    if part == "gp":
-        return [
-            Cell(part, name, str(size))
-            for name in synthetic.GP_PROCESSES
-            for size in synthetic.GP_SIZES
-        ]
-    if part == "forecast":
-        return [
-            Cell(part, name, str(size))
-            for name in synthetic.FORECAST_PROCESSES
-            for size in synthetic.FORECAST_SIZES
-        ]
-    return [Cell(part, name, size) for name in series.SOURCES for size in series.sizes(name)]
+        sizes = protocol.sizes(len(tables.load(name).y))
+    elif part == "series":
+        sizes = series.sizes(name)
+    else:
+        sizes = map(str, synthetic.GP_SIZES if part == "gp" else synthetic.FORECAST_SIZES)
+    return [Cell(part, name, size) for size in sizes]
+
+
+def of_part(part: str) -> list[Cell]:
+    """All cells of a part."""
+    return [cell for name in names(part) for cell in of_name(part, name)]

@@ -253,7 +253,8 @@ def from_frame(source: Source, frame: pd.DataFrame) -> Table:
         ]
     )
     columns = [
-        _numbers(column, flag) for (_, column), flag in zip(features.items(), is_categorical)
+        _numbers(column, flag)
+        for (_, column), flag in zip(features.items(), is_categorical, strict=True)
     ]
     y = frame[source.target].to_numpy(dtype=np.float64)
     noise = np.random.default_rng(zlib.crc32(source.name.encode())).uniform(-0.5, 0.5, len(y))

@@ -46,7 +46,7 @@ def _leaf_shares(
     groups = group.max() + 1
     out_of_bag = np.zeros((len(context), groups))
     of_target = np.zeros((len(target), groups))
-    for tree, chosen in zip(forest.estimators_, forest.estimators_samples_):
+    for tree, chosen in zip(forest.estimators_, forest.estimators_samples_, strict=True):
         leaf, target_leaf = tree.apply(context), tree.apply(target)
         table = np.zeros((tree.tree_.node_count, groups))  # [leaf, G] counts of the tree's own rows
         np.add.at(table, (leaf[chosen], group[chosen]), 1.0)

@@ -63,9 +63,9 @@ class ProgramTest(FolderTest):
     def test_writes_report_scores_and_cache(self):
         arguments = (
             "--parts",
-            "tables,gp",
+            "tables,gp,series",
             "--tables",
-            "engel,rbf_d1_noise0.1",
+            "engel,rbf_d1_noise0.1,nile",
             "--sizes",
             "16",
             "--methods",
@@ -80,7 +80,9 @@ class ProgramTest(FolderTest):
         self.assertIn("## Gaussian-process data", page)
         raw = json.loads((self.folder / "scores.json").read_text())
         self.assertEqual(len(raw["scores"]["tables/engel/16"]["constant"]["crps"]), 2)
-        self.assertNotIn("random_forest", raw["scores"]["tables/engel/16"])
+        self.assertEqual(set(raw["scores"]["tables/engel/16"]), {"constant", "bayesian_ridge"})
+        self.assertEqual(set(raw["scores"]["series/nile/16"]), {"gaussian_process"})
+        self.assertNotIn("engel/16 gaussian_process", first)
         self.assertNotIn("tables/engel/16", self._run(*arguments))  # from the cache
 
     def test_refuses_names_that_do_not_exist(self):
