@@ -1,0 +1,32 @@
+"""Writes the folder that is served from a run's checkpoint: python3 -m models.training.export."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from models.training.model import JointModel
+from models.training.model_config import ModelConfig
+from models.training.weight_file import save_weights
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint", type=Path, help="folder that training wrote")
+    parser.add_argument("folder", type=Path, help="gets config.json and model.safetensors")
+    arguments = parser.parse_args()
+    config = ModelConfig.load(arguments.checkpoint)
+    model = JointModel(config)
+    average = torch.load(arguments.checkpoint / "average.pt", map_location="cpu", weights_only=True)
+    with torch.no_grad():
+        for parameter, value in zip(model.parameters(), average, strict=True):
+            parameter.copy_(value)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    save_weights(model.state_dict(), arguments.folder, torch.bfloat16)
+    config.save(arguments.folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""One batch of tasks: draws its shape, mixes the generators, hides cells, z-scores."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from models.training.prior.additive import additive_function
+from models.training.prior.gaussian_process import (
+    EXACT_ROWS,
+    exact_process,
+    observation_noise,
+    spectral_process,
+)
+from models.training.prior.inputs import (
+    MAX_LEVELS,
+    hide_cells,
+    observe,
+    sample_latent,
+    warp,
+)
+from models.training.prior.ordered import ordered_tasks
+from models.training.prior.randomness import Randomness
+from models.training.prior.scaling import dictionary_places, scale_cells, scale_target
+from models.training.prior.structural import structural_model
+from models.training.prior.targets import add_noise, transform_target
+from models.training.prior.tasks import (
+    CATEGORIES,
+    BatchShape,
+    RawTasks,
+    TaskBatch,
+)
+from models.training.prior.trees import tree_ensemble
+from models.training.row_encoders.cells import Cells
+
+GROUPS = 3  # generators that one batch mixes
+# Of a few sizes, log-uniform: kernels and plans are chosen anew for each.
+CONTEXTS = tuple(sorted({round(4 * 512 ** (i / 26)) for i in range(27)}))
+
+
+def draw_shape(rng: Randomness, budget: float, buffer_size: int) -> BatchShape:
+    """Sizes of one batch. `budget` is what a batch may cost, in rows of a small context with few
+    features; the number of tasks follows from it."""
+    host = rng.host
+    n = host.choice(CONTEXTS)
+    m = buffer_size if host.random() < 0.6 else 8 * host.randint(1, buffer_size // 8)
+    m -= (n + m) % 8  # the attention kernels like a number of keys that is a multiple of 8
+    q = max(24, min(256, n // 4))
+    low, high = host.choices(
+        ((1, 1), (2, 4), (5, 12), (13, 32), (33, 100)), (0.13, 0.25, 0.34, 0.24, 0.04)
+    )[0]
+    f = host.randint(low, high)
+    rows = n + m + q
+    cost = (rows + m) * (1 + n / 1500) + rows * f / 5
+    return BatchShape(max(2, min(1024, int(budget / cost))), n, m, q, f)
+
+
+def category_weights(features: int) -> list[float]:
+    """Of CATEGORIES. Time series and Gaussian processes live in few dimensions."""
+    if features == 1:
+        return [0.32, 0.1, 0.08, 0.08, 0.42]
+    if features <= 4:
+        return [0.34, 0.24, 0.1, 0.1, 0.22]
+    return [0.2, 0.42, 0.15, 0.13, 0.1]
+
+
+def gaussian_process_tasks(rng: Randomness, b: int, shape: BatchShape) -> RawTasks:
+    latent = sample_latent(rng, b, shape.rows, shape.features)
+    pure = rng.host.random() < 0.7
+    observed, effect, categorical = observe(rng, latent, discrete=0.0 if pure else 0.5)
+    if shape.rows <= EXACT_ROWS:
+        y, oracle = exact_process(rng, effect)
+    else:
+        signal = spectral_process(rng, effect)
+        y = signal + observation_noise(rng, b)[:, None] * rng.normal(b, shape.rows)
+        oracle = None
+    if not pure:
+        y = transform_target(rng, y, most=0.5)
+        observed = warp(rng, observed, categorical)
+        oracle = None
+    return RawTasks(observed, categorical, y, oracle, CATEGORIES.index("gp"))
+
+
+def function_tasks(rng: Randomness, b: int, shape: BatchShape, category: str) -> RawTasks:
+    """Structural models, trees and additive functions, now and then a sum of two of them."""
+    rows, f = shape.rows, shape.features
+    if category == "structural":
+        latent, signal = structural_model(rng, b, rows, f)
+        observed, effect, categorical = observe(rng, latent, discrete=0.5)
+    else:
+        latent = sample_latent(rng, b, rows, f)
+        observed, effect, categorical = observe(rng, latent, discrete=0.5)
+        first, second = tree_ensemble, additive_function
+        if category == "additive":
+            first, second = second, first
+        signal = first(rng, effect)
+        if rng.host.random() < 0.35:
+            signal = signal + rng.log_uniform(0.1, 1.0, b, 1) * second(rng, effect)
+    # Nodes of a structural model have noise of their own.
+    loudest = 0.8 if category == "structural" else 2.0
+    y = transform_target(rng, add_noise(rng, signal, effect, loudest), most=0.6)
+    observed = warp(rng, observed, categorical)
+    return RawTasks(observed, categorical, y, None, CATEGORIES.index(category))
+
+
+def time_tasks(rng: Randomness, b: int, shape: BatchShape) -> RawTasks:
+    x, categorical, y, oracle = ordered_tasks(rng, b, shape)
+    if oracle is None:
+        y = transform_target(rng, y, most=0.2)
+    return RawTasks(x, categorical, y, oracle, CATEGORIES.index("ordered"))
+
+
+def raw_tasks(rng: Randomness, b: int, shape: BatchShape, category: str) -> RawTasks:
+    if category == "gp":
+        return gaussian_process_tasks(rng, b, shape)
+    if category == "ordered":
+        return time_tasks(rng, b, shape)
+    return function_tasks(rng, b, shape, category)
+
+
+def scale_tasks(tasks: RawTasks, shape: BatchShape) -> TaskBatch:
+    """z-scores over the context and splits the rows."""
+    n, m = shape.context, shape.buffer
+    x = dictionary_places(tasks.x, tasks.categorical, n, MAX_LEVELS)
+    cells = scale_cells(x, tasks.categorical, n)
+    y, std = scale_target(tasks.y, n)
+    if tasks.oracle is None:
+        oracle = torch.full_like(y[:, n : n + m], float("nan"))
+    else:
+        oracle = tasks.oracle[:, n : n + m] + torch.log(std)
+    category = torch.full((len(y),), tasks.category, device=y.device)
+    return TaskBatch(
+        context=cells.rows(0, n),
+        context_y=y[:, :n],
+        rows=cells.rows(n, shape.rows),
+        rows_y=y[:, n:],
+        buffer=m,
+        category=category,
+        oracle=oracle.float(),
+    )
+
+
+def join(batches: list[TaskBatch]) -> TaskBatch:
+    def cells(name: str) -> Cells:
+        return Cells(*(torch.cat(parts) for parts in zip(*(getattr(b, name) for b in batches))))
+
+    def tensor(name: str) -> Tensor:
+        return torch.cat([getattr(b, name) for b in batches])
+
+    return TaskBatch(
+        context=cells("context"),
+        context_y=tensor("context_y"),
+        rows=cells("rows"),
+        rows_y=tensor("rows_y"),
+        buffer=batches[0].buffer,
+        category=tensor("category"),
+        oracle=tensor("oracle"),
+    )
+
+
+@torch.no_grad()
+def generate(rng: Randomness, shape: BatchShape) -> TaskBatch:
+    """shape.tasks tasks from a few generators drawn with category_weights."""
+    weights = category_weights(shape.features)
+    groups = min(GROUPS, shape.tasks)
+    batches = []
+    for group in range(groups):
+        count = shape.tasks * (group + 1) // groups - shape.tasks * group // groups
+        category = rng.host.choices(CATEGORIES, weights)[0]
+        tasks = raw_tasks(rng, count, shape, category)
+        if tasks.oracle is None:  # a true density is that of the cells as they are
+            tasks = tasks._replace(x=hide_cells(rng, tasks.x))
+        batches.append(scale_tasks(tasks, shape))
+    return join(batches)
