@@ -207,10 +207,10 @@ def _series_section(results: Results) -> str:
     return _markdown(heading, rows)
 
 
-def _sources_section() -> str:
+def _sources_section(results: Results) -> str:
     rows = []
-    for name, source in tables.SOURCES.items():
-        table = tables.load(name)
+    for name in dict.fromkeys(cell.name for cell in results):
+        table, source = tables.load(name), tables.SOURCES[name]
         rows.append(
             [
                 name,
@@ -257,7 +257,7 @@ def _table_sections(results: Results) -> list[str]:
             "orders; gains over independent targets, ± standard error over draws.",
             _joint_section(results),
         ]
-    return page + ["### Sources", _sources_section()]
+    return page + ["### Sources", _sources_section(results)]
 
 
 _TRUTH = (
@@ -328,8 +328,9 @@ def page(results: Results, title: str) -> str:
         ]
     if parts["series"]:
         found += [
-            "## Forecasting, real series\n\nThe next 16 values, in time order; 20 windows. "
-            "Per target, in units of the z-scored series.",
+            "## Forecasting, real series\n\nThe next 16 values, in time order; evenly spaced "
+            "windows. Per target, in units of the z-scored series. Windows overlap, so standard errors "
+            "are understated.",
             _series_section(parts["series"]),
         ]
     return "\n\n".join(found) + "\n"
