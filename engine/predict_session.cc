@@ -67,7 +67,7 @@ void PredictSession::StartNextChunk(Chunk* chunk) {
 void PredictSession::AppendTiles(std::vector<Runnable>* runnable) {
   for (const Chunk& chunk : chunks_) {
     if (chunk.work == nullptr || chunk.work->done()) continue;
-    runnable->push_back({chunk.work.get(), kAnyNumberOfSteps});
+    runnable->push_back({chunk.work.get(), chunk.work->steps_at_this_cost()});
   }
 }
 

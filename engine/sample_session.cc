@@ -33,7 +33,7 @@ PrepareFunction SampleSession::Prepare(std::shared_ptr<const SampleRequest> requ
 
 TilePlan SampleSession::Plan() const {
   return PlanTiles(*environment().backend, config(), request_->paths, targets(),
-                   environment().max_slices, TileBuffer::kNeeded);
+                   environment().max_slices, TileWork::kDecode);
 }
 
 void SampleSession::Start() {
@@ -82,7 +82,7 @@ void SampleSession::AppendTiles(std::vector<Runnable>* runnable) {
     if (slot.work == nullptr) continue;
     if (allowance <= 0) return;
     const int64_t share = allowance / running-- / slot.paths;
-    const int64_t steps = std::clamp<int64_t>(share, 1, targets() - slot.work->steps_done());
+    const int64_t steps = std::clamp<int64_t>(share, 1, slot.work->steps_at_this_cost());
     allowance -= steps * slot.paths;
     runnable->push_back({slot.work.get(), steps, slot.work.get()});
   }

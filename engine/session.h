@@ -53,20 +53,9 @@ using PrepareFunction =
 // A piece of work that a session wants advanced.
 struct Runnable {
   Work* work = nullptr;
-  int64_t max_steps = 1;
-  // The same work, when its steps can be counted.
-  const DecodeWork* decode = nullptr;
-  const DensityWork* density = nullptr;
-
-  std::optional<int64_t> steps_done() const {
-    if (decode != nullptr) return decode->steps_done();
-    if (density != nullptr) return density->paths_done();
-    return std::nullopt;
-  }
+  int64_t max_steps = 1;               // 1 to work->steps_at_this_cost()
+  const DecodeWork* decode = nullptr;  // the same work, if it is a decode
 };
-
-// More steps than any work has: as many as the scheduler likes.
-inline constexpr int64_t kAnyNumberOfSteps = int64_t{1} << 40;
 
 struct CallStart {
   uint64_t id = 0;
