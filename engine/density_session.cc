@@ -33,20 +33,19 @@ DensitySession::DensitySession(CallStart start, const SessionEnvironment* enviro
       request_(std::move(request)),
       done_(std::move(done)) {}
 
-PrepareFunction DensitySession::Prepare(std::shared_ptr<const LogDensityRequest> request,
-                                        const Limits* limits, const Backend* backend) {
-  return [request = std::move(request), limits, backend](
-             std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
-    const ModelConfig& config = context->model->info.config;
-    if (auto s = ValidateLogDensity(*request, config, *limits, *backend); !s.ok()) return s;
+Preparation DensitySession::Prepare(std::shared_ptr<const LogDensityRequest> request,
+                                    const Limits* limits, const Backend* backend) {
+  Preparation preparation =
+      PrepareTargets(request, backend, [request, limits, backend](const ModelConfig& config) {
+        return ValidateLogDensity(*request, config, *limits, *backend);
+      });
+  preparation.finish =
+      [request, finish = std::move(preparation.finish)](
+          std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
     if (auto s = ValidateModelRange(request->y, context->transform); !s.ok()) return s;
-    if (auto s = ValidateResidentBytes("context", context->resident_bytes, *backend); !s.ok()) {
-      return s;
-    }
-    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets);
-    if (!targets.ok()) return targets.status();
-    return PreparedRequest{std::move(context), *std::move(targets)};
+    return finish(std::move(context));
   };
+  return preparation;
 }
 
 TilePlan DensitySession::Plan() const {
@@ -188,12 +187,7 @@ void DensitySession::ReleaseResources() {
 }
 
 void DensitySession::Deliver(absl::Status status, absl::Time now) {
-  if (!status.ok()) {
-    done_(std::move(status));
-    return;
-  }
-  result_.timings = TimingsAt(now);
-  done_(std::move(result_));
+  Answer(done_, std::move(status), std::move(result_), now);
 }
 
 }  // namespace chorale

@@ -23,8 +23,8 @@ class DensitySession : public Session {
                  std::shared_ptr<const LogDensityRequest> request,
                  Engine::Callback<LogDensityResult> done);
 
-  static PrepareFunction Prepare(std::shared_ptr<const LogDensityRequest> request,
-                                 const Limits* limits, const Backend* backend);
+  static Preparation Prepare(std::shared_ptr<const LogDensityRequest> request, const Limits* limits,
+                             const Backend* backend);
 
   TilePlan Plan() const override;
   void ReleaseResources() override;

@@ -16,19 +16,11 @@ SampleSession::SampleSession(CallStart start, const SessionEnvironment* environm
       request_(std::move(request)),
       observer_(std::move(observer)) {}
 
-PrepareFunction SampleSession::Prepare(std::shared_ptr<const SampleRequest> request,
-                                       const Limits* limits, const Backend* backend) {
-  return [request = std::move(request), limits, backend](
-             std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
-    const ModelConfig& config = context->model->info.config;
-    if (auto s = ValidateSample(*request, config, *limits, *backend); !s.ok()) return s;
-    if (auto s = ValidateResidentBytes("context", context->resident_bytes, *backend); !s.ok()) {
-      return s;
-    }
-    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets);
-    if (!targets.ok()) return targets.status();
-    return PreparedRequest{std::move(context), *std::move(targets)};
-  };
+Preparation SampleSession::Prepare(std::shared_ptr<const SampleRequest> request,
+                                   const Limits* limits, const Backend* backend) {
+  return PrepareTargets(request, backend, [request, limits, backend](const ModelConfig& config) {
+    return ValidateSample(*request, config, *limits, *backend);
+  });
 }
 
 TilePlan SampleSession::Plan() const {

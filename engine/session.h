@@ -18,6 +18,7 @@
 #include "engine/call_control.h"
 #include "engine/context_cache.h"
 #include "engine/metrics_sink.h"
+#include "engine/preparation.h"
 #include "engine/registered_context.h"
 #include "engine/request.h"
 #include "engine/tile_plan.h"
@@ -39,16 +40,6 @@ struct SessionEnvironment {
                      std::function<Continuation()> job)>
       run_aside;
 };
-
-// A request that was checked against its context and turned into the model's numbers.
-struct PreparedRequest {
-  std::shared_ptr<const RegisteredContext> context;
-  FeatureMatrix targets;
-};
-
-// Checks and prepares a request. Pure: any thread may call it.
-using PrepareFunction =
-    std::function<absl::StatusOr<PreparedRequest>(std::shared_ptr<const RegisteredContext>)>;
 
 // A piece of work that a session wants advanced.
 struct Runnable {
@@ -140,6 +131,17 @@ class Session {
   }
   void NoteFirstStep(absl::Time now);
   Timings TimingsAt(absl::Time now) const;
+  // Tells a caller who waits for one answer: what went wrong, or the result with its timings.
+  template <typename Result>
+  void Answer(const std::function<void(absl::StatusOr<Result>)>& done, absl::Status status,
+              Result result, absl::Time now) const {
+    if (!status.ok()) {
+      done(std::move(status));
+      return;
+    }
+    result.timings = TimingsAt(now);
+    done(std::move(result));
+  }
 
   const SessionEnvironment& environment() const { return *environment_; }
   CallControl& control() const { return *start_.control; }
