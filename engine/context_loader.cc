@@ -25,10 +25,13 @@ absl::StatusOr<ContextData> DataOf(const Dataset& dataset, const FeatureTransfor
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
-    const std::string& tenant, const std::string& name) {
+    const std::string& tenant, const std::string& name, const Preparation& preparation) {
   // More than one round only when the registration changes while it is read.
   while (true) {
-    if (auto known = registry_->Find(tenant, name)) return known;
+    if (auto known = registry_->Find(tenant, name)) {
+      if (auto s = preparation.Check(*known); !s.ok()) return s;
+      return known;
+    }
     registry_->BeginLoad(tenant, name);
     absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
     if (!record.ok()) {
@@ -39,6 +42,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
       return absl::FailedPreconditionError(absl::StrCat("context '", name, "' belongs to model '",
                                                         record->model, "', which is not served"));
     }
+    if (auto s = preparation.check(*record, model->info.config); !s.ok()) return s;
     absl::StatusOr<std::string> bytes = store_->ReadDataset(tenant, name);
     absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);
     if (!again.ok() || again->digest != record->digest || again->model != record->model) continue;

@@ -9,6 +9,7 @@
 #include "engine/backends/backend.h"
 #include "engine/context_registry.h"
 #include "engine/model_registry.h"
+#include "engine/preparation.h"
 #include "engine/registered_context.h"
 #include "engine/store/context_store.h"
 
@@ -25,9 +26,11 @@ class ContextLoader {
       : store_(store), models_(models), byte_counts_(byte_counts), registry_(registry) {}
 
   // The registration that the name stands for now. NotFound; FailedPrecondition when its model is
-  // not served; errors of the store.
+  // not served; what Preparation::check says of it, before its dataset is read; errors of the
+  // store.
   absl::StatusOr<std::shared_ptr<const RegisteredContext>> Load(const std::string& tenant,
-                                                                const std::string& name);
+                                                                const std::string& name,
+                                                                const Preparation& preparation);
 
   // The data of a context that is in memory. NotFound when it was deleted.
   absl::StatusOr<ContextData> ReadData(const RegisteredContext& context);

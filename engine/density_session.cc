@@ -33,26 +33,24 @@ DensitySession::DensitySession(CallStart start, const SessionEnvironment* enviro
       request_(std::move(request)),
       done_(std::move(done)) {}
 
-PrepareFunction DensitySession::Prepare(std::shared_ptr<const LogDensityRequest> request,
-                                        const Limits* limits, const Backend* backend) {
-  return [request = std::move(request), limits, backend](
-             std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
-    const ModelConfig& config = context->model->info.config;
-    if (auto s = ValidateLogDensity(*request, config, *limits, *backend); !s.ok()) return s;
+Preparation DensitySession::Prepare(std::shared_ptr<const LogDensityRequest> request,
+                                    const Limits* limits, const Backend* backend) {
+  Preparation preparation =
+      PrepareTargets(request, backend, [request, limits, backend](const ModelConfig& config) {
+        return ValidateLogDensity(*request, config, *limits, *backend);
+      });
+  preparation.finish =
+      [request, finish = std::move(preparation.finish)](
+          std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
     if (auto s = ValidateModelRange(request->y, context->transform); !s.ok()) return s;
-    if (auto s = ValidateResidentBytes("context", context->resident_bytes, *backend); !s.ok()) {
-      return s;
-    }
-    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets);
-    if (!targets.ok()) return targets.status();
-    return PreparedRequest{std::move(context), *std::move(targets)};
+    return finish(std::move(context));
   };
+  return preparation;
 }
 
 TilePlan DensitySession::Plan() const {
   return PlanTiles(*environment().backend, config(), request_->vectors * orders_per_vector(),
-                   targets(), environment().max_slices,
-                   step_by_step() ? TileBuffer::kNeeded : TileBuffer::kNone);
+                   targets(), environment().max_slices, tile_work());
 }
 
 void DensitySession::Start() {
@@ -65,7 +63,7 @@ void DensitySession::Start() {
   }
   slots_.resize(plan_.slots);
   for (int64_t i = 0; i < plan_.slots; ++i) {
-    if (step_by_step()) slots_[i].buffer = std::move(buffers()[i]);
+    slots_[i].buffer = std::move(buffers()[i]);
     StartNextTile(&slots_[i]);
   }
 }
@@ -87,14 +85,15 @@ void DensitySession::StartNextTile(Slot* slot) {
   std::vector<float> values = ModelValues(*slot, order);
   TileSpec spec{resident(), rows(), slot->paths, std::move(order), request_->want_mixtures};
   Backend* backend = environment().backend;
+  const PoolRange buffer = {slot->buffer.range().offset,
+                            TileBytes(*backend, config(), targets(), slot->paths, tile_work())};
   if (!step_by_step()) {
-    slot->one_pass = backend->NewDensity({std::move(spec), std::move(values)});
+    slot->one_pass = backend->NewDensity({std::move(spec), buffer, std::move(values)});
     return;
   }
   DecodeSpec decode;
   decode.tile = std::move(spec);
-  decode.buffer = {slot->buffer.range().offset,
-                   backend->BufferBytes(config(), targets(), slot->paths)};
+  decode.buffer = buffer;
   decode.first_path = slot->first_path;
   decode.given = std::move(values);
   slot->step_by_step = backend->NewDecode(std::move(decode));
@@ -120,10 +119,9 @@ std::vector<float> DensitySession::ModelValues(const Slot& slot,
 void DensitySession::AppendTiles(std::vector<Runnable>* runnable) {
   for (const Slot& slot : slots_) {
     if (slot.one_pass != nullptr) {
-      runnable->push_back({slot.one_pass.get(), slot.paths - slot.one_pass->paths_done(),
-                           /*decode=*/nullptr, slot.one_pass.get()});
+      runnable->push_back({slot.one_pass.get(), slot.one_pass->steps_at_this_cost()});
     } else if (slot.step_by_step != nullptr) {
-      runnable->push_back({slot.step_by_step.get(), targets() - slot.step_by_step->steps_done(),
+      runnable->push_back({slot.step_by_step.get(), slot.step_by_step->steps_at_this_cost(),
                            slot.step_by_step.get()});
     }
   }
@@ -189,12 +187,7 @@ void DensitySession::ReleaseResources() {
 }
 
 void DensitySession::Deliver(absl::Status status, absl::Time now) {
-  if (!status.ok()) {
-    done_(std::move(status));
-    return;
-  }
-  result_.timings = TimingsAt(now);
-  done_(std::move(result_));
+  Answer(done_, std::move(status), std::move(result_), now);
 }
 
 }  // namespace chorale

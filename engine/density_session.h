@@ -23,8 +23,8 @@ class DensitySession : public Session {
                  std::shared_ptr<const LogDensityRequest> request,
                  Engine::Callback<LogDensityResult> done);
 
-  static PrepareFunction Prepare(std::shared_ptr<const LogDensityRequest> request,
-                                 const Limits* limits, const Backend* backend);
+  static Preparation Prepare(std::shared_ptr<const LogDensityRequest> request, const Limits* limits,
+                             const Backend* backend);
 
   TilePlan Plan() const override;
   void ReleaseResources() override;
@@ -38,7 +38,7 @@ class DensitySession : public Session {
  private:
   // A place for one tile at a time.
   struct Slot {
-    BufferPool::Lease buffer;                  // step by step only
+    BufferPool::Lease buffer;
     std::unique_ptr<DensityWork> one_pass;     // exactly one of these two,
     std::unique_ptr<DecodeWork> step_by_step;  // or none when there is no tile left
     int64_t first_path = 0;
@@ -47,6 +47,7 @@ class DensitySession : public Session {
 
   int64_t orders_per_vector() const { return std::max<int64_t>(request_->random_orders, 1); }  // R
   bool step_by_step() const { return request_->method == DensityMethod::kStepByStep; }
+  TileWork tile_work() const { return step_by_step() ? TileWork::kDecode : TileWork::kDensity; }
 
   void StartNextTile(Slot* slot);
   std::vector<float> ModelValues(const Slot& slot, const std::vector<int32_t>& order) const;

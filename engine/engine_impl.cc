@@ -198,10 +198,10 @@ std::shared_ptr<Call> EngineImpl::Predict(PredictRequest request, Callback<Predi
   CallStart start = NewCall(request.deadline);
   auto control = start.control;
   auto shared = std::make_shared<const PredictRequest>(std::move(request));
-  auto prepare = PredictSession::Prepare(shared, &options_.limits, backend_.get());
+  auto preparation = PredictSession::Prepare(shared, &options_.limits, backend_.get());
   return Submit(
       std::make_unique<PredictSession>(std::move(start), &environment_, shared, std::move(done)),
-      std::move(control), shared->tenant, shared->context, std::move(prepare));
+      std::move(control), shared->tenant, shared->context, std::move(preparation));
 }
 
 std::shared_ptr<Call> EngineImpl::Sample(SampleRequest request,
@@ -210,10 +210,10 @@ std::shared_ptr<Call> EngineImpl::Sample(SampleRequest request,
   auto control = start.control;
   if (request.seed == 0) request.seed = RandomSeed();
   auto shared = std::make_shared<const SampleRequest>(std::move(request));
-  auto prepare = SampleSession::Prepare(shared, &options_.limits, backend_.get());
+  auto preparation = SampleSession::Prepare(shared, &options_.limits, backend_.get());
   return Submit(
       std::make_unique<SampleSession>(std::move(start), &environment_, shared, std::move(observer)),
-      std::move(control), shared->tenant, shared->context, std::move(prepare));
+      std::move(control), shared->tenant, shared->context, std::move(preparation));
 }
 
 std::shared_ptr<Call> EngineImpl::LogDensity(LogDensityRequest request,
@@ -222,10 +222,10 @@ std::shared_ptr<Call> EngineImpl::LogDensity(LogDensityRequest request,
   auto control = start.control;
   if (request.seed == 0) request.seed = RandomSeed();
   auto shared = std::make_shared<const LogDensityRequest>(std::move(request));
-  auto prepare = DensitySession::Prepare(shared, &options_.limits, backend_.get());
+  auto preparation = DensitySession::Prepare(shared, &options_.limits, backend_.get());
   return Submit(
       std::make_unique<DensitySession>(std::move(start), &environment_, shared, std::move(done)),
-      std::move(control), shared->tenant, shared->context, std::move(prepare));
+      std::move(control), shared->tenant, shared->context, std::move(preparation));
 }
 
 CallStart EngineImpl::NewCall(absl::Time deadline) {
@@ -235,7 +235,7 @@ CallStart EngineImpl::NewCall(absl::Time deadline) {
 std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
                                          std::shared_ptr<CallControl> control,
                                          const std::string& tenant, const std::string& context,
-                                         PrepareFunction prepare) {
+                                         Preparation preparation) {
   auto call = std::make_shared<CallHandle>(control, inbox_);
   const uint64_t id = session->id();
   if (draining_) {
@@ -253,27 +253,29 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
     return call;
   }
   if (auto known = registry_.Find(tenant, context)) {
-    inbox_->Push(command::Submit{std::move(session), prepare(std::move(known))});
+    const absl::Status checked = preparation.Check(*known);
+    inbox_->Push(command::Submit{std::move(session),
+                                 checked.ok() ? preparation.finish(std::move(known)) : checked});
     return call;
   }
   inbox_->Push(command::Submit{std::move(session), std::nullopt});
-  LookUp(id, std::move(control), tenant, context, std::move(prepare));
+  LookUp(id, std::move(control), tenant, context, std::move(preparation));
   return call;
 }
 
 void EngineImpl::LookUp(uint64_t session, std::shared_ptr<CallControl> control,
                         const std::string& tenant, const std::string& context,
-                        PrepareFunction prepare) {
-  loader_thread_.Add(
-      [this, session, control = std::move(control), tenant, context, prepare = std::move(prepare)] {
-        if (control->ended || control->cancelled) return;
-        auto loaded = loader_.Load(tenant, context);
-        if (!loaded.ok()) {
-          inbox_->Push(command::LookedUp{session, std::move(loaded).status(), nullptr});
-          return;
-        }
-        inbox_->Push(command::LookedUp{session, prepare(*loaded), *loaded});
-      });
+                        Preparation preparation) {
+  loader_thread_.Add([this, session, control = std::move(control), tenant, context,
+                      preparation = std::move(preparation)] {
+    if (control->ended || control->cancelled) return;
+    auto loaded = loader_.Load(tenant, context, preparation);
+    if (!loaded.ok()) {
+      inbox_->Push(command::LookedUp{session, std::move(loaded).status(), nullptr});
+      return;
+    }
+    inbox_->Push(command::LookedUp{session, preparation.finish(*loaded), *loaded});
+  });
 }
 
 void EngineImpl::RequestRead(std::shared_ptr<const RegisteredContext> context) {

@@ -70,9 +70,9 @@ class EngineImpl : public Engine {
   CallStart NewCall(absl::Time deadline);
   std::shared_ptr<Call> Submit(std::unique_ptr<Session> session,
                                std::shared_ptr<CallControl> control, const std::string& tenant,
-                               const std::string& context, PrepareFunction prepare);
+                               const std::string& context, Preparation preparation);
   void LookUp(uint64_t session, std::shared_ptr<CallControl> control, const std::string& tenant,
-              const std::string& context, PrepareFunction prepare);
+              const std::string& context, Preparation preparation);
   void RequestRead(std::shared_ptr<const RegisteredContext> context);
   void RunAside(uint64_t session, std::shared_ptr<const CallControl> control,
                 std::function<SessionEnvironment::Continuation()> job);

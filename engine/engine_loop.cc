@@ -284,7 +284,6 @@ void EngineLoop::GatherTasks() {
   candidates_.clear();
   for (Task& task : tasks_) {
     task.step_flops = task.runnable.work->next_step_flops();
-    task.steps_before = task.runnable.steps_done().value_or(0);
     candidates_.push_back({task.flow, task.step_flops, task.runnable.max_steps});
   }
 }
@@ -318,27 +317,17 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
   double total = 0;
   double decode_flops = 0;
   int64_t decode_steps = 0;
-  auto count = FlopRate::Count::kExact;
   for (const Scheduler::Pick& pick : picks) {
     const Task& task = tasks_[pick.candidate];
-    const std::optional<int64_t> counted = task.runnable.steps_done();
-    int64_t steps = pick.steps;
-    if (counted.has_value()) {
-      steps = *counted - task.steps_before;
-    } else if (task.runnable.max_steps == kAnyNumberOfSteps && task.runnable.work->done()) {
-      // It ended after an unknown number of steps.
-      steps = 1;
-      if (pick.steps > 1) count = FlopRate::Count::kAtLeast;
-    }
-    const double flops = task.step_flops * static_cast<double>(steps);
+    const double flops = task.step_flops * static_cast<double>(pick.steps);
     scheduler_.Charge(task.flow, flops);
     total += flops;
     if (task.runnable.decode != nullptr) {
       decode_flops += flops;
-      decode_steps += steps;
+      decode_steps += pick.steps;
     }
   }
-  rate_.Observe(total, elapsed, count);
+  rate_.Observe(total, elapsed);
   if (decode_steps > 0) {
     metrics_->StepTime(elapsed * (decode_flops / total) / static_cast<double>(decode_steps));
   }

@@ -72,7 +72,6 @@ class EngineLoop {
     Runnable runnable;
     uint64_t flow = 0;
     double step_flops = 0;
-    int64_t steps_before = 0;
   };
 
   void Handle(command::Submit& submit);

@@ -28,19 +28,11 @@ PredictSession::PredictSession(CallStart start, const SessionEnvironment* enviro
       request_(std::move(request)),
       done_(std::move(done)) {}
 
-PrepareFunction PredictSession::Prepare(std::shared_ptr<const PredictRequest> request,
-                                        const Limits* limits, const Backend* backend) {
-  return [request = std::move(request), limits, backend](
-             std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
-    const ModelConfig& config = context->model->info.config;
-    if (auto s = ValidatePredict(*request, config, *limits); !s.ok()) return s;
-    if (auto s = ValidateResidentBytes("context", context->resident_bytes, *backend); !s.ok()) {
-      return s;
-    }
-    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets);
-    if (!targets.ok()) return targets.status();
-    return PreparedRequest{std::move(context), *std::move(targets)};
-  };
+Preparation PredictSession::Prepare(std::shared_ptr<const PredictRequest> request,
+                                    const Limits* limits, const Backend* backend) {
+  return PrepareTargets(request, backend, [request, limits](const ModelConfig& config) {
+    return ValidatePredict(*request, config, *limits);
+  });
 }
 
 void PredictSession::Start() {
@@ -67,7 +59,7 @@ void PredictSession::StartNextChunk(Chunk* chunk) {
 void PredictSession::AppendTiles(std::vector<Runnable>* runnable) {
   for (const Chunk& chunk : chunks_) {
     if (chunk.work == nullptr || chunk.work->done()) continue;
-    runnable->push_back({chunk.work.get(), kAnyNumberOfSteps});
+    runnable->push_back({chunk.work.get(), chunk.work->steps_at_this_cost()});
   }
 }
 
@@ -125,12 +117,7 @@ void PredictSession::ReleaseResources() {
 }
 
 void PredictSession::Deliver(absl::Status status, absl::Time now) {
-  if (!status.ok()) {
-    done_(std::move(status));
-    return;
-  }
-  result_.timings = TimingsAt(now);
-  done_(std::move(result_));
+  Answer(done_, std::move(status), std::move(result_), now);
 }
 
 }  // namespace chorale

@@ -23,8 +23,8 @@ class PredictSession : public Session {
                  std::shared_ptr<const PredictRequest> request,
                  Engine::Callback<PredictResult> done);
 
-  static PrepareFunction Prepare(std::shared_ptr<const PredictRequest> request,
-                                 const Limits* limits, const Backend* backend);
+  static Preparation Prepare(std::shared_ptr<const PredictRequest> request, const Limits* limits,
+                             const Backend* backend);
 
   void ReleaseResources() override;
 

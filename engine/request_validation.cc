@@ -49,9 +49,9 @@ absl::Status ValidateBuffer(int64_t targets, BeyondBuffer beyond, const ModelCon
                              config.buffer_size, " (set beyond_buffer to WRAP to go beyond that)"));
 }
 
-absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, const ModelConfig& config,
-                                 const Backend& backend) {
-  const TilePlan plan = PlanTiles(backend, config, paths, targets, 1, TileBuffer::kNeeded);
+absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, TileWork work,
+                                 const ModelConfig& config, const Backend& backend) {
+  const TilePlan plan = PlanTiles(backend, config, paths, targets, 1, work);
   return Unless(plan.slots > 0, "targets",
                 absl::StrCat("has ", targets, " rows, which need ", plan.slot_bytes,
                              " bytes of buffer memory for ", plan.tile_paths, " paths at a time; ",
@@ -159,7 +159,7 @@ absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& con
     return s;
   }
   if (auto s = ValidateBuffer(targets, request.beyond_buffer, config); !s.ok()) return s;
-  return ValidateBufferBytes(targets, request.paths, config, backend);
+  return ValidateBufferBytes(targets, request.paths, TileWork::kDecode, config, backend);
 }
 
 absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelConfig& config,
@@ -193,8 +193,10 @@ absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelCon
   }
   if (auto s = ValidateDensityResponse(request, config, limits); !s.ok()) return s;
   if (auto s = ValidateBuffer(targets, request.beyond_buffer, config); !s.ok()) return s;
-  if (request.method == DensityMethod::kOnePass) return absl::OkStatus();
-  return ValidateBufferBytes(targets, vectors * std::max<int64_t>(orders, 1), config, backend);
+  const TileWork work =
+      request.method == DensityMethod::kOnePass ? TileWork::kDensity : TileWork::kDecode;
+  return ValidateBufferBytes(targets, vectors * std::max<int64_t>(orders, 1), work, config,
+                             backend);
 }
 
 absl::Status ValidateResidentBytes(absl::string_view field, int64_t resident_bytes,

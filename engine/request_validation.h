@@ -11,7 +11,7 @@
 
 namespace chorale {
 
-// The context's columns are not checked here; FeatureTransform::Apply does that.
+// The context is not looked at here; engine/preparation.h does that.
 absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
                              const Limits& limits);
 absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,

@@ -16,24 +16,16 @@ SampleSession::SampleSession(CallStart start, const SessionEnvironment* environm
       request_(std::move(request)),
       observer_(std::move(observer)) {}
 
-PrepareFunction SampleSession::Prepare(std::shared_ptr<const SampleRequest> request,
-                                       const Limits* limits, const Backend* backend) {
-  return [request = std::move(request), limits, backend](
-             std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
-    const ModelConfig& config = context->model->info.config;
-    if (auto s = ValidateSample(*request, config, *limits, *backend); !s.ok()) return s;
-    if (auto s = ValidateResidentBytes("context", context->resident_bytes, *backend); !s.ok()) {
-      return s;
-    }
-    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets);
-    if (!targets.ok()) return targets.status();
-    return PreparedRequest{std::move(context), *std::move(targets)};
-  };
+Preparation SampleSession::Prepare(std::shared_ptr<const SampleRequest> request,
+                                   const Limits* limits, const Backend* backend) {
+  return PrepareTargets(request, backend, [request, limits, backend](const ModelConfig& config) {
+    return ValidateSample(*request, config, *limits, *backend);
+  });
 }
 
 TilePlan SampleSession::Plan() const {
   return PlanTiles(*environment().backend, config(), request_->paths, targets(),
-                   environment().max_slices, TileBuffer::kNeeded);
+                   environment().max_slices, TileWork::kDecode);
 }
 
 void SampleSession::Start() {
@@ -82,7 +74,7 @@ void SampleSession::AppendTiles(std::vector<Runnable>* runnable) {
     if (slot.work == nullptr) continue;
     if (allowance <= 0) return;
     const int64_t share = allowance / running-- / slot.paths;
-    const int64_t steps = std::clamp<int64_t>(share, 1, targets() - slot.work->steps_done());
+    const int64_t steps = std::clamp<int64_t>(share, 1, slot.work->steps_at_this_cost());
     allowance -= steps * slot.paths;
     runnable->push_back({slot.work.get(), steps, slot.work.get()});
   }

@@ -21,8 +21,8 @@ class SampleSession : public Session {
                 std::shared_ptr<const SampleRequest> request,
                 std::shared_ptr<SampleObserver> observer);
 
-  static PrepareFunction Prepare(std::shared_ptr<const SampleRequest> request, const Limits* limits,
-                                 const Backend* backend);
+  static Preparation Prepare(std::shared_ptr<const SampleRequest> request, const Limits* limits,
+                             const Backend* backend);
 
   TilePlan Plan() const override;
   void ReleaseResources() override;

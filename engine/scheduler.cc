@@ -80,16 +80,12 @@ void Scheduler::Charge(uint64_t flow, double flops) {
   if (found != flows_.end()) found->second.virtual_time += flops;
 }
 
-void FlopRate::Observe(double flops, absl::Duration time, Count count) {
+void FlopRate::Observe(double flops, absl::Duration time) {
   constexpr double kWeight = 0.2;
   const double seconds = absl::ToDoubleSeconds(time);
   if (!(flops > 0) || !(seconds > 0)) return;
   const double rate = flops / seconds;
-  if (rate_ == 0) {
-    rate_ = rate;
-  } else if (count == Count::kExact || rate > rate_) {
-    rate_ += kWeight * (rate - rate_);
-  }
+  rate_ = rate_ == 0 ? rate : rate_ + kWeight * (rate - rate_);
 }
 
 }  // namespace chorale

@@ -61,10 +61,7 @@ class Scheduler {
 // The backend's speed in floating-point operations per second, exponentially smoothed.
 class FlopRate {
  public:
-  enum class Count { kExact, kAtLeast };
-
-  // A lower bound moves the estimate only if it is above it.
-  void Observe(double flops, absl::Duration time, Count count);
+  void Observe(double flops, absl::Duration time);
 
   // What fits into `time`; 0 before the first observation.
   double Budget(absl::Duration time) const { return rate_ * absl::ToDoubleSeconds(time); }

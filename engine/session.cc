@@ -49,7 +49,7 @@ void Session::Admit(std::vector<BufferPool::Lease> buffers, absl::Time now) {
 
 void Session::AppendRunnable(std::vector<Runnable>* runnable) {
   if (state_ == State::kEncodingRows) {
-    runnable->push_back({rows_work_.get(), kAnyNumberOfSteps});
+    runnable->push_back({rows_work_.get(), rows_work_->steps_at_this_cost()});
   } else if (state_ == State::kRunning) {
     AppendTiles(runnable);
   }

@@ -18,6 +18,7 @@
 #include "engine/call_control.h"
 #include "engine/context_cache.h"
 #include "engine/metrics_sink.h"
+#include "engine/preparation.h"
 #include "engine/registered_context.h"
 #include "engine/request.h"
 #include "engine/tile_plan.h"
@@ -40,33 +41,12 @@ struct SessionEnvironment {
       run_aside;
 };
 
-// A request that was checked against its context and turned into the model's numbers.
-struct PreparedRequest {
-  std::shared_ptr<const RegisteredContext> context;
-  FeatureMatrix targets;
-};
-
-// Checks and prepares a request. Pure: any thread may call it.
-using PrepareFunction =
-    std::function<absl::StatusOr<PreparedRequest>(std::shared_ptr<const RegisteredContext>)>;
-
 // A piece of work that a session wants advanced.
 struct Runnable {
   Work* work = nullptr;
-  int64_t max_steps = 1;
-  // The same work, when its steps can be counted.
-  const DecodeWork* decode = nullptr;
-  const DensityWork* density = nullptr;
-
-  std::optional<int64_t> steps_done() const {
-    if (decode != nullptr) return decode->steps_done();
-    if (density != nullptr) return density->paths_done();
-    return std::nullopt;
-  }
+  int64_t max_steps = 1;               // 1 to work->steps_at_this_cost()
+  const DecodeWork* decode = nullptr;  // the same work, if it is a decode
 };
-
-// More steps than any work has: as many as the scheduler likes.
-inline constexpr int64_t kAnyNumberOfSteps = int64_t{1} << 40;
 
 struct CallStart {
   uint64_t id = 0;
@@ -151,6 +131,17 @@ class Session {
   }
   void NoteFirstStep(absl::Time now);
   Timings TimingsAt(absl::Time now) const;
+  // Tells a caller who waits for one answer: what went wrong, or the result with its timings.
+  template <typename Result>
+  void Answer(const std::function<void(absl::StatusOr<Result>)>& done, absl::Status status,
+              Result result, absl::Time now) const {
+    if (!status.ok()) {
+      done(std::move(status));
+      return;
+    }
+    result.timings = TimingsAt(now);
+    done(std::move(result));
+  }
 
   const SessionEnvironment& environment() const { return *environment_; }
   CallControl& control() const { return *start_.control; }

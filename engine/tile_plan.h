@@ -9,8 +9,13 @@
 
 namespace chorale {
 
-// Whether tiles need buffer K/V of their own.
-enum class TileBuffer { kNeeded, kNone };
+// What a tile is advanced by, and so what it keeps in buffer memory: the K/V of a DecodeWork, or
+// what a DensityWork needs between two steps.
+enum class TileWork { kDecode, kDensity };
+
+// Bytes of a tile of `paths` paths. REQUIRES: the counts are positive.
+int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t targets, int64_t paths,
+                  TileWork work);
 
 // Tiles run in their order, at most `slots` of them at a time; a slot's buffer serves one tile
 // after another. So a request's buffer bytes are exact, known before it starts, and do not grow
@@ -20,7 +25,7 @@ struct TilePlan {
   int64_t tile_paths = 0;  // of every tile but the last, which may have fewer
   int64_t tiles = 0;
   int64_t slots = 0;       // 0 when not even one tile's buffer fits the pool
-  int64_t slot_bytes = 0;  // of buffer memory, per slot; 0 when tiles need none
+  int64_t slot_bytes = 0;  // of buffer memory, per slot; 0 for requests without tiles
 
   int64_t first_path(int64_t tile) const { return tile * tile_paths; }
   int64_t paths_of(int64_t tile) const { return std::min(tile_paths, paths - first_path(tile)); }
@@ -30,7 +35,7 @@ struct TilePlan {
 // fit half of the buffer pool if more than one is needed: no request takes all of it by its width.
 // REQUIRES: paths, targets and max_slots are positive.
 TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t paths,
-                   int64_t targets, int64_t max_slots, TileBuffer buffer);
+                   int64_t targets, int64_t max_slots, TileWork work);
 
 }  // namespace chorale
 

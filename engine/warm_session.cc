@@ -4,14 +4,15 @@
 
 namespace chorale {
 
-PrepareFunction WarmSession::Prepare(const Backend* backend) {
-  return [backend](
-             std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
-    if (auto s = ValidateResidentBytes("name", context->resident_bytes, *backend); !s.ok()) {
-      return s;
-    }
+Preparation WarmSession::Prepare(const Backend* backend) {
+  Preparation preparation;
+  preparation.check = [backend](const ContextRecord& record, const ModelConfig& config) {
+    return ValidateResidentBytes("name", backend->ContextBytes(config, record.rows), *backend);
+  };
+  preparation.finish = [](std::shared_ptr<const RegisteredContext> context) {
     return PreparedRequest{std::move(context), FeatureMatrix()};
   };
+  return preparation;
 }
 
 void WarmSession::Deliver(absl::Status status, absl::Time now) {

@@ -17,7 +17,7 @@ class WarmSession : public Session {
               Engine::Callback<ContextInfo> done)
       : Session(std::move(start), environment), done_(std::move(done)) {}
 
-  static PrepareFunction Prepare(const Backend* backend);
+  static Preparation Prepare(const Backend* backend);
 
  protected:
   void Deliver(absl::Status status, absl::Time now) override;

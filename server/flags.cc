@@ -30,7 +30,7 @@ ABSL_FLAG(int64_t, threads, 0, "Threads of the CPU backend. 0: one per processor
 ABSL_FLAG(int64_t, context_pool_mib, 4096,
           "MiB for the keys and values of resident contexts. Taken as it is used.");
 ABSL_FLAG(int64_t, buffer_pool_mib, 1024,
-          "MiB for the buffers of sample paths in flight. Taken as it is used.");
+          "MiB for the paths of samples and densities in flight. Taken as it is used.");
 ABSL_FLAG(int64_t, max_queued, 256, "Calls that may wait for admission; more are refused.");
 ABSL_FLAG(absl::Duration, queue_wait, absl::Seconds(30),
           "Longest wait for admission; after that a call is refused.");

@@ -79,15 +79,15 @@ class Work {
   // Floating-point operations of the next step, for fair sharing and for choosing how many steps a
   // slice gets. Never zero unless done.
   virtual double next_step_flops() const = 0;
+  // Steps from here on that cost about as much as the next one: what a slice may be given without
+  // becoming longer than it looks. At least 1 unless done.
+  virtual int64_t steps_at_this_cost() const = 0;
 };
 
 // Encodes a context, writing its K/V into the range given. One step is a bounded batch of rows of
 // one layer, so a large context takes many.
 class EncodeWork : public Work {
  public:
-  // Steps from here on of which none costs more than next_step_flops(): what a slice may be given
-  // without becoming longer than it looks. At least 1 unless done.
-  virtual int64_t steps_at_this_cost() const = 0;
   // REQUIRES: done().
   virtual ResidentContext TakeContext() = 0;
 };
@@ -128,11 +128,13 @@ struct DecodeSpec {
   std::vector<float> given;  // [T, paths]: values taken instead of drawn ones; empty to draw
 };
 
-// Joint log-density of given values by teacher forcing, a step per path: all 2T tokens of the path
-// in one pass.
+// Joint log-density of given values by teacher forcing: all 2T tokens of a path go through a layer
+// before the next layer begins. One step is a bounded batch of them in one layer. A step's cost is
+// the average over its layer: in a long path later tokens attend to more of the buffer than earlier
+// ones, so a step may cost up to twice as much.
 class DensityWork : public Work {
  public:
-  virtual int64_t paths_done() const = 0;
+  // REQUIRES: done(), in both.
   virtual absl::Span<const double> log_densities() const = 0;  // [paths, T], at each place
   // REQUIRES: TileSpec::keep_mixtures.
   virtual MixtureSpan mixture(int64_t path, int64_t place) const = 0;
@@ -140,10 +142,12 @@ class DensityWork : public Work {
 
 struct DensitySpec {
   TileSpec tile;
+  PoolRange buffer;           // DensityBytes(model, T, paths) of the buffer pool
   std::vector<float> values;  // [paths, T]: the value at each place, in the path's order
 };
 
-// Point predictions of rows [first_row, first_row + rows), independent of each other.
+// Point predictions of rows [first_row, first_row + rows), independent of each other. One step is a
+// bounded batch of them in one layer.
 class PredictWork : public Work {
  public:
   // REQUIRES: done().
@@ -175,10 +179,12 @@ class Backend {
   virtual int64_t context_pool_bytes() const = 0;
   virtual int64_t buffer_pool_bytes() const = 0;
 
-  // Exact bytes of a resident context with `rows` rows, and of the buffer cache of `paths` paths
-  // of one tile over `targets` targets. Multiples of the pools' alignment (64 bytes or more).
+  // Exact bytes of a resident context with `rows` rows, and for `paths` paths of one tile over
+  // `targets` targets, of the buffer cache of a decode and of what a density keeps between two
+  // steps. Multiples of the pools' alignment (64 bytes or more).
   virtual int64_t ContextBytes(const ModelConfig& config, int64_t rows) const = 0;
   virtual int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
+  virtual int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
 
   virtual absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) = 0;
 
@@ -192,8 +198,9 @@ class Backend {
   virtual std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) = 0;
   virtual std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) = 0;
 
-  // Advances each piece of work by one to max_steps steps and returns when all are through. A piece
-  // of work appears at most once. An error is one of the device as a whole: the engine stops.
+  // Advances each piece of work by max_steps steps, or until it is done, and returns when all are
+  // through. A piece of work appears at most once. An error is one of the device as a whole: the
+  // engine stops.
   virtual absl::Status Advance(absl::Span<const Slice> slices) = 0;
 
   // Says that nobody uses these bytes any more: cleared before they can be read again, and given

@@ -48,6 +48,9 @@ class CpuBackend : public Backend {
   int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
     return DecodeBufferBytes(config, targets, paths);
   }
+  int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return DensityBufferBytes(config, targets, paths);
+  }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     absl::StatusOr<std::shared_ptr<const CpuModel>> packed = CpuModel::Create(model);
@@ -73,7 +76,8 @@ class CpuBackend : public Backend {
   }
   std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
     const float* context = context_pool_->At(spec.tile.context->kv);
-    return std::make_unique<CpuDensityWork>(std::move(spec), context);
+    float* buffer = buffer_pool_->At(spec.buffer);
+    return std::make_unique<CpuDensityWork>(std::move(spec), context, buffer);
   }
   std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
     const float* context = context_pool_->At(spec.context->kv);

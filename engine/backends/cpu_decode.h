@@ -22,6 +22,7 @@ class CpuDecodeWork : public DecodeWork, public CpuWork {
 
   bool done() const override { return steps_done_ == targets_; }
   double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override { return targets_ - steps_done_; }
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }

@@ -12,12 +12,6 @@
 namespace chorale {
 namespace {
 
-// Above this many context rows attention is most of the work, and a task takes fewer rows so that a
-// step stays short. Whole panels of keys, so that two tasks never write to one cache line.
-constexpr int64_t kLargeContext = 8'192;
-constexpr int64_t kLargeContextTaskRows = kernels::kPanel;
-static_assert(kChunkRows % kernels::kPanel == 0);
-
 // Rows of one step of CpuRowsWork, which is one task.
 constexpr int64_t kRowsPerStep = 256;
 
@@ -47,11 +41,10 @@ CpuEncodeWork::CpuEncodeWork(std::shared_ptr<const BackendModel> model, FeatureM
       range_(kv),
       kv_(pool),
       rows_(features.rows),
-      task_rows_(rows_ > kLargeContext ? kLargeContextTaskRows : kChunkRows),
-      step_rows_(task_rows_ * threads),
       features_(std::move(features)),
       y_(std::move(y)),
-      tokens_(rows_ * model_->config().d_model) {
+      tokens_(rows_ * model_->config().d_model),
+      layers_(model_->config().n_layers, rows_, ChunkRowsFor(rows_), threads) {
   RequireShape(features_);
   Require(static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
   Require(kv.bytes >= ContextKvBytes(model_->config(), rows_), "the range holds the context");
@@ -59,17 +52,18 @@ CpuEncodeWork::CpuEncodeWork(std::shared_ptr<const BackendModel> model, FeatureM
 
 double CpuEncodeWork::next_step_flops() const {
   if (done()) return 0;
-  if (phase_ == kFit) return model_->row_encoder().FitFlops(rows_, features_.features);
+  if (!fitted_) return model_->row_encoder().FitFlops(rows_, features_.features);
   const ModelConfig& config = model_->config();
-  const double rows = static_cast<double>(std::min(step_rows_, rows_ - rows_done_));
   double row_flops = MixFeaturesFlops(config) + KeysValuesFlops(config);
-  if (phase_ > 1) row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
-  return rows * row_flops;
+  if (layers_.phase() > 0) {
+    row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
+  }
+  return static_cast<double>(layers_.next_step_rows()) * row_flops;
 }
 
 int64_t CpuEncodeWork::steps_at_this_cost() const {
   if (done()) return 0;
-  return phase_ == kFit ? 1 : kernels::CeilDiv(rows_ - rows_done_, step_rows_);
+  return fitted_ ? layers_.StepsThrough(layers_.phase()) : 1;
 }
 
 ResidentContext CpuEncodeWork::TakeContext() {
@@ -78,21 +72,16 @@ ResidentContext CpuEncodeWork::TakeContext() {
 }
 
 int64_t CpuEncodeWork::BeginRound(int64_t max_steps, int parallelism) {
-  if (phase_ == kFit) return 1;
-  const int64_t left = rows_ - rows_done_;
-  const int64_t steps = std::min(max_steps, kernels::CeilDiv(left, step_rows_));
-  round_rows_ = std::min(left, steps * step_rows_);
-  return kernels::CeilDiv(round_rows_, task_rows_);
+  return fitted_ ? layers_.BeginRound(max_steps) : 1;
 }
 
 void CpuEncodeWork::RunTask(int64_t task, CpuScratch& scratch) {
-  if (phase_ == kFit) {
+  if (!fitted_) {
     encoder_state_ = model_->row_encoder().Fit(features_);
     return;
   }
-  const int64_t layer = phase_ - 1;
-  const int64_t first = rows_done_ + task * task_rows_;
-  const int64_t rows = std::min(task_rows_, rows_done_ + round_rows_ - first);
+  const int64_t layer = layers_.phase();
+  const auto [first, rows] = layers_.RowsOf(task);
   float* x = tokens_.data() + first * model_->config().d_model;
   if (layer == 0) {
     EmbedRowsOfContext(first, rows, scratch);
@@ -103,16 +92,12 @@ void CpuEncodeWork::RunTask(int64_t task, CpuScratch& scratch) {
 }
 
 int64_t CpuEncodeWork::EndRound() {
-  if (phase_ == kFit) {
-    ++phase_;
+  if (!fitted_) {
+    fitted_ = true;
     return 1;
   }
-  const int64_t steps = kernels::CeilDiv(round_rows_, step_rows_);
-  rows_done_ += round_rows_;
-  if (rows_done_ < rows_) return steps;
-  rows_done_ = 0;
-  ++phase_;
-  if (phase_ == 2 || done()) {
+  const int64_t steps = layers_.EndRound();
+  if (layers_.phase() > 0) {
     features_.x = {};
     y_ = {};
   }
@@ -156,14 +141,17 @@ CpuRowsWork::CpuRowsWork(std::shared_ptr<const ResidentContext> context, Feature
     : context_(std::move(context)),
       model_(AsCpuModel(context_->model.get())),
       features_(std::move(features)),
-      encoded_(std::make_shared<CpuEncodedRows>(features_.rows, model_->config().d_model)) {
+      encoded_(std::make_shared<CpuEncodedRows>(features_.rows, model_->config().d_model)),
+      rows_(1, features_.rows, kRowsPerStep) {
   RequireShape(features_);
 }
 
 double CpuRowsWork::next_step_flops() const {
-  const int64_t rows = std::min(kRowsPerStep, features_.rows - rows_done_);
-  return done() ? 0 : model_->row_encoder().EncodeFlops(rows, features_.features);
+  if (done()) return 0;
+  return model_->row_encoder().EncodeFlops(rows_.next_step_rows(), features_.features);
 }
+
+int64_t CpuRowsWork::steps_at_this_cost() const { return done() ? 0 : rows_.StepsThrough(0); }
 
 std::shared_ptr<const EncodedRows> CpuRowsWork::TakeRows() {
   Require(done(), "the rows are encoded");
@@ -171,23 +159,15 @@ std::shared_ptr<const EncodedRows> CpuRowsWork::TakeRows() {
 }
 
 int64_t CpuRowsWork::BeginRound(int64_t max_steps, int parallelism) {
-  const int64_t left = features_.rows - rows_done_;
-  const int64_t steps = std::min(max_steps, kernels::CeilDiv(left, kRowsPerStep));
-  round_rows_ = std::min(left, steps * kRowsPerStep);
-  return steps;
+  return rows_.BeginRound(max_steps);
 }
 
 void CpuRowsWork::RunTask(int64_t task, CpuScratch& scratch) {
-  const int64_t first = rows_done_ + task * kRowsPerStep;
-  const int64_t rows = std::min(kRowsPerStep, rows_done_ + round_rows_ - first);
+  const auto [first, rows] = rows_.RowsOf(task);
   model_->row_encoder().Encode(*context_->encoder_state, features_, first, rows,
                                encoded_->mutable_encodings() + first * model_->config().d_model);
 }
 
-int64_t CpuRowsWork::EndRound() {
-  const int64_t steps = kernels::CeilDiv(round_rows_, kRowsPerStep);
-  rows_done_ += round_rows_;
-  return steps;
-}
+int64_t CpuRowsWork::EndRound() { return rows_.EndRound(); }
 
 }  // namespace chorale

@@ -8,6 +8,7 @@
 
 #include "engine/backends/aligned_buffer.h"
 #include "engine/backends/backend.h"
+#include "engine/backends/cpu_row_phases.h"
 #include "engine/backends/cpu_work.h"
 
 namespace chorale {
@@ -32,7 +33,7 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
   CpuEncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
                 std::vector<float> y, PoolRange kv, float* pool, int threads);
 
-  bool done() const override { return phase_ == phases(); }
+  bool done() const override { return layers_.done(); }
   double next_step_flops() const override;
   int64_t steps_at_this_cost() const override;
   ResidentContext TakeContext() override;
@@ -42,9 +43,6 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
   int64_t EndRound() override;
 
  private:
-  static constexpr int64_t kFit = 0;  // phase 1 + l is that of layer l
-  int64_t phases() const { return 1 + model_->config().n_layers; }
-
   void EmbedRowsOfContext(int64_t first, int64_t rows, CpuScratch& scratch);
   void FinishLayer(int64_t layer, int64_t rows, float* x, CpuScratch& scratch);
   void LeaveKeysValues(int64_t layer, int64_t first, int64_t rows, float* x, CpuScratch& scratch);
@@ -54,16 +52,13 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
   const PoolRange range_;
   float* const kv_;  // [L] of LayerKvElements(rows_)
   const int64_t rows_;
-  const int64_t task_rows_;  // rows of one task
-  const int64_t step_rows_;  // rows of one step
 
   FeatureMatrix features_;  // emptied after layer 0
   std::vector<float> y_;    // [N], emptied after layer 0
   std::shared_ptr<const RowEncoderState> encoder_state_;
   AlignedBuffer tokens_;  // [N, D]
-  int64_t phase_ = kFit;
-  int64_t rows_done_ = 0;  // in this phase
-  int64_t round_rows_ = 0;
+  bool fitted_ = false;
+  RowPhases layers_;  // phase l is that of layer l; they begin when the row encoder is fitted
 };
 
 // Encodes the target rows of a request. A step is a bounded batch of them.
@@ -72,8 +67,9 @@ class CpuRowsWork : public RowsWork, public CpuWork {
  public:
   CpuRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features);
 
-  bool done() const override { return rows_done_ == features_.rows; }
+  bool done() const override { return rows_.done(); }
   double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
   std::shared_ptr<const EncodedRows> TakeRows() override;
 
   int64_t BeginRound(int64_t max_steps, int parallelism) override;
@@ -85,8 +81,7 @@ class CpuRowsWork : public RowsWork, public CpuWork {
   const CpuModel* const model_;
   const FeatureMatrix features_;
   std::shared_ptr<CpuEncodedRows> encoded_;
-  int64_t rows_done_ = 0;
-  int64_t round_rows_ = 0;
+  RowPhases rows_;  // one phase
 };
 
 }  // namespace chorale

@@ -6,7 +6,6 @@
 #include "engine/backends/cpu_cost.h"
 #include "engine/backends/cpu_forward.h"
 #include "engine/backends/require.h"
-#include "kernels/layout.h"
 
 namespace chorale {
 
@@ -15,6 +14,8 @@ CpuPredictWork::CpuPredictWork(PredictSpec spec, const float* context_kv)
       context_(*spec_.context, context_kv),
       model_(context_.model()),
       encodings_(EncodingsOf(*spec_.targets)),
+      tokens_(spec_.rows * model_.config().d_model),
+      layers_(model_.config().n_layers, spec_.rows, ChunkRowsFor(context_.rows())),
       mixtures_(spec_.rows, model_.config().num_components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
               spec_.first_row + spec_.rows <= spec_.targets->rows(),
@@ -22,48 +23,53 @@ CpuPredictWork::CpuPredictWork(PredictSpec spec, const float* context_kv)
 }
 
 double CpuPredictWork::next_step_flops() const {
-  const double rows = static_cast<double>(std::min(kChunkRows, spec_.rows - rows_done_));
-  return rows * PathStepFlops(model_.config(), 1, static_cast<double>(context_.rows()));
+  if (done()) return 0;
+  const ModelConfig& config = model_.config();
+  double row_flops = MixFeaturesFlops(config) +
+                     AttendAndFeedForwardFlops(config, static_cast<double>(context_.rows()));
+  if (layers_.phase() == last_layer()) row_flops += HeadFlops(config);
+  return static_cast<double>(layers_.next_step_rows()) * row_flops;
+}
+
+int64_t CpuPredictWork::steps_at_this_cost() const {
+  if (done()) return 0;
+  return layers_.StepsThrough(std::max(layers_.phase(), last_layer() - 1));
 }
 
 MixtureSpan CpuPredictWork::mixture(int64_t row) const {
-  Require(row < rows_done_, "the row is done");
+  Require(done(), "the rows are done");
   return mixtures_.Get(row);
 }
 
 int64_t CpuPredictWork::BeginRound(int64_t max_steps, int parallelism) {
-  const int64_t left = spec_.rows - rows_done_;
-  const int64_t steps = std::min(max_steps, kernels::CeilDiv(left, kChunkRows));
-  round_rows_ = std::min(left, steps * kChunkRows);
-  return steps;
+  return layers_.BeginRound(max_steps);
 }
 
-int64_t CpuPredictWork::EndRound() {
-  const int64_t steps = kernels::CeilDiv(round_rows_, kChunkRows);
-  rows_done_ += round_rows_;
-  return steps;
-}
+int64_t CpuPredictWork::EndRound() { return layers_.EndRound(); }
 
 void CpuPredictWork::RunTask(int64_t task, CpuScratch& scratch) {
-  const int64_t first = rows_done_ + task * kChunkRows;  // counts from spec_.first_row
-  const int64_t rows = std::min(kChunkRows, rows_done_ + round_rows_ - first);
-  for (int64_t row = 0; row < rows; ++row) {
-    scratch.encoding[row] = static_cast<int32_t>(spec_.first_row + first + row);
-    scratch.offset[row] = TokenOffset::kTarget;
-    scratch.y[row] = 0;
+  const int64_t l = layers_.phase();
+  const RowRange range = layers_.RowsOf(task);
+  const CpuLayer& layer = model_.layers()[l];
+  float* x = tokens_.data() + range.first * model_.config().d_model;
+  if (l == 0) Embed(range, x, scratch);
+  MixFeatures(model_, layer, range.rows, x, scratch);
+  AttendRows(model_, layer, context_.Layer(l), range.rows, x, scratch);
+  FeedForward(model_, layer, range.rows, x, scratch);
+  if (l < last_layer()) return;
+  PredictMixtures(model_, range.rows, x, scratch);
+  for (int64_t i = 0; i < range.rows; ++i) {
+    mixtures_.Set(range.first + i, MixtureOf(model_, scratch, i));
   }
-  float* x = scratch.tokens.data();
-  EmbedTokens(model_, encodings_, rows, scratch, x);
-  for (int64_t l = 0; l < model_.config().n_layers; ++l) {
-    const CpuLayer& layer = model_.layers()[l];
-    MixFeatures(model_, layer, rows, x, scratch);
-    AttendRows(model_, layer, context_.Layer(l), rows, x, scratch);
-    FeedForward(model_, layer, rows, x, scratch);
+}
+
+void CpuPredictWork::Embed(RowRange rows, float* x, CpuScratch& scratch) const {
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    scratch.encoding[i] = static_cast<int32_t>(spec_.first_row + rows.first + i);
+    scratch.offset[i] = TokenOffset::kTarget;
+    scratch.y[i] = 0;
   }
-  PredictMixtures(model_, rows, x, scratch);
-  for (int64_t row = 0; row < rows; ++row) {
-    mixtures_.Set(first + row, MixtureOf(model_, scratch, row));
-  }
+  EmbedTokens(model_, encodings_, rows.rows, scratch, x);
 }
 
 }  // namespace chorale

@@ -4,20 +4,25 @@
 
 #include <cstdint>
 
+#include "engine/backends/aligned_buffer.h"
 #include "engine/backends/backend.h"
+#include "engine/backends/cpu_row_phases.h"
 #include "engine/backends/cpu_work.h"
 
 namespace chorale {
 
-// A step is a chunk of rows that goes through the whole model.
+// Phase l takes every row through layer l, the last one through the head as well. Between phases
+// the tokens of all rows, [rows, D], are kept in host memory of their own.
+//
 // Thread contract: see CpuWork. Tasks of one round take different rows.
 class CpuPredictWork : public PredictWork, public CpuWork {
  public:
   // `context_kv` is the context pool's memory at the context's range.
   CpuPredictWork(PredictSpec spec, const float* context_kv);
 
-  bool done() const override { return rows_done_ == spec_.rows; }
+  bool done() const override { return layers_.done(); }
   double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
   MixtureSpan mixture(int64_t row) const override;
 
   int64_t BeginRound(int64_t max_steps, int parallelism) override;
@@ -25,13 +30,16 @@ class CpuPredictWork : public PredictWork, public CpuWork {
   int64_t EndRound() override;
 
  private:
+  int64_t last_layer() const { return model_.config().n_layers - 1; }
+  void Embed(RowRange rows, float* x, CpuScratch& scratch) const;
+
   const PredictSpec spec_;
   const ContextReader context_;
   const CpuModel& model_;
   const float* const encodings_;  // [T, D]
 
-  int64_t rows_done_ = 0;
-  int64_t round_rows_ = 0;
+  AlignedBuffer tokens_;  // [rows, D]
+  RowPhases layers_;
   MixtureStore mixtures_;  // [rows, M]
 };
 

@@ -7,6 +7,7 @@
 
 #include "engine/backends/aligned_buffer.h"
 #include "engine/model/model_config.h"
+#include "kernels/layout.h"
 
 namespace chorale {
 
@@ -16,6 +17,15 @@ inline constexpr int64_t kTilePaths = 32;
 // Rows that go through a layer together: enough to read each weight once for many rows, few enough
 // for a chunk's activations to stay in the second-level cache.
 inline constexpr int64_t kChunkRows = 2 * kTilePaths;
+
+// Rows of a chunk whose rows all attend to that many context rows. In a large context attention is
+// most of the work, and a step takes fewer rows so that it stays short. Whole panels of keys, so
+// that two tasks of an encoding never write to one cache line.
+inline int64_t ChunkRowsFor(int64_t context_rows) {
+  constexpr int64_t kLargeContext = 8'192;
+  static_assert(kChunkRows % kernels::kPanel == 0);
+  return context_rows > kLargeContext ? kernels::kPanel : kChunkRows;
+}
 
 // Thread contract: belongs to one thread of the pool; sized by the engine thread between batches.
 struct CpuScratch {
@@ -36,11 +46,6 @@ struct CpuScratch {
   std::array<int32_t, kChunkRows> offset;    // see TokenOffset
   std::array<int32_t, kChunkRows> row_path;  // see kernels/shared_context_attention.h
   std::array<int32_t, kChunkRows> row_visible;
-
-  // Teacher forcing keeps the tokens and one layer's buffer K/V of some whole paths; these two grow
-  // with the longest request seen.
-  AlignedBuffer path_tokens;  // [paths * 2T, D]
-  AlignedBuffer path_kv;      // [paths] of LayerKvSize(capacity, Hkv, Dh)
 
   void Reserve(const ModelConfig& config) {
     const int64_t rows = kChunkRows;

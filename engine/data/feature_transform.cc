@@ -5,24 +5,18 @@
 #include <limits>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "engine/data/category_dictionary.h"
 #include "engine/data/column_statistics.h"
 #include "engine/data/column_validation.h"
 #include "engine/data/error_details.h"
-#include "engine/data/names.h"
+#include "engine/data/target_columns.h"
 
 namespace chorale {
 namespace {
 
 constexpr absl::string_view kContextTable = "rows";
-constexpr absl::string_view kTargetTable = "targets";
-
-absl::string_view TypeName(ColumnType type) {
-  return type == ColumnType::kNumeric ? "numeric" : "categorical";
-}
 
 bool FitsFloat(double x) { return std::isfinite(static_cast<float>(x)); }
 
@@ -63,19 +57,6 @@ absl::StatusOr<ColumnStatistics> FiniteStatistics(absl::string_view column,
                         "its numbers are too large for a standard deviation in float64");
   }
   return statistics;
-}
-
-// The feature columns of a context, for a message about a table that lacks some of them.
-template <typename Columns>
-std::string ExpectedColumns(const Columns& columns) {
-  constexpr size_t kShown = 8;
-  std::string text = "the context's feature columns are ";
-  for (size_t i = 0; i < std::min(columns.size(), kShown); ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : ", ", QuoteName(columns[i].name), " (",
-                    TypeName(columns[i].type), ")");
-  }
-  if (columns.size() > kShown) absl::StrAppend(&text, " and ", columns.size() - kShown, " more");
-  return text;
 }
 
 }  // namespace
@@ -183,54 +164,15 @@ absl::Status FeatureTransform::ApplyColumn(const ColumnTransform& fitted, const 
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<const Column*>> FeatureTransform::MatchColumns(
-    const Table& table) const {
-  absl::flat_hash_map<absl::string_view, size_t> places;
-  for (size_t i = 0; i < columns_.size(); ++i) places.emplace(columns_[i].name, i);
-
-  std::vector<const Column*> matched(columns_.size(), nullptr);
-  for (const Column& column : table.columns) {
-    const auto place = places.find(column.name);
-    if (place == places.end()) {
-      return InvalidField(
-          ColumnPath(kTargetTable, column.name),
-          absl::StrCat("is no feature column of the context; ", ExpectedColumns(columns_)));
-    }
-    const ColumnType expected = columns_[place->second].type;
-    if (column.type != expected) {
-      return InvalidField(ColumnPath(kTargetTable, column.name),
-                          absl::StrCat("is ", TypeName(column.type), " but ", TypeName(expected),
-                                       " in the context"));
-    }
-    if (matched[place->second] != nullptr) {
-      return InvalidField("targets.columns",
-                          absl::StrCat("two columns have the name ", QuoteName(column.name)));
-    }
-    matched[place->second] = &column;
-  }
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    if (matched[i] == nullptr) {
-      return InvalidField("targets.columns",
-                          absl::StrCat("the column ", QuoteName(columns_[i].name), " is missing; ",
-                                       ExpectedColumns(columns_)));
-    }
-  }
-  return matched;
-}
-
 absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table) const {
-  absl::StatusOr<std::vector<const Column*>> matched = MatchColumns(table);
+  std::vector<FeatureColumn> columns;
+  columns.reserve(columns_.size());
+  for (const ColumnTransform& column : columns_) columns.push_back({column.name, column.type});
+  absl::StatusOr<std::vector<const Column*>> matched = MatchTargets(columns, table);
   if (!matched.ok()) return matched.status();
   FeatureMatrix matrix;
   matrix.rows = table.rows();
   matrix.features = features();
-  if (matrix.rows == 0) return InvalidField(kTargetTable, "needs at least one row");
-  for (const Column* column : *matched) {
-    if (absl::Status s = ValidateColumnCells(kTargetTable, *column, matrix.rows, NoLimits());
-        !s.ok()) {
-      return s;
-    }
-  }
   matrix.x.resize(static_cast<size_t>(matrix.rows) * columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (absl::Status s =

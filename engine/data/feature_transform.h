@@ -37,9 +37,8 @@ class FeatureTransform {
   // features, or numbers are too large.
   static absl::StatusOr<FeatureTransform> Fit(const Dataset& context, const ModelConfig& config);
 
-  // Feature columns are matched by name, in any order; missing and extra columns are refused, and
-  // so is a column of the wrong type, of another length, with infinities or with codes out of
-  // range. InvalidArgument names the column and what is expected.
+  // InvalidArgument for a table that MatchTargets (engine/data/target_columns.h) refuses for this
+  // context, or with numbers that are too large.
   absl::StatusOr<FeatureMatrix> Apply(const Table& table) const;
 
   // The model's y = (user's y - y_mean) / y_std, and back.
@@ -65,8 +64,6 @@ class FeatureTransform {
 
   static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
   absl::Status FitTarget(const Dataset& context, Normalization normalize);
-  // The context's columns in the table, in the context's order.
-  absl::StatusOr<std::vector<const Column*>> MatchColumns(const Table& table) const;
   // Writes row r of the column to x[r * stride]. REQUIRES: the column's cells are valid.
   static absl::Status ApplyColumn(const ColumnTransform& fitted, const Column& column,
                                   int64_t stride, float* x);

@@ -86,16 +86,16 @@ class Session {
     const ModelConfig& config = context_->model->config();
     const int64_t tile_paths = backend_->tile_paths();
     tiles_.clear();
-    int64_t offset = 0;
+    buffer_bytes_ = 0;
     for (int64_t first = 0; first < point_.paths; first += tile_paths) {
       DecodeSpec spec;
       spec.tile.context = context_;
       spec.tile.targets = targets_;
       spec.tile.paths = std::min(tile_paths, point_.paths - first);
-      spec.buffer = {offset, backend_->BufferBytes(config, kTargets, spec.tile.paths)};
+      spec.buffer = {buffer_bytes_, backend_->BufferBytes(config, kTargets, spec.tile.paths)};
       spec.seed = 7;
       spec.first_path = first;
-      offset += spec.buffer.bytes;
+      buffer_bytes_ += spec.buffer.bytes;
       tiles_.push_back(backend_->NewDecode(std::move(spec)));
     }
     double flops = 0;
@@ -118,6 +118,8 @@ class Session {
     spec.tile.context = context_;
     spec.tile.targets = targets_;
     spec.tile.paths = paths;
+    spec.buffer = {buffer_bytes_,
+                   backend_->DensityBytes(context_->model->config(), kTargets, paths)};
     for (int64_t path = 0; path < paths; ++path) {
       for (int64_t t = 0; t < kTargets; ++t) {
         spec.values.push_back(tile.values()[t * paths + path]);
@@ -142,6 +144,7 @@ class Session {
   std::shared_ptr<const ResidentContext> context_;
   std::shared_ptr<const EncodedRows> targets_;
   std::vector<std::unique_ptr<DecodeWork>> tiles_;
+  int64_t buffer_bytes_ = 0;  // that the tiles take
 };
 
 // The peak of `threads` cores together, measured while all of them are busy.

@@ -151,6 +151,36 @@ TEST_F(EngineAdmissionTest, BuffersDoNotGrowWithTheNumberOfPaths) {
   EXPECT_EQ(most, 4 * (4 * 4 * 64));  // four tiles at a time
 }
 
+// What a density keeps between steps comes from the same pool, and does not grow either.
+TEST_F(EngineAdmissionTest, DensitiesHoldBufferMemoryForAFewTiles) {
+  options_.max_slices_per_tick = 8;
+  backend_options_.buffer_pool_bytes = 6 * (4 * 64);
+  Start();
+  backend_.CloseGate();
+  Answer<LogDensityResult> answer;
+  engine_->LogDensity(DensityOf("c", 1000, 4), answer.callback());
+  backend_.LetThrough(3);
+  EXPECT_EQ(engine_->Stats().buffer_bytes, 3 * (4 * 64));  // half of the pool
+  backend_.OpenGate();
+  EXPECT_TRUE(answer.Wait().ok());
+}
+
+TEST_F(EngineAdmissionTest, DensitiesWaitForBufferMemory) {
+  options_.max_unacknowledged_values = 1;
+  StartWithOneBuffer();
+  std::shared_ptr<Call> call;
+  auto slow_reader = Draw(4, 16, &call);
+  slow_reader->WaitForValues(1);
+  Answer<LogDensityResult> answer;
+  engine_->LogDensity(DensityOf("c", 1, 1), answer.callback());
+  EXPECT_EVENTUALLY(engine_->Stats().queued == 1);
+  absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_FALSE(answer.has_come());
+  call->Acknowledge(64);
+  EXPECT_TRUE(answer.Wait().ok());
+  EXPECT_TRUE(slow_reader->Wait().ok());
+}
+
 TEST_F(EngineAdmissionTest, SessionsShareEveryTick) {
   Start();
   backend_.microseconds_per_step = 100;

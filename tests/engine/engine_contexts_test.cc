@@ -1,6 +1,7 @@
 // Registration and residency of contexts.
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -275,6 +276,54 @@ TEST_F(EngineContextsTest, AnUnreadableDatasetIsReportedAndTriedAgain) {
   EXPECT_EQ(Draw("c").code(), absl::StatusCode::kDataLoss);
   store_.fail_reads = false;
   EXPECT_TRUE(Draw("c").ok());
+}
+
+// What is wrong with a request is found without its context's dataset, be it on disk, about to be
+// read by somebody else, or in memory.
+TEST_F(EngineContextsTest, BadRequestsCostNoRead) {
+  StartEngine();
+  Register("c");
+  SampleRequest too_long = SampleOf("c", 1, 17);
+  SampleRequest unknown_column = SampleOf("c", 1, 3);
+  unknown_column.targets.columns[1].name = "z";
+  SampleRequest infinite = SampleOf("c", 1, 3);
+  infinite.targets.columns[0].numbers[2] = std::numeric_limits<double>::infinity();
+  LogDensityRequest bad_value = DensityOf("c", 2, 2);
+  bad_value.y[3] = std::nan("");
+  PredictRequest bad_quantile = PredictOf("c", 2);
+  bad_quantile.quantiles = {2};
+  const auto refused = [&] {
+    std::vector<std::shared_ptr<SampleRecorder>> samples;
+    for (const SampleRequest& request : {too_long, unknown_column, infinite}) {
+      samples.push_back(std::make_shared<SampleRecorder>());
+      engine_->Sample(request, samples.back());
+    }
+    Answer<LogDensityResult> density;
+    engine_->LogDensity(bad_value, density.callback());
+    Answer<PredictResult> predict;
+    engine_->Predict(bad_quantile, predict.callback());
+    return [samples, density, predict]() mutable {
+      EXPECT_EQ(ErrorField(samples[0]->Wait()), "targets");
+      EXPECT_EQ(ErrorField(samples[1]->Wait()), "targets.columns[\"z\"]");
+      EXPECT_EQ(ErrorField(samples[2]->Wait()), "targets.columns[\"a\"].numeric.values[2]");
+      EXPECT_EQ(ErrorField(density.Wait().status()), "values[3]");
+      EXPECT_EQ(ErrorField(predict.Wait().status()), "quantiles[0]");
+    };
+  };
+  refused()();
+  EXPECT_EQ(store_.reads, 0);
+
+  store_.HoldReads();
+  auto good = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 1, 1), good);
+  EXPECT_EVENTUALLY(store_.reads == 1);
+  auto expect_refused = refused();
+  store_.LetReadsGo();
+  expect_refused();
+  EXPECT_TRUE(good->Wait().ok());
+  MakeResident("c");
+  refused()();
+  EXPECT_EQ(store_.reads, 1);
 }
 
 // The context is in memory (a session holds it) but was evicted and must be read again.

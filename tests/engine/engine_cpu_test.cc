@@ -36,14 +36,18 @@ class EngineCpuTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  void StartEngine(int threads, const EngineOptions& options = {}) {
+  // With a meter, every slice is run by itself and measured.
+  void StartEngine(int threads, const EngineOptions& options = {}, SliceMeter* meter = nullptr) {
     engine_.reset();
     auto backend = NewCpuBackend({threads, 64 << 20, 16 << 20});
     ASSERT_TRUE(backend.ok()) << backend.status();
+    if (meter != nullptr) {
+      backend = std::make_unique<MeteredBackend>(*std::move(backend), meter);
+    }
     auto store = OpenSqliteContextStore(folder_);
     ASSERT_TRUE(store.ok()) << store.status();
-    auto metered = std::make_unique<MeteredBackend>(*std::move(backend), &encode_meter_);
-    auto engine = Engine::Create(options, std::move(metered), *std::move(store), {model_}, nullptr);
+    auto engine =
+        Engine::Create(options, *std::move(backend), *std::move(store), {model_}, nullptr);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
   }
@@ -92,7 +96,6 @@ class EngineCpuTest : public ::testing::Test {
   TestModelOptions model_options_;
   Model model_;
   std::string folder_;
-  EncodeMeter encode_meter_;
   std::unique_ptr<Engine> engine_;
 };
 
@@ -264,24 +267,52 @@ TEST_F(EngineCpuTest, RandomOrdersAverageWithTheirError) {
   }
 }
 
-// The engine knows how fast it is by then; a slice costs no more than the scheduler took it for.
-TEST_F(EngineCpuTest, LargeContextIsEncodedInManyTicks) {
+// What takes long takes many ticks: a slice costs no more than the scheduler took it for, and is a
+// small part of the whole.
+TEST_F(EngineCpuTest, LongWorkTakesManyTicks) {
   EngineOptions options;
   options.target_tick = absl::Milliseconds(1);
-  StartEngine(1, options);
+  SliceMeter meter;
+  StartEngine(1, options, &meter);
   RegisterFour();
+  // The engine knows how fast it is when these are done.
   for (int i = 0; i < 4; ++i) Draw(SampleOf(absl::StrCat("c", i)));
   ASSERT_TRUE(engine_->Register(kTenant, "large", "", MakeDataset(4'000)).ok());
-  encode_meter_.Take();
-  Answer<ContextInfo> answer;
-  engine_->Warm(kTenant, "large", absl::InfiniteFuture(), answer.callback());
-  ASSERT_TRUE(answer.Wait().ok());
-  const std::vector<EncodeSlice> slices = encode_meter_.Take();
-  EXPECT_GE(slices.size(), 10u);
-  for (size_t i = 0; i < slices.size(); ++i) {
-    EXPECT_GT(slices[i].flops, 0) << i;
-    EXPECT_LE(slices[i].flops, slices[i].expected_flops) << i;
-  }
+  const auto expect_many_slices = [&meter](const char* what) {
+    const std::vector<MeteredSlice> slices = meter.Take();
+    double total = 0;
+    for (const MeteredSlice& slice : slices) total += slice.flops;
+    for (const MeteredSlice& slice : slices) {
+      EXPECT_GT(slice.flops, 0) << what;
+      EXPECT_LE(slice.flops, slice.expected_flops * (1 + 1e-9)) << what;
+      EXPECT_LE(slice.flops, total / 8) << what;
+    }
+  };
+  meter.Take();
+  Answer<ContextInfo> encoded;
+  engine_->Warm(kTenant, "large", absl::InfiniteFuture(), encoded.callback());
+  ASSERT_TRUE(encoded.Wait().ok());
+  expect_many_slices("encoding");
+
+  LogDensityRequest density;
+  density.tenant = kTenant;
+  density.context = "large";
+  density.targets = MakeTargets(500);
+  density.vectors = 2;
+  density.y.assign(1'000, 7.0);
+  density.beyond_buffer = BeyondBuffer::kWrap;
+  ASSERT_EQ(Density(density).log_density.size(), 2u);
+  expect_many_slices("density");
+
+  PredictRequest predict;
+  predict.tenant = kTenant;
+  predict.context = "large";
+  predict.targets = density.targets;
+  Answer<PredictResult> predicted;
+  engine_->Predict(predict, predicted.callback());
+  ASSERT_TRUE(predicted.Wait().ok());
+  expect_many_slices("prediction");
+  engine_.reset();  // before the meter
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ class FakeWork : public Base, public Steps {
   FakeWork(int64_t steps, FakeBackendLog* log) : Steps(steps, log) {}
   bool done() const override { return finished(); }
   double next_step_flops() const override { return 1000; }
+  int64_t steps_at_this_cost() const override { return total_ - done_steps_; }
 };
 
 class FakeEncode : public FakeWork<EncodeWork> {
@@ -56,7 +57,6 @@ class FakeEncode : public FakeWork<EncodeWork> {
   FakeEncode(std::shared_ptr<const BackendModel> model, int64_t rows, PoolRange kv, int64_t steps,
              FakeBackendLog* log)
       : FakeWork(steps, log), context_{std::move(model), nullptr, kv, rows} {}
-  int64_t steps_at_this_cost() const override { return total_ - done_steps_; }
   ResidentContext TakeContext() override { return context_; }
 
  private:
@@ -139,7 +139,6 @@ class FakeDensity : public FakeWork<DensityWork> {
         log_densities_(spec_.values.size()),
         mixtures_(MixturesOfTargets(0, spec_.tile.targets->rows())) {}
 
-  int64_t paths_done() const override { return done_steps_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t place) const override {
     return mixtures_[TargetAt(spec_.tile, path, place)].Span();
@@ -187,6 +186,9 @@ class FakeBackend : public Backend {
   int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
     return targets * paths * options_.buffer_bytes_per_value;
   }
+  int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return targets * options_.density_bytes_per_target;
+  }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     return std::make_shared<const FakeModel>(model.config);
   }
@@ -214,6 +216,10 @@ class FakeBackend : public Backend {
     return std::make_unique<FakeDecode>(std::move(spec), log_);
   }
   std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
+    EXPECT_LE(spec.tile.paths, options_.tile_paths);
+    EXPECT_EQ(spec.buffer.bytes, DensityBytes(spec.tile.context->model->config(),
+                                              spec.tile.targets->rows(), spec.tile.paths));
+    CheckRange(spec.buffer, options_.buffer_pool_bytes);
     return std::make_unique<FakeDensity>(std::move(spec), log_);
   }
   std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {

@@ -22,6 +22,7 @@ struct FakeBackendOptions {
   int64_t buffer_pool_bytes = 1 << 20;
   int64_t context_bytes_per_row = 64;
   int64_t buffer_bytes_per_value = 64;  // of each path and target
+  int64_t density_bytes_per_target = 64;
   int64_t encode_steps = 3;
 };
 

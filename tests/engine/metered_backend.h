@@ -1,4 +1,4 @@
-// A backend before another one that measures what encodings really cost, slice by slice.
+// A backend before another one that measures what slices really cost.
 #ifndef CHORALE_TESTS_ENGINE_METERED_BACKEND_H_
 #define CHORALE_TESTS_ENGINE_METERED_BACKEND_H_
 
@@ -14,33 +14,33 @@
 
 namespace chorale::testing {
 
-struct EncodeSlice {
+struct MeteredSlice {
   double expected_flops = 0;  // what the scheduler took it for: steps times the first step's cost
   double flops = 0;
 };
 
-// Slices of encodings, in order. Thread-safe.
-class EncodeMeter {
+// Slices, in order. Thread-safe.
+class SliceMeter {
  public:
-  void Add(EncodeSlice slice) {
+  void Add(MeteredSlice slice) {
     MutexLock lock(&mutex_);
     slices_.push_back(slice);
   }
-  std::vector<EncodeSlice> Take() {
+  std::vector<MeteredSlice> Take() {
     MutexLock lock(&mutex_);
     return std::exchange(slices_, {});
   }
 
  private:
   Mutex mutex_;
-  std::vector<EncodeSlice> slices_ ABSL_GUARDED_BY(mutex_);
+  std::vector<MeteredSlice> slices_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Thread contract: that of Backend.
 class MeteredBackend : public Backend {
  public:
   // `meter` outlives the backend.
-  MeteredBackend(std::unique_ptr<Backend> inner, EncodeMeter* meter)
+  MeteredBackend(std::unique_ptr<Backend> inner, SliceMeter* meter)
       : inner_(std::move(inner)), meter_(meter) {}
 
   std::string description() const override { return inner_->description(); }
@@ -52,6 +52,9 @@ class MeteredBackend : public Backend {
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
     return inner_->BufferBytes(config, targets, paths);
+  }
+  int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return inner_->DensityBytes(config, targets, paths);
   }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     return inner_->AddModel(model);
@@ -75,15 +78,10 @@ class MeteredBackend : public Backend {
     return inner_->NewPredict(std::move(spec));
   }
 
-  // Encodings go step by step, which changes no result.
+  // All work goes step by step, one piece after another, which changes no result.
   absl::Status Advance(absl::Span<const Slice> slices) override {
-    std::vector<Slice> others;
     for (const Slice& slice : slices) {
-      if (dynamic_cast<EncodeWork*>(slice.work) == nullptr) {
-        others.push_back(slice);
-        continue;
-      }
-      EncodeSlice metered;
+      MeteredSlice metered;
       metered.expected_flops = static_cast<double>(slice.max_steps) * slice.work->next_step_flops();
       for (int64_t i = 0; i < slice.max_steps && !slice.work->done(); ++i) {
         metered.flops += slice.work->next_step_flops();
@@ -93,7 +91,7 @@ class MeteredBackend : public Backend {
       }
       meter_->Add(metered);
     }
-    return others.empty() ? absl::OkStatus() : inner_->Advance(others);
+    return absl::OkStatus();
   }
 
   void ReleaseContext(PoolRange range) override { inner_->ReleaseContext(range); }
@@ -101,7 +99,7 @@ class MeteredBackend : public Backend {
 
  private:
   const std::unique_ptr<Backend> inner_;
-  EncodeMeter* const meter_;
+  SliceMeter* const meter_;
 };
 
 }  // namespace chorale::testing

@@ -107,6 +107,22 @@ TEST_F(RequestValidationTest, SampleThatCanNeverFitNamesNeededAndAvailableBytes)
   EXPECT_TRUE(ValidateSample(fits, config_, limits_, *small).ok());
 }
 
+TEST_F(RequestValidationTest, DensityThatCanNeverFitNamesTheTargets) {
+  testing::FakeBackendOptions options;
+  options.buffer_pool_bytes = 4 * 64;
+  const auto small = NewFakeBackend(options, &log_);
+  LogDensityRequest request = GoodDensity();
+  EXPECT_TRUE(ValidateLogDensity(request, config_, limits_, *small).ok());
+  request.targets = MakeTargets(5);
+  request.vectors = 4;
+  const absl::Status status = ValidateLogDensity(request, config_, limits_, *small);
+  EXPECT_EQ(ErrorField(status), "targets");
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("320 bytes"));
+  request.method = DensityMethod::kStepByStep;
+  EXPECT_THAT(std::string(ValidateLogDensity(request, config_, limits_, *small).message()),
+              ::testing::HasSubstr("1280 bytes"));
+}
+
 TEST_F(RequestValidationTest, LogDensity) {
   EXPECT_EQ(Density([](auto& r) {}), "");
   EXPECT_EQ(Density([](auto& r) { r.vectors = 0; }), "values");

@@ -11,12 +11,12 @@ using testing::FakeBackendOptions;
 using testing::NewFakeBackend;
 
 TilePlan Plan(int64_t paths, int64_t targets, int64_t max_slots, int64_t pool = 1 << 20,
-              TileBuffer buffer = TileBuffer::kNeeded) {
+              TileWork work = TileWork::kDecode) {
   FakeBackendLog log;
-  FakeBackendOptions options;  // tiles of 4 paths, 64 bytes for each path and target
+  // Tiles of 4 paths; 64 bytes for each path and target, or in a density for each target.
+  FakeBackendOptions options;
   options.buffer_pool_bytes = pool;
-  return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, targets, max_slots,
-                   buffer);
+  return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, targets, max_slots, work);
 }
 
 TEST(TilePlanTest, TilesCoverEveryPathOnce) {
@@ -44,10 +44,11 @@ TEST(TilePlanTest, SlotsAreBoundedByTheTickAndHalfThePool) {
   EXPECT_EQ(Plan(3, 4, 6, 1023).slots, 1);  // fewer paths than a tile
 }
 
-TEST(TilePlanTest, WithoutBuffersThePoolDoesNotMatter) {
-  const TilePlan plan = Plan(100, 4, 6, 0, TileBuffer::kNone);
-  EXPECT_EQ(plan.slots, 6);
-  EXPECT_EQ(plan.slot_bytes, 0);
+TEST(TilePlanTest, DensitiesHaveSlotsOfTheirOwnSize) {
+  EXPECT_EQ(Plan(100, 4, 6, 4096, TileWork::kDensity).slot_bytes, 4 * 64);
+  EXPECT_EQ(Plan(100, 4, 6, 4096, TileWork::kDensity).slots, 6);
+  EXPECT_EQ(Plan(100, 4, 6, 1024, TileWork::kDensity).slots, 2);
+  EXPECT_EQ(Plan(100, 4, 6, 255, TileWork::kDensity).slots, 0);
 }
 
 }  // namespace

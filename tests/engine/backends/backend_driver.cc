@@ -27,10 +27,8 @@ PoolRange BackendDriver::TakeContextRange(const ModelConfig& config, int64_t row
   return range;
 }
 
-PoolRange BackendDriver::TakeBufferRange(const ModelConfig& config, int64_t targets,
-                                         int64_t paths) {
-  const PoolRange range = {.offset = buffer_bytes_,
-                           .bytes = backend_->BufferBytes(config, targets, paths)};
+PoolRange BackendDriver::TakeBufferRange(int64_t bytes) {
+  const PoolRange range = {.offset = buffer_bytes_, .bytes = bytes};
   buffer_bytes_ += range.bytes;
   Require(buffer_bytes_ <= backend_->buffer_pool_bytes(), "the buffer pool is large enough");
   return range;
@@ -56,12 +54,22 @@ std::shared_ptr<const EncodedRows> BackendDriver::EncodeRows(
 std::unique_ptr<DecodeWork> BackendDriver::NewDecode(TileSpec tile, uint64_t seed,
                                                      int64_t first_path, std::vector<float> given) {
   DecodeSpec spec;
-  spec.buffer = TakeBufferRange(tile.context->model->config(), tile.targets->rows(), tile.paths);
+  spec.buffer = TakeBufferRange(
+      backend_->BufferBytes(tile.context->model->config(), tile.targets->rows(), tile.paths));
   spec.tile = std::move(tile);
   spec.seed = seed;
   spec.first_path = first_path;
   spec.given = std::move(given);
   return backend_->NewDecode(std::move(spec));
+}
+
+std::unique_ptr<DensityWork> BackendDriver::NewDensity(TileSpec tile, std::vector<float> values) {
+  DensitySpec spec;
+  spec.buffer = TakeBufferRange(
+      backend_->DensityBytes(tile.context->model->config(), tile.targets->rows(), tile.paths));
+  spec.tile = std::move(tile);
+  spec.values = std::move(values);
+  return backend_->NewDensity(std::move(spec));
 }
 
 void BackendDriver::RunAll(absl::Span<Work* const> works, int64_t steps_per_slice) {

@@ -23,7 +23,7 @@ class BackendDriver {
 
   std::shared_ptr<const BackendModel> AddModel(const Model& model);
   PoolRange TakeContextRange(const ModelConfig& config, int64_t rows);
-  PoolRange TakeBufferRange(const ModelConfig& config, int64_t targets, int64_t paths);
+  PoolRange TakeBufferRange(int64_t bytes);
 
   std::shared_ptr<const ResidentContext> Encode(std::shared_ptr<const BackendModel> model,
                                                 const FeatureMatrix& features,
@@ -33,6 +33,7 @@ class BackendDriver {
                                                 const FeatureMatrix& features);
   std::unique_ptr<DecodeWork> NewDecode(TileSpec tile, uint64_t seed, int64_t first_path,
                                         std::vector<float> given);
+  std::unique_ptr<DensityWork> NewDensity(TileSpec tile, std::vector<float> values);
 
   // Advances all of them together until all are done.
   void RunAll(absl::Span<Work* const> works, int64_t steps_per_slice);

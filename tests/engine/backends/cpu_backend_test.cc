@@ -1,6 +1,8 @@
 #include "engine/backends/cpu_backend.h"
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,9 +56,27 @@ TEST(CpuBackendTest, CountsBytesExactly) {
   EXPECT_EQ(backend->BufferBytes(config, 17, 5), 3 * 5 * 2 * (16 + 16) * 16 * 4);
   EXPECT_EQ(backend->BufferBytes(config, 18, 5), 3 * 5 * 2 * (32 + 32) * 16 * 4);
   EXPECT_EQ(backend->BufferBytes(config, 1, 5), 64);  // nothing to hold: one unit of alignment
+  // paths * (2T tokens of D, two layers of (Hkv * (16 keys and 16 values) * Dh)) * 4 bytes.
+  EXPECT_EQ(backend->DensityBytes(config, 17, 5), 5 * (2 * 17 * 64 + 2 * 2 * (16 + 16) * 16) * 4);
+  EXPECT_EQ(backend->DensityBytes(config, 1, 5), 5 * 2 * 64 * 4);
   for (int64_t n : {1, 2, 15, 16, 17, 1000}) {
     EXPECT_EQ(backend->ContextBytes(config, n) % 64, 0);
     EXPECT_EQ(backend->BufferBytes(config, n, 7) % 64, 0);
+    EXPECT_EQ(backend->DensityBytes(config, n, 7) % 64, 0);
+  }
+}
+
+// The paths of a tile share what a density keeps, so that long ones need no more than one of them.
+TEST(CpuBackendTest, ADensityKeepsAFewPathsAtATime) {
+  const auto backend = *NewCpuBackend({});
+  const ModelConfig config =
+      MakeTestModel({.d_model = 512, .n_heads = 8, .n_kv_heads = 8, .n_layers = 12}).config;
+  EXPECT_EQ(backend->DensityBytes(config, 4'096, 32), backend->DensityBytes(config, 4'096, 1));
+  for (int64_t targets : {1, 10, 32, 100, 1'024, 4'096}) {
+    // A row takes a token and, of two layers, half a K and half a V; padding comes on top.
+    const int64_t rows = std::max<int64_t>(2 * targets, 2'048);
+    const int64_t bytes = rows * (1 + 2 * (1 + 1) / 2) * 512 * 4;
+    EXPECT_LE(backend->DensityBytes(config, targets, 32), bytes + bytes / 20) << targets;
   }
 }
 
@@ -79,10 +99,13 @@ TEST(CpuBackendTest, AdvancesByAtMostTheStepsGiven) {
   EXPECT_EQ(decode->steps_done(), 0);
   const Slice slices[] = {{.work = decode.get(), .max_steps = 3},
                           {.work = density.get(), .max_steps = 2}};
+  EXPECT_EQ(density->steps_at_this_cost(), 2);  // 119 rows in chunks of 64: one phase
   ASSERT_TRUE(driver.backend().Advance(slices).ok());
   EXPECT_EQ(decode->steps_done(), 3);
-  EXPECT_EQ(density->paths_done(), 2);
+  EXPECT_EQ(decode->steps_at_this_cost(), 7);
+  EXPECT_EQ(density->steps_at_this_cost(), 2);  // the next one
   EXPECT_FALSE(decode->done());
+  EXPECT_FALSE(density->done());
   const std::vector<float> first(decode->values().begin(), decode->values().begin() + 3 * 6);
   const Slice rest[] = {{.work = decode.get(), .max_steps = 100}};
   ASSERT_TRUE(driver.backend().Advance(rest).ok());
@@ -90,10 +113,39 @@ TEST(CpuBackendTest, AdvancesByAtMostTheStepsGiven) {
   EXPECT_TRUE(decode->done());
   EXPECT_EQ(decode->next_step_flops(), 0);
   EXPECT_TRUE(std::equal(first.begin(), first.end(), decode->values().begin()));
-  EXPECT_EQ(density->paths_done(), 2);
+  EXPECT_EQ(density->steps_at_this_cost(), 2);
   EXPECT_TRUE(driver.backend().Advance({}).ok());
   EXPECT_TRUE(driver.backend().Advance(rest).ok());  // work that is done is left alone
   EXPECT_EQ(decode->steps_done(), 10);
+}
+
+struct StepCount {
+  int64_t steps = 0;
+  double flops = 0;  // of all of them, as announced
+};
+
+// Takes the work step by step to its end. None of the steps that were ever said to cost about the
+// same costs more.
+StepCount CountSteps(Backend& backend, Work* work) {
+  std::vector<double> flops;
+  std::vector<int64_t> announced;
+  while (!work->done()) {
+    flops.push_back(work->next_step_flops());
+    announced.push_back(work->steps_at_this_cost());
+    EXPECT_GT(flops.back(), 0);
+    EXPECT_GE(announced.back(), 1);
+    const Slice slice[] = {{.work = work, .max_steps = 1}};
+    EXPECT_TRUE(backend.Advance(slice).ok());
+  }
+  EXPECT_EQ(work->steps_at_this_cost(), 0);
+  EXPECT_EQ(work->next_step_flops(), 0);
+  for (size_t step = 0; step < flops.size(); ++step) {
+    EXPECT_LE(step + announced[step], flops.size());
+    for (size_t later = step; later < std::min(step + announced[step], flops.size()); ++later) {
+      EXPECT_LE(flops[later], flops[step]) << step << " announced " << later;
+    }
+  }
+  return {static_cast<int64_t>(flops.size()), std::accumulate(flops.begin(), flops.end(), 0.0)};
 }
 
 // A context of this size takes many steps, each bounded.
@@ -102,26 +154,45 @@ TEST(CpuBackendTest, EncodesInBoundedSteps) {
   const auto model = driver.AddModel(MakeTestModel({.n_layers = 3}));
   const auto work = driver.backend().NewEncode(model, MakeFeatures(200, 2, 1), MakeValues(200, 2),
                                                driver.TakeContextRange(model->config(), 200));
-  int64_t steps = 0;
-  int64_t announced = 0;  // steps left of those that were said to cost no more than `flops`
-  double flops = 0;
-  while (!work->done()) {
-    EXPECT_GT(work->next_step_flops(), 0);
-    if (announced == 0) {
-      announced = work->steps_at_this_cost();
-      flops = work->next_step_flops();
-      ASSERT_GE(announced, 1);
-    }
-    EXPECT_LE(work->next_step_flops(), flops) << "step " << steps;
-    const Slice slice[] = {{.work = work.get(), .max_steps = 1}};
-    ASSERT_TRUE(driver.backend().Advance(slice).ok());
-    ++steps;
-    --announced;
-  }
-  EXPECT_EQ(announced, 0);
-  EXPECT_EQ(work->steps_at_this_cost(), 0);
-  EXPECT_EQ(steps, 1 + 3 * 4);  // fit, then three layers of four chunks of 64 rows
+  // Fit, then three layers of four chunks of 64 rows.
+  EXPECT_EQ(CountSteps(driver.backend(), work.get()).steps, 1 + 3 * 4);
   EXPECT_EQ(work->TakeContext().rows, 200);
+}
+
+// A step is a chunk of one layer, in a long path as in many short ones.
+TEST(CpuBackendTest, DensityAndPredictionTakeBoundedSteps) {
+  BackendDriver driver = BackendDriver::Cpu(2);
+  const ModelCase model_case = {.options = {.n_layers = 3}, .targets = 100, .paths = 12};
+  const LoadedCase loaded(model_case, driver);
+  const auto density = loaded.Density(model_case.Values());
+  const StepCount count = CountSteps(driver.backend(), density.get());
+  // 10 paths of 200 rows together, then 2: the rows of three layers and the head, in chunks of 64.
+  EXPECT_EQ(count.steps, (3 + 1) * (32 + 7));
+  const auto predict = loaded.Predict(0, 100);
+  EXPECT_EQ(CountSteps(driver.backend(), predict.get()).steps, 3 * 2);
+
+  // In all, the density costs what the same values cost step by step.
+  const auto decode = loaded.DecodeGiven();
+  double flops = 0;
+  while (!decode->done()) {
+    flops += decode->next_step_flops();
+    driver.backend().Advance({{{.work = decode.get(), .max_steps = 1}}}).IgnoreError();
+  }
+  EXPECT_NEAR(count.flops / flops, 1, 0.02);
+}
+
+// With a large context a step takes fewer rows.
+TEST(CpuBackendTest, StepsAreSmallerOnALargeContext) {
+  BackendDriver driver = BackendDriver::Cpu(2);
+  const ModelCase model_case = {.options = {.d_model = 16, .n_heads = 1, .n_kv_heads = 1},
+                                .context_rows = 8'193,
+                                .targets = 20,
+                                .paths = 1};
+  const LoadedCase loaded(model_case, driver, 1'000);
+  const auto density = loaded.Density(model_case.Values());
+  EXPECT_EQ(CountSteps(driver.backend(), density.get()).steps, (2 + 1) * 3);  // of 39 rows
+  const auto predict = loaded.Predict(0, 20);
+  EXPECT_EQ(CountSteps(driver.backend(), predict.get()).steps, 2 * 2);
 }
 
 // So do many targets, and the encodings are those of one big step.
@@ -160,7 +231,8 @@ TEST(CpuBackendTest, ReleasedMemoryIsClearedAndUsable) {
   DecodeSpec spec;
   spec.tile = loaded.Tile();
   spec.seed = 3;
-  spec.buffer = driver.TakeBufferRange(loaded.context()->model->config(), 20, model_case.paths);
+  spec.buffer = driver.TakeBufferRange(
+      backend.BufferBytes(loaded.context()->model->config(), 20, model_case.paths));
   const auto run = [&] {
     const auto work = backend.NewDecode(spec);
     driver.Run(work.get());
@@ -176,8 +248,13 @@ TEST(CpuBackendTest, FlopsGrowWithContextAndBuffer) {
   BackendDriver driver = BackendDriver::Cpu(1);
   const LoadedCase small({.context_rows = 10}, driver);
   const LoadedCase large({.context_rows = 1'000}, driver);
-  EXPECT_LT(small.Density(ModelCase().Values())->next_step_flops(),
-            large.Density(ModelCase().Values())->next_step_flops());
+  const auto second_phase_flops = [&](const LoadedCase& loaded) {
+    const auto work = loaded.Density(ModelCase().Values());
+    const Slice slice[] = {{.work = work.get(), .max_steps = work->steps_at_this_cost()}};
+    EXPECT_TRUE(driver.backend().Advance(slice).ok());
+    return work->next_step_flops();
+  };
+  EXPECT_LT(second_phase_flops(small), second_phase_flops(large));
   const auto decode = small.DecodeDrawn(0, 5, Order::kGiven);
   double last = decode->next_step_flops();
   for (int64_t step = 0; step + 1 < ModelCase().targets; ++step) {
@@ -198,7 +275,11 @@ TEST(CpuBackendDeathTest, BrokenRequirementsStopTheProcess) {
   EXPECT_DEATH(loaded.Density({1.0f}), "values is");
   EXPECT_DEATH(loaded.Predict(0, 1'000), "target rows");
   const auto unfinished = loaded.Predict(0, 3);
-  EXPECT_DEATH(unfinished->mixture(0), "the row is done");
+  EXPECT_DEATH(unfinished->mixture(0), "the rows are done");
+  DensitySpec small;
+  small.tile = loaded.Tile();
+  small.values = loaded.model_case().Values();
+  EXPECT_DEATH(driver.backend().NewDensity(small), "the buffer range holds");
 }
 
 }  // namespace

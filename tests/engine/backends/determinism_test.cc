@@ -1,5 +1,6 @@
 // A call's result depends on nothing but the call: the same bits for any number of threads, any
 // slicing, any company in the same Advance, and any split of paths into tiles.
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -81,6 +82,34 @@ TEST(DeterminismTest, AnySlicing) {
   for (int64_t steps : {1, 2, 7}) {
     EXPECT_TRUE(RunAlone(1, steps) == Expected()) << steps;
     EXPECT_TRUE(RunAlone(2, steps) == Expected()) << steps;
+  }
+}
+
+// One path at a time in a group, many, groups that do not fill, one layer, no buffer at all, and
+// the smaller steps of a large context.
+TEST(DeterminismTest, DensityAtOnceAndStepByStep) {
+  const TestModelOptions grouped = {.n_kv_heads = 1, .n_layers = 3};
+  const std::vector<ModelCase> cases = {{.options = grouped, .targets = 1, .paths = 32},
+                                        {.options = {.n_layers = 1}, .targets = 33, .paths = 32},
+                                        {.options = grouped, .targets = 100, .paths = 32},
+                                        {.options = grouped, .targets = 1'030, .paths = 2},
+                                        {.options = {.d_model = 16, .n_heads = 1, .n_kv_heads = 1},
+                                         .context_rows = 8'193,
+                                         .targets = 20,
+                                         .paths = 3}};
+  for (const ModelCase& model_case : cases) {
+    const auto run = [&](int threads, int64_t steps_per_slice) {
+      BackendDriver driver = BackendDriver::Cpu(threads);
+      const LoadedCase loaded(model_case, driver, 1'000);
+      const auto work = loaded.Density(model_case.Values(), Order::kRandom);
+      driver.Run(work.get(), steps_per_slice);
+      return Copy(work->log_densities());
+    };
+    const Doubles at_once = run(1, 1 << 20);
+    for (const double number : at_once) ASSERT_TRUE(std::isfinite(number));
+    EXPECT_TRUE(run(1, 1) == at_once) << model_case.targets;
+    EXPECT_TRUE(run(3, 1) == at_once) << model_case.targets;
+    EXPECT_TRUE(run(3, 5) == at_once) << model_case.targets;
   }
 }
 

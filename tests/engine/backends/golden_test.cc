@@ -175,10 +175,7 @@ TEST_P(GoldenTest, PointPredictions) {
 
 TEST_P(GoldenTest, TeacherForcedDensity) {
   Start();
-  DensitySpec spec;
-  spec.tile = Tile();
-  spec.values = Floats("y_target");
-  const std::unique_ptr<DensityWork> work = driver_->backend().NewDensity(std::move(spec));
+  const std::unique_ptr<DensityWork> work = driver_->NewDensity(Tile(), Floats("y_target"));
   driver_->Run(work.get());
   Mixtures mixtures;
   for (int64_t path = 0; path < paths_; ++path) {

@@ -47,10 +47,7 @@ std::unique_ptr<DecodeWork> LoadedCase::DecodeDrawn(int64_t first, int64_t paths
 
 std::unique_ptr<DensityWork> LoadedCase::Density(const std::vector<float>& values,
                                                  Order order) const {
-  DensitySpec spec;
-  spec.tile = Tile(order);
-  spec.values = values;
-  return driver_.backend().NewDensity(std::move(spec));
+  return driver_.NewDensity(Tile(order), values);
 }
 
 std::unique_ptr<PredictWork> LoadedCase::Predict(int64_t first_row, int64_t rows) const {

@@ -1,0 +1,80 @@
+#include "engine/data/target_columns.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "engine/data/column_validation.h"
+#include "engine/data/error_details.h"
+#include "engine/data/names.h"
+
+namespace chorale {
+namespace {
+
+absl::string_view TypeName(ColumnType type) {
+  return type == ColumnType::kNumeric ? "numeric" : "categorical";
+}
+
+// The feature columns of a context, for a message about a table that lacks some of them.
+std::string ExpectedColumns(absl::Span<const FeatureColumn> columns) {
+  constexpr size_t kShown = 8;
+  std::string text = "the context's feature columns are ";
+  for (size_t i = 0; i < std::min(columns.size(), kShown); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", QuoteName(columns[i].name), " (",
+                    TypeName(columns[i].type), ")");
+  }
+  if (columns.size() > kShown) absl::StrAppend(&text, " and ", columns.size() - kShown, " more");
+  return text;
+}
+
+absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(
+    absl::Span<const FeatureColumn> context, const Table& targets) {
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  for (size_t i = 0; i < context.size(); ++i) places.emplace(context[i].name, i);
+
+  std::vector<const Column*> matched(context.size(), nullptr);
+  for (const Column& column : targets.columns) {
+    const auto place = places.find(column.name);
+    if (place == places.end()) {
+      return InvalidField(
+          ColumnPath(kTargetTable, column.name),
+          absl::StrCat("is no feature column of the context; ", ExpectedColumns(context)));
+    }
+    const ColumnType expected = context[place->second].type;
+    if (column.type != expected) {
+      return InvalidField(ColumnPath(kTargetTable, column.name),
+                          absl::StrCat("is ", TypeName(column.type), " but ", TypeName(expected),
+                                       " in the context"));
+    }
+    if (matched[place->second] != nullptr) {
+      return InvalidField("targets.columns",
+                          absl::StrCat("two columns have the name ", QuoteName(column.name)));
+    }
+    matched[place->second] = &column;
+  }
+  for (size_t i = 0; i < context.size(); ++i) {
+    if (matched[i] == nullptr) {
+      return InvalidField("targets.columns",
+                          absl::StrCat("the column ", QuoteName(context[i].name), " is missing; ",
+                                       ExpectedColumns(context)));
+    }
+  }
+  return matched;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<const Column*>> MatchTargets(absl::Span<const FeatureColumn> context,
+                                                        const Table& targets) {
+  absl::StatusOr<std::vector<const Column*>> matched = MatchNamesAndTypes(context, targets);
+  if (!matched.ok()) return matched.status();
+  const int64_t rows = targets.rows();
+  if (rows == 0) return InvalidField(kTargetTable, "needs at least one row");
+  for (const Column* column : *matched) {
+    if (auto s = ValidateColumnCells(kTargetTable, *column, rows, NoLimits()); !s.ok()) return s;
+  }
+  return matched;
+}
+
+}  // namespace chorale

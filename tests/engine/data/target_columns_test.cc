@@ -1,0 +1,81 @@
+#include "engine/data/target_columns.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/data/error_details.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/data/make_column.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::vector<FeatureColumn> kContext = {{"age", ColumnType::kNumeric},
+                                             {"city", ColumnType::kCategorical}};
+
+void ExpectRefused(std::vector<Column> columns, const std::string& field,
+                   const std::string& message) {
+  Table table;
+  table.columns = std::move(columns);
+  const absl::Status status = MatchTargets(kContext, table).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorField(status), field);
+  EXPECT_THAT(status.message(), HasSubstr(message));
+}
+
+TEST(TargetColumnsTest, MatchedByNameInTheContextsOrder) {
+  Table table;
+  table.columns = {Categories("city", {"Rome"}, {0, kMissingCode}),
+                   Numbers("age", {1, std::nan("")})};
+  const auto matched = MatchTargets(kContext, table);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  EXPECT_THAT(*matched, ElementsAre(&table.columns[1], &table.columns[0]));
+}
+
+TEST(TargetColumnsTest, RefusesOtherColumns) {
+  const Column age = Numbers("age", {1, 2});
+  const Column city = Categories("city", {"Rome"}, {0, 0});
+  ExpectRefused({}, "targets.columns", "\"age\" is missing");
+  ExpectRefused({age}, "targets.columns",
+                "the column \"city\" is missing; the context's feature columns are \"age\" "
+                "(numeric), \"city\" (categorical)");
+  ExpectRefused({age, city, Numbers("extra", {1, 2})}, "targets.columns[\"extra\"]",
+                "is no feature column of the context");
+  ExpectRefused({age, city, Numbers("y", {1, 2})}, "targets.columns[\"y\"]",
+                "is no feature column of the context");
+  ExpectRefused({age, city, age}, "targets.columns", "two columns have the name \"age\"");
+  ExpectRefused({age, Numbers("city", {1, 2})}, "targets.columns[\"city\"]",
+                "is numeric but categorical in the context");
+  ExpectRefused({Categories("age", {"1"}, {0, 0}), city}, "targets.columns[\"age\"]",
+                "is categorical but numeric in the context");
+}
+
+TEST(TargetColumnsTest, RefusesBadCells) {
+  const Column age = Numbers("age", {1, 2});
+  const Column city = Categories("city", {"Rome"}, {0, 0});
+  ExpectRefused({Numbers("age", {1}), city}, "targets.columns[\"city\"].categorical.codes",
+                "has 2 cells where the table has 1 rows");
+  ExpectRefused({Numbers("age", {}), Categories("city", {}, {})}, "targets", "at least one row");
+  ExpectRefused({Numbers("age", {1, INFINITY}), city}, "targets.columns[\"age\"].numeric.values[1]",
+                "infinite");
+  ExpectRefused({age, Categories("city", {"Rome"}, {0, 1})},
+                "targets.columns[\"city\"].categorical.codes[1]", "is 1");
+}
+
+TEST(TargetColumnsTest, LongListsOfColumnsAreCutShort) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) names.push_back(absl::StrCat("f", i));
+  std::vector<FeatureColumn> context;
+  for (const std::string& name : names) context.push_back({name});
+  EXPECT_THAT(MatchTargets(context, Table()).status().message(),
+              HasSubstr("\"f7\" (numeric) and 92 more"));
+}
+
+}  // namespace
+}  // namespace chorale
