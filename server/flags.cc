@@ -237,8 +237,10 @@ absl::StatusOr<ProgramOptions> OptionsFromFlags() {
   ProgramOptions options;
   Reader reader;
   ReadLimits(&reader, &options.server.limits);
-  options.engine.limits = options.server.limits;
   ReadServer(&reader, &options.server);
+  // The engine knows no messages: it learns here what fits into one.
+  options.server.limits.max_response_bytes = MaxResponseBytes(options.server.max_message_bytes);
+  options.engine.limits = options.server.limits;
   ReadEngine(&reader, &options.engine);
   ReadLogging(&reader, &options);
   if (!reader.status().ok()) return reader.status();
