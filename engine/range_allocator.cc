@@ -51,10 +51,6 @@ void RangeAllocator::Free(const PoolRange& range) {
   AddGap(offset, bytes);
 }
 
-int64_t RangeAllocator::largest_free() const {
-  return gaps_by_size_.empty() ? 0 : gaps_by_size_.rbegin()->first;
-}
-
 void RangeAllocator::AddGap(int64_t offset, int64_t bytes) {
   gaps_.emplace(offset, bytes);
   gaps_by_size_.emplace(bytes, offset);
