@@ -126,8 +126,8 @@ TEST(RangeAllocatorTest, AgreesWithANaiveModelOnRandomSequences) {
 TEST(RangeAllocatorDeathTest, FreeingWhatWasNotAllocatedIsABug) {
   RangeAllocator allocator(1024);
   const PoolRange range = *allocator.Allocate(128);
-  EXPECT_DEATH(allocator.Free({range.offset, 64}), "check failed");
-  EXPECT_DEATH(allocator.Free({64, 64}), "check failed");
+  EXPECT_DEATH(allocator.Free({range.offset, 64}), "was allocated");
+  EXPECT_DEATH(allocator.Free({64, 64}), "was allocated");
 }
 
 }  // namespace

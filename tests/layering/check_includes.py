@@ -45,7 +45,8 @@ RULES = {
         own=('engine/store/', 'engine/data/', 'engine/mutex.h'),
         libraries=(*ENGINE_LIBRARIES, 'sqlite3.h')),
     'engine/backends/': Rule(
-        own=('engine/backends/', 'engine/data/', 'engine/model/', 'kernels/', 'engine/mutex.h'),
+        own=('engine/backends/', 'engine/data/', 'engine/model/', 'kernels/', 'engine/mutex.h',
+             'engine/require.h'),
         libraries=ENGINE_LIBRARIES),
     'engine/': Rule(
         own=('engine/', 'kernels/'),
