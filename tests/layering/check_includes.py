@@ -39,7 +39,7 @@ RULES = {
         own=('engine/data/', 'engine/model/model_config.h'),
         libraries=ENGINE_LIBRARIES),
     'engine/model/': Rule(
-        own=('engine/model/', 'kernels/'),
+        own=('engine/model/', 'engine/data/names.h', 'kernels/'),
         libraries=ENGINE_LIBRARIES),
     'engine/store/': Rule(
         own=('engine/store/', 'engine/data/', 'engine/mutex.h'),
