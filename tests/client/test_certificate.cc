@@ -15,14 +15,14 @@ using Bio = std::unique_ptr<BIO, decltype(&BIO_free_all)>;
 
 std::string Text(const Bio& bio) {
   char* data = nullptr;
-  const long bytes = BIO_get_mem_data(bio.get(), &data);
+  const auto bytes = BIO_get_mem_data(bio.get(), &data);
   return std::string(data, bytes);
 }
 
 }  // namespace
 
 TestCertificate MakeTestCertificate(const std::string& host) {
-  constexpr long kDay = 24 * 60 * 60;
+  constexpr int kDay = 24 * 60 * 60;
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"),
                                                                 &EVP_PKEY_free);
   const std::unique_ptr<X509, decltype(&X509_free)> x509(X509_new(), &X509_free);
