@@ -42,6 +42,7 @@ struct TlsOptions {
 };
 
 struct ClientOptions {
+  // How long Connect waits for a server that refuses connections or does not answer yet.
   absl::Duration connect_timeout = absl::Seconds(5);
   // The deadline of calls that give none.
   absl::Duration call_timeout = absl::Minutes(5);
@@ -118,7 +119,9 @@ struct Registration {
 // connection of their own, so that a slow reader holds up no other call.
 class Client {
  public:
-  // Connects to "host:port". Unavailable when no server answers there within connect_timeout.
+  // Connects to "host:port". Unavailable when no server answers there within connect_timeout; the
+  // message says what the last attempt met with. At once: Unauthenticated when client and server do
+  // not agree on TLS, InvalidArgument when the certificates given are not PEM.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const std::string& address, const ClientOptions& options,
       const Cancellation* cancellation = nullptr);

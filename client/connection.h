@@ -19,7 +19,7 @@ class Client::Connection {
  public:
   Connection(const std::string& address, const ClientOptions& options);
 
-  // OK when the server answers before `deadline`; else Unavailable, or Cancelled.
+  // OK when the server answers before `deadline`; else Cancelled, or what ConnectionFailure says.
   absl::Status WaitUntilReady(absl::Time deadline, const Cancellation* cancellation);
 
   v1::Chorale::Stub* calls() { return calls_.get(); }
@@ -31,6 +31,7 @@ class Client::Connection {
 
  private:
   const std::string address_;
+  const ClientOptions options_;
   std::shared_ptr<grpc::Channel> call_channel_;
   std::unique_ptr<v1::Chorale::Stub> calls_;
   std::unique_ptr<v1::Chorale::Stub> streams_;

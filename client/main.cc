@@ -1,5 +1,6 @@
 // chorale: the command line of a Chorale server.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 
 #include "absl/strings/match.h"
@@ -39,6 +40,11 @@ void AddSharedOptions(CLI::App* app, SharedOptions* options) {
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS")
       ->capture_default_str();
+  app->add_option("--connect-timeout", options->connect_timeout_s,
+                  "Seconds to wait for a server that is not there yet")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
   app->add_option("--retries", options->retries,
                   "How often to try again when the server is full or shutting down")
       ->check(CLI::NonNegativeNumber)
@@ -72,6 +78,8 @@ std::string Hint(const absl::Status& status) {
 
 int Main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  // gRPC would write to standard error what the command's own message says.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   CLI::App app("Joint samples, predictions and densities from a Chorale server.", "chorale");
   Environment environment;
   app.set_version_flag("--version", "chorale " CHORALE_VERSION);

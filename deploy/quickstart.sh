@@ -7,8 +7,9 @@
 #   --stop          stop the server that an earlier run left running
 #   --no-install    fail instead of installing missing packages
 #
-# The server keeps running after the script has ended, and a later run uses it again. It takes calls
-# from this machine only. What it writes lies in build/quickstart: delete that to start afresh.
+# The server keeps running after the script has ended, and a later run uses it again, or starts the
+# one that has been built since. It takes calls from this machine only. What it writes lies in
+# build/quickstart: delete that to start afresh.
 set -euo pipefail
 cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -54,6 +55,11 @@ running_server() {
   local pid
   pid="$(cat "${PID_FILE}" 2>/dev/null)" || return 1
   [[ "$(readlink "/proc/${pid}/exe" 2>/dev/null)" == "${PWD}/${SERVER}"* ]] && echo "${pid}"
+}
+
+# Whether process $1 runs a server that a build has replaced since.
+is_outdated() {
+  [[ "$(readlink "/proc/$1/exe")" == *" (deleted)" ]]
 }
 
 stop_server() {
@@ -157,6 +163,11 @@ main() {
   build
   mkdir -p "${STATE}"
   step "Starting the server"
+  local pid
+  if pid="$(running_server)" && is_outdated "${pid}"; then
+    say "The one that runs was built before: it ends first."
+    stop_server
+  fi
   if running_server >/dev/null && [[ -s "${PORT_FILE}" ]]; then
     say "It runs already."
   else

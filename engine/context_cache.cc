@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/check.h"
+#include "engine/require.h"
 
 namespace chorale {
 
@@ -149,7 +149,7 @@ void ContextCache::EvictUnpinned() {
 
 void ContextCache::Clear() {
   while (!entries_.empty()) {
-    CHORALE_CHECK(entries_.front().pins == 0);
+    Require(entries_.front().pins == 0, "the cache is cleared when nothing is pinned");
     Drop(&entries_.front());
   }
 }
@@ -219,7 +219,7 @@ void ContextCache::AddPin(Entry* entry) {
 }
 
 void ContextCache::RemovePin(Entry* entry) {
-  CHORALE_CHECK(entry->pins > 0);
+  Require(entry->pins > 0, "a pin that is removed was added");
   if (--entry->pins > 0) return;
   if (entry->context->deleted || entry->state == State::kWaiting ||
       entry->state == State::kFailed) {
@@ -236,7 +236,7 @@ void ContextCache::Evict(Entry* entry) {
 
 // Forgets the entry and gives back what it holds. REQUIRES: no pins.
 void ContextCache::Drop(Entry* entry) {
-  CHORALE_CHECK(entry->pins == 0);
+  Require(entry->pins == 0, "an entry that is dropped has no pins");
   const auto indexed = index_.find(entry->context.get());
   if (indexed != index_.end() && indexed->second == entry) index_.erase(indexed);
   if (entry->state == State::kResident) {

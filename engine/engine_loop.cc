@@ -329,7 +329,8 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
   }
   rate_.Observe(total, elapsed);
   if (decode_steps > 0) {
-    metrics_->StepTime(elapsed * (decode_flops / total) / static_cast<double>(decode_steps));
+    metrics_->StepTimes(elapsed * (decode_flops / total) / static_cast<double>(decode_steps),
+                        decode_steps);
   }
 }
 

@@ -16,7 +16,9 @@ class MetricsSink {
   // What a request waited for its turn and for memory, not for its context's data or encoding.
   virtual void QueueTime(absl::Duration time) {}
   virtual void TimeToFirstStep(absl::Duration time) {}  // arrival to a Sample's first values
-  virtual void StepTime(absl::Duration time) {}         // engine time of one step of one tile
+  // `count` steps of tiles have run, in `each` of engine time: what the steps of a tick took of it,
+  // in equal parts.
+  virtual void StepTimes(absl::Duration each, int64_t count) {}
   virtual void TickTime(absl::Duration time, int64_t slices) {}
   virtual void EncodeTime(absl::Duration time) {}  // one context, from start to resident
   virtual void Eviction() {}

@@ -2,18 +2,18 @@
 
 #include <iterator>
 
-#include "engine/check.h"
+#include "engine/require.h"
 
 namespace chorale {
 
 RangeAllocator::RangeAllocator(int64_t capacity, int64_t alignment)
     : alignment_(alignment), capacity_(capacity / alignment * alignment) {
-  CHORALE_CHECK(alignment > 0 && (alignment & (alignment - 1)) == 0);
+  Require(alignment > 0 && (alignment & (alignment - 1)) == 0, "an alignment is a power of two");
   if (capacity_ > 0) AddGap(0, capacity_);
 }
 
 std::optional<PoolRange> RangeAllocator::Allocate(int64_t bytes) {
-  CHORALE_CHECK(bytes > 0);
+  Require(bytes > 0, "a range has bytes");
   if (bytes > capacity_) return std::nullopt;  // also keeps the rounding below from overflowing
   bytes = RoundUp(bytes);
   const auto best = gaps_by_size_.lower_bound({bytes, 0});
@@ -28,7 +28,8 @@ std::optional<PoolRange> RangeAllocator::Allocate(int64_t bytes) {
 
 void RangeAllocator::Free(const PoolRange& range) {
   const auto found = allocated_.find(range.offset);
-  CHORALE_CHECK(found != allocated_.end() && found->second == range.bytes);
+  Require(found != allocated_.end() && found->second == range.bytes,
+          "a range that is freed was allocated");
   allocated_.erase(found);
   in_use_ -= range.bytes;
 
@@ -49,10 +50,6 @@ void RangeAllocator::Free(const PoolRange& range) {
     }
   }
   AddGap(offset, bytes);
-}
-
-int64_t RangeAllocator::largest_free() const {
-  return gaps_by_size_.empty() ? 0 : gaps_by_size_.rbegin()->first;
 }
 
 void RangeAllocator::AddGap(int64_t offset, int64_t bytes) {

@@ -34,7 +34,6 @@ class RangeAllocator {
 
   int64_t capacity() const { return capacity_; }
   int64_t in_use() const { return in_use_; }  // bytes, after rounding
-  int64_t largest_free() const;               // bytes of the largest gap
   int64_t RoundUp(int64_t bytes) const {
     return (bytes + alignment_ - 1) / alignment_ * alignment_;
   }

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/check.h"
+#include "engine/require.h"
 
 namespace chorale {
 
 void Session::SetContext(PreparedRequest prepared, ContextCache::Pin pin) {
-  CHORALE_CHECK(state_ == State::kLookingUp);
+  Require(state_ == State::kLookingUp, "a session is given its context once");
   context_ = std::move(prepared.context);
   features_ = std::move(prepared.targets);
   target_rows_ = features_.rows;
@@ -35,7 +35,7 @@ absl::Duration Session::TimeQueued(absl::Time now) const {
 }
 
 void Session::Admit(std::vector<BufferPool::Lease> buffers, absl::Time now) {
-  CHORALE_CHECK(state_ == State::kWaitingForAdmission);
+  Require(state_ == State::kWaitingForAdmission, "a session is admitted once, after its context");
   // A context that was resident from the start explains none of the wait.
   queued_ = found_resident_ ? now - start_.arrival : TimeQueued(now);
   queue_clock_runs_ = false;

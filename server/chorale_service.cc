@@ -8,6 +8,7 @@
 #include "engine/data/error_details.h"
 #include "engine/data/names.h"
 #include "server/context_page.h"
+#include "server/free_request.h"
 #include "server/model_page.h"
 #include "server/register_reactor.h"
 #include "server/request_decoder.h"
@@ -23,13 +24,16 @@ namespace {
 using ReactorPtr = std::shared_ptr<UnaryReactor>;
 
 // Starts a unary call and runs `body`, unless the server does not take the call. The call finishes
-// with what `body` returns when that is an error; else `body` has seen to its finish.
-template <typename Body>
+// with what `body` returns when that is an error; else `body` has seen to its finish. The request
+// is gone after that.
+template <typename Request, typename Body>
 grpc::ServerUnaryReactor* RunUnary(Method method, const ServiceEnvironment& environment,
-                                   grpc::CallbackServerContext* context, Body body) {
+                                   grpc::CallbackServerContext* context, const Request* request,
+                                   Body body) {
   ReactorPtr reactor = UnaryReactor::Start(method, environment, context);
   const absl::Status& admission = reactor->live().admission();
   const absl::Status status = admission.ok() ? body(reactor) : admission;
+  FreeRequest(request);
   if (!status.ok()) reactor->Finish(status);
   return reactor.get();
 }
@@ -92,13 +96,15 @@ grpc::ServerReadReactor<v1::RegisterContextRequest>* ChoraleService::RegisterCon
 
 grpc::ServerWriteReactor<v1::SampleResponse>* ChoraleService::Sample(
     grpc::CallbackServerContext* context, const v1::SampleRequest* request) {
-  return SampleReactor::Start(environment_, context, *request);
+  SampleReactor* reactor = SampleReactor::Start(environment_, context, *request);
+  FreeRequest(request);
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* ChoraleService::GetContext(grpc::CallbackServerContext* context,
                                                      const v1::GetContextRequest* request,
                                                      v1::Context* response) {
-  return RunUnary(Method::kGetContext, environment_, context, [&](ReactorPtr reactor) {
+  return RunUnary(Method::kGetContext, environment_, context, request, [&](ReactorPtr reactor) {
     absl::StatusOr<std::string> name = ParseContextName(request->name(), "name");
     if (!name.ok()) return name.status();
     reactor->live().Note("context", *name);
@@ -115,7 +121,7 @@ grpc::ServerUnaryReactor* ChoraleService::GetContext(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* ChoraleService::ListContexts(grpc::CallbackServerContext* context,
                                                        const v1::ListContextsRequest* request,
                                                        v1::ListContextsResponse* response) {
-  return RunUnary(Method::kListContexts, environment_, context, [&](ReactorPtr reactor) {
+  return RunUnary(Method::kListContexts, environment_, context, request, [&](ReactorPtr reactor) {
     absl::StatusOr<int64_t> page_size = DecodePageSize(request->page_size());
     if (!page_size.ok()) return page_size.status();
     return RunBlocking(
@@ -130,7 +136,7 @@ grpc::ServerUnaryReactor* ChoraleService::ListContexts(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* ChoraleService::DeleteContext(grpc::CallbackServerContext* context,
                                                         const v1::DeleteContextRequest* request,
                                                         google::protobuf::Empty* /*response*/) {
-  return RunUnary(Method::kDeleteContext, environment_, context, [&](ReactorPtr reactor) {
+  return RunUnary(Method::kDeleteContext, environment_, context, request, [&](ReactorPtr reactor) {
     absl::StatusOr<std::string> name = ParseContextName(request->name(), "name");
     if (!name.ok()) return name.status();
     reactor->live().Note("context", *name);
@@ -143,7 +149,7 @@ grpc::ServerUnaryReactor* ChoraleService::DeleteContext(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* ChoraleService::WarmContext(grpc::CallbackServerContext* context,
                                                       const v1::WarmContextRequest* request,
                                                       v1::Context* response) {
-  return RunUnary(Method::kWarmContext, environment_, context, [&](ReactorPtr reactor) {
+  return RunUnary(Method::kWarmContext, environment_, context, request, [&](ReactorPtr reactor) {
     absl::StatusOr<std::string> name = ParseContextName(request->name(), "name");
     if (!name.ok()) return name.status();
     reactor->live().Note("context", *name);
@@ -157,7 +163,7 @@ grpc::ServerUnaryReactor* ChoraleService::WarmContext(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* ChoraleService::Predict(grpc::CallbackServerContext* context,
                                                   const v1::PredictRequest* request,
                                                   v1::PredictResponse* response) {
-  return RunUnary(Method::kPredict, environment_, context, [&](ReactorPtr reactor) {
+  return RunUnary(Method::kPredict, environment_, context, request, [&](ReactorPtr reactor) {
     absl::StatusOr<PredictRequest> decoded = DecodePredict(*request, environment_.limits);
     if (!decoded.ok()) return decoded.status();
     FillBase(*context, *reactor, &*decoded);
@@ -171,7 +177,7 @@ grpc::ServerUnaryReactor* ChoraleService::Predict(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* ChoraleService::LogDensity(grpc::CallbackServerContext* context,
                                                      const v1::LogDensityRequest* request,
                                                      v1::LogDensityResponse* response) {
-  return RunUnary(Method::kLogDensity, environment_, context, [&](ReactorPtr reactor) {
+  return RunUnary(Method::kLogDensity, environment_, context, request, [&](ReactorPtr reactor) {
     absl::StatusOr<LogDensityRequest> decoded = DecodeLogDensity(*request, environment_.limits);
     if (!decoded.ok()) return decoded.status();
     FillBase(*context, *reactor, &*decoded);
@@ -187,7 +193,7 @@ grpc::ServerUnaryReactor* ChoraleService::LogDensity(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* ChoraleService::GetModel(grpc::CallbackServerContext* context,
                                                    const v1::GetModelRequest* request,
                                                    v1::Model* response) {
-  return RunUnary(Method::kGetModel, environment_, context, [&](ReactorPtr reactor) {
+  return RunUnary(Method::kGetModel, environment_, context, request, [&](ReactorPtr reactor) {
     absl::StatusOr<std::string> name = ParseModelName(request->name(), "name");
     if (!name.ok()) return name.status();
     for (const Engine::ModelInfo& info : environment_.engine->Models()) {
@@ -203,7 +209,7 @@ grpc::ServerUnaryReactor* ChoraleService::GetModel(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* ChoraleService::ListModels(grpc::CallbackServerContext* context,
                                                      const v1::ListModelsRequest* request,
                                                      v1::ListModelsResponse* response) {
-  return RunUnary(Method::kListModels, environment_, context, [&](ReactorPtr reactor) {
+  return RunUnary(Method::kListModels, environment_, context, request, [&](ReactorPtr reactor) {
     absl::StatusOr<int64_t> page_size = DecodePageSize(request->page_size());
     if (!page_size.ok()) return page_size.status();
     absl::Status status =

@@ -13,8 +13,8 @@
 namespace chorale {
 
 // gRPC tells of a client that neither goes on nor goes away only when its connection dies, which
-// can take many minutes behind a proxy; until then its call holds on to paths or to memory for a
-// registration. A thread looks at all waits a few times per timeout.
+// can take many minutes behind a proxy; until then its call holds on to paths, to an answer or to
+// memory for a registration. A thread looks at all waits a few times per timeout.
 //
 // Thread contract: one thread owns it.
 class ClientWatchdog {

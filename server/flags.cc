@@ -38,9 +38,10 @@ ABSL_FLAG(absl::Duration, retry_delay, absl::Seconds(1),
           "When a call that was refused for want of room is told to try again.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
           "Time that calls in flight get to finish after SIGTERM or SIGINT.");
-ABSL_FLAG(absl::Duration, stalled_write_timeout, absl::Seconds(60),
-          "Time that a client may keep a call waiting for its read or write; then the call is "
-          "cancelled.");
+ABSL_FLAG(
+    absl::Duration, stalled_write_timeout, absl::Seconds(60),
+    "Time that a client may take to read one message, such as the whole answer of Predict, or "
+    "to send the next one; then its call is cancelled.");
 ABSL_FLAG(int64_t, max_message_mib, 4, "MiB of the largest message, each way.");
 ABSL_FLAG(int64_t, max_concurrent_streams, 100, "Calls at a time on one connection.");
 ABSL_FLAG(int64_t, registration_memory_mib, 1024,
@@ -237,8 +238,10 @@ absl::StatusOr<ProgramOptions> OptionsFromFlags() {
   ProgramOptions options;
   Reader reader;
   ReadLimits(&reader, &options.server.limits);
-  options.engine.limits = options.server.limits;
   ReadServer(&reader, &options.server);
+  // The engine knows no messages: it learns here what fits into one.
+  options.server.limits.max_response_bytes = MaxResponseBytes(options.server.max_message_bytes);
+  options.engine.limits = options.server.limits;
   ReadEngine(&reader, &options.engine);
   ReadLogging(&reader, &options);
   if (!reader.status().ok()) return reader.status();

@@ -34,48 +34,21 @@ LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context, ReactorR
 }
 
 void LiveCall::Finish(const absl::Status& status) {
+  absl::Status last = status;
+  // The client sees its own deadline pass; whether work stopped by that or by the cancellation that
+  // follows from it is a race that nobody should see in the metrics.
+  if (status.code() == absl::StatusCode::kCancelled && absl::Now() >= deadline_) {
+    last = absl::DeadlineExceededError("the deadline passed");
+  }
   {
     MutexLock lock(&mutex_);
     if (finished_) return;
     finished_ = true;
-    // The client sees its own deadline pass; whether work stopped by that or by the cancellation
-    // that follows from it is a race that nobody should see in the metrics.
-    const bool too_late = status.code() == absl::StatusCode::kCancelled && absl::Now() >= deadline_;
-    status_ = too_late ? absl::DeadlineExceededError("the deadline passed") : status;
-    if (pins_ > 0) return;  // the last one to unpin finishes
+    status_ = last;
   }
-  FinishNow();
-}
-
-void LiveCall::FinishNow() {
-  absl::Status status;
-  {
-    MutexLock lock(&mutex_);
-    status = status_;
-  }
+  WaitBegun();
   // After this the call may be gone.
-  finish_(ToGrpcStatus(status));
-}
-
-bool LiveCall::Pin() {
-  MutexLock lock(&mutex_);
-  if (finished_) return false;
-  ++pins_;
-  return true;
-}
-
-void LiveCall::CancelAndUnpin() {
-  context_->TryCancel();
-  {
-    MutexLock lock(&mutex_);
-    --pins_;
-    if (pins_ > 0 || !finished_) return;
-  }
-  FinishNow();
-}
-
-void LiveCall::Cancel() {
-  if (Pin()) CancelAndUnpin();
+  finish_(ToGrpcStatus(last));
 }
 
 void LiveCall::WaitBegun() { wait_begun_ = Clock::now(); }

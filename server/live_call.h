@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/mutex.h"
+#include "server/call_reference.h"
 #include "server/logging.h"
 #include "server/method.h"
 #include "server/prometheus_metrics.h"
@@ -25,12 +26,11 @@ namespace chorale {
 
 // Every reactor has one. It sees to it that the call
 //   - finishes exactly once, whoever comes first;
-//   - can be cancelled from any thread, safely: a call that is being cancelled does not finish
-//     until that is through, since gRPC frees the call after it has finished;
+//   - can be cancelled as long as it lives;
 //   - is counted and logged, once, with what happened to it. The log has ids and sizes, never a
 //     value from a row.
 //
-// Thread-safe, except that Done comes last. Lock order: see ReactorRegistry.
+// Thread-safe, except that Done comes last.
 class LiveCall {
  public:
   // `finish` is the reactor's Finish; it may be called on any thread.
@@ -44,19 +44,16 @@ class LiveCall {
   // Absolute; InfiniteFuture when the client set none.
   absl::Time deadline() const { return deadline_; }
 
-  // Finishes the call. Only the first one counts. No write may be in flight.
+  // Finishes the call. Only the first one counts. No write may be in flight. From here on the call
+  // waits for its client to take the answer.
   void Finish(const absl::Status& status);
 
-  // Tells gRPC to cancel the call: the reactor hears OnCancel, and what is in flight fails. No-op
-  // once the call has finished.
-  void Cancel();
-  // In two steps, for the registry: between them the call does not finish. False once it has.
-  [[nodiscard]] bool Pin();
-  void CancelAndUnpin();
+  // To cancel the call with. REQUIRES: Done has not returned.
+  CallReference reference() const { return CallReference(context_->c_call()); }
 
   // The call waits for its client, in a read or a write, from Begun to Done. The watchdog cancels
   // calls that have waited for too long: a client that does not read must not hold on to its paths
-  // for ever, nor one that does not write to the memory of its registration.
+  // or its answer for ever, nor one that does not write to the memory of its registration.
   void WaitBegun();
   void WaitDone();
   std::chrono::steady_clock::time_point wait_begun() const;  // max() when it does not wait
@@ -68,8 +65,6 @@ class LiveCall {
   void Done();
 
  private:
-  void FinishNow();
-
   const Method method_;
   grpc::CallbackServerContext* const context_;  // valid until Done
   ReactorRegistry* const registry_;
@@ -82,7 +77,6 @@ class LiveCall {
   std::atomic<std::chrono::steady_clock::time_point> wait_begun_;
 
   Mutex mutex_;
-  int pins_ ABSL_GUARDED_BY(mutex_) = 0;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the one to finish with, once finished_
   std::vector<LogField> notes_ ABSL_GUARDED_BY(mutex_);

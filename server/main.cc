@@ -17,14 +17,11 @@ int main(int argc, char** argv) {
     std::cout << "chorale-server " << CHORALE_VERSION << "\n";
     return 0;
   }
-  absl::StatusOr<chorale::ProgramOptions> options =
+  const absl::StatusOr<chorale::ProgramOptions> options =
       action.ok() ? chorale::OptionsFromFlags() : action.status();
   if (!options.ok()) {
     std::cerr << "chorale-server: " << options.status().message() << "\n";
     return kWrongFlag;
   }
-  // The engine knows no messages: it learns here what fits into one.
-  options->engine.limits.max_response_bytes =
-      chorale::MaxResponseBytes(options->server.max_message_bytes);
   return chorale::RunServer(*options);
 }

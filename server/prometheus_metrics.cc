@@ -35,7 +35,10 @@ const MetricRow kMetrics[] = {
     {"chorale_queue_seconds", "Time that calls waited for admission.", &kWaitSeconds},
     {"chorale_time_to_first_step_seconds",
      "Time from the arrival of a Sample call to its first values.", &kWaitSeconds},
-    {"chorale_step_seconds", "Engine time of one step of one tile of paths.", &kStepSeconds},
+    {"chorale_step_seconds",
+     "Engine time of one step of one tile of paths: what the steps of a tick took of it, in equal "
+     "parts. Counts steps.",
+     &kStepSeconds},
     {"chorale_tick_seconds", "Engine time of one tick, in which slices of work run together.",
      &kStepSeconds},
     {"chorale_tick_slices", "Slices of work in one tick.", &kSlices},
@@ -133,8 +136,13 @@ void PrometheusMetrics::TimeToFirstStep(absl::Duration time) {
   first_step_->Observe(absl::ToDoubleSeconds(time));
 }
 
-void PrometheusMetrics::StepTime(absl::Duration time) {
-  step_->Observe(absl::ToDoubleSeconds(time));
+void PrometheusMetrics::StepTimes(absl::Duration each, int64_t count) {
+  const double seconds = absl::ToDoubleSeconds(each);
+  // A tick may have thousands of steps: they are observed as one.
+  std::vector<double> observations(kStepSeconds.size() + 1);  // the last one: beyond all buckets
+  const auto bucket = std::lower_bound(kStepSeconds.begin(), kStepSeconds.end(), seconds);
+  observations[bucket - kStepSeconds.begin()] = static_cast<double>(count);
+  step_->ObserveMultiple(observations, seconds * static_cast<double>(count));
 }
 
 void PrometheusMetrics::TickTime(absl::Duration time, int64_t slices) {

@@ -34,7 +34,7 @@ class PrometheusMetrics : public MetricsSink {
   // --- From the engine ----------------------------------------------------------------------
   void QueueTime(absl::Duration time) override;
   void TimeToFirstStep(absl::Duration time) override;
-  void StepTime(absl::Duration time) override;
+  void StepTimes(absl::Duration each, int64_t count) override;
   void TickTime(absl::Duration time, int64_t slices) override;
   void EncodeTime(absl::Duration time) override;
   void Eviction() override;

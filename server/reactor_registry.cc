@@ -39,28 +39,25 @@ void ReactorRegistry::Remove(LiveCall* call) {
 }
 
 void ReactorRegistry::CancelAll() {
-  // Cancelling may run reactions on this very thread, and those may come back to Remove: it happens
-  // outside of the lock. A pinned call cannot go away meanwhile.
-  std::vector<LiveCall*> pinned;
-  {
-    MutexLock lock(&mutex_);
-    for (LiveCall* call : calls_) {
-      if (call->Pin()) pinned.push_back(call);
-    }
-  }
-  for (LiveCall* call : pinned) call->CancelAndUnpin();
+  CancelThose([](const LiveCall& /*call*/) { return true; });
 }
 
 int64_t ReactorRegistry::CancelWaitsBegunBefore(std::chrono::steady_clock::time_point time) {
-  std::vector<LiveCall*> pinned;
+  return CancelThose([time](const LiveCall& call) { return call.wait_begun() < time; });
+}
+
+int64_t ReactorRegistry::CancelThose(absl::FunctionRef<bool(const LiveCall&)> chosen) {
+  // Cancelling may run reactions on this very thread, and those may come back to Remove: it happens
+  // outside of the lock.
+  std::vector<CallReference> references;
   {
     MutexLock lock(&mutex_);
-    for (LiveCall* call : calls_) {
-      if (call->wait_begun() < time && call->Pin()) pinned.push_back(call);
+    for (const LiveCall* call : calls_) {
+      if (chosen(*call)) references.push_back(call->reference());
     }
   }
-  for (LiveCall* call : pinned) call->CancelAndUnpin();
-  return static_cast<int64_t>(pinned.size());
+  for (const CallReference& reference : references) reference.Cancel();
+  return static_cast<int64_t>(references.size());
 }
 
 bool ReactorRegistry::WaitUntilEmpty(absl::Time deadline) {

@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/mutex.h"
@@ -19,7 +20,7 @@ class LiveCall;
 // taken is in here from its arrival until gRPC is done with it. A call that is refused finishes at
 // once; it stays out, so that clients that try again cannot hold up a drain.
 //
-// Thread-safe. Lock order: the registry's mutex before that of a call.
+// Thread-safe.
 class ReactorRegistry {
  public:
   ReactorRegistry() = default;
@@ -46,6 +47,9 @@ class ReactorRegistry {
 
  private:
   enum class State { kStarting, kOpen, kClosed };
+
+  // Cancels the calls that `chosen` is true for; returns how many.
+  int64_t CancelThose(absl::FunctionRef<bool(const LiveCall&)> chosen);
 
   mutable Mutex mutex_;
   CondVar emptied_;

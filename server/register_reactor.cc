@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/data/error_details.h"
+#include "server/free_request.h"
 #include "server/response_encoder.h"
 #include "server/tenant.h"
 
@@ -62,14 +63,15 @@ void RegisterReactor::OnSendInitialMetadataDone(bool ok) {
     Conclude(absl::CancelledError("the client went away"));
     return;
   }
-  message_.Clear();
   if (environment_.blocking->TryRun([self = self_] { self->Register(); })) return;
   environment_.metrics->Rejected("blocking_queue_full");
   Conclude(ExhaustedRetryAfter("too many calls wait for the disk", environment_.retry_delay));
 }
 
 absl::Status RegisterReactor::TakeMessage() {
-  if (absl::Status status = assembler_->Add(message_); !status.ok()) return status;
+  const absl::Status added = assembler_->Add(message_);
+  FreeRequest(&message_);  // and not when the client likes to send the next one
+  if (!added.ok()) return added;
   // Once as it is assembled, once as the engine encodes it.
   if (memory_->GrowTo(assembler_->memory_bytes() + assembler_->bytes())) return absl::OkStatus();
   environment_.metrics->Rejected("registration_memory");

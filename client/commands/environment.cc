@@ -48,6 +48,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& option, const std::strin
 
 absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
   ClientOptions result;
+  result.connect_timeout = absl::Seconds(options.connect_timeout_s);
   result.call_timeout = absl::Seconds(options.timeout_s);
   result.retry.max_attempts = options.retries + 1;
   result.retry.on_retry = [this](const absl::Status& why, absl::Duration delay) {
@@ -79,7 +80,7 @@ absl::StatusOr<Client*> Environment::Connect() {
   if (client.status().code() == absl::StatusCode::kUnavailable) {
     // Another code than Unavailable: trying again does not start a server.
     return absl::UnknownError(absl::StrCat(
-        "no server at ", options.server,
+        client.status().message(),
         " - start one with `chorale-server`, or name another one with --server or CHORALE_SERVER"));
   }
   if (!client.ok()) return client.status();

@@ -20,6 +20,7 @@ struct SharedOptions {
   std::string format;  // "csv", "json", "table"; empty: by command and terminal
   std::string output;  // a file; empty: standard output
   double timeout_s = 300.0;
+  double connect_timeout_s = 2.0;
   int retries = 3;
   bool quiet = false;
   bool tls = false;

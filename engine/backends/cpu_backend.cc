@@ -15,8 +15,8 @@
 #include "engine/backends/cpu_scratch.h"
 #include "engine/backends/cpu_work.h"
 #include "engine/backends/memory_pool.h"
-#include "engine/backends/require.h"
 #include "engine/backends/thread_pool.h"
+#include "engine/require.h"
 #include "kernels/cpu/target.h"
 
 namespace chorale {

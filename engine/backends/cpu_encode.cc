@@ -6,7 +6,7 @@
 #include "engine/backends/cpu_cost.h"
 #include "engine/backends/cpu_forward.h"
 #include "engine/backends/memory_pool.h"
-#include "engine/backends/require.h"
+#include "engine/require.h"
 #include "kernels/layout.h"
 
 namespace chorale {

@@ -1,5 +1,5 @@
 #include "engine/backends/cpu_row_encoder.h"
-#include "engine/backends/require.h"
+#include "engine/require.h"
 
 namespace chorale {
 namespace {

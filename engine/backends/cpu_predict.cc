@@ -5,7 +5,7 @@
 
 #include "engine/backends/cpu_cost.h"
 #include "engine/backends/cpu_forward.h"
-#include "engine/backends/require.h"
+#include "engine/require.h"
 
 namespace chorale {
 

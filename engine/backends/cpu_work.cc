@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/backends/require.h"
+#include "engine/require.h"
 
 namespace chorale {
 

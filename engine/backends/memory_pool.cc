@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "engine/backends/require.h"
+#include "engine/require.h"
 
 namespace chorale {
 

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "engine/data/names.h"
 #include "engine/model/tensor_file.h"
 #include "engine/model/weight_reader.h"
 
@@ -39,16 +40,6 @@ absl::StatusOr<std::string> Digest(absl::Span<const uint8_t> config,
       absl::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
 }
 
-bool IsModelName(absl::string_view name) {
-  if (name.empty() || name.size() > 63) return false;
-  const auto alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  if (!alphanumeric(name.front())) return false;
-  for (char c : name) {
-    if (!alphanumeric(c) && c != '.' && c != '_' && c != '-') return false;
-  }
-  return true;
-}
-
 // The last component of the path.
 absl::StatusOr<std::string> ModelName(absl::string_view folder) {
   while (absl::ConsumeSuffix(&folder, "/")) {
@@ -56,11 +47,9 @@ absl::StatusOr<std::string> ModelName(absl::string_view folder) {
   const size_t slash = folder.rfind('/');
   const absl::string_view name =
       slash == absl::string_view::npos ? folder : folder.substr(slash + 1);
-  if (!IsModelName(name)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        folder,
-        ": a model folder's name must be 1 to 63 characters of a-z, 0-9, '.', '_', '-', "
-        "beginning with a letter or digit"));
+  // A fresh error: the other one carries the name of a request's field.
+  if (absl::Status valid = ValidateName("the folder's name", name); !valid.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(folder, ": ", valid.message()));
   }
   return std::string(name);
 }

@@ -67,16 +67,6 @@ class ClientTest : public ::testing::Test {
   std::unique_ptr<Client> client_;
 };
 
-TEST(ConnectTest, SaysThatNoServerIsThere) {
-  std::string address;
-  { address = FakeServer().address(); }
-  const absl::Time start = absl::Now();
-  const auto client = Client::Connect(address, {});
-  EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(client.status().message()), HasSubstr(address));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
-}
-
 TEST_F(ClientTest, RegistersInBoundedChunks) {
   const int64_t rows = 100'000;
   const DataFrame table = MakeTable(rows);

@@ -311,8 +311,11 @@ TEST_F(CommandLineTest, ServerErrors) {
   RegisterHouses();
   std::string gone;
   { gone = FakeServer().address(); }
-  ExpectFailure({"ls", "--server", gone}, 1,
-                absl::StrCat("no server at ", gone, " - start one with"));
+  ExpectFailure({"ls", "--server", gone, "--connect-timeout", "0.1"}, 1,
+                absl::StrCat("no server at ", gone, ": Connection refused - start one with"));
+  ExpectFailure(
+      {"ls", "--tls"}, 1,
+      absl::StrCat("chorale: the server at ", server_.address(), " does not speak TLS\n"));
   server_.service().FailNext(
       {WithRetryInfo(grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full", absl::Seconds(2))});
   ExpectFailure({"show", "houses", "--retries", "0"}, 5, "the queue is full; try again in 2s");

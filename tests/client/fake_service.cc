@@ -341,13 +341,14 @@ grpc::Status FakeService::ListModels(grpc::ServerContext*, const v1::ListModelsR
   return grpc::Status::OK;
 }
 
-FakeServer::FakeServer() {
+FakeServer::FakeServer(const std::string& address,
+                       const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   int port = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address, credentials, &port);
   builder.RegisterService(&service_);
   server_ = builder.BuildAndStart();
-  address_ = absl::StrCat("127.0.0.1:", port);
+  address_ = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }
 
 FakeServer::~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }

@@ -14,6 +14,7 @@
 #include "chorale/v1/chorale.grpc.pb.h"
 #include "engine/mutex.h"
 #include "google/rpc/error_details.pb.h"
+#include "grpcpp/security/server_credentials.h"
 
 namespace chorale::client {
 
@@ -105,10 +106,13 @@ class FakeService final : public v1::Chorale::Service {
   std::vector<v1::PredictRequest> predict_requests_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A fake service behind a real server on a loopback port. Used by one thread.
+// A fake service behind a real server. Used by one thread.
 class FakeServer {
  public:
-  FakeServer();
+  // Port 0: any free one.
+  explicit FakeServer(const std::string& address = "127.0.0.1:0",
+                      const std::shared_ptr<grpc::ServerCredentials>& credentials =
+                          grpc::InsecureServerCredentials());
   ~FakeServer();
 
   const std::string& address() const { return address_; }

@@ -115,5 +115,51 @@ TEST(MemoryTest, FiveHundredPathsShareOneContext) {
   server->Terminate();
 }
 
+// Two bytes on the wire become some sixty in memory when they are a field without content: known
+// and repeated, or unknown. That much is there while a request is decoded, and not for the hours
+// that a client may take to read a stream.
+TEST(MemoryTest, AParsedRequestIsNotKeptForTheLengthOfItsCall) {
+  constexpr int kCalls = 10;
+  constexpr int kFields = 1'500'000;  // 3 MB
+  const std::unique_ptr<ServerProcess> server =
+      ServerProcess::Start({.models = {GoldenFolder("golden_tiny")}});
+  ASSERT_NE(server, nullptr);
+  const ApiClient client(server->address(), ReceiveWindow::kSmall);
+  ASSERT_TRUE(client.Register("data", RandomRows(16, 3, 1)).ok());
+  v1::SampleRequest request = MakeSample("data", RandomRows(64, 3, 2), 4096, 1);
+  request.set_beyond_buffer(v1::WRAP);
+  google::protobuf::UnknownFieldSet* fields =
+      request.GetReflection()->MutableUnknownFields(&request);
+  for (int i = 0; i < kFields; ++i) fields->AddLengthDelimited(15, "");
+  const auto unfolded = static_cast<int64_t>(request.SpaceUsedLong());
+
+  const int64_t before = server->ResidentBytes();
+  struct Stream {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::SampleResponse>> reader;  // is not read
+  };
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < kCalls; ++i) {
+    streams.push_back(std::make_unique<Stream>());
+    streams.back()->reader = client.stub().Sample(&streams.back()->context, request);
+  }
+  EXPECT_TRUE(Eventually(
+      [&] {
+        return PrometheusPage::Fetch(server->metrics_address()).Value("chorale_sessions") == kCalls;
+      },
+      absl::Seconds(60)));
+  const int64_t growth = server->ResidentBytes() - before;
+  std::printf("  %d requests of %.1f MB, %.0f MB each when parsed; the process grew by %.0f MB\n",
+              kCalls, request.ByteSizeLong() / 1e6, unfolded / 1e6, growth / 1e6);
+  if (!kSanitized) {
+    EXPECT_LT(growth, kCalls * unfolded / 2);
+  }
+  for (const auto& stream : streams) {
+    stream->context.TryCancel();
+    stream->reader->Finish();
+  }
+  server->Terminate();
+}
+
 }  // namespace
 }  // namespace chorale::end_to_end

@@ -25,7 +25,7 @@ namespace chorale::testing {
 class RecordingMetrics : public MetricsSink {
  public:
   void TimeToFirstStep(absl::Duration time) override { ++first_steps; }
-  void StepTime(absl::Duration time) override { ++step_times; }
+  void StepTimes(absl::Duration each, int64_t count) override { tile_steps += count; }
   void EncodeTime(absl::Duration time) override { ++encodings; }
   void QueueTime(absl::Duration time) override { ++admissions; }
   void Eviction() override { ++evictions; }
@@ -45,7 +45,7 @@ class RecordingMetrics : public MetricsSink {
     return rejected_[reason];
   }
 
-  std::atomic<int64_t> first_steps{0}, step_times{0}, encodings{0}, admissions{0}, evictions{0},
+  std::atomic<int64_t> first_steps{0}, tile_steps{0}, encodings{0}, admissions{0}, evictions{0},
       path_steps{0};
   std::atomic<int64_t> buffer_bytes{-1}, resident_bytes{-1}, running{-1}, queued{-1};
 

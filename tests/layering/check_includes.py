@@ -39,13 +39,14 @@ RULES = {
         own=('engine/data/', 'engine/model/model_config.h'),
         libraries=ENGINE_LIBRARIES),
     'engine/model/': Rule(
-        own=('engine/model/', 'kernels/'),
+        own=('engine/model/', 'engine/data/names.h', 'kernels/'),
         libraries=ENGINE_LIBRARIES),
     'engine/store/': Rule(
         own=('engine/store/', 'engine/data/', 'engine/mutex.h'),
         libraries=(*ENGINE_LIBRARIES, 'sqlite3.h')),
     'engine/backends/': Rule(
-        own=('engine/backends/', 'engine/data/', 'engine/model/', 'kernels/', 'engine/mutex.h'),
+        own=('engine/backends/', 'engine/data/', 'engine/model/', 'kernels/', 'engine/mutex.h',
+             'engine/require.h'),
         libraries=ENGINE_LIBRARIES),
     'engine/': Rule(
         own=('engine/', 'kernels/'),

@@ -60,6 +60,7 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
     EXPECT_EQ(read.max_targets, limits.max_targets);
     EXPECT_EQ(read.max_orders, limits.max_orders);
     EXPECT_EQ(read.max_values, limits.max_values);
+    EXPECT_EQ(read.max_response_bytes, MaxResponseBytes(server.max_message_bytes));
   }
   EXPECT_EQ(options->log_format, LogFormat::kText);
   EXPECT_EQ(options->log_level, spdlog::level::info);
@@ -80,6 +81,13 @@ TEST_F(FlagsTest, EveryFormOfArgument) {
   EXPECT_EQ(options->server.metrics_address, "");
   EXPECT_TRUE(Parse({"--reflection"})->server.reflection);
   EXPECT_FALSE(Parse({"--reflection=false"})->server.reflection);
+}
+
+// Else the engine would work on results that no message can bring to the client.
+TEST_F(FlagsTest, TheEngineIsToldWhatFitsIntoAMessage) {
+  const absl::StatusOr<ProgramOptions> options = Parse({"--max_message_mib=2"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->engine.limits.max_response_bytes, MaxResponseBytes(2 << 20));
 }
 
 TEST_F(FlagsTest, MistakesAreNamed) {

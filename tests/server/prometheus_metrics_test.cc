@@ -48,7 +48,9 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
   PrometheusMetrics metrics;
   metrics.QueueTime(absl::Milliseconds(2));
   metrics.TimeToFirstStep(absl::Milliseconds(3));
-  metrics.StepTime(absl::Microseconds(20));
+  metrics.StepTimes(absl::Microseconds(20), 3);
+  metrics.StepTimes(absl::Milliseconds(1), 2);  // a bucket's limit belongs to it
+  metrics.StepTimes(absl::Seconds(2), 1);
   metrics.TickTime(absl::Microseconds(700), 5);
   metrics.EncodeTime(absl::Seconds(1));
   metrics.Eviction();
@@ -73,8 +75,13 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
            "chorale_queue_seconds_bucket{le=\"0.001\"} 0",
            "chorale_queue_seconds_bucket{le=\"0.0025\"} 1",
            "chorale_time_to_first_step_seconds_count 1",
-           "chorale_step_seconds_bucket{le=\"2.5e-05\"} 1",
            "chorale_step_seconds_bucket{le=\"1e-05\"} 0",
+           "chorale_step_seconds_bucket{le=\"2.5e-05\"} 3",
+           "chorale_step_seconds_bucket{le=\"0.0005\"} 3",
+           "chorale_step_seconds_bucket{le=\"0.001\"} 5",
+           "chorale_step_seconds_bucket{le=\"1\"} 5",
+           "chorale_step_seconds_count 6",
+           "chorale_step_seconds_sum 2.00206",
            "chorale_tick_seconds_count 1",
            "chorale_tick_slices_sum 5",
            "chorale_encode_seconds_sum 1",

@@ -2,6 +2,7 @@
 #ifndef CHORALE_TESTS_SERVER_SERVER_FIXTURE_H_
 #define CHORALE_TESTS_SERVER_SERVER_FIXTURE_H_
 
+#include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -46,6 +47,11 @@ inline std::string FieldOf(const grpc::Status& status) {
 class ServerFixture : public ::testing::Test {
  protected:
   ServerFixture() {
+    // Ever after: gRPC's own end, when a test has dropped the last of its objects, may wait for ten
+    // seconds for a thread that sleeps. (That thread helps with messages which do not fit into the
+    // socket's buffer; its alarm clock is for the case that one end of the connection goes on.)
+    static const bool initialised = (grpc_init(), true);
+    (void)initialised;
     options_.listen_address = "127.0.0.1:0";
     options_.metrics_address = "";  // stopping the endpoint takes up to two seconds
   }

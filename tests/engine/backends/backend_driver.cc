@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/backends/cpu_backend.h"
-#include "engine/backends/require.h"
+#include "engine/require.h"
 
 namespace chorale {
 

@@ -1,0 +1,144 @@
+// How Client::Connect meets servers that are late, absent, or of another mind about TLS.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/client.h"
+#include "tests/client/fake_service.h"
+#include "tests/client/test_certificate.h"
+
+namespace chorale::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+// An address that nobody listens on.
+std::string FreeAddress() { return FakeServer().address(); }
+
+ClientOptions Within(absl::Duration connect_timeout) {
+  ClientOptions options;
+  options.connect_timeout = connect_timeout;
+  return options;
+}
+
+TEST(ConnectTest, WaitsForAServerThatStartsLater) {
+  const std::string address = FreeAddress();
+  std::unique_ptr<FakeServer> server;
+  std::thread late([&] {
+    absl::SleepFor(absl::Milliseconds(700));
+    server = std::make_unique<FakeServer>(address);
+  });
+  const auto client = Client::Connect(address, Within(absl::Seconds(20)));
+  late.join();
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_TRUE((*client)->ListModels().ok());
+}
+
+TEST(ConnectTest, GivesUpAtItsTimeoutAndSaysWhy) {
+  const std::string address = FreeAddress();
+  const absl::Time start = absl::Now();
+  const absl::Status status = Client::Connect(address, Within(absl::Milliseconds(300))).status();
+  const absl::Duration took = absl::Now() - start;
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(std::string(status.message()),
+            absl::StrCat("no server at ", address, ": Connection refused"));
+  EXPECT_GE(took, absl::Milliseconds(300));
+  EXPECT_LT(took, absl::Seconds(5));
+}
+
+TEST(ConnectTest, EndsSoonAfterItIsCancelled) {
+  Cancellation cancellation;
+  std::thread canceller([&] {
+    absl::SleepFor(absl::Milliseconds(100));
+    cancellation.Cancel();
+  });
+  const absl::Time start = absl::Now();
+  const auto client = Client::Connect(FreeAddress(), Within(absl::Seconds(30)), &cancellation);
+  canceller.join();
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+}
+
+// A server that speaks TLS as "localhost", and one that does not.
+class TlsTest : public ::testing::Test {
+ protected:
+  // What connecting to `server` ends with, and that it does not wait for more than it needs to.
+  static absl::Status Connect(const FakeServer& server, std::optional<TlsOptions> tls,
+                              const std::string& host = "localhost") {
+    ClientOptions options = Within(absl::Seconds(30));
+    options.tls = std::move(tls);
+    const absl::Time start = absl::Now();
+    absl::Status status = Client::Connect(At(server, host), options).status();
+    EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+    return status;
+  }
+  static std::string At(const FakeServer& server, const std::string& host) {
+    return absl::StrCat(host, server.address().substr(server.address().rfind(':')));
+  }
+  static void ExpectDisagreement(const absl::Status& status, const std::string& what) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+  }
+  TlsOptions Trusting() const { return {.root_certificates = own_.certificate}; }
+  static std::shared_ptr<grpc::ServerCredentials> Credentials(const TestCertificate& own,
+                                                              const std::string& client_roots) {
+    grpc::SslServerCredentialsOptions options(
+        client_roots.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                             : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.pem_key_cert_pairs.push_back({own.key, own.certificate});
+    options.pem_root_certs = client_roots;
+    return grpc::SslServerCredentials(options);
+  }
+
+  const TestCertificate own_ = MakeTestCertificate("localhost");
+  FakeServer tls_{"localhost:0", Credentials(own_, "")};
+  FakeServer plain_{"localhost:0"};
+};
+
+TEST_F(TlsTest, AgreesWithAServerThatIsTrusted) {
+  const absl::Status status = Connect(tls_, Trusting());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(TlsTest, DisagreementsAreNamedAtOnce) {
+  ExpectDisagreement(Connect(plain_, Trusting()), "does not speak TLS");
+  ExpectDisagreement(
+      Connect(tls_, TlsOptions{.root_certificates = MakeTestCertificate("localhost").certificate}),
+      "is signed by no authority that this client trusts");
+  ExpectDisagreement(Connect(tls_, Trusting(), "127.0.0.1"), "is for another name");
+}
+
+TEST_F(TlsTest, CertificatesThatAreNoneAreRefused) {
+  for (const TlsOptions& tls : {TlsOptions{.root_certificates = "nonsense"},
+                                TlsOptions{.root_certificates = own_.certificate,
+                                .client_certificate = "no certificate",
+                                .client_key = "no key"}}) {
+    const absl::Status status = Connect(tls_, tls);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("not valid PEM"));
+  }
+}
+
+// Such servers just close the connection, as one does that is about to end: it is worth the wait.
+TEST_F(TlsTest, AServerThatWantsMoreIsGuessedAt) {
+  ClientOptions options = Within(absl::Milliseconds(300));
+  const absl::Status plain = Client::Connect(At(tls_, "localhost"), options).status();
+  EXPECT_EQ(plain.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(plain.message()), HasSubstr("it may want TLS"));
+  const FakeServer mutual("localhost:0", Credentials(own_, own_.certificate));
+  options.tls = Trusting();
+  const absl::Status anonymous = Client::Connect(At(mutual, "localhost"), options).status();
+  EXPECT_EQ(anonymous.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(anonymous.message()), HasSubstr("it may want a client certificate"));
+  options.tls->client_certificate = own_.certificate;
+  options.tls->client_key = own_.key;
+  EXPECT_TRUE(Client::Connect(At(mutual, "localhost"), options).ok());
+}
+
+}  // namespace
+}  // namespace chorale::client
