@@ -53,10 +53,8 @@ class CpuBackend : public Backend {
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
-    absl::StatusOr<std::shared_ptr<const CpuModel>> packed = CpuModel::Create(model);
-    if (!packed.ok()) return packed.status();
     for (CpuScratch& scratch : scratch_) scratch.Reserve(model.config);
-    return *std::move(packed);
+    return std::make_shared<const CpuModel>(model);
   }
 
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,

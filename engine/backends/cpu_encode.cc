@@ -43,7 +43,9 @@ CpuEncodeWork::CpuEncodeWork(std::shared_ptr<const BackendModel> model, FeatureM
       rows_(features.rows),
       features_(std::move(features)),
       y_(std::move(y)),
+      fit_(model_->row_encoder().NewFit(features_, y_)),
       tokens_(rows_ * model_->config().d_model),
+      pieces_(1, fit_->pieces(), 1),
       layers_(model_->config().n_layers, rows_, ChunkRowsFor(rows_), threads) {
   RequireShape(features_);
   Require(static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
@@ -52,7 +54,7 @@ CpuEncodeWork::CpuEncodeWork(std::shared_ptr<const BackendModel> model, FeatureM
 
 double CpuEncodeWork::next_step_flops() const {
   if (done()) return 0;
-  if (!fitted_) return model_->row_encoder().FitFlops(rows_, features_.features);
+  if (!fitted()) return fit_->piece_flops();
   const ModelConfig& config = model_->config();
   double row_flops = MixFeaturesFlops(config) + KeysValuesFlops(config);
   if (layers_.phase() > 0) {
@@ -63,7 +65,7 @@ double CpuEncodeWork::next_step_flops() const {
 
 int64_t CpuEncodeWork::steps_at_this_cost() const {
   if (done()) return 0;
-  return fitted_ ? layers_.StepsThrough(layers_.phase()) : 1;
+  return fitted() ? layers_.StepsThrough(layers_.phase()) : pieces_.StepsThrough(0);
 }
 
 ResidentContext CpuEncodeWork::TakeContext() {
@@ -72,12 +74,12 @@ ResidentContext CpuEncodeWork::TakeContext() {
 }
 
 int64_t CpuEncodeWork::BeginRound(int64_t max_steps, int parallelism) {
-  return fitted_ ? layers_.BeginRound(max_steps) : 1;
+  return fitted() ? layers_.BeginRound(max_steps) : pieces_.BeginRound(max_steps);
 }
 
 void CpuEncodeWork::RunTask(int64_t task, CpuScratch& scratch) {
-  if (!fitted_) {
-    encoder_state_ = model_->row_encoder().Fit(features_);
+  if (!fitted()) {
+    fit_->RunPiece(pieces_.RowsOf(task).first);
     return;
   }
   const int64_t layer = layers_.phase();
@@ -92,13 +94,17 @@ void CpuEncodeWork::RunTask(int64_t task, CpuScratch& scratch) {
 }
 
 int64_t CpuEncodeWork::EndRound() {
-  if (!fitted_) {
-    fitted_ = true;
-    return 1;
+  if (!fitted()) {
+    const int64_t steps = pieces_.EndRound();
+    if (fitted()) {
+      encoder_state_ = fit_->Finish();
+      fit_.reset();
+    }
+    return steps;
   }
   const int64_t steps = layers_.EndRound();
   if (layers_.phase() > 0) {
-    features_.x = {};
+    features_ = {};
     y_ = {};
   }
   if (done()) tokens_ = AlignedBuffer();

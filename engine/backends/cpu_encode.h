@@ -18,7 +18,7 @@ int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
 
 // Encodes a context phase by phase; within a phase all rows are independent:
 //
-//   fit         what the row encoder learns from the context
+//   fit         what the row encoder learns from the context, a step a piece
 //   layer 0     embed every row, x = LN1(x + P x), leave K and V of layer 0
 //   layer l     finish layer l-1 of every row (attention over that layer's K/V, feed-forward), then
 //               x = LN1(x + P x), leave K and V of layer l
@@ -43,6 +43,8 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
   int64_t EndRound() override;
 
  private:
+  bool fitted() const { return pieces_.done(); }
+
   void EmbedRowsOfContext(int64_t first, int64_t rows, CpuScratch& scratch);
   void FinishLayer(int64_t layer, int64_t rows, float* x, CpuScratch& scratch);
   void LeaveKeysValues(int64_t layer, int64_t first, int64_t rows, float* x, CpuScratch& scratch);
@@ -53,12 +55,13 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
   float* const kv_;  // [L] of LayerKvElements(rows_)
   const int64_t rows_;
 
-  FeatureMatrix features_;  // emptied after layer 0
-  std::vector<float> y_;    // [N], emptied after layer 0
+  FeatureMatrix features_;              // emptied after layer 0
+  std::vector<float> y_;                // [N], emptied after layer 0
+  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
   AlignedBuffer tokens_;  // [N, D]
-  bool fitted_ = false;
-  RowPhases layers_;  // phase l is that of layer l; they begin when the row encoder is fitted
+  RowPhases pieces_;      // of the fit
+  RowPhases layers_;      // phase l is that of layer l; they begin when the row encoder is fitted
 };
 
 // Encodes the target rows of a request. A step is a bounded batch of them.

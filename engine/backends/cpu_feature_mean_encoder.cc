@@ -7,12 +7,23 @@ namespace {
 // Every row is encoded by itself.
 class EmptyState : public RowEncoderState {};
 
+class NothingToLearn : public RowEncoderFit {
+ public:
+  int64_t pieces() const override { return 1; }
+  double piece_flops() const override { return 1; }
+  void RunPiece(int64_t piece) override {}
+  std::shared_ptr<const RowEncoderState> Finish() override {
+    return std::make_shared<EmptyState>();
+  }
+};
+
 class FeatureMeanEncoder : public RowEncoder {
  public:
   explicit FeatureMeanEncoder(const FeatureMeanWeights& weights) : weights_(weights) {}
 
-  std::shared_ptr<const RowEncoderState> Fit(const FeatureMatrix& context) const override {
-    return std::make_shared<EmptyState>();
+  std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
+                                        absl::Span<const float> y) const override {
+    return std::make_unique<NothingToLearn>();
   }
 
   void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
@@ -30,7 +41,6 @@ class FeatureMeanEncoder : public RowEncoder {
     }
   }
 
-  double FitFlops(int64_t rows, int64_t features) const override { return 1; }
   double EncodeFlops(int64_t rows, int64_t features) const override {
     return static_cast<double>(rows) *
            (static_cast<double>(features) + 2.0 * static_cast<double>(weights_.weight.size()));

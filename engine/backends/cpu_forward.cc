@@ -8,7 +8,6 @@
 #include "kernels/embed_rows.h"
 #include "kernels/layer_norm.h"
 #include "kernels/layout.h"
-#include "kernels/linear.h"
 #include "kernels/precise_linear.h"
 #include "kernels/shared_context_attention.h"
 
@@ -16,23 +15,6 @@ namespace chorale {
 namespace {
 
 using kernels::Activation;
-
-// y [rows, out] = activation(W x + b); x has row stride x_stride, y is contiguous.
-void Apply(const PackedLinear& linear, int64_t rows, const float* x, int64_t x_stride, float* y,
-           Activation activation = Activation::kNone) {
-  const kernels::LinearParams params = {.x = x,
-                                        .weight = linear.weight(),
-                                        .bias = linear.bias(),
-                                        .y = y,
-                                        .rows = rows,
-                                        .in = linear.in(),
-                                        .out = linear.out(),
-                                        .x_stride = x_stride,
-                                        .y_stride = linear.out(),
-                                        .activation = activation};
-  assert(kernels::ValidateLinear(params).ok());
-  kernels::Linear(params);
-}
 
 // y [rows, D] = LN(x + residual); residual may be null.
 void Normalize(const CpuModel& model, const LayerNormWeights& norm, int64_t rows, const float* x,
@@ -82,13 +64,13 @@ void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, flo
                  CpuScratch& scratch) {
   const int64_t d = model.config().d_model;
   float* mixed = scratch.mixed.data();
-  Apply(layer.feature, rows, x, d, mixed);
+  layer.feature.Apply(rows, x, d, mixed);
   Normalize(model, layer.norm1, rows, x, mixed, x);
 }
 
 void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t rows, const float* x,
                        int64_t x_stride, CpuScratch& scratch) {
-  Apply(layer.key_value, rows, x, x_stride, scratch.key_value.data());
+  layer.key_value.Apply(rows, x, x_stride, scratch.key_value.data());
 }
 
 void AppendKeysValues(const CpuModel& model, const CpuScratch& scratch, int64_t first, int64_t n,
@@ -116,7 +98,7 @@ void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys&
   const bool buffered = keys.buffer.keys != nullptr;
   float* query = scratch.query.data();
   float* mixed = scratch.mixed.data();
-  Apply(layer.query, rows, x, d, query);
+  layer.query.Apply(rows, x, d, query);
   const kernels::SharedContextAttentionParams params = {
       .q = query,
       .out = query,
@@ -138,7 +120,7 @@ void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys&
       .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim())))};
   assert(kernels::ValidateSharedContextAttention(params).ok());
   kernels::SharedContextAttention(params);
-  Apply(layer.output, rows, query, d, mixed);
+  layer.output.Apply(rows, query, d, mixed);
   Normalize(model, layer.norm2, rows, x, mixed, x);
 }
 
@@ -147,8 +129,8 @@ void FeedForward(const CpuModel& model, const CpuLayer& layer, int64_t rows, flo
   const ModelConfig& config = model.config();
   float* hidden = scratch.hidden.data();
   float* mixed = scratch.mixed.data();
-  Apply(layer.up, rows, x, config.d_model, hidden, Activation::kGelu);
-  Apply(layer.down, rows, hidden, config.d_ff, mixed);
+  layer.up.Apply(rows, x, config.d_model, hidden, Activation::kGelu);
+  layer.down.Apply(rows, hidden, config.d_ff, mixed);
   Normalize(model, layer.norm3, rows, x, mixed, x);
 }
 
@@ -159,7 +141,7 @@ void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScr
   float* hidden = scratch.hidden.data();
   double* raw = scratch.raw.data();
   Normalize(model, head.norm, rows, x, nullptr, normed);
-  Apply(head.up, rows, normed, config.d_model, hidden, Activation::kGelu);
+  head.up.Apply(rows, normed, config.d_model, hidden, Activation::kGelu);
   const kernels::PreciseLinearParams last = {.x = hidden,
                                              .weight = head.down.weight(),
                                              .bias = head.down.bias(),

@@ -1,18 +1,7 @@
 #include "engine/backends/cpu_model.h"
 
-#include <utility>
-
-#include "kernels/layout.h"
-#include "kernels/linear.h"
-
 namespace chorale {
 namespace {
-
-std::vector<float> Concatenate(const std::vector<float>& a, const std::vector<float>& b) {
-  std::vector<float> joined = a;
-  joined.insert(joined.end(), b.begin(), b.end());
-  return joined;
-}
 
 CpuLayer PackLayer(const LayerWeights& weights, const ModelConfig& config) {
   const int64_t d = config.d_model;
@@ -20,7 +9,7 @@ CpuLayer PackLayer(const LayerWeights& weights, const ModelConfig& config) {
   layer.feature = PackedLinear(weights.feature, {}, d, d);
   layer.norm1 = weights.norm1;
   layer.query = PackedLinear(weights.wq, {}, d, d);
-  layer.key_value = PackedLinear(Concatenate(weights.wk, weights.wv), {}, 2 * config.kv_width(), d);
+  layer.key_value = PackedLinear(Stacked({weights.wk, weights.wv}), {}, 2 * config.kv_width(), d);
   layer.output = PackedLinear(weights.wo, {}, d, d);
   layer.norm2 = weights.norm2;
   layer.up = PackedLinear(weights.w1, weights.b1, config.d_ff, d);
@@ -58,25 +47,15 @@ std::vector<float> TokenOffsets(const EmbeddingWeights& weights, const ModelConf
 
 }  // namespace
 
-PackedLinear::PackedLinear(const std::vector<float>& weight, const std::vector<float>& bias,
-                           int64_t out, int64_t in)
-    : weight_(kernels::PackedLinearSize(out, in)), bias_(bias), out_(out), in_(in) {
-  kernels::PackLinearWeight(weight.data(), out, in, weight_.data());
-}
-
-absl::StatusOr<std::shared_ptr<const CpuModel>> CpuModel::Create(const Model& model) {
-  absl::StatusOr<std::unique_ptr<const RowEncoder>> row_encoder = MakeRowEncoder(model);
-  if (!row_encoder.ok()) return row_encoder.status();
-  const std::shared_ptr<CpuModel> packed(new CpuModel);
-  packed->config_ = model.config;
-  packed->row_encoder_ = *std::move(row_encoder);
+CpuModel::CpuModel(const Model& model)
+    : config_(model.config),
+      head_(PackHead(model.head, model.config)),
+      y_weight_(model.embedding.y_weight),
+      offsets_(TokenOffsets(model.embedding, model.config)),
+      row_encoder_(MakeRowEncoder(model)) {
   for (const LayerWeights& layer : model.layers) {
-    packed->layers_.push_back(PackLayer(layer, model.config));
+    layers_.push_back(PackLayer(layer, model.config));
   }
-  packed->head_ = PackHead(model.head, model.config);
-  packed->y_weight_ = model.embedding.y_weight;
-  packed->offsets_ = TokenOffsets(model.embedding, model.config);
-  return packed;
 }
 
 }  // namespace chorale

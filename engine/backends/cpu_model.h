@@ -6,33 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "engine/backends/aligned_buffer.h"
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu_row_encoder.h"
+#include "engine/backends/packed_linear.h"
 #include "engine/model/model.h"
 
 namespace chorale {
-
-// y = W x + b. Immutable.
-class PackedLinear {
- public:
-  PackedLinear() = default;
-  // weight [out, in] row-major; bias [out] or empty.
-  PackedLinear(const std::vector<float>& weight, const std::vector<float>& bias, int64_t out,
-               int64_t in);
-
-  const float* weight() const { return weight_.data(); }  // packed, see kernels/layout.h
-  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }  // [out] or null
-  int64_t out() const { return out_; }
-  int64_t in() const { return in_; }
-
- private:
-  AlignedBuffer weight_;
-  std::vector<float> bias_;
-  int64_t out_ = 0;
-  int64_t in_ = 0;
-};
 
 struct CpuLayer {
   PackedLinear feature;  // P = Wo_f Wv_f
@@ -68,7 +47,7 @@ struct TokenOffset {
 // Immutable and thread-safe.
 class CpuModel : public BackendModel {
  public:
-  static absl::StatusOr<std::shared_ptr<const CpuModel>> Create(const Model& model);
+  explicit CpuModel(const Model& model);
 
   const ModelConfig& config() const override { return config_; }
   const std::vector<CpuLayer>& layers() const { return layers_; }
@@ -78,9 +57,7 @@ class CpuModel : public BackendModel {
   const RowEncoder& row_encoder() const { return *row_encoder_; }
 
  private:
-  CpuModel() = default;
-
-  ModelConfig config_;
+  const ModelConfig config_;
   std::vector<CpuLayer> layers_;
   CpuHead head_;
   std::vector<float> y_weight_;

@@ -1,15 +1,14 @@
 #include "engine/backends/cpu_row_encoder.h"
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include <variant>
 
 namespace chorale {
 
-absl::StatusOr<std::unique_ptr<const RowEncoder>> MakeRowEncoder(const Model& model) {
-  if (model.config.row_encoder == "feature_mean") return MakeFeatureMeanEncoder(model.feature_mean);
-  return absl::InvalidArgumentError(
-      absl::StrCat("row_encoder: '", model.config.row_encoder,
-                   "' is unknown to the CPU backend; known: feature_mean"));
+std::unique_ptr<const RowEncoder> MakeRowEncoder(const Model& model) {
+  if (const auto* weights = std::get_if<CellAttentionWeights>(&model.row_encoder)) {
+    return MakeCellAttentionEncoder(*weights, model.config);
+  }
+  return MakeFeatureMeanEncoder(std::get<FeatureMeanWeights>(model.row_encoder));
 }
 
 }  // namespace chorale

@@ -8,20 +8,34 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/backends/backend.h"
 #include "engine/data/feature_transform.h"
 #include "engine/model/model.h"
 
 namespace chorale {
 
+// What an encoder learns from a context, in pieces that are independent of each other, so that a
+// large context does not hold up others.
+class RowEncoderFit {
+ public:
+  virtual ~RowEncoderFit() = default;
+  virtual int64_t pieces() const = 0;      // at least 1
+  virtual double piece_flops() const = 0;  // not zero
+  // Distinct pieces may run at the same time.
+  virtual void RunPiece(int64_t piece) = 0;
+  // Never null. REQUIRES: every piece ran, once.
+  virtual std::shared_ptr<const RowEncoderState> Finish() = 0;
+};
+
 // Immutable and thread-safe.
 class RowEncoder {
  public:
   virtual ~RowEncoder() = default;
 
-  // What the encoder has to know of a context. Never null.
-  virtual std::shared_ptr<const RowEncoderState> Fit(const FeatureMatrix& context) const = 0;
+  // Both arguments, y [rows] in the model's target units, outlive what is returned.
+  virtual std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
+                                                absl::Span<const float> y) const = 0;
 
   // Writes the encodings of rows [first, first + rows) to out [rows, D]. A row's encoding depends
   // on that row and the state alone.
@@ -29,15 +43,18 @@ class RowEncoder {
                       int64_t rows, float* out) const = 0;
 
   // Floating-point operations, for fair sharing.
-  virtual double FitFlops(int64_t rows, int64_t features) const = 0;
   virtual double EncodeFlops(int64_t rows, int64_t features) const = 0;
 };
 
-// The encoder that the model's configuration names. InvalidArgument for an unknown name.
-absl::StatusOr<std::unique_ptr<const RowEncoder>> MakeRowEncoder(const Model& model);
+// The encoder whose weights the model has.
+std::unique_ptr<const RowEncoder> MakeRowEncoder(const Model& model);
 
 // encode(x) = mean_f(x_f) * weight + bias. Looks at nothing but the row.
 std::unique_ptr<const RowEncoder> MakeFeatureMeanEncoder(const FeatureMeanWeights& weights);
+
+// See engine/backends/cpu_cell_attention.cc.
+std::unique_ptr<const RowEncoder> MakeCellAttentionEncoder(const CellAttentionWeights& weights,
+                                                           const ModelConfig& config);
 
 }  // namespace chorale
 

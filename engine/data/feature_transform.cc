@@ -132,34 +132,46 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
 }
 
 absl::Status FeatureTransform::ApplyColumn(const ColumnTransform& fitted, const Column& column,
-                                           int64_t stride, float* x) {
+                                           int64_t feature, FeatureMatrix* matrix) {
   const auto scaled_fill = static_cast<float>(fitted.Scale(fitted.fill));
+  const auto impute = [&](int64_t cell) {
+    matrix->x[cell] = scaled_fill;
+    matrix->missing.resize(matrix->x.size());
+    matrix->missing[cell] = 1;
+  };
+  int64_t cell = feature;
   if (column.type == ColumnType::kNumeric) {
-    for (size_t row = 0; row < column.numbers.size(); ++row) {
+    for (size_t row = 0; row < column.numbers.size(); ++row, cell += matrix->features) {
       const double number = column.numbers[row];
-      float value = scaled_fill;
-      if (!std::isnan(number)) {
-        value = static_cast<float>(fitted.Scale(number));
-        if (!std::isfinite(value)) {
-          return TooLarge(kTargetTable, column.name, static_cast<int64_t>(row), number);
-        }
+      if (std::isnan(number)) {
+        impute(cell);
+        continue;
       }
-      x[static_cast<int64_t>(row) * stride] = value;
+      matrix->x[cell] = static_cast<float>(fitted.Scale(number));
+      if (!std::isfinite(matrix->x[cell])) {
+        return TooLarge(kTargetTable, column.name, static_cast<int64_t>(row), number);
+      }
     }
     return absl::OkStatus();
   }
-  std::vector<float> by_code;  // the value of each of the table's own categories
+  matrix->categorical.resize(matrix->features);
+  matrix->categorical[feature] = 1;
+  std::vector<float> by_code;  // the value of each of the table's own categories; NaN if unknown
   by_code.reserve(column.categories.size());
   for (const std::string& category : column.categories) {
     const auto found =
         std::lower_bound(fitted.categories.begin(), fitted.categories.end(), category);
     const bool known = found != fitted.categories.end() && *found == category;
     const auto place = static_cast<double>(found - fitted.categories.begin());
-    by_code.push_back(known ? static_cast<float>(fitted.Scale(place)) : scaled_fill);
+    by_code.push_back(known ? static_cast<float>(fitted.Scale(place)) : NAN);
   }
-  for (size_t row = 0; row < column.codes.size(); ++row) {
-    const int32_t code = column.codes[row];
-    x[static_cast<int64_t>(row) * stride] = code == kMissingCode ? scaled_fill : by_code[code];
+  for (const int32_t code : column.codes) {
+    if (code == kMissingCode || std::isnan(by_code[code])) {
+      impute(cell);
+    } else {
+      matrix->x[cell] = by_code[code];
+    }
+    cell += matrix->features;
   }
   return absl::OkStatus();
 }
@@ -175,8 +187,7 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table) const 
   matrix.features = features();
   matrix.x.resize(static_cast<size_t>(matrix.rows) * columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
-    if (absl::Status s =
-            ApplyColumn(columns_[i], *(*matched)[i], matrix.features, matrix.x.data() + i);
+    if (absl::Status s = ApplyColumn(columns_[i], *(*matched)[i], static_cast<int64_t>(i), &matrix);
         !s.ok()) {
       return s;
     }

@@ -19,6 +19,9 @@ struct FeatureMatrix {
   int64_t rows = 0;
   int64_t features = 0;
   std::vector<float> x;  // [rows, features], row-major, host; finite (missing cells are imputed)
+  // [rows, features], 1 where x is imputed; empty when it is nowhere.
+  std::vector<uint8_t> missing = {};
+  std::vector<uint8_t> categorical = {};  // [features], 1 for categorical columns; empty when none is
 };
 
 // Categorical cells become the index of their category in the context's sorted dictionary. A
@@ -64,9 +67,9 @@ class FeatureTransform {
 
   static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
   absl::Status FitTarget(const Dataset& context, Normalization normalize);
-  // Writes row r of the column to x[r * stride]. REQUIRES: the column's cells are valid.
+  // Writes the column to place `feature` of the matrix. REQUIRES: the column's cells are valid.
   static absl::Status ApplyColumn(const ColumnTransform& fitted, const Column& column,
-                                  int64_t stride, float* x);
+                                  int64_t feature, FeatureMatrix* matrix);
 
   std::vector<ColumnTransform> columns_;
   double y_mean_ = 0;

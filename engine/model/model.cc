@@ -71,11 +71,6 @@ std::vector<float> FoldFeatureAttention(const std::vector<float>& wo, const std:
   return folded;
 }
 
-LayerNormWeights TakeNorm(WeightReader& reader, const std::string& name, int64_t width) {
-  return {.gamma = reader.Take(name + ".weight", {width}),
-          .beta = reader.Take(name + ".bias", {width})};
-}
-
 // Each row has one feature token here, so feature attention is a softmax over a single key, which
 // is 1 whatever query and key are: their projections are checked and dropped.
 std::vector<float> TakeFeatureAttention(WeightReader& reader, const std::string& name,
@@ -139,8 +134,11 @@ absl::Status TakeWeights(const TensorFile& file, Model* model) {
   const ModelConfig& config = model->config;
   WeightReader reader(file);
   model->embedding = TakeEmbedding(reader, config);
-  model->feature_mean = {.weight = reader.Take("embedder.x_embed.weight", {config.d_model, 1}),
-                         .bias = reader.Take("embedder.x_embed.bias", {config.d_model})};
+  if (config.row_encoder == "cell_attention") {
+    model->row_encoder = TakeCellAttention(reader, config);
+  } else {
+    model->row_encoder = TakeFeatureMean(reader, config);
+  }
   for (int64_t l = 0; l < config.n_layers && reader.ok(); ++l) {
     model->layers.push_back(TakeLayer(reader, config, l));
   }

@@ -5,17 +5,14 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/model_config.h"
+#include "engine/model/row_encoder_weights.h"
 
 namespace chorale {
-
-struct LayerNormWeights {
-  std::vector<float> gamma;  // [D]
-  std::vector<float> beta;   // [D]
-};
 
 // All matrices are row-major [out, in], so that y = W x.
 struct LayerWeights {
@@ -54,11 +51,7 @@ struct EmbeddingWeights {
   std::vector<float> ar_tokens;  // [K, D]
 };
 
-// Weights of the row encoder "feature_mean": encode(x) = mean_f(x_f) * weight + bias.
-struct FeatureMeanWeights {
-  std::vector<float> weight;  // [D]
-  std::vector<float> bias;    // [D]
-};
+using RowEncoderWeights = std::variant<FeatureMeanWeights, CellAttentionWeights>;
 
 struct Model {
   std::string name;  // the folder's name; [a-z0-9][a-z0-9._-]{0,62}
@@ -66,7 +59,7 @@ struct Model {
   std::string digest;  // SHA-256 of config.json and model.safetensors, lower-case hex
   int64_t parameters = 0;
   EmbeddingWeights embedding;
-  FeatureMeanWeights feature_mean;
+  RowEncoderWeights row_encoder;
   std::vector<LayerWeights> layers;  // [L]
   HeadWeights head;
 };

@@ -19,7 +19,8 @@ namespace chorale {
 namespace {
 
 constexpr absl::string_view kArTabPfn = "ar_tabpfn";
-constexpr absl::string_view kRowEncoders[] = {"feature_mean"};
+constexpr absl::string_view kCellAttention = "cell_attention";
+constexpr absl::string_view kRowEncoders[] = {"feature_mean", kCellAttention};
 
 constexpr int64_t kMaxWidth = 16'384;  // D and Dff
 constexpr int64_t kMaxHeads = 256;
@@ -27,6 +28,8 @@ constexpr int64_t kMaxLayers = 256;
 constexpr int64_t kMaxComponents = 1'024;
 constexpr int64_t kMaxBufferSize = 65'536;
 constexpr int64_t kMaxFeatures = 65'536;
+constexpr int64_t kMaxEncoderWidth = 1'024;
+constexpr int64_t kMaxEncoderTokens = 256;  // induced points of a column, pooled tokens of a row
 constexpr size_t kMaxJsonBytes = 64 << 10;
 constexpr size_t kMaxKeyBytes = 64;
 
@@ -171,6 +174,28 @@ class FieldReader {
   absl::Status status_;
 };
 
+void ReadCellAttention(FieldReader& fields, ModelConfig* config) {
+  constexpr Presence kRequired = Presence::kRequired;
+  fields.Integer("encoder_width", kRequired, 8, kMaxEncoderWidth, &config->encoder_width);
+  fields.Integer("encoder_heads", kRequired, 1, kMaxHeads, &config->encoder_heads);
+  fields.Integer("encoder_induced_points", kRequired, 1, kMaxEncoderTokens,
+                 &config->encoder_induced_points);
+  fields.Integer("encoder_row_layers", kRequired, 0, kMaxLayers, &config->encoder_row_layers);
+  fields.Integer("encoder_pooled_tokens", kRequired, 1, kMaxEncoderTokens,
+                 &config->encoder_pooled_tokens);
+}
+
+absl::Status CheckCellAttention(const ModelConfig& config) {
+  if (config.max_features == 0) {
+    return Invalid("max_features", "cell_attention has an identity for each column: above 0");
+  }
+  if (config.encoder_width % config.encoder_heads != 0 ||
+      !kernels::IsSupportedHeadDim(config.encoder_width / config.encoder_heads)) {
+    return Invalid("encoder_heads", "encoder_width / encoder_heads must be 8, 16, 32, 64 or 128");
+  }
+  return absl::OkStatus();
+}
+
 // What no single field can say.
 absl::Status CheckTogether(const ModelConfig& config) {
   if (config.model_type != kArTabPfn) {
@@ -199,7 +224,7 @@ absl::Status CheckTogether(const ModelConfig& config) {
     return Invalid("num_features", absl::StrCat(config.num_features, " is above max_features ",
                                                 config.max_features));
   }
-  return absl::OkStatus();
+  return config.row_encoder == kCellAttention ? CheckCellAttention(config) : absl::OkStatus();
 }
 
 }  // namespace
@@ -230,6 +255,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   fields.Integer("buffer_size", kRequired, 1, kMaxBufferSize, &config.buffer_size);
   fields.Integer("num_features", kRequired, 1, kMaxFeatures, &config.num_features);
   fields.Integer("max_features", kOptional, 0, kMaxFeatures, &config.max_features);
+  if (config.row_encoder == kCellAttention) ReadCellAttention(fields, &config);
   fields.Real("std_min", kRequired, 1e-6, 1e6, &config.std_min);
   fields.Real("std_max", kRequired, 1e-6, 1e6, &config.std_max);
   fields.Real("layer_norm_eps", kOptional, 1e-12, 1e-1, &config.layer_norm_eps);

@@ -18,7 +18,7 @@ enum class Normalization {
 
 struct ModelConfig {
   std::string model_type;      // "ar_tabpfn"
-  std::string row_encoder;     // "feature_mean" when model_type is ar_tabpfn and none is named
+  std::string row_encoder;     // "feature_mean" (when none is named) or "cell_attention"
   int64_t d_model = 0;         // D
   int64_t n_heads = 0;         // H, divides D
   int64_t n_kv_heads = 0;      // Hkv, divides H; equal to H when the file does not say
@@ -31,6 +31,12 @@ struct ModelConfig {
   float std_min = 0;
   float std_max = 0;
   float layer_norm_eps = 1e-5f;
+  // Of the row encoder "cell_attention"; zero with any other.
+  int64_t encoder_width = 0;           // E, of a cell
+  int64_t encoder_heads = 0;           // divides E
+  int64_t encoder_induced_points = 0;  // I: what is learnt of a column
+  int64_t encoder_row_layers = 0;
+  int64_t encoder_pooled_tokens = 0;  // P, which make a row's vector
   Normalization normalize_x = Normalization::kNone;
   Normalization normalize_y = Normalization::kNone;
   std::string notice;  // optional sentence for users, e.g. that the weights are random

@@ -80,15 +80,6 @@ TEST(CpuBackendTest, ADensityKeepsAFewPathsAtATime) {
   }
 }
 
-TEST(CpuBackendTest, RefusesUnknownRowEncoders) {
-  BackendDriver driver = BackendDriver::Cpu(1);
-  Model model = MakeTestModel();
-  model.config.row_encoder = "magic";
-  const absl::Status status = driver.backend().AddModel(model).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("known: feature_mean"));
-}
-
 // Work does exactly the steps it was given, and what was done stays readable.
 TEST(CpuBackendTest, AdvancesByAtMostTheStepsGiven) {
   const ModelCase model_case = {.targets = 10, .paths = 6};

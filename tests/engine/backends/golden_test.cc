@@ -124,14 +124,13 @@ class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::st
 };
 
 TEST_P(GoldenTest, ContextKeysAndValues) {
-  absl::StatusOr<std::shared_ptr<const CpuModel>> packed = CpuModel::Create(model_);
-  ASSERT_TRUE(packed.ok()) << packed.status();
+  const auto packed = std::make_shared<const CpuModel>(model_);
   const ModelConfig& config = model_.config;
   const int64_t n = x_context_.rows;
   const int64_t width = config.head_dim();
   const PoolRange range = {.offset = 0, .bytes = ContextKvBytes(config, n)};
   AlignedBuffer memory(range.bytes / sizeof(float));
-  CpuEncodeWork work(*packed, x_context_, y_context_, range, memory.data(), 1);
+  CpuEncodeWork work(packed, x_context_, y_context_, range, memory.data(), 1);
   CpuScratch scratch;
   scratch.Reserve(config);
   while (!work.done()) {

@@ -9,6 +9,7 @@
 #include "tests/engine/backends/closeness.h"
 #include "tests/engine/backends/model_case.h"
 #include "tests/engine/backends/reference_forward.h"
+#include "tests/engine/backends/reference_row_encoder.h"
 #include "tests/engine/backends/test_model.h"
 
 namespace chorale {
@@ -27,7 +28,9 @@ class OracleTest : public testing::TestWithParam<NamedCase> {
       : model_(MakeTestModel(case_.options)),
         driver_(BackendDriver::Cpu(2)),
         loaded_(case_, driver_),
-        context_(reference::EncodeContext(model_, case_.XContext(), case_.YContext())) {}
+        context_(reference::EncodeContext(model_, case_.XContext(), case_.YContext())),
+        targets_(
+            reference::EncodeRows(model_, case_.XContext(), case_.YContext(), case_.XTarget())) {}
 
   void ExpectSameMixture(const std::string& what, const MixtureSpan& actual,
                          const reference::Mixture& expected) {
@@ -49,7 +52,7 @@ class OracleTest : public testing::TestWithParam<NamedCase> {
         path_order.assign(orders.begin() + p * t, orders.begin() + (p + 1) * t);
       }
       expected.push_back(reference::TeacherForce(
-          model_, context_, case_.XTarget(), path_order,
+          model_, context_, targets_, path_order,
           std::vector<float>(values.begin() + p * t, values.begin() + (p + 1) * t)));
     }
     return expected;
@@ -60,11 +63,11 @@ class OracleTest : public testing::TestWithParam<NamedCase> {
   BackendDriver driver_;
   const LoadedCase loaded_;
   const reference::KeyValues context_;
+  const reference::Rows targets_;
 };
 
 TEST_P(OracleTest, Predict) {
-  const std::vector<reference::Mixture> expected =
-      reference::Predict(model_, context_, case_.XTarget());
+  const std::vector<reference::Mixture> expected = reference::Predict(model_, context_, targets_);
   const std::unique_ptr<PredictWork> work = loaded_.Predict(0, case_.targets);
   driver_.Run(work.get());
   for (int64_t t = 0; t < case_.targets; ++t) {
@@ -123,6 +126,7 @@ std::vector<NamedCase> Cases() {
                            .buffer_size = 2,
                            .seed = 4};
   TestModelOptions deep = {.n_layers = 5, .num_components = 1, .seed = 5};
+  TestModelOptions cells = {.row_encoder = "cell_attention", .seed = 8};
   TestModelOptions widest = {.d_model = 128, .n_heads = 1, .n_kv_heads = 1, .seed = 6};
   return {{"MultiHead", {}},
           {"GroupedQuery", {.options = grouped, .context_rows = 70}},
@@ -134,6 +138,9 @@ std::vector<NamedCase> Cases() {
           {"TwoTargets", {.targets = 2, .paths = 31}},
           {"OneContextRow", {.context_rows = 1}},
           {"OnePath", {.targets = 18, .paths = 1}},
+          {"Cells", {.options = cells, .features = 4}},
+          {"OneCell", {.options = cells, .context_rows = 1, .features = 1}},
+          {"ManyCells", {.options = cells, .context_rows = 600, .targets = 60, .features = 11}},
           {"PanelPlusOne", {.context_rows = 65, .targets = 17, .paths = 3}}};
 }
 

@@ -8,11 +8,9 @@
 
 #include "engine/data/feature_transform.h"
 #include "engine/model/model.h"
+#include "tests/engine/backends/reference_math.h"
 
 namespace chorale::reference {
-
-using Vector = std::vector<double>;
-using Rows = std::vector<Vector>;  // [rows][width]
 
 struct Mixture {
   Vector mean;
@@ -31,14 +29,13 @@ struct KeyValues {
 // K and V that a context leaves in every layer.
 KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y);
 
-// The mixture of every target, each seeing the context alone.
-std::vector<Mixture> Predict(const Model& model, const KeyValues& context,
-                             const FeatureMatrix& targets);
+// The mixture of every target, given their encodings, each seeing the context alone.
+std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& targets);
 
 // The mixture at every place of one path: place t holds target order[t] (target t when order is
 // empty) and value values[t].
-std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context,
-                                  const FeatureMatrix& targets, const std::vector<int32_t>& order,
+std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context, const Rows& targets,
+                                  const std::vector<int32_t>& order,
                                   const std::vector<float>& values);
 
 }  // namespace chorale::reference

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cell_features.h"
+
 namespace chorale {
 namespace {
 
@@ -43,7 +45,15 @@ class Generator {
 ModelConfig MakeConfig(const TestModelOptions& options) {
   ModelConfig config;
   config.model_type = "ar_tabpfn";
-  config.row_encoder = "feature_mean";
+  config.row_encoder = options.row_encoder;
+  if (options.row_encoder == "cell_attention") {
+    config.max_features = 12;
+    config.encoder_width = 16;
+    config.encoder_heads = 2;
+    config.encoder_induced_points = 5;
+    config.encoder_row_layers = 2;
+    config.encoder_pooled_tokens = 3;
+  }
   config.d_model = options.d_model;
   config.n_heads = options.n_heads;
   config.n_kv_heads = options.n_kv_heads;
@@ -78,6 +88,44 @@ LayerWeights MakeLayer(const ModelConfig& config, Generator& random) {
   return layer;
 }
 
+EncoderBlockWeights MakeBlock(int64_t width, Generator& random) {
+  EncoderBlockWeights block;
+  block.norm1 = random.Norm(width);
+  block.wq = random.Matrix(width, width);
+  block.wk = random.Matrix(width, width);
+  block.wv = random.Matrix(width, width);
+  block.wo = random.Matrix(width, width);
+  block.norm2 = random.Norm(width);
+  block.w1 = random.Matrix(2 * width, width);
+  block.b1 = random.Vector(2 * width, 0, 0.2f);
+  block.w2 = random.Matrix(width, 2 * width);
+  block.b2 = random.Vector(width, 0, 0.2f);
+  return block;
+}
+
+CellAttentionWeights MakeCellAttention(const ModelConfig& config, Generator& random) {
+  const int64_t e = config.encoder_width;
+  CellAttentionWeights weights;
+  weights.cell = random.Matrix(e, kernels::kCellFeatures);
+  weights.cell_bias = random.Vector(e, 0, 0.2f);
+  weights.target = random.Matrix(e, kernels::kNumberFeatures);
+  weights.column_id = random.Vector(config.max_features * e, 0, 1);
+  weights.points = random.Vector(config.encoder_induced_points * e, 0, 1);
+  weights.pooled = random.Vector(config.encoder_pooled_tokens * e, 0, 1);
+  weights.summarise = MakeBlock(e, random);
+  weights.mix_columns = MakeBlock(e, random);
+  weights.read_column = MakeBlock(e, random);
+  for (int64_t l = 0; l < config.encoder_row_layers; ++l) {
+    weights.row_layers.push_back(MakeBlock(e, random));
+  }
+  weights.pool = MakeBlock(e, random);
+  weights.out_norm = random.Norm(e);
+  weights.out = random.Matrix(config.d_model, config.encoder_pooled_tokens * e);
+  weights.out_bias = random.Vector(config.d_model, 0, 0.2f);
+  weights.norm = random.Norm(config.d_model);
+  return weights;
+}
+
 }  // namespace
 
 Model MakeTestModel(const TestModelOptions& options) {
@@ -92,7 +140,12 @@ Model MakeTestModel(const TestModelOptions& options) {
                      .y_bias = random.Vector(d, 0, 0.3f),
                      .marker = random.Vector(3 * d, 0, 1),
                      .ar_tokens = random.Vector(options.buffer_size * d, 0, 0.5f)};
-  model.feature_mean = {.weight = random.Vector(d, 0, 1), .bias = random.Vector(d, 0, 0.3f)};
+  if (options.row_encoder == "cell_attention") {
+    model.row_encoder = MakeCellAttention(model.config, random);
+  } else {
+    model.row_encoder =
+        FeatureMeanWeights{.weight = random.Vector(d, 0, 1), .bias = random.Vector(d, 0, 0.3f)};
+  }
   for (int64_t l = 0; l < options.n_layers; ++l) {
     model.layers.push_back(MakeLayer(model.config, random));
   }
@@ -124,7 +177,13 @@ Model MakeConstantModel(const std::vector<MixtureComponent>& mixture, TestModelO
 }
 
 FeatureMatrix MakeFeatures(int64_t rows, int64_t features, uint64_t seed) {
-  return {.rows = rows, .features = features, .x = MakeValues(rows * features, seed)};
+  FeatureMatrix matrix = {
+      .rows = rows, .features = features, .x = MakeValues(rows * features, seed)};
+  matrix.missing.resize(matrix.x.size());
+  for (size_t cell = 0; cell < matrix.x.size(); cell += 7) matrix.missing[cell] = 1;
+  matrix.categorical.resize(features);
+  if (features > 1) matrix.categorical.back() = 1;
+  return matrix;
 }
 
 std::vector<float> MakeValues(int64_t n, uint64_t seed) {

@@ -13,6 +13,7 @@ namespace chorale {
 
 struct TestModelOptions {
   std::string name = "test";
+  std::string row_encoder = "feature_mean";
   int64_t d_model = 32;
   int64_t n_heads = 4;
   int64_t n_kv_heads = 4;
@@ -40,7 +41,8 @@ struct MixtureComponent {
 Model MakeConstantModel(const std::vector<MixtureComponent>& mixture,
                         TestModelOptions options = {});
 
-// Values in [-1, 1), the same for the same arguments.
+// Values in [-1, 1), the same for the same arguments. Every seventh cell is marked as missing, the
+// last of several columns as categorical.
 FeatureMatrix MakeFeatures(int64_t rows, int64_t features, uint64_t seed);
 std::vector<float> MakeValues(int64_t n, uint64_t seed);
 

@@ -53,6 +53,8 @@ TEST(FeatureTransformTest, ImputesAndEncodes) {
   EXPECT_EQ(matrix->features, 2);
   EXPECT_EQ(transform.features(), 2);
   EXPECT_THAT(matrix->x, ElementsAre(1, 2, 4, 0, 3, 2, 8, 1));
+  EXPECT_THAT(matrix->missing, ElementsAre(0, 0, 1, 0, 0, 0, 0, 0));
+  EXPECT_THAT(matrix->categorical, ElementsAre(0, 1));
   EXPECT_EQ(transform.y_mean(), 0);
   EXPECT_EQ(transform.y_std(), 1);
 }
@@ -67,7 +69,18 @@ TEST(FeatureTransformTest, UnknownAndMissingCellsOfATable) {
   ASSERT_TRUE(matrix.ok()) << matrix.status();
   // "nowhere" never occurs in the context, so it is as unknown as Paris.
   EXPECT_THAT(matrix->x, ElementsAre(5, 2, 4, 1, 0, 0, 7, 2, 6, 2));
+  EXPECT_THAT(matrix->missing, ElementsAre(0, 1, 1, 0, 0, 0, 0, 1, 0, 1));
   EXPECT_FALSE(std::signbit(matrix->x[4]));
+}
+
+TEST(FeatureTransformTest, NothingIsMarkedWhereNothingIsMissingOrCategorical) {
+  Dataset context = Context();
+  context.features.columns = {Numbers("age", {1, 2, 3, 8})};
+  const FeatureTransform transform = Fitted(context, Normalization::kZScore);
+  absl::StatusOr<FeatureMatrix> matrix = transform.Apply(context.features);
+  ASSERT_TRUE(matrix.ok()) << matrix.status();
+  EXPECT_TRUE(matrix->missing.empty());
+  EXPECT_TRUE(matrix->categorical.empty());
 }
 
 TEST(FeatureTransformTest, ZScores) {

@@ -79,6 +79,43 @@ TEST(ModelConfigTest, ReadsOptionalFields) {
             "feature_mean");
 }
 
+// The config with the row encoder cell_attention, less the key `without`, more `with`.
+std::string CellConfig(const std::string& without = "", const std::string& with = "") {
+  std::string json = std::string("{") + with;
+  for (const char* key :
+       {"max_features", "encoder_width", "encoder_heads", "encoder_induced_points",
+        "encoder_row_layers", "encoder_pooled_tokens"}) {
+    if (key != without) absl::StrAppend(&json, "\"", key, "\": 32, ");
+  }
+  absl::StrAppend(&json, R"("row_encoder": "cell_attention", )");
+  return json + std::string(kConfig).substr(1);
+}
+
+TEST(ModelConfigTest, ReadsTheSizesOfCellAttention) {
+  const absl::StatusOr<ModelConfig> config =
+      ParseModelConfig(CellConfig("encoder_heads", R"("encoder_heads": 4, )"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->row_encoder, "cell_attention");
+  EXPECT_EQ(config->max_features, 32);
+  EXPECT_EQ(config->encoder_width, 32);
+  EXPECT_EQ(config->encoder_heads, 4);
+  EXPECT_EQ(config->encoder_induced_points, 32);
+  EXPECT_EQ(config->encoder_row_layers, 32);
+  EXPECT_EQ(config->encoder_pooled_tokens, 32);
+}
+
+TEST(ModelConfigTest, RefusesSizesOfCellAttentionThatDoNotFit) {
+  for (const char* key : {"encoder_width", "encoder_heads", "encoder_induced_points",
+                          "encoder_row_layers", "encoder_pooled_tokens"}) {
+    ExpectRefused(CellConfig(key), absl::StrCat(key, ": missing"));
+    ExpectRefused(CellConfig(key, absl::StrCat("\"", key, "\": 100000, ")),
+                  absl::StrCat(key, ": 100000 is outside ["));
+    ExpectRefused(With(key, "32"), absl::StrCat(key, ": unknown key"));  // of another encoder
+  }
+  ExpectRefused(CellConfig("max_features"), "max_features: ");
+  ExpectRefused(CellConfig(), "encoder_heads: encoder_width / encoder_heads must be 8");
+}
+
 TEST(ModelConfigTest, RefusesMissingKeys) {
   for (const char* key : {"model_type", "d_model", "n_heads", "n_layers", "d_ff", "num_components",
                           "buffer_size", "num_features", "std_min", "std_max"}) {
@@ -123,7 +160,7 @@ TEST(ModelConfigTest, RefusesValuesOutOfBounds) {
 TEST(ModelConfigTest, RefusesWhatDoesNotFitTogether) {
   ExpectRefused(With("model_type", R"("gpt")"), "model_type: 'gpt' is unknown; known: ar_tabpfn");
   ExpectRefused(With("row_encoder", R"("magic")"),
-                "row_encoder: 'magic' is unknown; known: feature_mean");
+                "row_encoder: 'magic' is unknown; known: feature_mean, cell_attention");
   ExpectRefused(With("n_heads", "5"), "n_heads: 5 does not divide d_model 128");
   ExpectRefused(With("n_kv_heads", "3"), "n_kv_heads: 3 does not divide n_heads 4");
   ExpectRefused(With("n_kv_heads", "8"), "n_kv_heads: 8 does not divide n_heads 4");

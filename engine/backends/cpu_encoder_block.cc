@@ -1,0 +1,178 @@
+#include "engine/backends/cpu_encoder_block.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "kernels/append_kv.h"
+#include "kernels/layer_norm.h"
+#include "kernels/layout.h"
+#include "kernels/shared_context_attention.h"
+
+namespace chorale {
+
+EncoderBlock::EncoderBlock(const EncoderBlockWeights& weights, int64_t width, int64_t heads,
+                           float epsilon)
+    : width_(width),
+      heads_(heads),
+      epsilon_(epsilon),
+      norm1_(weights.norm1),
+      query_(weights.wq, {}, width, width),
+      key_value_(Stacked({weights.wk, weights.wv}), {}, 2 * width, width),
+      query_key_value_(Stacked({weights.wq, weights.wk, weights.wv}), {}, 3 * width, width),
+      output_(weights.wo, {}, width, width),
+      norm2_(weights.norm2),
+      up_(weights.w1, weights.b1, 2 * width, width),
+      down_(weights.w2, weights.b2, width, 2 * width) {}
+
+int64_t EncoderBlock::KeysValuesSize(int64_t n) const {
+  return kernels::LayerKvSize(n, heads_, width_ / heads_);
+}
+
+int64_t EncoderBlock::KeysSize(int64_t n) const {
+  return heads_ * kernels::PackedKeysSize(n, width_ / heads_);
+}
+
+void EncoderBlock::Normalize(const LayerNormWeights& norm, int64_t n, const float* x,
+                             float* y) const {
+  const kernels::LayerNormParams params = {.x = x,
+                                           .gamma = norm.gamma.data(),
+                                           .beta = norm.beta.data(),
+                                           .y = y,
+                                           .rows = n,
+                                           .width = width_,
+                                           .epsilon = epsilon_};
+  assert(kernels::ValidateLayerNorm(params).ok());
+  kernels::LayerNorm(params);
+}
+
+namespace {
+
+// k and v: [n, E] each, with that row stride.
+void Append(int64_t n, const float* k, const float* v, int64_t stride, int64_t offset,
+            int64_t heads, int64_t head_dim, const TokenKeysValues<float>& kv) {
+  const kernels::AppendKvParams params = {.k = k,
+                                          .v = v,
+                                          .keys = kv.keys,
+                                          .values = kv.values,
+                                          .n = n,
+                                          .offset = offset,
+                                          .capacity = kv.capacity,
+                                          .kv_heads = heads,
+                                          .head_dim = head_dim,
+                                          .kv_stride = stride};
+  assert(kernels::ValidateAppendKv(params).ok());
+  kernels::AppendKv(params);
+}
+
+}  // namespace
+
+void EncoderBlock::LeaveKeysValues(int64_t n, const float* m, int64_t offset,
+                                   const TokenKeysValues<float>& kv, Scratch& scratch) const {
+  scratch.normed.Reserve(n * width_);
+  scratch.projected.Reserve(n * 2 * width_);
+  Normalize(norm1_, n, m, scratch.normed.data());
+  key_value_.Apply(n, scratch.normed.data(), width_, scratch.projected.data());
+  const float* k = scratch.projected.data();
+  Append(n, k, k + width_, 2 * width_, offset, heads_, width_ / heads_, kv);
+}
+
+void EncoderBlock::AttendToKeys(int64_t n, const float* q, int64_t q_stride,
+                                const TokenKeysValues<const float>& kv, int64_t keys,
+                                float* attended) const {
+  const int64_t head_dim = width_ / heads_;
+  const kernels::SharedContextAttentionParams params = {
+      .q = q,
+      .out = attended,
+      .context_keys = kv.keys,
+      .context_values = kv.values,
+      .rows = n,
+      .heads = heads_,
+      .kv_heads = heads_,
+      .head_dim = head_dim,
+      .context_rows = keys,
+      .q_stride = q_stride,
+      .out_stride = width_,
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)))};
+  assert(kernels::ValidateSharedContextAttention(params).ok());
+  kernels::SharedContextAttention(params);
+}
+
+void EncoderBlock::Attend(int64_t n, float* x, const TokenKeysValues<const float>& kv, int64_t keys,
+                          Scratch& scratch) const {
+  scratch.normed.Reserve(n * width_);
+  scratch.projected.Reserve(n * width_);
+  scratch.attended.Reserve(n * width_);
+  Normalize(norm1_, n, x, scratch.normed.data());
+  query_.Apply(n, scratch.normed.data(), width_, scratch.projected.data());
+  AttendToKeys(n, scratch.projected.data(), width_, kv, keys, scratch.attended.data());
+  Finish(n, x, scratch);
+}
+
+void EncoderBlock::AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scratch) const {
+  const int64_t tokens = sets * n;
+  scratch.normed.Reserve(tokens * width_);
+  scratch.projected.Reserve(tokens * 3 * width_);
+  scratch.attended.Reserve(tokens * width_);
+  scratch.kv.Reserve(KeysValuesSize(n));
+  Normalize(norm1_, tokens, x, scratch.normed.data());
+  query_key_value_.Apply(tokens, scratch.normed.data(), width_, scratch.projected.data());
+  const TokenKeysValues<float> kv = KeysValuesAt(scratch.kv.data(), n);
+  for (int64_t set = 0; set < sets; ++set) {
+    const float* q = scratch.projected.data() + set * n * 3 * width_;
+    Append(n, q + width_, q + 2 * width_, 3 * width_, 0, heads_, width_ / heads_, kv);
+    AttendToKeys(n, q, 3 * width_, kv, n, scratch.attended.data() + set * n * width_);
+  }
+  Finish(tokens, x, scratch);
+}
+
+void EncoderBlock::AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys,
+                                const float* memory, Scratch& scratch) const {
+  const int64_t tokens = sets * n;
+  // Queries behind the memory's projections.
+  const int64_t memory_size = sets * keys * 2 * width_;
+  scratch.normed.Reserve(std::max(tokens, sets * keys) * width_);
+  scratch.projected.Reserve(memory_size + tokens * width_);
+  scratch.attended.Reserve(tokens * width_);
+  scratch.kv.Reserve(KeysValuesSize(keys));
+  float* projected = scratch.projected.data();
+  float* queries = projected + memory_size;
+  Normalize(norm1_, sets * keys, memory, scratch.normed.data());
+  key_value_.Apply(sets * keys, scratch.normed.data(), width_, projected);
+  Normalize(norm1_, tokens, x, scratch.normed.data());
+  query_.Apply(tokens, scratch.normed.data(), width_, queries);
+  const TokenKeysValues<float> kv = KeysValuesAt(scratch.kv.data(), keys);
+  for (int64_t set = 0; set < sets; ++set) {
+    const float* k = projected + set * keys * 2 * width_;
+    Append(keys, k, k + width_, 2 * width_, 0, heads_, width_ / heads_, kv);
+    AttendToKeys(n, queries + set * n * width_, width_, kv, keys,
+                 scratch.attended.data() + set * n * width_);
+  }
+  Finish(tokens, x, scratch);
+}
+
+void EncoderBlock::Finish(int64_t n, float* x, Scratch& scratch) const {
+  const auto add = [&](const float* more) {
+    for (int64_t i = 0; i < n * width_; ++i) x[i] += more[i];
+  };
+  scratch.hidden.Reserve(n * 2 * width_);
+  float* normed = scratch.normed.data();
+  output_.Apply(n, scratch.attended.data(), width_, normed);
+  add(normed);
+  Normalize(norm2_, n, x, normed);
+  up_.Apply(n, normed, width_, scratch.hidden.data(), kernels::Activation::kGelu);
+  down_.Apply(n, scratch.hidden.data(), 2 * width_, normed);
+  add(normed);
+}
+
+double EncoderBlock::AttendFlops(double n, double keys) const {
+  const double width = static_cast<double>(width_);
+  return n * (12 * width * width + 4 * keys * width);
+}
+
+double EncoderBlock::KeysValuesFlops(double n) const {
+  const double width = static_cast<double>(width_);
+  return n * 4 * width * width;
+}
+
+}  // namespace chorale
