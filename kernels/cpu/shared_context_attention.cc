@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/prefetch.h"
 #include "kernels/layout.h"
 #include "kernels/softmax_state.h"
 
@@ -138,20 +139,70 @@ HWY_NOINLINE void ContextBlock(AttentionTile& tile, int64_t query, const float* 
   AccumulateValues<KeyOrder::kOneSum, kRows>(tile, tile.scores, values, keys, query);
 }
 
+// Asks for what the tile's paths will read of their buffers, a few rows at a time while the context
+// is gone through: a step reads each buffer once, so that nothing else has brought it near.
+class BufferPrefetch {
+ public:
+  // Next() will be called `calls` times.
+  BufferPrefetch(const SharedContextAttentionParams& p, const TileRange& range, int64_t calls)
+      : p_(p),
+        range_(range),
+        keys_offset_(range.kv_head * PackedKeysSize(p.buffer_capacity, p.head_dim)),
+        values_offset_(range.kv_head * ValuesSize(p.buffer_capacity, p.head_dim)),
+        end_(p.row_path != nullptr ? range.count : 0),
+        step_(CeilDiv(range.count, calls)) {}
+
+  void Next() {
+    for (const int64_t stop = std::min(end_, query_ + step_); query_ < stop; ++query_) {
+      const int64_t row = range_.Row(query_);
+      if (p_.row_path[row] == path_) continue;
+      path_ = p_.row_path[row];
+      const int64_t keys = p_.row_visible[row];
+      const int64_t path = path_ * p_.buffer_path_stride;
+      PrefetchToL2(p_.buffer_keys + path + keys_offset_, PackedKeysSize(keys, p_.head_dim));
+      PrefetchToL2(p_.buffer_values + path + values_offset_, ValuesSize(keys, p_.head_dim));
+    }
+  }
+
+ private:
+  const SharedContextAttentionParams& p_;
+  const TileRange& range_;
+  const int64_t keys_offset_;
+  const int64_t values_offset_;
+  const int64_t end_;
+  const int64_t step_;  // queries per call
+  int64_t query_ = 0;
+  int64_t path_ = -1;
+};
+
 void AttendContext(const SharedContextAttentionParams& p, const TileRange& range,
                    AttentionTile& tile) {
   const float* keys = p.context_keys + range.kv_head * PackedKeysSize(p.context_rows, p.head_dim);
   const float* values = p.context_values + range.kv_head * ValuesSize(p.context_rows, p.head_dim);
+  // Where the last head ends: the next head's first block follows a head's last one.
+  const float* keys_end = p.context_keys + p.kv_heads * PackedKeysSize(p.context_rows, p.head_dim);
+  const float* values_end = p.context_values + p.kv_heads * ValuesSize(p.context_rows, p.head_dim);
   const int64_t block_keys = BlockKeys(p.head_dim);
+  const int64_t groups = CeilDiv(range.padded, kTileRows);
+  // Of the next block, what is asked for with each group of rows.
+  const int64_t share = CeilDiv(block_keys * p.head_dim, groups);
+  BufferPrefetch buffers(p, range, groups * CeilDiv(p.context_rows, block_keys));
   for (int64_t begin = 0; begin < p.context_rows; begin += block_keys) {
     const int64_t count = std::min(block_keys, p.context_rows - begin);
     const float* block = keys + begin * p.head_dim;  // begin is a multiple of kPanel
     const float* block_values = values + begin * p.head_dim;
-    int64_t query = 0;
-    for (; query + kTileRows <= range.padded; query += kTileRows) {
-      ContextBlock<kTileRows>(tile, query, block, block_values, count);
+    PrefetchStream next_keys(block + RoundUp(count, kPanel) * p.head_dim, keys_end);
+    PrefetchStream next_values(block_values + count * p.head_dim, values_end);
+    for (int64_t query = 0; query < range.padded; query += kTileRows) {
+      next_keys.Ask(share);
+      next_values.Ask(share);
+      buffers.Next();
+      if (query + kTileRows <= range.padded) {
+        ContextBlock<kTileRows>(tile, query, block, block_values, count);
+      } else {
+        ContextBlock<4>(tile, query, block, block_values, count);
+      }
     }
-    if (query < range.padded) ContextBlock<4>(tile, query, block, block_values, count);
   }
 }
 
