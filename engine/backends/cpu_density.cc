@@ -119,8 +119,8 @@ void CpuDensityWork::AppendBuffer(Chunk chunk, int64_t layer, const float* x, Cp
     const int64_t kept = std::min(n, capacity_ - place);
     float* base = scratch.path_kv.data() + g / targets_ * path_stride_;
     if (kept > 0) {
-      AppendKeysValues(model_, scratch, i, kept, LayerKvAt(base, config, capacity_), place,
-                       capacity_);
+      AppendKeysValues(model_, scratch, i, kept, LayerKvAt(base, config, capacity_),
+                       kernels::KeyLayout::kRows, place, capacity_);
     }
     i += n;
   }
