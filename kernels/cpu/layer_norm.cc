@@ -1,5 +1,6 @@
 #include "kernels/layer_norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -38,36 +39,41 @@ struct Row {
   }
 };
 
-double Mean(const Row& row) {
-  const F64 d;
-  VF64 sum0 = hn::Zero(d);
-  VF64 sum1 = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + 2 * kLanes <= row.width; i += 2 * kLanes) {
-    sum0 = hn::Add(sum0, row.Load(i));
-    sum1 = hn::Add(sum1, row.Load(i + kLanes));
-  }
-  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-  for (; i < row.width; ++i) sum += row.At(i);
-  return sum / static_cast<double>(row.width);
-}
+struct Moments {
+  double mean;
+  double variance;
+};
 
-// Around the mean, so that it does not cancel for rows far from zero.
-double Variance(const Row& row, double mean) {
+// Both in one pass, around the row's first element: it lies within sqrt(width) deviations of the
+// mean, so that the difference of the two sums costs the variance no more than width * 2^-52 of it,
+// however far from zero the row is.
+Moments MeanAndVariance(const Row& row) {
   const F64 d;
-  const VF64 shift = hn::Set(d, mean);
+  const double origin = row.At(0);
+  const VF64 shift = hn::Set(d, origin);
   VF64 sum0 = hn::Zero(d);
   VF64 sum1 = hn::Zero(d);
+  VF64 squares0 = hn::Zero(d);
+  VF64 squares1 = hn::Zero(d);
   int64_t i = 0;
   for (; i + 2 * kLanes <= row.width; i += 2 * kLanes) {
     const VF64 v0 = hn::Sub(row.Load(i), shift);
     const VF64 v1 = hn::Sub(row.Load(i + kLanes), shift);
-    sum0 = hn::MulAdd(v0, v0, sum0);
-    sum1 = hn::MulAdd(v1, v1, sum1);
+    sum0 = hn::Add(sum0, v0);
+    sum1 = hn::Add(sum1, v1);
+    squares0 = hn::MulAdd(v0, v0, squares0);
+    squares1 = hn::MulAdd(v1, v1, squares1);
   }
   double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-  for (; i < row.width; ++i) sum += (row.At(i) - mean) * (row.At(i) - mean);
-  return sum / static_cast<double>(row.width);
+  double squares = hn::GetLane(hn::SumOfLanes(d, hn::Add(squares0, squares1)));
+  for (; i < row.width; ++i) {
+    const double v = row.At(i) - origin;
+    sum += v;
+    squares += v * v;
+  }
+  const double n = static_cast<double>(row.width);
+  const double offset = sum / n;
+  return {origin + offset, std::max(squares / n - offset * offset, 0.0)};
 }
 
 void ScaleAndShift(const LayerNormParams& p, const Row& row, double mean, double inverse,
@@ -94,8 +100,7 @@ void LayerNorm(const LayerNormParams& p) {
     const Row row = {.x = p.x + at,
                      .residual = p.residual == nullptr ? nullptr : p.residual + at,
                      .width = p.width};
-    const double mean = Mean(row);
-    const double variance = Variance(row, mean);
+    const auto [mean, variance] = MeanAndVariance(row);
     ScaleAndShift(p, row, mean, 1 / std::sqrt(variance + static_cast<double>(p.epsilon)), p.y + at);
   }
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/prefetch.h"
 #include "kernels/layout.h"
 #include "kernels/softmax_state.h"
 
@@ -138,48 +139,125 @@ HWY_NOINLINE void ContextBlock(AttentionTile& tile, int64_t query, const float* 
   AccumulateValues<KeyOrder::kOneSum, kRows>(tile, tile.scores, values, keys, query);
 }
 
+// Asks for what the tile's paths will read of their buffers, a few rows at a time while the context
+// is gone through: a step reads each buffer once, so that nothing else has brought it near.
+class BufferPrefetch {
+ public:
+  // Next() will be called `calls` times.
+  BufferPrefetch(const SharedContextAttentionParams& p, const TileRange& range, int64_t calls)
+      : p_(p),
+        range_(range),
+        keys_offset_(range.kv_head * PackedKeysSize(p.buffer_capacity, p.head_dim)),
+        values_offset_(range.kv_head * ValuesSize(p.buffer_capacity, p.head_dim)),
+        end_(p.row_path != nullptr ? range.count : 0),
+        step_(CeilDiv(range.count, calls)) {}
+
+  void Next() {
+    for (const int64_t stop = std::min(end_, query_ + step_); query_ < stop; ++query_) {
+      const int64_t row = range_.Row(query_);
+      if (p_.row_path[row] == path_) continue;
+      path_ = p_.row_path[row];
+      const int64_t keys = p_.row_visible[row];
+      const int64_t path = path_ * p_.buffer_path_stride;
+      PrefetchToL2(p_.buffer_keys + path + keys_offset_, keys * p_.head_dim);
+      PrefetchToL2(p_.buffer_values + path + values_offset_, keys * p_.head_dim);
+    }
+  }
+
+ private:
+  const SharedContextAttentionParams& p_;
+  const TileRange& range_;
+  const int64_t keys_offset_;
+  const int64_t values_offset_;
+  const int64_t end_;
+  const int64_t step_;  // queries per call
+  int64_t query_ = 0;
+  int64_t path_ = -1;
+};
+
 void AttendContext(const SharedContextAttentionParams& p, const TileRange& range,
                    AttentionTile& tile) {
   const float* keys = p.context_keys + range.kv_head * PackedKeysSize(p.context_rows, p.head_dim);
   const float* values = p.context_values + range.kv_head * ValuesSize(p.context_rows, p.head_dim);
+  // Where the last head ends: the next head's first block follows a head's last one.
+  const float* keys_end = p.context_keys + p.kv_heads * PackedKeysSize(p.context_rows, p.head_dim);
+  const float* values_end = p.context_values + p.kv_heads * ValuesSize(p.context_rows, p.head_dim);
   const int64_t block_keys = BlockKeys(p.head_dim);
+  const int64_t groups = CeilDiv(range.padded, kTileRows);
+  // Of the next block, what is asked for with each group of rows.
+  const int64_t share = CeilDiv(block_keys * p.head_dim, groups);
+  BufferPrefetch buffers(p, range, groups * CeilDiv(p.context_rows, block_keys));
   for (int64_t begin = 0; begin < p.context_rows; begin += block_keys) {
     const int64_t count = std::min(block_keys, p.context_rows - begin);
     const float* block = keys + begin * p.head_dim;  // begin is a multiple of kPanel
     const float* block_values = values + begin * p.head_dim;
-    int64_t query = 0;
-    for (; query + kTileRows <= range.padded; query += kTileRows) {
-      ContextBlock<kTileRows>(tile, query, block, block_values, count);
+    PrefetchStream next_keys(block + RoundUp(count, kPanel) * p.head_dim, keys_end);
+    PrefetchStream next_values(block_values + count * p.head_dim, values_end);
+    for (int64_t query = 0; query < range.padded; query += kTileRows) {
+      next_keys.Ask(share);
+      next_values.Ask(share);
+      buffers.Next();
+      if (query + kTileRows <= range.padded) {
+        ContextBlock<kTileRows>(tile, query, block, block_values, count);
+      } else {
+        ContextBlock<4>(tile, query, block, block_values, count);
+      }
     }
-    if (query < range.padded) ContextBlock<4>(tile, query, block, block_values, count);
   }
 }
 
-// Scores of a few queries against one panel of keys. With so few rows each sum is split into four
-// over the head width, which run side by side.
-template <int kRows>
-HWY_INLINE void ScorePanel(AttentionTile& tile, int64_t query, const float* panel, float* scores) {
-  const F32 d;
-  const float* q = tile.q + query * tile.stride;
-  for (int64_t lane = 0; lane < kPanel; lane += kLanes) {
-    VF32 sum[kRows][4];
+// Lane i of the result is the sum of the lanes of v[i], pair by pair.
+template <class D, size_t kCount>
+HWY_INLINE hn::Vec<D> SumsOfLanes(D d, hn::Vec<D> (&v)[kCount]) {
+  static_assert(kCount == hn::MaxLanes(D()), "as many vectors as lanes");
+#if HWY_TARGET != HWY_SCALAR  // which has one lane
+  CHORALE_UNROLL
+  for (size_t count = kCount; count > 1; count /= 2) {
     CHORALE_UNROLL
-    for (int i = 0; i < 4 * kRows; ++i) sum[i / 4][i % 4] = hn::Zero(d);
-    for (int64_t k = 0; k < tile.head_dim; k += 4) {
-      CHORALE_UNROLL
-      for (int part = 0; part < 4; ++part) {
-        const VF32 key = hn::LoadU(d, panel + (k + part) * kPanel + lane);
-        CHORALE_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const VF32 factor = hn::Set(d, q[r * tile.stride + k + part]);
-          sum[r][part] = hn::MulAdd(factor, key, sum[r][part]);
-        }
-      }
+    for (size_t i = 0; i < count / 2; ++i) {
+      const auto even = hn::ConcatEven(d, v[2 * i + 1], v[2 * i]);
+      v[i] = hn::Add(even, hn::ConcatOdd(d, v[2 * i + 1], v[2 * i]));
     }
+  }
+#endif
+  return v[0];
+}
+
+// Scores of one query against as many keys, which are rows, as a vector has lanes. Each key's
+// products are summed lane by lane along the head width, and then across the lanes.
+template <class D>
+HWY_INLINE void ScoreRows(D d, const float* q, const float* keys, int64_t head_dim, float* scores) {
+  constexpr size_t kKeys = hn::MaxLanes(D());
+  hn::Vec<D> sum[kKeys];
+  CHORALE_UNROLL
+  for (size_t i = 0; i < kKeys; ++i) sum[i] = hn::Zero(d);
+  for (int64_t k = 0; k < head_dim; k += static_cast<int64_t>(kKeys)) {
+    const hn::Vec<D> part = hn::Load(d, q + k);
+    CHORALE_UNROLL
+    for (size_t i = 0; i < kKeys; ++i) {
+      sum[i] = hn::MulAdd(part, hn::LoadU(d, keys + i * head_dim + k), sum[i]);
+    }
+  }
+  hn::Store(SumsOfLanes(d, sum), d, scores);
+}
+
+// Scores of kRows queries against the rows of `padded` keys, a multiple of 16.
+template <int kRows>
+HWY_INLINE void ScoreBuffer(AttentionTile& tile, int64_t query, const float* keys, int64_t padded) {
+  const F32 d;
+  const hn::CappedTag<float, 8> half;  // for heads narrower than a vector
+  const bool narrow = tile.head_dim < kLanes;
+  const int64_t step = narrow ? 8 : kLanes;
+  for (int64_t key = 0; key < padded; key += step) {
     CHORALE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const VF32 total = hn::Add(hn::Add(sum[r][0], sum[r][1]), hn::Add(sum[r][2], sum[r][3]));
-      hn::Store(total, d, scores + r * kMaxBlockKeys + lane);
+      const float* q = tile.q + (query + r) * tile.stride;
+      float* scores = tile.scores + r * kMaxBlockKeys + key;
+      if (narrow) {
+        ScoreRows(half, q, keys + key * tile.head_dim, tile.head_dim, scores);
+      } else {
+        ScoreRows(d, q, keys + key * tile.head_dim, tile.head_dim, scores);
+      }
     }
   }
 }
@@ -203,15 +281,13 @@ HWY_INLINE void AccumulatePanel(AttentionTile& tile, int64_t query, const int64_
 // kRows neighbouring queries of one path against the path's buffer; visible[r] keys for query r.
 template <int kRows>
 HWY_NOINLINE void BufferRows(AttentionTile& tile, int64_t query, const int32_t* visible,
-                             const float* panels, const float* values) {
+                             const float* keys, const float* values) {
   const F32 d;
   const int64_t most = *std::max_element(visible, visible + kRows);
   const int64_t block_keys = BlockKeys(tile.head_dim);
   for (int64_t begin = 0; begin < most; begin += block_keys) {
     const int64_t padded = RoundUp(std::min(block_keys, most - begin), kPanel);
-    for (int64_t key = 0; key < padded; key += kPanel) {
-      ScorePanel<kRows>(tile, query, panels + (begin + key) * tile.head_dim, tile.scores + key);
-    }
+    ScoreBuffer<kRows>(tile, query, keys + begin * tile.head_dim, padded);
     for (int r = 0; r < kRows; ++r) {
       const int64_t own = std::clamp<int64_t>(visible[r] - begin, 0, padded);
       if (own < padded) MaskScores(d, tile.scores + r * kMaxBlockKeys, own, padded);
@@ -229,11 +305,11 @@ HWY_NOINLINE void BufferRows(AttentionTile& tile, int64_t query, const int32_t* 
 }
 
 // Asks for the start of a path's buffer, which is used once per step and so never in L1.
-HWY_INLINE void PrefetchBuffer(const float* panels, const float* values, int64_t keys,
+HWY_INLINE void PrefetchBuffer(const float* keys, const float* values, int64_t count,
                                int64_t head_dim) {
-  const int64_t n = std::min<int64_t>(keys, 2 * kPanel) * head_dim;
+  const int64_t n = std::min<int64_t>(count, 2 * kPanel) * head_dim;
   for (int64_t i = 0; i < n; i += kPanel) hwy::Prefetch(values + i);
-  for (int64_t i = 0; i < RoundUp(n, kPanel * head_dim); i += kPanel) hwy::Prefetch(panels + i);
+  for (int64_t i = 0; i < n; i += kPanel) hwy::Prefetch(keys + i);
 }
 
 void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range,
@@ -245,7 +321,7 @@ void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range
     path[i] = p.row_path[row];
     visible[i] = p.row_visible[row];
   }
-  const float* all_panels =
+  const float* all_keys =
       p.buffer_keys + range.kv_head * PackedKeysSize(p.buffer_capacity, p.head_dim);
   const float* all_values =
       p.buffer_values + range.kv_head * ValuesSize(p.buffer_capacity, p.head_dim);
@@ -255,13 +331,13 @@ void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range
     while (end < range.count && path[end] == path[i]) ++end;
     if (end < range.count) {
       const int64_t next = path[end] * p.buffer_path_stride;
-      PrefetchBuffer(all_panels + next, all_values + next, visible[end], p.head_dim);
+      PrefetchBuffer(all_keys + next, all_values + next, visible[end], p.head_dim);
     }
-    const float* panels = all_panels + path[i] * p.buffer_path_stride;
+    const float* keys = all_keys + path[i] * p.buffer_path_stride;
     const float* values = all_values + path[i] * p.buffer_path_stride;
-    for (; i + 4 <= end; i += 4) BufferRows<4>(tile, i, visible + i, panels, values);
-    for (; i + 2 <= end; i += 2) BufferRows<2>(tile, i, visible + i, panels, values);
-    if (i < end) BufferRows<1>(tile, i, visible + i, panels, values);
+    for (; i + 4 <= end; i += 4) BufferRows<4>(tile, i, visible + i, keys, values);
+    for (; i + 2 <= end; i += 2) BufferRows<2>(tile, i, visible + i, keys, values);
+    if (i < end) BufferRows<1>(tile, i, visible + i, keys, values);
     i = end;
   }
 }

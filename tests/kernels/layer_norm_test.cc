@@ -78,6 +78,22 @@ TEST_P(LayerNormTest, RowsFarFromZeroDoNotCancel) {
   EXPECT_THAT(y, TensorNear(expected, Tolerance{2e-4, 0}));
 }
 
+TEST_P(LayerNormTest, SmallDeviationsFarFromZeroKeepTheirVariance) {
+  // Neighbouring float32 numbers around 2^20: exact in float64, so nothing may be lost.
+  const int64_t width = 100;
+  Tensor x(width);
+  for (int64_t i = 0; i < width; ++i) x[i] = 1048576.0f + 0.125f * static_cast<float>(i * i % 7);
+  const Tensor gamma(width, 1.0f);
+  const Tensor beta(width, 0.0f);
+  Tensor expected(width, kNan);
+  LayerNormParams p = MakeParams(x, gamma, beta, expected);
+  reference::LayerNorm(p);
+  Tensor y(width, kNan);
+  p.y = y.data();
+  LayerNorm(p);
+  EXPECT_THAT(y, TensorNear(expected, Tolerance{2e-6, 2e-6}));
+}
+
 TEST_P(LayerNormTest, MayWriteOverItsInputs) {
   const int64_t width = 40;
   Tensor x = RandomTensor(3 * width, 1);

@@ -1,0 +1,38 @@
+// Asking for memory long before it is used.
+#ifndef CHORALE_KERNELS_CPU_PREFETCH_H_
+#define CHORALE_KERNELS_CPU_PREFETCH_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/layout.h"
+
+namespace chorale::kernels {
+
+// Asks for from[0..n), to lie in the second-level cache: the first is too small for what is not
+// used at once. Every cache line that begins in the range is asked for.
+inline void PrefetchToL2(const float* from, int64_t n) {
+  constexpr int kForReading = 0;
+  constexpr int kSecondLevel = 2;
+  for (int64_t i = 0; i < n; i += kPanel) __builtin_prefetch(from + i, kForReading, kSecondLevel);
+}
+
+// A range of memory that is asked for piece by piece, from its beginning to its end.
+class PrefetchStream {
+ public:
+  PrefetchStream(const float* begin, const float* end) : next_(begin), end_(end) {}
+
+  void Ask(int64_t n) {
+    n = std::min(n, end_ - next_);
+    PrefetchToL2(next_, n);
+    next_ += n;
+  }
+
+ private:
+  const float* next_;
+  const float* const end_;
+};
+
+}  // namespace chorale::kernels
+
+#endif  // CHORALE_KERNELS_CPU_PREFETCH_H_
