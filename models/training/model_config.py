@@ -56,8 +56,8 @@ def default_config(row_encoder: str) -> ModelConfig:
     if row_encoder == "slot_mlp":
         config.encoder_width = 512
     elif row_encoder == "cell_attention":
-        config.encoder_width = 32
-        config.encoder_heads = 2
+        config.encoder_width = 64
+        config.encoder_heads = 4
         config.encoder_induced_points = 16
         config.encoder_row_layers = 1
         config.encoder_pooled_tokens = 4

@@ -36,6 +36,7 @@ from models.training.throughput import Throughput
 
 VALIDATION_SEED = 77_777
 CLIP_NORM = 1.0
+SAVE_EVERY = 1000
 WARM_UP_BATCHES = 16  # enough to meet the cases that are compiled apart
 
 
@@ -51,7 +52,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="instead of minutes")
     parser.add_argument("--stop-after", type=float, help="minutes; save and stop, to go on later")
     parser.add_argument("--stop-at-step", type=int, help="save and stop there, to go on later")
-    parser.add_argument("--budget", type=float, default=300_000, help="rows of a batch, about")
+    parser.add_argument("--budget", type=float, default=160_000, help="rows of a batch, about")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--compile", action="store_true")
@@ -180,7 +181,7 @@ class Training:
             self.train_step(progress)
             if self.step % arguments.log_every == 0:
                 self.log(progress)
-            if self.step % 2000 == 0:
+            if self.step % SAVE_EVERY == 0:
                 self.save()
         self.save()
         if self.rank == 0:

@@ -23,7 +23,7 @@ def sample_latent(rng: Randomness, b: int, rows: int, f: int) -> Tensor:
     if f > 1 and rng.host.random() < 0.7:
         factors = rng.host.randint(1, 4)
         loading = rng.normal(b, factors, f)
-        loading = loading / loading.norm(dim=1, keepdim=True)
+        loading = loading / (loading.norm(dim=1, keepdim=True) + 1e-6)  # a draw may be 0
         share = rng.uniform(0.0, 1.0, b, 1, f) * rng.uniform(0.0, 1.0, b, 1, 1)
         shared = rng.normal(b, rows, factors) @ loading
         z = (1 - share).sqrt() * z + share.sqrt() * shared
