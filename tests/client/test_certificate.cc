@@ -21,7 +21,7 @@ std::string Text(const Bio& bio) {
 
 }  // namespace
 
-TestCertificate MakeTestCertificate(const std::string& host) {
+TestCertificate MakeTestCertificate(const std::string& address) {
   constexpr int kDay = 24 * 60 * 60;
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"),
                                                                 &EVP_PKEY_free);
@@ -33,12 +33,12 @@ TestCertificate MakeTestCertificate(const std::string& host) {
   X509_set_pubkey(x509.get(), key.get());
   X509_NAME* name = X509_get_subject_name(x509.get());
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>(host.c_str()), -1, -1, 0);
+                             reinterpret_cast<const unsigned char*>(address.c_str()), -1, -1, 0);
   X509_set_issuer_name(x509.get(), name);
   X509V3_CTX context;
   X509V3_set_ctx(&context, x509.get(), x509.get(), nullptr, nullptr, 0);
   X509_EXTENSION* names =
-      X509V3_EXT_conf_nid(nullptr, &context, NID_subject_alt_name, ("DNS:" + host).c_str());
+      X509V3_EXT_conf_nid(nullptr, &context, NID_subject_alt_name, ("IP:" + address).c_str());
   X509_add_ext(x509.get(), names, -1);
   X509_EXTENSION_free(names);
   EXPECT_GT(X509_sign(x509.get(), key.get(), EVP_sha256()), 0);

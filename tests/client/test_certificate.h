@@ -11,8 +11,9 @@ struct TestCertificate {
   std::string key;          // PEM
 };
 
-// A new one, signed by itself, for a server of that name; good for a day.
-TestCertificate MakeTestCertificate(const std::string& host);
+// A new one, signed by itself, for a server at that IP address; good for a day. (Names have to be
+// resolved, and the resolver's library leaks a few bytes each time.)
+TestCertificate MakeTestCertificate(const std::string& address);
 
 }  // namespace chorale::client
 
