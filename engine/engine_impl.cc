@@ -160,7 +160,7 @@ Mutex& EngineImpl::ChangesOf(const std::string& tenant, const std::string& name)
 
 absl::Status EngineImpl::DeleteContext(const std::string& tenant, const std::string& name) {
   MutexLock lock(&ChangesOf(tenant, name));
-  const absl::Status deleted = store_->Delete(tenant, name);
+  absl::Status deleted = store_->Delete(tenant, name);
   // A call that failed may have deleted it all the same.
   const bool gone = deleted.ok() || absl::IsNotFound(store_->Get(tenant, name).status());
   if (gone) {

@@ -26,8 +26,8 @@ absl::StatusOr<std::unique_ptr<MemoryPool>> MemoryPool::Create(absl::string_view
         absl::StrCat(name, ": cannot reserve ", bytes,
                      " bytes of address space: ", std::generic_category().message(error)));
   }
-  // Decode reads tens of megabytes per step. With pages of 2 MB it does not wait for their addresses
-  // to be looked up; where the system has none or refuses, small pages do.
+  // Decode reads tens of megabytes per step. With pages of 2 MB it does not wait for their
+  // addresses to be looked up; where the system has none or refuses, small pages do.
   madvise(base, bytes, MADV_HUGEPAGE);
   return std::unique_ptr<MemoryPool>(new MemoryPool(static_cast<char*>(base), bytes));
 }
