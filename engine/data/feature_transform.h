@@ -21,7 +21,8 @@ struct FeatureMatrix {
   std::vector<float> x;  // [rows, features], row-major, host; finite (missing cells are imputed)
   // [rows, features], 1 where x is imputed; empty when it is nowhere.
   std::vector<uint8_t> missing = {};
-  std::vector<uint8_t> categorical = {};  // [features], 1 for categorical columns; empty when none is
+  // [features], 1 for categorical columns; empty when none is.
+  std::vector<uint8_t> categorical = {};
 };
 
 // Categorical cells become the index of their category in the context's sorted dictionary. A
