@@ -34,10 +34,10 @@ from models.training.prior.randomness import Randomness
 from models.training.prior.tasks import BatchShape, TaskBatch
 from models.training.throughput import Throughput
 
-VALIDATION_SEED = 77_777
+VALIDATION_SEED, WARM_UP_SEED = 77_777, 88_888
 CLIP_NORM = 1.0
 SAVE_EVERY = 1000
-WARM_UP_BATCHES = 16  # enough to meet the cases that are compiled apart
+WARM_UP_BATCHES = 48  # enough to meet the cases that are compiled apart
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -52,7 +52,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="instead of minutes")
     parser.add_argument("--stop-after", type=float, help="minutes; save and stop, to go on later")
     parser.add_argument("--stop-at-step", type=int, help="save and stop there, to go on later")
-    parser.add_argument("--budget", type=float, default=160_000, help="rows of a batch, about")
+    parser.add_argument("--budget", type=float, default=280_000, help="rows of a batch, about")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--compile", action="store_true")
@@ -140,10 +140,13 @@ class Training:
         self.norms: list[torch.Tensor] = []
 
     def warm_up(self) -> None:
-        """Compiles before the clock runs."""
+        """Compiles before the clock runs; the same batches on all processes, because one that has
+        to compile later keeps all others waiting."""
         begin = time.monotonic()
-        for step in range(WARM_UP_BATCHES):
-            _, batch = self.batches.make(step)
+        for index in range(WARM_UP_BATCHES):
+            rng = Randomness(WARM_UP_SEED, 0, index, self.device)
+            shape = draw_shape(rng, self.arguments.budget, self.model.config.buffer_size)
+            batch = generate(rng, shape)
             with self.autocast():
                 batch_loss(self.model, batch, LossParts(self.device)).backward()
             self.model.zero_grad(set_to_none=True)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 
 import torch
 from torch import Tensor
+
+
+@functools.lru_cache(maxsize=256)
+def _edges(weights: tuple[float, ...], device: torch.device) -> Tensor:
+    """Where one choice ends and the next begins in [0, 1); kept, because making it waits for the
+    device."""
+    shares = torch.tensor(weights, dtype=torch.float64).cumsum(dim=0)
+    return (shares[:-1] / shares[-1]).float().to(device)
 
 
 class Randomness:
@@ -27,8 +36,7 @@ class Randomness:
         return torch.randn(shape, generator=self.generator, device=self.device)
 
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
-        unit = torch.rand(shape, generator=self.generator, device=self.device)
-        return low + (high - low) * unit
+        return torch.empty(shape, device=self.device).uniform_(low, high, generator=self.generator)
 
     def log_uniform(self, low: float, high: float, *shape: int) -> Tensor:
         return torch.exp(self.uniform(math.log(low), math.log(high), *shape))
@@ -38,20 +46,12 @@ class Randomness:
         return torch.randint(low, high, shape, generator=self.generator, device=self.device)
 
     def chance(self, probability: float, *shape: int) -> Tensor:
-        return self.uniform(0.0, 1.0, *shape) < probability
+        return torch.rand(shape, generator=self.generator, device=self.device) < probability
 
     def choice(self, weights: list[float], *shape: int) -> Tensor:
         """Index of a choice made with these probabilities, int64."""
-        total = sum(weights)
-        edges, reached = [], 0.0
-        for weight in weights[:-1]:
-            reached += weight / total
-            edges.append(reached)
-        u = self.uniform(0.0, 1.0, *shape)
-        chosen = torch.zeros(shape, dtype=torch.long, device=self.device)
-        for edge in edges:
-            chosen += u >= edge
-        return chosen
+        u = torch.rand(shape, generator=self.generator, device=self.device)
+        return torch.bucketize(u, _edges(tuple(weights), self.device), right=True)
 
     def permutation(self, *shape: int) -> Tensor:
         """A random permutation along the last dimension, int64."""

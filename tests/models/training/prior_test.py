@@ -75,6 +75,23 @@ class GeneratorTest(unittest.TestCase):
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
+class RandomnessTest(unittest.TestCase):
+    def test_choices_come_in_their_shares(self) -> None:
+        chosen = Randomness(1, 0, 0, "cpu").choice([2.0, 0.0, 1.0, 5.0], 80_000)
+        shares = torch.bincount(chosen, minlength=4) / 80_000
+        for share, expected in zip(shares.tolist(), (0.25, 0.0, 0.125, 0.625), strict=True):
+            self.assertAlmostEqual(share, expected, delta=0.01)
+
+    def test_uniform_and_log_uniform_stay_in_their_range(self) -> None:
+        rng = Randomness(1, 0, 0, "cpu")
+        for draw in (rng.uniform(0.1, 10.0, 50_000), rng.log_uniform(0.1, 10.0, 50_000)):
+            self.assertTrue(((draw >= 0.0999) & (draw <= 10.001)).all())
+        self.assertAlmostEqual(rng.uniform(0.0, 4.0, 50_000).mean().item(), 2.0, delta=0.05)
+        logs = rng.log_uniform(0.1, 10.0, 50_000).log()
+        self.assertAlmostEqual(logs.mean().item(), 0.0, delta=0.05)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
 class TrueDensityTest(unittest.TestCase):
     def test_against_the_multivariate_normal(self) -> None:
         torch.manual_seed(1)
