@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from models.training.prior.additive import additive_function
 from models.training.prior.gaussian_process import (
@@ -31,7 +30,6 @@ from models.training.prior.tasks import (
     TaskBatch,
 )
 from models.training.prior.trees import tree_ensemble
-from models.training.row_encoders.cells import Cells
 
 GROUPS = 3  # generators that one batch mixes
 # Of a few sizes, log-uniform: kernels and plans are chosen anew for each.
@@ -118,43 +116,25 @@ def raw_tasks(rng: Randomness, b: int, shape: BatchShape, category: str) -> RawT
     return function_tasks(rng, b, shape, category)
 
 
-def scale_tasks(tasks: RawTasks, shape: BatchShape) -> TaskBatch:
-    """z-scores over the context and splits the rows."""
+def scale_tasks(groups: list[RawTasks], shape: BatchShape) -> TaskBatch:
+    """Joins tasks of several generators, z-scores them over their contexts and splits the rows."""
     n, m = shape.context, shape.buffer
-    x = dictionary_places(tasks.x, tasks.categorical, n, MAX_LEVELS)
-    cells = scale_cells(x, tasks.categorical, n)
-    y, std = scale_target(tasks.y, n)
-    if tasks.oracle is None:
-        oracle = torch.full_like(y[:, n : n + m], float("nan"))
-    else:
-        oracle = tasks.oracle[:, n : n + m] + torch.log(std)
-    category = torch.full((len(y),), tasks.category, device=y.device)
+    categorical = torch.cat([tasks.categorical for tasks in groups])
+    x = torch.cat([tasks.x for tasks in groups])
+    cells = scale_cells(dictionary_places(x, categorical, n, MAX_LEVELS), categorical, n)
+    y, std = scale_target(torch.cat([tasks.y.double() for tasks in groups]), n)
+    oracle = torch.cat(
+        [torch.full_like(t.y, float("nan")) if t.oracle is None else t.oracle for t in groups]
+    )
+    category = [torch.full((len(t.y),), t.category, device=y.device) for t in groups]
     return TaskBatch(
         context=cells.rows(0, n),
         context_y=y[:, :n],
         rows=cells.rows(n, shape.rows),
         rows_y=y[:, n:],
         buffer=m,
-        category=category,
-        oracle=oracle.float(),
-    )
-
-
-def join(batches: list[TaskBatch]) -> TaskBatch:
-    def cells(name: str) -> Cells:
-        return Cells(*(torch.cat(parts) for parts in zip(*(getattr(b, name) for b in batches))))
-
-    def tensor(name: str) -> Tensor:
-        return torch.cat([getattr(b, name) for b in batches])
-
-    return TaskBatch(
-        context=cells("context"),
-        context_y=tensor("context_y"),
-        rows=cells("rows"),
-        rows_y=tensor("rows_y"),
-        buffer=batches[0].buffer,
-        category=tensor("category"),
-        oracle=tensor("oracle"),
+        category=torch.cat(category),
+        oracle=(oracle[:, n : n + m] + torch.log(std)).float(),
     )
 
 
@@ -162,13 +142,12 @@ def join(batches: list[TaskBatch]) -> TaskBatch:
 def generate(rng: Randomness, shape: BatchShape) -> TaskBatch:
     """shape.tasks tasks from a few generators drawn with category_weights."""
     weights = category_weights(shape.features)
-    groups = min(GROUPS, shape.tasks)
-    batches = []
+    groups, parts = min(GROUPS, shape.tasks), []
     for group in range(groups):
         count = shape.tasks * (group + 1) // groups - shape.tasks * group // groups
         category = rng.host.choices(CATEGORIES, weights)[0]
         tasks = raw_tasks(rng, count, shape, category)
         if tasks.oracle is None:  # a true density is that of the cells as they are
             tasks = tasks._replace(x=hide_cells(rng, tasks.x))
-        batches.append(scale_tasks(tasks, shape))
-    return join(batches)
+        parts.append(tasks)
+    return scale_tasks(parts, shape)

@@ -29,7 +29,7 @@ class GeneratorTest(unittest.TestCase):
             for seed, sizes in enumerate(self.SHAPES):
                 shape = BatchShape(5, *sizes)
                 rng = Randomness(seed, 0, 0, "cpu")
-                batch = scale_tasks(raw_tasks(rng, 5, shape, category), shape)
+                batch = scale_tasks([raw_tasks(rng, 5, shape, category)], shape)
                 n, m, q, f = sizes
                 with self.subTest(category=category, sizes=sizes):
                     self.assertEqual(batch.context.value.shape, (5, n, f))
@@ -51,6 +51,19 @@ class GeneratorTest(unittest.TestCase):
         self.assertTrue(torch.equal(batch(3).rows_y, batch(3).rows_y))
         first, other = batch(3).rows_y, batch(4).rows_y
         self.assertFalse(first.shape == other.shape and torch.equal(first, other))
+
+    def test_a_batch_mixes_generators_and_keeps_their_tasks_whole(self) -> None:
+        shape = BatchShape(7, 20, 12, 24, 3)
+        groups = [raw_tasks(Randomness(s, 0, 0, "cpu"), 2 + s, shape, "gp") for s in range(3)]
+        whole = scale_tasks(groups, shape)
+        place = 0
+        for tasks in groups:
+            alone, count = scale_tasks([tasks], shape), len(tasks.y)
+            part = slice(place, place + count)
+            torch.testing.assert_close(whole.rows_y[part], alone.rows_y)
+            torch.testing.assert_close(whole.rows.value[part], alone.rows.value)
+            torch.testing.assert_close(whole.oracle[part], alone.oracle, equal_nan=True)
+            place += count
 
     def test_shapes_stay_within_bounds(self) -> None:
         seen = set()
@@ -113,7 +126,7 @@ class TrueDensityTest(unittest.TestCase):
             tasks = raw_tasks(rng, 6, shape, "gp")
             if tasks.oracle is not None:
                 break
-        batch = scale_tasks(tasks, shape)
+        batch = scale_tasks([tasks], shape)
         std = tasks.y[:, :40].std(dim=1, correction=0, keepdim=True)
         expected = tasks.oracle[:, 40:48] + torch.log(std)
         torch.testing.assert_close(batch.oracle.double(), expected, atol=1e-5, rtol=1e-5)
