@@ -1,1 +1,1 @@
-"""Training code of the default model: prior, model, optimiser, export. PyTorch is needed here and nowhere else."""
+"""Training code of the default model. PyTorch is needed here and nowhere else."""

@@ -27,7 +27,7 @@ def draw_curves(folder: Path) -> None:
         return
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     figure, axes = pyplot.subplots(1, 3, figsize=(16, 4.5), constrained_layout=True)
-    titles = ("targets on a path", "targets by themselves", "gap to the true density, context >= 64")
+    titles = ("targets on a path", "targets by themselves", "gap to the true density, from 64 rows")
     for axis, title, suffixes in zip(
         axes, titles, (("_path",), ("_independent",), ("_gap_medium", "_gap_large"))
     ):

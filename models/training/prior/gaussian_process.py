@@ -116,7 +116,7 @@ def observation_noise(rng: Randomness, b: int) -> Tensor:
 
 
 def spectral_process(rng: Randomness, x: Tensor) -> Tensor:
-    """x [b, R, F] -> a draw without noise [b, R] for any number of rows, by random Fourier features:
+    """x [b, R, F] -> a noiseless draw [b, R] for any number of rows, by random Fourier features:
     Matern kernels have Student-t frequencies, a rational quadratic has gamma-scaled ones."""
     b, _, f = x.shape
     frequency = rng.normal(b, f, SPECTRAL_FEATURES) * inverse_scales(rng, b, f).transpose(1, 2)

@@ -45,9 +45,9 @@ def sample_latent(rng: Randomness, b: int, rows: int, f: int) -> Tensor:
 def observe(rng: Randomness, latent: Tensor, discrete: float) -> tuple[Tensor, Tensor, Tensor]:
     """What the table shows of latent columns [b, R, f].
 
-    Returns observed [b, R, f]; `effect` [b, R, f], a number of about unit scale that stands for what
-    was observed, for functions that shall depend on it; and categorical [b, f]. `discrete` is the
-    share of tasks in which some columns are whole numbers or categories.
+    Returns observed [b, R, f]; `effect` [b, R, f], a number of about unit scale that stands for
+    what was observed, for functions that shall depend on it; and categorical [b, f]. `discrete` is
+    the share of tasks in which some columns are whole numbers or categories.
     """
     b, _, f = latent.shape
     if rng.host.random() >= min(1.0, 2 * discrete):

@@ -58,7 +58,6 @@ class AttentionBlock(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """x [S, n, E], memory [S, k, E] -> [S, n, E]; S sets, each attending inside itself."""
-        width = x.shape[-1]
         flat = as_matrix(x)
         if memory is None:
             q, k, v = (t.view(x.shape) for t in self.project_self(flat))
