@@ -5,14 +5,13 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "kernels/layout.h"
 
 namespace chorale::kernels {
 
 struct AppendKvParams {
   const float* k = nullptr;  // [n, Hkv, Dh], row stride kv_stride
   const float* v = nullptr;  // [n, Hkv, Dh], row stride kv_stride
-  float* keys = nullptr;     // [Hkv] keys of the given capacity and layout, see layout.h
+  float* keys = nullptr;     // [Hkv] packed keys of the given capacity, see layout.h
   float* values = nullptr;   // [Hkv, capacity, Dh]
   int64_t n = 0;
   int64_t offset = 0;    // place of the first new key; offset + n <= capacity
@@ -20,7 +19,6 @@ struct AppendKvParams {
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   int64_t kv_stride = 0;
-  KeyLayout key_layout = KeyLayout::kPanels;
 };
 
 absl::Status ValidateAppendKv(const AppendKvParams& params);

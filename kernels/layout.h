@@ -26,16 +26,6 @@ constexpr int64_t PackedKeysSize(int64_t n, int64_t head_dim) {
   return RoundUp(n, kPanel) * head_dim;
 }
 
-// How the keys of one head lie in their PackedKeysSize elements.
-enum class KeyLayout {
-  // As above. For keys that are written once and read by many rows: a context's.
-  kPanels,
-  // [n][Dh], row-major; what pads the last panel follows. For keys that come one by one and are
-  // read by few rows, a path's buffer: a new key is one short copy, not a line of cache for each
-  // of its elements.
-  kRows,
-};
-
 // Values of one K/V head: [n][Dh], row-major.
 constexpr int64_t ValuesSize(int64_t n, int64_t head_dim) { return n * head_dim; }
 

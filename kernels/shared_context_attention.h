@@ -34,9 +34,8 @@ struct SharedContextAttentionParams {
   const float* context_values = nullptr;  // [Hkv, Nctx, Dh]
 
   // Buffers of the paths, all in one block: path p's keys begin at buffer_keys + p *
-  // buffer_path_stride and hold [Hkv] keys of capacity buffer_capacity, in rows; its values begin
-  // at buffer_values + p * buffer_path_stride and hold [Hkv, buffer_capacity, Dh]. Null without
-  // one.
+  // buffer_path_stride and hold [Hkv] packed keys of capacity buffer_capacity; its values begin at
+  // buffer_values + p * buffer_path_stride and hold [Hkv, buffer_capacity, Dh]. Null without one.
   const float* buffer_keys = nullptr;
   const float* buffer_values = nullptr;
   const int32_t* row_path = nullptr;     // [rows], non-decreasing; null when there is no buffer

@@ -136,8 +136,8 @@ void CpuDecodeWork::AppendBuffer(PathRange paths, int64_t step, int64_t layer,
                     scratch);
   for (int64_t p = 0; p < paths.count; ++p) {
     AppendKeysValues(model_, scratch, p, 1,
-                     LayerKvAt(BufferAt(layer, paths.first + p), config, capacity_),
-                     kernels::KeyLayout::kRows, step - 1, capacity_);
+                     LayerKvAt(BufferAt(layer, paths.first + p), config, capacity_), step - 1,
+                     capacity_);
   }
 }
 

@@ -148,8 +148,8 @@ void CpuDensityWork::LeaveKeysValues(int64_t layer, RowRange rows, float* x,
     const int64_t kept = std::min(n, layout_.capacity - place);
     float* base = LayerKvOf(layer) + g / targets_ * layout_.path_stride;
     if (kept > 0) {
-      AppendKeysValues(model_, scratch, i, kept, LayerKvAt(base, config, layout_.capacity),
-                       kernels::KeyLayout::kRows, place, layout_.capacity);
+      AppendKeysValues(model_, scratch, i, kept, LayerKvAt(base, config, layout_.capacity), place,
+                       layout_.capacity);
     }
     i += n;
   }

@@ -140,8 +140,7 @@ void CpuEncodeWork::LeaveKeysValues(int64_t layer, int64_t first, int64_t rows, 
   float* kv = kv_ + layer * LayerKvElements(config, rows_);
   MixFeatures(*model_, weights, rows, x, scratch);
   ProjectKeysValues(*model_, weights, rows, x, config.d_model, scratch);
-  AppendKeysValues(*model_, scratch, 0, rows, LayerKvAt(kv, config, rows_),
-                   kernels::KeyLayout::kPanels, first, rows_);
+  AppendKeysValues(*model_, scratch, 0, rows, LayerKvAt(kv, config, rows_), first, rows_);
 }
 
 CpuRowsWork::CpuRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features)

@@ -74,8 +74,7 @@ void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t row
 }
 
 void AppendKeysValues(const CpuModel& model, const CpuScratch& scratch, int64_t first, int64_t n,
-                      LayerKv<float> kv, kernels::KeyLayout layout, int64_t offset,
-                      int64_t capacity) {
+                      LayerKv<float> kv, int64_t offset, int64_t capacity) {
   const ModelConfig& config = model.config();
   const float* row = scratch.key_value.data() + first * 2 * config.kv_width();
   const kernels::AppendKvParams params = {.k = row,
@@ -87,8 +86,7 @@ void AppendKeysValues(const CpuModel& model, const CpuScratch& scratch, int64_t 
                                           .capacity = capacity,
                                           .kv_heads = config.n_kv_heads,
                                           .head_dim = config.head_dim(),
-                                          .kv_stride = 2 * config.kv_width(),
-                                          .key_layout = layout};
+                                          .kv_stride = 2 * config.kv_width()};
   assert(kernels::ValidateAppendKv(params).ok());
   kernels::AppendKv(params);
 }

@@ -9,7 +9,6 @@
 
 #include "engine/backends/cpu_model.h"
 #include "engine/backends/cpu_scratch.h"
-#include "kernels/layout.h"
 #include "kernels/mixture_head.h"
 
 namespace chorale {
@@ -17,7 +16,7 @@ namespace chorale {
 // K and V of one layer of a context, or of one layer of one path's buffer.
 template <typename T>
 struct LayerKv {
-  T* keys = nullptr;    // [Hkv] keys of this capacity: a context's in panels, a buffer's in rows
+  T* keys = nullptr;    // [Hkv] packed keys of this capacity
   T* values = nullptr;  // [Hkv, capacity, Dh]
 };
 
@@ -53,8 +52,7 @@ void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t row
 
 // Copies rows [first, first + n) of scratch.key_value behind the `offset` keys of `kv`.
 void AppendKeysValues(const CpuModel& model, const CpuScratch& scratch, int64_t first, int64_t n,
-                      LayerKv<float> kv, kernels::KeyLayout layout, int64_t offset,
-                      int64_t capacity);
+                      LayerKv<float> kv, int64_t offset, int64_t capacity);
 
 // x = LN2(x + Wo attend(Wq x, keys))
 void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys& keys, int64_t rows,

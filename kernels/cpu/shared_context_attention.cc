@@ -159,8 +159,8 @@ class BufferPrefetch {
       path_ = p_.row_path[row];
       const int64_t keys = p_.row_visible[row];
       const int64_t path = path_ * p_.buffer_path_stride;
-      PrefetchToL2(p_.buffer_keys + path + keys_offset_, keys * p_.head_dim);
-      PrefetchToL2(p_.buffer_values + path + values_offset_, keys * p_.head_dim);
+      PrefetchToL2(p_.buffer_keys + path + keys_offset_, PackedKeysSize(keys, p_.head_dim));
+      PrefetchToL2(p_.buffer_values + path + values_offset_, ValuesSize(keys, p_.head_dim));
     }
   }
 
@@ -206,58 +206,31 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
   }
 }
 
-// Lane i of the result is the sum of the lanes of v[i], pair by pair.
-template <class D, size_t kCount>
-HWY_INLINE hn::Vec<D> SumsOfLanes(D d, hn::Vec<D> (&v)[kCount]) {
-  static_assert(kCount == hn::MaxLanes(D()), "as many vectors as lanes");
-#if HWY_TARGET != HWY_SCALAR  // which has one lane
-  CHORALE_UNROLL
-  for (size_t count = kCount; count > 1; count /= 2) {
-    CHORALE_UNROLL
-    for (size_t i = 0; i < count / 2; ++i) {
-      const auto even = hn::ConcatEven(d, v[2 * i + 1], v[2 * i]);
-      v[i] = hn::Add(even, hn::ConcatOdd(d, v[2 * i + 1], v[2 * i]));
-    }
-  }
-#endif
-  return v[0];
-}
-
-// Scores of one query against as many keys, which are rows, as a vector has lanes. Each key's
-// products are summed lane by lane along the head width, and then across the lanes.
-template <class D>
-HWY_INLINE void ScoreRows(D d, const float* q, const float* keys, int64_t head_dim, float* scores) {
-  constexpr size_t kKeys = hn::MaxLanes(D());
-  hn::Vec<D> sum[kKeys];
-  CHORALE_UNROLL
-  for (size_t i = 0; i < kKeys; ++i) sum[i] = hn::Zero(d);
-  for (int64_t k = 0; k < head_dim; k += static_cast<int64_t>(kKeys)) {
-    const hn::Vec<D> part = hn::Load(d, q + k);
-    CHORALE_UNROLL
-    for (size_t i = 0; i < kKeys; ++i) {
-      sum[i] = hn::MulAdd(part, hn::LoadU(d, keys + i * head_dim + k), sum[i]);
-    }
-  }
-  hn::Store(SumsOfLanes(d, sum), d, scores);
-}
-
-// Scores of kRows queries against the rows of `padded` keys, a multiple of 16.
+// Scores of a few queries against one panel of keys. With so few rows each sum is split into four
+// over the head width, which run side by side.
 template <int kRows>
-HWY_INLINE void ScoreBuffer(AttentionTile& tile, int64_t query, const float* keys, int64_t padded) {
+HWY_INLINE void ScorePanel(AttentionTile& tile, int64_t query, const float* panel, float* scores) {
   const F32 d;
-  const hn::CappedTag<float, 8> half;  // for heads narrower than a vector
-  const bool narrow = tile.head_dim < kLanes;
-  const int64_t step = narrow ? 8 : kLanes;
-  for (int64_t key = 0; key < padded; key += step) {
+  const float* q = tile.q + query * tile.stride;
+  for (int64_t lane = 0; lane < kPanel; lane += kLanes) {
+    VF32 sum[kRows][4];
+    CHORALE_UNROLL
+    for (int i = 0; i < 4 * kRows; ++i) sum[i / 4][i % 4] = hn::Zero(d);
+    for (int64_t k = 0; k < tile.head_dim; k += 4) {
+      CHORALE_UNROLL
+      for (int part = 0; part < 4; ++part) {
+        const VF32 key = hn::LoadU(d, panel + (k + part) * kPanel + lane);
+        CHORALE_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const VF32 factor = hn::Set(d, q[r * tile.stride + k + part]);
+          sum[r][part] = hn::MulAdd(factor, key, sum[r][part]);
+        }
+      }
+    }
     CHORALE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const float* q = tile.q + (query + r) * tile.stride;
-      float* scores = tile.scores + r * kMaxBlockKeys + key;
-      if (narrow) {
-        ScoreRows(half, q, keys + key * tile.head_dim, tile.head_dim, scores);
-      } else {
-        ScoreRows(d, q, keys + key * tile.head_dim, tile.head_dim, scores);
-      }
+      const VF32 total = hn::Add(hn::Add(sum[r][0], sum[r][1]), hn::Add(sum[r][2], sum[r][3]));
+      hn::Store(total, d, scores + r * kMaxBlockKeys + lane);
     }
   }
 }
@@ -281,13 +254,15 @@ HWY_INLINE void AccumulatePanel(AttentionTile& tile, int64_t query, const int64_
 // kRows neighbouring queries of one path against the path's buffer; visible[r] keys for query r.
 template <int kRows>
 HWY_NOINLINE void BufferRows(AttentionTile& tile, int64_t query, const int32_t* visible,
-                             const float* keys, const float* values) {
+                             const float* panels, const float* values) {
   const F32 d;
   const int64_t most = *std::max_element(visible, visible + kRows);
   const int64_t block_keys = BlockKeys(tile.head_dim);
   for (int64_t begin = 0; begin < most; begin += block_keys) {
     const int64_t padded = RoundUp(std::min(block_keys, most - begin), kPanel);
-    ScoreBuffer<kRows>(tile, query, keys + begin * tile.head_dim, padded);
+    for (int64_t key = 0; key < padded; key += kPanel) {
+      ScorePanel<kRows>(tile, query, panels + (begin + key) * tile.head_dim, tile.scores + key);
+    }
     for (int r = 0; r < kRows; ++r) {
       const int64_t own = std::clamp<int64_t>(visible[r] - begin, 0, padded);
       if (own < padded) MaskScores(d, tile.scores + r * kMaxBlockKeys, own, padded);
@@ -305,11 +280,11 @@ HWY_NOINLINE void BufferRows(AttentionTile& tile, int64_t query, const int32_t* 
 }
 
 // Asks for the start of a path's buffer, which is used once per step and so never in L1.
-HWY_INLINE void PrefetchBuffer(const float* keys, const float* values, int64_t count,
+HWY_INLINE void PrefetchBuffer(const float* panels, const float* values, int64_t keys,
                                int64_t head_dim) {
-  const int64_t n = std::min<int64_t>(count, 2 * kPanel) * head_dim;
+  const int64_t n = std::min<int64_t>(keys, 2 * kPanel) * head_dim;
   for (int64_t i = 0; i < n; i += kPanel) hwy::Prefetch(values + i);
-  for (int64_t i = 0; i < n; i += kPanel) hwy::Prefetch(keys + i);
+  for (int64_t i = 0; i < RoundUp(n, kPanel * head_dim); i += kPanel) hwy::Prefetch(panels + i);
 }
 
 void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range,
@@ -321,7 +296,7 @@ void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range
     path[i] = p.row_path[row];
     visible[i] = p.row_visible[row];
   }
-  const float* all_keys =
+  const float* all_panels =
       p.buffer_keys + range.kv_head * PackedKeysSize(p.buffer_capacity, p.head_dim);
   const float* all_values =
       p.buffer_values + range.kv_head * ValuesSize(p.buffer_capacity, p.head_dim);
@@ -331,13 +306,13 @@ void AttendBuffers(const SharedContextAttentionParams& p, const TileRange& range
     while (end < range.count && path[end] == path[i]) ++end;
     if (end < range.count) {
       const int64_t next = path[end] * p.buffer_path_stride;
-      PrefetchBuffer(all_keys + next, all_values + next, visible[end], p.head_dim);
+      PrefetchBuffer(all_panels + next, all_values + next, visible[end], p.head_dim);
     }
-    const float* keys = all_keys + path[i] * p.buffer_path_stride;
+    const float* panels = all_panels + path[i] * p.buffer_path_stride;
     const float* values = all_values + path[i] * p.buffer_path_stride;
-    for (; i + 4 <= end; i += 4) BufferRows<4>(tile, i, visible + i, keys, values);
-    for (; i + 2 <= end; i += 2) BufferRows<2>(tile, i, visible + i, keys, values);
-    if (i < end) BufferRows<1>(tile, i, visible + i, keys, values);
+    for (; i + 4 <= end; i += 4) BufferRows<4>(tile, i, visible + i, panels, values);
+    for (; i + 2 <= end; i += 2) BufferRows<2>(tile, i, visible + i, panels, values);
+    if (i < end) BufferRows<1>(tile, i, visible + i, panels, values);
     i = end;
   }
 }

@@ -10,10 +10,8 @@ void AppendKv(const AppendKvParams& p) {
     for (int64_t h = 0; h < p.kv_heads; ++h) {
       for (int64_t d = 0; d < p.head_dim; ++d) {
         const int64_t from = i * p.kv_stride + h * p.head_dim + d;
-        const int64_t place = p.key_layout == KeyLayout::kRows
-                                  ? key * p.head_dim + d
-                                  : ((key / kPanel) * p.head_dim + d) * kPanel + key % kPanel;
-        p.keys[h * PackedKeysSize(p.capacity, p.head_dim) + place] = p.k[from];
+        p.keys[h * PackedKeysSize(p.capacity, p.head_dim) +
+               ((key / kPanel) * p.head_dim + d) * kPanel + key % kPanel] = p.k[from];
         p.values[(h * p.capacity + key) * p.head_dim + d] = p.v[from];
       }
     }

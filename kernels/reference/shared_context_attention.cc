@@ -10,16 +10,14 @@
 namespace chorale::kernels::reference {
 namespace {
 
-// A set of keys of one K/V head: keys, values, and how many of them count.
+// A set of keys of one K/V head: packed keys, values, and how many of them count.
 struct KeySet {
   const float* keys = nullptr;
-  KeyLayout layout = KeyLayout::kPanels;
   const float* values = nullptr;
   int64_t count = 0;
 };
 
 double Key(const KeySet& set, int64_t head_dim, int64_t key, int64_t d) {
-  if (set.layout == KeyLayout::kRows) return set.keys[key * head_dim + d];
   return set.keys[((key / kPanel) * head_dim + d) * kPanel + key % kPanel];
 }
 
@@ -68,7 +66,6 @@ void SharedContextAttention(const SharedContextAttentionParams& p) {
       std::vector<KeySet> sets;
       if (p.context_rows > 0) {
         sets.push_back({p.context_keys + kv_head * PackedKeysSize(p.context_rows, p.head_dim),
-                        KeyLayout::kPanels,
                         p.context_values + kv_head * ValuesSize(p.context_rows, p.head_dim),
                         p.context_rows});
       }
@@ -76,7 +73,6 @@ void SharedContextAttention(const SharedContextAttentionParams& p) {
         const int64_t path = p.row_path[row] * p.buffer_path_stride;
         sets.push_back(
             {p.buffer_keys + path + kv_head * PackedKeysSize(p.buffer_capacity, p.head_dim),
-             KeyLayout::kRows,
              p.buffer_values + path + kv_head * ValuesSize(p.buffer_capacity, p.head_dim),
              p.row_visible[row]});
       }

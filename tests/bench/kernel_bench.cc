@@ -191,7 +191,6 @@ void BM_AppendKv(benchmark::State& state) {
   AppendKvParams p;
   p.n = 1;
   p.offset = 17;
-  p.key_layout = KeyLayout::kRows;
   p.capacity = capacity;
   p.kv_heads = heads;
   p.head_dim = head_dim;

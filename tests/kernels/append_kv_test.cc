@@ -5,7 +5,6 @@
 
 #include <limits>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "kernels/layout.h"
@@ -18,7 +17,7 @@ namespace {
 using Tensor = std::vector<float>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-TEST(ReferenceAppendKvTest, PutsKeysIntoPanelsOrRowsAndValuesIntoRows) {
+TEST(ReferenceAppendKvTest, PutsKeysIntoPanelsAndValuesIntoRows) {
   // Two heads of width 2, capacity 18, one new key at place 17: panel 1, column 1.
   // keys: head h, element d at h * 32 * 2 + (1 * 2 + d) * 16 + 1; values: (h * 18 + 17) * 2 + d.
   const Tensor k = {1, 2, 3, 4};
@@ -46,14 +45,6 @@ TEST(ReferenceAppendKvTest, PutsKeysIntoPanelsOrRowsAndValuesIntoRows) {
   EXPECT_EQ(values[35], 6.0f);
   EXPECT_EQ(values[70], 7.0f);
   EXPECT_EQ(values[71], 8.0f);
-
-  // In rows: head h, element d at h * 32 * 2 + 17 * 2 + d.
-  p.key_layout = KeyLayout::kRows;
-  reference::AppendKv(p);
-  EXPECT_EQ(keys[34], 1.0f);
-  EXPECT_EQ(keys[35], 2.0f);
-  EXPECT_EQ(keys[64 + 34], 3.0f);
-  EXPECT_EQ(keys[64 + 35], 4.0f);
 }
 
 struct Block {
@@ -65,15 +56,7 @@ struct Block {
 
 TEST(AppendKvTest, WritesWhatTheReferenceWritesAndNothingElse) {
   // Untouched elements stay NaN in both, and TensorBitsEqual compares them too.
-  for (const auto& [n, layout] :
-       std::vector<std::pair<int64_t, KeyLayout>>{{1, KeyLayout::kPanels},
-                                                  {2, KeyLayout::kPanels},
-                                                  {15, KeyLayout::kPanels},
-                                                  {16, KeyLayout::kPanels},
-                                                  {17, KeyLayout::kPanels},
-                                                  {40, KeyLayout::kPanels},
-                                                  {1, KeyLayout::kRows},
-                                                  {17, KeyLayout::kRows}}) {
+  for (int64_t n : {1, 2, 15, 16, 17, 40}) {
     for (int64_t offset : {0, 1, 15, 16, 30}) {
       const int64_t capacity = 75;
       const int64_t heads = 3;
@@ -89,7 +72,6 @@ TEST(AppendKvTest, WritesWhatTheReferenceWritesAndNothingElse) {
       p.kv_heads = heads;
       p.head_dim = head_dim;
       p.kv_stride = 30;
-      p.key_layout = layout;
       Block expected(capacity, heads, head_dim);
       p.keys = expected.keys.data();
       p.values = expected.values.data();

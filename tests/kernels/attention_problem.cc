@@ -15,8 +15,8 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Keys and values of n keys in blocks of the given capacity; all the rest is NaN.
-void Pack(const float* keys, const float* values, int64_t n, int64_t capacity, KeyLayout layout,
+// Packed keys and values of n keys in blocks of the given capacity; all the rest is NaN.
+void Pack(const float* keys, const float* values, int64_t n, int64_t capacity,
           const AttentionShape& shape, float* packed_keys, float* packed_values) {
   if (n == 0) return;
   AppendKvParams p;
@@ -29,7 +29,6 @@ void Pack(const float* keys, const float* values, int64_t n, int64_t capacity, K
   p.kv_heads = shape.kv_heads;
   p.head_dim = shape.head_dim;
   p.kv_stride = shape.kv_heads * shape.head_dim;
-  p.key_layout = layout;
   reference::AppendKv(p);
 }
 
@@ -78,8 +77,8 @@ AttentionProblem::Result AttentionProblem::Run(
   const int64_t kv_width = s.kv_heads * s.head_dim;
   std::vector<float> keys(s.kv_heads * PackedKeysSize(s.context_rows, s.head_dim), kNan);
   std::vector<float> values(s.kv_heads * ValuesSize(s.context_rows, s.head_dim), kNan);
-  Pack(context_keys_.data(), context_values_.data(), s.context_rows, s.context_rows,
-       KeyLayout::kPanels, s, keys.data(), values.data());
+  Pack(context_keys_.data(), context_values_.data(), s.context_rows, s.context_rows, s, keys.data(),
+       values.data());
 
   const int64_t path_stride = LayerKvSize(s.buffer_capacity, s.kv_heads, s.head_dim) + 7;
   const int64_t values_offset = s.kv_heads * PackedKeysSize(s.buffer_capacity, s.head_dim);
@@ -91,8 +90,8 @@ AttentionProblem::Result AttentionProblem::Run(
     }
     const int64_t from = path * s.buffer_capacity * kv_width;
     float* block = buffers.data() + path * path_stride;
-    Pack(buffer_keys_.data() + from, buffer_values_.data() + from, written, s.buffer_capacity,
-         KeyLayout::kRows, s, block, block + values_offset);
+    Pack(buffer_keys_.data() + from, buffer_values_.data() + from, written, s.buffer_capacity, s,
+         block, block + values_offset);
   }
 
   Result result;

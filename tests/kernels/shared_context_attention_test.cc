@@ -35,18 +35,14 @@ void ExpectAgreesWithReference(const AttentionProblem& problem, const Tolerance&
 // One query head of width 8, one row. Element 0 of q and keys makes the scores, element 0 and 1 of
 // the values make the result.
 struct HandProblem {
-  HandProblem(const std::vector<float>& scores, const std::vector<float>& values0,
-              KeyLayout layout = KeyLayout::kPanels)
+  explicit HandProblem(const std::vector<float>& scores, const std::vector<float>& values0)
       : q(8, 0.0f),
         keys(PackedKeysSize(static_cast<int64_t>(scores.size()), 8), kNan),
         values(scores.size() * 8, 0.0f),
         out(8, kNan) {
     q[0] = 2.0f;
     for (size_t key = 0; key < scores.size(); ++key) {
-      for (int d = 0; d < 8; ++d) {
-        keys[layout == KeyLayout::kRows ? key * 8 + d : d * kPanel + key] =
-            d == 0 ? scores[key] : 0.0f;
-      }
+      for (int d = 0; d < 8; ++d) keys[d * kPanel + key] = d == 0 ? scores[key] : 0.0f;
       values[key * 8] = values0[key];
       values[key * 8 + 1] = 1.0f;
     }
@@ -77,7 +73,7 @@ TEST(ReferenceAttentionTest, ContextAndVisibleBufferKeysAreOneSet) {
   // The context key has exp(s) = 1, the buffer keys 3 and 1; the second one is not visible, so
   // again (1 * 8 + 3 * 16) / 4 = 14. With both: (8 + 48 + 100) / 5 = 31.2, lse = log 5.
   HandProblem context({0.0f}, {8.0f});
-  HandProblem buffer({std::log(3.0f), 0.0f}, {16.0f, 100.0f}, KeyLayout::kRows);
+  HandProblem buffer({std::log(3.0f), 0.0f}, {16.0f, 100.0f});
   const int32_t path = 0;
   int32_t visible = 1;
   SharedContextAttentionParams& p = context.params;
