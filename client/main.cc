@@ -78,8 +78,9 @@ std::string Hint(const absl::Status& status) {
 
 int Main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  // gRPC would write to standard error what the command's own message says.
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  // gRPC would write to standard error what the command's own message says. There is no other
+  // thread yet.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // NOLINT(concurrency-mt-unsafe)
   CLI::App app("Joint samples, predictions and densities from a Chorale server.", "chorale");
   Environment environment;
   app.set_version_flag("--version", "chorale " CHORALE_VERSION);

@@ -69,7 +69,7 @@ void RegisterReactor::OnSendInitialMetadataDone(bool ok) {
 }
 
 absl::Status RegisterReactor::TakeMessage() {
-  const absl::Status added = assembler_->Add(message_);
+  absl::Status added = assembler_->Add(message_);
   FreeRequest(&message_);  // and not when the client likes to send the next one
   if (!added.ok()) return added;
   // Once as it is assembled, once as the engine encodes it.
