@@ -1,6 +1,6 @@
-// y = x W^T + b for float32 x and W, summed and returned in float64: the last linear map of the
-// head. A density many standard deviations out magnifies the rounding of a mean a thousandfold, so
-// that the numbers a mixture is made of are not rounded to float32 on the way.
+// y = x W^T + b for float32 x and W, summed and returned in float64: the linear maps of the head. A
+// density many standard deviations out magnifies the rounding of a mean a thousandfold, so that the
+// numbers a mixture is made of are not rounded to float32 on the way.
 #ifndef CHORALE_KERNELS_PRECISE_LINEAR_H_
 #define CHORALE_KERNELS_PRECISE_LINEAR_H_
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numbers>
 
 #include "kernels/append_kv.h"
 #include "kernels/embed_rows.h"
@@ -29,6 +30,21 @@ void Normalize(const CpuModel& model, const LayerNormWeights& norm, int64_t rows
                                            .epsilon = model.config().layer_norm_eps};
   assert(kernels::ValidateLayerNorm(params).ok());
   kernels::LayerNorm(params);
+}
+
+// y [rows, out] = W x + b in float64; x [rows, in] is contiguous.
+void ApplyPrecisely(const PackedLinear& linear, int64_t rows, const float* x, double* y) {
+  const kernels::PreciseLinearParams params = {.x = x,
+                                               .weight = linear.weight(),
+                                               .bias = linear.bias(),
+                                               .y = y,
+                                               .rows = rows,
+                                               .in = linear.in(),
+                                               .out = linear.out(),
+                                               .x_stride = linear.in(),
+                                               .y_stride = linear.out()};
+  assert(kernels::ValidatePreciseLinear(params).ok());
+  kernels::PreciseLinear(params);
 }
 
 }  // namespace
@@ -141,18 +157,14 @@ void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScr
   float* hidden = scratch.hidden.data();
   double* raw = scratch.raw.data();
   Normalize(model, head.norm, rows, x, nullptr, normed);
-  head.up.Apply(rows, normed, config.d_model, hidden, Activation::kGelu);
-  const kernels::PreciseLinearParams last = {.x = hidden,
-                                             .weight = head.down.weight(),
-                                             .bias = head.down.bias(),
-                                             .y = raw,
-                                             .rows = rows,
-                                             .in = head.down.in(),
-                                             .out = head.down.out(),
-                                             .x_stride = config.d_ff,
-                                             .y_stride = head.down.out()};
-  assert(kernels::ValidatePreciseLinear(last).ok());
-  kernels::PreciseLinear(last);
+  // In float64, for the reason given in kernels/precise_linear.h.
+  double* precise = scratch.precise_hidden.data();
+  ApplyPrecisely(head.up, rows, normed, precise);
+  for (int64_t i = 0; i < rows * config.d_ff; ++i) {
+    const double value = precise[i];
+    hidden[i] = static_cast<float>(value / 2 * (1 + std::erf(value / std::numbers::sqrt2)));
+  }
+  ApplyPrecisely(head.down, rows, hidden, raw);
   const kernels::MixtureHeadParams params = {.raw = raw,
                                              .mean_bias = head.mean_bias.data(),
                                              .std_bias = head.std_bias.data(),

@@ -29,16 +29,17 @@ inline int64_t ChunkRowsFor(int64_t context_rows) {
 
 // Thread contract: belongs to one thread of the pool; sized by the engine thread between batches.
 struct CpuScratch {
-  AlignedBuffer tokens;             // [kChunkRows, D], the tokens of a chunk
-  AlignedBuffer encodings;          // [kChunkRows, D]
-  AlignedBuffer mixed;              // [kChunkRows, D], what is added to the tokens
-  AlignedBuffer query;              // [kChunkRows, D]
-  AlignedBuffer key_value;          // [kChunkRows, 2 Hkv Dh]
-  AlignedBuffer hidden;             // [kChunkRows, Dff]
-  AlignedArray<double> raw;         // [kChunkRows, 3M]
-  AlignedArray<double> mean;        // [kChunkRows, M]
-  AlignedArray<double> std;         // [kChunkRows, M]
-  AlignedArray<double> log_weight;  // [kChunkRows, M]
+  AlignedBuffer tokens;                 // [kChunkRows, D], the tokens of a chunk
+  AlignedBuffer encodings;              // [kChunkRows, D]
+  AlignedBuffer mixed;                  // [kChunkRows, D], what is added to the tokens
+  AlignedBuffer query;                  // [kChunkRows, D]
+  AlignedBuffer key_value;              // [kChunkRows, 2 Hkv Dh]
+  AlignedBuffer hidden;                 // [kChunkRows, Dff]
+  AlignedArray<double> precise_hidden;  // [kChunkRows, Dff], of the head
+  AlignedArray<double> raw;             // [kChunkRows, 3M]
+  AlignedArray<double> mean;            // [kChunkRows, M]
+  AlignedArray<double> std;             // [kChunkRows, M]
+  AlignedArray<double> log_weight;      // [kChunkRows, M]
 
   // Of the rows of a chunk.
   std::array<float, kChunkRows> y;
@@ -54,6 +55,7 @@ struct CpuScratch {
     }
     key_value.Reserve(rows * 2 * config.kv_width());
     hidden.Reserve(rows * config.d_ff);
+    precise_hidden.Reserve(rows * config.d_ff);
     raw.Reserve(rows * 3 * config.num_components);
     for (AlignedArray<double>* buffer : {&mean, &std, &log_weight}) {
       buffer->Reserve(rows * config.num_components);
