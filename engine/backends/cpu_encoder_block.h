@@ -19,6 +19,7 @@ struct TokenKeysValues {
   T* values = nullptr;  // [heads, capacity, E / heads]
   int64_t capacity = 0;
 
+  // As T* becomes const T*. NOLINTNEXTLINE(google-explicit-constructor)
   operator TokenKeysValues<const T>() const { return {keys, values, capacity}; }
 };
 
