@@ -22,9 +22,9 @@
 #include "engine/backends/aligned_buffer.h"
 #include "engine/backends/cpu_encoder_block.h"
 #include "engine/backends/cpu_row_encoder.h"
+#include "engine/backends/normalize.h"
 #include "engine/backends/packed_linear.h"
 #include "kernels/cell_features.h"
-#include "kernels/layer_norm.h"
 
 namespace chorale {
 namespace {
@@ -271,9 +271,10 @@ class CellAttentionEncoder : public RowEncoder {
     }
     model_.pool.AttendToSets(rows, model_.pooled_tokens, pooled, features.features, cells,
                              scratch.block);
-    Normalize(model_.out_norm, rows * model_.pooled_tokens, model_.width, pooled);
+    Normalize(model_.out_norm, model_.epsilon, rows * model_.pooled_tokens, pooled, nullptr,
+              pooled);
     model_.out.Apply(rows, pooled, pooled_size, out);
-    Normalize(model_.norm, rows, model_.out.out(), out);
+    Normalize(model_.norm, model_.epsilon, rows, out, nullptr, out);
   }
 
   // Leaves the cells, each of which has read its column, in scratch.cells.
@@ -293,17 +294,6 @@ class CellAttentionEncoder : public RowEncoder {
         AddTo(model_.column_id.data() + f * width, width, cell);
       }
     }
-  }
-
-  // x [rows, width] = LN(x)
-  void Normalize(const LayerNormWeights& norm, int64_t rows, int64_t width, float* x) const {
-    kernels::LayerNorm({.x = x,
-                        .gamma = norm.gamma.data(),
-                        .beta = norm.beta.data(),
-                        .y = x,
-                        .rows = rows,
-                        .width = width,
-                        .epsilon = model_.epsilon});
   }
 
   const CellAttention model_;

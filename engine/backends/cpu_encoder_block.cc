@@ -4,8 +4,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "engine/backends/normalize.h"
 #include "kernels/append_kv.h"
-#include "kernels/layer_norm.h"
 #include "kernels/layout.h"
 #include "kernels/shared_context_attention.h"
 
@@ -33,19 +33,6 @@ int64_t EncoderBlock::KeysSize(int64_t n) const {
   return heads_ * kernels::PackedKeysSize(n, width_ / heads_);
 }
 
-void EncoderBlock::Normalize(const LayerNormWeights& norm, int64_t n, const float* x,
-                             float* y) const {
-  const kernels::LayerNormParams params = {.x = x,
-                                           .gamma = norm.gamma.data(),
-                                           .beta = norm.beta.data(),
-                                           .y = y,
-                                           .rows = n,
-                                           .width = width_,
-                                           .epsilon = epsilon_};
-  assert(kernels::ValidateLayerNorm(params).ok());
-  kernels::LayerNorm(params);
-}
-
 namespace {
 
 // k and v: [n, E] each, with that row stride.
@@ -71,7 +58,7 @@ void EncoderBlock::LeaveKeysValues(int64_t n, const float* m, int64_t offset,
                                    const TokenKeysValues<float>& kv, Scratch& scratch) const {
   scratch.normed.Reserve(n * width_);
   scratch.projected.Reserve(n * 2 * width_);
-  Normalize(norm1_, n, m, scratch.normed.data());
+  Normalize(norm1_, epsilon_, n, m, nullptr, scratch.normed.data());
   key_value_.Apply(n, scratch.normed.data(), width_, scratch.projected.data());
   const float* k = scratch.projected.data();
   Append(n, k, k + width_, 2 * width_, offset, heads_, width_ / heads_, kv);
@@ -103,7 +90,7 @@ void EncoderBlock::Attend(int64_t n, float* x, const TokenKeysValues<const float
   scratch.normed.Reserve(n * width_);
   scratch.projected.Reserve(n * width_);
   scratch.attended.Reserve(n * width_);
-  Normalize(norm1_, n, x, scratch.normed.data());
+  Normalize(norm1_, epsilon_, n, x, nullptr, scratch.normed.data());
   query_.Apply(n, scratch.normed.data(), width_, scratch.projected.data());
   AttendToKeys(n, scratch.projected.data(), width_, kv, keys, scratch.attended.data());
   Finish(n, x, scratch);
@@ -115,7 +102,7 @@ void EncoderBlock::AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scra
   scratch.projected.Reserve(tokens * 3 * width_);
   scratch.attended.Reserve(tokens * width_);
   scratch.kv.Reserve(KeysValuesSize(n));
-  Normalize(norm1_, tokens, x, scratch.normed.data());
+  Normalize(norm1_, epsilon_, tokens, x, nullptr, scratch.normed.data());
   query_key_value_.Apply(tokens, scratch.normed.data(), width_, scratch.projected.data());
   const TokenKeysValues<float> kv = KeysValuesAt(scratch.kv.data(), n);
   for (int64_t set = 0; set < sets; ++set) {
@@ -137,9 +124,9 @@ void EncoderBlock::AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys,
   scratch.kv.Reserve(KeysValuesSize(keys));
   float* projected = scratch.projected.data();
   float* queries = projected + memory_size;
-  Normalize(norm1_, sets * keys, memory, scratch.normed.data());
+  Normalize(norm1_, epsilon_, sets * keys, memory, nullptr, scratch.normed.data());
   key_value_.Apply(sets * keys, scratch.normed.data(), width_, projected);
-  Normalize(norm1_, tokens, x, scratch.normed.data());
+  Normalize(norm1_, epsilon_, tokens, x, nullptr, scratch.normed.data());
   query_.Apply(tokens, scratch.normed.data(), width_, queries);
   const TokenKeysValues<float> kv = KeysValuesAt(scratch.kv.data(), keys);
   for (int64_t set = 0; set < sets; ++set) {
@@ -159,7 +146,7 @@ void EncoderBlock::Finish(int64_t n, float* x, Scratch& scratch) const {
   float* normed = scratch.normed.data();
   output_.Apply(n, scratch.attended.data(), width_, normed);
   add(normed);
-  Normalize(norm2_, n, x, normed);
+  Normalize(norm2_, epsilon_, n, x, nullptr, normed);
   up_.Apply(n, normed, width_, scratch.hidden.data(), kernels::Activation::kGelu);
   down_.Apply(n, scratch.hidden.data(), 2 * width_, normed);
   add(normed);

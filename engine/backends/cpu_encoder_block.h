@@ -71,7 +71,6 @@ class EncoderBlock {
   void AttendToKeys(int64_t n, const float* q, int64_t q_stride,
                     const TokenKeysValues<const float>& kv, int64_t keys, float* attended) const;
   void Finish(int64_t n, float* x, Scratch& scratch) const;
-  void Normalize(const LayerNormWeights& norm, int64_t n, const float* x, float* y) const;
 
   int64_t width_;  // E
   int64_t heads_;

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "engine/backends/normalize.h"
 #include "kernels/append_kv.h"
 #include "kernels/embed_rows.h"
-#include "kernels/layer_norm.h"
 #include "kernels/layout.h"
 #include "kernels/precise_linear.h"
 #include "kernels/shared_context_attention.h"
@@ -16,21 +16,6 @@ namespace chorale {
 namespace {
 
 using kernels::Activation;
-
-// y [rows, D] = LN(x + residual); residual may be null.
-void Normalize(const CpuModel& model, const LayerNormWeights& norm, int64_t rows, const float* x,
-               const float* residual, float* y) {
-  const kernels::LayerNormParams params = {.x = x,
-                                           .residual = residual,
-                                           .gamma = norm.gamma.data(),
-                                           .beta = norm.beta.data(),
-                                           .y = y,
-                                           .rows = rows,
-                                           .width = model.config().d_model,
-                                           .epsilon = model.config().layer_norm_eps};
-  assert(kernels::ValidateLayerNorm(params).ok());
-  kernels::LayerNorm(params);
-}
 
 // y [rows, out] = W x + b in float64; x [rows, in] is contiguous.
 void ApplyPrecisely(const PackedLinear& linear, int64_t rows, const float* x, double* y) {
@@ -81,7 +66,7 @@ void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, flo
   const int64_t d = model.config().d_model;
   float* mixed = scratch.mixed.data();
   layer.feature.Apply(rows, x, d, mixed);
-  Normalize(model, layer.norm1, rows, x, mixed, x);
+  Normalize(layer.norm1, model.config().layer_norm_eps, rows, x, mixed, x);
 }
 
 void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t rows, const float* x,
@@ -137,7 +122,7 @@ void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys&
   assert(kernels::ValidateSharedContextAttention(params).ok());
   kernels::SharedContextAttention(params);
   layer.output.Apply(rows, query, d, mixed);
-  Normalize(model, layer.norm2, rows, x, mixed, x);
+  Normalize(layer.norm2, model.config().layer_norm_eps, rows, x, mixed, x);
 }
 
 void FeedForward(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
@@ -147,7 +132,7 @@ void FeedForward(const CpuModel& model, const CpuLayer& layer, int64_t rows, flo
   float* mixed = scratch.mixed.data();
   layer.up.Apply(rows, x, config.d_model, hidden, Activation::kGelu);
   layer.down.Apply(rows, hidden, config.d_ff, mixed);
-  Normalize(model, layer.norm3, rows, x, mixed, x);
+  Normalize(layer.norm3, model.config().layer_norm_eps, rows, x, mixed, x);
 }
 
 void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScratch& scratch) {
@@ -156,7 +141,7 @@ void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScr
   float* normed = scratch.mixed.data();
   float* hidden = scratch.hidden.data();
   double* raw = scratch.raw.data();
-  Normalize(model, head.norm, rows, x, nullptr, normed);
+  Normalize(head.norm, model.config().layer_norm_eps, rows, x, nullptr, normed);
   // In float64, for the reason given in kernels/precise_linear.h.
   double* precise = scratch.precise_hidden.data();
   ApplyPrecisely(head.up, rows, normed, precise);
