@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.training.mixture import Mixture
 from models.training.prior.scaling import masked_statistics
 from models.training.row_encoders import Cells
 from models.training.weight_file import load_model
@@ -63,12 +64,60 @@ class Table:
         return torch.from_numpy(scaled).to(device, dtype)
 
 
+class EncodedContext:
+    """A context that the model has read. Mixtures are in units of z-scored y."""
+
+    def __init__(self, predictor: Predictor, x: Array, y: Array, is_categorical: Array | None):
+        self.model, self.device, self.dtype = predictor.model, predictor.device, predictor.dtype
+        self.table = Table(x, y, is_categorical)
+        self.y = self.scale_y(y)[None].to(self.dtype)  # [1, Nctx]
+        cells = self.table.cells(x, self.device, self.dtype)
+        self.state = self.model.row_encoder.fit(cells, self.y)
+        self.rows = self.model.row_encoder.encode(self.state, cells)  # [1, Nctx, D]
+
+    def scale_y(self, y: Array) -> Tensor:
+        """In float64, whatever the model computes in."""
+        return self.table.scale_y(y, self.device, torch.float64)
+
+    def encode(self, x: Array) -> Tensor:
+        """[R, F] -> [R, D]."""
+        cells = self.table.cells(x, self.device, self.dtype)
+        return self.model.row_encoder.encode(self.state, cells)[0]
+
+    def alone(self, rows: Tensor) -> Mixture:
+        """Each of the encoded rows [T, D] given the context alone: [T, M]."""
+        nothing = torch.zeros(len(rows), dtype=torch.long, device=self.device)
+        rows = rows[None]
+        mixture = self.model.trunk(
+            self.rows, self.y, rows[:, :0], self.y[:, :0], rows, nothing
+        )
+        return Mixture(*(part[0] for part in mixture))
+
+    def along(self, rows: Tensor, y: Tensor) -> Mixture:
+        """Each of the encoded rows [B, T, D] given the context and the rows before it, whose y
+        [B, T] are z-scored: [B, T, M]."""
+        count, capacity = y.shape[1], self.model.config.buffer_size
+        if count > capacity:
+            raise ValueError(f"{count} targets; the model's buffer holds {capacity}")
+        prefixes = torch.arange(count, device=self.device)
+        return self.model.trunk(self.rows, self.y, rows, y.to(self.dtype), rows, prefixes)
+
+
 class Predictor:
     """All results are in the units of the y given; densities carry the Jacobian."""
 
     def __init__(self, folder: str | Path, device: str = "cpu", dtype: torch.dtype = torch.float32):
         self.device, self.dtype = torch.device(device), dtype
         self.model = load_model(folder, dtype).to(self.device)
+
+    @torch.inference_mode()
+    def encode(
+        self,
+        context_x: Array,  # [Nctx, F], NaN is missing
+        context_y: Array,  # [Nctx]
+        is_categorical: Array | None = None,  # [F] bool
+    ) -> EncodedContext:
+        return EncodedContext(self, context_x, context_y, is_categorical)
 
     @torch.inference_mode()
     def mixture(
@@ -79,17 +128,13 @@ class Predictor:
         is_categorical: Array | None = None,  # [F] bool
     ) -> tuple[Array, Array, Array]:
         """Weight, mean and standard deviation of M components, each [T, M]; targets independent."""
-        table = Table(context_x, context_y, is_categorical)
-        context, y, state = self._fit(table, context_x, context_y)
-        pieces = []
-        for begin in range(0, len(target_x), TARGETS_AT_ONCE):
-            part = target_x[begin : begin + TARGETS_AT_ONCE]
-            targets = self._encode(table, state, part)
-            nothing = targets[:, :0]
-            prefixes = torch.zeros(len(part), dtype=torch.long, device=self.device)
-            empty_y = y[:, :0]
-            pieces.append(self.model.trunk(context, y, nothing, empty_y, targets, prefixes))
-        log_weight, mean, std = (torch.cat(part, dim=1)[0] for part in zip(*pieces))
+        context = self.encode(context_x, context_y, is_categorical)
+        pieces = [
+            context.alone(context.encode(target_x[begin : begin + TARGETS_AT_ONCE]))
+            for begin in range(0, len(target_x), TARGETS_AT_ONCE)
+        ]
+        log_weight, mean, std = (torch.cat(part) for part in zip(*pieces))
+        table = context.table
         return (
             torch.exp(log_weight).cpu().numpy(),
             (mean * table.y_std + table.y_mean).cpu().numpy(),
@@ -108,27 +153,10 @@ class Predictor:
     ) -> Array:  # [R]
         """The joint log-density of the targets, each given those before it, in each order."""
         orders = np.atleast_2d(np.asarray(orders, dtype=np.int64))
-        count, capacity = orders.shape[1], self.model.config.buffer_size
-        if count > capacity:
-            raise ValueError(f"{count} targets; the model's buffer holds {capacity}")
-        table = Table(context_x, context_y, is_categorical)
-        context, y, state = self._fit(table, context_x, context_y)
-        encoded = self._encode(table, state, target_x)[0]
-        exact = table.scale_y(target_y, self.device, torch.float64)
-        scaled = exact.to(self.dtype)
-        prefixes = torch.arange(count, device=self.device)
-        totals = []
-        for order in torch.from_numpy(orders).to(self.device).split(ORDERS_AT_ONCE):
-            rows, rows_y = encoded[order], scaled[order]
-            mixture = self.model.trunk(context, y, rows, rows_y, rows, prefixes)
-            totals.append(mixture.log_density(exact[order]).sum(dim=1))
-        return torch.cat(totals).cpu().numpy() - count * np.log(table.y_std)
-
-    def _fit(self, table: Table, context_x: Array, context_y: Array):
-        cells = table.cells(context_x, self.device, self.dtype)
-        y = table.scale_y(context_y, self.device, self.dtype)[None]
-        state = self.model.row_encoder.fit(cells, y)
-        return self.model.row_encoder.encode(state, cells), y, state
-
-    def _encode(self, table: Table, state, x: Array) -> Tensor:
-        return self.model.row_encoder.encode(state, table.cells(x, self.device, self.dtype))
+        context = self.encode(context_x, context_y, is_categorical)
+        rows, y = context.encode(target_x), context.scale_y(target_y)
+        totals = [
+            context.along(rows[order], y[order]).log_density(y[order]).sum(dim=1)
+            for order in torch.from_numpy(orders).to(self.device).split(ORDERS_AT_ONCE)
+        ]
+        return torch.cat(totals).cpu().numpy() - orders.shape[1] * np.log(context.table.y_std)

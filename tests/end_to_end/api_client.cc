@@ -70,17 +70,37 @@ ApiClient::ApiClient(const std::string& address, ReceiveWindow window) {
 Reply<v1::RegisterContextResponse> ApiClient::Register(const std::string& id, const Rows& rows,
                                                        const std::string& model,
                                                        int64_t chunk_rows) const {
+  v1::RegisterContextHeader header;
+  header.set_context_id(id);
+  header.set_target_column("y");
+  header.set_model(model);
+  std::vector<v1::Table> chunks;
+  for (int64_t first = 0; first < rows.count(); first += chunk_rows) {
+    chunks.push_back(ContextTable(rows, first, std::min(chunk_rows, rows.count() - first)));
+  }
+  return Upload(header, chunks);
+}
+
+Reply<v1::RegisterContextResponse> ApiClient::Register(const std::string& id,
+                                                       const v1::Table& table,
+                                                       const std::string& target_column) const {
+  v1::RegisterContextHeader header;
+  header.set_context_id(id);
+  header.set_target_column(target_column);
+  return Upload(header, {table});
+}
+
+Reply<v1::RegisterContextResponse> ApiClient::Upload(const v1::RegisterContextHeader& header,
+                                                     const std::vector<v1::Table>& chunks) const {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + kTimeout));
   Reply<v1::RegisterContextResponse> reply;
   const auto writer = stub_->RegisterContext(&context, &reply.value);
   v1::RegisterContextRequest message;
-  message.mutable_header()->set_context_id(id);
-  message.mutable_header()->set_target_column("y");
-  message.mutable_header()->set_model(model);
+  *message.mutable_header() = header;
   bool open = writer->Write(message);
-  for (int64_t first = 0; open && first < rows.count(); first += chunk_rows) {
-    *message.mutable_rows() = ContextTable(rows, first, std::min(chunk_rows, rows.count() - first));
+  for (size_t i = 0; open && i < chunks.size(); ++i) {
+    *message.mutable_rows() = chunks[i];
     open = writer->Write(message);
   }
   writer->WritesDone();

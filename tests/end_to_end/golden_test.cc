@@ -1,17 +1,15 @@
 // The golden models, served over the network, against the reference's float64 results.
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/model/tensor_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/expected_values.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
 
@@ -20,33 +18,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-constexpr double kTolerance = 1e-4;  // absolute, on every element
-
-// Compares what must not be a number first, then every element; prints the worst one.
-void ExpectClose(const std::string& what, const std::vector<double>& actual,
-                 const std::vector<double>& expected) {
-  ASSERT_EQ(actual.size(), expected.size()) << what;
-  double worst = -1;
-  size_t worst_at = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_TRUE(std::isfinite(expected[i])) << what << "[" << i << "]";
-    ASSERT_TRUE(std::isfinite(actual[i])) << what << "[" << i << "] is " << actual[i];
-    const double error = std::abs(actual[i] - expected[i]);
-    if (error > worst) {
-      worst = error;
-      worst_at = i;
-    }
-  }
-  std::printf("  %-28s worst of %6zu: %.3g at %zu\n", what.c_str(), actual.size(), worst, worst_at);
-  EXPECT_LE(worst, kTolerance) << what << "[" << worst_at << "]: " << actual[worst_at]
-                               << ", expected " << expected[worst_at];
-}
-
-template <typename Repeated>
-std::vector<double> Vector(const Repeated& values) {
-  return {values.begin(), values.end()};
-}
 
 // The expected results of one golden model.
 class Golden {
@@ -108,7 +79,7 @@ TEST_P(GoldenTest, LogDensityByEitherMethod) {
   const int64_t targets = golden_.Extent("y_target", 1);
   std::vector<double> joint(golden_.Extent("y_target", 0), 0.0);
   for (size_t i = 0; i < terms.size(); ++i) joint[i / targets] += terms[i];
-  ExpectClose("step_by_step terms of the reference", golden_("step_log_density"), terms);
+  ExpectAllClose("step_by_step terms of the reference", golden_("step_log_density"), terms);
 
   for (const auto method : {v1::LogDensityRequest::ONE_PASS, v1::LogDensityRequest::STEP_BY_STEP}) {
     const std::string name = v1::LogDensityRequest::Method_Name(method);
@@ -116,13 +87,13 @@ TEST_P(GoldenTest, LogDensityByEitherMethod) {
     request.set_method(method);
     const auto reply = client_->LogDensity(request);
     ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-    ExpectClose(name + " log_densities", Vector(reply.value.log_densities()), joint);
-    ExpectClose(name + " terms", Vector(reply.value.terms()), terms);
+    ExpectAllClose(name + " log_densities", Vector(reply.value.log_densities()), joint);
+    ExpectAllClose(name + " terms", Vector(reply.value.terms()), terms);
     const v1::Mixtures& mixtures = reply.value.mixtures();
     EXPECT_EQ(mixtures.component_count(), golden_.Extent("mean", 2));
-    ExpectClose(name + " means", Vector(mixtures.means()), golden_("mean"));
-    ExpectClose(name + " stds", Vector(mixtures.stds()), golden_("std"));
-    ExpectClose(name + " weights", Vector(mixtures.weights()), golden_("weight"));
+    ExpectAllClose(name + " means", Vector(mixtures.means()), golden_("mean"));
+    ExpectAllClose(name + " stds", Vector(mixtures.stds()), golden_("std"));
+    ExpectAllClose(name + " weights", Vector(mixtures.weights()), golden_("weight"));
   }
 }
 
@@ -134,9 +105,9 @@ TEST_P(GoldenTest, PredictGivesThePointMixtures) {
   const std::vector<double> means = golden_("point_mean");
   const std::vector<double> stds = golden_("point_std");
   const std::vector<double> weights = golden_("point_weight");
-  ExpectClose("Predict mixtures.means", Vector(reply.value.mixtures().means()), means);
-  ExpectClose("Predict mixtures.stds", Vector(reply.value.mixtures().stds()), stds);
-  ExpectClose("Predict mixtures.weights", Vector(reply.value.mixtures().weights()), weights);
+  ExpectAllClose("Predict mixtures.means", Vector(reply.value.mixtures().means()), means);
+  ExpectAllClose("Predict mixtures.stds", Vector(reply.value.mixtures().stds()), stds);
+  ExpectAllClose("Predict mixtures.weights", Vector(reply.value.mixtures().weights()), weights);
 
   const int64_t targets = golden_.Extent("point_mean", 0);
   const int64_t components = golden_.Extent("point_mean", 1);
@@ -150,8 +121,8 @@ TEST_P(GoldenTest, PredictGivesThePointMixtures) {
     }
     deviation[t] = std::sqrt(square - mean[t] * mean[t]);
   }
-  ExpectClose("Predict means", Vector(reply.value.means()), mean);
-  ExpectClose("Predict stds", Vector(reply.value.stds()), deviation);
+  ExpectAllClose("Predict means", Vector(reply.value.means()), mean);
+  ExpectAllClose("Predict stds", Vector(reply.value.stds()), deviation);
 }
 
 TEST_P(GoldenTest, MoreTargetsThanBufferPlacesAreRefusedUnlessTheRequestSaysWrap) {

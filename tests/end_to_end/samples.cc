@@ -54,7 +54,9 @@ SampleStream::SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& req
     : want_log_densities_(request.include_log_densities()) {
   samples_.paths = request.path_count();
   if (request.targets().columns_size() > 0) {
-    samples_.targets = request.targets().columns(0).numeric().values_size();
+    const v1::Column& column = request.targets().columns(0);
+    samples_.targets = column.has_categorical() ? column.categorical().codes_size()
+                                                : column.numeric().values_size();
   }
   // A request that the server is to refuse may ask for any number.
   constexpr int64_t kMostValues = 1 << 24;

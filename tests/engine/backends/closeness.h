@@ -4,7 +4,8 @@
 #define CHORALE_TESTS_ENGINE_BACKENDS_CLOSENESS_H_
 
 #include <cmath>
-#include <cstdint>
+#include <cstddef>
+#include <ostream>
 #include <string>
 
 #include "absl/types/span.h"
@@ -12,14 +13,23 @@
 
 namespace chorale {
 
-// Fails unless |actual - expected| <= tolerance for every element. Returns the worst error.
+// The element that is furthest from what is expected.
+struct Worst {
+  double error = 0;
+  size_t index = 0;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Worst& worst) {
+  return out << worst.error << " at [" << worst.index << "]";
+}
+
+// Fails unless |actual - expected| <= tolerance for every element.
 template <typename T, typename U>
-double ExpectClose(const std::string& what, absl::Span<const T> actual,
-                   absl::Span<const U> expected, double tolerance) {
+Worst ExpectClose(const std::string& what, absl::Span<const T> actual, absl::Span<const U> expected,
+                  double tolerance) {
   EXPECT_EQ(actual.size(), expected.size()) << what;
-  if (actual.size() != expected.size()) return INFINITY;
-  double worst = 0;
-  size_t worst_index = 0;
+  if (actual.size() != expected.size()) return {.error = INFINITY};
+  Worst worst;
   for (size_t i = 0; i < actual.size(); ++i) {
     const double a = actual[i];
     const double e = expected[i];
@@ -28,15 +38,12 @@ double ExpectClose(const std::string& what, absl::Span<const T> actual,
           << what << "[" << i << "] is " << a << " where " << e << " is expected";
       continue;
     }
-    if (std::abs(a - e) > worst) {
-      worst = std::abs(a - e);
-      worst_index = i;
-    }
+    if (std::abs(a - e) > worst.error) worst = {.error = std::abs(a - e), .index = i};
   }
   if (!actual.empty()) {
-    EXPECT_LE(worst, tolerance) << what << ": the worst element is [" << worst_index << "], "
-                                << actual[worst_index] << " where " << expected[worst_index]
-                                << " is expected";
+    EXPECT_LE(worst.error, tolerance)
+        << what << ": the worst element is [" << worst.index << "], " << actual[worst.index]
+        << " where " << expected[worst.index] << " is expected";
   }
   return worst;
 }

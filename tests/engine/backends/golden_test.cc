@@ -77,7 +77,7 @@ class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::st
   template <typename T>
   void Compare(const std::string& name, const std::vector<T>& actual) {
     const std::vector<double> expected = Doubles(name);
-    const double worst =
+    const Worst worst =
         ExpectClose(name, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), kTolerance);
     std::cout << Label() << " " << name << ": worst absolute error " << worst << "\n";
   }

@@ -1,0 +1,32 @@
+// Comparison of what a server answered with what golden files expect.
+#ifndef CHORALE_TESTS_END_TO_END_EXPECTED_VALUES_H_
+#define CHORALE_TESTS_END_TO_END_EXPECTED_VALUES_H_
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "tests/engine/backends/closeness.h"
+
+namespace chorale::end_to_end {
+
+// Absolute, on every element.
+inline constexpr double kTolerance = 1e-4;
+
+// A field of a message.
+template <typename Repeated>
+std::vector<double> Vector(const Repeated& values) {
+  return {values.begin(), values.end()};
+}
+
+// Fails unless all elements are close; prints the worst one.
+inline void ExpectAllClose(const std::string& what, const std::vector<double>& actual,
+                           const std::vector<double>& expected) {
+  const Worst worst =
+      ExpectClose(what, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), kTolerance);
+  std::cout << "  " << what << ": worst of " << actual.size() << " is off by " << worst << "\n";
+}
+
+}  // namespace chorale::end_to_end
+
+#endif  // CHORALE_TESTS_END_TO_END_EXPECTED_VALUES_H_
