@@ -45,6 +45,31 @@ std::optional<double> MeanCorrelation(const Samples& samples,
   return (z_sum.sd * z_sum.sd - count) / (count * (count - 1.0));
 }
 
+// Of those rows, the intervals from `low` to `high`. `known` [T].
+IntervalCoverage Cover(const Samples& samples, const SampleStatistics& statistics,
+                       const std::vector<int64_t>& rows, absl::Span<const double> known,
+                       double DrawSummary::*low, double DrawSummary::*high) {
+  const auto count_inside = [&](absl::Span<const double> values) {
+    return std::count_if(rows.begin(), rows.end(), [&](int64_t t) {
+      const DrawSummary& draws = statistics.targets[t];
+      return draws.*low <= values[t] && values[t] <= draws.*high;
+    });
+  };
+  IntervalCoverage coverage;
+  coverage.inside = count_inside(known);
+  for (const int64_t t : rows) {
+    coverage.mean_width += statistics.targets[t].*high - statistics.targets[t].*low;
+  }
+  coverage.mean_width /= static_cast<double>(rows.size());
+  const DrawSummary on_paths =
+      SummarizePaths(samples, [&](absl::Span<const double> values) -> double {
+        return static_cast<double>(count_inside(values));
+      });
+  coverage.fewest_expected = static_cast<int64_t>(std::floor(on_paths.q05));
+  coverage.most_expected = static_cast<int64_t>(std::ceil(on_paths.q95));
+  return coverage;
+}
+
 }  // namespace
 
 DrawSummary SummarizeDraws(std::vector<double> draws) {
@@ -90,15 +115,23 @@ SampleStatistics Summarize(const Samples& samples) {
   return statistics;
 }
 
-Coverage CountCovered(const SampleStatistics& statistics, absl::Span<const double> known) {
+Coverage CountCovered(const Samples& samples, const SampleStatistics& statistics,
+                      absl::Span<const double> known) {
+  std::vector<int64_t> rows;
+  std::vector<double> values;
   Coverage coverage;
   for (size_t t = 0; t < known.size(); ++t) {
     if (std::isnan(known[t])) continue;
-    const DrawSummary& draws = statistics.targets[t];
-    ++coverage.known;
-    if (draws.q25 <= known[t] && known[t] <= draws.q75) ++coverage.in_50;
-    if (draws.q05 <= known[t] && known[t] <= draws.q95) ++coverage.in_90;
+    rows.push_back(static_cast<int64_t>(t));
+    values.push_back(known[t]);
+    coverage.mean_median_error += std::abs(statistics.targets[t].q50 - known[t]);
   }
+  if (rows.empty()) return coverage;
+  coverage.known = static_cast<int64_t>(rows.size());
+  coverage.mean_median_error /= static_cast<double>(rows.size());
+  coverage.half = Cover(samples, statistics, rows, known, &DrawSummary::q25, &DrawSummary::q75);
+  coverage.ninety = Cover(samples, statistics, rows, known, &DrawSummary::q05, &DrawSummary::q95);
+  coverage.known_sd = SummarizeDraws(std::move(values)).sd;
   return coverage;
 }
 

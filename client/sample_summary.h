@@ -19,11 +19,23 @@ struct DrawSummary {
   double q05 = 0.0, q25 = 0.0, q50 = 0.0, q75 = 0.0, q95 = 0.0;
 };
 
-// Known values found inside the central intervals of their rows' draws.
+// The central intervals of the rows whose value is known, and what lies inside, ends included.
+struct IntervalCoverage {
+  int64_t inside = 0;  // known values
+  double mean_width = 0.0;
+  // Nine paths of ten have that many of their own values inside, for the same rows: so would known
+  // values that are as the model takes them to be.
+  int64_t fewest_expected = 0;
+  int64_t most_expected = 0;
+};
+
+// Samples against the values that are known.
 struct Coverage {
-  int64_t known = 0;
-  int64_t in_50 = 0;  // q25 <= value <= q75
-  int64_t in_90 = 0;  // q05 <= value <= q95
+  int64_t known = 0;               // values; all else is 0 when there are none
+  IntervalCoverage half;           // q25 to q75
+  IntervalCoverage ninety;         // q05 to q95
+  double mean_median_error = 0.0;  // mean of |q50 - value|
+  double known_sd = 0.0;           // of the known values, with n - 1; NaN when there is one
 };
 
 struct SampleStatistics {
@@ -44,8 +56,9 @@ DrawSummary SummarizeDraws(std::vector<double> draws);
 
 SampleStatistics Summarize(const Samples& samples);
 
-// `known` [T]: NaN where a row's value is not known. Requires known.size() == targets.size().
-Coverage CountCovered(const SampleStatistics& statistics, absl::Span<const double> known);
+// `statistics` are those of `samples`. `known` [T], NaN where a row's value is not known; or empty.
+Coverage CountCovered(const Samples& samples, const SampleStatistics& statistics,
+                      absl::Span<const double> known);
 
 }  // namespace chorale::client
 

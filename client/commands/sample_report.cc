@@ -107,21 +107,38 @@ void WriteJointWords(const SampleStatistics& statistics, std::ostream* out) {
   }
 }
 
+void WriteIntervalWords(const char* name, const IntervalCoverage& interval, int64_t known,
+                        std::ostream* out) {
+  *out << absl::StrFormat(
+      "  %s: %.4g wide on average; %d known values inside (%.0f %%), %d to %d expected\n", name,
+      interval.mean_width, interval.inside,
+      100.0 * static_cast<double>(interval.inside) / static_cast<double>(known),
+      interval.fewest_expected, interval.most_expected);
+}
+
 void WriteCoverageWords(const Coverage& coverage, std::ostream* out) {
   if (coverage.known == 0) return;
-  const auto percent = [&](int64_t inside) {
-    return 100.0 * static_cast<double>(inside) / static_cast<double>(coverage.known);
-  };
-  *out << absl::StrFormat(
-      "\nOf %d known values, %d (%.0f %%) lie in the 50 %% intervals and %d (%.0f %%) in the 90 %% "
-      "intervals\n",
-      coverage.known, coverage.in_50, percent(coverage.in_50), coverage.in_90,
-      percent(coverage.in_90));
+  *out << absl::StrFormat("\nCompared with %d known values:\n", coverage.known);
+  WriteIntervalWords("50 % intervals (q0.25 to q0.75)", coverage.half, coverage.known, out);
+  WriteIntervalWords("90 % intervals (q0.05 to q0.95)", coverage.ninety, coverage.known, out);
+  *out << absl::StrFormat("  medians: off by %.4g on average", coverage.mean_median_error);
+  if (coverage.known > 1) {
+    *out << absl::StrFormat("; the known values have a standard deviation of %.4g",
+                            coverage.known_sd);
+  }
+  *out << "\n  (expected: that many of a path's own values are inside on nine paths of ten)\n";
 }
 
 ordered_json Json(const DrawSummary& draws) {
   return {{"mean", draws.mean}, {"sd", draws.sd},   {"q05", draws.q05}, {"q25", draws.q25},
           {"q50", draws.q50},   {"q75", draws.q75}, {"q95", draws.q95}};
+}
+
+ordered_json Json(const IntervalCoverage& interval) {
+  return {{"inside", interval.inside},
+          {"mean_width", interval.mean_width},
+          {"fewest_expected", interval.fewest_expected},
+          {"most_expected", interval.most_expected}};
 }
 
 ordered_json SummaryJson(const SampleStatistics& statistics, const Coverage& coverage) {
@@ -135,8 +152,11 @@ ordered_json SummaryJson(const SampleStatistics& statistics, const Coverage& cov
     object["mean_pairwise_correlation"] = *statistics.mean_pairwise_correlation;
   }
   if (coverage.known > 0) {
-    object["coverage"] = {
-        {"known", coverage.known}, {"in_50", coverage.in_50}, {"in_90", coverage.in_90}};
+    object["coverage"] = {{"known", coverage.known},
+                          {"interval_50", Json(coverage.half)},
+                          {"interval_90", Json(coverage.ninety)},
+                          {"mean_median_error", coverage.mean_median_error},
+                          {"known_sd", coverage.known_sd}};
   }
   return object;
 }
@@ -169,7 +189,7 @@ void WriteSamples(const Samples& samples, const SampleTitle& title, Format forma
 void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
                         const SampleTitle& title, Format format, std::ostream* out) {
   const SampleStatistics statistics = Summarize(samples);
-  const Coverage coverage = CountCovered(statistics, known);
+  const Coverage coverage = CountCovered(samples, statistics, known);
   if (format == Format::kJson) {
     ordered_json object = {{"context", title.context},
                            {"target", title.target},

@@ -232,7 +232,10 @@ TEST_F(CommandLineTest, SampleSummary) {
   EXPECT_THAT(text, HasSubstr("the mean correlation between two rows is 1.000"));
   EXPECT_THAT(text, HasSubstr("the sum has a standard deviation of"));
   // Known values: 10 and 1000, the row without one is not counted; rows lie near 10 and 13.
-  EXPECT_THAT(text, HasSubstr("Of 2 known values, 0 (0 %) lie in the 50 % intervals"));
+  EXPECT_THAT(text, HasSubstr("Compared with 2 known values:"));
+  EXPECT_THAT(text, HasSubstr("90 % intervals (q0.05 to q0.95): 0.05537 wide on average; 0 known "
+                              "values inside (0 %), 0 to 2 expected"));
+  EXPECT_THAT(text, HasSubstr("the known values have a standard deviation of 700"));
   const std::string csv = Good(command).out;
   EXPECT_THAT(Column(csv, "quantity"),
               ElementsAre("row 0", "row 1", "row 2", "sum", "mean", "max", "min"));
@@ -241,6 +244,7 @@ TEST_F(CommandLineTest, SampleSummary) {
   json.push_back("--format=json");
   const auto object = nlohmann::json::parse(Good(json).out);
   EXPECT_EQ(object.at("coverage").at("known"), 2);
+  EXPECT_EQ(object.at("coverage").at("interval_90").at("inside"), 0);
   EXPECT_NEAR(object.at("mean_pairwise_correlation").get<double>(), 1.0, 1e-9);
 }
 

@@ -83,16 +83,54 @@ TEST(SummarizeTest, NoCorrelationWhereNothingVaries) {
   EXPECT_FALSE(Summarize(MakeSamples(2, 1, {1, 2})).mean_pairwise_correlation.has_value());
 }
 
-TEST(CountCoveredTest, CountsKnownValuesOnly) {
+// 101 paths over `targets` rows, all of which are at the path's number.
+Samples Together(int64_t targets) {
   std::vector<double> values;
-  for (int path = 0; path <= 100; ++path) {
-    for (int t = 0; t < 4; ++t) values.push_back(path);
-  }
-  const SampleStatistics statistics = Summarize(MakeSamples(101, 4, values));
-  const Coverage coverage = CountCovered(statistics, {50.0, 10.0, 99.0, std::nan("")});
+  for (int path = 0; path <= 100; ++path) values.insert(values.end(), targets, path);
+  return MakeSamples(101, targets, values);
+}
+
+TEST(CountCoveredTest, CountsKnownValuesOnly) {
+  const Samples samples = Together(4);
+  const Coverage coverage =
+      CountCovered(samples, Summarize(samples), {50.0, 10.0, 99.0, std::nan("")});
   EXPECT_EQ(coverage.known, 3);
-  EXPECT_EQ(coverage.in_50, 1);
-  EXPECT_EQ(coverage.in_90, 2);
+  EXPECT_EQ(coverage.half.inside, 1);
+  EXPECT_EQ(coverage.ninety.inside, 2);
+  EXPECT_DOUBLE_EQ(coverage.half.mean_width, 50.0);
+  EXPECT_DOUBLE_EQ(coverage.ninety.mean_width, 90.0);
+  EXPECT_DOUBLE_EQ(coverage.mean_median_error, (0.0 + 40.0 + 49.0) / 3);
+  EXPECT_NEAR(coverage.known_sd, 44.576, 1e-3);
+}
+
+// Rows that move together are inside together; were they independent, all but never all of them.
+TEST(CountCoveredTest, ExpectsWhatJointPathsDo) {
+  const Samples together = Together(20);
+  const std::vector<double> known(20, 50.0);
+  const Coverage joint = CountCovered(together, Summarize(together), known);
+  EXPECT_EQ(joint.half.fewest_expected, 0);
+  EXPECT_EQ(joint.half.most_expected, 20);
+
+  Samples shuffled = together;
+  std::mt19937 random(3);
+  for (int64_t t = 0; t < 20; ++t) {
+    for (int64_t path = 100; path > 0; --path) {
+      const auto other = static_cast<int64_t>(random() % (path + 1));
+      std::swap(shuffled.values[path * 20 + t], shuffled.values[other * 20 + t]);
+    }
+  }
+  const Coverage independent = CountCovered(shuffled, Summarize(shuffled), known);
+  // Binomial (20, 0.5) has 6 to 14 there.
+  EXPECT_NEAR(independent.half.fewest_expected, 6, 1);
+  EXPECT_NEAR(independent.half.most_expected, 14, 1);
+  EXPECT_NEAR(independent.ninety.fewest_expected, 16, 1);
+  EXPECT_EQ(independent.ninety.most_expected, 20);
+}
+
+TEST(CountCoveredTest, NothingKnown) {
+  const Samples samples = Together(2);
+  EXPECT_EQ(CountCovered(samples, Summarize(samples), {}).known, 0);
+  EXPECT_EQ(CountCovered(samples, Summarize(samples), {std::nan(""), std::nan("")}).known, 0);
 }
 
 }  // namespace
