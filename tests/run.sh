@@ -11,6 +11,9 @@
 # Stages, in this order:
 #   style     clang-format, include edges, shellcheck, the tests of the scripts
 #   release   g++, optimised: all tests
+#   models    the tests of the Python code in models/, in an environment of their own (build/python,
+#             2 GB; PYTHON_FOR_MODELS names an interpreter to use instead). Skipped where neither is
+#             to be had
 #   asan      clang, address and undefined-behaviour sanitizers, warnings are errors: all tests
 #   fuzz      libFuzzer, FUZZ_SECONDS (60) each; uses the build of asan
 #   tsan      clang, thread sanitizer: the tests of the engine, and of the server without gRPC
@@ -22,9 +25,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly ROOT="${PWD}"
 readonly LOGS="${ROOT}/build/logs"
-readonly ALL_STAGES=(style release asan fuzz tsan tidy)
+readonly ALL_STAGES=(style release models asan fuzz tsan tidy)
 readonly FUZZ_SECONDS="${FUZZ_SECONDS:-60}"
+readonly MODELS_REQUIREMENTS=tests/models/requirements.txt
 JOBS="${JOBS:-$(nproc)}"
+install=1
 passed=0
 failed=0
 skipped=0
@@ -134,7 +139,7 @@ stage_style() {
   fi
   check 'include edges' python3 tests/layering/check_includes.py
   local script
-  for script in $(own_files 'tests/*_test.py'); do
+  for script in $(own_files 'tests/*_test.py' | grep -v tests/models/); do
     check "${script}" env PYTHONDONTWRITEBYTECODE=1 python3 "${script}"
   done
   local scripts
@@ -145,6 +150,69 @@ stage_style() {
 stage_release() {
   build release all || return 0
   run_tests release tests 300
+}
+
+# make_models_python FOLDER: an environment with the packages that the tests of models/ import.
+make_models_python() {
+  rm -rf "$1"
+  python3 -m venv "$1" &&
+    timeout 900 "$1/bin/pip" --disable-pip-version-check --no-input --timeout 30 --retries 2 \
+      install --quiet --no-deps --only-binary :all: --requirement "${MODELS_REQUIREMENTS}" &&
+    cp "${MODELS_REQUIREMENTS}" "$1/requirements.txt"  # last: an environment without is not whole
+}
+
+# Prints the interpreter for the tests of models/, or why there is none.
+models_python() {
+  local folder=build/python log="${LOGS}/models_python.log"
+  if [[ -n "${PYTHON_FOR_MODELS:-}" ]]; then
+    echo "${PYTHON_FOR_MODELS}"
+    return
+  fi
+  if ! cmp -s "${MODELS_REQUIREMENTS}" "${folder}/requirements.txt"; then
+    if ((!install)); then
+      echo 'no environment in build/python'
+      return 1
+    fi
+    if ! make_models_python "${folder}" >"${log}" 2>&1; then
+      echo "the environment cannot be installed: see ${log#"${ROOT}/"}"
+      return 1
+    fi
+  fi
+  echo "${folder}/bin/python"
+}
+
+# run_models_test PYTHON SCRIPT REPORT: leaves REPORT.log, and REPORT.ok when the script has passed.
+run_models_test() {
+  if OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. timeout 600 \
+    "$1" "$2" >"$3.log" 2>&1; then
+    touch "$3.ok"
+  fi
+}
+
+# A test that skips itself lacks a package, which is a failure where the environment is there.
+stage_models() {
+  local scripts script python report work="${ROOT}/build/reports/models"
+  mapfile -t scripts < <(own_files 'tests/models/*_test.py' | grep -E -- "${filter}")
+  if ! python="$(models_python)"; then
+    for script in "${scripts[@]}"; do skip "${script}" "${python}"; done
+    return 0
+  fi
+  rm -rf "${work}"
+  mkdir -p "${work}"
+  for script in "${scripts[@]}"; do
+    while (($(jobs -rp | wc -l) >= JOBS)); do sleep 0.2; done
+    run_models_test "${python}" "${script}" "${work}/${script//\//_}" &
+  done
+  wait
+  for script in "${scripts[@]}"; do
+    report="${work}/${script//\//_}"
+    if [[ -f "${report}.ok" ]] && ! grep -q -i '^skipped\|(skipped=' "${report}.log"; then
+      pass "${script}: $(sed -n 's/^Ran \([0-9]* tests\?\) in .*/\1/p' "${report}.log")"
+    else
+      fail "${script}"
+      tail -n 100 "${report}.log"
+    fi
+  done
 }
 
 stage_asan() {
@@ -214,7 +282,7 @@ stage_tidy() {
 # ---- Main -----------------------------------------------------------------------------------
 
 main() {
-  local stages=() install=1
+  local stages=()
   while (($# > 0)); do
     case "$1" in
       --quick) stages=(release) ;;
