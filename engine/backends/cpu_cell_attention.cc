@@ -4,14 +4,17 @@
 //     cell_rf  = Wc cell_features(x_rf) + bc + Wt number_features(y_r)
 //     points_f = summarise(points; cell_.f)              I learned points read the column's cells
 //   then, among the columns:
-//     points_f += mix_columns(mean_i points_fi + column_id_f)
+//     column_f  = mix_columns(mean_i points_fi + column_id_f)
+//     points_f += column_f
+//     gate_f    = Wg column_f + bg
 //
 //   encode, per row, with the points as they are:
 //     cell_f   = Wc cell_features(x_f) + bc
+//     direct   = sum_f gate_f * cell_f
 //     cell_f   = read_column(cell_f; points_f) + column_id_f
 //     cell     = row_layer(cell) for each layer          the cells of the row attend to each other
 //     z        = pool(pooled; cell)                      P learned tokens read the cells
-//     encoding = LN(Wo flatten(LN(z)) + bo)
+//     encoding = LN(Wo flatten(LN(z)) + bo + Wd direct)
 //
 // where block(x; m) is the attention block of engine/model/row_encoder_weights.h with memory m.
 #include <algorithm>
@@ -39,6 +42,8 @@ struct CellScratch {
   AlignedBuffer column;    // [cells of a column, E]
   AlignedBuffer cells;     // [rows, F, E]
   AlignedBuffer pooled;    // [rows, P, E]
+  AlignedBuffer gated;     // [rows, E]
+  AlignedBuffer direct;    // [rows, D]
   EncoderBlock::Scratch block;
 };
 
@@ -64,6 +69,8 @@ struct CellAttention {
   const EncoderBlock read_column;
   std::vector<EncoderBlock> row_layers;
   const EncoderBlock pool;
+  const PackedLinear gate;
+  const PackedLinear direct;
   const LayerNormWeights out_norm;
   const PackedLinear out;
   const LayerNormWeights norm;
@@ -97,6 +104,8 @@ CellAttention::CellAttention(const CellAttentionWeights& weights, const ModelCon
       mix_columns(weights.mix_columns, width, config.encoder_heads, epsilon),
       read_column(weights.read_column, width, config.encoder_heads, epsilon),
       pool(weights.pool, width, config.encoder_heads, epsilon),
+      gate(weights.gate, weights.gate_bias, width, width),
+      direct(weights.direct, {}, config.d_model, width),
       out_norm(weights.out_norm),
       out(weights.out, weights.out_bias, config.d_model, pooled_tokens * width),
       norm(weights.norm) {
@@ -127,11 +136,20 @@ void AddTo(const float* more, int64_t n, float* x) {
   for (int64_t i = 0; i < n; ++i) x[i] += more[i];
 }
 
-// The keys and values of every column's points, for read_column.
+void AddProductTo(const float* a, const float* b, int64_t n, float* x) {
+  for (int64_t i = 0; i < n; ++i) x[i] += a[i] * b[i];
+}
+
+// Of every column: the keys and values of its points, for read_column, and its gate.
 class ColumnStates : public RowEncoderState {
  public:
-  ColumnStates(const CellAttention& model, std::vector<float> points, int64_t columns)
-      : size_(model.read_column.KeysValuesSize(model.induced_points)), memory_(columns * size_) {
+  // points [F, I, E], mixed [F, E]: column_f
+  ColumnStates(const CellAttention& model, std::vector<float> points,
+               const std::vector<float>& mixed, int64_t columns)
+      : size_(model.read_column.KeysValuesSize(model.induced_points)),
+        memory_(columns * size_),
+        gates_(columns * model.width) {
+    model.gate.Apply(columns, mixed.data(), model.width, gates_.data());
     EncoderBlock::Scratch scratch;
     const int64_t n = model.induced_points;
     for (int64_t f = 0; f < columns; ++f) {
@@ -143,10 +161,14 @@ class ColumnStates : public RowEncoderState {
   TokenKeysValues<const float> Column(const CellAttention& model, int64_t f) const {
     return model.read_column.KeysValuesAt(memory_.data() + f * size_, model.induced_points);
   }
+  const float* Gate(const CellAttention& model, int64_t f) const {
+    return gates_.data() + f * model.width;
+  }
 
  private:
   const int64_t size_;
-  AlignedBuffer memory_;  // [F] of size_
+  AlignedBuffer memory_;      // [F] of size_
+  std::vector<float> gates_;  // [F, E]
 };
 
 // A piece is a column.
@@ -207,7 +229,7 @@ class CellAttentionFit : public RowEncoderFit {
         AddTo(mixed.data() + f * model_.width, model_.width, PointsOf(f) + i * model_.width);
       }
     }
-    return std::make_shared<ColumnStates>(model_, std::move(points_), columns);
+    return std::make_shared<ColumnStates>(model_, std::move(points_), mixed, columns);
   }
 
  private:
@@ -248,7 +270,7 @@ class CellAttentionEncoder : public RowEncoder {
     double row = f * 2 * static_cast<double>(model_.cell.in() * model_.width) +
                  model_.read_column.AttendFlops(f, static_cast<double>(model_.induced_points)) +
                  model_.pool.KeysValuesFlops(f) + model_.pool.AttendFlops(tokens, f) +
-                 2 * static_cast<double>(model_.out.in() * model_.out.out());
+                 2 * static_cast<double>((model_.out.in() + model_.direct.in()) * model_.out.out());
     for (const EncoderBlock& layer : model_.row_layers) {
       row += layer.KeysValuesFlops(f) + layer.AttendFlops(f, f);
     }
@@ -274,18 +296,27 @@ class CellAttentionEncoder : public RowEncoder {
     Normalize(model_.out_norm, model_.epsilon, rows * model_.pooled_tokens, pooled, nullptr,
               pooled);
     model_.out.Apply(rows, pooled, pooled_size, out);
-    Normalize(model_.norm, model_.epsilon, rows, out, nullptr, out);
+    scratch.direct.Reserve(rows * model_.direct.out());
+    model_.direct.Apply(rows, scratch.gated.data(), model_.width, scratch.direct.data());
+    Normalize(model_.norm, model_.epsilon, rows, out, scratch.direct.data(), out);
   }
 
-  // Leaves the cells, each of which has read its column, in scratch.cells.
+  // Leaves the cells, each of which has read its column, in scratch.cells, and their gated sum in
+  // scratch.gated.
   void ReadColumns(const ColumnStates& columns, const FeatureMatrix& features, int64_t first,
                    int64_t rows, CellScratch& scratch) const {
     const int64_t width = model_.width;
     scratch.column.Reserve(rows * width);
     scratch.cells.Reserve(rows * features.features * width);
+    scratch.gated.Reserve(rows * width);
     float* column = scratch.column.data();
+    float* gated = scratch.gated.data();
+    std::fill_n(gated, rows * width, 0.0f);
     for (int64_t f = 0; f < features.features; ++f) {
       model_.EmbedColumn(features, f, first, rows, nullptr, scratch, column);
+      for (int64_t row = 0; row < rows; ++row) {
+        AddProductTo(column + row * width, columns.Gate(model_, f), width, gated + row * width);
+      }
       model_.read_column.Attend(rows, column, columns.Column(model_, f), model_.induced_points,
                                 scratch.block);
       for (int64_t row = 0; row < rows; ++row) {

@@ -51,6 +51,9 @@ CellAttentionWeights TakeCellAttention(WeightReader& reader, const ModelConfig& 
     weights.row_layers.push_back(TakeBlock(reader, absl::StrCat(prefix, "row_layers.", l), e));
   }
   weights.pool = TakeBlock(reader, prefix + "pool", e);
+  weights.gate = reader.Take(prefix + "gate.weight", {e, e});
+  weights.gate_bias = reader.Take(prefix + "gate.bias", {e});
+  weights.direct = reader.Take(prefix + "direct.weight", {config.d_model, e});
   weights.out_norm = TakeNorm(reader, prefix + "out_norm", e);
   weights.out = reader.Take(prefix + "out.weight", {config.d_model, pooled_width});
   weights.out_bias = reader.Take(prefix + "out.bias", {config.d_model});

@@ -55,7 +55,10 @@ struct CellAttentionWeights {
   EncoderBlockWeights mix_columns;
   EncoderBlockWeights read_column;  // a cell reads the points of its column
   std::vector<EncoderBlockWeights> row_layers;
-  EncoderBlockWeights pool;  // the pooled tokens read the cells of a row
+  EncoderBlockWeights pool;      // the pooled tokens read the cells of a row
+  std::vector<float> gate;       // [E, E]
+  std::vector<float> gate_bias;  // [E]
+  std::vector<float> direct;     // [D, E]
   LayerNormWeights out_norm;
   std::vector<float> out;       // [D, P*E]
   std::vector<float> out_bias;  // [D]

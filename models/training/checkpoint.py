@@ -38,6 +38,15 @@ def save_checkpoint(
     (folder / "run.json").write_text(json.dumps(run, indent=1) + "\n")
 
 
+@torch.no_grad()
+def load_average(folder: Path, model: JointModel) -> None:
+    """Gives the model the averaged weights of a checkpoint."""
+    device = next(model.parameters()).device
+    average = torch.load(folder / "average.pt", map_location=device, weights_only=True)
+    for parameter, value in zip(model.parameters(), average, strict=True):
+        parameter.copy_(value)
+
+
 def load_checkpoint(
     folder: Path,
     model: JointModel,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from models.training.checkpoint import load_average
 from models.training.model import JointModel
 from models.training.model_config import ModelConfig
 from models.training.weight_file import save_weights
@@ -19,10 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     config = ModelConfig.load(arguments.checkpoint)
     model = JointModel(config)
-    average = torch.load(arguments.checkpoint / "average.pt", map_location="cpu", weights_only=True)
-    with torch.no_grad():
-        for parameter, value in zip(model.parameters(), average, strict=True):
-            parameter.copy_(value)
+    load_average(arguments.checkpoint, model)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     save_weights(model.state_dict(), arguments.folder, torch.bfloat16)
     config.save(arguments.folder)

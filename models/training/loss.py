@@ -17,7 +17,7 @@ CONTEXT_EDGES = (64, 256)  # contexts below, between, above: rows of the gap
 
 
 class LossParts:
-    """Sums over steps, kept on the device until they are read."""
+    """Sums over steps, kept on the device, in the same place, until they are read."""
 
     def __init__(self, device: torch.device):
         n = len(CATEGORIES)
@@ -25,6 +25,10 @@ class LossParts:
         self.by_category = torch.zeros(n, 2, 2, device=device)
         # [category, size of context, (true less predicted log-density, targets)]
         self.gap = torch.zeros(n, len(CONTEXT_EDGES) + 1, 2, device=device)
+
+    def reset(self) -> None:
+        self.by_category.zero_()
+        self.gap.zero_()
 
     @torch.no_grad()
     def add(self, batch: TaskBatch, nll: Tensor, valid: Tensor) -> None:

@@ -57,7 +57,7 @@ def compile_model(model: JointModel) -> None:
     for kind, names in (
         (Layer, ("forward",)),
         (AttentionBlock, ("project_query", "project_memory", "project_self", "finish")),
-        (CellAttention, ("embed_cells", "embed_target")),
+        (CellAttention, ("embed_cells", "embed_target", "weighted_sum")),
     ):
         for name in names:
             compiled = torch.compile(getattr(kind, name), dynamic=True)

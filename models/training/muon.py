@@ -28,9 +28,9 @@ def orthogonalise(g: Tensor) -> Tensor:
 
 class Muon(torch.optim.Optimizer):
     """The update's root mean square is 0.2, as Adam's is by experience, so that a learning rate
-    means the same to both."""
+    means the same to both. The learning rate is a tensor, as a captured step needs it."""
 
-    def __init__(self, matrices: list[Tensor], lr: float, momentum: float, weight_decay: float):
+    def __init__(self, matrices: list[Tensor], lr: Tensor, momentum: float, weight_decay: float):
         super().__init__(matrices, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -53,4 +53,4 @@ class Muon(torch.optim.Optimizer):
         update = orthogonalise(gradient.lerp(momentum, group["momentum"])).float()
         scale = 0.2 * max(shape) ** 0.5
         torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(matrices, list(update.unbind(0)), alpha=-group["lr"] * scale)
+        torch._foreach_sub_(matrices, list((update * (group["lr"] * scale)).unbind(0)))

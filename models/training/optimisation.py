@@ -1,4 +1,8 @@
-"""Optimisers, learning rate, and the running average of the weights that is exported."""
+"""Optimisers, learning rate, and the running average of the weights that is exported.
+
+What changes from step to step is in tensors on the device, so that an update can be captured once
+and replayed.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +36,28 @@ def make_optimizers(model: nn.Module, kind: str) -> list[torch.optim.Optimizer]:
         else:
             rest.append(parameter)
     groups = [{"params": decayed, "weight_decay": 0.02}, {"params": rest, "weight_decay": 0.0}]
-    fused = next(model.parameters()).is_cuda
+    device = next(model.parameters()).device
+    on_gpu = device.type == "cuda"
+
+    def rate(value: float) -> Tensor:
+        return torch.tensor(value, device=device)
+
     adam = torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=ADAM_LR, betas=(0.9, 0.98), fused=fused
+        [group for group in groups if group["params"]],
+        lr=rate(ADAM_LR),
+        betas=(0.9, 0.98),
+        fused=on_gpu,
+        capturable=on_gpu,
     )
     if kind == "adam":
         optimizers = [adam]
     elif kind == "muon":
-        optimizers = [Muon(hidden, MUON_LR, momentum=0.95, weight_decay=0.02), adam]
+        optimizers = [Muon(hidden, rate(MUON_LR), momentum=0.95, weight_decay=0.02), adam]
     else:
         raise ValueError(f"optimizer {kind!r} is neither muon nor adam")
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["peak_lr"] = group["lr"]
+            group["peak_lr"] = group["lr"].item()
     return optimizers
 
 
@@ -57,25 +70,45 @@ def set_learning_rate(
     factor = scale * warm * (LAST_SHARE + (1 - LAST_SHARE) * cosine)
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = group["peak_lr"] * factor
+            group["lr"].fill_(group["peak_lr"] * factor)
 
 
-def finish_gradients(parameters: list[nn.Parameter], world: int, most: float) -> Tensor:
-    """Averages gradients over all processes and bounds the norm of all together; makes them 0 when
-    it is not finite, so that a bad batch is skipped without asking the device. A parameter that
-    the batch did not touch counts as 0. Returns the norm."""
-    flat = torch.cat(
-        [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters]
-    )
-    if world > 1:
-        dist.all_reduce(flat)
-        flat /= world
-    norm = flat.norm()
-    factor = torch.where(torch.isfinite(norm), (most / (norm + 1e-6)).clamp(max=1.0), 0.0)
-    flat = torch.nan_to_num_(flat, nan=0.0, posinf=0.0, neginf=0.0).mul_(factor)
-    for parameter, piece in zip(parameters, flat.split([p.numel() for p in parameters])):
-        parameter.grad = piece.view_as(parameter)
-    return norm
+def optimizer_state(optimizers: list[torch.optim.Optimizer]) -> list[Tensor]:
+    return [t for o in optimizers for state in o.state.values() for t in state.values()]
+
+
+class Gradients:
+    """The gradients of all parameters in one vector; each parameter's `grad` is its piece of it."""
+
+    def __init__(self, parameters: list[nn.Parameter]):
+        self.parameters = parameters
+        sizes = [parameter.numel() for parameter in parameters]
+        self.flat = torch.zeros(sum(sizes), device=parameters[0].device)
+        pieces = self.flat.split(sizes)
+        self.views = [piece.view_as(p) for p, piece in zip(parameters, pieces)]
+        for parameter, view in zip(parameters, self.views):
+            parameter.grad = view
+
+    def compute(self, loss: Tensor) -> None:
+        """A parameter that the loss does not touch gets 0."""
+        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        self.flat.zero_()
+        touched = [(v, g) for v, g in zip(self.views, gradients) if g is not None]
+        torch._foreach_copy_([v for v, _ in touched], [g for _, g in touched])
+
+    def share(self, world: int) -> None:
+        """Averages over all processes."""
+        if world > 1:
+            dist.all_reduce(self.flat)
+            self.flat /= world
+
+    def bound(self, most: float) -> Tensor:
+        """Bounds the norm of all together and returns what it was; where it is not finite all
+        become 0, so that a bad batch is skipped without asking the device."""
+        norm = self.flat.norm()
+        factor = torch.where(torch.isfinite(norm), (most / (norm + 1e-6)).clamp(max=1.0), 0.0)
+        torch.nan_to_num_(self.flat, nan=0.0, posinf=0.0, neginf=0.0).mul_(factor)
+        return norm
 
 
 class WeightAverage:
@@ -84,11 +117,16 @@ class WeightAverage:
     def __init__(self, model: nn.Module):
         self.parameters = list(model.parameters())
         self.average = [p.detach().clone() for p in self.parameters]
+        self.weight = torch.zeros((), device=self.parameters[0].device)  # of the newest weights
+
+    def set_step(self, step: int) -> None:
+        self.weight.fill_(1 - min(AVERAGE_DECAY, (1 + step) / (10 + step)))
 
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        decay = min(AVERAGE_DECAY, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self.average, [p.detach() for p in self.parameters], 1 - decay)
+    def update(self) -> None:
+        change = torch._foreach_sub([p.detach() for p in self.parameters], self.average)
+        torch._foreach_mul_(change, self.weight)
+        torch._foreach_add_(self.average, change)
 
     @torch.no_grad()
     def swap(self) -> None:

@@ -17,32 +17,37 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from models.training.checkpoint import load_checkpoint, save_checkpoint
+from models.training.captured import CapturedSteps, capture_update, tensors
+from models.training.checkpoint import load_average, load_checkpoint, save_checkpoint
 from models.training.clock import Clock
 from models.training.curves import draw_curves
 from models.training.loss import LossParts, batch_loss
 from models.training.model import JointModel, compile_model
 from models.training.model_config import default_config
 from models.training.optimisation import (
+    Gradients,
     WeightAverage,
-    finish_gradients,
     make_optimizers,
+    optimizer_state,
     set_learning_rate,
 )
-from models.training.prior.generator import draw_shape, generate
+from models.training.prior.generator import draw_deck, draw_shape, generate
 from models.training.prior.randomness import Randomness
 from models.training.prior.tasks import BatchShape, TaskBatch
 from models.training.throughput import Throughput
 
-VALIDATION_SEED, WARM_UP_SEED = 77_777, 88_888
+VALIDATION_SEED = 77_777
+DECK = 1_000_000  # in the place of a rank, for what draws the deck of shapes
 CLIP_NORM = 1.0
-SAVE_EVERY = 1000
-WARM_UP_BATCHES = 48  # enough to meet the cases that are compiled apart
+SAVE_EVERY = 500
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="checkpoint, log and picture")
+    parser.add_argument(
+        "--weights", type=Path, help="start from the averaged weights of this checkpoint"
+    )
     parser.add_argument("--encoder", default="cell_attention")
     parser.add_argument("--encoder-width", type=int, help="E, if not the default")
     parser.add_argument("--row-layers", type=int, help="of cell_attention, if not the default")
@@ -52,10 +57,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="instead of minutes")
     parser.add_argument("--stop-after", type=float, help="minutes; save and stop, to go on later")
     parser.add_argument("--stop-at-step", type=int, help="save and stop there, to go on later")
-    parser.add_argument("--budget", type=float, default=280_000, help="rows of a batch, about")
+    parser.add_argument("--budget", type=float, default=180_000, help="rows of a batch, about")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--shapes", type=int, default=81, help="of batches, in the whole run")
+    parser.add_argument("--compile", action="store_true", help="and capture CUDA graphs")
     parser.add_argument("--log-every", type=int, default=100)
     parser.add_argument("--validation-batches", type=int, default=48)
     return parser.parse_args(arguments)
@@ -88,28 +94,38 @@ def start_process() -> tuple[torch.device, int, int]:
 
 
 class Batches:
-    """Makes the next batch in a thread of its own while a step runs. Both launch their work in one
-    order on one stream of the device, so nothing needs to be waited for."""
+    """Makes the next batch in a thread and on a stream of its own while a step runs."""
 
-    def __init__(self, arguments: argparse.Namespace, buffer_size: int, rank: int, device):
-        self.arguments, self.buffer_size = arguments, buffer_size
+    def __init__(self, arguments: argparse.Namespace, deck: list[BatchShape], rank: int, device):
+        self.arguments, self.deck = arguments, deck
         self.rank, self.device = rank, device
         self.thread = ThreadPoolExecutor(max_workers=1)
         self.ahead: tuple[int, Future] | None = None
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
-    def make(self, step: int) -> tuple[BatchShape, TaskBatch]:
-        if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)
+    def make(self, step: int) -> tuple[BatchShape, TaskBatch, torch.cuda.Event | None]:
         rng = Randomness(self.arguments.seed, self.rank, step, self.device)
-        shape = draw_shape(rng, self.arguments.budget, self.buffer_size)
-        return shape, generate(rng, shape)
+        shape = rng.host.choice(self.deck)
+        if self.stream is None:
+            return shape, generate(rng, shape), None
+        torch.cuda.set_device(self.device)
+        with torch.cuda.stream(self.stream):
+            batch = generate(rng, shape)
+            ready = torch.cuda.Event()
+            ready.record()
+        return shape, batch, ready
 
     def take(self, step: int) -> tuple[BatchShape, TaskBatch]:
         if self.ahead is None or self.ahead[0] != step:
             self.ahead = (step, self.thread.submit(self.make, step))
-        batch = self.ahead[1].result()
+        shape, batch, ready = self.ahead[1].result()
         self.ahead = (step + 1, self.thread.submit(self.make, step + 1))
-        return batch
+        if ready is not None:
+            stream = torch.cuda.current_stream()
+            stream.wait_event(ready)
+            for tensor in tensors(batch):
+                tensor.record_stream(stream)
+        return shape, batch
 
 
 class Training:
@@ -120,7 +136,9 @@ class Training:
         self.device, self.rank, self.world = start_process()
         torch.manual_seed(arguments.seed)
         self.model = JointModel(make_config(arguments)).to(self.device)
-        self.parameters = list(self.model.parameters())
+        if arguments.weights:
+            load_average(arguments.weights, self.model)
+        self.gradients = Gradients(list(self.model.parameters()))
         self.average = WeightAverage(self.model)
         self.optimizers = make_optimizers(self.model, arguments.optimizer)
         self.step, elapsed = 0, 0.0
@@ -129,47 +147,77 @@ class Training:
                 arguments.folder, self.model, self.average, self.optimizers
             )
             self.step, elapsed = run["step"], run["elapsed"]
+        self.parts = LossParts(self.device)
+        # Of the gradients' norms: their sum, how many were finite, how many were not.
+        self.norms = torch.zeros(3, device=self.device)
+        self.deck = draw_deck(
+            Randomness(arguments.seed, DECK, 0, "cpu"),
+            arguments.shapes,
+            arguments.budget,
+            self.model.config.buffer_size,
+        )
+        self.compute, self.update = self.compute_eagerly, self.update_eagerly
         if arguments.compile:
-            compile_model(self.model)
-        self.batches = Batches(arguments, self.model.config.buffer_size, self.rank, self.device)
-        if arguments.compile:
-            self.warm_up()
+            self.capture()
+        self.batches = Batches(arguments, self.deck, self.rank, self.device)
         self.clock = Clock(arguments.minutes, arguments.steps, elapsed, self.device)
         self.throughput = Throughput(self.model.config, self.world)
-        self.parts = LossParts(self.device)
-        self.norms: list[torch.Tensor] = []
 
-    def warm_up(self) -> None:
-        """Compiles before the clock runs; the same batches on all processes, because one that has
-        to compile later keeps all others waiting."""
+    def capture(self) -> None:
+        """Compiles the model and captures a step of each shape, before the clock runs."""
         begin = time.monotonic()
-        for index in range(WARM_UP_BATCHES):
-            rng = Randomness(WARM_UP_SEED, 0, index, self.device)
-            shape = draw_shape(rng, self.arguments.budget, self.model.config.buffer_size)
-            batch = generate(rng, shape)
-            with self.autocast():
-                batch_loss(self.model, batch, LossParts(self.device)).backward()
-            self.model.zero_grad(set_to_none=True)
+        compile_model(self.model)
+        steps = CapturedSteps(lambda batch: self.compute_eagerly(None, batch))
+        for index, shape in enumerate(self.deck):
+            rng = Randomness(self.arguments.seed, DECK, index, self.device)
+            steps.capture(shape, generate(rng, shape))
+        if self.step == 0:
+            self.start_optimizers()
+        state = [*self.model.parameters(), *self.average.average, *optimizer_state(self.optimizers)]
+        graph = capture_update(self.update_eagerly, state)
+        self.compute, self.update = steps.replay, graph.replay
+        self.parts.reset()
+        self.norms.zero_()
+        torch.cuda.synchronize()
         if self.rank == 0:
-            print(f"compiled in {time.monotonic() - begin:.0f} s", flush=True)
+            seconds = time.monotonic() - begin
+            print(f"compiled and captured {len(self.deck)} shapes in {seconds:.0f} s", flush=True)
+
+    def start_optimizers(self) -> None:
+        """Has them make their state, which they do in their first step, and leaves it at zero."""
+        self.gradients.flat.zero_()
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"].zero_()
+            optimizer.step()
+        for tensor in optimizer_state(self.optimizers):
+            tensor.zero_()
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(
             self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"
         )
 
-    def train_step(self, progress: float) -> None:
-        arguments = self.arguments
-        set_learning_rate(self.optimizers, self.step, progress, arguments.lr_scale)
-        shape, batch = self.batches.take(self.step)
+    def compute_eagerly(self, _: BatchShape | None, batch: TaskBatch) -> None:
         with self.autocast():
             loss = batch_loss(self.model, batch, self.parts)
-        loss.backward()
-        self.norms.append(finish_gradients(self.parameters, self.world, CLIP_NORM))
+        self.gradients.compute(loss)
+
+    def update_eagerly(self) -> None:
+        norm = self.gradients.bound(CLIP_NORM)
+        finite = torch.isfinite(norm)
+        self.norms += torch.stack([torch.where(finite, norm, 0), finite.float(), (~finite).float()])
         for optimizer in self.optimizers:
             optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        self.average.update(self.step)
+        self.average.update()
+
+    def train_step(self, progress: float) -> None:
+        set_learning_rate(self.optimizers, self.step, progress, self.arguments.lr_scale)
+        self.average.set_step(self.step)
+        shape, batch = self.batches.take(self.step)
+        self.compute(shape, batch)
+        self.gradients.share(self.world)
+        self.update()
         self.throughput.add(shape)
         self.step += 1
 
@@ -195,13 +243,14 @@ class Training:
 
     def log(self, progress: float) -> None:
         """One line of JSON, of the first process's own batches."""
-        norms = torch.stack(self.norms)
+        total, finite, skipped = self.norms.tolist()
         entry = {"step": self.step, "seconds": round(self.clock.elapsed(), 1)}
         entry["progress"] = round(progress, 4)
         entry |= self.parts.summary() | self.throughput.summary()
-        entry["gradient_norm"] = round(norms[torch.isfinite(norms)].mean().item(), 4)
-        entry["skipped"] = int((~torch.isfinite(norms)).sum())
-        self.parts, self.norms = LossParts(self.device), []
+        entry["gradient_norm"] = round(total / max(finite, 1), 4)
+        entry["skipped"] = int(skipped)
+        self.parts.reset()
+        self.norms.zero_()
         self.throughput = Throughput(self.model.config, self.world)
         if self.rank == 0:
             self.write(entry, "log.jsonl")
@@ -226,7 +275,7 @@ class Training:
         parts = LossParts(self.device)
         for index in range(self.arguments.validation_batches):
             rng = Randomness(VALIDATION_SEED, 0, index, self.device)
-            batch = generate(rng, draw_shape(rng, 40_000, self.model.config.buffer_size))
+            batch = generate(rng, draw_shape(rng, 25_000, self.model.config.buffer_size))
             with self.autocast():
                 batch_loss(self.model, batch, parts)
         self.average.swap()

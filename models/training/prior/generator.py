@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import torch
 
 from models.training.prior.additive import additive_function
@@ -36,21 +38,48 @@ GROUPS = 3  # generators that one batch mixes
 CONTEXTS = tuple(sorted({round(4 * 512 ** (i / 26)) for i in range(27)}))
 
 
-def draw_shape(rng: Randomness, budget: float, buffer_size: int) -> BatchShape:
-    """Sizes of one batch. `budget` is what a batch may cost, in rows of a small context with few
-    features; the number of tasks follows from it."""
-    host = rng.host
-    n = host.choice(CONTEXTS)
+# Numbers of features, from .. to, and how often.
+FEATURES = ((1, 1), (2, 4), (5, 12), (13, 32), (33, 100))
+FEATURE_SHARES = (0.13, 0.25, 0.34, 0.24, 0.04)
+
+
+def make_shape(host: random.Random, budget: float, buffer_size: int, n: int, f: int) -> BatchShape:
+    """A batch of contexts of n rows and f features that takes about as long as any other of this
+    budget, in rows of a small context with few features; the number of tasks follows from it."""
     m = buffer_size if host.random() < 0.6 else 8 * host.randint(1, buffer_size // 8)
     m -= (n + m) % 8  # the attention kernels like a number of keys that is a multiple of 8
     q = max(24, min(256, n // 4))
-    low, high = host.choices(
-        ((1, 1), (2, 4), (5, 12), (13, 32), (33, 100)), (0.13, 0.25, 0.34, 0.24, 0.04)
-    )[0]
-    f = host.randint(low, high)
-    rows = n + m + q
-    cost = (rows + m) * (1 + n / 1500) + rows * f / 5
-    return BatchShape(max(2, min(1024, int(budget / cost))), n, m, q, f)
+    queries = 2 * m + q
+    # Fitted to measured times.
+    pairs, cells = n * n + queries * (n + m), (n + m + q) * f
+    cost = n + queries + pairs / 1000 + cells / 20
+    return BatchShape(max(2, min(2048, int(budget / cost))), n, m, q, f)
+
+
+def draw_features(host: random.Random, at: float) -> int:
+    """The number of features at this share, in [0, 1), of all batches."""
+    for (low, high), share in zip(FEATURES, FEATURE_SHARES):
+        if at < share:
+            return min(high, low + int(at / share * (high + 1 - low)))
+        at -= share
+    return FEATURES[-1][1]
+
+
+def draw_shape(rng: Randomness, budget: float, buffer_size: int) -> BatchShape:
+    host = rng.host
+    n, f = host.choice(CONTEXTS), draw_features(host, host.random())
+    return make_shape(host, budget, buffer_size, n, f)
+
+
+def draw_deck(
+    rng: Randomness, count: int, budget: float, buffer_size: int
+) -> list[BatchShape]:
+    """Shapes that stand for all: every size of context, and of features, has its share."""
+    host = rng.host
+    contexts = [CONTEXTS[i * len(CONTEXTS) // count] for i in range(count)]
+    features = [draw_features(host, (i + host.random()) / count) for i in range(count)]
+    host.shuffle(features)
+    return [make_shape(host, budget, buffer_size, n, f) for n, f in zip(contexts, features)]
 
 
 def category_weights(features: int) -> list[float]:

@@ -4,7 +4,9 @@ fit, per column: I learned points attend to the context's cells, each of which c
 its row's y, and so summarise the column's distribution and its relation to y. One attention among
 the columns lets each know the others. encode, per row: a cell attends to the I points of its
 column, gets its column's identity, attends to the other cells of its row; P learned tokens pool the
-cells, and a linear map makes them one D-vector. Every attention is the same block.
+cells, and a linear map makes them one D-vector. Every attention is the same block. Beside that goes
+the sum of the cells as they were embedded, each times a gate that is its column's: a distance
+between rows in which each column has its weight then needs nothing of the attention.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 from models.training.base_free import as_matrix
 from models.training.model_config import ModelConfig
 from models.training.row_encoders.cells import (
+    FREQUENCIES,
     VALUE_FEATURES,
     Cells,
     value_feature_scales,
@@ -84,6 +87,7 @@ def attend_sets(q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
 
 class ColumnStates(NamedTuple):
     points: Tensor  # [B, F, I, E]
+    gates: Tensor  # [B, F, E]
 
 
 class CellAttention(nn.Module):
@@ -107,11 +111,15 @@ class CellAttention(nn.Module):
         self.read_column = block()
         self.row_layers = nn.ModuleList(block() for _ in range(config.encoder_row_layers))
         self.pool = block()
+        self.gate = nn.Linear(width, width)
+        self.direct = nn.Linear(width, config.d_model, bias=False)
         self.out_norm = nn.LayerNorm(width, eps)
         self.out = nn.Linear(config.encoder_pooled_tokens * width, config.d_model)
         self.norm = nn.LayerNorm(config.d_model, eps)
+        self.register_buffer("frequencies", torch.tensor(FREQUENCIES), persistent=False)
         scales = value_feature_scales()
         with torch.no_grad():
+            self.direct.weight.zero_()
             self.cell.weight.normal_(std=0.5)
             self.cell.weight[:, :VALUE_FEATURES] *= scales
             self.target.weight.normal_(std=0.5)
@@ -122,7 +130,7 @@ class CellAttention(nn.Module):
         with torch.autocast(value.device.type, enabled=False):
             features = torch.cat(
                 [
-                    value_features(value[:, 0]) * ~missing,
+                    value_features(value[:, 0], self.frequencies) * ~missing,
                     missing.to(value.dtype),
                     categorical.to(value.dtype),
                 ],
@@ -133,7 +141,7 @@ class CellAttention(nn.Module):
     def embed_target(self, y: Tensor) -> Tensor:
         """[n, 1] -> [n, E], in float32."""
         with torch.autocast(y.device.type, enabled=False):
-            return self.target(value_features(y[:, 0]))
+            return self.target(value_features(y[:, 0], self.frequencies))
 
     def embed(self, cells: Cells) -> Tensor:
         """[B, F, R, E], columns first: the column stage comes first."""
@@ -149,7 +157,8 @@ class CellAttention(nn.Module):
         points = self.points.expand(b * f, -1, -1)
         points = self.summarise(points, embedded.view(b * f, n, width)).view(b, f, -1, width)
         column = points.mean(dim=2) + self.column_id[:f]
-        return ColumnStates(points + self.mix_columns(column)[:, :, None])
+        column = self.mix_columns(column)
+        return ColumnStates(points + column[:, :, None], self.gate(column))
 
     def encode(self, state: ColumnStates, cells: Cells) -> Tensor:
         """[B, R, F] cells -> [B, R, D]."""
@@ -163,4 +172,9 @@ class CellAttention(nn.Module):
         for layer in self.row_layers:
             x = layer(x)
         pooled = self.pool(self.pooled.expand(b * r, -1, -1), x)
-        return self.norm(self.out(self.out_norm(pooled).flatten(-2))).view(b, r, -1)
+        found = self.out(self.out_norm(pooled).flatten(-2)).view(b, r, -1)
+        return self.norm(found + self.direct(self.weighted_sum(embedded, state.gates)))
+
+    def weighted_sum(self, embedded: Tensor, gates: Tensor) -> Tensor:
+        """Of a row's cells [B, F, R, E], each times its column's gate [B, F, E] -> [B, R, E]."""
+        return (embedded * gates[:, :, None]).sum(dim=1)

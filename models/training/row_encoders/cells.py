@@ -29,11 +29,11 @@ def soft_clip(value: Tensor) -> Tensor:
     return torch.where(size > SOFT_LIMIT, torch.sign(value) * beyond, value)
 
 
-def value_features(value: Tensor) -> Tensor:
-    """[...] -> [..., VALUE_FEATURES]: the clipped value c, sin(w c) for each frequency w, cos(w c).
-    In float32, whatever autocast says: bf16 would merge neighbouring values."""
+def value_features(value: Tensor, frequencies: Tensor) -> Tensor:
+    """[...] -> [..., VALUE_FEATURES]: the clipped value c, sin(w c) for each frequency w, cos(w c);
+    frequencies are FREQUENCIES. In float32, whatever autocast says: bf16 would merge neighbours."""
     clipped = soft_clip(value)
-    angles = clipped[..., None] * torch.tensor(FREQUENCIES, device=value.device, dtype=value.dtype)
+    angles = clipped[..., None] * frequencies
     return torch.cat([clipped[..., None], torch.sin(angles), torch.cos(angles)], dim=-1)
 
 

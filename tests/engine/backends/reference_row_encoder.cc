@@ -40,8 +40,12 @@ class CellAttention {
   CellAttention(const CellAttentionWeights& weights, const ModelConfig& config)
       : weights_(weights), config_(config) {}
 
-  // The points of every column, [F] of [I][E].
-  std::vector<Rows> Fit(const FeatureMatrix& context, const std::vector<float>& y) const {
+  struct State {
+    std::vector<Rows> points;  // [F] of [I][E]
+    Rows gates;                // [F][E]
+  };
+
+  State Fit(const FeatureMatrix& context, const std::vector<float>& y) const {
     std::vector<Rows> points;
     Rows columns;
     for (int64_t f = 0; f < context.features; ++f) {
@@ -63,13 +67,20 @@ class CellAttention {
     for (size_t f = 0; f < points.size(); ++f) {
       for (Vector& point : points[f]) point = Add(std::move(point), columns[f]);
     }
-    return points;
+    Rows gates;
+    for (const Vector& column : columns) {
+      gates.push_back(Linear(weights_.gate, weights_.gate_bias, column));
+    }
+    return {std::move(points), std::move(gates)};
   }
 
-  Vector Encode(const std::vector<Rows>& points, const FeatureMatrix& x, int64_t row) const {
+  Vector Encode(const State& state, const FeatureMatrix& x, int64_t row) const {
     Rows cells;
+    Vector gated(config_.encoder_width);
     for (int64_t f = 0; f < x.features; ++f) {
-      const Rows read = Block(weights_.read_column, {Cell(x, row, f)}, &points[f]);
+      const Vector cell = Cell(x, row, f);
+      for (size_t e = 0; e < gated.size(); ++e) gated[e] += state.gates[f][e] * cell[e];
+      const Rows read = Block(weights_.read_column, {cell}, &state.points[f]);
       cells.push_back(Add(read[0], ColumnId(f)));
     }
     for (const EncoderBlockWeights& layer : weights_.row_layers) {
@@ -80,8 +91,9 @@ class CellAttention {
       const Vector normed = LayerNorm(weights_.out_norm, config_.layer_norm_eps, token);
       flat.insert(flat.end(), normed.begin(), normed.end());
     }
-    return LayerNorm(weights_.norm, config_.layer_norm_eps,
-                     Linear(weights_.out, weights_.out_bias, flat));
+    return LayerNorm(
+        weights_.norm, config_.layer_norm_eps,
+        Add(Linear(weights_.out, weights_.out_bias, flat), Linear(weights_.direct, {}, gated)));
   }
 
  private:
@@ -145,8 +157,8 @@ Rows EncodeRows(const Model& model, const FeatureMatrix& context, const std::vec
   Rows rows;
   if (const auto* weights = std::get_if<CellAttentionWeights>(&model.row_encoder)) {
     const CellAttention encoder(*weights, model.config);
-    const std::vector<Rows> points = encoder.Fit(context, y);
-    for (int64_t row = 0; row < x.rows; ++row) rows.push_back(encoder.Encode(points, x, row));
+    const CellAttention::State state = encoder.Fit(context, y);
+    for (int64_t row = 0; row < x.rows; ++row) rows.push_back(encoder.Encode(state, x, row));
     return rows;
   }
   for (int64_t row = 0; row < x.rows; ++row) {

@@ -119,6 +119,9 @@ CellAttentionWeights MakeCellAttention(const ModelConfig& config, Generator& ran
     weights.row_layers.push_back(MakeBlock(e, random));
   }
   weights.pool = MakeBlock(e, random);
+  weights.gate = random.Matrix(e, e);
+  weights.gate_bias = random.Vector(e, 0, 0.5f);
+  weights.direct = random.Matrix(config.d_model, e);
   weights.out_norm = random.Norm(e);
   weights.out = random.Matrix(config.d_model, config.encoder_pooled_tokens * e);
   weights.out_bias = random.Vector(config.d_model, 0, 0.2f);

@@ -9,7 +9,16 @@ try:
     import torch
 
     from models.training.prior.gaussian_process import draw_exact
-    from models.training.prior.generator import draw_shape, generate, raw_tasks, scale_tasks
+    from models.training.prior.generator import (
+        CONTEXTS,
+        FEATURE_SHARES,
+        FEATURES,
+        draw_deck,
+        draw_shape,
+        generate,
+        raw_tasks,
+        scale_tasks,
+    )
     from models.training.prior.inputs import observe, sample_latent
     from models.training.prior.randomness import Randomness
     from models.training.prior.scaling import dictionary_places, masked_statistics
@@ -72,10 +81,19 @@ class GeneratorTest(unittest.TestCase):
             self.assertTrue(4 <= shape.context <= 2048)
             self.assertTrue(1 <= shape.buffer <= 64)
             self.assertTrue(1 <= shape.features <= 100)
-            self.assertTrue(2 <= shape.tasks <= 1024)
+            self.assertTrue(2 <= shape.tasks <= 2048)
             self.assertEqual((shape.context + shape.buffer) % 8, 0)
             seen.add((shape.context, shape.features))
         self.assertGreater(len(seen), 150)
+
+    def test_a_deck_has_every_size_in_its_share(self) -> None:
+        deck = draw_deck(Randomness(1, 0, 0, "cpu"), 81, 160_000, 64)
+        for n in CONTEXTS:
+            self.assertEqual(sum(shape.context == n for shape in deck), 3)
+        for (low, high), share in zip(FEATURES, FEATURE_SHARES, strict=True):
+            count = sum(low <= shape.features <= high for shape in deck)
+            self.assertAlmostEqual(count, 81 * share, delta=1.01)
+        self.assertGreaterEqual(max(shape.features for shape in deck), 80)
 
     def test_series_continue_in_time_order(self) -> None:
         """Of one feature, that is time: buffer rows come in time order, most after the context."""
