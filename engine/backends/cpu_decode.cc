@@ -22,7 +22,7 @@ int64_t BufferCapacity(int64_t targets) {
 
 int64_t DecodeBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) {
   const int64_t elements =
-      config.n_layers * paths * LayerKvElements(config, BufferCapacity(targets));
+      config.n_layers * paths * LayerKvShape(config).Elements(BufferCapacity(targets));
   return std::max<int64_t>(
       kernels::RoundUp(elements * static_cast<int64_t>(sizeof(float)), MemoryPool::kAlignment),
       MemoryPool::kAlignment);
@@ -36,7 +36,7 @@ CpuDecodeWork::CpuDecodeWork(DecodeSpec spec, const float* context_kv, float* bu
       buffer_(buffer),
       targets_(spec_.tile.targets->rows()),
       capacity_(BufferCapacity(targets_)),
-      path_stride_(LayerKvElements(model_.config(), capacity_)),
+      path_stride_(LayerKvShape(model_.config()).Elements(capacity_)),
       values_(targets_ * spec_.tile.paths),
       log_densities_(values_.size()) {
   const TileSpec& tile = spec_.tile;
@@ -131,13 +131,14 @@ void CpuDecodeWork::Embed(PathRange paths, int64_t step, CpuScratch& scratch) {
 void CpuDecodeWork::AppendBuffer(PathRange paths, int64_t step, int64_t layer,
                                  CpuScratch& scratch) {
   const ModelConfig& config = model_.config();
+  const KeysValuesShape shape = LayerKvShape(config);
   const int64_t d = config.d_model;
+  const int64_t row = 2 * config.kv_width();
   ProjectKeysValues(model_, model_.layers()[layer], paths.count, scratch.tokens.data() + d, 2 * d,
                     scratch);
   for (int64_t p = 0; p < paths.count; ++p) {
-    AppendKeysValues(model_, scratch, p, 1,
-                     LayerKvAt(BufferAt(layer, paths.first + p), config, capacity_), step - 1,
-                     capacity_);
+    AppendKeysValues(shape, 1, scratch.key_value.data() + p * row, row,
+                     shape.At(BufferAt(layer, paths.first + p), capacity_), step - 1);
   }
 }
 
@@ -166,8 +167,7 @@ VisibleKeys CpuDecodeWork::KeysOf(int64_t layer, int64_t step) const {
   VisibleKeys keys = context_.Layer(layer);
   if (step == 0) return keys;
   const float* base = BufferAt(layer, 0);
-  keys.buffer = LayerKvAt(base, model_.config(), capacity_);
-  keys.buffer_capacity = capacity_;
+  keys.buffer = LayerKvShape(model_.config()).At(base, capacity_);
   keys.buffer_path_stride = path_stride_;
   return keys;
 }

@@ -10,7 +10,7 @@
 
 namespace chorale {
 
-// Bytes of the buffer K/V of one tile: [L, paths] of LayerKvElements(capacity).
+// Bytes of the buffer K/V of one tile: [L, paths] of LayerKvShape(config).Elements(capacity).
 int64_t DecodeBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths);
 
 // Thread contract: see CpuWork. Tasks of one round take different paths and share nothing that is

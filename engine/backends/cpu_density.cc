@@ -21,7 +21,7 @@ constexpr int64_t kGroupRows = 2'048;
 DensityLayout::DensityLayout(const ModelConfig& config, int64_t targets, int64_t paths)
     : group_paths(std::max<int64_t>(1, std::min(paths, kGroupRows / (2 * targets)))),
       capacity(targets - 1),
-      path_stride(kernels::RoundUp(LayerKvElements(config, capacity), kernels::kPanel)),
+      path_stride(kernels::RoundUp(LayerKvShape(config).Elements(capacity), kernels::kPanel)),
       tokens(kernels::RoundUp(group_paths * 2 * targets * config.d_model, kernels::kPanel)) {}
 
 int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) {
@@ -136,7 +136,9 @@ void CpuDensityWork::LeaveKeysValues(int64_t layer, RowRange rows, float* x,
                                      CpuScratch& scratch) const {
   const ModelConfig& config = model_.config();
   const CpuLayer& weights = model_.layers()[layer];
+  const KeysValuesShape shape = LayerKvShape(config);
   const int64_t d = config.d_model;
+  const int64_t row = 2 * config.kv_width();
   const int64_t tokens = rows.rows / 2;
   MixFeatures(model_, weights, rows.rows, x, scratch);
   if (tokens == 0 || layout_.capacity == 0) return;
@@ -148,8 +150,8 @@ void CpuDensityWork::LeaveKeysValues(int64_t layer, RowRange rows, float* x,
     const int64_t kept = std::min(n, layout_.capacity - place);
     float* base = LayerKvOf(layer) + g / targets_ * layout_.path_stride;
     if (kept > 0) {
-      AppendKeysValues(model_, scratch, i, kept, LayerKvAt(base, config, layout_.capacity), place,
-                       layout_.capacity);
+      AppendKeysValues(shape, kept, scratch.key_value.data() + i * row, row,
+                       shape.At(base, layout_.capacity), place);
     }
     i += n;
   }
@@ -190,8 +192,7 @@ VisibleKeys CpuDensityWork::KeysOf(int64_t layer) const {
   VisibleKeys keys = context_.Layer(layer);
   if (layout_.capacity == 0) return keys;
   const float* base = LayerKvOf(layer);
-  keys.buffer = LayerKvAt(base, model_.config(), layout_.capacity);
-  keys.buffer_capacity = layout_.capacity;
+  keys.buffer = LayerKvShape(model_.config()).At(base, layout_.capacity);
   keys.buffer_path_stride = layout_.path_stride;
   return keys;
 }

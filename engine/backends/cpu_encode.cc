@@ -30,7 +30,7 @@ void RequireShape(const FeatureMatrix& features) {
 }  // namespace
 
 int64_t ContextKvBytes(const ModelConfig& config, int64_t rows) {
-  const int64_t elements = config.n_layers * LayerKvElements(config, rows);
+  const int64_t elements = config.n_layers * LayerKvShape(config).Elements(rows);
   return kernels::RoundUp(elements * static_cast<int64_t>(sizeof(float)), MemoryPool::kAlignment);
 }
 
@@ -124,10 +124,10 @@ void CpuEncodeWork::EmbedRowsOfContext(int64_t first, int64_t rows, CpuScratch& 
 
 void CpuEncodeWork::FinishLayer(int64_t layer, int64_t rows, float* x, CpuScratch& scratch) {
   const CpuLayer& weights = model_->layers()[layer];
-  const ModelConfig& config = model_->config();
-  const float* kv = kv_ + layer * LayerKvElements(config, rows_);
+  const KeysValuesShape shape = LayerKvShape(model_->config());
+  const float* kv = kv_ + layer * shape.Elements(rows_);
   VisibleKeys keys;
-  keys.context = LayerKvAt(kv, config, rows_);
+  keys.context = shape.At(kv, rows_);
   keys.context_rows = rows_;
   AttendRows(*model_, weights, keys, rows, x, scratch);
   FeedForward(*model_, weights, rows, x, scratch);
@@ -137,10 +137,12 @@ void CpuEncodeWork::LeaveKeysValues(int64_t layer, int64_t first, int64_t rows, 
                                     CpuScratch& scratch) {
   const CpuLayer& weights = model_->layers()[layer];
   const ModelConfig& config = model_->config();
-  float* kv = kv_ + layer * LayerKvElements(config, rows_);
+  const KeysValuesShape shape = LayerKvShape(config);
+  float* kv = kv_ + layer * shape.Elements(rows_);
   MixFeatures(*model_, weights, rows, x, scratch);
   ProjectKeysValues(*model_, weights, rows, x, config.d_model, scratch);
-  AppendKeysValues(*model_, scratch, 0, rows, LayerKvAt(kv, config, rows_), first, rows_);
+  AppendKeysValues(shape, rows, scratch.key_value.data(), 2 * config.kv_width(),
+                   shape.At(kv, rows_), first);
 }
 
 CpuRowsWork::CpuRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features)

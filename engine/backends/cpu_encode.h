@@ -13,7 +13,7 @@
 
 namespace chorale {
 
-// Bytes of a resident context: [L] of LayerKvElements(rows).
+// Bytes of a resident context: [L] of LayerKvShape(config).Elements(rows).
 int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
 
 // Encodes a context phase by phase; within a phase all rows are independent:
@@ -52,7 +52,7 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
   const std::shared_ptr<const BackendModel> owner_;
   const CpuModel* const model_;
   const PoolRange range_;
-  float* const kv_;  // [L] of LayerKvElements(rows_)
+  float* const kv_;  // [L] of LayerKvShape(config).Elements(rows_)
   const int64_t rows_;
 
   FeatureMatrix features_;              // emptied after layer 0

@@ -5,8 +5,6 @@
 #include <cmath>
 
 #include "engine/backends/normalize.h"
-#include "kernels/append_kv.h"
-#include "kernels/layout.h"
 #include "kernels/shared_context_attention.h"
 
 namespace chorale {
@@ -14,7 +12,7 @@ namespace chorale {
 EncoderBlock::EncoderBlock(const EncoderBlockWeights& weights, int64_t width, int64_t heads,
                            float epsilon)
     : width_(width),
-      heads_(heads),
+      kv_shape_{.heads = heads, .head_dim = width / heads},
       epsilon_(epsilon),
       norm1_(weights.norm1),
       query_(weights.wq, {}, width, width),
@@ -25,62 +23,31 @@ EncoderBlock::EncoderBlock(const EncoderBlockWeights& weights, int64_t width, in
       up_(weights.w1, weights.b1, 2 * width, width),
       down_(weights.w2, weights.b2, width, 2 * width) {}
 
-int64_t EncoderBlock::KeysValuesSize(int64_t n) const {
-  return kernels::LayerKvSize(n, heads_, width_ / heads_);
-}
-
-int64_t EncoderBlock::KeysSize(int64_t n) const {
-  return heads_ * kernels::PackedKeysSize(n, width_ / heads_);
-}
-
-namespace {
-
-// k and v: [n, E] each, with that row stride.
-void Append(int64_t n, const float* k, const float* v, int64_t stride, int64_t offset,
-            int64_t heads, int64_t head_dim, const TokenKeysValues<float>& kv) {
-  const kernels::AppendKvParams params = {.k = k,
-                                          .v = v,
-                                          .keys = kv.keys,
-                                          .values = kv.values,
-                                          .n = n,
-                                          .offset = offset,
-                                          .capacity = kv.capacity,
-                                          .kv_heads = heads,
-                                          .head_dim = head_dim,
-                                          .kv_stride = stride};
-  assert(kernels::ValidateAppendKv(params).ok());
-  kernels::AppendKv(params);
-}
-
-}  // namespace
-
 void EncoderBlock::LeaveKeysValues(int64_t n, const float* m, int64_t offset,
                                    const TokenKeysValues<float>& kv, Scratch& scratch) const {
   scratch.normed.Reserve(n * width_);
   scratch.projected.Reserve(n * 2 * width_);
   Normalize(norm1_, epsilon_, n, m, nullptr, scratch.normed.data());
   key_value_.Apply(n, scratch.normed.data(), width_, scratch.projected.data());
-  const float* k = scratch.projected.data();
-  Append(n, k, k + width_, 2 * width_, offset, heads_, width_ / heads_, kv);
+  AppendKeysValues(kv_shape_, n, scratch.projected.data(), 2 * width_, kv, offset);
 }
 
 void EncoderBlock::AttendToKeys(int64_t n, const float* q, int64_t q_stride,
                                 const TokenKeysValues<const float>& kv, int64_t keys,
                                 float* attended) const {
-  const int64_t head_dim = width_ / heads_;
   const kernels::SharedContextAttentionParams params = {
       .q = q,
       .out = attended,
       .context_keys = kv.keys,
       .context_values = kv.values,
       .rows = n,
-      .heads = heads_,
-      .kv_heads = heads_,
-      .head_dim = head_dim,
+      .heads = kv_shape_.heads,
+      .kv_heads = kv_shape_.heads,
+      .head_dim = kv_shape_.head_dim,
       .context_rows = keys,
       .q_stride = q_stride,
       .out_stride = width_,
-      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)))};
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(kv_shape_.head_dim)))};
   assert(kernels::ValidateSharedContextAttention(params).ok());
   kernels::SharedContextAttention(params);
 }
@@ -101,13 +68,13 @@ void EncoderBlock::AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scra
   scratch.normed.Reserve(tokens * width_);
   scratch.projected.Reserve(tokens * 3 * width_);
   scratch.attended.Reserve(tokens * width_);
-  scratch.kv.Reserve(KeysValuesSize(n));
+  scratch.kv.Reserve(kv_shape_.Elements(n));
   Normalize(norm1_, epsilon_, tokens, x, nullptr, scratch.normed.data());
   query_key_value_.Apply(tokens, scratch.normed.data(), width_, scratch.projected.data());
-  const TokenKeysValues<float> kv = KeysValuesAt(scratch.kv.data(), n);
+  const TokenKeysValues<float> kv = kv_shape_.At(scratch.kv.data(), n);
   for (int64_t set = 0; set < sets; ++set) {
     const float* q = scratch.projected.data() + set * n * 3 * width_;
-    Append(n, q + width_, q + 2 * width_, 3 * width_, 0, heads_, width_ / heads_, kv);
+    AppendKeysValues(kv_shape_, n, q + width_, 3 * width_, kv, 0);
     AttendToKeys(n, q, 3 * width_, kv, n, scratch.attended.data() + set * n * width_);
   }
   Finish(tokens, x, scratch);
@@ -121,17 +88,16 @@ void EncoderBlock::AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys,
   scratch.normed.Reserve(std::max(tokens, sets * keys) * width_);
   scratch.projected.Reserve(memory_size + tokens * width_);
   scratch.attended.Reserve(tokens * width_);
-  scratch.kv.Reserve(KeysValuesSize(keys));
+  scratch.kv.Reserve(kv_shape_.Elements(keys));
   float* projected = scratch.projected.data();
   float* queries = projected + memory_size;
   Normalize(norm1_, epsilon_, sets * keys, memory, nullptr, scratch.normed.data());
   key_value_.Apply(sets * keys, scratch.normed.data(), width_, projected);
   Normalize(norm1_, epsilon_, tokens, x, nullptr, scratch.normed.data());
   query_.Apply(tokens, scratch.normed.data(), width_, queries);
-  const TokenKeysValues<float> kv = KeysValuesAt(scratch.kv.data(), keys);
+  const TokenKeysValues<float> kv = kv_shape_.At(scratch.kv.data(), keys);
   for (int64_t set = 0; set < sets; ++set) {
-    const float* k = projected + set * keys * 2 * width_;
-    Append(keys, k, k + width_, 2 * width_, 0, heads_, width_ / heads_, kv);
+    AppendKeysValues(kv_shape_, keys, projected + set * keys * 2 * width_, 2 * width_, kv, 0);
     AttendToKeys(n, queries + set * n * width_, width_, kv, keys,
                  scratch.attended.data() + set * n * width_);
   }

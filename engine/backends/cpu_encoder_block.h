@@ -6,22 +6,11 @@
 #include <vector>
 
 #include "engine/backends/aligned_buffer.h"
+#include "engine/backends/keys_values.h"
 #include "engine/backends/packed_linear.h"
 #include "engine/model/row_encoder_weights.h"
 
 namespace chorale {
-
-// Keys and values of some tokens that queries attend to, in the kernels' layout.
-// T is float, or const float for those who only read.
-template <typename T>
-struct TokenKeysValues {
-  T* keys = nullptr;    // [heads] packed keys of the capacity
-  T* values = nullptr;  // [heads, capacity, E / heads]
-  int64_t capacity = 0;
-
-  // As T* becomes const T*. NOLINTNEXTLINE(google-explicit-constructor)
-  operator TokenKeysValues<const T>() const { return {keys, values, capacity}; }
-};
 
 // x += Wo attend(Wq LN1(x), Wk LN1(m), Wv LN1(m));  x += W2 gelu(W1 LN2(x) + b1) + b2
 //
@@ -41,10 +30,10 @@ class EncoderBlock {
   };
 
   // Elements of the keys and values of n tokens, and where they lie in such a block of memory.
-  int64_t KeysValuesSize(int64_t n) const;
+  int64_t KeysValuesSize(int64_t n) const { return kv_shape_.Elements(n); }
   template <typename T>
   TokenKeysValues<T> KeysValuesAt(T* memory, int64_t capacity) const {
-    return {memory, memory + KeysSize(capacity), capacity};
+    return kv_shape_.At(memory, capacity);
   }
 
   // Writes the keys and values of memory tokens m behind those of `offset` earlier ones.
@@ -67,13 +56,12 @@ class EncoderBlock {
   double KeysValuesFlops(double n) const;
 
  private:
-  int64_t KeysSize(int64_t n) const;
   void AttendToKeys(int64_t n, const float* q, int64_t q_stride,
                     const TokenKeysValues<const float>& kv, int64_t keys, float* attended) const;
   void Finish(int64_t n, float* x, Scratch& scratch) const;
 
   int64_t width_;  // E
-  int64_t heads_;
+  KeysValuesShape kv_shape_;
   float epsilon_;
   LayerNormWeights norm1_;
   PackedLinear query_;            // Wq

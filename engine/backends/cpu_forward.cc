@@ -6,9 +6,7 @@
 #include <numbers>
 
 #include "engine/backends/normalize.h"
-#include "kernels/append_kv.h"
 #include "kernels/embed_rows.h"
-#include "kernels/layout.h"
 #include "kernels/precise_linear.h"
 #include "kernels/shared_context_attention.h"
 
@@ -33,18 +31,6 @@ void ApplyPrecisely(const PackedLinear& linear, int64_t rows, const float* x, do
 }
 
 }  // namespace
-
-int64_t LayerKvElements(const ModelConfig& config, int64_t capacity) {
-  return kernels::LayerKvSize(capacity, config.n_kv_heads, config.head_dim());
-}
-
-LayerKv<float> LayerKvAt(float* base, const ModelConfig& config, int64_t capacity) {
-  return {base, base + config.n_kv_heads * kernels::PackedKeysSize(capacity, config.head_dim())};
-}
-
-LayerKv<const float> LayerKvAt(const float* base, const ModelConfig& config, int64_t capacity) {
-  return {base, base + config.n_kv_heads * kernels::PackedKeysSize(capacity, config.head_dim())};
-}
 
 void EmbedTokens(const CpuModel& model, const float* encodings, int64_t rows,
                  const CpuScratch& scratch, float* tokens) {
@@ -74,24 +60,6 @@ void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t row
   layer.key_value.Apply(rows, x, x_stride, scratch.key_value.data());
 }
 
-void AppendKeysValues(const CpuModel& model, const CpuScratch& scratch, int64_t first, int64_t n,
-                      LayerKv<float> kv, int64_t offset, int64_t capacity) {
-  const ModelConfig& config = model.config();
-  const float* row = scratch.key_value.data() + first * 2 * config.kv_width();
-  const kernels::AppendKvParams params = {.k = row,
-                                          .v = row + config.kv_width(),
-                                          .keys = kv.keys,
-                                          .values = kv.values,
-                                          .n = n,
-                                          .offset = offset,
-                                          .capacity = capacity,
-                                          .kv_heads = config.n_kv_heads,
-                                          .head_dim = config.head_dim(),
-                                          .kv_stride = 2 * config.kv_width()};
-  assert(kernels::ValidateAppendKv(params).ok());
-  kernels::AppendKv(params);
-}
-
 void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys& keys, int64_t rows,
                 float* x, CpuScratch& scratch) {
   const ModelConfig& config = model.config();
@@ -114,7 +82,7 @@ void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys&
       .kv_heads = config.n_kv_heads,
       .head_dim = config.head_dim(),
       .context_rows = keys.context_rows,
-      .buffer_capacity = keys.buffer_capacity,
+      .buffer_capacity = keys.buffer.capacity,
       .buffer_path_stride = keys.buffer_path_stride,
       .q_stride = d,
       .out_stride = d,

@@ -9,32 +9,18 @@
 
 #include "engine/backends/cpu_model.h"
 #include "engine/backends/cpu_scratch.h"
+#include "engine/backends/keys_values.h"
 #include "kernels/mixture_head.h"
 
 namespace chorale {
 
-// K and V of one layer of a context, or of one layer of one path's buffer.
-template <typename T>
-struct LayerKv {
-  T* keys = nullptr;    // [Hkv] packed keys of this capacity
-  T* values = nullptr;  // [Hkv, capacity, Dh]
-};
-
-// Elements of one layer's K/V with room for `capacity` keys.
-int64_t LayerKvElements(const ModelConfig& config, int64_t capacity);
-
-// The K/V at `base`, which holds LayerKvElements(config, capacity).
-LayerKv<float> LayerKvAt(float* base, const ModelConfig& config, int64_t capacity);
-LayerKv<const float> LayerKvAt(const float* base, const ModelConfig& config, int64_t capacity);
-
 // What the rows of a chunk may attend to in one layer.
 struct VisibleKeys {
-  LayerKv<const float> context;
+  TokenKeysValues<const float> context;
   int64_t context_rows = 0;
   // Buffers of the paths; path p's begins p * buffer_path_stride behind. Null: no buffer, and then
   // scratch.row_path and scratch.row_visible are not read.
-  LayerKv<const float> buffer;
-  int64_t buffer_capacity = 0;
+  TokenKeysValues<const float> buffer;
   int64_t buffer_path_stride = 0;
 };
 
@@ -49,10 +35,6 @@ void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, flo
 // scratch.key_value [rows, 2 Hkv Dh] = [Wk x | Wv x], from rows of x that lie x_stride apart.
 void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t rows, const float* x,
                        int64_t x_stride, CpuScratch& scratch);
-
-// Copies rows [first, first + n) of scratch.key_value behind the `offset` keys of `kv`.
-void AppendKeysValues(const CpuModel& model, const CpuScratch& scratch, int64_t first, int64_t n,
-                      LayerKv<float> kv, int64_t offset, int64_t capacity);
 
 // x = LN2(x + Wo attend(Wq x, keys))
 void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys& keys, int64_t rows,

@@ -38,9 +38,9 @@ ContextReader::ContextReader(const ResidentContext& context, const float* pool)
 }
 
 VisibleKeys ContextReader::Layer(int64_t layer) const {
-  const ModelConfig& config = model_->config();
+  const KeysValuesShape shape = LayerKvShape(model_->config());
   VisibleKeys keys;
-  keys.context = LayerKvAt(kv_ + layer * LayerKvElements(config, rows_), config, rows_);
+  keys.context = shape.At(kv_ + layer * shape.Elements(rows_), rows_);
   keys.context_rows = rows_;
   return keys;
 }

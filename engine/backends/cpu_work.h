@@ -81,7 +81,7 @@ class ContextReader {
 
  private:
   const CpuModel* model_;
-  const float* kv_;  // [L] of LayerKvElements(rows)
+  const float* kv_;  // [L] of LayerKvShape(config).Elements(rows)
   int64_t rows_;
 };
 

@@ -139,9 +139,10 @@ TEST_P(GoldenTest, ContextKeysAndValues) {
     work.EndRound();
   }
 
-  const LayerKv<float> first = LayerKvAt(memory.data(), config, n);
-  const int64_t last_layer = (config.n_layers - 1) * LayerKvElements(config, n);
-  const LayerKv<float> last = LayerKvAt(memory.data() + last_layer, config, n);
+  const KeysValuesShape shape = LayerKvShape(config);
+  const TokenKeysValues<float> first = shape.At(memory.data(), n);
+  const TokenKeysValues<float> last =
+      shape.At(memory.data() + (config.n_layers - 1) * shape.Elements(n), n);
   std::vector<float> keys, values;  // [H, N, Dh]
   for (int64_t h = 0; h < config.n_kv_heads; ++h) {
     const float* head = first.keys + h * kernels::PackedKeysSize(n, width);
