@@ -80,9 +80,10 @@ class ContextStore {
 // content-addressed files, written to a temporary name, fsynced and renamed. Creates the folder if
 // there is none. Refuses (FailedPrecondition or DataLoss, naming the file) a folder that another
 // process has open, a database of another version, a corrupt one, or one that is gone although
-// datasets are there. Removes what a crash may have left behind: temporary files and dataset files
-// that no record names. A context whose dataset file is gone stays listed, answers DataLoss when
-// it is read, and is mended by a Put of the same content.
+// datasets are there. Removes temporary files that a crash left behind. Dataset files that no
+// record names are moved to `folder`/lost and removed after 30 days: the next start with a database
+// that names them takes them back. A context whose dataset file is gone stays listed, answers
+// DataLoss when it is read, and is mended by a Put of the same content.
 absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::string& folder);
 
 }  // namespace chorale

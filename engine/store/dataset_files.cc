@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/store/failpoint.h"
 #include "engine/store/posix_file.h"
@@ -28,6 +29,10 @@ constexpr size_t kKeyDigits = 64;
 bool IsLowerHex(absl::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool IsDatasetName(absl::string_view name) {
+  return absl::ConsumeSuffix(&name, kSuffix) && name.size() == kKeyDigits && IsLowerHex(name);
 }
 
 // The names in a folder.
@@ -75,6 +80,10 @@ std::string DatasetFiles::Path(const std::string& key) const {
   return absl::StrCat(ShardFolder(key), "/", key, kSuffix);
 }
 
+std::string DatasetFiles::LostPath(const std::string& key) const {
+  return absl::StrCat(lost_, "/", key, kSuffix);
+}
+
 absl::Status DatasetFiles::Open() {
   const std::string incoming = absl::StrCat(folder_, "/incoming");
   if (absl::Status s = MakeFolder(incoming); !s.ok()) return s;
@@ -82,6 +91,23 @@ absl::Status DatasetFiles::Open() {
   if (!left_behind.ok()) return left_behind.status();
   for (const std::string& name : *left_behind) {
     const std::string path = absl::StrCat(incoming, "/", name);
+    if (unlink(path.c_str()) != 0) return FileError(errno, "remove", path);
+  }
+  return RemoveLongLost();
+}
+
+absl::Status DatasetFiles::RemoveLongLost() {
+  std::error_code unknown;
+  if (!fs::exists(lost_, unknown)) return absl::OkStatus();
+  absl::StatusOr<std::set<std::string>> names = ListFolder(lost_);
+  if (!names.ok()) return names.status();
+  const absl::Time now = absl::Now();
+  for (const std::string& name : *names) {
+    if (!IsDatasetName(name)) continue;
+    const std::string path = absl::StrCat(lost_, "/", name);
+    struct stat info;
+    if (stat(path.c_str(), &info) != 0) return FileError(errno, "read the date of", path);
+    if (now - absl::TimeFromTimespec(info.st_mtim) < kKeptWhenLost) continue;
     if (unlink(path.c_str()) != 0) return FileError(errno, "remove", path);
   }
   return absl::OkStatus();
@@ -160,6 +186,37 @@ absl::Status DatasetFiles::Remove(const std::string& key) {
   return SyncFolder(ShardFolder(key));
 }
 
+absl::Status DatasetFiles::SetAside(const std::string& key) {
+  if (absl::Status s = MakeFolder(lost_); !s.ok()) return s;
+  const std::string path = Path(key);
+  const std::string lost = LostPath(key);
+  // The date says when it was set aside.
+  if (utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) != 0) {
+    return FileError(errno, "set the date of", path);
+  }
+  if (rename(path.c_str(), lost.c_str()) != 0) return FileError(errno, "rename to", lost);
+  if (absl::Status s = SyncFolder(lost_); !s.ok()) return s;
+  return SyncFolder(ShardFolder(key));
+}
+
+absl::StatusOr<bool> DatasetFiles::TakeBack(const std::string& key) {
+  const std::string path = Path(key);
+  const std::string lost = LostPath(key);
+  std::error_code unknown;
+  if (!fs::exists(lost, unknown)) return false;
+  if (absl::Status s = EnsureShard(key); !s.ok()) return s;
+  if (rename(lost.c_str(), path.c_str()) != 0) return FileError(errno, "rename to", path);
+  if (absl::Status s = SyncFolder(ShardFolder(key)); !s.ok()) return s;
+  if (absl::Status s = SyncFolder(lost_); !s.ok()) return s;
+  return true;
+}
+
+absl::Status DatasetFiles::ForgetLost(const std::string& key) {
+  const std::string lost = LostPath(key);
+  if (unlink(lost.c_str()) != 0 && errno != ENOENT) return FileError(errno, "remove", lost);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::set<std::string>> DatasetFiles::List() const {
   std::set<std::string> keys;
   absl::StatusOr<std::set<std::string>> shards = ListFolder(folder_);
@@ -169,10 +226,10 @@ absl::StatusOr<std::set<std::string>> DatasetFiles::List() const {
     if (shard.size() != kShardDigits || !IsLowerHex(shard)) continue;
     absl::StatusOr<std::set<std::string>> names = ListFolder(absl::StrCat(folder_, "/", shard));
     if (!names.ok()) return names.status();
-    for (absl::string_view name : *names) {
-      const bool ours = absl::ConsumeSuffix(&name, kSuffix) && name.size() == kKeyDigits &&
-                        IsLowerHex(name) && absl::StartsWith(name, shard);
-      if (ours) keys.emplace(name);
+    for (const std::string& name : *names) {
+      if (IsDatasetName(name) && absl::StartsWith(name, shard)) {
+        keys.insert(name.substr(0, kKeyDigits));
+      }
     }
   }
   return keys;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "engine/mutex.h"
 
 namespace chorale {
@@ -22,12 +23,19 @@ std::string DatasetKey(absl::string_view tenant, absl::string_view digest);
 // `folder`/<first 2 digits of the key>/<key>.dataset, written as `folder`/incoming/<key>.<n>,
 // fsynced, and renamed. A file under its final name is therefore always complete.
 //
-// Thread-safe; a Remove and a Write of the same key must not run at the same time.
+// A file that nothing is known to need is set aside in another folder, `lost`, as <key>.dataset,
+// and kept there for kKeptWhenLost.
+//
+// Thread-safe; no two calls with the same key may run at the same time unless both are Read.
 class DatasetFiles {
  public:
-  explicit DatasetFiles(std::string folder) : folder_(std::move(folder)) {}
+  static constexpr absl::Duration kKeptWhenLost = absl::Hours(24 * 30);
 
-  // Creates the folders, and empties incoming/.
+  // Both folders on one file system.
+  DatasetFiles(std::string folder, std::string lost)
+      : folder_(std::move(folder)), lost_(std::move(lost)) {}
+
+  // Creates `folder`, empties incoming/, and removes from `lost` what has been there long enough.
   absl::Status Open();
 
   // Returns when the file is durable. Replaces what was there, so that it also mends a damaged
@@ -41,17 +49,26 @@ class DatasetFiles {
   // Ok also when there is no such file.
   absl::Status Remove(const std::string& key);
 
-  // The keys of all files.
+  // Moves the file to `lost`, and the other way. TakeBack: false when it is not there.
+  absl::Status SetAside(const std::string& key);
+  absl::StatusOr<bool> TakeBack(const std::string& key);
+  // Removes the file from `lost`. Ok also when it is not there.
+  absl::Status ForgetLost(const std::string& key);
+
+  // The keys of all files but those set aside.
   absl::StatusOr<std::set<std::string>> List() const;
 
  private:
   std::string ShardFolder(const std::string& key) const;
   std::string Path(const std::string& key) const;
+  std::string LostPath(const std::string& key) const;
   // Creates the folder that holds `key`, durably.
   absl::Status EnsureShard(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status RemoveLongLost();
   absl::Status WriteIncoming(const std::string& path, absl::string_view dataset);
 
   const std::string folder_;
+  const std::string lost_;
   std::atomic<uint64_t> next_incoming_ = 0;
   Mutex mutex_;
   // Shards whose own entry is known to be durable.

@@ -61,13 +61,14 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
   if (absl::Status s = MakeFolder(folder); !s.ok()) return s;
   absl::StatusOr<FileDescriptor> lock = LockFile(absl::StrCat(folder, "/LOCK"));
   if (!lock.ok()) return lock.status();
-  auto files = std::make_unique<DatasetFiles>(absl::StrCat(folder, "/datasets"));
+  auto files = std::make_unique<DatasetFiles>(absl::StrCat(folder, "/datasets"),
+                                              absl::StrCat(folder, "/lost"));
   if (absl::Status s = files->Open(); !s.ok()) return s;
   absl::StatusOr<std::set<std::string>> present = files->List();
   if (!present.ok()) return present.status();
 
-  // A new database beside datasets means that the old one was lost. To go on would be to remove
-  // the datasets as unneeded.
+  // A new database beside datasets means that the old one was lost. To go on would be to set all
+  // datasets aside.
   absl::StatusOr<std::unique_ptr<ContextTable>> table = ContextTable::Open(
       absl::StrCat(folder, "/contexts.db"),
       present->empty() ? ContextTable::IfNew::kCreate : ContextTable::IfNew::kRefuse);
@@ -76,25 +77,41 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
 
   std::unique_ptr<SqliteContextStore> store(
       new SqliteContextStore(*std::move(lock), *std::move(table), std::move(files)));
-  if (absl::Status s = store->RemoveOrphans(*std::move(present)); !s.ok()) return s;
+  if (absl::Status s = store->MatchFiles(*std::move(present)); !s.ok()) return s;
   return store;
 }
 
-absl::Status SqliteContextStore::RemoveOrphans(std::set<std::string> orphans) {
+absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
   MutexLock lock(&mutex_);
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> named = table_->AllDatasets();
   if (!named.ok()) return named.status();
 
   for (const auto& [tenant, digest] : *named) {
-    if (orphans.erase(DatasetKey(tenant, digest)) > 0) continue;
+    const std::string key = DatasetKey(tenant, digest);
+    if (files.erase(key) > 0) {
+      if (absl::Status s = files_->ForgetLost(key); !s.ok()) return s;
+      continue;
+    }
+    const absl::StatusOr<bool> taken_back = files_->TakeBack(key);
+    if (!taken_back.ok()) return taken_back.status();
+    if (*taken_back) {
+      spdlog::info("the dataset file {} had been set aside and is needed again", key);
+      continue;
+    }
     // The other contexts are worth serving. Reading this one answers DataLoss, and registering
     // it again mends it.
     spdlog::error("the dataset {} of tenant {} is missing; its contexts cannot be read", digest,
                   QuoteName(tenant));
   }
-  for (const std::string& key : orphans) {
-    spdlog::info("removing the dataset file {}, left behind by an unfinished call", key);
-    if (absl::Status s = files_->Remove(key); !s.ok()) return s;
+  for (const std::string& key : files) {
+    if (absl::Status s = files_->SetAside(key); !s.ok()) return s;
+  }
+  if (!files.empty()) {
+    spdlog::warn(
+        "{} dataset file(s) that no context names were moved to the folder lost, {} first. A call "
+        "that was cut short leaves one behind; many mean that the database has lost contexts. With "
+        "a database that names them they are found again. They are removed after {}.",
+        files.size(), *files.begin(), absl::FormatDuration(DatasetFiles::kKeptWhenLost));
   }
   return absl::OkStatus();
 }
@@ -154,6 +171,8 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
       return s;
     }
     if (const int error = AtFailpoint("put_committed")) return FileError(error, "write", key);
+    // A copy set aside would outlive the context's deletion. Failing that, the next Open tries.
+    files_->ForgetLost(key).IgnoreError();
   }
   return PutOutcome::kCreated;
 }

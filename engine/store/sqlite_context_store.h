@@ -23,7 +23,10 @@ namespace chorale {
 //     a record's file always exists, and a crash leaves at most a file that no record names.
 //   - A dataset that a call is busy with is pinned. Its file is removed by the last one to need
 //     it: Delete, or whoever drops the last pin and finds no record.
-//   - Open removes what a crash left behind.
+//   - Open removes temporary files, and sets aside datasets that no record names. A crash leaves at
+//     most one for each call in flight; but a database that was damaged, or restored from a copy,
+//     may have forgotten contexts that were acknowledged, and the two cannot be told apart.
+//   - A dataset that a record names has no copy set aside: Delete removes all there is of it.
 //
 // Thread-safe. Files are read and written without the mutex, so that a large dataset holds up
 // nobody; the mutex guards the database and the pins. Close waits for calls in progress.
@@ -53,8 +56,9 @@ class SqliteContextStore : public ContextStore {
       : files_(std::move(files)), table_(std::move(table)), lock_(std::move(lock)) {}
 
   absl::Status CheckOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes those of the files, given by key, that no record names.
-  absl::Status RemoveOrphans(std::set<std::string> files) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Brings files, given by key, and records together: sets aside files that no record names, takes
+  // back those that one names after all.
+  absl::Status MatchFiles(std::set<std::string> files) ABSL_LOCKS_EXCLUDED(mutex_);
   // kUnchanged or AlreadyExists where there is a record of that name, else kCreated.
   absl::StatusOr<PutOutcome> Compare(const ContextRecord& record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@
 namespace chorale {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -106,7 +108,7 @@ TEST_F(SqliteContextStoreTest, FolderInUse) {
   EXPECT_TRUE(OpenSqliteContextStore(folder_.path()).ok());
 }
 
-TEST_F(SqliteContextStoreTest, OpenRemovesWhatNoRecordNames) {
+TEST_F(SqliteContextStoreTest, OpenSetsAsideWhatNoRecordNames) {
   ASSERT_TRUE(Put("a", "one").ok());
   store_.reset();
   const std::string orphan(64, 'a');
@@ -118,6 +120,52 @@ TEST_F(SqliteContextStoreTest, OpenRemovesWhatNoRecordNames) {
   EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(2));
   EXPECT_EQ(ReadFile(folder_ / "datasets/aa/README"), "not ours");
   EXPECT_EQ(store_->ReadDataset("t", "a").value(), "one");
+  const std::string lost = folder_ / ("lost/" + orphan + ".dataset");
+  EXPECT_THAT(FilesBelow(folder_ / "lost"), ElementsAre(lost));
+  EXPECT_EQ(ReadFile(lost), "left behind");
+  struct stat info;
+  ASSERT_EQ(stat((folder_ / "lost").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+}
+
+// It has 30 days from when it was set aside, however old it was then.
+TEST_F(SqliteContextStoreTest, WhatWasSetAsideIsRemovedInTheEnd) {
+  const auto set_age = [](const std::string& path, int days) {
+    const auto now = std::filesystem::file_time_type::clock::now();
+    std::filesystem::last_write_time(path, now - std::chrono::hours(24 * days));
+  };
+  const std::string orphan(64, 'a');
+  const std::string lost = folder_ / ("lost/" + orphan + ".dataset");
+  std::filesystem::create_directory(folder_ / "datasets/aa");
+  WriteFile(folder_ / ("datasets/aa/" + orphan + ".dataset"), "left behind");
+  set_age(folder_ / ("datasets/aa/" + orphan + ".dataset"), 1000);
+  Open();
+  Open();
+  EXPECT_EQ(ReadFile(lost), "left behind");
+  WriteFile(folder_ / "lost/README", "not ours");
+  set_age(lost, 29);
+  set_age(folder_ / "lost/README", 1000);
+  Open();
+  EXPECT_EQ(ReadFile(lost), "left behind");
+  set_age(lost, 31);
+  Open();
+  EXPECT_THAT(FilesBelow(folder_ / "lost"), ElementsAre(folder_ / "lost/README"));
+}
+
+// A client that asks for its data to be removed means all copies.
+TEST_F(SqliteContextStoreTest, NoCopySetAsideOutlivesDelete) {
+  const std::string key = DatasetKey("t", ContentDigest("one"));
+  std::filesystem::create_directory(folder_ / ("datasets/" + key.substr(0, 2)));
+  WriteFile(absl::StrCat(folder_ / "datasets/", key.substr(0, 2), "/", key, ".dataset"), "one");
+  Open();
+  ASSERT_THAT(FilesBelow(folder_ / "lost"), SizeIs(1));
+  ASSERT_TRUE(Put("a", "one").ok());
+  EXPECT_THAT(FilesBelow(folder_ / "lost"), IsEmpty());
+  WriteFile(absl::StrCat(folder_ / "lost/", key, ".dataset"), "one");  // a crash came before
+  Open();
+  EXPECT_THAT(FilesBelow(folder_ / "lost"), IsEmpty());
+  ASSERT_TRUE(store_->Delete("t", "a").ok());
+  EXPECT_THAT(DatasetFilesOnDisk(), IsEmpty());
 }
 
 TEST_F(SqliteContextStoreTest, DamagedDatasetIsNoticedAndMended) {

@@ -153,6 +153,29 @@ TEST_F(WalDamageTest, Zeros) {
   }
 }
 
+// The datasets of contexts that went with the log are kept: once the operator has put a good copy
+// of the database in place, everything is there again.
+TEST_F(WalDamageTest, DatasetsOfLostContextsAreFoundAgain) {
+  const TempFolder folder;
+  WriteFile(folder / "contexts.db", database_);
+  WriteFile(folder / "contexts.db-wal", wal_.substr(0, ends_[2] + 100));
+  std::filesystem::copy(saved_ / "datasets", folder / "datasets",
+                        std::filesystem::copy_options::recursive);
+  for (int start = 0; start < 2; ++start) {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder.path());
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(CountWholeContexts(**store), 3);
+    EXPECT_THAT(FilesBelow(folder / "datasets"), SizeIs(3));
+    EXPECT_THAT(FilesBelow(folder / "lost"), SizeIs(kContexts - 3));
+  }
+  WriteFile(folder / "contexts.db", database_);
+  WriteFile(folder / "contexts.db-wal", wal_);
+  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder.path());
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(CountWholeContexts(**store), kContexts);
+  EXPECT_THAT(FilesBelow(folder / "lost"), SizeIs(0));
+}
+
 // It is a store like any other from there on, also for the next start.
 TEST_F(WalDamageTest, AfterwardsItGoesOn) {
   const TempFolder folder;
