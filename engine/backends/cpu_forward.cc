@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <numbers>
 
 #include "engine/backends/normalize.h"
 #include "kernels/embed_rows.h"
+#include "kernels/precise_gelu.h"
 #include "kernels/precise_linear.h"
 #include "kernels/shared_context_attention.h"
 
@@ -113,10 +113,9 @@ void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScr
   // In float64, for the reason given in kernels/precise_linear.h.
   double* precise = scratch.precise_hidden.data();
   ApplyPrecisely(head.up, rows, normed, precise);
-  for (int64_t i = 0; i < rows * config.d_ff; ++i) {
-    const double value = precise[i];
-    hidden[i] = static_cast<float>(value / 2 * (1 + std::erf(value / std::numbers::sqrt2)));
-  }
+  const kernels::PreciseGeluParams gelu = {.x = precise, .y = hidden, .n = rows * config.d_ff};
+  assert(kernels::ValidatePreciseGelu(gelu).ok());
+  kernels::PreciseGelu(gelu);
   ApplyPrecisely(head.down, rows, hidden, raw);
   const kernels::MixtureHeadParams params = {.raw = raw,
                                              .mean_bias = head.mean_bias.data(),
