@@ -1,5 +1,5 @@
-"""A training step as CUDA graphs: a step is thousands of small kernels, and launching them one by
-one takes the host twice as long as running them takes the device.
+"""A training step as CUDA graphs: a step is thousands of small kernels, and while the host launches
+them one by one the device is idle half of the time.
 
 A graph is of fixed sizes, so training draws its batches from a deck of shapes, each captured once.
 """

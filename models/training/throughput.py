@@ -27,6 +27,7 @@ def encoder_flops(config: ModelConfig, shape: BatchShape) -> float:
     block = 8 * e * e  # Q, K, V, O and a feed-forward layer of twice the width
     per_row = f * (17 * e + 6 * e * e + 2 * e * points)  # reading the column
     per_row += config.encoder_row_layers * f * (block + 2 * e * f)
+    per_row += f * e + e * config.d_model  # the gated sum
     per_row += f * 2 * e * e + pooled * (6 * e * e + 2 * e * f + e * config.d_model)
     per_context_cell = 2 * e * e + 2 * e * points
     return 2 * (rows * per_row + n * f * per_context_cell)
