@@ -54,12 +54,34 @@ function(chorale_library NAME)
   target_link_libraries(chorale_${NAME} PUBLIC ${ARG_DEPS})
 endfunction()
 
-# chorale_test(NAME SOURCES a_test.cc ... DEPS target ...)
-# One GoogleTest program, registered with CTest under its own name.
+# chorale_compile_as_test(TARGET [PRECOMPILED FROM])
+# How test programs, and what shares their precompiled headers, are compiled: all alike, or they
+# could not share them. FROM is the target that precompiles the headers.
+function(chorale_compile_as_test TARGET)
+  cmake_parse_arguments(ARG "" "PRECOMPILED" "" ${ARGN})
+  # Libraries and programs would otherwise differ in this.
+  set_target_properties(${TARGET} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  if(CHORALE_SANITIZE)
+    # Most test code runs once: to optimise what the sanitizers add to it takes twice as long to
+    # compile, and gains nothing.
+    target_compile_options(${TARGET} PRIVATE -O0)
+  endif()
+  if(ARG_PRECOMPILED)
+    target_precompile_headers(${TARGET} REUSE_FROM ${ARG_PRECOMPILED})
+  endif()
+endfunction()
+
+# chorale_test(NAME [API] SOURCES a_test.cc ... DEPS target ...)
+# One GoogleTest program, registered with CTest under its own name. API: it uses gRPC.
 function(chorale_test NAME)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "API" "" "SOURCES;DEPS" ${ARGN})
+  set(MAIN chorale_test_main)
+  if(ARG_API)
+    set(MAIN chorale_api_test_main)
+  endif()
   add_executable(${NAME} ${ARG_SOURCES})
-  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  chorale_compile_as_test(${NAME} PRECOMPILED ${MAIN})
+  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} ${MAIN})
   target_compile_definitions(${NAME} PRIVATE CHORALE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${NAME} COMMAND ${NAME})
 endfunction()
