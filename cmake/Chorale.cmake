@@ -13,7 +13,8 @@ endif()
 
 # -ffp-contract=off: results must not depend on which expressions the compiler chooses to fuse;
 # kernels that want a fused multiply-add ask for it by name.
-add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
+set(CHORALE_WARNINGS -Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:${CHORALE_WARNINGS}>")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wthread-safety)
 endif()
@@ -27,6 +28,28 @@ if(CHORALE_SANITIZE)
     -fsanitize=${CHORALE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
   add_link_options(-fsanitize=${CHORALE_SANITIZE})
+endif()
+
+# The GPU backend is built where there is a compiler for it, by the compiler that nvcc is made for.
+find_program(CHORALE_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+if(CHORALE_NVCC AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CHORALE_SANITIZE)
+  set(CHORALE_HAS_NVCC ON)
+else()
+  set(CHORALE_HAS_NVCC OFF)
+endif()
+option(CHORALE_CUDA "Build the GPU backend. Needs nvcc and GCC." ${CHORALE_HAS_NVCC})
+if(CHORALE_CUDA)
+  set(CMAKE_CUDA_COMPILER ${CHORALE_NVCC})
+  # Machine code for the A100 and the H100 and their kin, and PTX for what comes after.
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+  if(CHORALE_CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CHORALE_CCACHE})
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # which CMake 3.25 does not know nvcc has
+  # -fmad=false: as -ffp-contract=off above. Layout arithmetic is shared with the host.
+  string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr -fmad=false")
 endif()
 
 find_package(Threads REQUIRED)

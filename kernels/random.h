@@ -10,23 +10,14 @@
 #include <array>
 #include <cstdint>
 
-namespace chorale::kernels {
+#include "kernels/step_draw.h"
 
-// What a draw is for. Values are part of the meaning of a seed: never renumber.
-enum class RandomStream : uint32_t {
-  kSample = 0,  // step t of a sample path
-  kOrder = 1,   // random target orders: step is the index of the Fisher-Yates swap
-};
+namespace chorale::kernels {
 
 // The four 32-bit words of one Philox block.
 std::array<uint32_t, 4> RandomBlock(uint64_t seed, uint64_t path, uint32_t step,
                                     RandomStream stream);
 
-// What one step of one path needs.
-struct StepDraw {
-  double uniform = 0;  // in [0, 1), 53 bits: words 0 and 1; chooses the mixture component
-  double normal = 0;   // standard normal by Box and Muller's cosine form from words 2 and 3
-};
 StepDraw DrawStep(uint64_t seed, uint64_t path, uint32_t step);
 
 // Writes a uniformly random permutation of 0..n-1 to order [n] (Fisher-Yates, stream kOrder).

@@ -132,7 +132,7 @@ own_files() {
 stage_style() {
   if command -v clang-format-14 >/dev/null; then
     local sources
-    mapfile -t sources < <(own_files '*.h' '*.cc')
+    mapfile -t sources < <(own_files '*.h' '*.cc' '*.cu' '*.cuh')
     check clang-format clang-format-14 --dry-run -Werror "${sources[@]}"
   else
     skip clang-format 'needs version 14'

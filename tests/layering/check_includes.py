@@ -32,6 +32,9 @@ class Rule:
 
 # The first folder that a path starts with decides.
 RULES = {
+    'kernels/cuda/': Rule(
+        own=('kernels/cuda/', 'kernels/field_checks.h', 'kernels/layout.h', 'kernels/step_draw.h'),
+        libraries=('absl/status/', 'absl/strings/', 'cuda_runtime_api.h', 'ucontext.h')),
     'kernels/': Rule(
         own=('kernels/',),
         libraries=('absl/status/', 'absl/strings/', 'hwy/', 'Random123/', 'immintrin.h')),

@@ -1,0 +1,42 @@
+#include "kernels/cuda/attention.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/layout.h"
+#include "kernels/field_checks.h"
+
+namespace chorale::kernels::cuda {
+
+absl::Status ValidateAttention(const AttentionParams& p) {
+  if (absl::Status s = RequireNotNull(
+          {{"tiles", p.tiles}, {"q", p.q}, {"chunk_o", p.chunk_o}, {"chunk_state", p.chunk_state}});
+      !s.ok()) {
+    return s;
+  }
+  if (absl::Status s = RequirePositive({{"tile_count", p.tile_count},
+                                        {"heads", p.heads},
+                                        {"kv_heads", p.kv_heads},
+                                        {"slots", p.slots}});
+      !s.ok()) {
+    return s;
+  }
+  if (absl::Status s = RequireNotNegative({{"layer", p.layer}}); !s.ok()) return s;
+  if (p.heads % p.kv_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_heads is ", p.kv_heads, ", must divide heads ", p.heads));
+  }
+  if (!IsSupportedHeadDim(p.head_dim)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("head_dim is ", p.head_dim, ", must be 16, 32, 64 or 128"));
+  }
+  return absl::OkStatus();
+}
+
+ChunkSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t slots,
+                       int multiprocessors) {
+  const int64_t chunks = ContextChunks(largest_context_rows);
+  // Two blocks on each multiprocessor keep it busy; more are only more states to merge.
+  const bool few_blocks = tiles * heads < 2 * static_cast<int64_t>(multiprocessors);
+  return chunks > 1 && chunks <= slots && few_blocks ? ChunkSplit::kApart : ChunkSplit::kTogether;
+}
+
+}  // namespace chorale::kernels::cuda

@@ -1,0 +1,189 @@
+// The instructions that kernels are written in. With nvcc they are the hardware's; without, the
+// emulator's.
+#ifndef CHORALE_KERNELS_CUDA_DEVICE_CUH_
+#define CHORALE_KERNELS_CUDA_DEVICE_CUH_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#ifndef __CUDACC__
+#include "kernels/cuda/emulator.h"
+#endif
+
+namespace chorale::kernels::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
+
+// 4, 8 and 16 bytes of memory, as one access. Pointers must be aligned to that.
+struct alignas(8) Words2 {
+  uint32_t w[2];
+};
+struct alignas(16) Words4 {
+  uint32_t w[4];
+};
+struct alignas(8) Floats2 {
+  float v[2];
+};
+struct alignas(16) Floats4 {
+  float v[4];
+};
+
+template <typename Access, typename T>
+__device__ __forceinline__ Access LoadAs(const T* from) {
+  return *reinterpret_cast<const Access*>(from);
+}
+
+template <typename Access, typename T>
+__device__ __forceinline__ void StoreAs(T* to, const Access& value) {
+  *reinterpret_cast<Access*>(to) = value;
+}
+
+__device__ __forceinline__ float BitsToFloat(uint32_t bits) {
+#ifdef __CUDACC__
+  return __uint_as_float(bits);
+#else
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+#endif
+}
+
+// The first and the second of two bfloat16 in one word.
+__device__ __forceinline__ float FirstBf16(uint32_t word) { return BitsToFloat(word << 16); }
+__device__ __forceinline__ float SecondBf16(uint32_t word) {
+  return BitsToFloat(word & 0xffff0000u);
+}
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ char* Shared() {
+  extern __shared__ __align__(128) char shared[];
+  return shared;
+}
+
+// Rounded to the nearest, ties to even.
+__device__ __forceinline__ uint32_t PackBf16(float first, float second) {
+  uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+}
+
+// 2^x to about 2 units in the last place; 0 for -inf, and for results below 2^-126.
+__device__ __forceinline__ float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// c += a b, see layout.h. Not volatile: the compiler may move it, as it may any arithmetic.
+__device__ __forceinline__ void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                    uint32_t a3, uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// Read-only data that no other thread of the block will want.
+__device__ __forceinline__ Words4 LoadOnce(const Words4* from) {
+  Words4 value;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(value.w[0]), "=r"(value.w[1]), "=r"(value.w[2]), "=r"(value.w[3])
+      : "l"(from));
+  return value;
+}
+
+// 16 bytes from global to shared memory, by and by.
+__device__ __forceinline__ void CopyLater16(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(from)
+               : "memory");
+}
+__device__ __forceinline__ void CommitCopies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Until at most that many groups of this thread's copies are still on their way.
+template <int kGroupsLeft>
+__device__ __forceinline__ void WaitForCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
+}
+
+#else
+
+inline char* Shared() { return emulator::Shared(); }
+
+inline uint32_t RoundToBf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  if (std::isnan(value)) return (bits >> 16) | 0x40u;
+  return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+inline uint32_t PackBf16(float first, float second) {
+  return RoundToBf16(first) | RoundToBf16(second) << 16;
+}
+
+inline float Exp2(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0.0f : y;
+}
+
+inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                uint32_t b1) {
+  const uint32_t own[6] = {a0, a1, a2, a3, b0, b1};
+  const char* all = emulator::Exchange(own, sizeof(own));
+  const int lane = emulator::Lane();
+  // Element k of row (lane / 4 + 8 half) of A, or of column n of B, lies with the lane that holds
+  // it: see layout.h.
+  const auto element = [&](int owner, int word, int k) {
+    uint32_t bits;
+    std::memcpy(&bits, all + owner * emulator::kExchangeBytes + word * sizeof(uint32_t),
+                sizeof(bits));
+    return k % 2 == 0 ? FirstBf16(bits) : SecondBf16(bits);
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane / 4;
+    const int half = i / 2;
+    const int column = lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; ++k) {
+      const int j = k % 8 / 2;
+      const float a = element(row * 4 + j, half + 2 * (k / 8), k);
+      const float b = element(column * 4 + j, 4 + k / 8, k);
+      c[i] += a * b;
+    }
+  }
+}
+
+inline Words4 LoadOnce(const Words4* from) { return *from; }
+inline void CopyLater16(void* to, const void* from) { emulator::CopyLater(to, from, 16); }
+inline void CommitCopies() { emulator::CommitCopies(); }
+template <int kGroupsLeft>
+void WaitForCopies() {
+  emulator::WaitForCopies(kGroupsLeft);
+}
+
+#endif
+
+// The sum and the largest of a value over the lanes that differ in the bits below kLanes, which
+// all get the same bits.
+template <int kLanes, typename T>
+__device__ __forceinline__ T SumOverLanes(T value) {
+#pragma unroll
+  for (int bits = 1; bits < kLanes; bits *= 2) value += __shfl_xor_sync(kAllLanes, value, bits);
+  return value;
+}
+template <int kLanes, typename T>
+__device__ __forceinline__ T MaxOverLanes(T value) {
+#pragma unroll
+  for (int bits = 1; bits < kLanes; bits *= 2) {
+    const T other = __shfl_xor_sync(kAllLanes, value, bits);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_DEVICE_CUH_

@@ -1,0 +1,195 @@
+#include "kernels/cuda/emulator.h"
+
+#include <ucontext.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace chorale::kernels::cuda::emulator {
+namespace {
+
+constexpr int kWarpThreads = 32;
+constexpr size_t kStackBytes = 256 << 10;
+
+struct PendingCopy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+
+// Threads that wait for each other: passing needs all of them to arrive.
+struct Barrier {
+  int members = 0;
+  int arrived = 0;
+  int64_t passed = 0;
+};
+
+struct Warp {
+  Barrier barrier;
+  // Two sets, used in turn: a lane may be one exchange ahead of another that still reads.
+  alignas(16) char slots[2][kWarpThreads][kExchangeBytes];
+};
+
+struct Thread {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
+  bool done = false;
+  const Barrier* waits_for = nullptr;
+  int64_t until_passed = 0;
+  int64_t exchanges = 0;
+  std::vector<std::vector<PendingCopy>> groups;  // committed
+  std::vector<PendingCopy> copies;               // not yet committed
+};
+
+// The block that runs. Stacks are kept for the next one.
+struct Block {
+  ucontext_t scheduler;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  Barrier barrier;
+  std::vector<float> shared;
+  const std::function<void()>* body = nullptr;
+  int running = 0;
+};
+
+Order chosen_order = Order::kFirstToLast;
+Block block;
+std::optional<Recording> recording;
+
+Thread& Running() { return block.threads[block.running]; }
+Warp& RunningWarp() { return block.warps[block.running / kWarpThreads]; }
+
+void Enter() {
+  (*block.body)();
+  Running().done = true;
+  swapcontext(&Running().context, &block.scheduler);
+}
+
+void Wait(Barrier& barrier) {
+  const int64_t target = barrier.passed + 1;
+  if (++barrier.arrived == barrier.members) {
+    barrier.arrived = 0;
+    ++barrier.passed;
+    return;
+  }
+  Running().waits_for = &barrier;
+  Running().until_passed = target;
+  swapcontext(&Running().context, &block.scheduler);
+}
+
+bool CanRun(const Thread& thread) {
+  return !thread.done &&
+         (thread.waits_for == nullptr || thread.waits_for->passed >= thread.until_passed);
+}
+
+void Resume(int index) {
+  block.running = index;
+  block.threads[index].waits_for = nullptr;
+  threadIdx = {index, 0, 0};
+  swapcontext(&block.scheduler, &block.threads[index].context);
+}
+
+void Begin(int threads, int shared_bytes) {
+  block.threads.resize(threads);
+  block.warps = std::vector<Warp>((threads + kWarpThreads - 1) / kWarpThreads);
+  for (size_t w = 0; w < block.warps.size(); ++w) {
+    block.warps[w].barrier.members =
+        std::min<int>(kWarpThreads, threads - static_cast<int>(w) * kWarpThreads);
+  }
+  block.barrier = {.members = threads};
+  block.shared.resize((shared_bytes + sizeof(float) - 1) / sizeof(float));
+  std::memset(block.shared.data(), 0xff, block.shared.size() * sizeof(float));
+  for (Thread& thread : block.threads) {
+    thread.done = false;
+    thread.waits_for = nullptr;
+    thread.exchanges = 0;
+    thread.groups.clear();
+    thread.copies.clear();
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = thread.stack.get();
+    thread.context.uc_stack.ss_size = kStackBytes;
+    thread.context.uc_link = nullptr;
+    makecontext(&thread.context, &Enter, 0);
+  }
+}
+
+void RunBlock(int threads, int shared_bytes) {
+  Begin(threads, shared_bytes);
+  for (int left = threads; left > 0;) {
+    bool progress = false;
+    for (int i = 0; i < threads; ++i) {
+      const int index = chosen_order == Order::kFirstToLast ? i : threads - 1 - i;
+      if (!CanRun(block.threads[index])) continue;
+      progress = true;
+      Resume(index);
+      if (block.threads[index].done) --left;
+    }
+    if (!progress) {
+      std::fprintf(stderr, "emulated block (%d, %d, %d): %d of %d threads wait for ever\n",
+                   blockIdx.x, blockIdx.y, blockIdx.z, left, threads);
+      std::abort();
+    }
+  }
+}
+
+}  // namespace
+
+void SetOrder(Order order) { chosen_order = order; }
+
+void Run(Index3 grid, int threads, int shared_bytes, std::function<void()> thread) {
+  if (recording.has_value()) {
+    recording->push_back([=] { Run(grid, threads, shared_bytes, thread); });
+    return;
+  }
+  block.body = &thread;
+  gridDim = grid;
+  for (int z = 0; z < grid.z; ++z) {
+    for (int y = 0; y < grid.y; ++y) {
+      for (int x = 0; x < grid.x; ++x) {
+        blockIdx = {x, y, z};
+        RunBlock(threads, shared_bytes);
+      }
+    }
+  }
+}
+
+void BeginRecording() { recording.emplace(); }
+
+Recording EndRecording() { return *std::exchange(recording, std::nullopt); }
+
+char* Shared() { return reinterpret_cast<char*>(block.shared.data()); }
+
+void WaitForBlock() { Wait(block.barrier); }
+
+int Lane() { return block.running % kWarpThreads; }
+
+const char* Exchange(const void* value, int bytes) {
+  Warp& warp = RunningWarp();
+  auto& slots = warp.slots[Running().exchanges++ % 2];
+  if (bytes > 0) std::memcpy(slots[Lane()], value, bytes);
+  Wait(warp.barrier);
+  return slots[0];
+}
+
+void CopyLater(void* to, const void* from, int bytes) {
+  Running().copies.push_back({to, from, bytes});
+}
+
+void CommitCopies() {
+  Running().groups.push_back(std::move(Running().copies));
+  Running().copies.clear();
+}
+
+void WaitForCopies(int groups_left) {
+  auto& groups = Running().groups;
+  while (static_cast<int>(groups.size()) > groups_left) {
+    for (const PendingCopy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
+    groups.erase(groups.begin());
+  }
+}
+
+}  // namespace chorale::kernels::cuda::emulator

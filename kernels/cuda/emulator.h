@@ -1,0 +1,95 @@
+// Runs kernels on the CPU, one block after the other, so that their logic is tested where there is
+// no GPU. Their very source is compiled as C++; this header stands in for what nvcc provides.
+//
+// A thread of a block is a fiber, which runs until it has to wait for others: at a barrier, or at
+// an instruction of a whole warp. What real hardware does not promise is made to show:
+//
+// Shared memory holds NaN when a block begins.
+//
+// Threads run as far as they can, one after the other, first to last or last to first: see
+// SetOrder. A missing barrier gives different results in the two orders.
+//
+// What is copied asynchronously arrives when it is waited for, and not before.
+//
+// Arithmetic is float32 in the order of the source; a tensor-core product is summed in float32 from
+// the first index to the last. So results are near a GPU's, not equal to its bits.
+//
+// Thread contract: one kernel at a time in a process.
+#ifndef CHORALE_KERNELS_CUDA_EMULATOR_H_
+#define CHORALE_KERNELS_CUDA_EMULATOR_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+namespace chorale::kernels::cuda {
+
+struct Index3 {
+  int x = 1;
+  int y = 1;
+  int z = 1;
+};
+
+using std::max;
+using std::min;
+
+// Of the running thread, under the names that they have in CUDA.
+inline Index3 threadIdx;
+inline Index3 blockIdx;
+inline Index3 gridDim;
+
+namespace emulator {
+
+enum class Order { kFirstToLast, kLastToFirst };
+void SetOrder(Order order);
+
+// Runs `thread` once for each thread of each block. Aborts with a message when threads wait for
+// each other for ever.
+void Run(Index3 grid, int threads, int shared_bytes, std::function<void()> thread);
+
+// Between the two, launches are recorded instead of run.
+using Recording = std::vector<std::function<void()>>;
+void BeginRecording();
+Recording EndRecording();
+
+char* Shared();
+void WaitForBlock();
+
+// A warp's lanes all come here with a value of that many bytes; returns those of all 32, lane by
+// lane, kExchangeBytes apart. They stay valid until the lane's next exchange.
+inline constexpr int kExchangeBytes = 32;
+const char* Exchange(const void* value, int bytes);
+int Lane();
+
+void CopyLater(void* to, const void* from, int bytes);
+void CommitCopies();
+void WaitForCopies(int groups_left);
+
+}  // namespace emulator
+
+inline void __syncthreads() { emulator::WaitForBlock(); }
+inline void __syncwarp() { emulator::Exchange(nullptr, 0); }
+
+template <typename T>
+T __shfl_sync(uint32_t mask, T value, int source) {
+  T result;
+  std::memcpy(&result, emulator::Exchange(&value, sizeof(T)) + source * emulator::kExchangeBytes,
+              sizeof(T));
+  return result;
+}
+
+template <typename T>
+T __shfl_xor_sync(uint32_t mask, T value, int bits) {
+  return __shfl_sync(mask, value, emulator::Lane() ^ bits);
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_EMULATOR_H_

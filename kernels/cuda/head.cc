@@ -1,0 +1,47 @@
+#include "kernels/cuda/head.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/field_checks.h"
+
+namespace chorale::kernels::cuda {
+
+absl::Status ValidateHead(const HeadParams& p) {
+  if (absl::Status s = RequireNotNull({{"tiles", p.tiles},
+                                       {"x", p.x},
+                                       {"weights.gamma", p.weights.gamma},
+                                       {"weights.beta", p.weights.beta},
+                                       {"weights.w1", p.weights.w1},
+                                       {"weights.b1", p.weights.b1},
+                                       {"weights.w2", p.weights.w2},
+                                       {"weights.b2", p.weights.b2},
+                                       {"weights.mean_bias", p.weights.mean_bias},
+                                       {"weights.std_bias", p.weights.std_bias},
+                                       {"weights.weight_bias", p.weights.weight_bias}});
+      !s.ok()) {
+    return s;
+  }
+  if (p.paths == nullptr) {
+    if (absl::Status s = RequireNotNull({{"mixtures", p.mixtures}}); !s.ok()) return s;
+  }
+  if (absl::Status s = RequirePositive({{"tile_count", p.tile_count},
+                                        {"width", p.width},
+                                        {"hidden", p.hidden},
+                                        {"components", p.components}});
+      !s.ok()) {
+    return s;
+  }
+  if (p.hidden > kLargestHidden || p.components > kMostComponents) {
+    return absl::InvalidArgumentError(absl::StrCat("hidden is ", p.hidden, " and components ",
+                                                   p.components, ", must be at most ",
+                                                   kLargestHidden, " and ", kMostComponents));
+  }
+  if (!(p.std_min >= 0) || !std::isfinite(p.std_min)) {
+    return absl::InvalidArgumentError("std_min must be finite and at least 0");
+  }
+  if (!(p.std_max > 0)) return absl::InvalidArgumentError("std_max must be greater than 0");
+  return absl::OkStatus();
+}
+
+}  // namespace chorale::kernels::cuda

@@ -1,0 +1,82 @@
+#include "kernels/cuda/row_layer.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/field_checks.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+absl::Status ValidateFinish(const RowLayerParams& p) {
+  return RequireNotNull({{"chunk_o", p.chunk_o},
+                         {"chunk_state", p.chunk_state},
+                         {"finish.slabs", p.finish.slabs},
+                         {"finish.gamma2", p.finish.gamma2},
+                         {"finish.beta2", p.finish.beta2},
+                         {"finish.gamma3", p.finish.gamma3},
+                         {"finish.beta3", p.finish.beta3},
+                         {"finish.b1", p.finish.b1},
+                         {"finish.b2", p.finish.b2}});
+}
+
+absl::Status ValidateLeave(const RowLayerParams& p) {
+  return RequireNotNull({{"q", p.q},
+                         {"leave.slabs", p.leave.slabs},
+                         {"leave.gamma1", p.leave.gamma1},
+                         {"leave.beta1", p.leave.beta1}});
+}
+
+}  // namespace
+
+absl::Status ValidateRowLayer(const RowLayerParams& p) {
+  if (absl::Status s = RequireNotNull({{"tiles", p.tiles}, {"x", p.x}}); !s.ok()) return s;
+  if (p.stages != RowStages::kLeave) {
+    if (absl::Status s = ValidateFinish(p); !s.ok()) return s;
+  }
+  if (p.stages != RowStages::kFinish) {
+    if (absl::Status s = ValidateLeave(p); !s.ok()) return s;
+  }
+  if (absl::Status s = RequirePositive({{"tile_count", p.tile_count},
+                                        {"width", p.width},
+                                        {"heads", p.heads},
+                                        {"kv_heads", p.kv_heads},
+                                        {"hidden", p.hidden}});
+      !s.ok()) {
+    return s;
+  }
+  if (absl::Status s = RequireNotNegative({{"layer", p.layer}}); !s.ok()) return s;
+  if (p.width % 8 != 0 || p.width > kLargestWidth) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("width is ", p.width, ", must be a multiple of 8 up to ", kLargestWidth));
+  }
+  if (p.heads % p.kv_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_heads is ", p.kv_heads, ", must divide heads ", p.heads));
+  }
+  if (!IsSupportedHeadDim(p.head_dim)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("head_dim is ", p.head_dim, ", must be 16, 32, 64 or 128"));
+  }
+  if (absl::Status s = RequireAtLeast({"heads * head_dim", p.heads * p.head_dim}, p.width);
+      !s.ok()) {
+    return s;
+  }
+  if (p.heads * p.head_dim > 2 * kLargestWidth) {
+    return absl::InvalidArgumentError(absl::StrCat("heads * head_dim is ", p.heads * p.head_dim,
+                                                   ", must be at most ", 2 * kLargestWidth));
+  }
+  if (!(p.epsilon >= 0) || !std::isfinite(p.epsilon)) {
+    return absl::InvalidArgumentError("epsilon must be finite and at least 0");
+  }
+  return absl::OkStatus();
+}
+
+int ChooseBlockGroups(int64_t tiles, int64_t width, int multiprocessors) {
+  const int64_t groups = tiles * kTileGroups;
+  if (groups <= multiprocessors) return 1;
+  if (groups <= 2 * static_cast<int64_t>(multiprocessors) || width > 256) return 2;
+  return 4;
+}
+
+}  // namespace chorale::kernels::cuda

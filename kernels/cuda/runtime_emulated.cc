@@ -1,0 +1,100 @@
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/cuda/emulator.h"
+#include "kernels/cuda/runtime.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr ErrorCode kSuccess = 0;
+constexpr ErrorCode kOutOfMemory = 2;  // cudaErrorMemoryAllocation
+constexpr size_t kAlignment = 256;     // cudaMalloc's
+
+ErrorCode Allocate(void** memory, int64_t bytes) {
+  const size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  *memory = std::aligned_alloc(kAlignment, rounded);
+  if (*memory == nullptr) return kOutOfMemory;
+  std::memset(*memory, 0xff, rounded);  // NaN, so that what nobody wrote shows
+  return kSuccess;
+}
+
+ErrorCode Release(void* memory) {
+  std::free(memory);
+  return kSuccess;
+}
+
+}  // namespace
+
+struct Graph {
+  emulator::Recording recording;
+};
+
+DeviceKind LinkedDevice() { return DeviceKind::kEmulator; }
+
+const char* ErrorText(ErrorCode error) { return error == kSuccess ? "no error" : "out of memory"; }
+
+ErrorCode CountDevices(int* count) {
+  *count = 1;
+  return kSuccess;
+}
+
+// CHORALE_EMULATOR_ORDER=last_to_first turns the order of threads round.
+ErrorCode OpenDevice(DeviceProperties* properties) {
+  const char* order = std::getenv("CHORALE_EMULATOR_ORDER");
+  emulator::SetOrder(order != nullptr && std::strcmp(order, "last_to_first") == 0
+                         ? emulator::Order::kLastToFirst
+                         : emulator::Order::kFirstToLast);
+  constexpr int64_t kMemory = 1LL << 30;
+  *properties = {.name = "emulator",
+                 .multiprocessors = 2,
+                 .compute_major = 8,
+                 .compute_minor = 0,
+                 .memory_bytes = kMemory,
+                 .free_bytes = kMemory};
+  return kSuccess;
+}
+
+ErrorCode AllocateDevice(void** memory, int64_t bytes) { return Allocate(memory, bytes); }
+ErrorCode FreeDevice(void* memory) { return Release(memory); }
+ErrorCode AllocatePinned(void** memory, int64_t bytes) { return Allocate(memory, bytes); }
+ErrorCode FreePinned(void* memory) { return Release(memory); }
+
+ErrorCode CreateStream(Stream* stream) {
+  *stream = nullptr;
+  return kSuccess;
+}
+ErrorCode DestroyStream(Stream stream) { return kSuccess; }
+ErrorCode Synchronize(Stream stream) { return kSuccess; }
+
+ErrorCode CopyToDevice(void* to, const void* from, int64_t bytes, Stream stream) {
+  std::memcpy(to, from, bytes);
+  return kSuccess;
+}
+ErrorCode CopyToHost(void* to, const void* from, int64_t bytes, Stream stream) {
+  std::memcpy(to, from, bytes);
+  return kSuccess;
+}
+ErrorCode ClearDevice(void* memory, int64_t bytes, Stream stream) {
+  std::memset(memory, 0, bytes);
+  return kSuccess;
+}
+
+ErrorCode BeginRecording(Stream stream) {
+  emulator::BeginRecording();
+  return kSuccess;
+}
+ErrorCode EndRecording(Stream stream, Graph** graph) {
+  *graph = new Graph{emulator::EndRecording()};
+  return kSuccess;
+}
+ErrorCode RunGraph(Graph* graph, Stream stream) {
+  for (const std::function<void()>& launch : graph->recording) launch();
+  return kSuccess;
+}
+ErrorCode DestroyGraph(Graph* graph) {
+  delete graph;
+  return kSuccess;
+}
+
+}  // namespace chorale::kernels::cuda

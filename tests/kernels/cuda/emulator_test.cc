@@ -1,0 +1,119 @@
+// The emulator itself: a wrong kernel must not look right on it.
+#include "kernels/cuda/emulator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+struct ReverseParams {
+  float* out;
+  bool with_barrier;
+};
+
+// Every thread writes its number, and reads that of the thread opposite.
+void ReverseKernel(ReverseParams p) {
+  float* shared = reinterpret_cast<float*>(Shared());
+  shared[threadIdx.x] = static_cast<float>(threadIdx.x);
+  if (p.with_barrier) __syncthreads();
+  p.out[blockIdx.x * 64 + threadIdx.x] = shared[63 - threadIdx.x];
+}
+
+std::vector<float> Reverse(bool with_barrier, emulator::Order order) {
+  std::vector<float> out(128);
+  emulator::SetOrder(order);
+  Launch(&ReverseKernel, {.blocks_x = 2, .threads = 64, .shared_bytes = 256}, nullptr,
+         ReverseParams{out.data(), with_barrier});
+  emulator::SetOrder(emulator::Order::kFirstToLast);
+  return out;
+}
+
+TEST(EmulatorTest, BarriersMakeThreadsWait) {
+  for (emulator::Order order : {emulator::Order::kFirstToLast, emulator::Order::kLastToFirst}) {
+    const std::vector<float> out = Reverse(true, order);
+    for (int i = 0; i < 128; ++i) EXPECT_EQ(out[i], 63 - i % 64);
+  }
+}
+
+TEST(EmulatorTest, AMissingBarrierShows) {
+  EXPECT_TRUE(std::isnan(Reverse(false, emulator::Order::kFirstToLast)[0]));
+  EXPECT_TRUE(std::isnan(Reverse(false, emulator::Order::kLastToFirst)[63]));
+}
+
+void CopyKernel(const float* params_from, float* to, bool wait) {
+  char* shared = Shared();
+  CopyLater16(shared + 16 * threadIdx.x, params_from + 4 * threadIdx.x);
+  CommitCopies();
+  if (wait) WaitForCopies<0>();
+  to[threadIdx.x] = reinterpret_cast<float*>(shared)[4 * threadIdx.x];
+}
+
+struct CopyParams {
+  const float* from;
+  float* to;
+  bool wait;
+};
+
+TEST(EmulatorTest, CopiesArriveWhenTheyAreWaitedFor) {
+  const std::vector<float> from(8, 3.0f);
+  for (bool wait : {false, true}) {
+    std::vector<float> to(2);
+    const auto kernel = +[](CopyParams p) { CopyKernel(p.from, p.to, p.wait); };
+    Launch<CopyParams>(kernel, {.threads = 2, .shared_bytes = 32}, nullptr,
+                       {from.data(), to.data(), wait});
+    EXPECT_EQ(std::isnan(to[0]), !wait);
+    if (wait) {
+      EXPECT_THAT(to, testing::Each(3.0f));
+    }
+  }
+}
+
+struct MmaParams {
+  const float* a;  // [16, 16]
+  const float* b;  // [16, 8]
+  float* c;        // [16, 8]
+};
+
+void MmaKernel(MmaParams p) {
+  const int g = threadIdx.x / 4;
+  const int j = threadIdx.x % 4;
+  const auto a = [&](int row, int column) {
+    return PackBf16(p.a[row * 16 + column], p.a[row * 16 + column + 1]);
+  };
+  const auto b = [&](int row) { return PackBf16(p.b[row * 8 + g], p.b[(row + 1) * 8 + g]); };
+  float c[4] = {};
+  Mma(c, a(g, 2 * j), a(g + 8, 2 * j), a(g, 2 * j + 8), a(g + 8, 2 * j + 8), b(2 * j),
+      b(2 * j + 8));
+  for (int i = 0; i < 4; ++i) p.c[(g + i / 2 * 8) * 8 + 2 * j + i % 2] = c[i];
+}
+
+TEST(EmulatorTest, MmaIsAMatrixProduct) {
+  std::vector<float> a, b, c(128, NAN);
+  for (int i = 0; i < 256; ++i) a.push_back(static_cast<float>((i * 37) % 19 - 9));
+  for (int i = 0; i < 128; ++i) b.push_back(static_cast<float>((i * 53) % 23 - 11));
+  Launch(&MmaKernel, {.threads = 32}, nullptr, MmaParams{a.data(), b.data(), c.data()});
+  for (int row = 0; row < 16; ++row) {
+    for (int column = 0; column < 8; ++column) {
+      float sum = 0;
+      for (int k = 0; k < 16; ++k) sum += a[row * 16 + k] * b[k * 8 + column];
+      EXPECT_EQ(c[row * 8 + column], sum);
+    }
+  }
+}
+
+TEST(EmulatorDeathTest, WaitingForEverAborts) {
+  const auto kernel = +[](int) {
+    if (threadIdx.x == 0) __syncthreads();
+  };
+  EXPECT_DEATH(Launch<int>(kernel, {.threads = 2}, nullptr, 0), "wait for ever");
+}
+
+}  // namespace
+}  // namespace chorale::kernels::cuda

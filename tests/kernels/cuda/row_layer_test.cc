@@ -1,0 +1,429 @@
+// The row kernel against the definition of its stages in float64, with the same numbers rounded to
+// bf16: weights, and whatever is multiplied with them.
+#include "kernels/cuda/row_layer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/layout.h"
+#include "kernels/cuda/weights.h"
+#include "tests/kernels/cuda/device_test.h"
+#include "tests/kernels/simd_targets.h"
+#include "tests/kernels/tensor_matchers.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+using Vector = std::vector<double>;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+// A sum that is rounded to bf16 the other way than the reference's is off by 2^-8 of itself, and
+// moves what is made of it by that times a weight; a few of those come together.
+constexpr Tolerance kRounding{1.2e-2, 8e-3};
+
+struct LayerShape {
+  int width = 128;
+  int heads = 4;
+  int kv_heads = 4;
+  int head_dim = 32;
+  int hidden = 256;
+};
+
+Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
+  Matrix matrix = {RandomTensor(out * in, seed, 1 / std::sqrt(static_cast<float>(in))), out, in};
+  for (float& w : matrix.values) w = FromBf16(ToBf16(w));
+  return matrix;
+}
+
+Vector Rounded(Vector values) {
+  for (double& x : values) x = FromBf16(ToBf16(static_cast<float>(x)));
+  return values;
+}
+
+Vector Product(const Matrix& w, const Vector& x) {
+  Vector y(w.out);
+  for (int64_t o = 0; o < w.out; ++o) {
+    for (int64_t i = 0; i < w.in; ++i) y[o] += static_cast<double>(w.values[o * w.in + i]) * x[i];
+  }
+  return y;
+}
+
+Vector Sum(Vector a, const Vector& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+Vector LayerNorm(const Vector& x, const std::vector<float>& gamma, const std::vector<float>& beta) {
+  double mean = 0;
+  for (double v : x) mean += v / static_cast<double>(x.size());
+  double variance = 0;
+  for (double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
+  Vector y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = (x[i] - mean) / std::sqrt(variance + 1e-5) * gamma[i] + beta[i];
+  }
+  return y;
+}
+
+struct Layer {
+  explicit Layer(const LayerShape& s)
+      : feature(RandomMatrix(s.width, s.width, 1)),
+        projection(RandomMatrix((s.heads + 2 * s.kv_heads) * s.head_dim, s.width, 2)),
+        wo(RandomMatrix(s.width, s.heads * s.head_dim, 3)),
+        w1(RandomMatrix(s.hidden, s.width, 4)),
+        w2(RandomMatrix(s.width, s.hidden, 5)),
+        b1(RandomTensor(s.hidden, 6)),
+        b2(RandomTensor(s.width, 7)) {
+    for (int i = 0; i < 3; ++i) {
+      gamma.push_back(RandomTensor(s.width, 10 + i));
+      beta.push_back(RandomTensor(s.width, 20 + i));
+    }
+    padded_b1 = b1;
+    padded_b1.resize(kSlabOutputs * Slabs(s.hidden));
+  }
+
+  Matrix feature, projection, wo, w1, w2;
+  std::vector<float> b1, b2, padded_b1;
+  std::vector<std::vector<float>> gamma, beta;
+};
+
+struct RowResult {
+  Vector x;
+  Vector projected;  // q, K, V
+};
+
+RowResult Reference(const Layer& layer, RowStages stages, Vector x, const Vector& attention) {
+  if (stages != RowStages::kLeave) {
+    x = LayerNorm(Sum(x, Product(layer.wo, Rounded(attention))), layer.gamma[1], layer.beta[1]);
+    Vector hidden = Product(layer.w1, Rounded(x));
+    for (size_t i = 0; i < hidden.size(); ++i) {
+      const double h = hidden[i] + layer.b1[i];
+      hidden[i] = 0.5 * h * std::erfc(-h / std::numbers::sqrt2);
+    }
+    Vector more = Product(layer.w2, Rounded(hidden));
+    for (size_t i = 0; i < more.size(); ++i) more[i] += layer.b2[i];
+    x = LayerNorm(Sum(x, more), layer.gamma[2], layer.beta[2]);
+  }
+  if (stages == RowStages::kFinish) return {x, {}};
+  x = LayerNorm(Sum(x, Product(layer.feature, Rounded(x))), layer.gamma[0], layer.beta[0]);
+  return {x, Product(layer.projection, Rounded(x))};
+}
+
+// Four tiles: one that encodes 50 rows of a context, paths in two groups, targets to predict, and
+// one that is idle. Contexts have two chunks, one, and none.
+class LayerProblem {
+ public:
+  static constexpr int kTiles = 4;
+  static constexpr int kRows = kTiles * 64;
+  static constexpr int kLayer = 1;
+  static constexpr int kEncodedRows = 178;  // of which the tile has the last 50
+  static constexpr int kCapacity = 5;
+  static constexpr int kPlace = 3;
+  static constexpr int kPaths = 13;
+
+  explicit LayerProblem(const LayerShape& shape)
+      : shape_(shape),
+        layer_(shape),
+        x_(RandomTensor(kRows * shape.width, 30)),
+        context_(2 * ContextLayerSize(kEncodedRows, shape.kv_heads, shape.head_dim)),
+        buffer_(2 * BufferLayerSize(kCapacity, 16, shape.kv_heads, shape.head_dim)),
+        finish_slabs_(PackFinishSlabs(layer_.wo, layer_.w1, layer_.w2)),
+        leave_slabs_(PackLeaveSlabs(layer_.feature, layer_.projection)),
+        b1_(layer_.padded_b1),
+        b2_(layer_.b2) {
+    for (int i = 0; i < 3; ++i) {
+      gamma_.emplace_back(layer_.gamma[i]);
+      beta_.emplace_back(layer_.beta[i]);
+    }
+    tiles_ = DeviceArray<Tile>(std::vector<Tile>{{.context = context_.data(),
+                                                  .context_rows = kEncodedRows,
+                                                  .groups = 4,
+                                                  .first_row = 128,
+                                                  .encode_rows = 50},
+                                                 {.buffer = buffer_.data(),
+                                                  .context_rows = 300,
+                                                  .groups = 2,
+                                                  .buffer_paths = 16,
+                                                  .buffer_capacity = kCapacity,
+                                                  .append_place = kPlace},
+                                                 {.context_rows = 0, .groups = 3},
+                                                 {.context_rows = 10, .groups = 0}});
+    MakeStates();
+  }
+
+  bool InUse(int row) const {
+    const int groups[kTiles] = {4, 2, 3, 0};
+    return row % 64 < 16 * groups[row / 64];
+  }
+
+  struct Result {
+    std::vector<float> x;     // [kRows, D]
+    std::vector<uint16_t> q;  // [kRows, H Dh]
+    std::vector<uint16_t> context;
+    std::vector<uint16_t> buffer;
+
+    bool operator==(const Result&) const = default;
+  };
+
+  Result Run(RowStages stages, int block_groups, Stream stream) {
+    const DeviceArray<float> x(x_);
+    const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
+    const RowLayerParams params = {.tiles = tiles_.data(),
+                                   .x = x.data(),
+                                   .chunk_o = chunk_o_.data(),
+                                   .chunk_state = chunk_state_.data(),
+                                   .q = q.data(),
+                                   .finish = {.slabs = finish_slabs_.data(),
+                                              .gamma2 = gamma_[1].data(),
+                                              .beta2 = beta_[1].data(),
+                                              .gamma3 = gamma_[2].data(),
+                                              .beta3 = beta_[2].data(),
+                                              .b1 = b1_.data(),
+                                              .b2 = b2_.data()},
+                                   .leave = {.slabs = leave_slabs_.data(),
+                                             .gamma1 = gamma_[0].data(),
+                                             .beta1 = beta_[0].data()},
+                                   .tile_count = kTiles,
+                                   .width = shape_.width,
+                                   .heads = shape_.heads,
+                                   .kv_heads = shape_.kv_heads,
+                                   .head_dim = shape_.head_dim,
+                                   .hidden = shape_.hidden,
+                                   .layer = kLayer,
+                                   .split = ChunkSplit::kApart,
+                                   .epsilon = 1e-5f,
+                                   .stages = stages};
+    EXPECT_TRUE(ValidateRowLayer(params).ok()) << ValidateRowLayer(params);
+    ExpectSuccess(LaunchRowLayer(params, block_groups, stream), "launching the row kernel");
+    Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),
+                     buffer_.ToHost(stream)};
+    return result;
+  }
+
+  RowResult Expected(RowStages stages, int row) const {
+    const auto x = x_.begin() + row * shape_.width;
+    const auto attention = attention_.begin() + row * shape_.heads * shape_.head_dim;
+    return Reference(layer_, stages, Vector(x, x + shape_.width),
+                     Vector(attention, attention + shape_.heads * shape_.head_dim));
+  }
+
+  const LayerShape& shape() const { return shape_; }
+  const std::vector<float>& x() const { return x_; }
+
+ private:
+  // Random states of up to two chunks, and what they merge to.
+  void MakeStates() {
+    const int64_t heads = static_cast<int64_t>(kRows) * shape_.heads;
+    std::vector<float> o = RandomTensor(2 * heads * shape_.head_dim, 40);
+    std::vector<float> state(2 * heads * 2);
+    attention_.resize(heads * shape_.head_dim);
+    const std::vector<float> random = RandomTensor(4 * heads, 41);
+    for (int64_t at = 0; at < heads; ++at) {
+      const int tile = static_cast<int>(at / shape_.heads / 64);
+      for (int chunk = 0; chunk < 2; ++chunk) {
+        float* s = state.data() + (chunk * heads + at) * 2;
+        s[0] = 5 * random[4 * at + 2 * chunk];
+        s[1] = 1 + std::abs(random[4 * at + 2 * chunk + 1]);
+        if (tile == 2) s[0] = -INFINITY;  // no key at all
+        if (tile == 2) s[1] = 0;
+        if (tile != 1 && chunk == 1) s[0] = s[1] = kNan;  // a chunk that there is not
+        for (int d = 0; d < shape_.head_dim; ++d) {
+          float& value = o[(chunk * heads + at) * shape_.head_dim + d];
+          if (tile == 2) value = 0;
+          if (tile != 1 && chunk == 1) value = kNan;
+        }
+      }
+      const float* s = state.data() + at * 2;
+      for (int d = 0; d < shape_.head_dim; ++d) {
+        const auto chunk_o = [&](int chunk) {
+          return static_cast<double>(o[(chunk * heads + at) * shape_.head_dim + d]);
+        };
+        double value = tile == 2 ? 0 : chunk_o(0) / s[1];
+        if (tile == 1) {
+          const float* other = state.data() + (heads + at) * 2;
+          const double a = std::exp2(s[0]);
+          const double b = std::exp2(other[0]);
+          value = (a * chunk_o(0) + b * chunk_o(1)) / (a * s[1] + b * other[1]);
+        }
+        attention_[at * shape_.head_dim + d] = value;
+      }
+    }
+    chunk_o_ = DeviceArray<float>(o);
+    chunk_state_ = DeviceArray<float>(state);
+  }
+
+  const LayerShape shape_;
+  const Layer layer_;
+  const std::vector<float> x_;
+  Vector attention_;  // [kRows, H Dh]
+
+  DeviceArray<Tile> tiles_;
+  DeviceArray<float> chunk_o_, chunk_state_;
+  DeviceArray<uint16_t> context_, buffer_;
+  DeviceArray<uint16_t> finish_slabs_, leave_slabs_;
+  DeviceArray<float> b1_, b2_;
+  std::vector<DeviceArray<float>> gamma_, beta_;
+};
+
+class RowLayerTest : public DeviceTest {
+ protected:
+  static std::vector<float> Floats(const Vector& values) {
+    return std::vector<float>(values.begin(), values.end());
+  }
+  static std::vector<float> FromBits(const uint16_t* bits, int64_t n) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < n; ++i) values.push_back(FromBf16(bits[i]));
+    return values;
+  }
+
+  void ExpectAgreesWithReference(const LayerShape& shape, RowStages stages) {
+    LayerProblem problem(shape);
+    const LayerProblem::Result result = problem.Run(stages, 1, stream_);
+    const int64_t queries = shape.heads * shape.head_dim;
+    for (int row = 0; row < LayerProblem::kRows; ++row) {
+      SCOPED_TRACE(testing::Message() << "row " << row);
+      const auto x = result.x.begin() + row * shape.width;
+      const std::vector<float> actual(x, x + shape.width);
+      if (!problem.InUse(row)) {
+        const auto before = problem.x().begin() + row * shape.width;
+        EXPECT_THAT(actual, TensorBitsEqual(std::vector<float>(before, before + shape.width)));
+        EXPECT_EQ(result.q[row * queries], 0xffff);
+        continue;
+      }
+      const RowResult expected = problem.Expected(stages, row);
+      ASSERT_THAT(actual, TensorNear(Floats(expected.x), kRounding));
+      if (stages == RowStages::kFinish) continue;
+      const Vector& projected = expected.projected;
+      ASSERT_THAT(
+          FromBits(result.q.data() + row * queries, queries),
+          TensorNear(Floats(Vector(projected.begin(), projected.begin() + queries)), kRounding));
+      ExpectKeysAndValues(result, shape, row, projected);
+    }
+  }
+
+  // That what the row should leave is left, in its place.
+  void ExpectKeysAndValues(const LayerProblem::Result& result, const LayerShape& shape, int row,
+                           const Vector& projected) {
+    const int64_t kv_width = shape.kv_heads * shape.head_dim;
+    std::vector<float> expected, actual;
+    for (int64_t i = 0; i < kv_width; ++i) {
+      const int head = static_cast<int>(i / shape.head_dim);
+      const int d = static_cast<int>(i % shape.head_dim);
+      const double k = projected[shape.heads * shape.head_dim + i];
+      const double v = projected[shape.heads * shape.head_dim + kv_width + i];
+      const int path = row % 64 / 16 * 8 + row % 8;
+      if (row < 64) {
+        const int64_t blocks = ContextBlocks(LayerProblem::kEncodedRows);
+        const uint16_t* block =
+            result.context.data() +
+            LayerProblem::kLayer *
+                ContextLayerSize(LayerProblem::kEncodedRows, shape.kv_heads, shape.head_dim) +
+            (head * blocks + 2) * BlockSize(shape.head_dim);
+        actual.push_back(FromBf16(block[BlockKeyAt(row, d, shape.head_dim)]));
+        actual.push_back(FromBf16(block[BlockValueAt(row, d, shape.head_dim)]));
+        expected.push_back(static_cast<float>(row < 50 ? k : 0));
+        expected.push_back(static_cast<float>(row < 50 ? v : 0));
+      } else if (row < 128 && row % 16 >= 8 && path < 16) {
+        const uint16_t* key =
+            result.buffer.data() +
+            LayerProblem::kLayer *
+                BufferLayerSize(LayerProblem::kCapacity, 16, shape.kv_heads, shape.head_dim) +
+            BufferKeyAt(head, LayerProblem::kPlace, path, LayerProblem::kCapacity, 16,
+                        shape.head_dim);
+        actual.push_back(FromBf16(key[d]));
+        actual.push_back(FromBf16(key[16 * shape.head_dim + BufferValueColumn(d, shape.head_dim)]));
+        expected.push_back(static_cast<float>(k));
+        expected.push_back(static_cast<float>(v));
+      }
+    }
+    ASSERT_THAT(actual, TensorNear(expected, kRounding));
+  }
+};
+
+TEST_F(RowLayerTest, EveryStage) {
+  for (RowStages stages : {RowStages::kLeave, RowStages::kFinish, RowStages::kFinishAndLeave}) {
+    SCOPED_TRACE(static_cast<int>(stages));
+    ExpectAgreesWithReference({}, stages);
+  }
+}
+
+TEST_F(RowLayerTest, ShapesOfOtherModels) {
+  const std::vector<LayerShape> shapes = {
+      {.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
+      {.width = 256, .heads = 8, .kv_heads = 8, .head_dim = 32, .hidden = 1024},
+      {.width = 264, .heads = 3, .kv_heads = 1, .head_dim = 128, .hidden = 200},
+      {.width = 136, .heads = 17, .kv_heads = 1, .head_dim = 16, .hidden = 129},
+      {.width = 512, .heads = 8, .kv_heads = 2, .head_dim = 64, .hidden = 64}};
+  for (const LayerShape& shape : shapes) {
+    SCOPED_TRACE(testing::Message() << "width " << shape.width);
+    ExpectAgreesWithReference(shape, RowStages::kFinishAndLeave);
+  }
+}
+
+TEST_F(RowLayerTest, TouchesNothingElse) {
+  LayerProblem problem({});
+  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, 1, stream_);
+  const int64_t written_context = 2LL * 64 * 4 * 32;  // K and V of 64 rows
+  const int64_t written_buffer = 2LL * 16 * 4 * 32;   // of one place of 16 paths
+  const auto written = [](const std::vector<uint16_t>& bits) {
+    return static_cast<int64_t>(bits.size()) - std::count(bits.begin(), bits.end(), 0xffff);
+  };
+  EXPECT_EQ(written(result.context), written_context);
+  EXPECT_EQ(written(result.buffer), written_buffer);
+}
+
+// However many rows a block takes, a row's bits are the same.
+TEST_F(RowLayerTest, AnyNumberOfRowsInABlock) {
+  for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
+                                  LayerShape{.width = 384, .heads = 12, .kv_heads = 2}}) {
+    LayerProblem problem(shape);
+    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, 1, stream_);
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, 2, stream_) == expected) << shape.width;
+    if (shape.width > 256) continue;
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, 4, stream_) == expected) << shape.width;
+  }
+}
+
+TEST(ValidateRowLayerTest, NamesTheField) {
+  RowLayerParams p;
+  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("tiles is null"));
+  Tile tile;
+  float x = 0;
+  uint16_t bits = 0;
+  p = {.tiles = &tile,
+       .x = &x,
+       .q = &bits,
+       .finish = {},
+       .leave = {.slabs = &bits, .gamma1 = &x, .beta1 = &x},
+       .tile_count = 1,
+       .width = 128,
+       .heads = 4,
+       .kv_heads = 4,
+       .head_dim = 32,
+       .hidden = 256,
+       .epsilon = 1e-5f,
+       .stages = RowStages::kLeave};
+  EXPECT_TRUE(ValidateRowLayer(p).ok()) << ValidateRowLayer(p);
+  p.stages = RowStages::kFinish;
+  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("chunk_o is null"));
+  p.stages = RowStages::kLeave;
+  p.width = 520;
+  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("width"));
+}
+
+TEST(ChooseBlockGroupsTest, TakesMoreRowsWhenThereAreMore) {
+  EXPECT_EQ(ChooseBlockGroups(2, 128, 132), 1);
+  EXPECT_EQ(ChooseBlockGroups(50, 128, 132), 2);
+  EXPECT_EQ(ChooseBlockGroups(128, 128, 132), 4);
+  EXPECT_EQ(ChooseBlockGroups(128, 512, 132), 2) << "registers";
+}
+
+}  // namespace
+}  // namespace chorale::kernels::cuda

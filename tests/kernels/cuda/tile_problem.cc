@@ -1,0 +1,241 @@
+#include "tests/kernels/cuda/tile_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "kernels/append_kv.h"
+#include "kernels/cuda/layout.h"
+#include "kernels/cuda/weights.h"
+#include "kernels/shared_context_attention.h"
+#include "tests/kernels/simd_targets.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr uint16_t kNanBf16 = 0x7fff;
+// Element 0 of every query, so that element 0 of a key moves all its scores by a chosen number.
+constexpr float kQueryLevel = 4;
+
+std::vector<float> Rounded(std::vector<float> values) {
+  for (float& x : values) x = FromBf16(ToBf16(x));
+  return values;
+}
+
+std::vector<uint16_t> Bf16(const std::vector<float>& values) {
+  std::vector<uint16_t> bits;
+  bits.reserve(values.size());
+  for (float x : values) bits.push_back(ToBf16(x));
+  return bits;
+}
+
+int PathOf(int64_t row) { return static_cast<int>(row % 64 / 16 * 8 + row % 8); }
+bool IsBufferToken(int64_t row) { return row % 16 >= 8; }
+
+}  // namespace
+
+TileProblem::TileProblem(const ProblemShape& shape, uint32_t seed) : shape_(shape) {
+  const int head_dim = shape.head_dim;
+  // q . k has variance Dh deviation_q^2, and is multiplied by ln 2 (the kernel works in log 2).
+  const float deviation =
+      shape.score_deviation / std::sqrt(static_cast<float>(head_dim)) / std::numbers::ln2_v<float>;
+  q_ = RandomTensor(rows() * shape.heads * head_dim, seed, deviation);
+  for (size_t i = 0; i < q_.size(); i += head_dim) q_[i] = kQueryLevel;
+  q_ = Rounded(q_);
+  device_q_ = DeviceArray<uint16_t>(Bf16(q_));
+  std::vector<Tile> tiles;
+  for (const TileShape& tile : shape.tiles) {
+    Tile on_device = {.context_rows = tile.context_rows, .groups = tile.groups};
+    contexts_.push_back(RandomKeys(tile.context_rows, tile.context_score, ++seed));
+    device_contexts_.emplace_back(PackContext(contexts_.back(), tile.context_rows));
+    on_device.context = device_contexts_.back().data();
+    buffers_.emplace_back();
+    if (tile.paths > 0) {
+      for (int path = 0; path < tile.paths; ++path) {
+        buffers_.back().push_back(RandomKeys(tile.capacity, tile.buffer_score, seed += 2));
+      }
+      device_buffers_.emplace_back(PackBuffer(buffers_.back(), tile));
+      on_device.buffer = device_buffers_.back().data();
+      on_device.buffer_paths = static_cast<int32_t>(BufferPaths(tile.paths));
+      on_device.buffer_capacity = tile.capacity;
+      on_device.visible_target = tile.visible_target;
+      on_device.visible_buffer = tile.visible_buffer;
+    }
+    tiles.push_back(on_device);
+  }
+  device_tiles_ = DeviceArray<Tile>(tiles);
+}
+
+bool TileProblem::Counts(int64_t row) const {
+  const TileShape& tile = shape_.tiles[row / 64];
+  if (row % 64 >= 16 * tile.groups) return false;
+  return tile.paths == 0 || PathOf(row) < tile.paths;
+}
+
+TileProblem::Keys TileProblem::RandomKeys(int n, float score, uint32_t seed) const {
+  const int64_t size = static_cast<int64_t>(n) * shape_.kv_heads * shape_.head_dim;
+  Keys keys = {RandomTensor(size, 1000 + 2 * seed), RandomTensor(size, 1001 + 2 * seed)};
+  for (int64_t i = 0; i < size; i += shape_.head_dim) {
+    keys.k[i] = score / kQueryLevel / std::numbers::ln2_v<float>;
+  }
+  return {Rounded(keys.k), Rounded(keys.v)};
+}
+
+std::vector<uint16_t> TileProblem::PackContext(const Keys& keys, int rows) const {
+  const int head_dim = shape_.head_dim;
+  const int64_t layer_size = ContextLayerSize(rows, shape_.kv_heads, head_dim);
+  std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
+  const int64_t blocks = ContextBlocks(rows);
+  for (int64_t key = 0; key < blocks * kBlockKeys; ++key) {
+    for (int64_t h = 0; h < shape_.kv_heads; ++h) {
+      uint16_t* block = packed.data() + kLayer * layer_size +
+                        (h * blocks + key / kBlockKeys) * BlockSize(head_dim);
+      for (int d = 0; d < head_dim; ++d) {
+        const int64_t at = (key * shape_.kv_heads + h) * head_dim + d;
+        const int in_block = static_cast<int>(key % kBlockKeys);
+        if (key < rows) block[BlockKeyAt(in_block, d, head_dim)] = ToBf16(keys.k[at]);
+        block[BlockValueAt(in_block, d, head_dim)] = key < rows ? ToBf16(keys.v[at]) : 0;
+      }
+    }
+  }
+  return packed;
+}
+
+std::vector<uint16_t> TileProblem::PackBuffer(const std::vector<Keys>& paths,
+                                              const TileShape& tile) const {
+  const int head_dim = shape_.head_dim;
+  const int64_t buffer_paths = BufferPaths(tile.paths);
+  const int64_t layer_size =
+      BufferLayerSize(tile.capacity, buffer_paths, shape_.kv_heads, head_dim);
+  std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
+  const int visible = std::max(tile.visible_target, tile.visible_buffer);
+  for (int64_t path = 0; path < tile.paths; ++path) {
+    for (int64_t place = 0; place < visible; ++place) {
+      for (int64_t h = 0; h < shape_.kv_heads; ++h) {
+        uint16_t* key = packed.data() + kLayer * layer_size +
+                        BufferKeyAt(h, place, path, tile.capacity, buffer_paths, head_dim);
+        for (int d = 0; d < head_dim; ++d) {
+          const int64_t at = (place * shape_.kv_heads + h) * head_dim + d;
+          key[d] = ToBf16(paths[path].k[at]);
+          key[buffer_paths * head_dim + BufferValueColumn(d, head_dim)] = ToBf16(paths[path].v[at]);
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+Attended TileProblem::Reference() const {
+  const ProblemShape& s = shape_;
+  const int64_t kv_width = static_cast<int64_t>(s.kv_heads) * s.head_dim;
+  const int64_t width = static_cast<int64_t>(s.heads) * s.head_dim;
+  Attended all = {std::vector<float>(rows() * width, kNan),
+                  std::vector<float>(rows() * s.heads, kNan)};
+  const auto pack = [&](const Keys& keys, int64_t n, int64_t capacity, float* k, float* v) {
+    if (n == 0) return;
+    reference::AppendKv({.k = keys.k.data(),
+                         .v = keys.v.data(),
+                         .keys = k,
+                         .values = v,
+                         .n = n,
+                         .capacity = capacity,
+                         .kv_heads = s.kv_heads,
+                         .head_dim = s.head_dim,
+                         .kv_stride = kv_width});
+  };
+  for (int64_t row = 0; row < rows(); ++row) {
+    if (!Counts(row)) continue;
+    const TileShape& tile = s.tiles[row / 64];
+    const int64_t n = tile.context_rows;
+    std::vector<float> keys(s.kv_heads * PackedKeysSize(n, s.head_dim));
+    std::vector<float> values(s.kv_heads * ValuesSize(n, s.head_dim));
+    pack(contexts_[row / 64], n, n, keys.data(), values.data());
+    std::vector<float> buffer_keys(s.kv_heads * PackedKeysSize(tile.capacity, s.head_dim));
+    std::vector<float> buffer_values(s.kv_heads * ValuesSize(tile.capacity, s.head_dim));
+    const int32_t path = 0;
+    const int32_t visible = IsBufferToken(row) ? tile.visible_buffer : tile.visible_target;
+    if (tile.paths > 0) {
+      pack(buffers_[row / 64][PathOf(row)], tile.capacity, tile.capacity, buffer_keys.data(),
+           buffer_values.data());
+    }
+    reference::SharedContextAttention({.q = q_.data() + row * width,
+                                       .out = all.out.data() + row * width,
+                                       .lse = all.lse.data() + row * s.heads,
+                                       .context_keys = keys.data(),
+                                       .context_values = values.data(),
+                                       .buffer_keys = buffer_keys.data(),
+                                       .buffer_values = buffer_values.data(),
+                                       .row_path = tile.paths > 0 ? &path : nullptr,
+                                       .row_visible = tile.paths > 0 ? &visible : nullptr,
+                                       .rows = 1,
+                                       .heads = s.heads,
+                                       .kv_heads = s.kv_heads,
+                                       .head_dim = s.head_dim,
+                                       .context_rows = n,
+                                       .buffer_capacity = tile.capacity,
+                                       .q_stride = width,
+                                       .out_stride = width,
+                                       .scale = std::numbers::ln2_v<float>});
+  }
+  return all;
+}
+
+TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream) const {
+  int64_t slots = 1;
+  if (split == ChunkSplit::kApart) {
+    for (const TileShape& tile : shape_.tiles) {
+      slots = std::max(slots, ContextChunks(tile.context_rows));
+    }
+  }
+  const int64_t heads = slots * rows() * shape_.heads;
+  States states = {DeviceArray<float>(heads * shape_.head_dim), DeviceArray<float>(heads * 2),
+                   static_cast<int>(slots), split};
+  const AttentionParams params = {.tiles = device_tiles_.data(),
+                                  .q = device_q_.data(),
+                                  .chunk_o = states.chunk_o.data(),
+                                  .chunk_state = states.chunk_state.data(),
+                                  .tile_count = tile_count(),
+                                  .heads = shape_.heads,
+                                  .kv_heads = shape_.kv_heads,
+                                  .head_dim = shape_.head_dim,
+                                  .layer = kLayer,
+                                  .slots = states.slots,
+                                  .split = split};
+  EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
+  ExpectSuccess(LaunchAttention(params, stream), "launching attention");
+  return states;
+}
+
+Attended TileProblem::Merge(const States& states, Stream stream) const {
+  const int head_dim = shape_.head_dim;
+  const std::vector<float> o = states.chunk_o.ToHost(stream);
+  const std::vector<float> state = states.chunk_state.ToHost(stream);
+  const int64_t heads = rows() * shape_.heads;
+  Attended all = {std::vector<float>(heads * head_dim, kNan), std::vector<float>(heads, kNan)};
+  for (int64_t at = 0; at < heads; ++at) {
+    const int64_t row = at / shape_.heads;
+    if (!Counts(row)) continue;
+    const int64_t chunks = states.split == ChunkSplit::kTogether
+                               ? 1
+                               : ContextChunks(shape_.tiles[row / 64].context_rows);
+    double m = -INFINITY;
+    for (int64_t c = 0; c < chunks; ++c) m = std::max<double>(m, state[(c * heads + at) * 2]);
+    double l = 0;
+    std::vector<double> sum(head_dim);
+    for (int64_t c = 0; c < chunks; ++c) {
+      const int64_t slot = c * heads + at;
+      const double scale = m == -INFINITY ? 0 : std::exp2(state[slot * 2] - m);
+      l += scale * state[slot * 2 + 1];
+      for (int d = 0; d < head_dim; ++d) sum[d] += scale * o[slot * head_dim + d];
+    }
+    all.lse[at] = static_cast<float>((m + std::log2(l)) * std::numbers::ln2);
+    for (int d = 0; d < head_dim; ++d) {
+      all.out[at * head_dim + d] = static_cast<float>(l > 0 ? sum[d] / l : 0);
+    }
+  }
+  return all;
+}
+
+}  // namespace chorale::kernels::cuda

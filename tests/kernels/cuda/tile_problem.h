@@ -1,0 +1,95 @@
+// Random tiles with contexts and buffers on the device, whose paddings, unseen keys, other layers
+// and outputs are NaN; and what attention gives for them by the float64 reference.
+#ifndef CHORALE_TESTS_KERNELS_CUDA_TILE_PROBLEM_H_
+#define CHORALE_TESTS_KERNELS_CUDA_TILE_PROBLEM_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/tile.h"
+#include "tests/kernels/cuda/device_test.h"
+
+namespace chorale::kernels::cuda {
+
+struct TileShape {
+  int context_rows = 0;
+  int groups = 4;
+  int paths = 0;  // 0: no buffer
+  int capacity = 0;
+  int visible_target = 0;
+  int visible_buffer = 0;
+  // The scores of context and of buffer keys lie around these.
+  float context_score = 0;
+  float buffer_score = 0;
+};
+
+struct ProblemShape {
+  int heads = 2;
+  int kv_heads = 2;
+  int head_dim = 32;
+  float score_deviation = 1;  // roughly
+  std::vector<TileShape> tiles;
+};
+
+// Attention of every row of a problem's tiles; rows that no path owns, or that are not in use, are
+// left out of comparisons.
+struct Attended {
+  std::vector<float> out;  // [tiles, 64, H, Dh]
+  std::vector<float> lse;  // [tiles, 64, H], natural
+};
+
+class TileProblem {
+ public:
+  static constexpr int kLayers = 2;
+  static constexpr int kLayer = 1;  // the one that is attended to
+
+  TileProblem(const ProblemShape& shape, uint32_t seed);
+
+  const ProblemShape& shape() const { return shape_; }
+  int tile_count() const { return static_cast<int>(shape_.tiles.size()); }
+  int64_t rows() const { return 64 * static_cast<int64_t>(tile_count()); }
+  const DeviceArray<Tile>& tiles() const { return device_tiles_; }
+
+  // Whether a row of a tile means something.
+  bool Counts(int64_t row) const;
+
+  Attended Reference() const;
+
+  // What the attention kernel leaves behind.
+  struct States {
+    DeviceArray<float> chunk_o;
+    DeviceArray<float> chunk_state;
+    int slots = 0;
+    ChunkSplit split = ChunkSplit::kTogether;
+  };
+  // Checks the parameters, and launches on poisoned outputs.
+  States Launch(ChunkSplit split, Stream stream) const;
+
+  // The states merged on the host, in float64. NaN for rows that do not count.
+  Attended Merge(const States& states, Stream stream) const;
+
+ private:
+  // K and V in float32, exactly representable in bf16.
+  struct Keys {
+    std::vector<float> k;  // [n, Hkv, Dh]
+    std::vector<float> v;
+  };
+  Keys RandomKeys(int n, float score, uint32_t seed) const;
+  std::vector<uint16_t> PackContext(const Keys& keys, int rows) const;
+  std::vector<uint16_t> PackBuffer(const std::vector<Keys>& paths, const TileShape& tile) const;
+
+  ProblemShape shape_;
+  std::vector<float> q_;                    // [tiles, 64, H, Dh]
+  std::vector<Keys> contexts_;              // [tiles]
+  std::vector<std::vector<Keys>> buffers_;  // [tiles][paths]
+
+  DeviceArray<uint16_t> device_q_;
+  std::vector<DeviceArray<uint16_t>> device_contexts_;
+  std::vector<DeviceArray<uint16_t>> device_buffers_;
+  DeviceArray<Tile> device_tiles_;
+};
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_TESTS_KERNELS_CUDA_TILE_PROBLEM_H_
