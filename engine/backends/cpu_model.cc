@@ -1,5 +1,7 @@
 #include "engine/backends/cpu_model.h"
 
+#include "engine/backends/token_offsets.h"
+
 namespace chorale {
 namespace {
 
@@ -27,22 +29,6 @@ CpuHead PackHead(const HeadWeights& weights, const ModelConfig& config) {
   head.std_bias = weights.std_bias;
   head.weight_bias = weights.weight_bias;
   return head;
-}
-
-// [2 + K, D]: target marker; context marker + y bias; buffer marker + y bias + ar_tokens[i].
-std::vector<float> TokenOffsets(const EmbeddingWeights& weights, const ModelConfig& config) {
-  const int64_t d = config.d_model;
-  std::vector<float> offsets((2 + config.buffer_size) * d);
-  for (int64_t i = 0; i < d; ++i) {
-    const double y_bias = weights.y_bias[i];
-    offsets[i] = weights.marker[i];
-    offsets[d + i] = static_cast<float>(weights.marker[d + i] + y_bias);
-    for (int64_t place = 0; place < config.buffer_size; ++place) {
-      offsets[(2 + place) * d + i] =
-          static_cast<float>(weights.marker[2 * d + i] + y_bias + weights.ar_tokens[place * d + i]);
-    }
-  }
-  return offsets;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu_row_encoder.h"
 #include "engine/backends/packed_linear.h"
+#include "engine/backends/token_offsets.h"
 #include "engine/model/model.h"
 
 namespace chorale {
@@ -32,16 +33,6 @@ struct CpuHead {
   std::vector<float> mean_bias;    // [M]
   std::vector<float> std_bias;     // [M]
   std::vector<float> weight_bias;  // [M]
-};
-
-// What a token's role adds to its row encoding: rows of CpuModel::offsets.
-struct TokenOffset {
-  static constexpr int32_t kTarget = 0;
-  static constexpr int32_t kContext = 1;
-  // A buffer token at place i, with K places: ar_tokens[i mod K].
-  static int32_t Buffer(int64_t place, const ModelConfig& config) {
-    return static_cast<int32_t>(2 + place % config.buffer_size);
-  }
 };
 
 // Immutable and thread-safe.

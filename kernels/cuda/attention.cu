@@ -271,6 +271,8 @@ __device__ __forceinline__ void StoreState(const AttentionParams& p, int slot, i
 template <int kHeadDim>
 __global__ void __launch_bounds__(kThreads) AttentionKernel(AttentionParams p) {
   using T = Traits<kHeadDim>;
+  LetNextBegin();
+  WaitForPrevious();
   const Tile tile = p.tiles[blockIdx.x];
   const int head = blockIdx.y;
   const int kv_head = head / (p.heads / p.kv_heads);

@@ -58,6 +58,20 @@ __device__ __forceinline__ float SecondBf16(uint32_t word) {
 
 #ifdef __CUDACC__
 
+// A kernel may begin while the one ahead of it on the stream still runs (launch.h). Every kernel
+// says at its start that the next one may, and waits before it touches what another kernel has
+// written, or may still read.
+__device__ __forceinline__ void LetNextBegin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void WaitForPrevious() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ char* Shared() {
   extern __shared__ __align__(128) char shared[];
   return shared;
@@ -112,6 +126,9 @@ __device__ __forceinline__ void WaitForCopies() {
 }
 
 #else
+
+inline void LetNextBegin() {}
+inline void WaitForPrevious() {}
 
 inline char* Shared() { return emulator::Shared(); }
 

@@ -11,6 +11,8 @@ constexpr int kRowsOfBlock = 16;  // one group
 
 // Grid: x groups of all tiles. A block owns the 16 rows of one group.
 __global__ void __launch_bounds__(kThreads) EmbedPathsKernel(EmbedPathsParams p) {
+  LetNextBegin();
+  WaitForPrevious();
   const int tile_index = blockIdx.x / kTileGroups;
   const int group = blockIdx.x % kTileGroups;
   const Tile tile = p.tiles[tile_index];
@@ -36,6 +38,8 @@ __global__ void __launch_bounds__(kThreads) EmbedPathsKernel(EmbedPathsParams p)
 
 // Grid: x groups of 16 rows, as many as fill whole tiles.
 __global__ void __launch_bounds__(kThreads) EmbedRowsKernel(EmbedRowsParams p) {
+  LetNextBegin();
+  WaitForPrevious();
   for (int i = threadIdx.x / kWarp; i < kRowsOfBlock; i += kThreads / kWarp) {
     const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + i;
     const bool empty = row >= p.rows;

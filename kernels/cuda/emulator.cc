@@ -1,13 +1,26 @@
 #include "kernels/cuda/emulator.h"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CHORALE_ADDRESS_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CHORALE_ADDRESS_SANITIZER
+#endif
+#endif
+#ifdef CHORALE_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace chorale::kernels::cuda::emulator {
 namespace {
@@ -34,8 +47,12 @@ struct Warp {
   alignas(16) char slots[2][kWarpThreads][kExchangeBytes];
 };
 
+// A fiber begins in a context of its own; after that it is left and resumed by jumps, which, unlike
+// a change of context, ask nothing of the operating system.
 struct Thread {
   ucontext_t context;
+  jmp_buf resume;
+  bool started = false;
   std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
   bool done = false;
   const Barrier* waits_for = nullptr;
@@ -47,7 +64,7 @@ struct Thread {
 
 // The block that runs. Stacks are kept for the next one.
 struct Block {
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   Barrier barrier;
@@ -63,10 +80,14 @@ std::optional<Recording> recording;
 Thread& Running() { return block.threads[block.running]; }
 Warp& RunningWarp() { return block.warps[block.running / kWarpThreads]; }
 
+void Leave() {
+  if (_setjmp(Running().resume) == 0) _longjmp(block.scheduler, 1);
+}
+
 void Enter() {
   (*block.body)();
   Running().done = true;
-  swapcontext(&Running().context, &block.scheduler);
+  _longjmp(block.scheduler, 1);
 }
 
 void Wait(Barrier& barrier) {
@@ -78,7 +99,7 @@ void Wait(Barrier& barrier) {
   }
   Running().waits_for = &barrier;
   Running().until_passed = target;
-  swapcontext(&Running().context, &block.scheduler);
+  Leave();
 }
 
 bool CanRun(const Thread& thread) {
@@ -90,7 +111,19 @@ void Resume(int index) {
   block.running = index;
   block.threads[index].waits_for = nullptr;
   threadIdx = {index, 0, 0};
-  swapcontext(&block.scheduler, &block.threads[index].context);
+  if (_setjmp(block.scheduler) != 0) return;
+  Thread& thread = block.threads[index];
+  if (thread.started) _longjmp(thread.resume, 1);
+  thread.started = true;
+  setcontext(&thread.context);
+}
+
+// A fiber is left for good without returning from its functions; the address sanitizer would take
+// the next one's variables for theirs.
+void ForgetFrames(Thread& thread) {
+#ifdef CHORALE_ADDRESS_SANITIZER
+  ASAN_UNPOISON_MEMORY_REGION(thread.stack.get(), kStackBytes);
+#endif
 }
 
 void Begin(int threads, int shared_bytes) {
@@ -101,14 +134,16 @@ void Begin(int threads, int shared_bytes) {
         std::min<int>(kWarpThreads, threads - static_cast<int>(w) * kWarpThreads);
   }
   block.barrier = {.members = threads};
-  block.shared.resize((shared_bytes + sizeof(float) - 1) / sizeof(float));
-  std::memset(block.shared.data(), 0xff, block.shared.size() * sizeof(float));
+  block.shared.assign((shared_bytes + sizeof(float) - 1) / sizeof(float),
+                      std::numeric_limits<float>::quiet_NaN());
   for (Thread& thread : block.threads) {
     thread.done = false;
+    thread.started = false;
     thread.waits_for = nullptr;
     thread.exchanges = 0;
     thread.groups.clear();
     thread.copies.clear();
+    ForgetFrames(thread);
     getcontext(&thread.context);
     thread.context.uc_stack.ss_sp = thread.stack.get();
     thread.context.uc_stack.ss_size = kStackBytes;

@@ -62,6 +62,7 @@ __device__ __forceinline__ void AddProducts(const float* in, int in_stride, cons
                                             int outputs, int column, int first, int end,
                                             float (&out)[kRows]) {
   int i = first;
+#pragma unroll 4
   for (; i + 4 <= end; i += 4) {
     float w[4];
 #pragma unroll
@@ -212,12 +213,14 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
     value = tile.values[at];
   }
   const double log_density = LogDensity(p, mixture, value);
+  const int64_t emitted = at - static_cast<int64_t>(tile.first_emitted) * tile.paths;
   if (threadIdx.x % kWarp == 0) {
     if (tile.draw != 0) tile.values[at] = value;
-    tile.log_densities[at] = log_density;
+    if (tile.emitted_values != nullptr) tile.emitted_values[emitted] = value;
+    tile.emitted_densities[emitted] = log_density;
   }
-  if (tile.mixtures != nullptr) {
-    StoreMixture(p, mixture, tile.mixtures + at * 3 * p.components);
+  if (tile.emitted_mixtures != nullptr) {
+    StoreMixture(p, mixture, tile.emitted_mixtures + emitted * 3 * p.components);
   }
 }
 
@@ -227,6 +230,8 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
 // -inf: the largest of M >= 1 finite weights is finite; a density may be -inf, and is then given
 // back as it is.
 __global__ void __launch_bounds__(kThreads) HeadKernel(KernelParams params) {
+  LetNextBegin();
+  WaitForPrevious();
   const HeadParams& p = params.head;
   const bool of_paths = p.paths != nullptr;
   const int sets = of_paths ? kTileGroups : kTileRows / kRows;
@@ -261,6 +266,8 @@ __global__ void __launch_bounds__(kThreads) HeadKernel(KernelParams params) {
 
 // Grid: x tiles, one thread each.
 __global__ void __launch_bounds__(kThreads) NextPlaceKernel(NextPlaceParams p) {
+  LetNextBegin();
+  WaitForPrevious();
   const int index = blockIdx.x * kThreads + threadIdx.x;
   if (index >= p.tile_count || p.tiles[index].groups == 0) return;
   Tile& tile = p.tiles[index];

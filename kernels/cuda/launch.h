@@ -41,6 +41,18 @@ ErrorCode Launch(void (*kernel)(Params), const LaunchShape& shape, Stream stream
   config.blockDim = dim3(shape.threads);
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
+  // From compute capability 9.0 on, a kernel may begin before the one ahead has ended: see
+  // LetNextBegin and WaitForPrevious in device.cuh.
+  static const bool overlaps = [] {
+    int major = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+           major >= 9;
+  }();
+  cudaLaunchAttribute overlap = {};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = overlaps ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, params);
 }
 

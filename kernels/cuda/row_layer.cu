@@ -322,17 +322,28 @@ class Rows {
   __device__ __forceinline__ Floats4 MergeElements(int64_t row, int column, int slots) const {
     const int64_t width = static_cast<int64_t>(p_.heads) * p_.head_dim;
     const int64_t rows = static_cast<int64_t>(p_.tile_count) * kTileRows;
+    const int64_t state_at = row * p_.heads + column / p_.head_dim;
+    constexpr int kTogether = 8;  // chunks whose loads are in flight at the same time
     float m = -INFINITY;
     float l = 0;
     Floats4 o = {};
-    for (int slot = 0; slot < slots; ++slot) {
-      const int64_t at = slot * rows + row;
-      const Floats2 state =
-          LoadAs<Floats2>(p_.chunk_state + (at * p_.heads + column / p_.head_dim) * 2);
-      const Floats4 chunk = LoadAs<Floats4>(p_.chunk_o + at * width + column);
-      const MergeScale scale = MergeMaximum(m, state.v[0]);
-      l = MergeSum(l, state.v[1], scale);
-      for (int i = 0; i < 4; ++i) o.v[i] = MergeSum(o.v[i], chunk.v[i], scale);
+    for (int first = 0; first < slots; first += kTogether) {
+      Floats2 states[kTogether];
+      Floats4 chunks[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (first + i >= slots) break;
+        const int64_t slot_row = (first + i) * rows;
+        states[i] = LoadAs<Floats2>(p_.chunk_state + (slot_row * p_.heads + state_at) * 2);
+        chunks[i] = LoadAs<Floats4>(p_.chunk_o + (slot_row + row) * width + column);
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (first + i >= slots) break;
+        const MergeScale scale = MergeMaximum(m, states[i].v[0]);
+        l = MergeSum(l, states[i].v[1], scale);
+        for (int k = 0; k < 4; ++k) o.v[k] = MergeSum(o.v[k], chunks[i].v[k], scale);
+      }
     }
     const float divisor = l > 0 ? 1.0f / l : 0.0f;  // no key at all: attention is 0
     for (int i = 0; i < 4; ++i) o.v[i] *= divisor;
@@ -412,11 +423,14 @@ class Rows {
 template <int kGroups, int kPanels>
 __global__ void __launch_bounds__(kThreads) RowLayerKernel(KernelParams params) {
   const RowLayerParams& p = params.rows;
+  LetNextBegin();
+  // Weights are nobody's result: the first slab is on its way before the kernel ahead has ended.
+  WeightStream weights(p.stages == RowStages::kLeave ? p.leave.slabs : p.finish.slabs);
+  WaitForPrevious();
   Rows<kGroups, kPanels> rows(p, params.shared);
   if (rows.idle()) return;
   rows.Load();
   if (p.stages != RowStages::kLeave) {
-    WeightStream weights(p.finish.slabs);
     rows.MergeChunks();
     rows.AddProduct(p.heads * p.head_dim, weights);
     rows.Normalize(p.finish.gamma2, p.finish.beta2);
@@ -427,7 +441,7 @@ __global__ void __launch_bounds__(kThreads) RowLayerKernel(KernelParams params) 
     rows.FillOperand();
   }
   if (p.stages != RowStages::kFinish) {
-    WeightStream weights(p.leave.slabs);
+    if (p.stages == RowStages::kFinishAndLeave) weights = WeightStream(p.leave.slabs);
     rows.AddProduct(p.width, weights);
     rows.Normalize(p.leave.gamma1, p.leave.beta1);
     rows.Project(weights);

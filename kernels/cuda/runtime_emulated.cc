@@ -68,15 +68,15 @@ ErrorCode DestroyStream(Stream stream) { return kSuccess; }
 ErrorCode Synchronize(Stream stream) { return kSuccess; }
 
 ErrorCode CopyToDevice(void* to, const void* from, int64_t bytes, Stream stream) {
-  std::memcpy(to, from, bytes);
+  if (bytes > 0) std::memcpy(to, from, bytes);
   return kSuccess;
 }
 ErrorCode CopyToHost(void* to, const void* from, int64_t bytes, Stream stream) {
-  std::memcpy(to, from, bytes);
+  if (bytes > 0) std::memcpy(to, from, bytes);
   return kSuccess;
 }
 ErrorCode ClearDevice(void* memory, int64_t bytes, Stream stream) {
-  std::memset(memory, 0, bytes);
+  if (bytes > 0) std::memset(memory, 0, bytes);
   return kSuccess;
 }
 

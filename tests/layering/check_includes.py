@@ -18,7 +18,7 @@ OWN_FOLDERS = ('kernels/', 'engine/', 'server/', 'client/', 'tests/')
 # Generated from proto/, and found through the include path of the build folder.
 PROTO_PREFIXES = ('chorale/v1/', 'google/rpc/')
 
-POSIX = ('sys/', 'netinet/', 'arpa/', 'unistd.h', 'fcntl.h', 'signal.h', 'pthread.h', 'dirent.h',
+POSIX = ('sys/', 'dlfcn.h', 'netinet/', 'arpa/', 'unistd.h', 'fcntl.h', 'signal.h', 'pthread.h', 'dirent.h',
          'poll.h', 'spawn.h', 'netdb.h', 'termios.h', 'sched.h', 'errno.h', 'limits.h')
 ENGINE_LIBRARIES = ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', *POSIX)
 
@@ -34,7 +34,8 @@ class Rule:
 RULES = {
     'kernels/cuda/': Rule(
         own=('kernels/cuda/', 'kernels/field_checks.h', 'kernels/layout.h', 'kernels/step_draw.h'),
-        libraries=('absl/status/', 'absl/strings/', 'cuda_runtime_api.h', 'ucontext.h')),
+        libraries=('absl/status/', 'absl/strings/', 'cuda_runtime_api.h', 'sanitizer/', 'setjmp.h',
+                   'ucontext.h')),
     'kernels/': Rule(
         own=('kernels/',),
         libraries=('absl/status/', 'absl/strings/', 'hwy/', 'Random123/', 'immintrin.h')),

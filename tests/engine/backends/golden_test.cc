@@ -13,13 +13,12 @@
 #include "engine/backends/cpu_encode.h"
 #include "engine/backends/cpu_forward.h"
 #include "engine/backends/cpu_model.h"
-#include "engine/model/model.h"
-#include "engine/model/tensor_file.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/target.h"
 #include "kernels/layout.h"
 #include "tests/engine/backends/backend_driver.h"
 #include "tests/engine/backends/closeness.h"
+#include "tests/engine/backends/golden_case.h"
 
 namespace chorale {
 namespace {
@@ -29,94 +28,31 @@ constexpr double kTolerance = 1e-4;  // absolute, every element
 // With each model, on each instruction set that this machine has.
 class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
-  static std::string Folder() {
-    return std::string(CHORALE_SOURCE_DIR) + "/tests/golden/" + std::get<0>(GetParam());
-  }
-
   static std::string Label() { return std::get<0>(GetParam()) + " " + std::get<1>(GetParam()); }
 
   void TearDown() override { kernels::ForceSimdTargetForTest(""); }
-  void SetUp() override {
-    ASSERT_TRUE(kernels::ForceSimdTargetForTest(std::get<1>(GetParam())));
-    absl::StatusOr<Model> model = LoadModel(Folder());
-    ASSERT_TRUE(model.ok()) << model.status();
-    model_ = *std::move(model);
-    absl::StatusOr<TensorFile> file = TensorFile::Open(Folder() + "/expected.safetensors");
-    ASSERT_TRUE(file.ok()) << file.status();
-    expected_ = std::make_unique<TensorFile>(*std::move(file));
-    x_context_ = Features("x_context");
-    y_context_ = Floats("y_context");
-    x_target_ = Features("x_target");
-    paths_ = Tensor("y_target").shape[0];
-    targets_ = x_target_.rows;
-    // Both models wrap around their buffer's places, which is worth testing.
-    ASSERT_GT(targets_, model_.config.buffer_size);
-  }
-
-  TensorView Tensor(const std::string& name) const {
-    absl::StatusOr<TensorView> view = expected_->Find(name);
-    EXPECT_TRUE(view.ok()) << view.status();
-    return view.ok() ? *view : TensorView();
-  }
-  std::vector<double> Doubles(const std::string& name) const { return ReadFloat64(Tensor(name)); }
-
-  // The inputs are float32 numbers, stored as float64.
-  std::vector<float> Floats(const std::string& name) const {
-    std::vector<float> values;
-    for (double value : Doubles(name)) {
-      values.push_back(static_cast<float>(value));
-      EXPECT_EQ(static_cast<double>(values.back()), value) << name;
-    }
-    return values;
-  }
-  FeatureMatrix Features(const std::string& name) const {
-    const TensorView view = Tensor(name);
-    return {.rows = view.shape[0], .features = view.shape[1], .x = Floats(name)};
-  }
+  void SetUp() override { ASSERT_TRUE(kernels::ForceSimdTargetForTest(std::get<1>(GetParam()))); }
 
   template <typename T>
   void Compare(const std::string& name, const std::vector<T>& actual) {
-    const std::vector<double> expected = Doubles(name);
+    const std::vector<double> expected = golden_.Expected(name);
     const Worst worst =
         ExpectClose(name, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), kTolerance);
     std::cout << Label() << " " << name << ": worst absolute error " << worst << "\n";
   }
 
-  // Everything that the mixtures say, in the layout of the expected tensors.
-  struct Mixtures {
-    std::vector<double> mean;
-    std::vector<double> std;
-    std::vector<double> weight;
-
-    void Add(const MixtureSpan& mixture) {
-      mean.insert(mean.end(), mixture.mean.begin(), mixture.mean.end());
-      std.insert(std.end(), mixture.std.begin(), mixture.std.end());
-      for (double log_weight : mixture.log_weight) weight.push_back(std::exp(log_weight));
-    }
-  };
-
   void Start() {
     driver_ = std::make_unique<BackendDriver>(BackendDriver::Cpu(2));
-    context_ = driver_->Encode(driver_->AddModel(model_), x_context_, y_context_);
-    rows_ = driver_->EncodeRows(context_, x_target_);
+    context_ = driver_->Encode(driver_->AddModel(golden_.model()), golden_.x_context(),
+                               golden_.y_context());
+    rows_ = driver_->EncodeRows(context_, golden_.x_target());
   }
 
-  TileSpec Tile() const {
-    TileSpec tile;
-    tile.context = context_;
-    tile.targets = rows_;
-    tile.paths = paths_;
-    tile.keep_mixtures = true;
-    return tile;
-  }
+  TileSpec Tile() const { return golden_.Tile(context_, rows_); }
 
-  Model model_;
-  std::unique_ptr<TensorFile> expected_;
-  FeatureMatrix x_context_;
-  std::vector<float> y_context_;
-  FeatureMatrix x_target_;
-  int64_t paths_ = 0;
-  int64_t targets_ = 0;
+  const GoldenCase golden_{std::get<0>(GetParam())};
+  const int64_t paths_ = golden_.paths();
+  const int64_t targets_ = golden_.targets();
 
   std::unique_ptr<BackendDriver> driver_;
   std::shared_ptr<const ResidentContext> context_;
@@ -124,13 +60,13 @@ class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::st
 };
 
 TEST_P(GoldenTest, ContextKeysAndValues) {
-  const auto packed = std::make_shared<const CpuModel>(model_);
-  const ModelConfig& config = model_.config;
-  const int64_t n = x_context_.rows;
+  const auto packed = std::make_shared<const CpuModel>(golden_.model());
+  const ModelConfig& config = golden_.model().config;
+  const int64_t n = golden_.x_context().rows;
   const int64_t width = config.head_dim();
   const PoolRange range = {.offset = 0, .bytes = ContextKvBytes(config, n)};
   AlignedBuffer memory(range.bytes / sizeof(float));
-  CpuEncodeWork work(packed, x_context_, y_context_, range, memory.data(), 1);
+  CpuEncodeWork work(packed, golden_.x_context(), golden_.y_context(), range, memory.data(), 1);
   CpuScratch scratch;
   scratch.Reserve(config);
   while (!work.done()) {
@@ -166,7 +102,7 @@ TEST_P(GoldenTest, PointPredictions) {
   spec.rows = targets_;
   const std::unique_ptr<PredictWork> work = driver_->backend().NewPredict(std::move(spec));
   driver_->Run(work.get());
-  Mixtures mixtures;
+  MixtureLists mixtures;
   for (int64_t row = 0; row < targets_; ++row) mixtures.Add(work->mixture(row));
   Compare("point_mean", mixtures.mean);
   Compare("point_std", mixtures.std);
@@ -175,9 +111,9 @@ TEST_P(GoldenTest, PointPredictions) {
 
 TEST_P(GoldenTest, TeacherForcedDensity) {
   Start();
-  const std::unique_ptr<DensityWork> work = driver_->NewDensity(Tile(), Floats("y_target"));
+  const std::unique_ptr<DensityWork> work = driver_->NewDensity(Tile(), golden_.y_target());
   driver_->Run(work.get());
-  Mixtures mixtures;
+  MixtureLists mixtures;
   for (int64_t path = 0; path < paths_; ++path) {
     for (int64_t t = 0; t < targets_; ++t) mixtures.Add(work->mixture(path, t));
   }
@@ -191,14 +127,14 @@ TEST_P(GoldenTest, TeacherForcedDensity) {
 // Step by step: the values are given as they would have been drawn.
 TEST_P(GoldenTest, StepwiseDensity) {
   Start();
-  const std::vector<float> y = Floats("y_target");  // [paths, T]
-  std::vector<float> given(y.size());               // [T, paths]
+  const std::vector<float>& y = golden_.y_target();  // [paths, T]
+  std::vector<float> given(y.size());                // [T, paths]
   for (int64_t p = 0; p < paths_; ++p) {
     for (int64_t t = 0; t < targets_; ++t) given[t * paths_ + p] = y[p * targets_ + t];
   }
   const std::unique_ptr<DecodeWork> work = driver_->NewDecode(Tile(), 0, 0, given);
   driver_->Run(work.get(), 3);
-  Mixtures mixtures;
+  MixtureLists mixtures;
   std::vector<double> log_densities;  // [paths, T]
   for (int64_t p = 0; p < paths_; ++p) {
     for (int64_t t = 0; t < targets_; ++t) {

@@ -281,16 +281,22 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
     const std::vector<float> given = RandomTensor(kTargets * kPaths, 20);
     const DeviceArray<float> values =
         draw ? DeviceArray<float>(given.size()) : DeviceArray<float>(given);
-    const DeviceArray<double> densities(given.size());
-    const DeviceArray<float> mixtures(given.size() * 3 * shape.components);
+    // The host is told of places 1, 2 and 3.
+    constexpr int kFirstEmitted = 1;
+    constexpr int kEmitted = (kTargets - kFirstEmitted) * kPaths;
+    const DeviceArray<float> emitted(kEmitted);
+    const DeviceArray<double> densities(kEmitted);
+    const DeviceArray<float> mixtures(kEmitted * 3 * shape.components);
     const PathTile path = {.values = values.data(),
-                           .log_densities = densities.data(),
-                           .mixtures = mixtures.data(),
+                           .emitted_values = emitted.data(),
+                           .emitted_densities = densities.data(),
+                           .emitted_mixtures = mixtures.data(),
                            .seed = kSeed,
                            .first_path = kFirstPath,
                            .paths = kPaths,
                            .targets = kTargets,
                            .place = kPlace,
+                           .first_emitted = kFirstEmitted,
                            .draw = draw ? 1 : 0};
     const DeviceArray<PathTile> paths(std::vector<PathTile>{path, {}});
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 3}, {.groups = 0}});
@@ -298,6 +304,7 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
     params.paths = paths.data();
     ExpectSuccess(LaunchHead(params, stream_), "launching the head");
     const std::vector<float> actual = values.ToHost(stream_);
+    const std::vector<float> told = emitted.ToHost(stream_);
     const std::vector<double> actual_densities = densities.ToHost(stream_);
     const std::vector<float> actual_mixtures = mixtures.ToHost(stream_);
     for (int p = 0; p < kPaths; ++p) {
@@ -309,12 +316,14 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
       } else {
         EXPECT_EQ(actual[at], given[at]);
       }
-      EXPECT_NEAR(actual_densities[at], MixtureLogDensity(mixture, actual[at]), 2e-4) << p;
-      EXPECT_NEAR(actual_mixtures[at * 3 * shape.components + shape.components], mixture.std[0],
-                  2e-5);
+      const int told_at = at - kFirstEmitted * kPaths;
+      EXPECT_EQ(told[told_at], actual[at]);
+      EXPECT_NEAR(actual_densities[told_at], MixtureLogDensity(mixture, actual[at]), 2e-4) << p;
+      EXPECT_NEAR(actual_mixtures[told_at * 3 * shape.components + shape.components],
+                  mixture.std[0], 2e-5);
     }
-    for (int i = 0; i < kTargets * kPaths; ++i) {
-      if (i / kPaths == kPlace) continue;
+    for (int i = 0; i < kEmitted; ++i) {
+      if (i / kPaths + kFirstEmitted == kPlace) continue;
       EXPECT_TRUE(std::isnan(actual_densities[i])) << "another place was written";
     }
   }

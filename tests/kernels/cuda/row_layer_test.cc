@@ -126,7 +126,6 @@ class LayerProblem {
   static constexpr int kEncodedRows = 178;  // of which the tile has the last 50
   static constexpr int kCapacity = 5;
   static constexpr int kPlace = 3;
-  static constexpr int kPaths = 13;
 
   explicit LayerProblem(const LayerShape& shape)
       : shape_(shape),

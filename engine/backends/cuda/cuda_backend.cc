@@ -1,0 +1,162 @@
+#include "engine/backends/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/cuda_decode.h"
+#include "engine/backends/cuda/cuda_device.h"
+#include "engine/backends/cuda/cuda_model.h"
+#include "engine/backends/cuda/cuda_row_works.h"
+#include "engine/backends/cuda/cuda_work.h"
+#include "engine/backends/cuda/tile_memory.h"
+#include "engine/backends/thread_pool.h"
+#include "engine/require.h"
+#include "kernels/cuda/layout.h"
+
+namespace chorale {
+namespace {
+
+constexpr int kMaxThreads = 1'024;
+
+int64_t Aligned(int64_t bytes) {
+  return kernels::RoundUp(std::max<int64_t>(bytes, 1), kCudaAlignment);
+}
+
+// Thread contract: that of Backend.
+class CudaBackend : public Backend {
+ public:
+  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<ThreadPool> threads)
+      : device_(std::move(device)), decoder_(*device_), threads_(std::move(threads)) {}
+
+  std::string description() const override {
+    const kernels::cuda::DeviceProperties& gpu = device_->properties();
+    return absl::StrCat("cuda ", gpu.name, ", ", gpu.multiprocessors, " multiprocessors");
+  }
+  int64_t tile_paths() const override { return kernels::cuda::kTilePaths; }
+  int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
+  int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
+
+  int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
+    const CudaShape shape(config);
+    return Aligned(shape.layers * shape.ContextElements(rows) * 2);
+  }
+  int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return TileMemory(CudaShape(config), targets, paths, TileMemory::Use::kDecode).bytes;
+  }
+  int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return TileMemory(CudaShape(config), targets, paths, TileMemory::Use::kDensity).bytes;
+  }
+
+  absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
+    absl::StatusOr<std::shared_ptr<const CudaModel>> added = CudaModel::Create(model, *device_);
+    if (!added.ok()) return added.status();
+    if (absl::Status s = decoder_.CheckRoom(**added); !s.ok()) return s;
+    return *std::move(added);
+  }
+
+  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
+                                        FeatureMatrix features, std::vector<float> y,
+                                        PoolRange kv) override {
+    Require(kv.bytes >= ContextBytes(model->config(), features.rows),
+            "the range holds the context");
+    return std::make_unique<CudaEncodeWork>(std::move(model), std::move(features), std::move(y), kv,
+                                            *device_);
+  }
+  std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
+                                    FeatureMatrix features) override {
+    return std::make_unique<CudaRowsWork>(std::move(context), std::move(features), *device_);
+  }
+  std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
+    return std::make_unique<CudaDecodeWork>(std::move(spec), *device_);
+  }
+  std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
+    return std::make_unique<CudaDensityWork>(std::move(spec), *device_);
+  }
+  std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
+    return std::make_unique<CudaPredictWork>(std::move(spec), *device_);
+  }
+
+  absl::Status Advance(absl::Span<const Slice> slices) override;
+
+  void ReleaseContext(PoolRange range) override { device_->ClearContext(range); }
+  void ReleaseBuffer(PoolRange range) override { device_->ClearBuffer(range); }
+
+ private:
+  void Decode(std::vector<CudaDecoder::Item> items);
+  void RunRows(const std::vector<std::pair<CudaWork*, int64_t>>& works);
+
+  const std::unique_ptr<CudaDevice> device_;
+  CudaDecoder decoder_;
+  const std::unique_ptr<ThreadPool> threads_;
+};
+
+absl::Status CudaBackend::Advance(absl::Span<const Slice> slices) {
+  std::vector<CudaDecoder::Item> decodes;
+  std::vector<std::pair<CudaWork*, int64_t>> others;
+  for (const Slice& slice : slices) {
+    Require(slice.max_steps >= 1, "a slice has at least one step");
+    if (auto* decode = dynamic_cast<CudaDecodeWork*>(slice.work); decode != nullptr) {
+      if (!decode->done()) {
+        decodes.push_back({decode, std::min(slice.max_steps, decode->steps_left())});
+      }
+      continue;
+    }
+    auto* work = dynamic_cast<CudaWork*>(slice.work);
+    Require(work != nullptr, "the work belongs to the GPU backend");
+    if (!slice.work->done()) others.emplace_back(work, slice.max_steps);
+  }
+  RunRows(others);
+  Decode(std::move(decodes));
+  return device_->status();
+}
+
+void CudaBackend::RunRows(const std::vector<std::pair<CudaWork*, int64_t>>& works) {
+  if (works.empty()) return;
+  const kernels::cuda::Memory& memory = device_->launch_memory();
+  const CudaRun run = {*device_, *threads_, memory.At<char>(), memory.bytes()};
+  for (const auto& [work, steps] : works) work->Run(steps, run);
+  device_->Wait();
+  for (const auto& [work, steps] : works) {
+    if (device_->status().ok()) work->Collect(*device_);
+  }
+}
+
+// One model after the other; the order within a model is that of the slices.
+void CudaBackend::Decode(std::vector<CudaDecoder::Item> items) {
+  while (!items.empty()) {
+    const CudaModel* const model = &items.front().work->model();
+    const auto rest = std::stable_partition(
+        items.begin(), items.end(),
+        [&](const CudaDecoder::Item& item) { return &item.work->model() == model; });
+    decoder_.Run(std::vector<CudaDecoder::Item>(items.begin(), rest));
+    items.erase(items.begin(), rest);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaBackendOptions& options) {
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", options.threads, ", must be 0 to ", kMaxThreads));
+  }
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device =
+      CudaDevice::Open({.context_pool_bytes = options.context_pool_bytes,
+                        .buffer_pool_bytes = options.buffer_pool_bytes,
+                        .workspace_bytes = options.workspace_bytes});
+  if (!device.ok()) return device.status();
+  const int threads = options.threads > 0
+                          ? options.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  absl::StatusOr<std::unique_ptr<ThreadPool>> pool =
+      ThreadPool::Create(std::min(threads, kMaxThreads));
+  if (!pool.ok()) return pool.status();
+  return std::make_unique<CudaBackend>(*std::move(device), *std::move(pool));
+}
+
+}  // namespace chorale

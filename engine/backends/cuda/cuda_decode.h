@@ -1,0 +1,105 @@
+// Autoregressive decode: tiles of any sessions and contexts together, a CUDA graph a step.
+#ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_DECODE_H_
+#define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_DECODE_H_
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cuda/cuda_device.h"
+#include "engine/backends/cuda/cuda_forward.h"
+#include "engine/backends/cuda/cuda_model.h"
+#include "engine/backends/cuda/cuda_work.h"
+#include "engine/backends/cuda/tile_memory.h"
+
+namespace chorale {
+
+// One tile. It is advanced by a CudaDecoder.
+// Thread contract: the engine thread's.
+class CudaDecodeWork : public DecodeWork {
+ public:
+  CudaDecodeWork(DecodeSpec spec, CudaDevice& device);
+
+  bool done() const override { return steps_done_ == targets_; }
+  double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override { return targets_ - steps_done_; }
+  int64_t steps_done() const override { return steps_done_; }
+  absl::Span<const float> values() const override { return values_; }
+  absl::Span<const double> log_densities() const override { return log_densities_; }
+  MixtureSpan mixture(int64_t path, int64_t step) const override;
+
+  const CudaModel& model() const { return model_; }
+  int64_t context_rows() const { return spec_.tile.context->rows; }
+  int64_t paths() const { return spec_.tile.paths; }
+  int64_t steps_left() const { return targets_ - steps_done_; }
+
+  // What the kernels are told for the next `steps` steps.
+  kernels::cuda::Tile NextTile() const;
+  kernels::cuda::PathTile NextPathTile(int64_t steps) const;
+
+  // The next `steps` steps are done: their values and log-densities, [steps, paths].
+  void Take(int64_t steps, const float* values, const double* log_densities, CudaDevice& device);
+
+ private:
+  const DecodeSpec spec_;
+  const CudaModel& model_;
+  const int64_t targets_;  // T
+  const TileMemory layout_;
+  char* const memory_;       // the range of the buffer pool
+  uint16_t* const context_;  // K and V
+  int64_t steps_done_ = 0;
+  std::vector<float> values_;          // [T, paths]
+  std::vector<double> log_densities_;  // [T, paths]
+  Scratch mixtures_on_device_;         // [T, paths, 3, M] when kept
+  CudaMixtures mixtures_;
+};
+
+// Steps tiles together. A step is a graph of launches, recorded once for each model and each number
+// of tiles (rounded up; surplus tiles are idle): embed, leave layer 0, then attention and rows
+// layer by layer, head and draw, next place. Several steps follow each other without the host.
+//
+// Thread contract: the engine thread's.
+class CudaDecoder {
+ public:
+  explicit CudaDecoder(CudaDevice& device) : device_(device) {}
+  ~CudaDecoder();
+  CudaDecoder(const CudaDecoder&) = delete;
+  CudaDecoder& operator=(const CudaDecoder&) = delete;
+
+  struct Item {
+    CudaDecodeWork* work = nullptr;
+    int64_t steps = 0;  // at most steps_left()
+  };
+  // All items have the same model. Returns when all steps are done, or the device has failed.
+  void Run(const std::vector<Item>& items);
+
+  // Bytes of launch memory that the model needs for one tile; ResourceExhausted when there is not
+  // even room for that.
+  absl::Status CheckRoom(const CudaModel& model) const;
+
+ private:
+  // How the launch memory is divided for a model.
+  struct Room;
+  struct GraphKey {
+    const CudaModel* model = nullptr;
+    int32_t tiles = 0;
+    int64_t context_chunks = 0;
+    auto operator<=>(const GraphKey&) const = default;
+  };
+
+  void RunWave(const std::vector<Item>& items, const Room& room);
+  void RunRound(const std::vector<Item>& items, const Room& room);
+  kernels::cuda::Graph* GraphFor(const CudaModel& model, int64_t tiles, int64_t largest_context,
+                                 const Room& room);
+  void Step(const CudaModel& model, const TileSet& set, const Room& room);
+
+  CudaDevice& device_;
+  std::map<GraphKey, kernels::cuda::Graph*> graphs_;
+  std::vector<char> outbox_;  // kept for its capacity
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKENDS_CUDA_CUDA_DECODE_H_

@@ -1,0 +1,26 @@
+// What the shared object of the GPU backend shows to the program that opens it: one variable.
+#ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_LIBRARY_H_
+#define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_LIBRARY_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/cuda/cuda_backend.h"
+
+namespace chorale {
+
+// The program and the shared object hand C++ objects to each other, so they must come from the same
+// compiler and sources. The version of both stands for that.
+inline constexpr char kCudaLibraryBuild[] = CHORALE_BUILD_VERSION;
+
+inline constexpr char kCudaLibraryEntryName[] = "chorale_cuda_library";
+
+struct CudaLibraryEntry {
+  const char* build = nullptr;
+  absl::StatusOr<std::unique_ptr<Backend>> (*new_backend)(const CudaBackendOptions&) = nullptr;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKENDS_CUDA_CUDA_LIBRARY_H_

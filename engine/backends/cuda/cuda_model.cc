@@ -1,0 +1,174 @@
+#include "engine/backends/cuda/cuda_model.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numbers>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/token_offsets.h"
+#include "engine/require.h"
+#include "kernels/cuda/layout.h"
+#include "kernels/cuda/weights.h"
+
+namespace chorale {
+namespace {
+
+using kernels::cuda::Matrix;
+
+// Arrays that go to the device in one piece. Pointers to them are set when it is there.
+class Blob {
+ public:
+  template <typename T>
+  void Add(const std::vector<T>& values, const T** pointer) {
+    const size_t offset = kernels::RoundUp(bytes_.size(), kAlignment);
+    bytes_.resize(offset + values.size() * sizeof(T));
+    std::memcpy(bytes_.data() + offset, values.data(), values.size() * sizeof(T));
+    pointers_.push_back([=](char* base) { *pointer = reinterpret_cast<const T*>(base + offset); });
+  }
+
+  absl::StatusOr<kernels::cuda::Memory> MoveToDevice(CudaDevice& device) const {
+    absl::StatusOr<kernels::cuda::Memory> memory = kernels::cuda::Memory::Allocate(
+        kernels::cuda::MemoryKind::kDevice, static_cast<int64_t>(bytes_.size()), "weights");
+    if (!memory.ok()) return memory.status();
+    device.Upload(memory->At<void>(), bytes_.data(), static_cast<int64_t>(bytes_.size()));
+    device.Wait();
+    if (!device.status().ok()) return device.status();
+    for (const auto& set : pointers_) set(memory->At<char>());
+    return memory;
+  }
+
+ private:
+  static constexpr size_t kAlignment = 256;
+  std::vector<char> bytes_;
+  std::vector<std::function<void(char*)>> pointers_;
+};
+
+std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
+  std::vector<float> transposed(values.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) transposed[c * rows + r] = values[r * columns + c];
+  }
+  return transposed;
+}
+
+void AddLayer(const LayerWeights& weights, const ModelConfig& config, const CudaShape& shape,
+              Blob& blob, CudaLayer& layer) {
+  const int64_t d = config.d_model;
+  const int64_t head_dim = config.head_dim();
+  const auto heads = [&](const std::vector<float>& w, int64_t out) {
+    return kernels::cuda::PadHeadOutputs(Matrix{w, out, d}, head_dim, shape.head_dim);
+  };
+  Matrix wq = heads(weights.wq, config.n_heads * head_dim);
+  // Scores come out in units of log 2, ready for the exponential.
+  const double scale = std::numbers::log2e / std::sqrt(static_cast<double>(head_dim));
+  for (float& w : wq.values) w = static_cast<float>(w * scale);
+  const Matrix projection = kernels::cuda::Below(
+      {wq, heads(weights.wk, config.kv_width()), heads(weights.wv, config.kv_width())});
+  blob.Add(kernels::cuda::PackLeaveSlabs({weights.feature, d, d}, projection), &layer.leave.slabs);
+  blob.Add(weights.norm1.gamma, &layer.leave.gamma1);
+  blob.Add(weights.norm1.beta, &layer.leave.beta1);
+
+  const Matrix wo = kernels::cuda::PadHeadInputs({weights.wo, d, config.n_heads * head_dim},
+                                                 head_dim, shape.head_dim);
+  blob.Add(kernels::cuda::PackFinishSlabs(wo, {weights.w1, config.d_ff, d},
+                                          {weights.w2, d, config.d_ff}),
+           &layer.finish.slabs);
+  blob.Add(weights.norm2.gamma, &layer.finish.gamma2);
+  blob.Add(weights.norm2.beta, &layer.finish.beta2);
+  blob.Add(weights.norm3.gamma, &layer.finish.gamma3);
+  blob.Add(weights.norm3.beta, &layer.finish.beta3);
+  std::vector<float> b1 = weights.b1;
+  b1.resize(kernels::cuda::kSlabOutputs * kernels::cuda::Slabs(config.d_ff));
+  blob.Add(b1, &layer.finish.b1);
+  blob.Add(weights.b2, &layer.finish.b2);
+}
+
+void AddHead(const HeadWeights& weights, const ModelConfig& config, Blob& blob,
+             kernels::cuda::HeadWeights& head) {
+  blob.Add(weights.norm.gamma, &head.gamma);
+  blob.Add(weights.norm.beta, &head.beta);
+  blob.Add(Transposed(weights.w1, config.d_ff, config.d_model), &head.w1);
+  blob.Add(weights.b1, &head.b1);
+  blob.Add(Transposed(weights.w2, 3 * config.num_components, config.d_ff), &head.w2);
+  blob.Add(weights.b2, &head.b2);
+  blob.Add(weights.mean_bias, &head.mean_bias);
+  blob.Add(weights.std_bias, &head.std_bias);
+  blob.Add(weights.weight_bias, &head.weight_bias);
+}
+
+absl::Status CheckShape(const ModelConfig& config, const CudaShape& shape) {
+  const auto refuse = [](absl::string_view name, int64_t value, absl::string_view limit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the GPU backend takes no model with ", name, " ", value, ", only ", limit));
+  };
+  if (config.d_model % 8 != 0 || config.d_model > kernels::cuda::kLargestWidth) {
+    return refuse("d_model", config.d_model,
+                  absl::StrCat("multiples of 8 up to ", kernels::cuda::kLargestWidth));
+  }
+  if (!kernels::cuda::IsSupportedHeadDim(shape.head_dim)) {
+    return refuse("heads of width", config.head_dim(), "widths up to 16, 32, 64 or 128");
+  }
+  if (shape.queries > 2 * kernels::cuda::kLargestWidth) {
+    return refuse("n_heads", config.n_heads, "fewer, or wider ones");
+  }
+  if (config.d_ff > kernels::cuda::kLargestHidden) {
+    return refuse("d_ff", config.d_ff, absl::StrCat("up to ", kernels::cuda::kLargestHidden));
+  }
+  if (config.num_components > kernels::cuda::kMostComponents) {
+    return refuse("num_components", config.num_components,
+                  absl::StrCat("up to ", kernels::cuda::kMostComponents));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CudaShape::CudaShape(const ModelConfig& config)
+    : width(static_cast<int32_t>(config.d_model)),
+      heads(static_cast<int32_t>(config.n_heads)),
+      kv_heads(static_cast<int32_t>(config.n_kv_heads)),
+      head_dim(static_cast<int32_t>(kernels::cuda::PaddedHeadDim(config.head_dim()))),
+      hidden(static_cast<int32_t>(config.d_ff)),
+      components(static_cast<int32_t>(config.num_components)),
+      layers(static_cast<int32_t>(config.n_layers)),
+      queries(heads * head_dim) {}
+
+int64_t CudaShape::ContextElements(int64_t rows) const {
+  return kernels::cuda::ContextLayerSize(rows, kv_heads, head_dim);
+}
+
+int64_t CudaShape::BufferElements(int64_t capacity, int64_t paths) const {
+  return kernels::cuda::BufferLayerSize(capacity, kernels::cuda::BufferPaths(paths), kv_heads,
+                                        head_dim);
+}
+
+CudaModel::CudaModel(const Model& model)
+    : config_(model.config), shape_(model.config), row_encoder_(MakeRowEncoder(model)) {}
+
+absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& model,
+                                                                   CudaDevice& device) {
+  std::shared_ptr<CudaModel> made(new CudaModel(model));
+  if (absl::Status s = CheckShape(made->config_, made->shape_); !s.ok()) return s;
+  made->layers_.resize(model.layers.size());
+  Blob blob;
+  for (size_t l = 0; l < model.layers.size(); ++l) {
+    AddLayer(model.layers[l], made->config_, made->shape_, blob, made->layers_[l]);
+  }
+  AddHead(model.head, made->config_, blob, made->head_);
+  blob.Add(model.embedding.y_weight, &made->y_weight_);
+  blob.Add(TokenOffsets(model.embedding, made->config_), &made->offsets_);
+  absl::StatusOr<kernels::cuda::Memory> memory = blob.MoveToDevice(device);
+  if (!memory.ok()) return memory.status();
+  made->memory_ = *std::move(memory);
+  return made;
+}
+
+const CudaModel& AsCudaModel(const BackendModel& model) {
+  const auto* cuda_model = dynamic_cast<const CudaModel*>(&model);
+  Require(cuda_model != nullptr, "the model belongs to the GPU backend");
+  return *cuda_model;
+}
+
+}  // namespace chorale

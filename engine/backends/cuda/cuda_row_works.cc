@@ -1,0 +1,430 @@
+#include "engine/backends/cuda/cuda_row_works.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/backends/cpu_cost.h"
+#include "engine/require.h"
+#include "kernels/cuda/layout.h"
+
+namespace chorale {
+namespace {
+
+using kernels::CeilDiv;
+using kernels::cuda::kTileRows;
+using kernels::cuda::PathTile;
+using kernels::cuda::Tile;
+
+// Tiles of one step: enough to fill a GPU, few enough for others to get their turn.
+constexpr int64_t kChunkTiles = 64;
+constexpr int64_t kChunkRows = kChunkTiles * kTileRows;
+// Rows that one thread of the host encodes at a time, and those of one step of CudaRowsWork.
+constexpr int64_t kHostRows = 64;
+constexpr int64_t kRowsPerStep = 1'024;
+
+uint16_t* KeysOf(const ResidentContext& context, const CudaDevice& device) {
+  return reinterpret_cast<uint16_t*>(device.ContextAt(context.kv));
+}
+
+// Encodes rows [first, first + rows) on the host's threads.
+std::vector<float> EncodeOnHost(const CudaModel& model, const RowEncoderState& state,
+                                const FeatureMatrix& features, int64_t first, int64_t rows,
+                                ThreadPool& threads) {
+  const int64_t width = model.shape().width;
+  std::vector<float> encodings(rows * width);
+  threads.Run(CeilDiv(rows, kHostRows), [&](int64_t task, int thread) {
+    const int64_t begin = task * kHostRows;
+    model.row_encoder().Encode(state, features, first + begin, std::min(kHostRows, rows - begin),
+                               encodings.data() + begin * width);
+  });
+  return encodings;
+}
+
+// Rows of tiles that are not of paths: each row stands for itself.
+std::vector<Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows) {
+  std::vector<Tile> tiles(CeilDiv(rows, kTileRows));
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const int64_t in_tile =
+        std::min<int64_t>(kTileRows, rows - static_cast<int64_t>(i) * kTileRows);
+    tiles[i].context = context;
+    tiles[i].context_rows = static_cast<int32_t>(context_rows);
+    tiles[i].groups = static_cast<int32_t>(CeilDiv(in_tile, kernels::cuda::kGroupRows));
+  }
+  return tiles;
+}
+
+// Where x, q and tiles of n tiles lie behind each other, and how many bytes that takes.
+struct RowMemory {
+  RowMemory(const CudaShape& shape, int64_t tiles)
+      : q(tiles * kTileRows * shape.width * 4),
+        tiles_at(q + kernels::RoundUp(tiles * kTileRows * shape.queries * 2, kCudaAlignment)),
+        bytes(tiles_at +
+              kernels::RoundUp(tiles * static_cast<int64_t>(sizeof(Tile)), kCudaAlignment)) {}
+
+  TileSet Set(const Scratch& memory, int64_t tiles, int64_t largest_context) const {
+    return {.tiles = memory.At<Tile>(tiles_at),
+            .x = memory.At<float>(),
+            .q = memory.At<uint16_t>(q),
+            .count = static_cast<int32_t>(tiles),
+            .largest_context = largest_context};
+  }
+
+  int64_t q;
+  int64_t tiles_at;
+  int64_t bytes;
+};
+
+// Takes the tiles of one chunk through a phase behind the first.
+void RunPhase(const CudaForward& forward, int64_t phase, int64_t layers, const TileSet& set,
+              float* mixtures) {
+  if (phase < layers) {
+    forward.FinishAndLeave(phase, set);
+    return;
+  }
+  forward.FinishLast(set);
+  forward.Head(set, mixtures);
+}
+
+CudaForward ForwardOf(const CudaModel& model, const CudaRun& run) {
+  return {model, run.device, run.states, run.state_bytes};
+}
+
+TileSet PartOf(const TileSet& set, const CudaShape& shape, RowRange tiles) {
+  return set.Part(shape, static_cast<int32_t>(tiles.first), static_cast<int32_t>(tiles.rows));
+}
+
+}  // namespace
+
+// ---- Contexts ------------------------------------------------------------------------------
+
+CudaEncodeWork::CudaEncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
+                               std::vector<float> y, PoolRange kv, CudaDevice& device)
+    : owner_(std::move(model)),
+      model_(AsCudaModel(*owner_)),
+      range_(kv),
+      rows_(features.rows),
+      features_(std::move(features)),
+      y_(std::move(y)),
+      fit_(model_.row_encoder().NewFit(features_, y_)),
+      pieces_(1, fit_->pieces(), 1),
+      phases_(model_.shape().layers, CeilDiv(rows_, kTileRows), kChunkTiles) {
+  Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
+  uint16_t* const keys = reinterpret_cast<uint16_t*>(device.ContextAt(kv));
+  std::vector<Tile> tiles = TilesOfRows(rows_, keys, rows_);
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    tiles[i].groups = kernels::cuda::kTileGroups;  // also to fill up the last block of keys
+    tiles[i].first_row = static_cast<int32_t>(i * kTileRows);
+    tiles[i].encode_rows =
+        static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - tiles[i].first_row));
+  }
+  const auto count = static_cast<int64_t>(tiles.size());
+  const RowMemory layout(model_.shape(), count);
+  const int64_t chunk_rows = std::min(kChunkRows, count * kTileRows);
+  memory_ = TakeScratch(device, layout.bytes + chunk_rows * (model_.shape().width + 1) * 4);
+  if (!device.status().ok()) return;
+  set_ = layout.Set(memory_, count, rows_);
+  device.Upload(set_.tiles, tiles.data(), count * static_cast<int64_t>(sizeof(Tile)));
+}
+
+double CudaEncodeWork::next_step_flops() const {
+  if (done()) return 0;
+  if (!fitted()) return fit_->piece_flops();
+  const ModelConfig& config = model_.config();
+  double row_flops = MixFeaturesFlops(config) + KeysValuesFlops(config);
+  if (phases_.phase() > 0) {
+    row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
+  }
+  return static_cast<double>(phases_.next_step_rows() * kTileRows) * row_flops;
+}
+
+int64_t CudaEncodeWork::steps_at_this_cost() const {
+  if (done()) return 0;
+  return fitted() ? phases_.StepsThrough(phases_.phase()) : pieces_.StepsThrough(0);
+}
+
+ResidentContext CudaEncodeWork::TakeContext() {
+  Require(done(), "the context is encoded");
+  return {.model = owner_, .encoder_state = encoder_state_, .kv = range_, .rows = rows_};
+}
+
+void CudaEncodeWork::Run(int64_t max_steps, const CudaRun& run) {
+  const CudaForward forward = ForwardOf(model_, run);
+  while (max_steps > 0 && !done() && run.device.status().ok()) {
+    if (!fitted()) {
+      max_steps -= RunPieces(max_steps, run);
+      continue;
+    }
+    phases_.BeginRound(1);
+    const RowRange tiles = phases_.RowsOf(0);
+    const TileSet set = PartOf(set_, model_.shape(), tiles);
+    if (phases_.phase() == 0) {
+      Embed(set, tiles, run);
+      forward.Leave(0, set);
+    } else {
+      forward.FinishAndLeave(phases_.phase(), set);
+    }
+    max_steps -= phases_.EndRound();
+    if (phases_.phase() > 0) {
+      features_ = {};
+      y_ = {};
+    }
+  }
+  if (done()) memory_ = Scratch();
+}
+
+int64_t CudaEncodeWork::RunPieces(int64_t max_steps, const CudaRun& run) {
+  const int64_t tasks = pieces_.BeginRound(max_steps);
+  run.threads.Run(tasks,
+                  [&](int64_t task, int thread) { fit_->RunPiece(pieces_.RowsOf(task).first); });
+  const int64_t steps = pieces_.EndRound();
+  if (fitted()) {
+    encoder_state_ = fit_->Finish();
+    fit_.reset();
+  }
+  return steps;
+}
+
+void CudaEncodeWork::Embed(const TileSet& set, RowRange tiles, const CudaRun& run) {
+  const int64_t first = tiles.first * kTileRows;
+  const int64_t rows = std::min(tiles.rows * kTileRows, rows_ - first);
+  const std::vector<float> encodings =
+      EncodeOnHost(model_, *encoder_state_, features_, first, rows, run.threads);
+  const RowMemory layout(model_.shape(), set_.count);
+  float* const on_device = memory_.At<float>(layout.bytes);
+  float* const y = on_device + rows * model_.shape().width;
+  run.device.Upload(on_device, encodings.data(),
+                    static_cast<int64_t>(encodings.size() * sizeof(float)));
+  run.device.Upload(y, y_.data() + first, rows * static_cast<int64_t>(sizeof(float)));
+  ForwardOf(model_, run).EmbedRows(set, on_device, rows, model_.context_offset(), y);
+}
+
+// ---- Rows of a request ---------------------------------------------------------------------
+
+CudaRowsWork::CudaRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features,
+                           CudaDevice& device)
+    : context_(std::move(context)),
+      model_(AsCudaModel(*context_->model)),
+      features_(std::move(features)),
+      encodings_(TakeScratch(device, features_.rows * model_.shape().width * 4)),
+      rows_(1, features_.rows, kRowsPerStep) {
+  Require(features_.rows >= 1, "there are rows");
+}
+
+double CudaRowsWork::next_step_flops() const {
+  if (done()) return 0;
+  return model_.row_encoder().EncodeFlops(rows_.next_step_rows(), features_.features);
+}
+
+std::shared_ptr<const EncodedRows> CudaRowsWork::TakeRows() {
+  Require(done(), "the rows are encoded");
+  return std::make_shared<CudaEncodedRows>(features_.rows, std::move(encodings_));
+}
+
+void CudaRowsWork::Run(int64_t max_steps, const CudaRun& run) {
+  const int64_t width = model_.shape().width;
+  const int64_t tasks = rows_.BeginRound(max_steps);
+  for (int64_t task = 0; task < tasks && run.device.status().ok(); ++task) {
+    const RowRange range = rows_.RowsOf(task);
+    const std::vector<float> encodings = EncodeOnHost(model_, *context_->encoder_state, features_,
+                                                      range.first, range.rows, run.threads);
+    run.device.Upload(encodings_.At<float>() + range.first * width, encodings.data(),
+                      static_cast<int64_t>(encodings.size() * sizeof(float)));
+  }
+  rows_.EndRound();
+}
+
+// ---- Densities -----------------------------------------------------------------------------
+
+CudaDensityWork::CudaDensityWork(DensitySpec spec, CudaDevice& device)
+    : spec_(std::move(spec)),
+      model_(AsCudaModel(*spec_.tile.context->model)),
+      targets_(spec_.tile.targets->rows()),
+      layout_(model_.shape(), targets_, spec_.tile.paths, TileMemory::Use::kDensity),
+      memory_(device.BufferAt(spec_.buffer)),
+      phases_(model_.shape().layers + 1, targets_, kChunkTiles),
+      log_densities_(targets_ * spec_.tile.paths) {
+  RequireTile(spec_.tile);
+  Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
+  Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
+  const int64_t paths = spec_.tile.paths;
+  if (spec_.tile.keep_mixtures) {
+    mixtures_ = CudaMixtures(targets_ * paths, model_.shape().components);
+    mixtures_on_device_ = TakeScratch(device, targets_ * paths * 3 * model_.shape().components * 4);
+  }
+  std::vector<float> by_place(spec_.values.size());
+  for (int64_t p = 0; p < paths; ++p) {
+    for (int64_t t = 0; t < targets_; ++t) by_place[t * paths + p] = spec_.values[p * targets_ + t];
+  }
+  UploadTile(layout_, memory_, spec_.tile, by_place, device);
+  UploadPlaces(device);
+}
+
+void CudaDensityWork::UploadPlaces(CudaDevice& device) {
+  const ResidentContext& context = *spec_.tile.context;
+  std::vector<Tile> tiles;
+  std::vector<PathTile> paths;
+  for (int64_t t = 0; t < targets_; ++t) {
+    const auto place = static_cast<int32_t>(t);
+    // The token at the last place has nobody to see it.
+    const bool token = t < layout_.capacity;
+    Tile tile =
+        TileOfPaths(layout_, memory_, KeysOf(context, device), context.rows, spec_.tile.paths);
+    tile.visible_target = place;
+    tile.visible_buffer = token ? place + 1 : place;
+    tile.append_place = token ? place : -1;
+    tiles.push_back(tile);
+    PathTile path = PathTileOf(layout_, memory_, spec_.tile);
+    path.place = place;
+    path.token_place = tile.append_place;
+    path.emitted_densities = reinterpret_cast<double*>(memory_ + layout_.densities);
+    if (spec_.tile.keep_mixtures) path.emitted_mixtures = mixtures_on_device_.At<float>();
+    paths.push_back(path);
+  }
+  set_ = {.tiles = reinterpret_cast<Tile*>(memory_ + layout_.tiles),
+          .paths = reinterpret_cast<PathTile*>(memory_ + layout_.path_tiles),
+          .x = reinterpret_cast<float*>(memory_ + layout_.x),
+          .q = reinterpret_cast<uint16_t*>(memory_ + layout_.q),
+          .count = static_cast<int32_t>(targets_),
+          .largest_context = context.rows};
+  device.Upload(set_.tiles, tiles.data(), targets_ * static_cast<int64_t>(sizeof(Tile)));
+  device.Upload(set_.paths, paths.data(), targets_ * static_cast<int64_t>(sizeof(PathTile)));
+}
+
+// On average over a path a row sees T / 2 buffer keys.
+double CudaDensityWork::next_step_flops() const {
+  if (done()) return 0;
+  const ModelConfig& config = model_.config();
+  const double rows = static_cast<double>(phases_.next_step_rows() * 2 * spec_.tile.paths);
+  const double keys =
+      static_cast<double>(spec_.tile.context->rows) + static_cast<double>(targets_) / 2;
+  const double finish = AttendAndFeedForwardFlops(config, keys);
+  const double leave = MixFeaturesFlops(config) + KeysValuesFlops(config) / 2;
+  if (phases_.phase() == model_.shape().layers) return rows / 2 * (finish + HeadFlops(config));
+  return rows * (phases_.phase() == 0 ? leave : finish + leave);
+}
+
+int64_t CudaDensityWork::steps_at_this_cost() const {
+  if (done()) return 0;
+  const int64_t layers = model_.shape().layers;
+  const bool layer_to_finish = 0 < phases_.phase() && phases_.phase() < layers;
+  return phases_.StepsThrough(layer_to_finish ? layers - 1 : phases_.phase());
+}
+
+MixtureSpan CudaDensityWork::mixture(int64_t path, int64_t place) const {
+  Require(done(), "the paths are done");
+  return mixtures_.Get(place * spec_.tile.paths + path);
+}
+
+void CudaDensityWork::Run(int64_t max_steps, const CudaRun& run) {
+  const CudaForward forward = ForwardOf(model_, run);
+  for (; max_steps > 0 && !done() && run.device.status().ok(); --max_steps) {
+    phases_.BeginRound(1);
+    const TileSet set = PartOf(set_, model_.shape(), phases_.RowsOf(0));
+    if (phases_.phase() == 0) {
+      forward.EmbedPaths(set);
+      forward.Leave(0, set);
+    } else {
+      RunPhase(forward, phases_.phase(), model_.shape().layers, set, nullptr);
+    }
+    phases_.EndRound();
+  }
+}
+
+void CudaDensityWork::Collect(CudaDevice& device) {
+  if (!done()) return;
+  const int64_t paths = spec_.tile.paths;
+  std::vector<double> by_place(log_densities_.size());
+  device.Download(by_place.data(), memory_ + layout_.densities,
+                  static_cast<int64_t>(by_place.size() * sizeof(double)));
+  std::vector<float> mixtures;
+  if (spec_.tile.keep_mixtures) {
+    mixtures.resize(by_place.size() * 3 * model_.shape().components);
+    device.Download(mixtures.data(), mixtures_on_device_.At<float>(),
+                    static_cast<int64_t>(mixtures.size() * sizeof(float)));
+  }
+  device.Wait();
+  for (int64_t p = 0; p < paths; ++p) {
+    for (int64_t t = 0; t < targets_; ++t)
+      log_densities_[p * targets_ + t] = by_place[t * paths + p];
+  }
+  mixtures_.Set(0, mixtures);
+}
+
+// ---- Point predictions ---------------------------------------------------------------------
+
+CudaPredictWork::CudaPredictWork(PredictSpec spec, CudaDevice& device)
+    : spec_(std::move(spec)),
+      model_(AsCudaModel(*spec_.context->model)),
+      phases_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), kChunkTiles),
+      mixtures_(spec_.rows, model_.shape().components) {
+  Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
+              spec_.first_row + spec_.rows <= spec_.targets->rows(),
+          "the rows to predict are target rows");
+  const std::vector<Tile> tiles =
+      TilesOfRows(spec_.rows, KeysOf(*spec_.context, device), spec_.context->rows);
+  const auto count = static_cast<int64_t>(tiles.size());
+  const RowMemory layout(model_.shape(), count);
+  memory_ =
+      TakeScratch(device, layout.bytes + count * kTileRows * 3 * model_.shape().components * 4);
+  if (!device.status().ok()) return;
+  set_ = layout.Set(memory_, count, spec_.context->rows);
+  mixtures_on_device_ = memory_.At<float>(layout.bytes);
+  device.Upload(set_.tiles, tiles.data(), count * static_cast<int64_t>(sizeof(Tile)));
+}
+
+double CudaPredictWork::next_step_flops() const {
+  if (done()) return 0;
+  const ModelConfig& config = model_.config();
+  double row_flops = MixFeaturesFlops(config);
+  if (phases_.phase() > 0) {
+    row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(spec_.context->rows));
+  }
+  if (phases_.phase() == model_.shape().layers) row_flops += HeadFlops(config);
+  return static_cast<double>(phases_.next_step_rows() * kTileRows) * row_flops;
+}
+
+int64_t CudaPredictWork::steps_at_this_cost() const {
+  if (done()) return 0;
+  const int64_t layers = model_.shape().layers;
+  const bool layer_to_finish = 0 < phases_.phase() && phases_.phase() < layers;
+  return phases_.StepsThrough(layer_to_finish ? layers - 1 : phases_.phase());
+}
+
+MixtureSpan CudaPredictWork::mixture(int64_t row) const {
+  Require(done(), "the rows are done");
+  return mixtures_.Get(row);
+}
+
+void CudaPredictWork::Run(int64_t max_steps, const CudaRun& run) {
+  const CudaForward forward = ForwardOf(model_, run);
+  const CudaShape& shape = model_.shape();
+  for (; max_steps > 0 && !done() && run.device.status().ok(); --max_steps) {
+    phases_.BeginRound(1);
+    const RowRange tiles = phases_.RowsOf(0);
+    const TileSet set = PartOf(set_, shape, tiles);
+    const int64_t first = tiles.first * kTileRows;
+    if (phases_.phase() == 0) {
+      const float* const encodings =
+          AsCudaRows(*spec_.targets).encodings() + (spec_.first_row + first) * shape.width;
+      const int64_t rows = std::min(tiles.rows * kTileRows, spec_.rows - first);
+      forward.EmbedRows(set, encodings, rows, model_.offsets(), nullptr);
+      forward.Leave(0, set);
+    } else {
+      RunPhase(forward, phases_.phase(), shape.layers, set,
+               mixtures_on_device_ + first * 3 * shape.components);
+    }
+    phases_.EndRound();
+  }
+}
+
+void CudaPredictWork::Collect(CudaDevice& device) {
+  if (!done()) return;
+  std::vector<float> mixtures(spec_.rows * 3 * model_.shape().components);
+  device.Download(mixtures.data(), mixtures_on_device_,
+                  static_cast<int64_t>(mixtures.size() * sizeof(float)));
+  device.Wait();
+  mixtures_.Set(0, mixtures);
+  memory_ = Scratch();
+}
+
+}  // namespace chorale

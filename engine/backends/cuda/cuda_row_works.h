@@ -1,0 +1,130 @@
+// Work that takes many rows through the model at once: encoding a context, encoding the rows of a
+// request, a density in one pass, point predictions.
+//
+// All rows of a piece of work go through a layer before the first enters the next, in chunks of
+// tiles (engine/backends/cpu_row_phases.h): phase 0 embeds and leaves layer 0, phase l finishes
+// layer l - 1 and leaves layer l, phase L finishes the last layer and ends in the head. A step is
+// one chunk.
+#ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_ROW_WORKS_H_
+#define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_ROW_WORKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu_row_phases.h"
+#include "engine/backends/cuda/cuda_forward.h"
+#include "engine/backends/cuda/cuda_model.h"
+#include "engine/backends/cuda/cuda_work.h"
+#include "engine/backends/cuda/tile_memory.h"
+
+namespace chorale {
+
+// Thread contract, of all four: the engine thread's.
+
+// Its last phase is that of layer L - 1: nobody reads what a context row becomes.
+class CudaEncodeWork : public EncodeWork, public CudaWork {
+ public:
+  CudaEncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
+                 std::vector<float> y, PoolRange kv, CudaDevice& device);
+
+  bool done() const override { return phases_.done(); }
+  double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
+  ResidentContext TakeContext() override;
+  void Run(int64_t max_steps, const CudaRun& run) override;
+
+ private:
+  bool fitted() const { return pieces_.done(); }
+  int64_t RunPieces(int64_t max_steps, const CudaRun& run);
+  void Embed(const TileSet& set, RowRange tiles, const CudaRun& run);
+
+  const std::shared_ptr<const BackendModel> owner_;
+  const CudaModel& model_;
+  const PoolRange range_;
+  const int64_t rows_;
+
+  FeatureMatrix features_;              // emptied after phase 0
+  std::vector<float> y_;                // likewise
+  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
+  std::shared_ptr<const RowEncoderState> encoder_state_;
+  RowPhases pieces_;  // of the fit, on the host
+  RowPhases phases_;  // in tiles
+  Scratch memory_;    // x and q of all rows, tiles, and the encodings and y of one chunk
+  TileSet set_;
+};
+
+class CudaRowsWork : public RowsWork, public CudaWork {
+ public:
+  CudaRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features,
+               CudaDevice& device);
+
+  bool done() const override { return rows_.done(); }
+  double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override { return done() ? 0 : rows_.StepsThrough(0); }
+  std::shared_ptr<const EncodedRows> TakeRows() override;
+  void Run(int64_t max_steps, const CudaRun& run) override;
+
+ private:
+  const std::shared_ptr<const ResidentContext> context_;
+  const CudaModel& model_;
+  const FeatureMatrix features_;
+  Scratch encodings_;  // [T, D] f32
+  RowPhases rows_;     // one phase
+};
+
+// A tile of the model for each place of the tile of paths, all at once: what decode does place
+// after place. Kernels and the order of all sums are the same, so that a density has the bits of a
+// decode with the same values.
+class CudaDensityWork : public DensityWork, public CudaWork {
+ public:
+  CudaDensityWork(DensitySpec spec, CudaDevice& device);
+
+  bool done() const override { return phases_.done(); }
+  double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
+  absl::Span<const double> log_densities() const override { return log_densities_; }
+  MixtureSpan mixture(int64_t path, int64_t place) const override;
+  void Run(int64_t max_steps, const CudaRun& run) override;
+  void Collect(CudaDevice& device) override;
+
+ private:
+  void UploadPlaces(CudaDevice& device);
+
+  const DensitySpec spec_;
+  const CudaModel& model_;
+  const int64_t targets_;  // T
+  const TileMemory layout_;
+  char* const memory_;  // the range of the buffer pool
+  RowPhases phases_;    // in places
+  TileSet set_;
+  Scratch mixtures_on_device_;         // [T, paths, 3, M] when kept
+  std::vector<double> log_densities_;  // [paths, T]
+  CudaMixtures mixtures_;              // [T * paths] when kept
+};
+
+class CudaPredictWork : public PredictWork, public CudaWork {
+ public:
+  CudaPredictWork(PredictSpec spec, CudaDevice& device);
+
+  bool done() const override { return phases_.done(); }
+  double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
+  MixtureSpan mixture(int64_t row) const override;
+  void Run(int64_t max_steps, const CudaRun& run) override;
+  void Collect(CudaDevice& device) override;
+
+ private:
+  const PredictSpec spec_;
+  const CudaModel& model_;
+  RowPhases phases_;  // in tiles
+  Scratch memory_;    // x and q of all rows, tiles, mixtures
+  TileSet set_;
+  float* mixtures_on_device_ = nullptr;  // [tiles, 64, 3, M]
+  CudaMixtures mixtures_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKENDS_CUDA_CUDA_ROW_WORKS_H_

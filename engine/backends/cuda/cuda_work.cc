@@ -1,0 +1,38 @@
+#include "engine/backends/cuda/cuda_work.h"
+
+#include "engine/require.h"
+#include "kernels/cuda/layout.h"
+
+namespace chorale {
+
+const CudaEncodedRows& AsCudaRows(const EncodedRows& rows) {
+  const auto* cuda_rows = dynamic_cast<const CudaEncodedRows*>(&rows);
+  Require(cuda_rows != nullptr, "the rows belong to the GPU backend");
+  return *cuda_rows;
+}
+
+Scratch TakeScratch(CudaDevice& device, int64_t bytes) {
+  absl::StatusOr<Scratch> scratch = device.scratch().Take(bytes);
+  if (scratch.ok()) return *std::move(scratch);
+  device.Check(scratch.status());
+  return {};
+}
+
+MixtureSpan CudaMixtures::Get(int64_t row) const {
+  const absl::Span<const double> all =
+      absl::MakeConstSpan(values_).subspan(row * 3 * components_, 3 * components_);
+  return {.mean = all.subspan(0, components_),
+          .std = all.subspan(components_, components_),
+          .log_weight = all.subspan(2 * components_)};
+}
+
+void RequireTile(const TileSpec& tile) {
+  const int64_t targets = tile.targets->rows();
+  Require(tile.paths >= 1 && tile.paths <= kernels::cuda::kTilePaths,
+          "a tile has 1 to tile_paths() paths");
+  Require(targets >= 1, "a tile has targets");
+  Require(tile.order.empty() || static_cast<int64_t>(tile.order.size()) == tile.paths * targets,
+          "order is [paths, T]");
+}
+
+}  // namespace chorale

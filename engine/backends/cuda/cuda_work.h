@@ -1,0 +1,78 @@
+// How the GPU backend advances a piece of work, and what pieces have in common.
+#ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_WORK_H_
+#define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_WORK_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cuda/cuda_device.h"
+#include "engine/backends/cuda/cuda_forward.h"
+#include "engine/backends/cuda/cuda_model.h"
+#include "engine/backends/thread_pool.h"
+
+namespace chorale {
+
+// What a piece of work runs on.
+struct CudaRun {
+  CudaDevice& device;
+  ThreadPool& threads;  // for row encoders
+  char* states;         // for CudaForward
+  int64_t state_bytes = 0;
+};
+
+// Thread contract: the engine thread's.
+class CudaWork {
+ public:
+  virtual ~CudaWork() = default;
+  // Takes up to max_steps steps, at least one: what the GPU has to do is asked of it, not waited
+  // for. REQUIRES: the work is not done.
+  virtual void Run(int64_t max_steps, const CudaRun& run) = 0;
+  // Called when the GPU has done all of that.
+  virtual void Collect(CudaDevice& device) {}
+};
+
+// Row encodings of targets, [T, D] f32 in device memory.
+class CudaEncodedRows : public EncodedRows {
+ public:
+  CudaEncodedRows(int64_t rows, Scratch encodings)
+      : rows_(rows), encodings_(std::move(encodings)) {}
+  int64_t rows() const override { return rows_; }
+  const float* encodings() const { return encodings_.At<float>(); }
+
+ private:
+  const int64_t rows_;
+  const Scratch encodings_;
+};
+
+const CudaEncodedRows& AsCudaRows(const EncodedRows& rows);
+
+// Scratch of at least that many bytes. Without any, an empty one: the device keeps the error, and
+// nothing more is launched.
+Scratch TakeScratch(CudaDevice& device, int64_t bytes);
+
+// Mixtures as the head leaves them: [rows, 3, M] f32, here in float64.
+class CudaMixtures {
+ public:
+  CudaMixtures() = default;
+  CudaMixtures(int64_t rows, int64_t components)
+      : components_(components), values_(rows * 3 * components) {}
+
+  void Set(int64_t first_row, const std::vector<float>& mixtures) {
+    std::copy(mixtures.begin(), mixtures.end(), values_.begin() + first_row * 3 * components_);
+  }
+  MixtureSpan Get(int64_t row) const;
+
+ private:
+  int64_t components_ = 0;
+  std::vector<double> values_;
+};
+
+// Checks what a TileSpec promises. REQUIRES otherwise: the process ends.
+void RequireTile(const TileSpec& tile);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKENDS_CUDA_CUDA_WORK_H_

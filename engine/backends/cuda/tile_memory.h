@@ -1,0 +1,46 @@
+// How a tile's range of the buffer pool is divided.
+#ifndef CHORALE_ENGINE_BACKENDS_CUDA_TILE_MEMORY_H_
+#define CHORALE_ENGINE_BACKENDS_CUDA_TILE_MEMORY_H_
+
+#include <cstdint>
+
+#include "engine/backends/cuda/cuda_model.h"
+#include "kernels/cuda/path_tile.h"
+#include "kernels/cuda/tile.h"
+
+namespace chorale {
+
+inline constexpr int64_t kCudaAlignment = 256;  // of ranges, and of the arrays in them
+
+// Byte offsets. The value at the last place is never attended to, so that a buffer of T - 1 places
+// is enough.
+struct TileMemory {
+  enum class Use { kDecode, kDensity };
+  TileMemory(const CudaShape& shape, int64_t targets, int64_t paths, Use use);
+
+  int64_t capacity = 0;  // places
+  int64_t kv = 0;        // [L] layers of BufferElements(capacity, paths) bf16
+  int64_t values = 0;    // [T, paths] f32
+  int64_t order = 0;     // [paths, T] int32
+  // Of a density: a tile of 64 rows for each place.
+  int64_t x = 0;           // [T, 64, D] f32
+  int64_t q = 0;           // [T, 64, H Dh] bf16
+  int64_t tiles = 0;       // [T] Tile
+  int64_t path_tiles = 0;  // [T] PathTile
+  int64_t densities = 0;   // [T, paths] f64
+  int64_t bytes = 0;
+};
+
+// The parts of Tile and PathTile that all places of a tile of paths have in common. `memory` is its
+// range of the buffer pool, `context` the context's K and V.
+kernels::cuda::Tile TileOfPaths(const TileMemory& layout, char* memory, uint16_t* context,
+                                int64_t context_rows, int64_t paths);
+kernels::cuda::PathTile PathTileOf(const TileMemory& layout, char* memory, const TileSpec& spec);
+
+// Copies the order of the targets and the given values, [T, paths], to where the two say.
+void UploadTile(const TileMemory& layout, char* memory, const TileSpec& spec,
+                const std::vector<float>& values, CudaDevice& device);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKENDS_CUDA_TILE_MEMORY_H_

@@ -1,0 +1,132 @@
+// A call's result depends on nothing but the call: the same bits for any slicing, any company, any
+// split of paths into tiles, and however little room there is for a launch.
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/engine/backends/cuda/cuda_case.h"
+#include "tests/engine/backends/model_case.h"
+
+namespace chorale {
+namespace {
+
+using Order = LoadedCase::Order;
+using Doubles = std::vector<double>;
+
+const ModelCase kCase = {
+    .options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 2},
+    .context_rows = 270,
+    .targets = 4,
+    .paths = 18,
+};
+
+template <typename T>
+Doubles Copy(absl::Span<const T> span) {
+  return Doubles(span.begin(), span.end());
+}
+
+struct Results {
+  Doubles values, decode, density, predict;
+  bool operator==(const Results&) const = default;
+};
+
+Results Collect(const DecodeWork& decode, const DensityWork& density, const PredictWork& predict) {
+  Results results = {.values = Copy(decode.values()),
+                     .decode = Copy(decode.log_densities()),
+                     .density = Copy(density.log_densities()),
+                     .predict = {}};
+  for (int64_t row = 0; row < kCase.targets; ++row) {
+    const MixtureSpan mixture = predict.mixture(row);
+    for (const absl::Span<const double>& part : {mixture.mean, mixture.std, mixture.log_weight}) {
+      results.predict.insert(results.predict.end(), part.begin(), part.end());
+    }
+  }
+  return results;
+}
+
+class CudaDeterminismTest : public CudaTest {
+ protected:
+  static Results RunAlone(int64_t steps_per_slice, int64_t workspace_bytes = 64 << 20) {
+    BackendDriver driver = Driver(workspace_bytes);
+    const LoadedCase loaded(kCase, driver, steps_per_slice);
+    const auto decode = loaded.DecodeDrawn(0, kCase.paths, Order::kRandom);
+    const auto density = loaded.Density(kCase.Values(), Order::kRandom);
+    const auto predict = loaded.Predict(0, kCase.targets);
+    driver.Run(decode.get(), steps_per_slice);
+    driver.Run(density.get(), steps_per_slice);
+    driver.Run(predict.get(), steps_per_slice);
+    return Collect(*decode, *density, *predict);
+  }
+
+  static const Results& Expected() {
+    static const Results* const results = new Results(RunAlone(1'000));
+    return *results;
+  }
+};
+
+TEST_F(CudaDeterminismTest, ResultsAreNotTrivial) {
+  for (const Doubles* numbers : {&Expected().values, &Expected().decode, &Expected().density}) {
+    ASSERT_EQ(numbers->size(), static_cast<size_t>(kCase.paths * kCase.targets));
+    EXPECT_NE((*numbers)[0], (*numbers)[1]);
+  }
+}
+
+TEST_F(CudaDeterminismTest, AnySlicing) {
+  for (int64_t steps : {1, 2}) EXPECT_TRUE(RunAlone(steps) == Expected()) << steps;
+}
+
+// Room for two or three tiles and no second chunk of states.
+TEST_F(CudaDeterminismTest, LittleWorkspace) {
+  EXPECT_TRUE(RunAlone(1'000, 512 << 10) == Expected());
+}
+
+TEST_F(CudaDeterminismTest, AnyCompany) {
+  const ModelCase other_case = {
+      .options = {.seed = 9}, .context_rows = 333, .targets = 5, .paths = 13};
+  BackendDriver driver = Driver();
+  const LoadedCase other(other_case, driver);
+  const LoadedCase loaded(kCase, driver);
+  const auto other_model = driver.AddModel(MakeTestModel(other_case.options));
+  const auto encode = driver.backend().NewEncode(
+      other_model, other_case.XContext(), other_case.YContext(),
+      driver.TakeContextRange(other_model->config(), other_case.context_rows));
+  const auto noise = other.DecodeDrawn(0, 13, Order::kGiven);
+  const auto same_model_noise = loaded.DecodeDrawn(3, 7, Order::kGiven);
+  const auto decode = loaded.DecodeDrawn(0, kCase.paths, Order::kRandom);
+  const auto more_noise = other.Density(other_case.Values());
+  const auto density = loaded.Density(kCase.Values(), Order::kRandom);
+  const auto predict = loaded.Predict(0, kCase.targets);
+  driver.RunAll({encode.get(), noise.get(), same_model_noise.get(), decode.get(), more_noise.get(),
+                 density.get(), predict.get()},
+                3);
+  EXPECT_TRUE(Collect(*decode, *density, *predict) == Expected());
+}
+
+TEST_F(CudaDeterminismTest, AnySplitIntoTiles) {
+  BackendDriver driver = Driver();
+  const LoadedCase loaded(kCase, driver);
+  std::vector<std::unique_ptr<DecodeWork>> works;
+  std::vector<Work*> pointers;
+  int64_t first = 0;
+  const std::vector<int64_t> tiles = {1, 8, 9};
+  for (int64_t paths : tiles) {
+    works.push_back(loaded.DecodeDrawn(first, paths, Order::kRandom));
+    pointers.push_back(works.back().get());
+    first += paths;
+  }
+  driver.RunAll(pointers, 2);
+  first = 0;
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    for (int64_t t = 0; t < kCase.targets; ++t) {
+      for (int64_t p = 0; p < tiles[i]; ++p) {
+        const int64_t whole = t * kCase.paths + first + p;
+        ASSERT_EQ(works[i]->values()[t * tiles[i] + p], Expected().values[whole]) << t << " " << p;
+        ASSERT_EQ(works[i]->log_densities()[t * tiles[i] + p], Expected().decode[whole]);
+      }
+    }
+    first += tiles[i];
+  }
+}
+
+}  // namespace
+}  // namespace chorale
