@@ -77,6 +77,17 @@ function(chorale_library NAME)
   target_link_libraries(chorale_${NAME} PUBLIC ${ARG_DEPS})
 endfunction()
 
+# chorale_compile_as_arithmetic(TARGET)
+# For libraries that compute much, where the build is sanitized.
+function(chorale_compile_as_arithmetic TARGET)
+  if(CHORALE_SANITIZE)
+    # At -O1 arrays of vectors stay in memory until the sanitizers have instrumented every access to
+    # them, which takes minutes to compile and runs several times slower. The overflow check of each
+    # pointer sum takes as long again; where such a pointer leads, the address sanitizer still sees.
+    target_compile_options(${TARGET} PRIVATE -O2 -fno-sanitize=pointer-overflow)
+  endif()
+endfunction()
+
 # chorale_compile_as_test(TARGET [PRECOMPILED FROM])
 # How test programs, and what shares their precompiled headers, are compiled: all alike, or they
 # could not share them. FROM is the target that precompiles the headers.
