@@ -111,7 +111,12 @@ start_server() {
 
 example() {
   step "Registering datasets/penguins.csv: 318 penguins, body mass as the target"
-  show "${CLIENT}" register datasets/penguins.csv --target body_mass_g --name "${CONTEXT}"
+  local register=("${CLIENT}" register datasets/penguins.csv --target body_mass_g --name "${CONTEXT}")
+  if ! show "${register[@]}"; then
+    say "An earlier run has registered it for another model: that is replaced."
+    show "${CLIENT}" rm "${CONTEXT}"
+    show "${register[@]}"
+  fi
 
   step "1000 joint sample paths of the body mass of 24 other penguins"
   show "${CLIENT}" sample "${CONTEXT}" datasets/penguins_heldout.csv \
@@ -132,7 +137,7 @@ next_steps() {
 The model was trained on synthetic tables only: what it knows of penguins are the 318 registered
 ones. The 24 rows are others, and their known body mass was not sent to it. For each of them it puts
 90 % of its values between q0.05 and q0.95. When about as many known values lie inside as are
-expected, such intervals can be trusted; when they are much narrower than the values' own spread,
+expected, nothing here speaks against such intervals; when they are much narrower than the values' own spread,
 the columns tell a lot about the target.
 A path has a value for every row, drawn together. So whatever you want to know about several rows at
 once, like "sum" to "min" above, take it from each path and look at how it varies.

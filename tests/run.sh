@@ -174,8 +174,12 @@ models_python() {
       return 1
     fi
     if ! make_models_python "${folder}" >"${log}" 2>&1; then
-      echo "the environment cannot be installed: see ${log#"${ROOT}/"}"
-      return 1
+      if grep -q -E 'NewConnectionError|NameResolutionError|Timeout|ProxyError' "${log}"; then
+        echo 'the package index cannot be reached'
+        return 1
+      fi
+      echo "${log}"
+      return 2
     fi
   fi
   echo "${folder}/bin/python"
@@ -193,8 +197,14 @@ run_models_test() {
 stage_models() {
   local scripts script python report work="${ROOT}/build/reports/models"
   mapfile -t scripts < <(own_files 'tests/models/*_test.py' | grep -E -- "${filter}")
-  if ! python="$(models_python)"; then
+  local status=0
+  python="$(models_python)" || status=$?
+  if ((status == 1)); then
     for script in "${scripts[@]}"; do skip "${script}" "${python}"; done
+    return 0
+  elif ((status == 2)); then
+    fail 'the environment of the Python tests cannot be made'
+    tail -n 50 "${python}"
     return 0
   fi
   rm -rf "${work}"

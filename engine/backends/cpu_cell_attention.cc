@@ -10,11 +10,11 @@
 //
 //   encode, per row, with the points as they are:
 //     cell_f   = Wc cell_features(x_f) + bc
-//     direct   = sum_f gate_f * cell_f
+//     gated    = sum_f gate_f * cell_f                   elementwise
 //     cell_f   = read_column(cell_f; points_f) + column_id_f
 //     cell     = row_layer(cell) for each layer          the cells of the row attend to each other
 //     z        = pool(pooled; cell)                      P learned tokens read the cells
-//     encoding = LN(Wo flatten(LN(z)) + bo + Wd direct)
+//     encoding = LN(Wo flatten(LN(z)) + bo + Wd gated)
 //
 // where block(x; m) is the attention block of engine/model/row_encoder_weights.h with memory m.
 #include <algorithm>

@@ -42,7 +42,7 @@ struct EncoderBlockWeights {
   std::vector<float> b2;  // [E]
 };
 
-// "cell_attention": attention in columns, then in rows; see engine/backends/cpu_cell_attention.h.
+// "cell_attention": attention in columns, then in rows; see engine/backends/cpu_cell_attention.cc.
 // Number and cell features are those of kernels/cell_features.h.
 struct CellAttentionWeights {
   std::vector<float> cell;        // [E, kCellFeatures]
@@ -55,7 +55,8 @@ struct CellAttentionWeights {
   EncoderBlockWeights mix_columns;
   EncoderBlockWeights read_column;  // a cell reads the points of its column
   std::vector<EncoderBlockWeights> row_layers;
-  EncoderBlockWeights pool;      // the pooled tokens read the cells of a row
+  EncoderBlockWeights pool;  // the pooled tokens read the cells of a row
+  // Beside the attention: the cells of a row, each times a gate that its column's summary gives.
   std::vector<float> gate;       // [E, E]
   std::vector<float> gate_bias;  // [E]
   std::vector<float> direct;     // [D, E]

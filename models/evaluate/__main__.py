@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import pathlib
 import sys
@@ -123,6 +124,12 @@ def _score_model(
         _say(f"{time.monotonic() - started:7.0f} s  {i + 1}/{len(chosen)}  {cell} {MODEL}")
 
 
+def weights_line(model: pathlib.Path) -> str:
+    """Which weights a report is of."""
+    digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()
+    return f"SHA-256 of model.safetensors: {digest}\n"
+
+
 def _write(results: Results, options: argparse.Namespace, draws: int) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     raw = {
@@ -133,7 +140,10 @@ def _write(results: Results, options: argparse.Namespace, draws: int) -> None:
     }
     (options.out / "scores.json").write_text(json.dumps(raw))
     title = "Baselines" if options.baselines_only else f"Evaluation of {options.model}"
-    (options.out / "report.md").write_text(report.page(results, f"{title}, {draws} draws a cell"))
+    page = report.page(results, f"{title}, {draws} draws a cell")
+    if not options.baselines_only:
+        page += "\n" + weights_line(options.model)
+    (options.out / "report.md").write_text(page)
     _say(f"wrote {options.out / 'report.md'} and {options.out / 'scores.json'}")
 
 

@@ -124,7 +124,7 @@ def _joint_section(results: Results) -> str:
         columns, row = methods[MODEL], [cell.name, cell.size]
         for size in protocol.BLOCK_SIZES:
             if f"joint_{size}" not in columns:
-                row += [""] * 3
+                row += [""] * 4
                 continue
             row.append(f"{np.mean(columns[f'independent_{size}']):.3f}")
             row += [
@@ -160,6 +160,7 @@ def _known_truth_row(label: str, cells: Results, size: int) -> list[str]:
         joint, alone = pooled(MODEL, f"joint_{size}"), pooled(MODEL, f"independent_{size}")
         row += [
             str(Estimate.of(joint - exact)),
+            f"{(joint - exact).min():.1f}",
             str(Estimate.of(joint - alone)),
             str(Estimate.of(alone - pooled("exact", f"independent_{size}"))),
         ]
@@ -174,6 +175,7 @@ def _known_truth_section(results: Results) -> str:
         "exact joint",
         "fitted - exact",
         "model - exact",
+        "its worst draw",
         "gain of the buffer",
         "model - exact, both independent",
     ]

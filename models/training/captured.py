@@ -1,5 +1,5 @@
-"""A training step as CUDA graphs: a step is thousands of small kernels, and while the host launches
-them one by one the device is idle half of the time.
+"""A training step as CUDA graphs: a step is thousands of small kernels, which the host launches more
+slowly than the device runs them.
 
 A graph is of fixed sizes, so training draws its batches from a deck of shapes, each captured once.
 """
@@ -32,22 +32,29 @@ def tensors(batch: TaskBatch) -> list[Tensor]:
 
 def twin(batch: TaskBatch) -> TaskBatch:
     """The same in memory of its own."""
-    context = Cells(*(t.clone(memory_format=torch.contiguous_format) for t in batch.context))
-    value, missing = batch.rows.value.contiguous().clone(), batch.rows.missing.contiguous().clone()
+
+    def own(tensor: Tensor) -> Tensor:
+        return tensor.clone(memory_format=torch.contiguous_format)
+
+    context = Cells(*map(own, batch.context))
     return TaskBatch(
         context=context,
-        context_y=batch.context_y.contiguous().clone(),
-        rows=Cells(value, missing, context.categorical),
-        rows_y=batch.rows_y.contiguous().clone(),
+        context_y=own(batch.context_y),
+        rows=Cells(own(batch.rows.value), own(batch.rows.missing), context.categorical),
+        rows_y=own(batch.rows_y),
         buffer=batch.buffer,
-        category=batch.category.clone(),
-        oracle=batch.oracle.contiguous().clone(),
+        category=own(batch.category),
+        oracle=own(batch.oracle),
     )
+
+
+def copy(source: TaskBatch, target: TaskBatch) -> None:
+    torch._foreach_copy_(tensors(target), tensors(source))
 
 
 class CapturedSteps:
     """Runs a function of a batch, whose results go to memory that outlives it, by replaying what
-    was captured for the batch's shape. All graphs share one pool of memory: one at a time runs."""
+    was captured for the batch's shape. Their graphs share one pool of memory: one at a time runs."""
 
     def __init__(self, run: Callable[[TaskBatch], None]):
         self.run = run
@@ -65,7 +72,7 @@ class CapturedSteps:
 
     def replay(self, shape: BatchShape, batch: TaskBatch) -> None:
         own, graph = self.graphs[shape]
-        torch._foreach_copy_(tensors(own), tensors(batch))
+        copy(batch, own)
         graph.replay()
 
 

@@ -1,4 +1,4 @@
-"""Saving a run and taking it up again. In several files, each small enough to be carried alone."""
+"""Saving a run and taking it up again."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ from models.training.model_config import ModelConfig
 from models.training.optimisation import WeightAverage
 
 
-def _write(value: Any, path: Path) -> None:
-    """Whole or not at all: a run may be stopped while it saves."""
-    partial = path.with_suffix(".partial")
-    torch.save(value, partial)
-    os.replace(partial, path)
-
-
 def save_checkpoint(
     folder: Path,
     model: JointModel,
@@ -28,19 +21,28 @@ def save_checkpoint(
     optimizers: list[torch.optim.Optimizer],
     run: dict[str, Any],
 ) -> None:
-    """`run` holds step, elapsed and what else is needed to go on; plain JSON."""
+    """`run` holds step, elapsed and what else is needed to go on; plain JSON. A run may be stopped
+    while it saves: files take the place of the older ones when all are written."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(model.state_dict(), folder / "model.pt")
-    _write(average.average, folder / "average.pt")
-    for place, optimizer in enumerate(optimizers):
-        _write(optimizer.state_dict(), folder / f"optimizer{place}.pt")
+    values = {"model.pt": model.state_dict(), "average.pt": average.average}
+    values |= {f"optimizer{place}.pt": o.state_dict() for place, o in enumerate(optimizers)}
+    for name, value in values.items():
+        torch.save(value, folder / f"{name}.partial")
     model.config.save(folder)
-    (folder / "run.json").write_text(json.dumps(run, indent=1) + "\n")
+    (folder / "run.json.partial").write_text(json.dumps(run, indent=1) + "\n")
+    for name in (*values, "run.json"):
+        os.replace(folder / f"{name}.partial", folder / name)
+
+
+def _check_config(folder: Path, model: JointModel) -> None:
+    if ModelConfig.load(folder) != model.config:
+        raise ValueError(f"{folder}: the checkpoint is of a model of another configuration")
 
 
 @torch.no_grad()
 def load_average(folder: Path, model: JointModel) -> None:
     """Gives the model the averaged weights of a checkpoint."""
+    _check_config(folder, model)
     device = next(model.parameters()).device
     average = torch.load(folder / "average.pt", map_location=device, weights_only=True)
     for parameter, value in zip(model.parameters(), average, strict=True):
@@ -58,11 +60,16 @@ def load_checkpoint(
     def read(name: str) -> Any:
         return torch.load(folder / name, map_location=device, weights_only=True)
 
-    if ModelConfig.load(folder) != model.config:
-        raise ValueError(f"{folder}: the checkpoint is of a model of another configuration")
+    _check_config(folder, model)
     model.load_state_dict(read("model.pt"))
     for kept, loaded in zip(average.average, read("average.pt"), strict=True):
         kept.copy_(loaded)
     for place, optimizer in enumerate(optimizers):
-        optimizer.load_state_dict(read(f"optimizer{place}.pt"))
+        state = read(f"optimizer{place}.pt")
+        # Rates, and how the step is run, are this process's: it may be on another device.
+        state["param_groups"] = [
+            saved | {key: value for key, value in group.items() if key != "params"}
+            for saved, group in zip(state["param_groups"], optimizer.param_groups, strict=True)
+        ]
+        optimizer.load_state_dict(state)
     return json.loads((folder / "run.json").read_text())

@@ -57,7 +57,7 @@ def make_optimizers(model: nn.Module, kind: str) -> list[torch.optim.Optimizer]:
         raise ValueError(f"optimizer {kind!r} is neither muon nor adam")
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["peak_lr"] = group["lr"].item()
+            group["peak_lr"] = MUON_LR if isinstance(optimizer, Muon) else ADAM_LR
     return optimizers
 
 

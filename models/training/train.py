@@ -37,7 +37,7 @@ from models.training.prior.tasks import BatchShape, TaskBatch
 from models.training.throughput import Throughput
 
 VALIDATION_SEED = 77_777
-DECK = 1_000_000  # in the place of a rank, for what draws the deck of shapes
+DECK = 1_000_000  # in the place of a rank, for the deck of shapes and what is captured with it
 CLIP_NORM = 1.0
 SAVE_EVERY = 500
 
@@ -57,10 +57,12 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="instead of minutes")
     parser.add_argument("--stop-after", type=float, help="minutes; save and stop, to go on later")
     parser.add_argument("--stop-at-step", type=int, help="save and stop there, to go on later")
-    parser.add_argument("--budget", type=float, default=180_000, help="rows of a batch, about")
+    parser.add_argument("--budget", type=float, default=180_000, help="what a batch may cost, see prior")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--shapes", type=int, default=81, help="of batches, in the whole run")
+    parser.add_argument(
+        "--shapes", type=int, default=81, help="that batches have; best a multiple of 27"
+    )
     parser.add_argument("--compile", action="store_true", help="and capture CUDA graphs")
     parser.add_argument("--log-every", type=int, default=100)
     parser.add_argument("--validation-batches", type=int, default=48)
@@ -136,17 +138,21 @@ class Training:
         self.device, self.rank, self.world = start_process()
         torch.manual_seed(arguments.seed)
         self.model = JointModel(make_config(arguments)).to(self.device)
-        if arguments.weights:
-            load_average(arguments.weights, self.model)
         self.gradients = Gradients(list(self.model.parameters()))
         self.average = WeightAverage(self.model)
         self.optimizers = make_optimizers(self.model, arguments.optimizer)
         self.step, elapsed = 0, 0.0
         if (arguments.folder / "run.json").exists():
-            run = load_checkpoint(
-                arguments.folder, self.model, self.average, self.optimizers
-            )
+            run = load_checkpoint(arguments.folder, self.model, self.average, self.optimizers)
+            if run["batches"] != self.batches_made_of():
+                raise ValueError(
+                    f"{arguments.folder}: the run to go on with was started with {run['batches']}, "
+                    f"not {self.batches_made_of()}"
+                )
             self.step, elapsed = run["step"], run["elapsed"]
+        elif arguments.weights:
+            load_average(arguments.weights, self.model)
+            self.average = WeightAverage(self.model)
         self.parts = LossParts(self.device)
         # Of the gradients' norms: their sum, how many were finite, how many were not.
         self.norms = torch.zeros(3, device=self.device)
@@ -163,13 +169,23 @@ class Training:
         self.clock = Clock(arguments.minutes, arguments.steps, elapsed, self.device)
         self.throughput = Throughput(self.model.config, self.world)
 
+    def batches_made_of(self) -> dict[str, float]:
+        """A run that goes on with others would not get the batches it would have had."""
+        arguments = self.arguments
+        return {
+            "seed": arguments.seed,
+            "budget": arguments.budget,
+            "shapes": arguments.shapes,
+            "processes": self.world,
+        }
+
     def capture(self) -> None:
         """Compiles the model and captures a step of each shape, before the clock runs."""
         begin = time.monotonic()
         compile_model(self.model)
         steps = CapturedSteps(lambda batch: self.compute_eagerly(None, batch))
-        for index, shape in enumerate(self.deck):
-            rng = Randomness(self.arguments.seed, DECK, index, self.device)
+        for index, shape in enumerate(dict.fromkeys(self.deck)):
+            rng = Randomness(self.arguments.seed, DECK, 1 + index, self.device)
             steps.capture(shape, generate(rng, shape))
         if self.step == 0:
             self.start_optimizers()
@@ -181,7 +197,7 @@ class Training:
         torch.cuda.synchronize()
         if self.rank == 0:
             seconds = time.monotonic() - begin
-            print(f"compiled and captured {len(self.deck)} shapes in {seconds:.0f} s", flush=True)
+            print(f"compiled and captured {len(steps.graphs)} shapes in {seconds:.0f} s", flush=True)
 
     def start_optimizers(self) -> None:
         """Has them make their state, which they do in their first step, and leaves it at zero."""
@@ -263,7 +279,8 @@ class Training:
 
     def save(self) -> None:
         if self.rank == 0:
-            run = {"step": self.step, "elapsed": self.clock.elapsed(), "seed": self.arguments.seed}
+            run = {"step": self.step, "elapsed": self.clock.elapsed()}
+            run["batches"] = self.batches_made_of()
             save_checkpoint(
                 self.arguments.folder, self.model, self.average, self.optimizers, run
             )

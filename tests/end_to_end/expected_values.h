@@ -2,6 +2,7 @@
 #ifndef CHORALE_TESTS_END_TO_END_EXPECTED_VALUES_H_
 #define CHORALE_TESTS_END_TO_END_EXPECTED_VALUES_H_
 
+#include <cmath>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -19,9 +20,10 @@ std::vector<double> Vector(const Repeated& values) {
   return {values.begin(), values.end()};
 }
 
-// Fails unless all elements are close; prints the worst one.
+// Fails unless all elements are finite and close; prints the worst one.
 inline void ExpectAllClose(const std::string& what, const std::vector<double>& actual,
                            const std::vector<double>& expected) {
+  for (const double value : expected) ASSERT_TRUE(std::isfinite(value)) << what;
   const Worst worst =
       ExpectClose(what, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), kTolerance);
   std::cout << "  " << what << ": worst of " << actual.size() << " is off by " << worst << "\n";

@@ -51,11 +51,16 @@ absl::StatusOr<GoldenTable> GoldenTable::Open(const std::string& name,
       absl::StrCat(CHORALE_SOURCE_DIR, "/tests/golden/default_model/", name, ".safetensors");
   absl::StatusOr<TensorFile> file = TensorFile::Open(path);
   if (!file.ok()) return file.status();
+  for (const char* key : {"columns", "target_column"}) {
+    if (file->metadata().find(key) == file->metadata().end()) {
+      return absl::DataLossError(absl::StrCat(path, ": no ", key, " in the metadata"));
+    }
+  }
   const auto digest = file->metadata().find("model_digest");
   if (digest == file->metadata().end() || digest->second != model_digest) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, " was made with other weights than those of models/default: run ",
-                     "python3 tests/golden/make_default_model.py"));
+                     "build/python/bin/python tests/golden/make_default_model.py"));
   }
   return GoldenTable(*std::move(file));
 }
@@ -73,12 +78,6 @@ std::vector<double> GoldenTable::operator()(const std::string& tensor) const {
   const absl::StatusOr<TensorView> view = file_.Find(tensor);
   Require(view.ok(), "the golden file has the tensor");
   return ReadFloat64(*view);
-}
-
-int64_t GoldenTable::Extent(const std::string& tensor, int64_t axis) const {
-  const absl::StatusOr<TensorView> view = file_.Find(tensor);
-  Require(view.ok(), "the golden file has the tensor");
-  return view->shape[axis];
 }
 
 }  // namespace chorale

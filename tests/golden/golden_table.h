@@ -29,12 +29,11 @@ class GoldenTable {
 
   const Dataset& context() const { return context_; }
   const Table& targets() const { return targets_; }
-  // Of one unit of the model's y in the user's units.
+  // How much one unit of the model's y is in the user's units.
   double y_std() const { return y_std_; }
 
   // A tensor's values as they are in the file. REQUIRES: the file has it.
   std::vector<double> operator()(const std::string& tensor) const;
-  int64_t Extent(const std::string& tensor, int64_t axis) const;
 
  private:
   explicit GoldenTable(TensorFile file);

@@ -191,6 +191,9 @@ def save(table: GoldenTable, tensors: Tensors, digest: str, path: pathlib.Path) 
         "target_column": table.target_column,
         "columns": json.dumps(columns),
     }
+    for name, array in tensors.items():
+        if not name.endswith("_cells") and not np.isfinite(array).all():
+            raise ValueError(f"{path}: {name} is not finite")
     arrays = {name: np.ascontiguousarray(array) for name, array in {**given, **tensors}.items()}
     save_file(arrays, path, metadata)
 

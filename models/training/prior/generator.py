@@ -71,12 +71,13 @@ def draw_shape(rng: Randomness, budget: float, buffer_size: int) -> BatchShape:
     return make_shape(host, budget, buffer_size, n, f)
 
 
-def draw_deck(
-    rng: Randomness, count: int, budget: float, buffer_size: int
-) -> list[BatchShape]:
-    """Shapes that stand for all: every size of context, and of features, has its share."""
+def draw_deck(rng: Randomness, count: int, budget: float, buffer_size: int) -> list[BatchShape]:
+    """Shapes that stand for all: sizes of contexts are evenly spread, and so are numbers of
+    features. Two may be the same."""
+    if count < 1:
+        raise ValueError(f"{count} shapes: at least one is needed")
     host = rng.host
-    contexts = [CONTEXTS[i * len(CONTEXTS) // count] for i in range(count)]
+    contexts = [CONTEXTS[(2 * i + 1) * len(CONTEXTS) // (2 * count)] for i in range(count)]
     features = [draw_features(host, (i + host.random()) / count) for i in range(count)]
     host.shuffle(features)
     return [make_shape(host, budget, buffer_size, n, f) for n, f in zip(contexts, features)]

@@ -47,7 +47,10 @@ class ModelTest(unittest.TestCase):
 
     def models(self):
         for name in ("slot_mlp", "cell_attention"):
-            yield name, JointModel(small_config(name)).double().eval()
+            model = JointModel(small_config(name)).double().eval()
+            if name == "cell_attention":
+                torch.nn.init.normal_(model.row_encoder.direct.weight)  # 0 before training
+            yield name, model
 
     def test_a_target_sees_the_rows_before_it_and_no_others(self) -> None:
         context, y, rows, buffer_y = self.task()
@@ -141,6 +144,22 @@ class ModelTest(unittest.TestCase):
             absent = model.row_encoder.encode(state, Cells(value, missing, rows.categorical))
             with self.subTest(encoder=name):
                 self.assertGreater((present - absent).abs().amin(dim=1).max().item(), 1e-6)
+
+    def test_a_gate_opens_its_column(self) -> None:
+        """cell_attention: where all gates are shut the sum of cells is nothing; where one is open
+        it is that column's cell."""
+        context, y, rows, _ = self.task()
+        encoder = JointModel(small_config("cell_attention")).double().eval().row_encoder
+        embedded = encoder.embed(rows)
+        gates = torch.zeros(2, self.FEATURES, embedded.shape[-1], dtype=torch.float64)
+        self.assertEqual(encoder.weighted_sum(embedded, gates).abs().max().item(), 0.0)
+        gates[:, 3] = 2.0
+        torch.testing.assert_close(encoder.weighted_sum(embedded, gates), 2.0 * embedded[:, 3])
+        state = encoder.fit(context, y)
+        closed = encoder.encode(state, rows)
+        torch.nn.init.normal_(encoder.direct.weight)
+        opened = encoder.encode(state, rows)
+        self.assertGreater((opened - closed).abs().amax(dim=2).min().item(), 1e-3)
 
     def test_a_hundred_features(self) -> None:
         context, rows = random_cells(9, 100), random_cells(4, 100)

@@ -95,6 +95,14 @@ class GeneratorTest(unittest.TestCase):
             self.assertAlmostEqual(count, 81 * share, delta=1.01)
         self.assertGreaterEqual(max(shape.features for shape in deck), 80)
 
+    def test_a_small_deck_is_spread_evenly(self) -> None:
+        for count in (1, 10, 40):
+            deck = draw_deck(Randomness(1, 0, 0, "cpu"), count, 160_000, 64)
+            places = [CONTEXTS.index(shape.context) for shape in deck]
+            self.assertAlmostEqual(sum(places) / count, (len(CONTEXTS) - 1) / 2, delta=0.51)
+        with self.assertRaisesRegex(ValueError, "at least one"):
+            draw_deck(Randomness(1, 0, 0, "cpu"), 0, 160_000, 64)
+
     def test_series_continue_in_time_order(self) -> None:
         """Of one feature, that is time: buffer rows come in time order, most after the context."""
         shape = BatchShape(40, 20, 12, 24, 1)
