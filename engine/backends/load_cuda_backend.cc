@@ -17,13 +17,14 @@ namespace {
 constexpr char kFileName[] = "libchorale_cuda.so";
 
 std::string LastError() {
-  const char* error = dlerror();
+  const char* error = dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
   return error == nullptr ? "no reason given" : error;
 }
 
 }  // namespace
 
 std::string CudaLibraryPath() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
   if (const char* path = std::getenv("CHORALE_CUDA_LIBRARY"); path != nullptr) return path;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);

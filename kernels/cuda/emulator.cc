@@ -175,7 +175,7 @@ void RunBlock(int threads, int shared_bytes) {
 
 void SetOrder(Order order) { chosen_order = order; }
 
-void Run(Index3 grid, int threads, int shared_bytes, std::function<void()> thread) {
+void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread) {
   if (recording.has_value()) {
     recording->push_back([=] { Run(grid, threads, shared_bytes, thread); });
     return;

@@ -52,7 +52,7 @@ void SetOrder(Order order);
 
 // Runs `thread` once for each thread of each block. Aborts with a message when threads wait for
 // each other for ever.
-void Run(Index3 grid, int threads, int shared_bytes, std::function<void()> thread);
+void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread);
 
 // Between the two, launches are recorded instead of run.
 using Recording = std::vector<std::function<void()>>;

@@ -58,7 +58,7 @@ constexpr int HeadSlice(int head_dim) { return head_dim < 32 ? head_dim : 32; }
 inline constexpr int kBlockKeys = 64;
 
 constexpr int64_t ContextBlocks(int64_t rows) { return CeilDiv(rows, kBlockKeys); }
-constexpr int64_t BlockSize(int64_t head_dim) { return 2 * kBlockKeys * head_dim; }
+constexpr int64_t BlockSize(int64_t head_dim) { return int64_t{2} * kBlockKeys * head_dim; }
 constexpr int64_t ContextLayerSize(int64_t rows, int64_t kv_heads, int64_t head_dim) {
   return kv_heads * ContextBlocks(rows) * BlockSize(head_dim);
 }

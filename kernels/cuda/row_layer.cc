@@ -58,12 +58,12 @@ absl::Status ValidateRowLayer(const RowLayerParams& p) {
     return absl::InvalidArgumentError(
         absl::StrCat("head_dim is ", p.head_dim, ", must be 16, 32, 64 or 128"));
   }
-  if (absl::Status s = RequireAtLeast({"heads * head_dim", p.heads * p.head_dim}, p.width);
-      !s.ok()) {
+  const int64_t attention_width = int64_t{p.heads} * p.head_dim;
+  if (absl::Status s = RequireAtLeast({"heads * head_dim", attention_width}, p.width); !s.ok()) {
     return s;
   }
-  if (p.heads * p.head_dim > 2 * kLargestWidth) {
-    return absl::InvalidArgumentError(absl::StrCat("heads * head_dim is ", p.heads * p.head_dim,
+  if (attention_width > 2 * kLargestWidth) {
+    return absl::InvalidArgumentError(absl::StrCat("heads * head_dim is ", attention_width,
                                                    ", must be at most ", 2 * kLargestWidth));
   }
   if (!(p.epsilon >= 0) || !std::isfinite(p.epsilon)) {

@@ -41,6 +41,7 @@ ErrorCode CountDevices(int* count) {
 
 // CHORALE_EMULATOR_ORDER=last_to_first turns the order of threads round.
 ErrorCode OpenDevice(DeviceProperties* properties) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
   const char* order = std::getenv("CHORALE_EMULATOR_ORDER");
   emulator::SetOrder(order != nullptr && std::strcmp(order, "last_to_first") == 0
                          ? emulator::Order::kLastToFirst

@@ -101,7 +101,7 @@ void CudaDecodeWork::Take(int64_t steps, const float* values, const double* log_
   std::copy_n(values, steps * paths(), values_.begin() + first);
   std::copy_n(log_densities, steps * paths(), log_densities_.begin() + first);
   if (spec_.tile.keep_mixtures) {
-    const int64_t row_size = 3 * model_.shape().components;
+    const int64_t row_size = int64_t{3} * model_.shape().components;
     std::vector<float> mixtures(steps * paths() * row_size);
     device.Download(mixtures.data(), mixtures_on_device_.At<float>() + first * row_size,
                     static_cast<int64_t>(mixtures.size() * sizeof(float)));
@@ -123,8 +123,8 @@ struct CudaDecoder::Room {
     const CudaShape& shape = model.shape();
     tiles = take(sizeof(Tile));
     paths = take(sizeof(PathTile));
-    x = take(kernels::cuda::kTileRows * shape.width * 4);
-    q = take(kernels::cuda::kTileRows * shape.queries * 2);
+    x = take(int64_t{4} * kernels::cuda::kTileRows * shape.width);
+    q = take(int64_t{2} * kernels::cuda::kTileRows * shape.queries);
     outbox = take(kMostRoundSteps * kOutboxBytes);
     states = next;
     state_bytes = memory.At<char>() + memory.bytes() - next;
@@ -234,7 +234,7 @@ void CudaDecoder::RunRound(const std::vector<Item>& items, const Room& room) {
 kernels::cuda::Graph* CudaDecoder::GraphFor(const CudaModel& model, int64_t tiles,
                                             int64_t largest_context, const Room& room) {
   const int64_t context = RecordedContext(largest_context);
-  const GraphKey key = {&model, static_cast<int32_t>(tiles), kernels::cuda::ContextChunks(context)};
+  const GraphKey key = {&model, tiles, kernels::cuda::ContextChunks(context)};
   kernels::cuda::Graph*& graph = graphs_[key];
   if (graph != nullptr || !device_.status().ok()) return graph;
   if (!device_.Check(kernels::cuda::BeginRecording(device_.stream()), "recording a step")) {

@@ -2,9 +2,9 @@
 #ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_DECODE_H_
 #define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_DECODE_H_
 
-#include <compare>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "engine/backends/backend.h"
@@ -82,12 +82,8 @@ class CudaDecoder {
  private:
   // How the launch memory is divided for a model.
   struct Room;
-  struct GraphKey {
-    const CudaModel* model = nullptr;
-    int32_t tiles = 0;
-    int64_t context_chunks = 0;
-    auto operator<=>(const GraphKey&) const = default;
-  };
+  // Number of tiles, and of chunks of the largest context.
+  using GraphKey = std::tuple<const CudaModel*, int64_t, int64_t>;
 
   void RunWave(const std::vector<Item>& items, const Room& room);
   void RunRound(const std::vector<Item>& items, const Room& room);

@@ -40,7 +40,8 @@ CudaForward::CudaForward(const CudaModel& model, CudaDevice& device, char* state
       tile_slots_(state_bytes / StateBytes(model.shape())) {}
 
 int64_t CudaForward::StateBytes(const CudaShape& shape) {
-  return kTileRows * (shape.queries + 2 * shape.heads) * static_cast<int64_t>(sizeof(float));
+  const int64_t elements = int64_t{kTileRows} * (shape.queries + 2 * shape.heads);
+  return elements * static_cast<int64_t>(sizeof(float));
 }
 
 void CudaForward::EmbedPaths(const TileSet& set) const {

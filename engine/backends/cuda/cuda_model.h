@@ -58,7 +58,7 @@ class CudaModel : public BackendModel {
   const RowEncoder& row_encoder() const { return *row_encoder_; }
 
  private:
-  CudaModel(const Model& model);
+  explicit CudaModel(const Model& model);
 
   const ModelConfig config_;
   const CudaShape shape_;
