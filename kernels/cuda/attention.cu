@@ -179,7 +179,7 @@ __device__ __forceinline__ void AttendBuffer(const uint16_t* keys, int64_t value
                                              const Queries<kHeadDim>& q,
                                              RowState<kHeadDim>& state) {
   using T = Traits<kHeadDim>;
-  constexpr int kTogether = 4;  // places whose loads are in flight at the same time
+  constexpr int kTogether = kHeadDim <= 64 ? 4 : 2;  // places whose loads are in flight together
   const int lane = threadIdx.x % kWarp;
   const int places = max(visible[0], visible[1]);
   for (int first = 0; first < places; first += kTogether) {
