@@ -41,10 +41,10 @@ TEST_P(CudaDefaultModelTest, DensitiesOfRealTables) {
   TileSpec tile;
   tile.context = driver.Encode(driver.AddModel(*model), *context_x, context_y);
   tile.targets = driver.EncodeRows(tile.context, *target_x);
-  tile.paths = table->Extent("path_y", 0);
-  const int64_t targets = table->Extent("path_y", 1);
+  const int64_t targets = target_x->rows;
   std::vector<float> values;
   for (const double y : (*table)("path_y")) values.push_back(transform->ToModel(y));
+  tile.paths = static_cast<int64_t>(values.size()) / targets;
   const auto density = driver.NewDensity(tile, values);
   driver.Run(density.get());
 
