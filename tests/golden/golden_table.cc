@@ -80,10 +80,4 @@ std::vector<double> GoldenTable::operator()(const std::string& tensor) const {
   return ReadFloat64(*view);
 }
 
-int64_t GoldenTable::Extent(const std::string& tensor, int64_t axis) const {
-  const absl::StatusOr<TensorView> view = file_.Find(tensor);
-  Require(view.ok(), "the golden file has the tensor");
-  return view->shape[axis];
-}
-
 }  // namespace chorale

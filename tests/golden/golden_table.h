@@ -34,7 +34,6 @@ class GoldenTable {
 
   // A tensor's values as they are in the file. REQUIRES: the file has it.
   std::vector<double> operator()(const std::string& tensor) const;
-  int64_t Extent(const std::string& tensor, int64_t axis) const;
 
  private:
   explicit GoldenTable(TensorFile file);
