@@ -77,9 +77,10 @@ void RegisterUntilKilled(const std::string& address, const std::string& prefix, 
   }
 }
 
+// Those of contexts, without what was set aside.
 int64_t DatasetFiles(const std::string& folder) {
   int64_t count = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder + "/datasets")) {
     count += entry.path().extension() == ".dataset" ? 1 : 0;
   }
   return count;
