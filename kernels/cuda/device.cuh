@@ -1,5 +1,7 @@
 // The instructions that kernels are written in. With nvcc they are the hardware's; without, the
 // emulator's.
+//
+// State: what is compiled by nvcc has not run on a GPU yet. Its logic is held on the emulator.
 #ifndef CHORALE_KERNELS_CUDA_DEVICE_CUH_
 #define CHORALE_KERNELS_CUDA_DEVICE_CUH_
 

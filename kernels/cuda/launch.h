@@ -2,6 +2,8 @@
 //
 // Kernels take one parameter, a plain struct. Every launch returns an error code, which the caller
 // hands to Status (status.h); no error is left behind for a later call to find.
+//
+// State: what is compiled by nvcc has not run on a GPU yet. Its logic is held on the emulator.
 #ifndef CHORALE_KERNELS_CUDA_LAUNCH_H_
 #define CHORALE_KERNELS_CUDA_LAUNCH_H_
 

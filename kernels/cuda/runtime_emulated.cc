@@ -48,7 +48,7 @@ ErrorCode OpenDevice(DeviceProperties* properties) {
                          : emulator::Order::kFirstToLast);
   constexpr int64_t kMemory = 1LL << 30;
   *properties = {.name = "emulator",
-                 .multiprocessors = 2,
+                 .multiprocessors = 8,
                  .compute_major = 8,
                  .compute_minor = 0,
                  .memory_bytes = kMemory,

@@ -1,6 +1,9 @@
 // The backend for a machine with a GPU: bfloat16 operands and float32 sums on tensor cores, K/V in
 // the GPU's memory, tiles of all sessions stepped together. Row encoders run on the host, in
 // float32, once per row.
+//
+// State: held to the float64 model and the golden models on the emulator; never run on a GPU, so
+// that the server does not open it.
 #ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
 #define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
 

@@ -1,5 +1,6 @@
 #include "engine/backends/cuda/cuda_forward.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "kernels/cuda/attention.h"
@@ -76,11 +77,20 @@ void CudaForward::Leave(int64_t layer, const TileSet& set) const {
 }
 
 void CudaForward::FinishAndLeave(int64_t layer, const TileSet& set) const {
-  Rows(RowStages::kFinishAndLeave, layer, set, Attend(layer - 1, set));
+  Finish(RowStages::kFinishAndLeave, layer, set);
 }
 
 void CudaForward::FinishLast(const TileSet& set) const {
-  Rows(RowStages::kFinish, model_.shape().layers, set, Attend(model_.shape().layers - 1, set));
+  Finish(RowStages::kFinish, model_.shape().layers, set);
+}
+
+// As many tiles at a time as there is room for their states.
+void CudaForward::Finish(RowStages stages, int64_t layer, const TileSet& set) const {
+  for (int64_t first = 0; first < set.count; first += tile_slots_) {
+    const TileSet part = set.Part(model_.shape(), static_cast<int32_t>(first),
+                                  static_cast<int32_t>(std::min(tile_slots_, set.count - first)));
+    Rows(stages, layer, part, Attend(layer - 1, part));
+  }
 }
 
 void CudaForward::Head(const TileSet& set, float* mixtures) const {

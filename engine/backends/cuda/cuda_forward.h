@@ -10,7 +10,9 @@
 
 #include "engine/backends/cuda/cuda_device.h"
 #include "engine/backends/cuda/cuda_model.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/path_tile.h"
+#include "kernels/cuda/row_layer.h"
 #include "kernels/cuda/tile.h"
 
 namespace chorale {
@@ -34,13 +36,11 @@ int64_t TileRowBytes(const CudaShape& shape);
 // handed to it. Immutable.
 class CudaForward {
  public:
+  // REQUIRES: state_bytes >= StateBytes(model.shape()).
   CudaForward(const CudaModel& model, CudaDevice& device, char* states, int64_t state_bytes);
 
   // Bytes of the states of one chunk of one tile.
   static int64_t StateBytes(const CudaShape& shape);
-  // Tiles of one call, at most.
-  int64_t most_tiles() const { return tile_slots_; }
-
   // x of targets and buffer tokens; of rows [first_row, first_row + rows) of `encodings`.
   void EmbedPaths(const TileSet& set) const;
   void EmbedRows(const TileSet& set, const float* encodings, int64_t rows, const float* offset,
@@ -64,6 +64,8 @@ class CudaForward {
     float* state = nullptr;
   };
 
+  // Of the layer before `layer`, the one that is left.
+  void Finish(kernels::cuda::RowStages stages, int64_t layer, const TileSet& set) const;
   States Attend(int64_t layer, const TileSet& set) const;
   void Rows(kernels::cuda::RowStages stages, int64_t layer, const TileSet& set,
             const States& states) const;
@@ -71,7 +73,7 @@ class CudaForward {
   const CudaModel& model_;
   CudaDevice& device_;
   char* const states_;
-  const int64_t tile_slots_;  // states that there is room for
+  const int64_t tile_slots_;  // states that there is room for, at least 1
 };
 
 }  // namespace chorale

@@ -75,9 +75,9 @@ TEST_F(CudaDeterminismTest, AnySlicing) {
   for (int64_t steps : {1, 2}) EXPECT_TRUE(RunAlone(steps) == Expected()) << steps;
 }
 
-// Room for two or three tiles and no second chunk of states.
+// Room for one tile of a decode, without a second chunk of states, and for four tiles of others.
 TEST_F(CudaDeterminismTest, LittleWorkspace) {
-  EXPECT_TRUE(RunAlone(1'000, 512 << 10) == Expected());
+  EXPECT_TRUE(RunAlone(1'000, 150 << 10) == Expected());
 }
 
 TEST_F(CudaDeterminismTest, AnyCompany) {
