@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "engine/data/error_details.h"
 #include "tests/engine/engine_fixture.h"
@@ -205,12 +206,15 @@ TEST_F(EngineAdmissionTest, ASlowReaderStopsOnlyItself) {
   slow->WaitForValues(8);
   for (int i = 0; i < 3; ++i) {
     std::shared_ptr<Call> other_call;
+    absl::Notification started;
     auto other = std::make_shared<SampleRecorder>();
     // Acknowledges from the engine thread, as a server's stream may.
-    other->on_block = [&other_call](const SampleBlock& block) {
-      if (other_call) other_call->Acknowledge(static_cast<int64_t>(block.values.size()));
+    other->on_block = [&](const SampleBlock& block) {
+      started.WaitForNotification();
+      other_call->Acknowledge(static_cast<int64_t>(block.values.size()));
     };
     other_call = engine_->Sample(SampleOf("c", 1, 4), other);
+    started.Notify();
     EXPECT_TRUE(other->Wait().ok());
   }
   EXPECT_LT(slow->values(), 8 + 4);  // at most one step of one tile beyond the limit

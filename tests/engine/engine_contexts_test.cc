@@ -339,8 +339,8 @@ TEST_F(EngineContextsTest, AnUnreadableDatasetFailsThoseWhoWaitForRoom) {
   Answer<ContextInfo> waiting;
   engine_->Warm(kTenant, "c", absl::InfiniteFuture(), waiting.callback());
   EXPECT_EVENTUALLY(store_.reads == 3);
+  store_.fail_reads = true;  // of the next one, which may begin as soon as there is room
   backend_.LetThrough(2);
-  store_.fail_reads = true;
   backend_.OpenGate();
   EXPECT_EQ(waiting.Wait().status().code(), absl::StatusCode::kDataLoss);
   EXPECT_TRUE(on_a->Wait().ok());
