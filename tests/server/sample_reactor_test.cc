@@ -102,8 +102,9 @@ TEST_F(SampleReactorTest, MessagesAreGatheredAndBounded) {
   EXPECT_TRUE(reader->Finish().ok());
   EXPECT_EQ(count, kSmallBlocks * kPaths + kLargePaths * kLargeSteps);
   EXPECT_EQ(values.size(), kLargePaths * kLargeSteps);  // each exactly once
-  // 1 MB of small blocks and 1.6 MB of the large one make some twelve messages, not two thousand.
-  EXPECT_LT(messages, 200);
+  // 1 MB of small blocks and 1.6 MB of the large one make some twelve messages; more where blocks
+  // come slowly, as in a sanitized build, but not one for each.
+  EXPECT_LT(messages, kSmallBlocks / 2);
   EXPECT_GE(messages, 10);
   EXPECT_EQ(sample->call->acknowledged(), count);
 }
