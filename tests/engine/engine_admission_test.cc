@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "engine/data/error_details.h"
+#include "engine/mutex.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace chorale::testing {
@@ -206,15 +206,17 @@ TEST_F(EngineAdmissionTest, ASlowReaderStopsOnlyItself) {
   slow->WaitForValues(8);
   for (int i = 0; i < 3; ++i) {
     std::shared_ptr<Call> other_call;
-    absl::Notification started;
+    Mutex mutex;
     auto other = std::make_shared<SampleRecorder>();
     // Acknowledges from the engine thread, as a server's stream may.
     other->on_block = [&](const SampleBlock& block) {
-      started.WaitForNotification();
+      MutexLock lock(&mutex);
       other_call->Acknowledge(static_cast<int64_t>(block.values.size()));
     };
-    other_call = engine_->Sample(SampleOf("c", 1, 4), other);
-    started.Notify();
+    {
+      MutexLock lock(&mutex);  // held until there is a call to acknowledge to
+      other_call = engine_->Sample(SampleOf("c", 1, 4), other);
+    }
     EXPECT_TRUE(other->Wait().ok());
   }
   EXPECT_LT(slow->values(), 8 + 4);  // at most one step of one tile beyond the limit
