@@ -33,7 +33,7 @@ void FakeCall::End(const absl::Status& status) {
   if (!ended_.exchange(true)) end_(status);
 }
 
-void FakeSample::Draw(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps) const {
+SampleBlock MakeBlock(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps) {
   SampleBlock block;
   block.first_path = first_path;
   block.paths = paths;
@@ -44,7 +44,11 @@ void FakeSample::Draw(int64_t first_path, int64_t paths, int64_t first_step, int
       block.values.push_back(static_cast<double>((first_path + path) * 1000 + first_step + step));
     }
   }
-  observer->OnBlock(std::move(block));
+  return block;
+}
+
+void FakeSample::Draw(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps) const {
+  observer->OnBlock(MakeBlock(first_path, paths, first_step, steps));
 }
 
 std::shared_ptr<FakeSample> FakeEngine::NextSample(absl::Duration patience) {

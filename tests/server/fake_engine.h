@@ -44,13 +44,16 @@ class FakeCall : public Call, public std::enable_shared_from_this<FakeCall> {
 };
 
 // A Sample in flight.
+// A block of paths x steps values: path * 1000 + step.
+SampleBlock MakeBlock(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps);
+
 struct FakeSample {
   SampleRequest request;
   std::shared_ptr<SampleObserver> observer;
   std::shared_ptr<FakeCall> call;
   SampleSummary summary;
 
-  // Delivers a block of paths x steps values: path * 1000 + step.
+  // Delivers such a block.
   void Draw(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps) const;
 };
 
