@@ -328,23 +328,27 @@ TEST_F(EngineContextsTest, BadRequestsCostNoRead) {
 
 // The context is in memory (a session holds it) but was evicted and must be read again.
 TEST_F(EngineContextsTest, AnUnreadableDatasetFailsThoseWhoWaitForRoom) {
+  options_.max_unacknowledged_values = 1;
   StartSmall();
-  MakeResident("a");
-  MakeResident("b");
-  backend_.CloseGate();
-  auto on_a = std::make_shared<SampleRecorder>();
-  auto on_b = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("a", 1, 4), on_a);
-  engine_->Sample(SampleOf("b", 1, 4), on_b);
+  std::vector<std::shared_ptr<SampleRecorder>> recorders;
+  std::vector<std::shared_ptr<Call>> calls;
+  for (const char* name : {"a", "b"}) {
+    recorders.push_back(std::make_shared<SampleRecorder>());
+    calls.push_back(engine_->Sample(SampleOf(name, 1, 8), recorders.back()));
+    recorders.back()->WaitForValues(1);  // then it stalls, since nobody acknowledges
+  }
   Answer<ContextInfo> waiting;
   engine_->Warm(kTenant, "c", absl::InfiniteFuture(), waiting.callback());
-  EXPECT_EVENTUALLY(store_.reads == 3);
-  store_.fail_reads = true;  // of the next one, which may begin as soon as there is room
-  backend_.LetThrough(2);
-  backend_.OpenGate();
+  // One loader and one inbox: when this is answered, c was read and waits for room.
+  Answer<ContextInfo> behind;
+  engine_->Warm(kTenant, "nobody", absl::InfiniteFuture(), behind.callback());
+  EXPECT_EQ(behind.Wait().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_.reads, 3);
+  EXPECT_FALSE(waiting.has_come());
+  store_.fail_reads = true;
+  for (const auto& call : calls) call->Acknowledge(8);
   EXPECT_EQ(waiting.Wait().status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_TRUE(on_a->Wait().ok());
-  EXPECT_TRUE(on_b->Wait().ok());
+  for (const auto& recorder : recorders) EXPECT_TRUE(recorder->Wait().ok());
 }
 
 }  // namespace
