@@ -89,9 +89,9 @@ TEST_F(EngineAdmissionTest, ALookUpIsQueueWait) {
 }
 
 TEST_F(EngineAdmissionTest, ALongEncodingIsNoQueueWait) {
-  options_.max_queue_wait = absl::Milliseconds(20);
+  options_.max_queue_wait = absl::Milliseconds(300);
   backend_options_.encode_steps = 50;
-  backend_.microseconds_per_step = 2000;
+  backend_.microseconds_per_step = 12000;
   StartEngine();
   Register("c");
   Answer<ContextInfo> answer;
