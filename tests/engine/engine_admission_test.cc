@@ -55,7 +55,7 @@ TEST_F(EngineAdmissionTest, AFullQueueRejectsExactlyTheRest) {
 }
 
 TEST_F(EngineAdmissionTest, WaitingTooLongIsRejected) {
-  options_.max_queue_wait = absl::Milliseconds(30);
+  options_.max_queue_wait = absl::Milliseconds(300);
   options_.max_unacknowledged_values = 1;
   StartWithOneBuffer();
   std::shared_ptr<Call> call;
@@ -293,7 +293,7 @@ TEST_F(EngineAdmissionTest, CancelledWhileRunningStopsWithinOneTickAndFreesItsBu
 TEST_F(EngineAdmissionTest, ADeadlineEndsAStreamInItsMiddle) {
   Start();
   backend_.microseconds_per_step = 1000;
-  auto recorder = Draw(1000, 16, nullptr, absl::Now() + absl::Milliseconds(60));
+  auto recorder = Draw(1000, 16, nullptr, absl::Now() + absl::Milliseconds(400));
   EXPECT_EQ(recorder->Wait().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_GT(recorder->values(), 0);
   EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
