@@ -1,7 +1,5 @@
 #include "engine/engine.h"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,19 +17,16 @@ absl::Status ValidateOptions(const EngineOptions& options) {
            positive("max_queued", options.max_queued > 0),
            positive("max_queue_wait", options.max_queue_wait > absl::ZeroDuration()),
            positive("max_unacknowledged_values", options.max_unacknowledged_values > 0),
-           positive("target_tick", options.target_tick > absl::ZeroDuration()),
            positive("max_running", options.max_running > 0),
        }) {
     if (!s.ok()) return s;
   }
+  if (options.target_tick < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("target_tick: must not be negative");
+  }
   return options.max_slices_per_tick >= 0
              ? absl::OkStatus()
              : absl::InvalidArgumentError("max_slices_per_tick: must not be negative");
-}
-
-// Two per processor, so that a slice that ends early leaves no processor idle.
-int64_t DefaultSlices() {
-  return std::max<int64_t>(4, 2 * static_cast<int64_t>(std::thread::hardware_concurrency()));
 }
 
 MetricsSink* NoMetrics() {
@@ -50,7 +45,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   absl::StatusOr<std::unique_ptr<ModelRegistry>> registry = ModelRegistry::Create(models);
   if (!registry.ok()) return registry.status();
   EngineOptions chosen = options;
-  if (chosen.max_slices_per_tick == 0) chosen.max_slices_per_tick = DefaultSlices();
+  const Pacing pacing = backend->pacing();
+  if (chosen.max_slices_per_tick == 0) chosen.max_slices_per_tick = pacing.max_slices;
+  if (chosen.target_tick == absl::ZeroDuration()) chosen.target_tick = pacing.target_tick;
   auto engine = std::make_unique<EngineImpl>(chosen, std::move(backend), std::move(store),
                                              *std::move(registry),
                                              metrics != nullptr ? metrics : NoMetrics());

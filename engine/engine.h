@@ -31,9 +31,10 @@ struct EngineOptions {
   absl::Duration max_queue_wait = absl::Seconds(30);
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
   int64_t max_unacknowledged_values = 65'536;     // per Sample stream; see Call::Acknowledge
-  absl::Duration target_tick = absl::Milliseconds(10);
-  int64_t max_running = 256;        // requests admitted at a time; bounds their host memory
-  int64_t max_slices_per_tick = 0;  // pieces of work advanced together; 0: two per processor
+  int64_t max_running = 256;  // requests admitted at a time; bounds their host memory
+  // What a tick should take, and pieces of work advanced together; 0: as suits the backend.
+  absl::Duration target_tick = absl::ZeroDuration();
+  int64_t max_slices_per_tick = 0;
 };
 
 // Receives one Sample's results, on the engine thread; must not block and must not call back into

@@ -28,7 +28,8 @@ EngineLoop::EngineLoop(const EngineOptions& options, Backend* backend, MetricsSi
       inbox_(std::move(inbox)),
       request_read_(std::move(request_read)),
       cache_(backend, metrics),
-      buffers_(backend, metrics) {
+      buffers_(backend, metrics),
+      decodes_in_step_(backend->pacing().decodes_in_step) {
   metrics_->Sessions(0, 0);
 }
 
@@ -294,8 +295,8 @@ void EngineLoop::Tick() {
   GatherTasks();
   if (tasks_.empty()) return;
   busy_ = true;
-  const std::vector<Scheduler::Pick> picks = scheduler_.PickSlices(
-      candidates_, options_.max_slices_per_tick, rate_.Budget(options_.target_tick));
+  std::vector<Scheduler::Pick> picks = scheduler_.PickSlices(candidates_, TickLimits());
+  if (decodes_in_step_) StepTogether(&picks);
   slices_.clear();
   for (const Scheduler::Pick& pick : picks) {
     slices_.push_back({tasks_[pick.candidate].runnable.work, pick.steps});
@@ -312,11 +313,45 @@ void EngineLoop::Tick() {
   CollectResults();
 }
 
+Scheduler::Limits EngineLoop::TickLimits() const {
+  Scheduler::Limits limits = {.max_slices = options_.max_slices_per_tick,
+                              .budget = rate_.Budget(options_.target_tick)};
+  // Where slices run beside each other, one long one would leave the others' threads idle at the
+  // end of the tick.
+  if (!decodes_in_step_) {
+    limits.longest = 2 * limits.budget / static_cast<double>(limits.max_slices);
+  }
+  return limits;
+}
+
+// All decodes get the number of steps that fit into what the other slices leave of the tick.
+void EngineLoop::StepTogether(std::vector<Scheduler::Pick>* picks) const {
+  double other_flops = 0;
+  int64_t decodes = 0;
+  for (const Scheduler::Pick& pick : *picks) {
+    const Task& task = tasks_[pick.candidate];
+    if (task.runnable.decode != nullptr) {
+      ++decodes;
+    } else {
+      other_flops += task.step_flops * static_cast<double>(pick.steps);
+    }
+  }
+  if (decodes == 0) return;
+  const int64_t steps =
+      step_times_.Fitting(decodes, options_.target_tick - rate_.TimeOf(other_flops));
+  for (Scheduler::Pick& pick : *picks) {
+    const Task& task = tasks_[pick.candidate];
+    if (task.runnable.decode != nullptr) pick.steps = std::min(steps, task.runnable.max_steps);
+  }
+}
+
 // Charges every flow for what it got, and learns how fast the backend is.
 void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed) {
   double total = 0;
   double decode_flops = 0;
+  int64_t decodes = 0;
   int64_t decode_steps = 0;
+  int64_t longest_decode = 0;
   for (const Scheduler::Pick& pick : picks) {
     const Task& task = tasks_[pick.candidate];
     const double flops = task.step_flops * static_cast<double>(pick.steps);
@@ -324,10 +359,21 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
     total += flops;
     if (task.runnable.decode != nullptr) {
       decode_flops += flops;
+      ++decodes;
       decode_steps += pick.steps;
+      longest_decode = std::max(longest_decode, pick.steps);
     }
   }
-  rate_.Observe(total, elapsed);
+  if (!decodes_in_step_) {
+    rate_.Observe(total, elapsed);
+  } else if (decodes == static_cast<int64_t>(picks.size())) {
+    step_times_.Observe(decodes, longest_decode, elapsed);
+  } else {
+    const absl::Duration of_decodes =
+        decodes > 0 ? static_cast<double>(longest_decode) * step_times_.Of(decodes)
+                    : absl::ZeroDuration();
+    rate_.Observe(total - decode_flops, elapsed - of_decodes);
+  }
   if (decode_steps > 0) {
     metrics_->StepTimes(elapsed * (decode_flops / total) / static_cast<double>(decode_steps),
                         decode_steps);

@@ -21,6 +21,7 @@
 #include "engine/mutex.h"
 #include "engine/scheduler.h"
 #include "engine/session.h"
+#include "engine/step_times.h"
 
 namespace chorale {
 
@@ -91,6 +92,8 @@ class EngineLoop {
   void Admit(absl::Time now);
   void Tick();
   void GatherTasks();
+  Scheduler::Limits TickLimits() const;
+  void StepTogether(std::vector<Scheduler::Pick>* picks) const;
   void Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed);
   void CollectResults();
   void CheckDrain(absl::Time now);
@@ -112,8 +115,10 @@ class EngineLoop {
   ContextCache cache_;
   BufferPool buffers_;
   Scheduler scheduler_;
-  FlopRate rate_;
-  ActiveList sessions_;  // in the order in which they came
+  const bool decodes_in_step_;  // Pacing::decodes_in_step
+  FlopRate rate_;               // of all slices, or of those that are not in step
+  StepTimes step_times_;        // of decodes in step
+  ActiveList sessions_;         // in the order in which they came
   std::unordered_map<uint64_t, ActiveList::iterator> by_id_;
   int64_t running_ = 0;  // sessions that were admitted
   std::vector<DrainRequest> drains_;

@@ -43,31 +43,30 @@ std::vector<Scheduler::Contender> Scheduler::Contenders(absl::Span<const Candida
 }
 
 std::vector<Scheduler::Pick> Scheduler::PickSlices(absl::Span<const Candidate> candidates,
-                                                   int64_t max_slices, double budget) {
+                                                   const Limits& limits) {
   std::vector<Contender> heap = Contenders(candidates);
-  const double slices =
-      static_cast<double>(std::min<int64_t>(max_slices, static_cast<int64_t>(candidates.size())));
+  const double slices = static_cast<double>(
+      std::min<int64_t>(limits.max_slices, static_cast<int64_t>(candidates.size())));
   std::vector<Pick> picks;
   double flows_picked = 0;
-  while (!heap.empty() && static_cast<int64_t>(picks.size()) < max_slices) {
+  while (!heap.empty() && static_cast<int64_t>(picks.size()) < limits.max_slices) {
     std::pop_heap(heap.begin(), heap.end());
     Contender& served = heap.back();
     const Candidate& candidate = candidates[served.next];
     picks.push_back({served.next, 1});
     if (flows_[served.flow].picks++ == 0) ++flows_picked;
-    served.virtual_time += std::max(budget / slices, candidate.step_flops);
+    served.virtual_time += std::max(limits.budget / slices, candidate.step_flops);
     if (++served.next < served.end) {
       std::push_heap(heap.begin(), heap.end());
     } else {
       heap.pop_back();
     }
   }
-  const double flow_share = budget / std::max(1.0, flows_picked);
-  const double longest = 2 * budget / static_cast<double>(max_slices);
+  const double flow_share = limits.budget / std::max(1.0, flows_picked);
   for (Pick& pick : picks) {
     const Candidate& candidate = candidates[pick.candidate];
     const double share =
-        std::min(flow_share / static_cast<double>(flows_[candidate.flow].picks), longest);
+        std::min(flow_share / static_cast<double>(flows_[candidate.flow].picks), limits.longest);
     const double steps = std::clamp(std::floor(share / candidate.step_flops), 1.0,
                                     static_cast<double>(candidate.max_steps));
     pick.steps = static_cast<int64_t>(steps);

@@ -3,6 +3,7 @@
 #define CHORALE_ENGINE_SCHEDULER_H_
 
 #include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -30,13 +31,16 @@ class Scheduler {
     int64_t steps = 1;     // 1 to its max_steps
   };
 
+  struct Limits {
+    int64_t max_slices = 1;                                    // positive
+    double budget = 0;                                         // operations of all slices together
+    double longest = std::numeric_limits<double>::infinity();  // operations of one slice
+  };
+
   // Picks up to max_slices candidates, and steps such that all of them together take about
-  // `budget` operations: equal shares for the flows picked, but at least one step each, and no
-  // single pick beyond two equal shares of max_slices, so that one long slice does not leave the
-  // processors idle at the end of the tick. Candidates of one flow are neighbours, the most urgent
-  // first. REQUIRES: max_slices > 0.
-  std::vector<Pick> PickSlices(absl::Span<const Candidate> candidates, int64_t max_slices,
-                               double budget);
+  // `budget` operations: equal shares for the flows picked, none longer than `longest`, but at
+  // least one step each. Candidates of one flow are neighbours, the most urgent first.
+  std::vector<Pick> PickSlices(absl::Span<const Candidate> candidates, const Limits& limits);
 
   // Adds work that was done to a flow's account.
   void Charge(uint64_t flow, double flops);
@@ -63,8 +67,11 @@ class FlopRate {
  public:
   void Observe(double flops, absl::Duration time);
 
-  // What fits into `time`; 0 before the first observation.
+  // What fits into `time`, and the time that `flops` take; 0 before the first observation.
   double Budget(absl::Duration time) const { return rate_ * absl::ToDoubleSeconds(time); }
+  absl::Duration TimeOf(double flops) const {
+    return rate_ == 0 ? absl::ZeroDuration() : absl::Seconds(flops / rate_);
+  }
 
  private:
   double rate_ = 0;

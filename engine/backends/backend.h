@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/data/feature_transform.h"
 #include "engine/model/model.h"
@@ -166,11 +167,25 @@ struct Slice {
   int64_t max_steps = 1;
 };
 
+// How slices are best chosen for a backend.
+struct Pacing {
+  // Pieces of work that gain from being advanced together.
+  int64_t max_slices = 1;
+  // Time that one Advance should take: long against what a call costs by itself, short against what
+  // users notice.
+  absl::Duration target_tick = absl::Milliseconds(10);
+  // True where all decodes of one Advance take each step together, which takes little longer for
+  // many of them than for one: they should get equal numbers of steps. False where a slice takes
+  // the time of its own operations.
+  bool decodes_in_step = false;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
 
   virtual std::string description() const = 0;  // for logs and metrics: "cpu AVX3, 2 threads"
+  virtual Pacing pacing() const = 0;
 
   // Paths of one tile.
   virtual int64_t tile_paths() const = 0;

@@ -38,6 +38,10 @@ class CpuBackend : public Backend {
     return absl::StrCat("cpu ", kernels::SimdTargetName(), ", ", threads_->threads(),
                         threads_->threads() == 1 ? " thread" : " threads");
   }
+  // Two slices per thread, so that one that ends early leaves no thread idle.
+  Pacing pacing() const override {
+    return {.max_slices = std::max<int64_t>(4, 2 * static_cast<int64_t>(threads_->threads()))};
+  }
   int64_t tile_paths() const override { return kTilePaths; }
   int64_t context_pool_bytes() const override { return context_pool_->bytes(); }
   int64_t buffer_pool_bytes() const override { return buffer_pool_->bytes(); }

@@ -311,6 +311,26 @@ TEST_F(EngineAdmissionTest, ADeadlineEndsAStalledStreamAndAWait) {
   EXPECT_EQ(queued->Wait().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+TEST_F(EngineAdmissionTest, DecodesInStepTakeAsManyStepsAsTheTickHolds) {
+  backend_options_.decodes_in_step = true;
+  options_.max_slices_per_tick = 16;
+  options_.target_tick = absl::Milliseconds(20);
+  Start();
+  backend_.microseconds_per_step = 100;
+  std::vector<std::shared_ptr<SampleRecorder>> recorders;
+  for (int i = 0; i < 3; ++i) recorders.push_back(Draw(4 * (i + 1), 16));
+  for (auto& recorder : recorders) ASSERT_TRUE(recorder->Wait().ok());
+  int64_t most_decodes = 0;
+  int64_t most_steps = 0;
+  for (const auto& tick : backend_.decode_ticks()) {
+    EXPECT_TRUE(tick.together);
+    most_decodes = std::max(most_decodes, tick.decodes);
+    most_steps = std::max(most_steps, tick.steps);
+  }
+  EXPECT_GT(most_decodes, 3);
+  EXPECT_GT(most_steps, 1);  // the engine has learnt how long a step takes
+}
+
 TEST_F(EngineAdmissionTest, ResultsDoNotDependOnCompany) {
   Start();
   auto alone = Draw(9, 7);

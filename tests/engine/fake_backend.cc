@@ -177,6 +177,9 @@ class FakeBackend : public Backend {
   ~FakeBackend() override { EXPECT_EQ(log_->live_work, 0) << "work outlived the backend"; }
 
   std::string description() const override { return "fake"; }
+  Pacing pacing() const override {
+    return {.max_slices = 4, .decodes_in_step = options_.decodes_in_step};
+  }
   int64_t tile_paths() const override { return options_.tile_paths; }
   int64_t context_pool_bytes() const override { return options_.context_pool_bytes; }
   int64_t buffer_pool_bytes() const override { return options_.buffer_pool_bytes; }
@@ -247,6 +250,7 @@ class FakeBackend : public Backend {
         steps->Step();
       }
     }
+    LogDecodes(slices);
     log_->EndTick();
     return status;
   }
@@ -255,6 +259,20 @@ class FakeBackend : public Backend {
   void ReleaseBuffer(PoolRange range) override { log_->released_buffer_bytes += range.bytes; }
 
  private:
+  void LogDecodes(absl::Span<const Slice> slices) {
+    FakeBackendLog::DecodeTick tick;
+    for (const Slice& slice : slices) {
+      if (dynamic_cast<DecodeWork*>(slice.work) == nullptr) continue;
+      ++tick.decodes;
+      tick.steps = std::max(tick.steps, slice.max_steps);
+    }
+    for (const Slice& slice : slices) {
+      if (dynamic_cast<DecodeWork*>(slice.work) == nullptr || slice.work->done()) continue;
+      tick.together = tick.together && slice.max_steps == tick.steps;
+    }
+    if (tick.decodes > 0) log_->AddDecodeTick(tick);
+  }
+
   static void CheckRange(const PoolRange& range, int64_t pool) {
     EXPECT_GE(range.offset, 0);
     EXPECT_LE(range.offset + range.bytes, pool);
@@ -270,6 +288,16 @@ void FakeBackendLog::CloseGate() {
   MutexLock lock(&mutex_);
   closed_ = true;
   allowed_ = 0;
+}
+
+void FakeBackendLog::AddDecodeTick(const DecodeTick& tick) {
+  MutexLock lock(&mutex_);
+  decode_ticks_.push_back(tick);
+}
+
+std::vector<FakeBackendLog::DecodeTick> FakeBackendLog::decode_ticks() {
+  MutexLock lock(&mutex_);
+  return decode_ticks_;
 }
 
 void FakeBackendLog::OpenGate() {

@@ -18,6 +18,7 @@ namespace chorale::testing {
 
 struct FakeBackendOptions {
   int64_t tile_paths = 4;
+  bool decodes_in_step = false;
   int64_t context_pool_bytes = 1 << 20;
   int64_t buffer_pool_bytes = 1 << 20;
   int64_t context_bytes_per_row = 64;
@@ -39,6 +40,15 @@ class FakeBackendLog {
   std::atomic<bool> fail{false};
   std::atomic<int64_t> microseconds_per_step{0};
 
+  // Steps of the decodes of one Advance. `together`: all got as many, but for those that ended.
+  struct DecodeTick {
+    int64_t decodes = 0;
+    int64_t steps = 0;
+    bool together = true;
+  };
+  void AddDecodeTick(const DecodeTick& tick);
+  std::vector<DecodeTick> decode_ticks();
+
   // While closed, Advance waits before it does anything.
   void CloseGate();
   void OpenGate();
@@ -53,6 +63,7 @@ class FakeBackendLog {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t allowed_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<DecodeTick> decode_ticks_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The value that path `path` has at `step` with this seed, before scaling.

@@ -39,7 +39,7 @@ std::set<uint64_t> RunRound(Scheduler* scheduler, std::vector<Load*> loads, int6
       candidates.push_back({load->flow, load->step_flops, 1000});
     }
   }
-  const auto picks = scheduler->PickSlices(candidates, slices, budget);
+  const auto picks = scheduler->PickSlices(candidates, {slices, budget});
   for (const auto& pick : picks) {
     const Candidate& candidate = candidates[pick.candidate];
     const double flops = candidate.step_flops * static_cast<double>(pick.steps);
@@ -62,7 +62,7 @@ TEST(SchedulerTest, PicksEachCandidateAtMostOnceAndWithinLimits) {
       }
     }
     const int64_t slices = 1 + static_cast<int64_t>(random() % 6);
-    const auto picks = scheduler.PickSlices(candidates, slices, random() % 5000);
+    const auto picks = scheduler.PickSlices(candidates, {slices, 1.0 * (random() % 5000)});
     const int64_t expected = std::min<int64_t>(slices, candidates.size());
     ASSERT_EQ(static_cast<int64_t>(picks.size()), expected);
     std::set<size_t> seen;
@@ -77,7 +77,7 @@ TEST(SchedulerTest, PicksEachCandidateAtMostOnceAndWithinLimits) {
 TEST(SchedulerTest, StepsFillTheBudget) {
   Scheduler scheduler;
   const std::vector<Candidate> candidates = {{1, 10, 100}, {2, 10, 100}, {3, 20, 100}, {4, 20, 2}};
-  const auto picks = scheduler.PickSlices(candidates, 4, 400);
+  const auto picks = scheduler.PickSlices(candidates, {4, 400});
   ASSERT_EQ(picks.size(), 4u);
   std::map<size_t, int64_t> steps;
   for (const auto& pick : picks) steps[pick.candidate] = pick.steps;
@@ -89,15 +89,26 @@ TEST(SchedulerTest, StepsFillTheBudget) {
 
 TEST(SchedulerTest, WithoutABudgetEverySliceIsOneStep) {
   Scheduler scheduler;
-  for (const auto& pick : scheduler.PickSlices({{1, 10, 100}, {2, 10, 100}}, 4, 0)) {
+  for (const auto& pick : scheduler.PickSlices({{1, 10, 100}, {2, 10, 100}}, {4, 0})) {
     EXPECT_EQ(pick.steps, 1);
+  }
+}
+
+TEST(SchedulerTest, NoSliceIsLongerThanAllowed) {
+  Scheduler scheduler;
+  const std::vector<Candidate> candidates = {{1, 10, 100}, {2, 500, 100}};
+  const auto picks =
+      scheduler.PickSlices(candidates, {.max_slices = 4, .budget = 4000, .longest = 300});
+  ASSERT_EQ(picks.size(), 2u);
+  for (const auto& pick : picks) {
+    EXPECT_EQ(pick.steps, pick.candidate == 0 ? 30 : 1);  // one step at least
   }
 }
 
 TEST(SchedulerTest, TilesOfOneFlowRunInTheirOrder) {
   Scheduler scheduler;
   const std::vector<Candidate> candidates(6, {7, 10, 100});
-  const auto picks = scheduler.PickSlices(candidates, 3, 100);
+  const auto picks = scheduler.PickSlices(candidates, {3, 100});
   ASSERT_EQ(picks.size(), 3u);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(picks[i].candidate, i);
 }

@@ -37,6 +37,12 @@ class CudaBackend : public Backend {
     const kernels::cuda::DeviceProperties& gpu = device_->properties();
     return absl::StrCat("cuda ", gpu.name, ", ", gpu.multiprocessors, " multiprocessors");
   }
+  // Tiles beyond what keeps every multiprocessor busy make a step longer, and nothing cheaper.
+  Pacing pacing() const override {
+    return {.max_slices = 2 * static_cast<int64_t>(device_->properties().multiprocessors),
+            .target_tick = absl::Milliseconds(4),
+            .decodes_in_step = true};
+  }
   int64_t tile_paths() const override { return kernels::cuda::kTilePaths; }
   int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }

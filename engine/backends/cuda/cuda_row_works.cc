@@ -139,7 +139,9 @@ double CudaEncodeWork::next_step_flops() const {
 
 int64_t CudaEncodeWork::steps_at_this_cost() const {
   if (done()) return 0;
-  return fitted() ? phases_.StepsThrough(phases_.phase()) : pieces_.StepsThrough(0);
+  if (!fitted()) return pieces_.StepsThrough(0);
+  const bool layer_to_finish = phases_.phase() > 0;
+  return phases_.StepsThrough(layer_to_finish ? model_.shape().layers - 1 : 0);
 }
 
 ResidentContext CudaEncodeWork::TakeContext() {
