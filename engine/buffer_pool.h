@@ -49,10 +49,10 @@ class BufferPool {
     metrics_->BufferBytes(0);
   }
 
-  // `count` ranges of `bytes` each: all, or none (an empty vector) when the pool lacks the room.
-  std::vector<Lease> TryLease(int64_t count, int64_t bytes) {
+  // A range of each of these sizes: all, or none (an empty vector) when the pool lacks the room.
+  std::vector<Lease> TryLease(const std::vector<int64_t>& sizes) {
     std::vector<PoolRange> ranges;
-    while (static_cast<int64_t>(ranges.size()) < count) {
+    for (const int64_t bytes : sizes) {
       const std::optional<PoolRange> range = allocator_.Allocate(bytes);
       if (!range.has_value()) {
         for (const PoolRange& taken : ranges) allocator_.Free(taken);

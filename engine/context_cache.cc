@@ -1,6 +1,7 @@
 // Invariants:
 //   1. index_ holds the entries that Acquire may find: all but failed and deleted ones.
-//   2. entry->kv is a range of allocator_ exactly in the states reading, encoding and resident.
+//   2. entry->kv is a range of allocator_ exactly in the states reading, encoding and resident;
+//      entry->workspace is one of workspaces_ in reading and encoding, unless encoding needs none.
 //   3. An entry is in lru_ if and only if it is resident and has no pins.
 //   4. encodings_ holds exactly the entries in state encoding.
 //   5. An entry without pins is reading, encoding or resident, and not deleted. (Reading and
@@ -20,6 +21,7 @@ struct ContextCache::Entry {
   ContextPointer context;
   State state = State::kWaiting;
   PoolRange kv;
+  PoolRange workspace;
   std::unique_ptr<EncodeWork> work;                 // while encoding
   std::shared_ptr<const ResidentContext> resident;  // while resident
   absl::Status status;                              // when failed
@@ -59,7 +61,10 @@ bool ContextCache::Pin::waits_for_room() const { return entry_->state == State::
 // ---- Cache ---------------------------------------------------------------------------------
 
 ContextCache::ContextCache(Backend* backend, MetricsSink* metrics)
-    : backend_(backend), metrics_(metrics), allocator_(backend->context_pool_bytes()) {
+    : backend_(backend),
+      metrics_(metrics),
+      allocator_(backend->context_pool_bytes()),
+      workspaces_(backend->encode_pool_bytes()) {
   ReportResidency();
 }
 
@@ -111,6 +116,7 @@ void ContextCache::OnData(const ContextPointer& context, absl::StatusOr<ContextD
   }
   // Everybody who waits hears why; the next one who asks tries again.
   index_.erase(context.get());
+  ReleaseWorkspace(entry);
   backend_->ReleaseContext(entry->kv);
   allocator_.Free(entry->kv);
   entry->status = data.status();
@@ -154,16 +160,21 @@ void ContextCache::Clear() {
   }
 }
 
-// Gives the entry its range, evicting others when that helps.
+// Gives the entry its ranges, evicting others when that helps. Other encodings give up their
+// workspace by themselves: nothing is evicted for that.
 bool ContextCache::Place(Entry* entry, absl::Time now) {
-  const int64_t bytes = entry->context->resident_bytes;
-  std::optional<PoolRange> range = allocator_.Allocate(bytes);
+  const RegisteredContext& context = *entry->context;
+  const int64_t workspace =
+      backend_->EncodeBytes(context.model->weights->config(), context.record.rows);
+  if (workspace > 0) {
+    const std::optional<PoolRange> range = workspaces_.Allocate(workspace);
+    if (!range.has_value()) return false;
+    entry->workspace = *range;
+  }
+  const std::optional<PoolRange> range = FindRoom(context.resident_bytes);
   if (!range.has_value()) {
-    if (!EvictionCanFit(bytes)) return false;
-    while (!range.has_value()) {
-      Evict(lru_.front());
-      range = allocator_.Allocate(bytes);
-    }
+    ReleaseWorkspace(entry);
+    return false;
   }
   entry->kv = *range;
   entry->placed = now;
@@ -171,6 +182,17 @@ bool ContextCache::Place(Entry* entry, absl::Time now) {
   SetState(entry, State::kReading);
   ReportResidency();
   return true;
+}
+
+// A range of the context pool, for which others may be evicted.
+std::optional<PoolRange> ContextCache::FindRoom(int64_t bytes) {
+  std::optional<PoolRange> range = allocator_.Allocate(bytes);
+  if (range.has_value() || !EvictionCanFit(bytes)) return range;
+  while (!range.has_value()) {
+    Evict(lru_.front());
+    range = allocator_.Allocate(bytes);
+  }
+  return range;
 }
 
 // Whether `bytes` would fit between the ranges that stay if everything unpinned were evicted:
@@ -198,9 +220,9 @@ bool ContextCache::EvictionCanFit(int64_t bytes) const {
 void ContextCache::StartEncoding(Entry* entry, ContextData data) {
   entry->read_wanted = false;
   // The pool gives back whole multiples of its alignment; the work gets what it asked for.
-  entry->work =
-      backend_->NewEncode(entry->context->model->weights, std::move(data.features),
-                          std::move(data.y), {entry->kv.offset, entry->context->resident_bytes});
+  entry->work = backend_->NewEncode(
+      entry->context->model->weights, std::move(data.features), std::move(data.y),
+      {entry->kv.offset, entry->context->resident_bytes}, entry->workspace);
   encodings_.push_back({next_encoding_++, entry->work.get()});
   SetState(entry, State::kEncoding);
 }
@@ -212,6 +234,13 @@ void ContextCache::EndEncoding(Entry* entry) {
   ended_encodings_.push_back(place->id);
   encodings_.erase(place);
   entry->work.reset();
+  ReleaseWorkspace(entry);
+}
+
+void ContextCache::ReleaseWorkspace(Entry* entry) {
+  if (entry->workspace.bytes == 0) return;
+  backend_->ReleaseEncode(entry->workspace);
+  workspaces_.Free(std::exchange(entry->workspace, PoolRange()));
 }
 
 void ContextCache::AddPin(Entry* entry) {
@@ -249,6 +278,7 @@ void ContextCache::Drop(Entry* entry) {
   const bool has_range = entry->state == State::kReading || entry->state == State::kEncoding ||
                          entry->state == State::kResident;
   entry->resident.reset();
+  ReleaseWorkspace(entry);  // of one that is still being read
   if (has_range) {
     backend_->ReleaseContext(entry->kv);
     allocator_.Free(entry->kv);

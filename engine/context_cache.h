@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -100,7 +101,7 @@ class ContextCache {
   void Clear();
 
   int64_t resident_contexts() const { return resident_contexts_; }
-  int64_t bytes_in_use() const { return allocator_.in_use(); }
+  int64_t bytes_in_use() const { return allocator_.in_use(); }  // of the context pool
 
  private:
   enum class State { kWaiting, kReading, kEncoding, kResident, kFailed };
@@ -108,9 +109,11 @@ class ContextCache {
   using EntryList = std::list<Entry>;
 
   bool Place(Entry* entry, absl::Time now);
+  std::optional<PoolRange> FindRoom(int64_t bytes);
   bool EvictionCanFit(int64_t bytes) const;
   void StartEncoding(Entry* entry, ContextData data);
   void EndEncoding(Entry* entry);
+  void ReleaseWorkspace(Entry* entry);
   void AddPin(Entry* entry);
   void RemovePin(Entry* entry);
   void Evict(Entry* entry);
@@ -120,8 +123,9 @@ class ContextCache {
 
   Backend* const backend_;
   MetricsSink* const metrics_;
-  RangeAllocator allocator_;
-  EntryList entries_;  // in the order in which they came
+  RangeAllocator allocator_;   // of the context pool
+  RangeAllocator workspaces_;  // of the encode pool
+  EntryList entries_;          // in the order in which they came
   std::unordered_map<const RegisteredContext*, Entry*> index_;
   std::list<Entry*> lru_;  // the least recently used one first
   std::vector<Encoding> encodings_;

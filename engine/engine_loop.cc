@@ -251,11 +251,11 @@ void EngineLoop::Admit(absl::Time now) {
     if (active.queued) session->CheckContext(now);
     if (session->state() != Session::State::kWaitingForAdmission) continue;
     if (running_ >= options_.max_running) continue;
-    const TilePlan plan = session->Plan();
+    const std::vector<int64_t> ranges = session->Plan().ranges();
     std::vector<BufferPool::Lease> leases;
-    if (plan.slot_bytes > 0) {
+    if (!ranges.empty()) {
       if (buffers_taken) continue;
-      leases = buffers_.TryLease(plan.slots, plan.slot_bytes);
+      leases = buffers_.TryLease(ranges);
       buffers_taken = leases.empty();
       if (leases.empty()) continue;
     }

@@ -9,7 +9,6 @@
 namespace chorale {
 namespace {
 
-constexpr int64_t kChunkRows = 128;
 // One that is summarised and one that is next, so that the summary thread need not wait for us.
 constexpr int64_t kMaxAwaitingSummary = 2;
 
@@ -30,9 +29,14 @@ PredictSession::PredictSession(CallStart start, const SessionEnvironment* enviro
 
 Preparation PredictSession::Prepare(std::shared_ptr<const PredictRequest> request,
                                     const Limits* limits, const Backend* backend) {
-  return PrepareTargets(request, backend, [request, limits](const ModelConfig& config) {
-    return ValidatePredict(*request, config, *limits);
+  return PrepareTargets(request, backend, [request, limits, backend](const ModelConfig& config) {
+    return ValidatePredict(*request, config, *limits, *backend);
   });
+}
+
+TilePlan PredictSession::Plan() const {
+  return PlanTiles(*environment().backend, config(), targets(), targets(), environment().max_slices,
+                   TileWork::kPredict);
 }
 
 void PredictSession::Start() {
@@ -41,19 +45,31 @@ void PredictSession::Start() {
   result_.std.resize(rows);
   result_.quantiles.resize(rows * request_->quantiles.size());
   if (request_->want_mixtures) result_.mixtures = MakeMixtures(targets(), config().num_components);
-  const int64_t chunks = (targets() + kChunkRows - 1) / kChunkRows;
-  chunks_.resize(std::min(chunks, environment().max_slices));
-  for (Chunk& chunk : chunks_) StartNextChunk(&chunk);
+  plan_ = Plan();
+  chunks_.resize(plan_.slots);
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    if (plan_.slot_bytes > 0) chunks_[i].buffer = std::move(buffers()[i]);
+    StartNextChunk(&chunks_[i]);
+  }
 }
 
 void PredictSession::StartNextChunk(Chunk* chunk) {
   chunk->work.reset();
-  if (next_row_ == targets()) return;
-  chunk->first_row = next_row_;
-  chunk->rows = std::min(kChunkRows, targets() - next_row_);
-  next_row_ += chunk->rows;
-  chunk->work =
-      environment().backend->NewPredict({resident(), rows(), chunk->first_row, chunk->rows});
+  if (next_chunk_ == plan_.tiles) {
+    chunk->buffer.Reset();
+    return;
+  }
+  const int64_t next = next_chunk_++;
+  chunk->first_row = plan_.first_path(next);
+  chunk->rows = plan_.paths_of(next);
+  PredictSpec spec;
+  spec.context = resident();
+  spec.targets = rows();
+  spec.buffer = {chunk->buffer.range().offset,
+                 environment().backend->PredictBytes(config(), chunk->rows)};
+  spec.first_row = chunk->first_row;
+  spec.rows = chunk->rows;
+  chunk->work = environment().backend->NewPredict(std::move(spec));
 }
 
 void PredictSession::AppendTiles(std::vector<Runnable>* runnable) {

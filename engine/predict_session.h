@@ -26,6 +26,7 @@ class PredictSession : public Session {
   static Preparation Prepare(std::shared_ptr<const PredictRequest> request, const Limits* limits,
                              const Backend* backend);
 
+  TilePlan Plan() const override;
   void ReleaseResources() override;
 
  protected:
@@ -37,6 +38,7 @@ class PredictSession : public Session {
  private:
   // A place for a chunk in flight: being advanced, or done and waiting to be handed over.
   struct Chunk {
+    BufferPool::Lease buffer;           // empty on a backend that needs none
     std::unique_ptr<PredictWork> work;  // null when there is no chunk left for this place
     int64_t first_row = 0;
     int64_t rows = 0;
@@ -49,8 +51,9 @@ class PredictSession : public Session {
 
   const std::shared_ptr<const PredictRequest> request_;
   const Engine::Callback<PredictResult> done_;
+  TilePlan plan_;              // chunks are its tiles, rows its paths
   std::vector<Chunk> chunks_;  // in flight
-  int64_t next_row_ = 0;
+  int64_t next_chunk_ = 0;
   int64_t awaiting_summary_ = 0;  // chunks handed over
   int64_t summarised_rows_ = 0;
   PredictResult result_;

@@ -24,8 +24,7 @@ Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Bac
   preparation.check = [request, backend, validate = std::move(validate)](
                           const ContextRecord& record, const ModelConfig& config) {
     if (auto s = validate(config); !s.ok()) return s;
-    const int64_t bytes = backend->ContextBytes(config, record.rows);
-    if (auto s = ValidateResidentBytes("context", bytes, *backend); !s.ok()) return s;
+    if (auto s = ValidateContextBytes("context", config, record.rows, *backend); !s.ok()) return s;
     return CheckColumns(request->targets, record.columns);
   };
   preparation.finish =

@@ -45,10 +45,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
     return transform.status();
   }
   const int64_t rows = static_cast<int64_t>(dataset.y.size());
-  if (auto s = ValidateResidentBytes("rows", backend.ContextBytes(config, rows), backend);
-      !s.ok()) {
-    return s;
-  }
+  if (auto s = ValidateContextBytes("rows", config, rows, backend); !s.ok()) return s;
   Registration registration;
   registration.bytes = EncodeDataset(dataset);
   const int64_t bytes = static_cast<int64_t>(registration.bytes.size());

@@ -52,10 +52,13 @@ absl::Status ValidateBuffer(int64_t targets, BeyondBuffer beyond, const ModelCon
 absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, TileWork work,
                                  const ModelConfig& config, const Backend& backend) {
   const TilePlan plan = PlanTiles(backend, config, paths, targets, 1, work);
-  return Unless(plan.slots > 0, "targets",
-                absl::StrCat("has ", targets, " rows, which need ", plan.slot_bytes,
-                             " bytes of buffer memory for ", plan.tile_paths, " paths at a time; ",
-                             backend.buffer_pool_bytes(), " are available"));
+  return Unless(
+      plan.slots > 0, "targets",
+      absl::StrCat(
+          "has ", targets, " rows, which need ", plan.slot_bytes, " bytes of buffer memory for ",
+          plan.tile_paths, work == TileWork::kPredict ? " rows" : " paths", " at a time",
+          plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes, " for their encodings") : "",
+          "; ", backend.buffer_pool_bytes(), " are available"));
 }
 
 // Some of the numbers of an answer, and the field of the request that asks for them.
@@ -118,7 +121,7 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
 }  // namespace
 
 absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
-                             const Limits& limits) {
+                             const Limits& limits, const Backend& backend) {
   if (auto s = ValidateTargets(request.targets, limits); !s.ok()) return s;
   const int64_t targets = request.targets.rows();
   const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
@@ -143,10 +146,14 @@ absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& c
     if (auto s = ValidateMixtureCount(1, targets, config, limits); !s.ok()) return s;
     mixture_numbers = targets * config.num_components * kNumbersOfComponent;
   }
-  return ValidateResponse({{"targets", 2 * targets},
-                           {"quantiles", targets * quantiles},
-                           {"include_mixtures", mixture_numbers}},
-                          limits);
+  if (auto s = ValidateResponse({{"targets", 2 * targets},
+                                 {"quantiles", targets * quantiles},
+                                 {"include_mixtures", mixture_numbers}},
+                                limits);
+      !s.ok()) {
+    return s;
+  }
+  return ValidateBufferBytes(targets, targets, TileWork::kPredict, config, backend);
 }
 
 absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
@@ -199,11 +206,19 @@ absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelCon
                              backend);
 }
 
-absl::Status ValidateResidentBytes(absl::string_view field, int64_t resident_bytes,
-                                   const Backend& backend) {
-  return Unless(resident_bytes <= backend.context_pool_bytes(), field,
-                absl::StrCat("needs ", resident_bytes, " bytes of context memory; ",
-                             backend.context_pool_bytes(), " are available"));
+absl::Status ValidateContextBytes(absl::string_view field, const ModelConfig& config, int64_t rows,
+                                  const Backend& backend) {
+  const int64_t resident = backend.ContextBytes(config, rows);
+  if (auto s = Unless(resident <= backend.context_pool_bytes(), field,
+                      absl::StrCat("needs ", resident, " bytes of context memory; ",
+                                   backend.context_pool_bytes(), " are available"));
+      !s.ok()) {
+    return s;
+  }
+  const int64_t encode = backend.EncodeBytes(config, rows);
+  return Unless(encode <= backend.encode_pool_bytes(), field,
+                absl::StrCat("needs ", encode, " bytes of workspace to be encoded; ",
+                             backend.encode_pool_bytes(), " are available"));
 }
 
 }  // namespace chorale

@@ -13,15 +13,16 @@ namespace chorale {
 
 // The context is not looked at here; engine/preparation.h does that.
 absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
-                             const Limits& limits);
+                             const Limits& limits, const Backend& backend);
 absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
                             const Limits& limits, const Backend& backend);
 absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelConfig& config,
                                 const Limits& limits, const Backend& backend);
 
-// That the context pool could hold the context if it were empty. `field` names the context.
-absl::Status ValidateResidentBytes(absl::string_view field, int64_t resident_bytes,
-                                   const Backend& backend);
+// That the pools could hold a context of `rows` rows, and what encoding it takes, if they were
+// empty. `field` names the context.
+absl::Status ValidateContextBytes(absl::string_view field, const ModelConfig& config, int64_t rows,
+                                  const Backend& backend);
 
 }  // namespace chorale
 

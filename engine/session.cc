@@ -41,7 +41,13 @@ void Session::Admit(std::vector<BufferPool::Lease> buffers, absl::Time now) {
   queue_clock_runs_ = false;
   admitted_at_ = now;
   buffers_ = std::move(buffers);
-  rows_work_ = environment_->backend->NewRows(pin_.resident(), std::move(features_));
+  PoolRange rows_range;
+  if (const int64_t bytes = environment_->backend->RowsBytes(config(), target_rows_); bytes > 0) {
+    rows_buffer_ = std::move(buffers_.back());
+    buffers_.pop_back();
+    rows_range = {rows_buffer_.range().offset, bytes};
+  }
+  rows_work_ = environment_->backend->NewRows(pin_.resident(), std::move(features_), rows_range);
   features_ = FeatureMatrix();
   state_ = State::kEncodingRows;
   environment_->metrics->QueueTime(queued_);
@@ -69,6 +75,7 @@ void Session::Collect(absl::Time now) {
 void Session::ReleaseResources() {
   rows_work_.reset();
   rows_.reset();
+  rows_buffer_.Reset();
   buffers_.clear();
   pin_.Reset();
 }

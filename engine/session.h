@@ -102,6 +102,7 @@ class Session {
   absl::Duration TimeQueued(absl::Time now) const;
   // Tiles and buffer bytes that it needs at once.
   virtual TilePlan Plan() const { return TilePlan(); }
+  // `buffers` are those of Plan().ranges().
   void Admit(std::vector<BufferPool::Lease> buffers, absl::Time now);
 
   // --- While admitted -------------------------------------------------------------------------
@@ -163,7 +164,8 @@ class Session {
   FeatureMatrix features_;  // until admission
   // In this order: work uses rows, buffers and the pinned context.
   ContextCache::Pin pin_;
-  std::vector<BufferPool::Lease> buffers_;
+  std::vector<BufferPool::Lease> buffers_;  // of the slots
+  BufferPool::Lease rows_buffer_;
   std::unique_ptr<RowsWork> rows_work_;
   std::shared_ptr<const EncodedRows> rows_;
 

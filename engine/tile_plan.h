@@ -1,17 +1,19 @@
-// How the paths of one request are cut into tiles, and what buffer memory that takes.
+// How the paths of one request, or the rows of a prediction, are cut into pieces, and what buffer
+// memory that takes.
 #ifndef CHORALE_ENGINE_TILE_PLAN_H_
 #define CHORALE_ENGINE_TILE_PLAN_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "engine/backends/backend.h"
 
 namespace chorale {
 
 // What a tile is advanced by, and so what it keeps in buffer memory: the K/V of a DecodeWork, or
-// what a DensityWork needs between two steps.
-enum class TileWork { kDecode, kDensity };
+// what a DensityWork needs between two steps. To a PredictWork each row is a path of its own.
+enum class TileWork { kDecode, kDensity, kPredict };
 
 // Bytes of a tile of `paths` paths. REQUIRES: the counts are positive.
 int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t targets, int64_t paths,
@@ -26,6 +28,15 @@ struct TilePlan {
   int64_t tiles = 0;
   int64_t slots = 0;       // 0 when not even one tile's buffer fits the pool
   int64_t slot_bytes = 0;  // of buffer memory, per slot; 0 for requests without tiles
+  int64_t rows_bytes = 0;  // of buffer memory, for the encoded rows that all tiles share
+
+  // Of buffer memory, what the request needs before it starts: that of the slots, then that of the
+  // rows; without those that are empty.
+  std::vector<int64_t> ranges() const {
+    std::vector<int64_t> bytes(slot_bytes > 0 ? slots : 0, slot_bytes);
+    if (rows_bytes > 0) bytes.push_back(rows_bytes);
+    return bytes;
+  }
 
   int64_t first_path(int64_t tile) const { return tile * tile_paths; }
   int64_t paths_of(int64_t tile) const { return std::min(tile_paths, paths - first_path(tile)); }

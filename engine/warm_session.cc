@@ -7,7 +7,7 @@ namespace chorale {
 Preparation WarmSession::Prepare(const Backend* backend) {
   Preparation preparation;
   preparation.check = [backend](const ContextRecord& record, const ModelConfig& config) {
-    return ValidateResidentBytes("name", backend->ContextBytes(config, record.rows), *backend);
+    return ValidateContextBytes("name", config, record.rows, *backend);
   };
   preparation.finish = [](std::shared_ptr<const RegisteredContext> context) {
     return PreparedRequest{std::move(context), FeatureMatrix()};

@@ -2,7 +2,8 @@
 //
 // The engine owns all accounting: it asks how many bytes a thing takes, allocates a range of a pool
 // (offsets only, see engine/range_allocator.h) and hands the range over. The backend owns the
-// memory behind the offsets. Work is made once, then advanced slice by slice, in any mixture of
+// memory behind the offsets, and takes none beyond it for a piece of work, so that a request that
+// was admitted never lacks any. Work is made once, then advanced slice by slice, in any mixture of
 // sessions and contexts, so that batching, fairness, cancellation and streaming happen between
 // slices.
 //
@@ -158,6 +159,7 @@ class PredictWork : public Work {
 struct PredictSpec {
   std::shared_ptr<const ResidentContext> context;
   std::shared_ptr<const EncodedRows> targets;
+  PoolRange buffer;  // PredictBytes(model, rows) of the buffer pool
   int64_t first_row = 0;
   int64_t rows = 0;
 };
@@ -193,6 +195,7 @@ class Backend {
   // Sizes of the pools, fixed at creation.
   virtual int64_t context_pool_bytes() const = 0;
   virtual int64_t buffer_pool_bytes() const = 0;
+  virtual int64_t encode_pool_bytes() const { return 0; }
 
   // Exact bytes of a resident context with `rows` rows, and for `paths` paths of one tile over
   // `targets` targets, of the buffer cache of a decode and of what a density keeps between two
@@ -201,14 +204,23 @@ class Backend {
   virtual int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
   virtual int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
 
+  // Likewise of the buffer pool: for the encoded rows of a request, and for the point predictions of
+  // `rows` of them; and of the encode pool, for a context while it is encoded. 0 where a backend
+  // has no pool for it, but takes it from the host's memory; it is given an empty range then.
+  virtual int64_t RowsBytes(const ModelConfig& config, int64_t targets) const { return 0; }
+  virtual int64_t PredictBytes(const ModelConfig& config, int64_t rows) const { return 0; }
+  virtual int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const { return 0; }
+
   virtual absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) = 0;
 
-  // `features` are normalised; y [rows] is in the model's target units.
+  // `features` are normalised; y [rows] is in the model's target units. `workspace` is
+  // EncodeBytes(model, rows) of the encode pool, for as long as the work lives.
   virtual std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
                                                 FeatureMatrix features, std::vector<float> y,
-                                                PoolRange kv) = 0;
+                                                PoolRange kv, PoolRange workspace) = 0;
+  // `buffer` is RowsBytes(model, rows) of the buffer pool, for as long as the encoded rows live.
   virtual std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
-                                            FeatureMatrix features) = 0;
+                                            FeatureMatrix features, PoolRange buffer) = 0;
   virtual std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) = 0;
   virtual std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) = 0;
   virtual std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) = 0;
@@ -222,6 +234,7 @@ class Backend {
   // back to the operating system where that is possible.
   virtual void ReleaseContext(PoolRange range) = 0;
   virtual void ReleaseBuffer(PoolRange range) = 0;
+  virtual void ReleaseEncode(PoolRange range) {}
 };
 
 }  // namespace chorale

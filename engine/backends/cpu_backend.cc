@@ -63,12 +63,12 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
                                         FeatureMatrix features, std::vector<float> y,
-                                        PoolRange kv) override {
+                                        PoolRange kv, PoolRange workspace) override {
     return std::make_unique<CpuEncodeWork>(std::move(model), std::move(features), std::move(y), kv,
                                            context_pool_->At(kv), threads_->threads());
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
-                                    FeatureMatrix features) override {
+                                    FeatureMatrix features, PoolRange buffer) override {
     return std::make_unique<CpuRowsWork>(std::move(context), std::move(features));
   }
   std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {

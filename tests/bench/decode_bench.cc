@@ -73,10 +73,10 @@ class Session {
       : backend_(backend), point_(point) {
     auto encode = backend->NewEncode(
         model, MakeFeatures(point.context_rows, kFeatures, 1), MakeValues(point.context_rows, 2),
-        {0, backend->ContextBytes(model->config(), point.context_rows)});
+        {0, backend->ContextBytes(model->config(), point.context_rows)}, PoolRange());
     Finish(*backend, encode.get());
     context_ = std::make_shared<const ResidentContext>(encode->TakeContext());
-    auto rows = backend->NewRows(context_, MakeFeatures(kTargets, kFeatures, 3));
+    auto rows = backend->NewRows(context_, MakeFeatures(kTargets, kFeatures, 3), PoolRange());
     Finish(*backend, rows.get());
     targets_ = rows->TakeRows();
   }

@@ -85,11 +85,15 @@ class Bench {
     absl::StatusOr<std::shared_ptr<const BackendModel>> added = backend.AddModel(model);
     if (!added.ok()) Fail(added.status().ToString());
     const PoolRange kv = {0, backend.ContextBytes(model.config, point.context_rows)};
-    const auto encode = backend.NewEncode(*added, MakeFeatures(point.context_rows, kFeatures, 1),
-                                          MakeValues(point.context_rows, 2), kv);
+    const auto encode = backend.NewEncode(
+        *added, MakeFeatures(point.context_rows, kFeatures, 1), MakeValues(point.context_rows, 2),
+        kv, {0, backend.EncodeBytes(model.config, point.context_rows)});
     encode_us_ = Time([&] { Run({encode.get()}); });
     context_ = std::make_shared<const ResidentContext>(encode->TakeContext());
-    const auto rows = backend.NewRows(context_, MakeFeatures(kTargets, kFeatures, 3));
+    // Behind the buffers of all tiles.
+    const int64_t rows_bytes = backend.RowsBytes(model.config, kTargets);
+    const auto rows = backend.NewRows(context_, MakeFeatures(kTargets, kFeatures, 3),
+                                      {backend.buffer_pool_bytes() - rows_bytes, rows_bytes});
     Run({rows.get()});
     targets_ = rows->TakeRows();
   }

@@ -20,6 +20,12 @@ class ContextCacheTest : public ::testing::Test {
 
   ContextCacheTest() {
     options_.context_pool_bytes = 640;  // ten rows
+    MakeCache();
+  }
+  // With the options as they are now.
+  void MakeCache() {
+    cache_.reset();
+    model_.weights.reset();
     backend_ = NewFakeBackend(options_, &log_);
     Model model;
     model_.weights = *backend_->AddModel(model);
@@ -204,6 +210,43 @@ TEST_F(ContextCacheTest, TwoRegistrationsWithEqualContentAreTwoEntries) {
   Settle();
   EXPECT_NE(pin.resident()->kv.offset, fresh_pin.resident()->kv.offset);
   EXPECT_EQ(cache_->bytes_in_use(), 512);
+}
+
+TEST_F(ContextCacheTest, EncodingsTakeTurnsWhereTheirWorkspaceIsSmall) {
+  options_.encode_pool_bytes = 4 * 64;
+  options_.encode_bytes_per_row = 64;
+  MakeCache();
+  const Context resident = Make(4), first = Make(4), second = Make(3);
+  Acquire(resident).Reset();
+  Settle();
+  auto first_pin = Acquire(first);
+  auto second_pin = Acquire(second);
+  EXPECT_FALSE(first_pin.waits_for_room());
+  EXPECT_TRUE(second_pin.waits_for_room());
+  EXPECT_TRUE(Resident(resident)) << "evicted in vain";
+  Settle();
+  EXPECT_NE(first_pin.resident(), nullptr);
+  EXPECT_EQ(log_.released_encode_bytes, 2 * 4 * 64);
+  Settle();
+  EXPECT_NE(second_pin.resident(), nullptr);
+  EXPECT_EQ(log_.released_encode_bytes, (2 * 4 + 3) * 64);
+}
+
+TEST_F(ContextCacheTest, WhatIsDroppedWhileItIsReadGivesItsWorkspaceBack) {
+  options_.encode_pool_bytes = 4 * 64;
+  options_.encode_bytes_per_row = 64;
+  MakeCache();
+  const Context failed = Make(4), deleted = Make(4), context = Make(4);
+  auto failed_pin = *cache_->Acquire(failed, now_);
+  cache_->OnData(failed, absl::DataLossError("broken"));
+  EXPECT_EQ(log_.released_encode_bytes, 4 * 64);
+  cache_->Acquire(deleted, now_)->Reset();
+  deleted->deleted = true;
+  cache_->PurgeDeleted();
+  EXPECT_EQ(log_.released_encode_bytes, 2 * 4 * 64);
+  auto pin = Acquire(context);
+  Settle();
+  EXPECT_NE(pin.resident(), nullptr);
 }
 
 TEST_F(ContextCacheTest, AFailedReadIsToldAndTriedAgain) {

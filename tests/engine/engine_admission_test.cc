@@ -343,5 +343,27 @@ TEST_F(EngineAdmissionTest, ResultsDoNotDependOnCompany) {
   }
 }
 
+TEST_F(EngineAdmissionTest, PredictionsWaitForBufferMemoryToo) {
+  backend_options_.rows_bytes_per_target = 64;
+  backend_options_.predict_bytes_per_row = 64;
+  backend_options_.buffer_pool_bytes = 300 * 64 + 128 * 64;  // 300 rows and one piece of them
+  Start();
+  PredictRequest request = PredictOf("c", 300);
+  backend_.CloseGate();
+  Answer<PredictResult> first;
+  Answer<PredictResult> second;
+  engine_->Predict(request, first.callback());
+  engine_->Predict(request, second.callback());
+  EXPECT_EVENTUALLY(engine_->Stats().running == 1 && engine_->Stats().queued == 1);
+  EXPECT_EQ(engine_->Stats().buffer_bytes, (300 + 128) * 64);
+  backend_.OpenGate();
+  EXPECT_TRUE(first.Wait().ok());
+  EXPECT_TRUE(second.Wait().ok());
+  EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
+  Answer<PredictResult> too_large;
+  engine_->Predict(PredictOf("c", 301), too_large.callback());
+  EXPECT_EQ(too_large.Wait().status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace chorale::testing

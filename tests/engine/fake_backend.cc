@@ -183,6 +183,16 @@ class FakeBackend : public Backend {
   int64_t tile_paths() const override { return options_.tile_paths; }
   int64_t context_pool_bytes() const override { return options_.context_pool_bytes; }
   int64_t buffer_pool_bytes() const override { return options_.buffer_pool_bytes; }
+  int64_t encode_pool_bytes() const override { return options_.encode_pool_bytes; }
+  int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
+    return targets * options_.rows_bytes_per_target;
+  }
+  int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
+    return rows * options_.predict_bytes_per_row;
+  }
+  int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
+    return rows * options_.encode_bytes_per_row;
+  }
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     return rows * options_.context_bytes_per_row;
   }
@@ -197,17 +207,21 @@ class FakeBackend : public Backend {
   }
 
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        FeatureMatrix features, std::vector<float> y,
-                                        PoolRange kv) override {
+                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
+                                        PoolRange workspace) override {
     ++log_->encodings;
     EXPECT_EQ(features.rows, static_cast<int64_t>(y.size()));
     EXPECT_EQ(kv.bytes, ContextBytes(model->config(), features.rows));
     CheckRange(kv, options_.context_pool_bytes);
+    EXPECT_GE(workspace.bytes, EncodeBytes(model->config(), features.rows));
+    CheckRange(workspace, options_.encode_pool_bytes);
     return std::make_unique<FakeEncode>(std::move(model), features.rows, kv, options_.encode_steps,
                                         log_);
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
-                                    FeatureMatrix features) override {
+                                    FeatureMatrix features, PoolRange buffer) override {
+    EXPECT_EQ(buffer.bytes, RowsBytes(context->model->config(), features.rows));
+    CheckRange(buffer, options_.buffer_pool_bytes);
     return std::make_unique<FakeRowsWork>(features.rows, log_);
   }
   std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
@@ -226,6 +240,8 @@ class FakeBackend : public Backend {
     return std::make_unique<FakeDensity>(std::move(spec), log_);
   }
   std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
+    EXPECT_EQ(spec.buffer.bytes, PredictBytes(spec.context->model->config(), spec.rows));
+    CheckRange(spec.buffer, options_.buffer_pool_bytes);
     return std::make_unique<FakePredict>(spec, log_);
   }
 
@@ -257,6 +273,7 @@ class FakeBackend : public Backend {
 
   void ReleaseContext(PoolRange range) override { log_->released_context_bytes += range.bytes; }
   void ReleaseBuffer(PoolRange range) override { log_->released_buffer_bytes += range.bytes; }
+  void ReleaseEncode(PoolRange range) override { log_->released_encode_bytes += range.bytes; }
 
  private:
   void LogDecodes(absl::Span<const Slice> slices) {

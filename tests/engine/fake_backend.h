@@ -25,6 +25,11 @@ struct FakeBackendOptions {
   int64_t buffer_bytes_per_value = 64;  // of each path and target
   int64_t density_bytes_per_target = 64;
   int64_t encode_steps = 3;
+  // As of a backend that keeps everything in its own memory.
+  int64_t encode_pool_bytes = 0;
+  int64_t encode_bytes_per_row = 0;
+  int64_t rows_bytes_per_target = 0;
+  int64_t predict_bytes_per_row = 0;
 };
 
 // What the fake backend was asked to do. Thread-safe.
@@ -37,6 +42,7 @@ class FakeBackendLog {
   std::atomic<int64_t> live_work{0};
   std::atomic<int64_t> released_context_bytes{0};
   std::atomic<int64_t> released_buffer_bytes{0};
+  std::atomic<int64_t> released_encode_bytes{0};
   std::atomic<bool> fail{false};
   std::atomic<int64_t> microseconds_per_step{0};
 

@@ -48,6 +48,7 @@ class MeteredBackend : public Backend {
   int64_t tile_paths() const override { return inner_->tile_paths(); }
   int64_t context_pool_bytes() const override { return inner_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return inner_->buffer_pool_bytes(); }
+  int64_t encode_pool_bytes() const override { return inner_->encode_pool_bytes(); }
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     return inner_->ContextBytes(config, rows);
   }
@@ -57,17 +58,26 @@ class MeteredBackend : public Backend {
   int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
     return inner_->DensityBytes(config, targets, paths);
   }
+  int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
+    return inner_->RowsBytes(config, targets);
+  }
+  int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
+    return inner_->PredictBytes(config, rows);
+  }
+  int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
+    return inner_->EncodeBytes(config, rows);
+  }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     return inner_->AddModel(model);
   }
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        FeatureMatrix features, std::vector<float> y,
-                                        PoolRange kv) override {
-    return inner_->NewEncode(std::move(model), std::move(features), std::move(y), kv);
+                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
+                                        PoolRange workspace) override {
+    return inner_->NewEncode(std::move(model), std::move(features), std::move(y), kv, workspace);
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
-                                    FeatureMatrix features) override {
-    return inner_->NewRows(std::move(context), std::move(features));
+                                    FeatureMatrix features, PoolRange buffer) override {
+    return inner_->NewRows(std::move(context), std::move(features), buffer);
   }
   std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
     return inner_->NewDecode(std::move(spec));
@@ -97,6 +107,7 @@ class MeteredBackend : public Backend {
 
   void ReleaseContext(PoolRange range) override { inner_->ReleaseContext(range); }
   void ReleaseBuffer(PoolRange range) override { inner_->ReleaseBuffer(range); }
+  void ReleaseEncode(PoolRange range) override { inner_->ReleaseEncode(range); }
 
  private:
   const std::unique_ptr<Backend> inner_;

@@ -62,7 +62,7 @@ class RequestValidationTest : public ::testing::Test {
   std::string Predict(const std::function<void(PredictRequest&)>& change) const {
     PredictRequest request = GoodPredict();
     change(request);
-    return ErrorField(ValidatePredict(request, config_, limits_));
+    return ErrorField(ValidatePredict(request, config_, limits_, *backend_));
   }
 
   FakeBackendLog log_;

@@ -51,5 +51,36 @@ TEST(TilePlanTest, DensitiesHaveSlotsOfTheirOwnSize) {
   EXPECT_EQ(Plan(100, 4, 6, 255, TileWork::kDensity).slots, 0);
 }
 
+TEST(TilePlanTest, EncodedRowsTakeTheirShareBesideTheSlots) {
+  FakeBackendLog log;
+  FakeBackendOptions options;
+  options.rows_bytes_per_target = 128;
+  const auto slots = [&](int64_t pool) {
+    options.buffer_pool_bytes = pool;
+    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 100, 4, 6, TileWork::kDecode)
+        .slots;
+  };
+  EXPECT_EQ(slots(1024 + 511), 0);  // a slot, but no room for the rows
+  EXPECT_EQ(slots(1024 + 512), 1);
+  EXPECT_EQ(slots(4096), 2);  // as without them: half of the pool has room for two
+  options.buffer_pool_bytes = 4096;
+  const TilePlan plan =
+      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 8, 4, 6, TileWork::kDecode);
+  EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{1024, 1024, 512}));
+}
+
+TEST(TilePlanTest, PredictionsArePlannedByTheirRows) {
+  EXPECT_EQ(Plan(300, 300, 6, 1 << 20, TileWork::kPredict).ranges(), std::vector<int64_t>());
+  EXPECT_EQ(Plan(300, 300, 6, 1 << 20, TileWork::kPredict).slots, 3);
+  FakeBackendLog log;
+  FakeBackendOptions options;
+  options.predict_bytes_per_row = 8;
+  options.buffer_pool_bytes = 4 * 128 * 8;
+  const TilePlan plan =
+      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 300, 300, 6, TileWork::kPredict);
+  EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{1024, 1024}));
+  EXPECT_EQ(plan.paths_of(2), 300 - 2 * 128);
+}
+
 }  // namespace
 }  // namespace chorale

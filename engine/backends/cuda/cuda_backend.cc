@@ -46,6 +46,7 @@ class CudaBackend : public Backend {
   int64_t tile_paths() const override { return kernels::cuda::kTilePaths; }
   int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
+  int64_t encode_pool_bytes() const override { return device_->encode_pool_bytes(); }
 
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     const CudaShape shape(config);
@@ -57,25 +58,39 @@ class CudaBackend : public Backend {
   int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
     return TileMemory(CudaShape(config), targets, paths, TileMemory::Use::kDensity).bytes;
   }
+  int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
+    return chorale::RowsBytes(CudaShape(config), targets);
+  }
+  int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
+    return RowMemory(CudaShape(config), rows, RowMemory::Use::kPredict).bytes;
+  }
+  int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
+    return RowMemory(CudaShape(config), rows, RowMemory::Use::kEncode).bytes;
+  }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     absl::StatusOr<std::shared_ptr<const CudaModel>> added = CudaModel::Create(model, *device_);
     if (!added.ok()) return added.status();
-    if (absl::Status s = decoder_.CheckRoom(**added); !s.ok()) return s;
-    return *std::move(added);
+    if (absl::Status s = CheckRoom(**added); !s.ok()) return s;
+    models_.push_back(*added);
+    decoder_.Prepare(**added);
+    return device_->status().ok()
+               ? absl::StatusOr<std::shared_ptr<const BackendModel>>(*std::move(added))
+               : device_->status();
   }
 
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        FeatureMatrix features, std::vector<float> y,
-                                        PoolRange kv) override {
+                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
+                                        PoolRange workspace) override {
     Require(kv.bytes >= ContextBytes(model->config(), features.rows),
             "the range holds the context");
     return std::make_unique<CudaEncodeWork>(std::move(model), std::move(features), std::move(y), kv,
-                                            *device_);
+                                            workspace, *device_);
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
-                                    FeatureMatrix features) override {
-    return std::make_unique<CudaRowsWork>(std::move(context), std::move(features), *device_);
+                                    FeatureMatrix features, PoolRange buffer) override {
+    return std::make_unique<CudaRowsWork>(std::move(context), std::move(features), buffer,
+                                          *device_);
   }
   std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
     return std::make_unique<CudaDecodeWork>(std::move(spec), *device_);
@@ -91,12 +106,16 @@ class CudaBackend : public Backend {
 
   void ReleaseContext(PoolRange range) override { device_->ClearContext(range); }
   void ReleaseBuffer(PoolRange range) override { device_->ClearBuffer(range); }
+  void ReleaseEncode(PoolRange range) override { device_->ClearEncode(range); }
 
  private:
+  absl::Status CheckRoom(const CudaModel& model) const;
   void Decode(std::vector<CudaDecoder::Item> items);
   void RunRows(const std::vector<std::pair<CudaWork*, int64_t>>& works);
 
   const std::unique_ptr<CudaDevice> device_;
+  // A model stays as long as the backend: graphs know it by its address.
+  std::vector<std::shared_ptr<const CudaModel>> models_;
   CudaDecoder decoder_;
   const std::unique_ptr<ThreadPool> threads_;
 };
@@ -118,18 +137,43 @@ absl::Status CudaBackend::Advance(absl::Span<const Slice> slices) {
   }
   RunRows(others);
   Decode(std::move(decodes));
-  return device_->status();
+  device_->Wait();
+  if (!device_->status().ok()) return device_->status();
+  for (const auto& [work, steps] : others) work->Collect();
+  return absl::OkStatus();
 }
 
+// What these ask of the GPU runs ahead of the decodes, on the same stream: a step is bounded, to
+// about a millisecond for 4096 rows of a context of 65,536, so that no decode waits for a whole
+// context; and kernels that fill the GPU would gain nothing from a second stream.
 void CudaBackend::RunRows(const std::vector<std::pair<CudaWork*, int64_t>>& works) {
-  if (works.empty()) return;
   const kernels::cuda::Memory& memory = device_->launch_memory();
   const CudaRun run = {*device_, *threads_, memory.At<char>(), memory.bytes()};
   for (const auto& [work, steps] : works) work->Run(steps, run);
-  device_->Wait();
-  for (const auto& [work, steps] : works) {
-    if (device_->status().ok()) work->Collect(*device_);
+}
+
+// A pool in which nothing of this model could ever run is found when the server starts.
+absl::Status CudaBackend::CheckRoom(const CudaModel& model) const {
+  const ModelConfig& config = model.config();
+  const int64_t tile =
+      BufferBytes(config, config.buffer_size, tile_paths()) + RowsBytes(config, config.buffer_size);
+  const auto check = [](absl::string_view what, int64_t needed, absl::string_view part,
+                        int64_t available) {
+    if (needed <= available) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat(what, " of this model needs ", needed,
+                                                     " bytes of the GPU's memory for ", part,
+                                                     ", which are ", available));
+  };
+  for (const absl::Status& s :
+       {check("the smallest context", ContextBytes(config, 1), "contexts", context_pool_bytes()),
+        check("the smallest context", EncodeBytes(config, 1), "encoding", encode_pool_bytes()),
+        check("a tile over as many targets as it was trained for", tile, "buffers",
+              buffer_pool_bytes()),
+        check("a tile", CudaDecoder::WorkspaceBytes(model.shape()), "workspace",
+              device_->launch_memory().bytes())}) {
+    if (!s.ok()) return s;
   }
+  return absl::OkStatus();
 }
 
 // One model after the other; the order within a model is that of the slices.
@@ -154,6 +198,8 @@ absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaBackendOptions
   absl::StatusOr<std::unique_ptr<CudaDevice>> device =
       CudaDevice::Open({.context_pool_bytes = options.context_pool_bytes,
                         .buffer_pool_bytes = options.buffer_pool_bytes,
+                        .encode_pool_bytes = options.encode_pool_bytes,
+                        .weights_bytes = options.weights_bytes,
                         .workspace_bytes = options.workspace_bytes});
   if (!device.ok()) return device.status();
   const int threads = options.threads > 0

@@ -17,9 +17,11 @@ namespace chorale {
 
 struct CudaBackendOptions {
   int threads = 0;                          // of the host, for row encoders; 0: one per processor
-  int64_t context_pool_bytes = 16LL << 30;  // all three are taken at once
+  int64_t context_pool_bytes = 16LL << 30;  // these five are taken at once
   int64_t buffer_pool_bytes = 8LL << 30;
-  int64_t workspace_bytes = 1LL << 30;
+  int64_t encode_pool_bytes = 512LL << 20;
+  int64_t weights_bytes = 512LL << 20;
+  int64_t workspace_bytes = 512LL << 20;
 };
 
 // Unavailable when there is no GPU; ResourceExhausted, with the numbers, when it has too little

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/backends/cpu_cost.h"
 #include "engine/require.h"
 #include "kernels/cuda/head.h"
@@ -17,9 +16,15 @@ using kernels::cuda::kTilePaths;
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
-// Steps whose results are kept on the device before the host fetches them.
+// Steps whose results are kept on the device before the host fetches them; fewer where mixtures are
+// kept.
 constexpr int64_t kMostRoundSteps = 32;
-constexpr int64_t kOutboxBytes = kTilePaths * static_cast<int64_t>(sizeof(double) + sizeof(float));
+constexpr int64_t kValueBytes = sizeof(double) + sizeof(float);  // log-density and value
+constexpr int64_t kOutboxAlignment = 16;
+
+// Graphs for more than this are recorded when they are first needed.
+constexpr int64_t kPreparedTiles = 512;
+constexpr int64_t kPreparedContextRows = 65'536;
 
 // The number of tiles that a graph is recorded for: 1, 2, 3, 4, 6, 8, 12, 16, ... A few surplus
 // tiles that do nothing cost less than a graph for every number.
@@ -53,9 +58,7 @@ CudaDecodeWork::CudaDecodeWork(DecodeSpec spec, CudaDevice& device)
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds the tile's buffer");
   UploadTile(layout_, memory_, spec_.tile, spec_.given, device);
   if (spec_.tile.keep_mixtures) {
-    const int64_t rows = targets_ * spec_.tile.paths;
-    mixtures_ = CudaMixtures(rows, model_.shape().components);
-    mixtures_on_device_ = TakeScratch(device, rows * 3 * model_.shape().components * 4);
+    mixtures_ = CudaMixtures(targets_ * spec_.tile.paths, model_.shape().components);
   }
 }
 
@@ -88,25 +91,31 @@ PathTile CudaDecodeWork::NextPathTile(int64_t steps) const {
   tile.steps_left = static_cast<int32_t>(steps);
   tile.first_emitted = tile.place;
   tile.draw = spec_.given.empty() ? 1 : 0;
-  if (spec_.tile.keep_mixtures) {
-    tile.emitted_mixtures =
-        mixtures_on_device_.At<float>() + steps_done_ * paths() * 3 * model_.shape().components;
-  }
   return tile;
 }
 
-void CudaDecodeWork::Take(int64_t steps, const float* values, const double* log_densities,
-                          CudaDevice& device) {
+int64_t CudaDecodeWork::outbox_bytes(int64_t steps) const {
+  const int64_t mixture_bytes =
+      spec_.tile.keep_mixtures ? int64_t{3} * model_.shape().components * 4 : 0;
+  return kernels::RoundUp(steps * paths() * (kValueBytes + mixture_bytes), kOutboxAlignment);
+}
+
+CudaDecodeWork::Outbox CudaDecodeWork::OutboxAt(char* memory, int64_t steps) const {
+  Outbox outbox;
+  outbox.log_densities = reinterpret_cast<double*>(memory);
+  outbox.values = reinterpret_cast<float*>(outbox.log_densities + steps * paths());
+  if (spec_.tile.keep_mixtures) outbox.mixtures = outbox.values + steps * paths();
+  return outbox;
+}
+
+void CudaDecodeWork::Take(int64_t steps, const Outbox& outbox) {
   const int64_t first = steps_done_ * paths();
-  std::copy_n(values, steps * paths(), values_.begin() + first);
-  std::copy_n(log_densities, steps * paths(), log_densities_.begin() + first);
+  const int64_t rows = steps * paths();
+  std::copy_n(outbox.values, rows, values_.begin() + first);
+  std::copy_n(outbox.log_densities, rows, log_densities_.begin() + first);
   if (spec_.tile.keep_mixtures) {
-    const int64_t row_size = int64_t{3} * model_.shape().components;
-    std::vector<float> mixtures(steps * paths() * row_size);
-    device.Download(mixtures.data(), mixtures_on_device_.At<float>() + first * row_size,
-                    static_cast<int64_t>(mixtures.size() * sizeof(float)));
-    device.Wait();
-    mixtures_.Set(first, mixtures);
+    mixtures_.Set(first,
+                  absl::MakeConstSpan(outbox.mixtures, rows * 3 * model_.shape().components));
   }
   steps_done_ += steps;
 }
@@ -121,11 +130,11 @@ struct CudaDecoder::Room {
       return taken;
     };
     const CudaShape& shape = model.shape();
-    tiles = take(sizeof(Tile));
-    paths = take(sizeof(PathTile));
+    tiles = take(sizeof(Tile) + sizeof(PathTile));
     x = take(int64_t{4} * kernels::cuda::kTileRows * shape.width);
     q = take(int64_t{2} * kernels::cuda::kTileRows * shape.queries);
-    outbox = take(kMostRoundSteps * kOutboxBytes);
+    outbox = take(OutboxBytes(shape));
+    outbox_bytes = most_tiles * OutboxBytes(shape);
     states = next;
     state_bytes = memory.At<char>() + memory.bytes() - next;
   }
@@ -133,24 +142,33 @@ struct CudaDecoder::Room {
   // A tile has room for one chunk of states at least; what rounding takes is part of it.
   static int64_t TileBytes(const CudaShape& shape) {
     return static_cast<int64_t>(sizeof(Tile) + sizeof(PathTile)) + TileRowBytes(shape) +
-           kMostRoundSteps * kOutboxBytes + CudaForward::StateBytes(shape) + 5 * kCudaAlignment;
+           OutboxBytes(shape) + CudaForward::StateBytes(shape) + 4 * kCudaAlignment;
+  }
+  // Room for a whole round of a tile, or for one step of it with its mixtures.
+  static int64_t OutboxBytes(const CudaShape& shape) {
+    const int64_t step_with_mixtures = kValueBytes + int64_t{3} * shape.components * 4;
+    return kTilePaths * std::max(kMostRoundSteps * kValueBytes, step_with_mixtures) +
+           kOutboxAlignment;
   }
 
   TileSet Set(int64_t count, int64_t largest_context) const {
     return {.tiles = reinterpret_cast<Tile*>(tiles),
-            .paths = reinterpret_cast<PathTile*>(paths),
+            .paths = reinterpret_cast<PathTile*>(tiles + PathsAt(count)),
             .x = reinterpret_cast<float*>(x),
             .q = reinterpret_cast<uint16_t*>(q),
             .count = static_cast<int32_t>(count),
             .largest_context = largest_context};
   }
 
+  // The PathTiles of a launch lie right behind its Tiles, so that one copy brings both.
+  static int64_t PathsAt(int64_t count) { return count * static_cast<int64_t>(sizeof(Tile)); }
+
   int64_t most_tiles = 0;
-  char* tiles = nullptr;   // [most_tiles] Tile
-  char* paths = nullptr;   // [most_tiles] PathTile
+  char* tiles = nullptr;   // [count] Tile, [count] PathTile
   char* x = nullptr;       // [most_tiles, 64, D] f32
   char* q = nullptr;       // [most_tiles, 64, H Dh] bf16
-  char* outbox = nullptr;  // per tile: log-densities [steps, paths] f64, values [steps, paths] f32
+  char* outbox = nullptr;  // CudaDecodeWork::Outbox of a tile, then the next one's
+  int64_t outbox_bytes = 0;
   char* states = nullptr;
   int64_t state_bytes = 0;
 };
@@ -161,12 +179,16 @@ CudaDecoder::~CudaDecoder() {
   }
 }
 
-absl::Status CudaDecoder::CheckRoom(const CudaModel& model) const {
-  const int64_t needed = Room::TileBytes(model.shape());
-  if (needed <= device_.launch_memory().bytes()) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("a tile of this model needs ", needed,
-                                                   " bytes of workspace, but there are ",
-                                                   device_.launch_memory().bytes()));
+int64_t CudaDecoder::WorkspaceBytes(const CudaShape& shape) { return Room::TileBytes(shape); }
+
+void CudaDecoder::Prepare(const CudaModel& model) {
+  const Room room(model, device_.launch_memory());
+  const int64_t most_tiles = std::min(kPreparedTiles, room.most_tiles);
+  for (int64_t tiles = 1; tiles <= most_tiles; tiles = RecordedTiles(tiles + 1)) {
+    for (int64_t rows = 1; rows <= kPreparedContextRows; rows = RecordedContext(rows) + 1) {
+      GraphFor(model, tiles, rows, room);
+    }
+  }
 }
 
 void CudaDecoder::Run(const std::vector<Item>& items) {
@@ -182,7 +204,10 @@ void CudaDecoder::RunWave(const std::vector<Item>& items, const Room& room) {
   std::vector<Item> left = items;
   while (!left.empty() && device_.status().ok()) {
     std::vector<Item> round = left;
-    for (Item& item : round) item.steps = std::min(item.steps, kMostRoundSteps);
+    int64_t step_bytes = 0;
+    for (const Item& item : round) step_bytes += item.work->outbox_bytes(1);
+    const int64_t most = std::min(kMostRoundSteps, room.outbox_bytes / step_bytes);
+    for (Item& item : round) item.steps = std::min(item.steps, most);
     RunRound(round, room);
     for (size_t i = 0; i < left.size(); ++i) left[i].steps -= round[i].steps;
     std::erase_if(left, [](const Item& item) { return item.steps == 0; });
@@ -197,44 +222,54 @@ void CudaDecoder::RunRound(const std::vector<Item>& items, const Room& room) {
     steps = std::max(steps, item.steps);
     largest_context = std::max(largest_context, item.work->context_rows());
   }
-  const int64_t outbox_stride = steps * kOutboxBytes;
-  const auto recorded = static_cast<size_t>(
-      std::min(RecordedTiles(static_cast<int64_t>(items.size())), room.most_tiles));
-  std::vector<Tile> tiles(recorded);
-  std::vector<PathTile> paths(recorded);
-  for (size_t i = 0; i < items.size(); ++i) {
-    tiles[i] = items[i].work->NextTile();
-    paths[i] = items[i].work->NextPathTile(items[i].steps);
-    char* const outbox = room.outbox + static_cast<int64_t>(i) * outbox_stride;
-    paths[i].emitted_densities = reinterpret_cast<double*>(outbox);
-    paths[i].emitted_values =
-        reinterpret_cast<float*>(outbox + steps * kTilePaths * sizeof(double));
-  }
-  device_.Upload(room.tiles, tiles.data(), static_cast<int64_t>(recorded * sizeof(Tile)));
-  device_.Upload(room.paths, paths.data(), static_cast<int64_t>(recorded * sizeof(PathTile)));
-
-  kernels::cuda::Graph* graph =
-      GraphFor(model, static_cast<int64_t>(recorded), largest_context, room);
+  const int64_t recorded =
+      std::min(RecordedTiles(static_cast<int64_t>(items.size())), room.most_tiles);
+  const int64_t outbox_bytes = UploadTiles(items, recorded, room);
+  kernels::cuda::Graph* graph = GraphFor(model, recorded, largest_context, room);
   for (int64_t i = 0; i < steps && device_.status().ok(); ++i) {
     device_.Check(kernels::cuda::RunGraph(graph, device_.stream()), "running a step");
   }
-  outbox_.resize(items.size() * outbox_stride);
-  device_.Download(outbox_.data(), room.outbox, static_cast<int64_t>(outbox_.size()));
+  outbox_.resize(outbox_bytes);
+  device_.Download(outbox_.data(), room.outbox, outbox_bytes);
   device_.Wait();
   if (!device_.status().ok()) return;
-  for (size_t i = 0; i < items.size(); ++i) {
-    const char* const outbox = outbox_.data() + static_cast<int64_t>(i) * outbox_stride;
-    items[i].work->Take(
-        items[i].steps,
-        reinterpret_cast<const float*>(outbox + steps * kTilePaths * sizeof(double)),
-        reinterpret_cast<const double*>(outbox), device_);
+  char* outbox = outbox_.data();
+  for (const Item& item : items) {
+    item.work->Take(item.steps, item.work->OutboxAt(outbox, item.steps));
+    outbox += item.work->outbox_bytes(item.steps);
   }
+}
+
+// What the kernels are told of the items, and of idle tiles behind them. Returns the bytes that the
+// items leave in the outbox.
+int64_t CudaDecoder::UploadTiles(const std::vector<Item>& items, int64_t recorded,
+                                 const Room& room) {
+  const auto bytes = recorded * static_cast<int64_t>(sizeof(Tile) + sizeof(PathTile));
+  tiles_.resize(bytes);
+  Tile* const tiles = reinterpret_cast<Tile*>(tiles_.data());
+  PathTile* const paths = reinterpret_cast<PathTile*>(tiles_.data() + Room::PathsAt(recorded));
+  std::fill_n(tiles, recorded, Tile());
+  std::fill_n(paths, recorded, PathTile());
+  char* outbox = room.outbox;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const auto& [work, steps] = items[i];
+    const CudaDecodeWork::Outbox emitted = work->OutboxAt(outbox, steps);
+    tiles[i] = work->NextTile();
+    paths[i] = work->NextPathTile(steps);
+    paths[i].emitted_densities = emitted.log_densities;
+    paths[i].emitted_values = emitted.values;
+    paths[i].emitted_mixtures = emitted.mixtures;
+    outbox += work->outbox_bytes(steps);
+  }
+  device_.Upload(room.tiles, tiles_.data(), bytes);
+  return outbox - room.outbox;
 }
 
 kernels::cuda::Graph* CudaDecoder::GraphFor(const CudaModel& model, int64_t tiles,
                                             int64_t largest_context, const Room& room) {
+  const CudaForward forward(model, device_, room.states, room.state_bytes);
   const int64_t context = RecordedContext(largest_context);
-  const GraphKey key = {&model, tiles, kernels::cuda::ContextChunks(context)};
+  const GraphKey key = {&model, tiles, forward.StatesOfTile(tiles, context)};
   kernels::cuda::Graph*& graph = graphs_[key];
   if (graph != nullptr || !device_.status().ok()) return graph;
   if (!device_.Check(kernels::cuda::BeginRecording(device_.stream()), "recording a step")) {

@@ -35,12 +35,21 @@ class CudaDecodeWork : public DecodeWork {
   int64_t paths() const { return spec_.tile.paths; }
   int64_t steps_left() const { return targets_ - steps_done_; }
 
-  // What the kernels are told for the next `steps` steps.
+  // What the kernels are told for the next `steps` steps, but for the outbox.
   kernels::cuda::Tile NextTile() const;
   kernels::cuda::PathTile NextPathTile(int64_t steps) const;
 
-  // The next `steps` steps are done: their values and log-densities, [steps, paths].
-  void Take(int64_t steps, const float* values, const double* log_densities, CudaDevice& device);
+  // What a round of steps leaves for the host, one array behind the other.
+  struct Outbox {
+    double* log_densities = nullptr;  // [steps, paths]
+    float* values = nullptr;          // [steps, paths]
+    float* mixtures = nullptr;        // [steps, paths, 3, M] when kept
+  };
+  int64_t outbox_bytes(int64_t steps) const;
+  Outbox OutboxAt(char* memory, int64_t steps) const;
+
+  // The next `steps` steps are done, and this is what they left.
+  void Take(int64_t steps, const Outbox& outbox);
 
  private:
   const DecodeSpec spec_;
@@ -52,13 +61,16 @@ class CudaDecodeWork : public DecodeWork {
   int64_t steps_done_ = 0;
   std::vector<float> values_;          // [T, paths]
   std::vector<double> log_densities_;  // [T, paths]
-  Scratch mixtures_on_device_;         // [T, paths, 3, M] when kept
-  CudaMixtures mixtures_;
+  CudaMixtures mixtures_;              // [T * paths] when kept
 };
 
 // Steps tiles together. A step is a graph of launches, recorded once for each model and each number
 // of tiles (rounded up; surplus tiles are idle): embed, leave layer 0, then attention and rows
 // layer by layer, head and draw, next place. Several steps follow each other without the host.
+//
+// For few tiles attention is spread over the chunks of the largest context, and graphs differ by
+// their number too (a power of two). So there are about a hundred graphs of a model, and all that
+// usual requests need are recorded when it is added.
 //
 // Thread contract: the engine thread's.
 class CudaDecoder {
@@ -75,25 +87,32 @@ class CudaDecoder {
   // All items have the same model. Returns when all steps are done, or the device has failed.
   void Run(const std::vector<Item>& items);
 
-  // Bytes of launch memory that the model needs for one tile; ResourceExhausted when there is not
-  // even room for that.
-  absl::Status CheckRoom(const CudaModel& model) const;
+  // Bytes of launch memory that a tile of such a model needs.
+  static int64_t WorkspaceBytes(const CudaShape& shape);
+
+  // Records the model's graphs. REQUIRES: there is room for a tile, and the model stays as long as
+  // the decoder.
+  void Prepare(const CudaModel& model);
 
  private:
   // How the launch memory is divided for a model.
   struct Room;
-  // Number of tiles, and of chunks of the largest context.
+  // Number of tiles, and of chunks of the largest context; 1 where attention is not spread over
+  // them.
   using GraphKey = std::tuple<const CudaModel*, int64_t, int64_t>;
 
   void RunWave(const std::vector<Item>& items, const Room& room);
   void RunRound(const std::vector<Item>& items, const Room& room);
+  int64_t UploadTiles(const std::vector<Item>& items, int64_t recorded, const Room& room);
   kernels::cuda::Graph* GraphFor(const CudaModel& model, int64_t tiles, int64_t largest_context,
                                  const Room& room);
   void Step(const CudaModel& model, const TileSet& set, const Room& room);
 
   CudaDevice& device_;
   std::map<GraphKey, kernels::cuda::Graph*> graphs_;
-  std::vector<char> outbox_;  // kept for its capacity
+  // Of the round in progress; kept for their capacity.
+  std::vector<char> tiles_;
+  std::vector<char> outbox_;
 };
 
 }  // namespace chorale

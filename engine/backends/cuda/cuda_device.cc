@@ -1,9 +1,12 @@
 #include "engine/backends/cuda/cuda_device.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/status.h"
+#include "kernels/layout.h"
 
 namespace chorale {
 namespace {
@@ -13,17 +16,22 @@ using kernels::cuda::Memory;
 using kernels::cuda::MemoryKind;
 using kernels::cuda::ToStatus;
 
+constexpr int64_t kStagingBytes = 16 << 20;
+constexpr int64_t kAlignment = 256;
+
 absl::Status CheckBudget(const CudaMemoryBudget& budget, int64_t free_bytes) {
-  if (budget.context_pool_bytes < 1 || budget.buffer_pool_bytes < 1 || budget.workspace_bytes < 1) {
+  if (std::min({budget.context_pool_bytes, budget.buffer_pool_bytes, budget.encode_pool_bytes,
+                budget.weights_bytes, budget.workspace_bytes}) < 1) {
     return absl::InvalidArgumentError("every part of the GPU's memory budget must be positive");
   }
-  const int64_t needed =
-      budget.context_pool_bytes + budget.buffer_pool_bytes + budget.workspace_bytes;
+  const int64_t needed = budget.context_pool_bytes + budget.buffer_pool_bytes +
+                         budget.encode_pool_bytes + budget.weights_bytes + budget.workspace_bytes;
   if (needed <= free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the GPU has ", free_bytes, " bytes free, but ", budget.context_pool_bytes,
-                   " for contexts, ", budget.buffer_pool_bytes, " for buffers and ",
-                   budget.workspace_bytes, " of workspace are ", needed));
+                   " for contexts, ", budget.buffer_pool_bytes, " for buffers, ",
+                   budget.encode_pool_bytes, " for encoding, ", budget.weights_bytes,
+                   " for weights and ", budget.workspace_bytes, " of workspace are ", needed));
 }
 
 }  // namespace
@@ -44,19 +52,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBud
     status = ToStatus(kernels::cuda::CreateStream(&device->stream_), "making a stream");
   }
   if (!status.ok()) return status;
-  const auto allocate = [&](int64_t bytes, absl::string_view what) {
-    absl::StatusOr<Memory> memory = Memory::Allocate(MemoryKind::kDevice, bytes, what);
-    if (!memory.ok()) {
-      status.Update(memory.status());
-      return Memory();
-    }
-    return *std::move(memory);
-  };
-  device->contexts_ = allocate(budget.context_pool_bytes, "contexts");
-  device->buffers_ = allocate(budget.buffer_pool_bytes, "buffers");
-  device->launch_memory_ = allocate(budget.workspace_bytes / 2, "launches");
-  device->scratch_ =
-      std::make_unique<ScratchArena>(allocate(budget.workspace_bytes / 2, "rows between launches"));
+  if (status.ok()) status = device->TakeMemory(budget);
   if (!status.ok()) return status;
   // A context's last block of keys is filled up with what must be numbers.
   device->Clear(device->contexts_.At<void>(), device->contexts_.bytes());
@@ -66,7 +62,26 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBud
   return device;
 }
 
+absl::Status CudaDevice::TakeMemory(const CudaMemoryBudget& budget) {
+  absl::Status status;
+  const auto allocate = [&](MemoryKind kind, int64_t bytes, absl::string_view what) {
+    absl::StatusOr<Memory> memory = Memory::Allocate(kind, bytes, what);
+    if (memory.ok()) return *std::move(memory);
+    status.Update(memory.status());
+    return Memory();
+  };
+  contexts_ = allocate(MemoryKind::kDevice, budget.context_pool_bytes, "contexts");
+  buffers_ = allocate(MemoryKind::kDevice, budget.buffer_pool_bytes, "buffers");
+  encodes_ = allocate(MemoryKind::kDevice, budget.encode_pool_bytes, "encoding");
+  weights_ = allocate(MemoryKind::kDevice, budget.weights_bytes, "weights");
+  launch_memory_ = allocate(MemoryKind::kDevice, budget.workspace_bytes, "launches");
+  staging_ = allocate(MemoryKind::kPinned, kStagingBytes, "copies");
+  return status;
+}
+
+// Nobody is left to receive what is still on its way.
 CudaDevice::~CudaDevice() {
+  arrivals_.clear();
   Wait();
   Check(kernels::cuda::DestroyStream(stream_), "ending the stream");
 }
@@ -80,17 +95,57 @@ bool CudaDevice::Check(absl::Status status) {
   return status_.ok();
 }
 
+absl::StatusOr<char*> CudaDevice::TakeWeights(int64_t bytes) {
+  const int64_t left = weights_.bytes() - weights_taken_;
+  if (bytes > left) {
+    return absl::ResourceExhaustedError(absl::StrCat("the model's weights take ", bytes,
+                                                     " bytes, but of the ", weights_.bytes(),
+                                                     " for weights ", left, " are left"));
+  }
+  char* const taken = weights_.At<char>(weights_taken_);
+  weights_taken_ = std::min(kernels::RoundUp(weights_taken_ + bytes, kAlignment), weights_.bytes());
+  return taken;
+}
+
+char* CudaDevice::Stage(int64_t wanted, int64_t* bytes) {
+  if (staged_ == staging_.bytes()) Wait();
+  char* const staged = staging_.At<char>(staged_);
+  *bytes = std::min(wanted, staging_.bytes() - staged_);
+  staged_ = std::min(kernels::RoundUp(staged_ + *bytes, kAlignment), staging_.bytes());
+  return staged;
+}
+
 void CudaDevice::Upload(void* to, const void* from, int64_t bytes) {
-  if (!status_.ok() || bytes == 0) return;
-  Check(kernels::cuda::CopyToDevice(to, from, bytes, stream_), "copying to the GPU");
+  for (int64_t done = 0; done < bytes && status_.ok();) {
+    int64_t part = 0;
+    char* const staged = Stage(bytes - done, &part);
+    std::memcpy(staged, static_cast<const char*>(from) + done, part);
+    Check(kernels::cuda::CopyToDevice(static_cast<char*>(to) + done, staged, part, stream_),
+          "copying to the GPU");
+    done += part;
+  }
 }
 
 void CudaDevice::Download(void* to, const void* from, int64_t bytes) {
-  if (!status_.ok() || bytes == 0) return;
-  Check(kernels::cuda::CopyToHost(to, from, bytes, stream_), "copying from the GPU");
+  for (int64_t done = 0; done < bytes && status_.ok();) {
+    int64_t part = 0;
+    char* const staged = Stage(bytes - done, &part);
+    Check(kernels::cuda::CopyToHost(staged, static_cast<const char*>(from) + done, part, stream_),
+          "copying from the GPU");
+    arrivals_.push_back({static_cast<char*>(to) + done, staged, part});
+    done += part;
+  }
 }
 
-void CudaDevice::Wait() { Check(kernels::cuda::Synchronize(stream_), "running on the GPU"); }
+void CudaDevice::Wait() {
+  if (Check(kernels::cuda::Synchronize(stream_), "running on the GPU")) {
+    for (const Arrival& arrival : arrivals_) {
+      std::memcpy(arrival.to, arrival.staged, arrival.bytes);
+    }
+  }
+  arrivals_.clear();
+  staged_ = 0;
+}
 
 void CudaDevice::Clear(void* memory, int64_t bytes) {
   if (!status_.ok()) return;

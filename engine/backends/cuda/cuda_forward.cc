@@ -111,15 +111,18 @@ void CudaForward::Head(const TileSet& set, float* mixtures) const {
   device_.Check(kernels::cuda::LaunchHead(params, device_.stream()), "the head");
 }
 
+int64_t CudaForward::StatesOfTile(int64_t tiles, int64_t largest_context) const {
+  const ChunkSplit split =
+      kernels::cuda::ChooseSplit(tiles, model_.shape().heads, largest_context, tile_slots_ / tiles,
+                                 device_.properties().multiprocessors);
+  return split == ChunkSplit::kApart ? kernels::cuda::ContextChunks(largest_context) : 1;
+}
+
 CudaForward::States CudaForward::Attend(int64_t layer, const TileSet& set) const {
   const CudaShape& shape = model_.shape();
-  const int64_t slots = tile_slots_ / set.count;
   States states;
-  states.split = kernels::cuda::ChooseSplit(set.count, shape.heads, set.largest_context, slots,
-                                            device_.properties().multiprocessors);
-  if (states.split == ChunkSplit::kApart) {
-    states.slots = static_cast<int32_t>(kernels::cuda::ContextChunks(set.largest_context));
-  }
+  states.slots = static_cast<int32_t>(StatesOfTile(set.count, set.largest_context));
+  if (states.slots > 1) states.split = ChunkSplit::kApart;
   const int64_t heads = static_cast<int64_t>(states.slots) * set.count * kTileRows * shape.heads;
   states.o = reinterpret_cast<float*>(states_);
   states.state = states.o + heads * shape.head_dim;

@@ -41,6 +41,10 @@ class CudaForward {
 
   // Bytes of the states of one chunk of one tile.
   static int64_t StateBytes(const CudaShape& shape);
+  // States that attention leaves for each tile of so many: 1, or one for each chunk of the largest
+  // context.
+  int64_t StatesOfTile(int64_t tiles, int64_t largest_context) const;
+
   // x of targets and buffer tokens; of rows [first_row, first_row + rows) of `encodings`.
   void EmbedPaths(const TileSet& set) const;
   void EmbedRows(const TileSet& set, const float* encodings, int64_t rows, const float* offset,

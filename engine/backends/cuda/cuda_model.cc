@@ -28,15 +28,14 @@ class Blob {
     pointers_.push_back([=](char* base) { *pointer = reinterpret_cast<const T*>(base + offset); });
   }
 
-  absl::StatusOr<kernels::cuda::Memory> MoveToDevice(CudaDevice& device) const {
-    absl::StatusOr<kernels::cuda::Memory> memory = kernels::cuda::Memory::Allocate(
-        kernels::cuda::MemoryKind::kDevice, static_cast<int64_t>(bytes_.size()), "weights");
+  absl::Status MoveToDevice(CudaDevice& device) const {
+    const auto bytes = static_cast<int64_t>(bytes_.size());
+    const absl::StatusOr<char*> memory = device.TakeWeights(bytes);
     if (!memory.ok()) return memory.status();
-    device.Upload(memory->At<void>(), bytes_.data(), static_cast<int64_t>(bytes_.size()));
+    device.Upload(*memory, bytes_.data(), bytes);
     device.Wait();
-    if (!device.status().ok()) return device.status();
-    for (const auto& set : pointers_) set(memory->At<char>());
-    return memory;
+    for (const auto& set : pointers_) set(*memory);
+    return device.status();
   }
 
  private:
@@ -159,9 +158,7 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
   AddHead(model.head, made->config_, blob, made->head_);
   blob.Add(model.embedding.y_weight, &made->y_weight_);
   blob.Add(TokenOffsets(model.embedding, made->config_), &made->offsets_);
-  absl::StatusOr<kernels::cuda::Memory> memory = blob.MoveToDevice(device);
-  if (!memory.ok()) return memory.status();
-  made->memory_ = *std::move(memory);
+  if (absl::Status s = blob.MoveToDevice(device); !s.ok()) return s;
   return made;
 }
 

@@ -62,7 +62,6 @@ class CudaModel : public BackendModel {
 
   const ModelConfig config_;
   const CudaShape shape_;
-  kernels::cuda::Memory memory_;
   std::vector<CudaLayer> layers_;
   kernels::cuda::HeadWeights head_;
   const float* y_weight_ = nullptr;

@@ -17,7 +17,6 @@ using kernels::cuda::Tile;
 
 // Tiles of one step: enough to fill a GPU, few enough for others to get their turn.
 constexpr int64_t kChunkTiles = 64;
-constexpr int64_t kChunkRows = kChunkTiles * kTileRows;
 // Rows that one thread of the host encodes at a time, and those of one step of CudaRowsWork.
 constexpr int64_t kHostRows = 64;
 constexpr int64_t kRowsPerStep = 1'024;
@@ -53,27 +52,6 @@ std::vector<Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_r
   return tiles;
 }
 
-// Where x, q and tiles of n tiles lie behind each other, and how many bytes that takes.
-struct RowMemory {
-  RowMemory(const CudaShape& shape, int64_t tiles)
-      : q(tiles * kTileRows * shape.width * 4),
-        tiles_at(q + kernels::RoundUp(tiles * kTileRows * shape.queries * 2, kCudaAlignment)),
-        bytes(tiles_at +
-              kernels::RoundUp(tiles * static_cast<int64_t>(sizeof(Tile)), kCudaAlignment)) {}
-
-  TileSet Set(const Scratch& memory, int64_t tiles, int64_t largest_context) const {
-    return {.tiles = memory.At<Tile>(tiles_at),
-            .x = memory.At<float>(),
-            .q = memory.At<uint16_t>(q),
-            .count = static_cast<int32_t>(tiles),
-            .largest_context = largest_context};
-  }
-
-  int64_t q;
-  int64_t tiles_at;
-  int64_t bytes;
-};
-
 // Takes the tiles of one chunk through a phase behind the first.
 void RunPhase(const CudaForward& forward, int64_t phase, int64_t layers, const TileSet& set,
               float* mixtures) {
@@ -98,7 +76,8 @@ TileSet PartOf(const TileSet& set, const CudaShape& shape, RowRange tiles) {
 // ---- Contexts ------------------------------------------------------------------------------
 
 CudaEncodeWork::CudaEncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
-                               std::vector<float> y, PoolRange kv, CudaDevice& device)
+                               std::vector<float> y, PoolRange kv, PoolRange workspace,
+                               CudaDevice& device)
     : owner_(std::move(model)),
       model_(AsCudaModel(*owner_)),
       range_(kv),
@@ -107,8 +86,11 @@ CudaEncodeWork::CudaEncodeWork(std::shared_ptr<const BackendModel> model, Featur
       y_(std::move(y)),
       fit_(model_.row_encoder().NewFit(features_, y_)),
       pieces_(1, fit_->pieces(), 1),
-      phases_(model_.shape().layers, CeilDiv(rows_, kTileRows), kChunkTiles) {
+      phases_(model_.shape().layers, CeilDiv(rows_, kTileRows), kChunkTiles),
+      layout_(model_.shape(), rows_, RowMemory::Use::kEncode),
+      set_(layout_.Set(device.EncodeAt(workspace), rows_)) {
   Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
+  Require(workspace.bytes >= layout_.bytes, "the workspace holds what is kept of the rows");
   uint16_t* const keys = reinterpret_cast<uint16_t*>(device.ContextAt(kv));
   std::vector<Tile> tiles = TilesOfRows(rows_, keys, rows_);
   for (size_t i = 0; i < tiles.size(); ++i) {
@@ -117,13 +99,7 @@ CudaEncodeWork::CudaEncodeWork(std::shared_ptr<const BackendModel> model, Featur
     tiles[i].encode_rows =
         static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - tiles[i].first_row));
   }
-  const auto count = static_cast<int64_t>(tiles.size());
-  const RowMemory layout(model_.shape(), count);
-  const int64_t chunk_rows = std::min(kChunkRows, count * kTileRows);
-  memory_ = TakeScratch(device, layout.bytes + chunk_rows * (model_.shape().width + 1) * 4);
-  if (!device.status().ok()) return;
-  set_ = layout.Set(memory_, count, rows_);
-  device.Upload(set_.tiles, tiles.data(), count * static_cast<int64_t>(sizeof(Tile)));
+  device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
 }
 
 double CudaEncodeWork::next_step_flops() const {
@@ -171,7 +147,6 @@ void CudaEncodeWork::Run(int64_t max_steps, const CudaRun& run) {
       y_ = {};
     }
   }
-  if (done()) memory_ = Scratch();
 }
 
 int64_t CudaEncodeWork::RunPieces(int64_t max_steps, const CudaRun& run) {
@@ -186,30 +161,40 @@ int64_t CudaEncodeWork::RunPieces(int64_t max_steps, const CudaRun& run) {
   return steps;
 }
 
+// The encodings lie where attention leaves its states later: as many tiles at a time as there is
+// room for.
 void CudaEncodeWork::Embed(const TileSet& set, RowRange tiles, const CudaRun& run) {
-  const int64_t first = tiles.first * kTileRows;
-  const int64_t rows = std::min(tiles.rows * kTileRows, rows_ - first);
-  const std::vector<float> encodings =
-      EncodeOnHost(model_, *encoder_state_, features_, first, rows, run.threads);
-  const RowMemory layout(model_.shape(), set_.count);
-  float* const on_device = memory_.At<float>(layout.bytes);
-  float* const y = on_device + rows * model_.shape().width;
-  run.device.Upload(on_device, encodings.data(),
-                    static_cast<int64_t>(encodings.size() * sizeof(float)));
-  run.device.Upload(y, y_.data() + first, rows * static_cast<int64_t>(sizeof(float)));
-  ForwardOf(model_, run).EmbedRows(set, on_device, rows, model_.context_offset(), y);
+  const CudaShape& shape = model_.shape();
+  const int64_t tile_bytes = kTileRows * (shape.width + 1) * static_cast<int64_t>(sizeof(float));
+  const int64_t most_tiles = run.state_bytes / tile_bytes;
+  for (int64_t done = 0; done < tiles.rows; done += most_tiles) {
+    const int64_t part = std::min(most_tiles, tiles.rows - done);
+    const int64_t first = (tiles.first + done) * kTileRows;
+    const int64_t rows = std::min(part * kTileRows, rows_ - first);
+    const std::vector<float> encodings =
+        EncodeOnHost(model_, *encoder_state_, features_, first, rows, run.threads);
+    float* const on_device = reinterpret_cast<float*>(run.states);
+    float* const y = on_device + rows * shape.width;
+    run.device.Upload(on_device, encodings.data(),
+                      static_cast<int64_t>(encodings.size() * sizeof(float)));
+    run.device.Upload(y, y_.data() + first, rows * static_cast<int64_t>(sizeof(float)));
+    ForwardOf(model_, run)
+        .EmbedRows(set.Part(shape, static_cast<int32_t>(done), static_cast<int32_t>(part)),
+                   on_device, rows, model_.context_offset(), y);
+  }
 }
 
 // ---- Rows of a request ---------------------------------------------------------------------
 
 CudaRowsWork::CudaRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features,
-                           CudaDevice& device)
+                           PoolRange buffer, CudaDevice& device)
     : context_(std::move(context)),
       model_(AsCudaModel(*context_->model)),
       features_(std::move(features)),
-      encodings_(TakeScratch(device, features_.rows * model_.shape().width * 4)),
+      encodings_(reinterpret_cast<float*>(device.BufferAt(buffer))),
       rows_(1, features_.rows, kRowsPerStep) {
   Require(features_.rows >= 1, "there are rows");
+  Require(buffer.bytes >= RowsBytes(model_.shape(), features_.rows), "the range holds the rows");
 }
 
 double CudaRowsWork::next_step_flops() const {
@@ -219,7 +204,7 @@ double CudaRowsWork::next_step_flops() const {
 
 std::shared_ptr<const EncodedRows> CudaRowsWork::TakeRows() {
   Require(done(), "the rows are encoded");
-  return std::make_shared<CudaEncodedRows>(features_.rows, std::move(encodings_));
+  return std::make_shared<CudaEncodedRows>(features_.rows, encodings_);
 }
 
 void CudaRowsWork::Run(int64_t max_steps, const CudaRun& run) {
@@ -229,7 +214,7 @@ void CudaRowsWork::Run(int64_t max_steps, const CudaRun& run) {
     const RowRange range = rows_.RowsOf(task);
     const std::vector<float> encodings = EncodeOnHost(model_, *context_->encoder_state, features_,
                                                       range.first, range.rows, run.threads);
-    run.device.Upload(encodings_.At<float>() + range.first * width, encodings.data(),
+    run.device.Upload(encodings_ + range.first * width, encodings.data(),
                       static_cast<int64_t>(encodings.size() * sizeof(float)));
   }
   rows_.EndRound();
@@ -251,7 +236,6 @@ CudaDensityWork::CudaDensityWork(DensitySpec spec, CudaDevice& device)
   const int64_t paths = spec_.tile.paths;
   if (spec_.tile.keep_mixtures) {
     mixtures_ = CudaMixtures(targets_ * paths, model_.shape().components);
-    mixtures_on_device_ = TakeScratch(device, targets_ * paths * 3 * model_.shape().components * 4);
   }
   std::vector<float> by_place(spec_.values.size());
   for (int64_t p = 0; p < paths; ++p) {
@@ -279,7 +263,9 @@ void CudaDensityWork::UploadPlaces(CudaDevice& device) {
     path.place = place;
     path.token_place = tile.append_place;
     path.emitted_densities = reinterpret_cast<double*>(memory_ + layout_.densities);
-    if (spec_.tile.keep_mixtures) path.emitted_mixtures = mixtures_on_device_.At<float>();
+    if (spec_.tile.keep_mixtures) {
+      path.emitted_mixtures = reinterpret_cast<float*>(memory_ + layout_.mixtures);
+    }
     paths.push_back(path);
   }
   set_ = {.tiles = reinterpret_cast<Tile*>(memory_ + layout_.tiles),
@@ -330,26 +316,30 @@ void CudaDensityWork::Run(int64_t max_steps, const CudaRun& run) {
     }
     phases_.EndRound();
   }
+  if (done()) Download(run.device);
 }
 
-void CudaDensityWork::Collect(CudaDevice& device) {
+void CudaDensityWork::Download(CudaDevice& device) {
+  densities_by_place_.resize(log_densities_.size());
+  device.Download(densities_by_place_.data(), memory_ + layout_.densities,
+                  static_cast<int64_t>(densities_by_place_.size() * sizeof(double)));
+  if (!spec_.tile.keep_mixtures) return;
+  raw_mixtures_.resize(log_densities_.size() * 3 * model_.shape().components);
+  device.Download(raw_mixtures_.data(), memory_ + layout_.mixtures,
+                  static_cast<int64_t>(raw_mixtures_.size() * sizeof(float)));
+}
+
+void CudaDensityWork::Collect() {
   if (!done()) return;
   const int64_t paths = spec_.tile.paths;
-  std::vector<double> by_place(log_densities_.size());
-  device.Download(by_place.data(), memory_ + layout_.densities,
-                  static_cast<int64_t>(by_place.size() * sizeof(double)));
-  std::vector<float> mixtures;
-  if (spec_.tile.keep_mixtures) {
-    mixtures.resize(by_place.size() * 3 * model_.shape().components);
-    device.Download(mixtures.data(), mixtures_on_device_.At<float>(),
-                    static_cast<int64_t>(mixtures.size() * sizeof(float)));
-  }
-  device.Wait();
   for (int64_t p = 0; p < paths; ++p) {
-    for (int64_t t = 0; t < targets_; ++t)
-      log_densities_[p * targets_ + t] = by_place[t * paths + p];
+    for (int64_t t = 0; t < targets_; ++t) {
+      log_densities_[p * targets_ + t] = densities_by_place_[t * paths + p];
+    }
   }
-  mixtures_.Set(0, mixtures);
+  mixtures_.Set(0, raw_mixtures_);
+  densities_by_place_ = {};
+  raw_mixtures_ = {};
 }
 
 // ---- Point predictions ---------------------------------------------------------------------
@@ -358,20 +348,17 @@ CudaPredictWork::CudaPredictWork(PredictSpec spec, CudaDevice& device)
     : spec_(std::move(spec)),
       model_(AsCudaModel(*spec_.context->model)),
       phases_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), kChunkTiles),
+      layout_(model_.shape(), spec_.rows, RowMemory::Use::kPredict),
+      memory_(device.BufferAt(spec_.buffer)),
+      set_(layout_.Set(memory_, spec_.context->rows)),
       mixtures_(spec_.rows, model_.shape().components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
               spec_.first_row + spec_.rows <= spec_.targets->rows(),
           "the rows to predict are target rows");
+  Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   const std::vector<Tile> tiles =
       TilesOfRows(spec_.rows, KeysOf(*spec_.context, device), spec_.context->rows);
-  const auto count = static_cast<int64_t>(tiles.size());
-  const RowMemory layout(model_.shape(), count);
-  memory_ =
-      TakeScratch(device, layout.bytes + count * kTileRows * 3 * model_.shape().components * 4);
-  if (!device.status().ok()) return;
-  set_ = layout.Set(memory_, count, spec_.context->rows);
-  mixtures_on_device_ = memory_.At<float>(layout.bytes);
-  device.Upload(set_.tiles, tiles.data(), count * static_cast<int64_t>(sizeof(Tile)));
+  device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
 }
 
 double CudaPredictWork::next_step_flops() const {
@@ -400,6 +387,7 @@ MixtureSpan CudaPredictWork::mixture(int64_t row) const {
 void CudaPredictWork::Run(int64_t max_steps, const CudaRun& run) {
   const CudaForward forward = ForwardOf(model_, run);
   const CudaShape& shape = model_.shape();
+  float* const mixtures = reinterpret_cast<float*>(memory_ + layout_.mixtures);
   for (; max_steps > 0 && !done() && run.device.status().ok(); --max_steps) {
     phases_.BeginRound(1);
     const RowRange tiles = phases_.RowsOf(0);
@@ -413,20 +401,20 @@ void CudaPredictWork::Run(int64_t max_steps, const CudaRun& run) {
       forward.Leave(0, set);
     } else {
       RunPhase(forward, phases_.phase(), shape.layers, set,
-               mixtures_on_device_ + first * 3 * shape.components);
+               mixtures + first * 3 * shape.components);
     }
     phases_.EndRound();
   }
+  if (!done()) return;
+  raw_mixtures_.resize(spec_.rows * 3 * shape.components);
+  run.device.Download(raw_mixtures_.data(), mixtures,
+                      static_cast<int64_t>(raw_mixtures_.size() * sizeof(float)));
 }
 
-void CudaPredictWork::Collect(CudaDevice& device) {
+void CudaPredictWork::Collect() {
   if (!done()) return;
-  std::vector<float> mixtures(spec_.rows * 3 * model_.shape().components);
-  device.Download(mixtures.data(), mixtures_on_device_,
-                  static_cast<int64_t>(mixtures.size() * sizeof(float)));
-  device.Wait();
-  mixtures_.Set(0, mixtures);
-  memory_ = Scratch();
+  mixtures_.Set(0, raw_mixtures_);
+  raw_mixtures_ = {};
 }
 
 }  // namespace chorale

@@ -27,7 +27,7 @@ namespace chorale {
 class CudaEncodeWork : public EncodeWork, public CudaWork {
  public:
   CudaEncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
-                 std::vector<float> y, PoolRange kv, CudaDevice& device);
+                 std::vector<float> y, PoolRange kv, PoolRange workspace, CudaDevice& device);
 
   bool done() const override { return phases_.done(); }
   double next_step_flops() const override;
@@ -51,14 +51,14 @@ class CudaEncodeWork : public EncodeWork, public CudaWork {
   std::shared_ptr<const RowEncoderState> encoder_state_;
   RowPhases pieces_;  // of the fit, on the host
   RowPhases phases_;  // in tiles
-  Scratch memory_;    // x and q of all rows, tiles, and the encodings and y of one chunk
-  TileSet set_;
+  const RowMemory layout_;
+  const TileSet set_;
 };
 
 class CudaRowsWork : public RowsWork, public CudaWork {
  public:
   CudaRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features,
-               CudaDevice& device);
+               PoolRange buffer, CudaDevice& device);
 
   bool done() const override { return rows_.done(); }
   double next_step_flops() const override;
@@ -70,8 +70,8 @@ class CudaRowsWork : public RowsWork, public CudaWork {
   const std::shared_ptr<const ResidentContext> context_;
   const CudaModel& model_;
   const FeatureMatrix features_;
-  Scratch encodings_;  // [T, D] f32
-  RowPhases rows_;     // one phase
+  float* const encodings_;  // [T, D], device
+  RowPhases rows_;          // one phase
 };
 
 // A tile of the model for each place of the tile of paths, all at once: what decode does place
@@ -87,10 +87,11 @@ class CudaDensityWork : public DensityWork, public CudaWork {
   absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t place) const override;
   void Run(int64_t max_steps, const CudaRun& run) override;
-  void Collect(CudaDevice& device) override;
+  void Collect() override;
 
  private:
   void UploadPlaces(CudaDevice& device);
+  void Download(CudaDevice& device);
 
   const DensitySpec spec_;
   const CudaModel& model_;
@@ -99,9 +100,11 @@ class CudaDensityWork : public DensityWork, public CudaWork {
   char* const memory_;  // the range of the buffer pool
   RowPhases phases_;    // in places
   TileSet set_;
-  Scratch mixtures_on_device_;         // [T, paths, 3, M] when kept
-  std::vector<double> log_densities_;  // [paths, T]
-  CudaMixtures mixtures_;              // [T * paths] when kept
+  // As the GPU leaves them, until they are collected.
+  std::vector<double> densities_by_place_;  // [T, paths]
+  std::vector<float> raw_mixtures_;         // [T, paths, 3, M] when kept
+  std::vector<double> log_densities_;       // [paths, T]
+  CudaMixtures mixtures_;                   // [T * paths] when kept
 };
 
 class CudaPredictWork : public PredictWork, public CudaWork {
@@ -113,15 +116,16 @@ class CudaPredictWork : public PredictWork, public CudaWork {
   int64_t steps_at_this_cost() const override;
   MixtureSpan mixture(int64_t row) const override;
   void Run(int64_t max_steps, const CudaRun& run) override;
-  void Collect(CudaDevice& device) override;
+  void Collect() override;
 
  private:
   const PredictSpec spec_;
   const CudaModel& model_;
   RowPhases phases_;  // in tiles
-  Scratch memory_;    // x and q of all rows, tiles, mixtures
-  TileSet set_;
-  float* mixtures_on_device_ = nullptr;  // [tiles, 64, 3, M]
+  const RowMemory layout_;
+  char* const memory_;  // the range of the buffer pool
+  const TileSet set_;
+  std::vector<float> raw_mixtures_;  // [rows, 3, M], until they are collected
   CudaMixtures mixtures_;
 };
 

@@ -11,13 +11,6 @@ const CudaEncodedRows& AsCudaRows(const EncodedRows& rows) {
   return *cuda_rows;
 }
 
-Scratch TakeScratch(CudaDevice& device, int64_t bytes) {
-  absl::StatusOr<Scratch> scratch = device.scratch().Take(bytes);
-  if (scratch.ok()) return *std::move(scratch);
-  device.Check(scratch.status());
-  return {};
-}
-
 MixtureSpan CudaMixtures::Get(int64_t row) const {
   const absl::Span<const double> all =
       absl::MakeConstSpan(values_).subspan(row * 3 * components_, 3 * components_);

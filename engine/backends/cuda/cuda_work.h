@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "engine/backends/backend.h"
@@ -31,27 +30,22 @@ class CudaWork {
   // for. REQUIRES: the work is not done.
   virtual void Run(int64_t max_steps, const CudaRun& run) = 0;
   // Called when the GPU has done all of that.
-  virtual void Collect(CudaDevice& device) {}
+  virtual void Collect() {}
 };
 
-// Row encodings of targets, [T, D] f32 in device memory.
+// Row encodings of targets, [T, D] f32 in the buffer pool.
 class CudaEncodedRows : public EncodedRows {
  public:
-  CudaEncodedRows(int64_t rows, Scratch encodings)
-      : rows_(rows), encodings_(std::move(encodings)) {}
+  CudaEncodedRows(int64_t rows, const float* encodings) : rows_(rows), encodings_(encodings) {}
   int64_t rows() const override { return rows_; }
-  const float* encodings() const { return encodings_.At<float>(); }
+  const float* encodings() const { return encodings_; }
 
  private:
   const int64_t rows_;
-  const Scratch encodings_;
+  const float* const encodings_;
 };
 
 const CudaEncodedRows& AsCudaRows(const EncodedRows& rows);
-
-// Scratch of at least that many bytes. Without any, an empty one: the device keeps the error, and
-// nothing more is launched.
-Scratch TakeScratch(CudaDevice& device, int64_t bytes);
 
 // Mixtures as the head leaves them: [rows, 3, M] f32, here in float64.
 class CudaMixtures {
@@ -60,7 +54,7 @@ class CudaMixtures {
   CudaMixtures(int64_t rows, int64_t components)
       : components_(components), values_(rows * 3 * components) {}
 
-  void Set(int64_t first_row, const std::vector<float>& mixtures) {
+  void Set(int64_t first_row, absl::Span<const float> mixtures) {
     std::copy(mixtures.begin(), mixtures.end(), values_.begin() + first_row * 3 * components_);
   }
   MixtureSpan Get(int64_t row) const;

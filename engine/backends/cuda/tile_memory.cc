@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/backends/cuda/cuda_forward.h"
 #include "engine/backends/cuda/cuda_work.h"
 #include "kernels/cuda/layout.h"
 
@@ -12,13 +11,20 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
+namespace {
+
+// The offset of `size` bytes behind the `bytes` that are taken.
+int64_t Take(int64_t size, int64_t& bytes) {
+  const int64_t offset = bytes;
+  bytes = kernels::RoundUp(bytes + size, kCudaAlignment);
+  return offset;
+}
+
+}  // namespace
+
 TileMemory::TileMemory(const CudaShape& shape, int64_t targets, int64_t paths, Use use)
     : capacity(targets - 1) {
-  const auto take = [&](int64_t size) {
-    const int64_t offset = bytes;
-    bytes = kernels::RoundUp(bytes + size, kCudaAlignment);
-    return offset;
-  };
+  const auto take = [&](int64_t size) { return Take(size, bytes); };
   kv = take(shape.layers * shape.BufferElements(capacity, paths) * 2);
   values = take(targets * paths * 4);
   order = take(targets * paths * 4);
@@ -28,6 +34,29 @@ TileMemory::TileMemory(const CudaShape& shape, int64_t targets, int64_t paths, U
   tiles = take(targets * static_cast<int64_t>(sizeof(Tile)));
   path_tiles = take(targets * static_cast<int64_t>(sizeof(PathTile)));
   densities = take(targets * paths * 8);
+  mixtures = take(targets * paths * 3 * shape.components * 4);
+}
+
+RowMemory::RowMemory(const CudaShape& shape, int64_t rows, Use use)
+    : count(kernels::CeilDiv(rows, kTileRows)) {
+  x = Take(count * kTileRows * shape.width * 4, bytes);
+  q = Take(count * kTileRows * shape.queries * 2, bytes);
+  tiles = Take(count * static_cast<int64_t>(sizeof(Tile)), bytes);
+  if (use == Use::kPredict) {
+    mixtures = Take(count * kTileRows * 3 * shape.components * 4, bytes);
+  }
+}
+
+int64_t RowsBytes(const CudaShape& shape, int64_t rows) {
+  return kernels::RoundUp(rows * shape.width * 4, kCudaAlignment);
+}
+
+TileSet RowMemory::Set(char* memory, int64_t largest_context) const {
+  return {.tiles = reinterpret_cast<Tile*>(memory + tiles),
+          .x = reinterpret_cast<float*>(memory + x),
+          .q = reinterpret_cast<uint16_t*>(memory + q),
+          .count = static_cast<int32_t>(count),
+          .largest_context = largest_context};
 }
 
 Tile TileOfPaths(const TileMemory& layout, char* memory, uint16_t* context, int64_t context_rows,

@@ -1,9 +1,10 @@
-// How a tile's range of the buffer pool is divided.
+// How a range of a pool is divided: that of a tile of paths, and that of rows by themselves.
 #ifndef CHORALE_ENGINE_BACKENDS_CUDA_TILE_MEMORY_H_
 #define CHORALE_ENGINE_BACKENDS_CUDA_TILE_MEMORY_H_
 
 #include <cstdint>
 
+#include "engine/backends/cuda/cuda_forward.h"
 #include "engine/backends/cuda/cuda_model.h"
 #include "kernels/cuda/path_tile.h"
 #include "kernels/cuda/tile.h"
@@ -28,8 +29,28 @@ struct TileMemory {
   int64_t tiles = 0;       // [T] Tile
   int64_t path_tiles = 0;  // [T] PathTile
   int64_t densities = 0;   // [T, paths] f64
+  int64_t mixtures = 0;    // [T, paths, 3, M] f32
   int64_t bytes = 0;
 };
+
+// Byte offsets of what is kept of rows that go through the layers by themselves, in tiles of 64:
+// those of a context that is encoded, and those of point predictions, whose mixtures are kept too.
+struct RowMemory {
+  enum class Use { kEncode, kPredict };
+  RowMemory(const CudaShape& shape, int64_t rows, Use use);
+
+  TileSet Set(char* memory, int64_t largest_context) const;
+
+  int64_t count = 0;     // tiles
+  int64_t x = 0;         // [count, 64, D] f32
+  int64_t q = 0;         // [count, 64, H Dh] bf16
+  int64_t tiles = 0;     // [count] Tile
+  int64_t mixtures = 0;  // [count, 64, 3, M] f32
+  int64_t bytes = 0;
+};
+
+// Of the encoded rows of a request, [T, D] f32.
+int64_t RowsBytes(const CudaShape& shape, int64_t rows);
 
 // The parts of Tile and PathTile that all places of a tile of paths have in common. `memory` is its
 // range of the buffer pool, `context` the context's K and V.

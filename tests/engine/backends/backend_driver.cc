@@ -34,19 +34,47 @@ PoolRange BackendDriver::TakeBufferRange(int64_t bytes) {
   return range;
 }
 
+std::unique_ptr<EncodeWork> BackendDriver::NewEncode(std::shared_ptr<const BackendModel> model,
+                                                     const FeatureMatrix& features,
+                                                     const std::vector<float>& y) {
+  const PoolRange kv = TakeContextRange(model->config(), features.rows);
+  const PoolRange workspace = {.offset = encode_bytes_,
+                               .bytes = backend_->EncodeBytes(model->config(), features.rows)};
+  encode_bytes_ += workspace.bytes;
+  Require(encode_bytes_ <= backend_->encode_pool_bytes(), "the encode pool is large enough");
+  return backend_->NewEncode(std::move(model), features, y, kv, workspace);
+}
+
+std::unique_ptr<RowsWork> BackendDriver::NewRows(std::shared_ptr<const ResidentContext> context,
+                                                 const FeatureMatrix& features) {
+  const PoolRange buffer =
+      TakeBufferRange(backend_->RowsBytes(context->model->config(), features.rows));
+  return backend_->NewRows(std::move(context), features, buffer);
+}
+
+std::unique_ptr<PredictWork> BackendDriver::NewPredict(
+    std::shared_ptr<const ResidentContext> context, std::shared_ptr<const EncodedRows> targets,
+    int64_t first_row, int64_t rows) {
+  PredictSpec spec;
+  spec.buffer = TakeBufferRange(backend_->PredictBytes(context->model->config(), rows));
+  spec.context = std::move(context);
+  spec.targets = std::move(targets);
+  spec.first_row = first_row;
+  spec.rows = rows;
+  return backend_->NewPredict(std::move(spec));
+}
+
 std::shared_ptr<const ResidentContext> BackendDriver::Encode(
     std::shared_ptr<const BackendModel> model, const FeatureMatrix& features,
     const std::vector<float>& y, int64_t steps_per_slice) {
-  const PoolRange range = TakeContextRange(model->config(), features.rows);
-  const std::unique_ptr<EncodeWork> work =
-      backend_->NewEncode(std::move(model), features, y, range);
+  const std::unique_ptr<EncodeWork> work = NewEncode(std::move(model), features, y);
   Run(work.get(), steps_per_slice);
   return std::make_shared<const ResidentContext>(work->TakeContext());
 }
 
 std::shared_ptr<const EncodedRows> BackendDriver::EncodeRows(
     std::shared_ptr<const ResidentContext> context, const FeatureMatrix& features) {
-  const std::unique_ptr<RowsWork> work = backend_->NewRows(std::move(context), features);
+  const std::unique_ptr<RowsWork> work = NewRows(std::move(context), features);
   Run(work.get());
   return work->TakeRows();
 }

@@ -25,6 +25,13 @@ class BackendDriver {
   PoolRange TakeContextRange(const ModelConfig& config, int64_t rows);
   PoolRange TakeBufferRange(int64_t bytes);
 
+  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
+                                        const FeatureMatrix& features, const std::vector<float>& y);
+  std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
+                                    const FeatureMatrix& features);
+  std::unique_ptr<PredictWork> NewPredict(std::shared_ptr<const ResidentContext> context,
+                                          std::shared_ptr<const EncodedRows> targets,
+                                          int64_t first_row, int64_t rows);
   std::shared_ptr<const ResidentContext> Encode(std::shared_ptr<const BackendModel> model,
                                                 const FeatureMatrix& features,
                                                 const std::vector<float>& y,
@@ -43,6 +50,7 @@ class BackendDriver {
   std::unique_ptr<Backend> backend_;
   int64_t context_bytes_ = 0;
   int64_t buffer_bytes_ = 0;
+  int64_t encode_bytes_ = 0;
 };
 
 }  // namespace chorale

@@ -143,8 +143,7 @@ StepCount CountSteps(Backend& backend, Work* work) {
 TEST(CpuBackendTest, EncodesInBoundedSteps) {
   BackendDriver driver = BackendDriver::Cpu(1);
   const auto model = driver.AddModel(MakeTestModel({.n_layers = 3}));
-  const auto work = driver.backend().NewEncode(model, MakeFeatures(200, 2, 1), MakeValues(200, 2),
-                                               driver.TakeContextRange(model->config(), 200));
+  const auto work = driver.NewEncode(model, MakeFeatures(200, 2, 1), MakeValues(200, 2));
   // Fit, then three layers of four chunks of 64 rows.
   EXPECT_EQ(CountSteps(driver.backend(), work.get()).steps, 1 + 3 * 4);
   EXPECT_EQ(work->TakeContext().rows, 200);
@@ -191,8 +190,8 @@ TEST(CpuBackendTest, EncodesTargetsInBoundedSteps) {
   BackendDriver driver = BackendDriver::Cpu(2);
   const LoadedCase loaded({}, driver);
   const FeatureMatrix targets = MakeFeatures(1'000, 3, 5);
-  const auto whole = driver.backend().NewRows(loaded.context(), targets);
-  const auto stepwise = driver.backend().NewRows(loaded.context(), targets);
+  const auto whole = driver.NewRows(loaded.context(), targets);
+  const auto stepwise = driver.NewRows(loaded.context(), targets);
   driver.Run(whole.get());
   int64_t steps = 0;
   for (; !stepwise->done(); ++steps) {

@@ -121,9 +121,7 @@ TEST(DeterminismTest, AnyCompany) {
     const LoadedCase other(other_case, driver);
     const LoadedCase loaded(kCase, driver);
     const auto other_model = driver.AddModel(MakeTestModel(other_case.options));
-    const auto encode = driver.backend().NewEncode(
-        other_model, other_case.XContext(), other_case.YContext(),
-        driver.TakeContextRange(other_model->config(), other_case.context_rows));
+    const auto encode = driver.NewEncode(other_model, other_case.XContext(), other_case.YContext());
     const auto noise = other.DecodeDrawn(0, 13, Order::kGiven);
     const auto decode = loaded.DecodeDrawn(0, kCase.paths, Order::kRandom);
     const auto more_noise = other.Density(other_case.Values());

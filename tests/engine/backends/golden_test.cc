@@ -96,11 +96,7 @@ TEST_P(GoldenTest, ContextKeysAndValues) {
 
 TEST_P(GoldenTest, PointPredictions) {
   Start();
-  PredictSpec spec;
-  spec.context = context_;
-  spec.targets = rows_;
-  spec.rows = targets_;
-  const std::unique_ptr<PredictWork> work = driver_->backend().NewPredict(std::move(spec));
+  const std::unique_ptr<PredictWork> work = driver_->NewPredict(context_, rows_, 0, targets_);
   driver_->Run(work.get());
   MixtureLists mixtures;
   for (int64_t row = 0; row < targets_; ++row) mixtures.Add(work->mixture(row));

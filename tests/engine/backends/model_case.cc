@@ -51,12 +51,7 @@ std::unique_ptr<DensityWork> LoadedCase::Density(const std::vector<float>& value
 }
 
 std::unique_ptr<PredictWork> LoadedCase::Predict(int64_t first_row, int64_t rows) const {
-  PredictSpec spec;
-  spec.context = context_;
-  spec.targets = rows_;
-  spec.first_row = first_row;
-  spec.rows = rows;
-  return driver_.backend().NewPredict(std::move(spec));
+  return driver_.NewPredict(context_, rows_, first_row, rows);
 }
 
 }  // namespace chorale

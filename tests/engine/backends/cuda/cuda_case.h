@@ -29,6 +29,8 @@ class CudaTest : public testing::Test {
         NewCudaBackend({.threads = 2,
                         .context_pool_bytes = 64 << 20,
                         .buffer_pool_bytes = 128 << 20,
+                        .encode_pool_bytes = 16 << 20,
+                        .weights_bytes = 64 << 20,
                         .workspace_bytes = workspace_bytes});
     Require(backend.ok(), "the GPU backend can be made");
     return BackendDriver(*std::move(backend));

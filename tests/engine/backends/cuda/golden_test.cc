@@ -52,11 +52,8 @@ TEST_P(CudaGoldenTest, PredictionsDensitiesAndDecode) {
       driver.Encode(driver.AddModel(golden.model()), golden.x_context(), golden.y_context());
   const auto rows = driver.EncodeRows(context, golden.x_target());
 
-  PredictSpec spec;
-  spec.context = context;
-  spec.targets = rows;
-  spec.rows = golden.targets();
-  const std::unique_ptr<PredictWork> predict = driver.backend().NewPredict(std::move(spec));
+  const std::unique_ptr<PredictWork> predict =
+      driver.NewPredict(context, rows, 0, golden.targets());
   driver.Run(predict.get());
   MixtureLists points;
   for (int64_t row = 0; row < golden.targets(); ++row) points.Add(predict->mixture(row));
