@@ -1,12 +1,15 @@
 // Invariants:
 //   1. index_ holds the entries that Acquire may find: all but failed and deleted ones.
-//   2. entry->kv is a range of allocator_ exactly in the states reading, encoding and resident;
-//      entry->workspace is one of workspaces_ in reading and encoding, unless encoding needs none.
-//   3. An entry is in lru_ if and only if it is resident and has no pins.
-//   4. encodings_ holds exactly the entries in state encoding.
-//   5. An entry without pins is reading, encoding or resident, and not deleted. (Reading and
-//      encoding go on when those who wanted the context gave up, so that a client whose deadline
-//      is shorter than an encoding gets its answer on a later try.)
+//   2. entry->kv is a range of allocator_ exactly in the states that HasKv names; entry->workspace
+//      is one of workspaces_ in reading and encoding, unless encoding needs none; entry->host is
+//      one of host_ exactly while entry->saved is not null: saving, saved, restoring, or waiting
+//      again.
+//   3. An entry is in lru_ if and only if it is resident and has no pins, and in saved_lru_ if and
+//      only if it is saved, which it is only without pins.
+//   4. jobs_ holds exactly the entries that have work: encoding, saving or restoring.
+//   5. An entry without pins is not waiting, failed or deleted. (Reading, encoding and restoring go
+//      on when those who wanted the context gave up, so that a client whose deadline is shorter
+//      than an encoding gets its answer on a later try.)
 #include "engine/context_cache.h"
 
 #include <algorithm>
@@ -22,14 +25,24 @@ struct ContextCache::Entry {
   State state = State::kWaiting;
   PoolRange kv;
   PoolRange workspace;
-  std::unique_ptr<EncodeWork> work;                 // while encoding
+  PoolRange host;
+  std::unique_ptr<Work> work;                       // while encoding, saving or restoring
+  EncodeWork* encode = nullptr;                     // the same, while encoding
   std::shared_ptr<const ResidentContext> resident;  // while resident
+  std::shared_ptr<const ResidentContext> saved;     // what it was, but for where
   absl::Status status;                              // when failed
   absl::Time placed;                                // when it got its room
   int64_t pins = 0;
   bool read_wanted = false;  // reading, and TakeReads has not said so yet
   std::list<Entry>::iterator self;
-  std::list<Entry*>::iterator lru_place;  // while in lru_
+  std::list<Entry*>* lru = nullptr;  // that it is in
+  std::list<Entry*>::iterator lru_place;
+
+  bool HasKv() const {
+    return state != State::kWaiting && state != State::kSaved && state != State::kFailed;
+  }
+  // As the backend knows it: the pool gives back whole multiples of its alignment.
+  PoolRange used_kv() const { return {kv.offset, context->resident_bytes}; }
 };
 
 // ---- Pin -----------------------------------------------------------------------------------
@@ -64,7 +77,8 @@ ContextCache::ContextCache(Backend* backend, MetricsSink* metrics)
     : backend_(backend),
       metrics_(metrics),
       allocator_(backend->context_pool_bytes()),
-      workspaces_(backend->encode_pool_bytes()) {
+      workspaces_(backend->encode_pool_bytes()),
+      host_(backend->host_context_pool_bytes()) {
   ReportResidency();
 }
 
@@ -117,27 +131,44 @@ void ContextCache::OnData(const ContextPointer& context, absl::StatusOr<ContextD
   // Everybody who waits hears why; the next one who asks tries again.
   index_.erase(context.get());
   ReleaseWorkspace(entry);
-  backend_->ReleaseContext(entry->kv);
-  allocator_.Free(entry->kv);
+  ReleaseKv(entry);
   entry->status = data.status();
   SetState(entry, State::kFailed);
   ReportResidency();
   if (entry->pins == 0) Drop(entry);
 }
 
-void ContextCache::CollectEncoded(absl::Time now) {
+void ContextCache::CollectJobs(absl::Time now) {
   bool any = false;
   for (Entry& entry : entries_) {
-    if (entry.state != State::kEncoding || !entry.work->done()) continue;
+    if (entry.work == nullptr || !entry.work->done()) continue;
     any = true;
-    entry.resident = std::make_shared<const ResidentContext>(entry.work->TakeContext());
-    EndEncoding(&entry);
-    ++resident_contexts_;
-    SetState(&entry, State::kResident);
-    metrics_->EncodeTime(now - entry.placed);
-    if (entry.pins == 0) entry.lru_place = lru_.insert(lru_.end(), &entry);
+    CollectJob(&entry, now);
   }
   if (any) ReportResidency();
+}
+
+void ContextCache::CollectJob(Entry* entry, absl::Time now) {
+  if (entry->state == State::kSaving) {
+    EndJob(entry);
+    ReleaseKv(entry);
+    SetState(entry, State::kSaved);
+    EnterLru(entry, &saved_lru_);
+    return;
+  }
+  if (entry->state == State::kEncoding) {
+    entry->resident = std::make_shared<const ResidentContext>(entry->encode->TakeContext());
+    metrics_->EncodeTime(now - entry->placed);
+  } else {
+    ResidentContext restored = *entry->saved;
+    restored.kv = entry->used_kv();
+    entry->resident = std::make_shared<const ResidentContext>(std::move(restored));
+    ReleaseHost(entry);
+    metrics_->RestoreTime(now - entry->placed);
+  }
+  EndJob(entry);
+  SetState(entry, State::kResident);
+  if (entry->pins == 0) EnterLru(entry, &lru_);
 }
 
 void ContextCache::PurgeDeleted() {
@@ -150,7 +181,13 @@ void ContextCache::PurgeDeleted() {
 }
 
 void ContextCache::EvictUnpinned() {
-  while (!lru_.empty()) Evict(lru_.front());
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    Entry* entry = &*it++;
+    const bool on_device = entry->state == State::kResident || entry->state == State::kSaving;
+    if (entry->pins > 0 || (!on_device && entry->state != State::kSaved)) continue;
+    if (on_device) metrics_->Eviction();
+    Drop(entry);
+  }
 }
 
 void ContextCache::Clear() {
@@ -164,8 +201,9 @@ void ContextCache::Clear() {
 // workspace by themselves: nothing is evicted for that.
 bool ContextCache::Place(Entry* entry, absl::Time now) {
   const RegisteredContext& context = *entry->context;
+  const bool restore = entry->saved != nullptr;
   const int64_t workspace =
-      backend_->EncodeBytes(context.model->weights->config(), context.record.rows);
+      restore ? 0 : backend_->EncodeBytes(context.model->weights->config(), context.record.rows);
   if (workspace > 0) {
     const std::optional<PoolRange> range = workspaces_.Allocate(workspace);
     if (!range.has_value()) return false;
@@ -178,19 +216,40 @@ bool ContextCache::Place(Entry* entry, absl::Time now) {
   }
   entry->kv = *range;
   entry->placed = now;
-  entry->read_wanted = true;
-  SetState(entry, State::kReading);
+  if (restore) {
+    StartCopy(entry, CopyDirection::kToDevice);
+  } else {
+    entry->read_wanted = true;
+    SetState(entry, State::kReading);
+  }
   ReportResidency();
   return true;
 }
 
-// A range of the context pool, for which others may be evicted.
+// A range of the context pool, for which others may be evicted. What is saved first leaves its
+// range only when the copy is there, and until then nothing else is evicted: the next try may do.
 std::optional<PoolRange> ContextCache::FindRoom(int64_t bytes) {
   std::optional<PoolRange> range = allocator_.Allocate(bytes);
   if (range.has_value() || !EvictionCanFit(bytes)) return range;
-  while (!range.has_value()) {
+  while (!range.has_value() && !Saving()) {
     Evict(lru_.front());
     range = allocator_.Allocate(bytes);
+  }
+  return range;
+}
+
+bool ContextCache::Saving() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.state == State::kSaving; });
+}
+
+// A range of the host pool, for which the least recently used of what is there is dropped.
+std::optional<PoolRange> ContextCache::FindHostRoom(int64_t bytes) {
+  if (bytes > host_.capacity()) return std::nullopt;
+  std::optional<PoolRange> range = host_.Allocate(bytes);
+  while (!range.has_value() && !saved_lru_.empty()) {
+    Drop(saved_lru_.front());
+    range = host_.Allocate(bytes);
   }
   return range;
 }
@@ -198,13 +257,10 @@ std::optional<PoolRange> ContextCache::FindRoom(int64_t bytes) {
 // Whether `bytes` would fit between the ranges that stay if everything unpinned were evicted:
 // nothing is evicted in vain.
 bool ContextCache::EvictionCanFit(int64_t bytes) const {
-  if (lru_.empty()) return false;
   std::vector<PoolRange> staying;
   for (const Entry& entry : entries_) {
-    const bool has_range = entry.state == State::kReading || entry.state == State::kEncoding ||
-                           entry.state == State::kResident;
-    const bool evictable = entry.state == State::kResident && entry.pins == 0;
-    if (has_range && !evictable) staying.push_back(entry.kv);
+    const bool goes = entry.state == State::kSaving || entry.lru == &lru_;
+    if (entry.HasKv() && !goes) staying.push_back(entry.kv);
   }
   std::sort(staying.begin(), staying.end(),
             [](const PoolRange& a, const PoolRange& b) { return a.offset < b.offset; });
@@ -219,22 +275,44 @@ bool ContextCache::EvictionCanFit(int64_t bytes) const {
 
 void ContextCache::StartEncoding(Entry* entry, ContextData data) {
   entry->read_wanted = false;
-  // The pool gives back whole multiples of its alignment; the work gets what it asked for.
-  entry->work = backend_->NewEncode(
-      entry->context->model->weights, std::move(data.features), std::move(data.y),
-      {entry->kv.offset, entry->context->resident_bytes}, entry->workspace);
-  encodings_.push_back({next_encoding_++, entry->work.get()});
-  SetState(entry, State::kEncoding);
+  std::unique_ptr<EncodeWork> work =
+      backend_->NewEncode(entry->context->model->weights, std::move(data.features),
+                          std::move(data.y), entry->used_kv(), entry->workspace);
+  entry->encode = work.get();
+  StartJob(entry, State::kEncoding, std::move(work));
 }
 
-void ContextCache::EndEncoding(Entry* entry) {
-  const auto place =
-      std::find_if(encodings_.begin(), encodings_.end(),
-                   [&](const Encoding& encoding) { return encoding.work == entry->work.get(); });
-  ended_encodings_.push_back(place->id);
-  encodings_.erase(place);
+void ContextCache::StartCopy(Entry* entry, CopyDirection direction) {
+  const bool saves = direction == CopyDirection::kToHost;
+  StartJob(entry, saves ? State::kSaving : State::kRestoring,
+           backend_->NewContextCopy(entry->used_kv(), entry->host, direction));
+}
+
+void ContextCache::StartJob(Entry* entry, State state, std::unique_ptr<Work> work) {
+  entry->work = std::move(work);
+  jobs_.push_back({next_job_++, entry->work.get()});
+  SetState(entry, state);
+}
+
+void ContextCache::EndJob(Entry* entry) {
+  const auto place = std::find_if(jobs_.begin(), jobs_.end(),
+                                  [&](const Job& job) { return job.work == entry->work.get(); });
+  ended_jobs_.push_back(place->id);
+  jobs_.erase(place);
   entry->work.reset();
+  entry->encode = nullptr;
   ReleaseWorkspace(entry);
+}
+
+void ContextCache::ReleaseKv(Entry* entry) {
+  backend_->ReleaseContext(entry->kv);
+  allocator_.Free(entry->kv);
+}
+
+void ContextCache::ReleaseHost(Entry* entry) {
+  if (entry->saved == nullptr) return;
+  entry->saved.reset();
+  host_.Free(entry->host);
 }
 
 void ContextCache::ReleaseWorkspace(Entry* entry) {
@@ -243,24 +321,57 @@ void ContextCache::ReleaseWorkspace(Entry* entry) {
   workspaces_.Free(std::exchange(entry->workspace, PoolRange()));
 }
 
+void ContextCache::EnterLru(Entry* entry, std::list<Entry*>* lru) {
+  entry->lru = lru;
+  entry->lru_place = lru->insert(lru->end(), entry);
+}
+
+void ContextCache::LeaveLru(Entry* entry) {
+  if (entry->lru != nullptr) std::exchange(entry->lru, nullptr)->erase(entry->lru_place);
+}
+
 void ContextCache::AddPin(Entry* entry) {
-  if (entry->pins++ == 0 && entry->state == State::kResident) lru_.erase(entry->lru_place);
+  if (entry->pins++ > 0) return;
+  LeaveLru(entry);
+  if (entry->state == State::kSaved) {
+    SetState(entry, State::kWaiting);
+  } else if (entry->state == State::kSaving) {  // nothing is lost yet
+    EndJob(entry);
+    entry->resident = entry->saved;
+    ReleaseHost(entry);
+    SetState(entry, State::kResident);
+    ReportResidency();
+  }
 }
 
 void ContextCache::RemovePin(Entry* entry) {
   Require(entry->pins > 0, "a pin that is removed was added");
   if (--entry->pins > 0) return;
-  if (entry->context->deleted || entry->state == State::kWaiting ||
-      entry->state == State::kFailed) {
+  const bool waits = entry->state == State::kWaiting;
+  const bool unsaved = entry->saved == nullptr;
+  if (entry->context->deleted || (waits && unsaved) || entry->state == State::kFailed) {
     Drop(entry);
+  } else if (waits) {
+    SetState(entry, State::kSaved);
+    EnterLru(entry, &saved_lru_);
   } else if (entry->state == State::kResident) {
-    entry->lru_place = lru_.insert(lru_.end(), entry);
+    EnterLru(entry, &lru_);
   }
 }
 
+// Saves the entry where the host has room for it, else drops it.
 void ContextCache::Evict(Entry* entry) {
   metrics_->Eviction();
-  Drop(entry);
+  const std::optional<PoolRange> host = FindHostRoom(entry->context->resident_bytes);
+  if (!host.has_value()) {
+    Drop(entry);
+    return;
+  }
+  LeaveLru(entry);
+  entry->host = *host;
+  entry->saved = std::move(entry->resident);
+  StartCopy(entry, CopyDirection::kToHost);
+  ReportResidency();
 }
 
 // Forgets the entry and gives back what it holds. REQUIRES: no pins.
@@ -268,39 +379,37 @@ void ContextCache::Drop(Entry* entry) {
   Require(entry->pins == 0, "an entry that is dropped has no pins");
   const auto indexed = index_.find(entry->context.get());
   if (indexed != index_.end() && indexed->second == entry) index_.erase(indexed);
-  if (entry->state == State::kResident) {
-    // RemovePin drops a deleted entry before it is in lru_ again.
-    const auto place = std::find(lru_.begin(), lru_.end(), entry);
-    if (place != lru_.end()) lru_.erase(place);
-    --resident_contexts_;
-  }
-  if (entry->state == State::kEncoding) EndEncoding(entry);
-  const bool has_range = entry->state == State::kReading || entry->state == State::kEncoding ||
-                         entry->state == State::kResident;
+  LeaveLru(entry);
+  if (entry->work != nullptr) EndJob(entry);
+  if (entry->state == State::kResident) --resident_contexts_;
+  const bool had_kv = entry->HasKv();
   entry->resident.reset();
   ReleaseWorkspace(entry);  // of one that is still being read
-  if (has_range) {
-    backend_->ReleaseContext(entry->kv);
-    allocator_.Free(entry->kv);
-  }
+  ReleaseHost(entry);
+  if (had_kv) ReleaseKv(entry);
   // A failed entry may have a successor, whose state it is then.
   if (entry->state != State::kFailed) entry->context->state = ContextState::kEvicted;
   entries_.erase(entry->self);
-  if (has_range) ReportResidency();
+  if (had_kv) ReportResidency();
 }
 
 void ContextCache::SetState(Entry* entry, State state) {
+  if (entry->state == State::kResident) --resident_contexts_;
   entry->state = state;
   switch (state) {
     case State::kWaiting:
+    case State::kSaving:
+    case State::kSaved:
     case State::kFailed:
       entry->context->state = ContextState::kEvicted;
       return;
     case State::kReading:
     case State::kEncoding:
+    case State::kRestoring:
       entry->context->state = ContextState::kEncoding;
       return;
     case State::kResident:
+      ++resident_contexts_;
       entry->context->state = ContextState::kResident;
       return;
   }

@@ -29,8 +29,21 @@ namespace chorale {
 //      +------------------+---------------------+----------------+--------------------+
 //        nobody wants it      data not readable      deleted        evicted, or deleted
 //
+// Where the backend has host memory for contexts, evicting copies there what it can, so that the
+// context comes back without being read and encoded again:
+//
+//             evicted           last step          Acquire            room found               last
+//             step
+//   resident ---------> saving -----------> saved ---------> waiting ------------> restoring
+//   ----------> resident
+//       ^                  |                 ^ |                |
+//       +------------------+                 | +-> (none)       |
+//            Acquire                         +------------------+
+//                                              nobody wants it
+//
 // A resident entry is evicted only when nobody pins it, the least recently used one first, and only
-// to make room for another. A deleted entry goes as soon as nobody pins it.
+// to make room for another; a saved one is dropped likewise. A deleted entry goes as soon as nobody
+// pins it.
 //
 // Thread contract: the engine thread calls everything.
 class ContextCache {
@@ -62,10 +75,10 @@ class ContextCache {
     Entry* entry_ = nullptr;
   };
 
-  // An encoding in progress.
-  struct Encoding {
-    uint64_t id = 0;  // unique among the encodings of this cache
-    EncodeWork* work = nullptr;
+  // A context that is being encoded, saved or restored.
+  struct Job {
+    uint64_t id = 0;  // unique among the jobs of this cache
+    Work* work = nullptr;
   };
 
   using ContextPointer = std::shared_ptr<const RegisteredContext>;
@@ -87,15 +100,16 @@ class ContextCache {
   // The answer to one of TakeReads.
   void OnData(const ContextPointer& context, absl::StatusOr<ContextData> data);
 
-  // The encodings in progress; what is not done needs to be advanced.
-  const std::vector<Encoding>& encodings() const { return encodings_; }
-  // Makes the encodings that are done resident.
-  void CollectEncoded(absl::Time now);
-  // The ids of the encodings that ended, done or dropped, each exactly once.
-  std::vector<uint64_t> TakeEndedEncodings() { return std::exchange(ended_encodings_, {}); }
+  // The jobs in progress; what is not done needs to be advanced.
+  const std::vector<Job>& jobs() const { return jobs_; }
+  // Takes note of the jobs that are done.
+  void CollectJobs(absl::Time now);
+  // The ids of the jobs that ended, done or dropped, each exactly once.
+  std::vector<uint64_t> TakeEndedJobs() { return std::exchange(ended_jobs_, {}); }
 
   // Drops the entries of deleted contexts that nobody pins.
   void PurgeDeleted();
+  // Drops all that nobody pins, on the host too.
   void EvictUnpinned();
   // Drops everything. REQUIRES: no pins.
   void Clear();
@@ -104,16 +118,34 @@ class ContextCache {
   int64_t bytes_in_use() const { return allocator_.in_use(); }  // of the context pool
 
  private:
-  enum class State { kWaiting, kReading, kEncoding, kResident, kFailed };
+  enum class State {
+    kWaiting,
+    kReading,
+    kEncoding,
+    kResident,
+    kSaving,
+    kSaved,
+    kRestoring,
+    kFailed,
+  };
 
   using EntryList = std::list<Entry>;
 
   bool Place(Entry* entry, absl::Time now);
   std::optional<PoolRange> FindRoom(int64_t bytes);
   bool EvictionCanFit(int64_t bytes) const;
+  bool Saving() const;
+  std::optional<PoolRange> FindHostRoom(int64_t bytes);
   void StartEncoding(Entry* entry, ContextData data);
-  void EndEncoding(Entry* entry);
+  void StartCopy(Entry* entry, CopyDirection direction);
+  void StartJob(Entry* entry, State state, std::unique_ptr<Work> work);
+  void EndJob(Entry* entry);
+  void CollectJob(Entry* entry, absl::Time now);
+  void ReleaseKv(Entry* entry);
+  void ReleaseHost(Entry* entry);
   void ReleaseWorkspace(Entry* entry);
+  void EnterLru(Entry* entry, std::list<Entry*>* lru);
+  static void LeaveLru(Entry* entry);
   void AddPin(Entry* entry);
   void RemovePin(Entry* entry);
   void Evict(Entry* entry);
@@ -125,12 +157,14 @@ class ContextCache {
   MetricsSink* const metrics_;
   RangeAllocator allocator_;   // of the context pool
   RangeAllocator workspaces_;  // of the encode pool
+  RangeAllocator host_;        // of the host pool
   EntryList entries_;          // in the order in which they came
   std::unordered_map<const RegisteredContext*, Entry*> index_;
-  std::list<Entry*> lru_;  // the least recently used one first
-  std::vector<Encoding> encodings_;
-  std::vector<uint64_t> ended_encodings_;
-  uint64_t next_encoding_ = 1;
+  std::list<Entry*> lru_;        // resident and unpinned, the least recently used one first
+  std::list<Entry*> saved_lru_;  // likewise, of what is saved
+  std::vector<Job> jobs_;
+  std::vector<uint64_t> ended_jobs_;
+  uint64_t next_job_ = 1;
   int64_t resident_contexts_ = 0;
 };
 

@@ -11,8 +11,8 @@
 namespace chorale {
 namespace {
 
-// Ids of encodings and of sessions come from different counters.
-uint64_t EncodingFlow(uint64_t id) { return id | (uint64_t{1} << 63); }
+// Ids of the cache's jobs and of sessions come from different counters.
+uint64_t JobFlow(uint64_t id) { return id | (uint64_t{1} << 63); }
 
 }  // namespace
 
@@ -270,10 +270,9 @@ void EngineLoop::Admit(absl::Time now) {
 
 void EngineLoop::GatherTasks() {
   tasks_.clear();
-  for (const uint64_t id : cache_.TakeEndedEncodings()) scheduler_.Remove(EncodingFlow(id));
-  for (const ContextCache::Encoding& encoding : cache_.encodings()) {
-    tasks_.push_back(
-        {{encoding.work, encoding.work->steps_at_this_cost()}, EncodingFlow(encoding.id)});
+  for (const uint64_t id : cache_.TakeEndedJobs()) scheduler_.Remove(JobFlow(id));
+  for (const ContextCache::Job& job : cache_.jobs()) {
+    tasks_.push_back({{job.work, job.work->steps_at_this_cost()}, JobFlow(job.id)});
   }
   for (const Active& active : sessions_) {
     runnables_.clear();
@@ -382,7 +381,7 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
 
 void EngineLoop::CollectResults() {
   const absl::Time now = MonotonicNow();
-  cache_.CollectEncoded(now);
+  cache_.CollectJobs(now);
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     it->session->Collect(now);
     const bool complete = it->session->state() == Session::State::kComplete;

@@ -20,7 +20,8 @@ class MetricsSink {
   // in equal parts.
   virtual void StepTimes(absl::Duration each, int64_t count) {}
   virtual void TickTime(absl::Duration time, int64_t slices) {}
-  virtual void EncodeTime(absl::Duration time) {}  // one context, from start to resident
+  virtual void EncodeTime(absl::Duration time) {}   // one context, from start to resident
+  virtual void RestoreTime(absl::Duration time) {}  // likewise, by a copy from the host
   virtual void Eviction() {}
   virtual void Rejected(const char* reason) {}  // "queue_full", "queue_timeout", ...
   virtual void PathSteps(int64_t count) {}      // paths times steps drawn

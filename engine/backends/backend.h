@@ -164,6 +164,8 @@ struct PredictSpec {
   int64_t rows = 0;
 };
 
+enum class CopyDirection { kToHost, kToDevice };
+
 struct Slice {
   Work* work = nullptr;
   int64_t max_steps = 1;
@@ -196,6 +198,8 @@ class Backend {
   virtual int64_t context_pool_bytes() const = 0;
   virtual int64_t buffer_pool_bytes() const = 0;
   virtual int64_t encode_pool_bytes() const { return 0; }
+  // Host memory for contexts that made room for others; 0: none, and no copies are asked for.
+  virtual int64_t host_context_pool_bytes() const { return 0; }
 
   // Exact bytes of a resident context with `rows` rows, and for `paths` paths of one tile over
   // `targets` targets, of the buffer cache of a decode and of what a density keeps between two
@@ -204,8 +208,8 @@ class Backend {
   virtual int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
   virtual int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
 
-  // Likewise of the buffer pool: for the encoded rows of a request, and for the point predictions of
-  // `rows` of them; and of the encode pool, for a context while it is encoded. 0 where a backend
+  // Likewise of the buffer pool: for the encoded rows of a request, and for the point predictions
+  // of `rows` of them; and of the encode pool, for a context while it is encoded. 0 where a backend
   // has no pool for it, but takes it from the host's memory; it is given an empty range then.
   virtual int64_t RowsBytes(const ModelConfig& config, int64_t targets) const { return 0; }
   virtual int64_t PredictBytes(const ModelConfig& config, int64_t rows) const { return 0; }
@@ -224,6 +228,14 @@ class Backend {
   virtual std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) = 0;
   virtual std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) = 0;
   virtual std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) = 0;
+
+  // Copies a resident context's bytes to a range of the host pool, or from there to a range of the
+  // context pool, a bounded number a step. What was copied to the host is good for coming back
+  // alone, and a range of the host pool is only ever read after it was written in whole.
+  virtual std::unique_ptr<Work> NewContextCopy(PoolRange kv, PoolRange host,
+                                               CopyDirection direction) {
+    return nullptr;
+  }
 
   // Advances each piece of work by max_steps steps, or until it is done, and returns when all are
   // through. A piece of work appears at most once. An error is one of the device as a whole: the

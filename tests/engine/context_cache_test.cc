@@ -39,7 +39,7 @@ class ContextCacheTest : public ::testing::Test {
     context->resident_bytes = rows * 64;
     return context;
   }
-  static std::unique_ptr<ContextData> DataOf(const Context& context) {
+  static std::unique_ptr<ContextData> DataOf(const ContextCache::ContextPointer& context) {
     const int64_t rows = context->record.rows;
     auto data = std::make_unique<ContextData>();
     data->features = {rows, 1, std::vector<float>(rows)};
@@ -52,19 +52,21 @@ class ContextCacheTest : public ::testing::Test {
     EXPECT_TRUE(pin.ok());
     return *std::move(pin);
   }
-  // Reads and encodes whatever has room.
+  // Reads, encodes, saves and restores until nothing more can be done.
   void Settle() {
-    cache_->PlaceWaiting(now_);
-    for (const auto& context : cache_->TakeReads()) {
-      ContextData data;
-      data.features = {context->record.rows, 1, std::vector<float>(context->record.rows)};
-      data.y.resize(context->record.rows);
-      cache_->OnData(context, std::move(data));
+    for (;;) {
+      cache_->PlaceWaiting(now_);
+      for (const auto& context : cache_->TakeReads())
+        cache_->OnData(context, std::move(*DataOf(context)));
+      if (cache_->jobs().empty()) return;
+      ASSERT_TRUE(backend_->Advance({{cache_->jobs().front().work, 100}}).ok());
+      cache_->CollectJobs(now_);
     }
-    while (!cache_->encodings().empty()) {
-      ASSERT_TRUE(backend_->Advance({{cache_->encodings().front().work, 100}}).ok());
-      cache_->CollectEncoded(now_);
-    }
+  }
+  void MakeResident(const Context& context) {
+    const auto pin = Acquire(context);
+    Settle();
+    ASSERT_NE(pin.resident(), nullptr);
   }
   static bool Resident(const Context& context) { return context->state == ContextState::kResident; }
 
@@ -77,27 +79,27 @@ class ContextCacheTest : public ::testing::Test {
   absl::Time now_ = absl::UnixEpoch();
 };
 
-TEST_F(ContextCacheTest, EveryEncodingThatEndsIsNamedOnce) {
+TEST_F(ContextCacheTest, EveryJobThatEndsIsNamedOnce) {
   const Context done = Make(2);
   const Context dropped = Make(2);
   { auto pin = Acquire(done); }
-  const uint64_t done_id = cache_->encodings().at(0).id;
+  const uint64_t done_id = cache_->jobs().at(0).id;
   { auto pin = Acquire(dropped); }
-  const uint64_t dropped_id = cache_->encodings().at(1).id;
-  EXPECT_TRUE(cache_->TakeEndedEncodings().empty());
+  const uint64_t dropped_id = cache_->jobs().at(1).id;
+  EXPECT_TRUE(cache_->TakeEndedJobs().empty());
   dropped->deleted = true;
   cache_->PurgeDeleted();
-  EXPECT_EQ(cache_->TakeEndedEncodings(), std::vector<uint64_t>{dropped_id});
+  EXPECT_EQ(cache_->TakeEndedJobs(), std::vector<uint64_t>{dropped_id});
   Settle();
-  EXPECT_EQ(cache_->TakeEndedEncodings(), std::vector<uint64_t>{done_id});
-  EXPECT_TRUE(cache_->TakeEndedEncodings().empty());
+  EXPECT_EQ(cache_->TakeEndedJobs(), std::vector<uint64_t>{done_id});
+  EXPECT_TRUE(cache_->TakeEndedJobs().empty());
 }
 
 TEST_F(ContextCacheTest, OneEntryForManyPins) {
   const Context context = Make(4);
   auto first = Acquire(context);
   auto second = Acquire(context);
-  EXPECT_EQ(cache_->encodings().size(), 1u);
+  EXPECT_EQ(cache_->jobs().size(), 1u);
   EXPECT_EQ(first.resident(), nullptr);
   EXPECT_EQ(context->state, ContextState::kEncoding);
   Settle();
@@ -195,7 +197,7 @@ TEST_F(ContextCacheTest, DeletedUnpinnedOrWhileEncodingGoesAtOnce) {
   encoding->deleted = true;
   cache_->PurgeDeleted();
   EXPECT_EQ(cache_->bytes_in_use(), 0);
-  EXPECT_TRUE(cache_->encodings().empty());
+  EXPECT_TRUE(cache_->jobs().empty());
   EXPECT_EQ(log_.live_work, 0);
 }
 
@@ -226,8 +228,6 @@ TEST_F(ContextCacheTest, EncodingsTakeTurnsWhereTheirWorkspaceIsSmall) {
   EXPECT_TRUE(Resident(resident)) << "evicted in vain";
   Settle();
   EXPECT_NE(first_pin.resident(), nullptr);
-  EXPECT_EQ(log_.released_encode_bytes, 2 * 4 * 64);
-  Settle();
   EXPECT_NE(second_pin.resident(), nullptr);
   EXPECT_EQ(log_.released_encode_bytes, (2 * 4 + 3) * 64);
 }
@@ -265,8 +265,130 @@ TEST_F(ContextCacheTest, AFailedReadIsToldAndTriedAgain) {
   EXPECT_TRUE(Resident(context));
 }
 
+// What is evicted is copied to the host, and comes back by a copy.
+class HostTierTest : public ContextCacheTest {
+ protected:
+  HostTierTest() {
+    options_.host_context_pool_bytes = 8 * 64;  // eight rows
+    MakeCache();
+  }
+  // One turn: what waits is placed, and jobs take one step.
+  void Turn() {
+    cache_->PlaceWaiting(now_);
+    std::vector<Slice> slices;
+    for (const ContextCache::Job& job : cache_->jobs()) slices.push_back({job.work, 1});
+    if (!slices.empty()) ASSERT_TRUE(backend_->Advance(slices).ok());
+    cache_->CollectJobs(now_);
+  }
+  // That what lies where the context is said to be is that context.
+  void ExpectItsBytes(const ContextCache::Pin& pin) {
+    ASSERT_NE(pin.resident(), nullptr);
+    backend_->NewRows(pin.resident(), FeatureMatrix{1, 1, {0}}, PoolRange());
+  }
+};
+
+TEST_F(HostTierTest, WhatWasEvictedComesBackByACopy) {
+  const Context a = Make(6), b = Make(7);
+  MakeResident(a);
+  auto pin_b = Acquire(b);
+  EXPECT_TRUE(pin_b.waits_for_room());
+  Settle();
+  EXPECT_NE(pin_b.resident(), nullptr);
+  EXPECT_FALSE(Resident(a));
+  EXPECT_EQ(log_.saves, 1);
+  pin_b.Reset();
+  auto pin_a = Acquire(a);  // b is dropped for it: the host has no room beside a's copy
+  Settle();
+  ExpectItsBytes(pin_a);
+  EXPECT_TRUE(Resident(a));
+  EXPECT_EQ(log_.encodings, 2);
+  EXPECT_EQ(log_.restores, 1);
+  EXPECT_TRUE(cache_->TakeReads().empty());
+}
+
+TEST_F(HostTierTest, AnEntryThatIsWantedWhileItIsSavedStays) {
+  const Context a = Make(6), b = Make(7);
+  MakeResident(a);
+  auto pin_b = Acquire(b);
+  Turn();
+  EXPECT_EQ(log_.saves, 1);
+  EXPECT_FALSE(Resident(a));
+  auto pin_a = Acquire(a);
+  ExpectItsBytes(pin_a);
+  EXPECT_TRUE(Resident(a));
+  EXPECT_TRUE(cache_->jobs().empty());
+  EXPECT_TRUE(pin_b.waits_for_room());
+  pin_a.Reset();
+  Settle();
+  EXPECT_NE(pin_b.resident(), nullptr);
+  EXPECT_EQ(log_.encodings, 2);
+}
+
+TEST_F(HostTierTest, TheHostDropsWhatWasUsedLeastRecently) {
+  const Context a = Make(4), b = Make(4), c = Make(4), large = Make(10);
+  MakeResident(a);
+  MakeResident(b);
+  MakeResident(large);  // a and b are saved, and fill the host
+  EXPECT_EQ(log_.saves, 2);
+  Acquire(a).Reset();  // used again
+  MakeResident(c);     // the large one does not fit the host, and displaces nothing there
+  EXPECT_EQ(log_.saves, 2);
+  MakeResident(large);  // c takes b's place on the host
+  EXPECT_EQ(log_.saves, 3);
+  EXPECT_EQ(log_.encodings, 5);
+  MakeResident(a);
+  EXPECT_EQ(log_.restores, 1);
+  MakeResident(b);
+  EXPECT_EQ(log_.restores, 1);
+  EXPECT_EQ(log_.encodings, 6);
+}
+
+TEST_F(HostTierTest, NobodyWaitsForACopyThatNobodyWants) {
+  const Context a = Make(6), b = Make(7);
+  MakeResident(a);
+  auto pin_b = Acquire(b);
+  Settle();
+  Acquire(a).Reset();  // waits for room, gives up, and keeps its copy
+  Settle();
+  pin_b.Reset();
+  auto pin_a = Acquire(a);
+  Settle();
+  ExpectItsBytes(pin_a);
+  EXPECT_EQ(log_.encodings, 2);
+}
+
+TEST_F(HostTierTest, DeletedAndEvictedOnesLeaveTheHost) {
+  const Context a = Make(6), b = Make(7), c = Make(6);
+  MakeResident(a);
+  {
+    const auto pin_b = Acquire(b);
+    Turn();
+    a->deleted = true;  // while it is saved
+    cache_->PurgeDeleted();
+    Settle();
+    EXPECT_NE(pin_b.resident(), nullptr);
+  }
+  MakeResident(c);
+  EXPECT_EQ(log_.saves, 2);
+  b->deleted = true;  // where it is saved
+  cache_->PurgeDeleted();
+  MakeResident(Make(7));  // c is saved
+  EXPECT_EQ(log_.saves, 3) << "the host has no room, although nothing is there";
+  cache_->EvictUnpinned();
+  EXPECT_EQ(cache_->bytes_in_use(), 0);
+  EXPECT_EQ(cache_->resident_contexts(), 0);
+  MakeResident(c);
+  EXPECT_EQ(log_.restores, 0);
+}
+
 // Random pins, releases, deletions and evictions; after each step the accounts must be exact.
-TEST_F(ContextCacheTest, InvariantsHoldOnRandomSequences) {
+class RandomCacheTest : public ContextCacheTest, public ::testing::WithParamInterface<int64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(HostRows, RandomCacheTest, ::testing::Values(0, 4, 12));
+
+TEST_P(RandomCacheTest, InvariantsHold) {
+  options_.host_context_pool_bytes = GetParam() * 64;
+  MakeCache();
   std::mt19937 random(5);
   struct Held {
     Context context;

@@ -351,5 +351,19 @@ TEST_F(EngineContextsTest, AnUnreadableDatasetFailsThoseWhoWaitForRoom) {
   for (const auto& recorder : recorders) EXPECT_TRUE(recorder->Wait().ok());
 }
 
+TEST_F(EngineContextsTest, AnEvictedContextComesBackFromTheHost) {
+  backend_options_.host_context_pool_bytes = 1280;
+  StartSmall();
+  for (const char* name : {"a", "b", "c", "a"}) EXPECT_TRUE(Draw(name).ok()) << name;
+  EXPECT_EQ(metrics_.encodings, 3);
+  EXPECT_EQ(metrics_.restores, 1);
+  EXPECT_EQ(metrics_.evictions, 2);
+  EXPECT_EQ(engine_->GetContext(kTenant, "a")->state, ContextState::kResident);
+  EXPECT_EQ(engine_->GetContext(kTenant, "b")->state, ContextState::kEvicted);
+  EXPECT_TRUE(engine_->DeleteContext(kTenant, "b").ok());
+  EXPECT_TRUE(Draw("c").ok());
+  EXPECT_EQ(metrics_.encodings, 3);
+}
+
 }  // namespace
 }  // namespace chorale::testing

@@ -27,6 +27,7 @@ class RecordingMetrics : public MetricsSink {
   void TimeToFirstStep(absl::Duration time) override { ++first_steps; }
   void StepTimes(absl::Duration each, int64_t count) override { tile_steps += count; }
   void EncodeTime(absl::Duration time) override { ++encodings; }
+  void RestoreTime(absl::Duration time) override { ++restores; }
   void QueueTime(absl::Duration time) override { ++admissions; }
   void Eviction() override { ++evictions; }
   void Rejected(const char* reason) override {
@@ -45,8 +46,8 @@ class RecordingMetrics : public MetricsSink {
     return rejected_[reason];
   }
 
-  std::atomic<int64_t> first_steps{0}, tile_steps{0}, encodings{0}, admissions{0}, evictions{0},
-      path_steps{0};
+  std::atomic<int64_t> first_steps{0}, tile_steps{0}, encodings{0}, restores{0}, admissions{0},
+      evictions{0}, path_steps{0};
   std::atomic<int64_t> buffer_bytes{-1}, resident_bytes{-1}, running{-1}, queued{-1};
 
  private:

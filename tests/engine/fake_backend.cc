@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -52,15 +53,26 @@ class FakeWork : public Base, public Steps {
   int64_t steps_at_this_cost() const override { return total_ - done_steps_; }
 };
 
+// The rows of the context whose keys and values lie at an offset of the context pool or the host's.
+struct FakeMemory {
+  std::map<int64_t, int64_t> contexts;
+  std::map<int64_t, int64_t> host;
+};
+
 class FakeEncode : public FakeWork<EncodeWork> {
  public:
   FakeEncode(std::shared_ptr<const BackendModel> model, int64_t rows, PoolRange kv, int64_t steps,
-             FakeBackendLog* log)
-      : FakeWork(steps, log), context_{std::move(model), nullptr, kv, rows} {}
+             FakeMemory* memory, FakeBackendLog* log)
+      : FakeWork(steps, log), context_{std::move(model), nullptr, kv, rows}, memory_(memory) {}
   ResidentContext TakeContext() override { return context_; }
+  void Step() override {
+    Steps::Step();
+    memory_->contexts[context_.kv.offset] = context_.rows;
+  }
 
  private:
   const ResidentContext context_;
+  FakeMemory* const memory_;
 };
 
 class FakeRowsWork : public FakeWork<RowsWork> {
@@ -159,6 +171,28 @@ class FakeDensity : public FakeWork<DensityWork> {
   const std::vector<FakeMixture> mixtures_;
 };
 
+class FakeCopy : public FakeWork<Work> {
+ public:
+  FakeCopy(PoolRange kv, PoolRange host, CopyDirection direction, int64_t steps, FakeMemory* memory,
+           FakeBackendLog* log)
+      : FakeWork(steps, log), kv_(kv), host_(host), direction_(direction), memory_(memory) {}
+  void Step() override {
+    Steps::Step();
+    if (!finished()) return;
+    if (direction_ == CopyDirection::kToHost) {
+      memory_->host[host_.offset] = memory_->contexts.at(kv_.offset);
+    } else {
+      memory_->contexts[kv_.offset] = memory_->host.at(host_.offset);
+    }
+  }
+
+ private:
+  const PoolRange kv_;
+  const PoolRange host_;
+  const CopyDirection direction_;
+  FakeMemory* const memory_;
+};
+
 class FakePredict : public FakeWork<PredictWork> {
  public:
   FakePredict(const PredictSpec& spec, FakeBackendLog* log)
@@ -184,6 +218,7 @@ class FakeBackend : public Backend {
   int64_t context_pool_bytes() const override { return options_.context_pool_bytes; }
   int64_t buffer_pool_bytes() const override { return options_.buffer_pool_bytes; }
   int64_t encode_pool_bytes() const override { return options_.encode_pool_bytes; }
+  int64_t host_context_pool_bytes() const override { return options_.host_context_pool_bytes; }
   int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
     return targets * options_.rows_bytes_per_target;
   }
@@ -216,10 +251,11 @@ class FakeBackend : public Backend {
     EXPECT_GE(workspace.bytes, EncodeBytes(model->config(), features.rows));
     CheckRange(workspace, options_.encode_pool_bytes);
     return std::make_unique<FakeEncode>(std::move(model), features.rows, kv, options_.encode_steps,
-                                        log_);
+                                        &memory_, log_);
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {
+    EXPECT_EQ(memory_.contexts.at(context->kv.offset), context->rows);
     EXPECT_EQ(buffer.bytes, RowsBytes(context->model->config(), features.rows));
     CheckRange(buffer, options_.buffer_pool_bytes);
     return std::make_unique<FakeRowsWork>(features.rows, log_);
@@ -243,6 +279,15 @@ class FakeBackend : public Backend {
     EXPECT_EQ(spec.buffer.bytes, PredictBytes(spec.context->model->config(), spec.rows));
     CheckRange(spec.buffer, options_.buffer_pool_bytes);
     return std::make_unique<FakePredict>(spec, log_);
+  }
+
+  std::unique_ptr<Work> NewContextCopy(PoolRange kv, PoolRange host,
+                                       CopyDirection direction) override {
+    ++(direction == CopyDirection::kToHost ? log_->saves : log_->restores);
+    CheckRange(kv, options_.context_pool_bytes);
+    CheckRange({host.offset, kv.bytes}, options_.host_context_pool_bytes);
+    EXPECT_LE(kv.bytes, host.bytes);
+    return std::make_unique<FakeCopy>(kv, host, direction, options_.copy_steps, &memory_, log_);
   }
 
   absl::Status Advance(absl::Span<const Slice> slices) override {
@@ -271,7 +316,10 @@ class FakeBackend : public Backend {
     return status;
   }
 
-  void ReleaseContext(PoolRange range) override { log_->released_context_bytes += range.bytes; }
+  void ReleaseContext(PoolRange range) override {
+    memory_.contexts.erase(range.offset);
+    log_->released_context_bytes += range.bytes;
+  }
   void ReleaseBuffer(PoolRange range) override { log_->released_buffer_bytes += range.bytes; }
   void ReleaseEncode(PoolRange range) override { log_->released_encode_bytes += range.bytes; }
 
@@ -295,6 +343,7 @@ class FakeBackend : public Backend {
     EXPECT_LE(range.offset + range.bytes, pool);
   }
 
+  FakeMemory memory_;
   const FakeBackendOptions options_;
   FakeBackendLog* const log_;
 };

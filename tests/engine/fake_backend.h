@@ -30,12 +30,16 @@ struct FakeBackendOptions {
   int64_t encode_bytes_per_row = 0;
   int64_t rows_bytes_per_target = 0;
   int64_t predict_bytes_per_row = 0;
+  int64_t host_context_pool_bytes = 0;
+  int64_t copy_steps = 2;
 };
 
 // What the fake backend was asked to do. Thread-safe.
 class FakeBackendLog {
  public:
   std::atomic<int64_t> encodings{0};
+  std::atomic<int64_t> saves{0};  // begun
+  std::atomic<int64_t> restores{0};
   std::atomic<int64_t> ticks{0};
   std::atomic<int64_t> decode_steps{0};
   std::atomic<int64_t> most_slices{0};

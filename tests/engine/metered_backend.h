@@ -49,6 +49,7 @@ class MeteredBackend : public Backend {
   int64_t context_pool_bytes() const override { return inner_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return inner_->buffer_pool_bytes(); }
   int64_t encode_pool_bytes() const override { return inner_->encode_pool_bytes(); }
+  int64_t host_context_pool_bytes() const override { return inner_->host_context_pool_bytes(); }
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     return inner_->ContextBytes(config, rows);
   }
@@ -87,6 +88,11 @@ class MeteredBackend : public Backend {
   }
   std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
     return inner_->NewPredict(std::move(spec));
+  }
+
+  std::unique_ptr<Work> NewContextCopy(PoolRange kv, PoolRange host,
+                                       CopyDirection direction) override {
+    return inner_->NewContextCopy(kv, host, direction);
   }
 
   // All work goes step by step, one piece after another, which changes no result.

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/cuda_context_copy.h"
 #include "engine/backends/cuda/cuda_decode.h"
 #include "engine/backends/cuda/cuda_device.h"
 #include "engine/backends/cuda/cuda_model.h"
@@ -47,6 +48,7 @@ class CudaBackend : public Backend {
   int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
   int64_t encode_pool_bytes() const override { return device_->encode_pool_bytes(); }
+  int64_t host_context_pool_bytes() const override { return device_->host_context_pool_bytes(); }
 
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     const CudaShape shape(config);
@@ -100,6 +102,12 @@ class CudaBackend : public Backend {
   }
   std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
     return std::make_unique<CudaPredictWork>(std::move(spec), *device_);
+  }
+
+  std::unique_ptr<Work> NewContextCopy(PoolRange kv, PoolRange host,
+                                       CopyDirection direction) override {
+    Require(host.bytes >= kv.bytes, "the host's range holds the context");
+    return std::make_unique<CudaContextCopy>(kv, host, direction);
   }
 
   absl::Status Advance(absl::Span<const Slice> slices) override;
@@ -200,7 +208,8 @@ absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaBackendOptions
                         .buffer_pool_bytes = options.buffer_pool_bytes,
                         .encode_pool_bytes = options.encode_pool_bytes,
                         .weights_bytes = options.weights_bytes,
-                        .workspace_bytes = options.workspace_bytes});
+                        .workspace_bytes = options.workspace_bytes,
+                        .host_context_pool_bytes = options.host_context_pool_bytes});
   if (!device.ok()) return device.status();
   const int threads = options.threads > 0
                           ? options.threads

@@ -22,6 +22,8 @@ struct CudaBackendOptions {
   int64_t encode_pool_bytes = 512LL << 20;
   int64_t weights_bytes = 512LL << 20;
   int64_t workspace_bytes = 512LL << 20;
+  // Pinned memory of the host, taken at once, to which contexts are evicted; 0: they are dropped.
+  int64_t host_context_pool_bytes = 0;
 };
 
 // Unavailable when there is no GPU; ResourceExhausted, with the numbers, when it has too little

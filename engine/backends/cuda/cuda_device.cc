@@ -24,6 +24,9 @@ absl::Status CheckBudget(const CudaMemoryBudget& budget, int64_t free_bytes) {
                 budget.weights_bytes, budget.workspace_bytes}) < 1) {
     return absl::InvalidArgumentError("every part of the GPU's memory budget must be positive");
   }
+  if (budget.host_context_pool_bytes < 0) {
+    return absl::InvalidArgumentError("the host's memory for contexts must not be negative");
+  }
   const int64_t needed = budget.context_pool_bytes + budget.buffer_pool_bytes +
                          budget.encode_pool_bytes + budget.weights_bytes + budget.workspace_bytes;
   if (needed <= free_bytes) return absl::OkStatus();
@@ -76,6 +79,10 @@ absl::Status CudaDevice::TakeMemory(const CudaMemoryBudget& budget) {
   weights_ = allocate(MemoryKind::kDevice, budget.weights_bytes, "weights");
   launch_memory_ = allocate(MemoryKind::kDevice, budget.workspace_bytes, "launches");
   staging_ = allocate(MemoryKind::kPinned, kStagingBytes, "copies");
+  if (budget.host_context_pool_bytes > 0) {
+    host_contexts_ = allocate(MemoryKind::kPinned, budget.host_context_pool_bytes,
+                              "contexts that made room for others");
+  }
   return status;
 }
 
@@ -145,6 +152,17 @@ void CudaDevice::Wait() {
   }
   arrivals_.clear();
   staged_ = 0;
+}
+
+void CudaDevice::CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction) {
+  if (!status_.ok()) return;
+  void* const on_host = host_contexts_.At<char>(host.offset);
+  if (direction == CopyDirection::kToHost) {
+    Check(kernels::cuda::CopyToHost(on_host, ContextAt(kv), kv.bytes, stream_), "saving a context");
+  } else {
+    Check(kernels::cuda::CopyToDevice(ContextAt(kv), on_host, kv.bytes, stream_),
+          "restoring a context");
+  }
 }
 
 void CudaDevice::Clear(void* memory, int64_t bytes) {

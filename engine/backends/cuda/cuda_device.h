@@ -23,6 +23,8 @@ struct CudaMemoryBudget {
   int64_t encode_pool_bytes = 0;
   int64_t weights_bytes = 0;
   int64_t workspace_bytes = 0;  // what the kernels of one launch leave for each other
+  // Pinned memory of the host for contexts that made room for others; 0: none.
+  int64_t host_context_pool_bytes = 0;
 };
 
 // Thread contract: the engine thread's, as everything that the backend makes.
@@ -44,6 +46,10 @@ class CudaDevice {
   char* ContextAt(const PoolRange& range) const { return contexts_.At<char>(range.offset); }
   char* BufferAt(const PoolRange& range) const { return buffers_.At<char>(range.offset); }
   char* EncodeAt(const PoolRange& range) const { return encodes_.At<char>(range.offset); }
+  int64_t host_context_pool_bytes() const { return host_contexts_.bytes(); }
+  // From one range to the other, of the context pool and of the host's.
+  void CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction);
+
   // Cleared on the stream: before whatever is asked of the GPU from now on.
   void ClearContext(const PoolRange& range) { Clear(ContextAt(range), range.bytes); }
   void ClearBuffer(const PoolRange& range) { Clear(BufferAt(range), range.bytes); }
@@ -93,8 +99,9 @@ class CudaDevice {
   kernels::cuda::Memory weights_;
   int64_t weights_taken_ = 0;
   kernels::cuda::Memory launch_memory_;
-  kernels::cuda::Memory staging_;  // pinned
-  int64_t staged_ = 0;             // bytes of it in use since the last Wait
+  kernels::cuda::Memory host_contexts_;  // pinned
+  kernels::cuda::Memory staging_;        // pinned
+  int64_t staged_ = 0;                   // bytes of it in use since the last Wait
   std::vector<Arrival> arrivals_;
 };
 

@@ -31,7 +31,8 @@ class CudaTest : public testing::Test {
                         .buffer_pool_bytes = 128 << 20,
                         .encode_pool_bytes = 16 << 20,
                         .weights_bytes = 64 << 20,
-                        .workspace_bytes = workspace_bytes});
+                        .workspace_bytes = workspace_bytes,
+                        .host_context_pool_bytes = 16 << 20});
     Require(backend.ok(), "the GPU backend can be made");
     return BackendDriver(*std::move(backend));
   }
