@@ -32,14 +32,12 @@ namespace chorale {
 // Where the backend has host memory for contexts, evicting copies there what it can, so that the
 // context comes back without being read and encoded again:
 //
-//             evicted           last step          Acquire            room found               last
-//             step
-//   resident ---------> saving -----------> saved ---------> waiting ------------> restoring
-//   ----------> resident
-//       ^                  |                 ^ |                |
-//       +------------------+                 | +-> (none)       |
-//            Acquire                         +------------------+
-//                                              nobody wants it
+//             evicted         last step       Acquire         room found          last step
+//   resident --------> saving ---------> saved -------> waiting ---------> restoring ---> resident
+//       ^                 |              ^   |             |
+//       +-----------------+              |   +-> (none)    |
+//            Acquire                     +-----------------+
+//                                         nobody wants it
 //
 // A resident entry is evicted only when nobody pins it, the least recently used one first, and only
 // to make room for another; a saved one is dropped likewise. A deleted entry goes as soon as nobody

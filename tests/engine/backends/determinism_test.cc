@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backends/backend_driver.h"
 #include "tests/engine/backends/model_case.h"
+#include "tests/engine/backends/work_results.h"
 
 namespace chorale {
 namespace {
@@ -24,33 +25,7 @@ const ModelCase kCase = {
 
 using Doubles = std::vector<double>;
 
-template <typename T>
-Doubles Copy(absl::Span<const T> span) {
-  return Doubles(span.begin(), span.end());
-}
-
-// Values and log-densities of decode, log-densities of density, and all mixtures of prediction.
-struct Results {
-  Doubles values, decode, density, predict;
-
-  bool operator==(const Results&) const = default;
-};
-
-Results Collect(const DecodeWork& decode, const DensityWork& density, const PredictWork& predict) {
-  Results results = {.values = Copy(decode.values()),
-                     .decode = Copy(decode.log_densities()),
-                     .density = Copy(density.log_densities()),
-                     .predict = {}};
-  for (int64_t row = 0; row < kCase.targets; ++row) {
-    const MixtureSpan mixture = predict.mixture(row);
-    for (const absl::Span<const double>& part : {mixture.mean, mixture.std, mixture.log_weight}) {
-      results.predict.insert(results.predict.end(), part.begin(), part.end());
-    }
-  }
-  return results;
-}
-
-Results RunAlone(int threads, int64_t steps_per_slice) {
+WorkResults RunAlone(int threads, int64_t steps_per_slice) {
   BackendDriver driver = BackendDriver::Cpu(threads);
   const LoadedCase loaded(kCase, driver, steps_per_slice);
   const auto decode = loaded.DecodeDrawn(0, kCase.paths, Order::kRandom);
@@ -59,11 +34,11 @@ Results RunAlone(int threads, int64_t steps_per_slice) {
   driver.Run(decode.get(), steps_per_slice);
   driver.Run(density.get(), steps_per_slice);
   driver.Run(predict.get(), steps_per_slice);
-  return Collect(*decode, *density, *predict);
+  return WorkResults(*decode, *density, *predict, kCase.targets);
 }
 
-const Results& Expected() {
-  static const Results* const results = new Results(RunAlone(1, 1'000));
+const WorkResults& Expected() {
+  static const WorkResults* const results = new WorkResults(RunAlone(1, 1'000));
   return *results;
 }
 
@@ -103,7 +78,7 @@ TEST(DeterminismTest, DensityAtOnceAndStepByStep) {
       const LoadedCase loaded(model_case, driver, 1'000);
       const auto work = loaded.Density(model_case.Values(), Order::kRandom);
       driver.Run(work.get(), steps_per_slice);
-      return Copy(work->log_densities());
+      return Doubles(work->log_densities().begin(), work->log_densities().end());
     };
     const Doubles at_once = run(1, 1 << 20);
     for (const double number : at_once) ASSERT_TRUE(std::isfinite(number));
@@ -130,7 +105,7 @@ TEST(DeterminismTest, AnyCompany) {
     driver.RunAll(
         {encode.get(), noise.get(), decode.get(), more_noise.get(), density.get(), predict.get()},
         3);
-    EXPECT_TRUE(Collect(*decode, *density, *predict) == Expected()) << threads;
+    EXPECT_TRUE(WorkResults(*decode, *density, *predict, kCase.targets) == Expected()) << threads;
   }
 }
 

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backends/cuda/cuda_case.h"
 #include "tests/engine/backends/model_case.h"
+#include "tests/engine/backends/work_results.h"
 
 namespace chorale {
 namespace {
@@ -20,33 +21,9 @@ const ModelCase kCase = {
     .paths = 18,
 };
 
-template <typename T>
-Doubles Copy(absl::Span<const T> span) {
-  return Doubles(span.begin(), span.end());
-}
-
-struct Results {
-  Doubles values, decode, density, predict;
-  bool operator==(const Results&) const = default;
-};
-
-Results Collect(const DecodeWork& decode, const DensityWork& density, const PredictWork& predict) {
-  Results results = {.values = Copy(decode.values()),
-                     .decode = Copy(decode.log_densities()),
-                     .density = Copy(density.log_densities()),
-                     .predict = {}};
-  for (int64_t row = 0; row < kCase.targets; ++row) {
-    const MixtureSpan mixture = predict.mixture(row);
-    for (const absl::Span<const double>& part : {mixture.mean, mixture.std, mixture.log_weight}) {
-      results.predict.insert(results.predict.end(), part.begin(), part.end());
-    }
-  }
-  return results;
-}
-
 class CudaDeterminismTest : public CudaTest {
  protected:
-  static Results RunAlone(int64_t steps_per_slice, int64_t workspace_bytes = 64 << 20) {
+  static WorkResults RunAlone(int64_t steps_per_slice, int64_t workspace_bytes = 64 << 20) {
     BackendDriver driver = Driver(workspace_bytes);
     const LoadedCase loaded(kCase, driver, steps_per_slice);
     const auto decode = loaded.DecodeDrawn(0, kCase.paths, Order::kRandom);
@@ -55,11 +32,11 @@ class CudaDeterminismTest : public CudaTest {
     driver.Run(decode.get(), steps_per_slice);
     driver.Run(density.get(), steps_per_slice);
     driver.Run(predict.get(), steps_per_slice);
-    return Collect(*decode, *density, *predict);
+    return WorkResults(*decode, *density, *predict, kCase.targets);
   }
 
-  static const Results& Expected() {
-    static const Results* const results = new Results(RunAlone(1'000));
+  static const WorkResults& Expected() {
+    static const WorkResults* const results = new WorkResults(RunAlone(1'000));
     return *results;
   }
 };
@@ -97,7 +74,7 @@ TEST_F(CudaDeterminismTest, AnyCompany) {
   driver.RunAll({encode.get(), noise.get(), same_model_noise.get(), decode.get(), more_noise.get(),
                  density.get(), predict.get()},
                 3);
-  EXPECT_TRUE(Collect(*decode, *density, *predict) == Expected());
+  EXPECT_TRUE(WorkResults(*decode, *density, *predict, kCase.targets) == Expected());
 }
 
 TEST_F(CudaDeterminismTest, AnySplitIntoTiles) {
