@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""PyTorch on a GPU as the baseline of gpu_bench: the same model, the same work, the same protocol.
+
+Usage: torch_gpu.py --measure decode|density|encode [--paths B] [--context-rows N] [--targets T]
+                    [--wide] [--rounds N] [--runs N] [--device cuda|cpu]
+
+bfloat16, torch.compile with static shapes, and one CUDA graph of all that is timed: for decode, all
+T steps. Where the paths are few, the context is also tried in parts, which gives the fused attention
+more blocks, and the faster form is kept. Before anything is timed, the log-densities that the
+compiled decode reports of its own draws are held against teacher forcing in float32, uncompiled;
+an encoding's keys and values against the same in float32.
+
+Prints one JSON line when all is ready, then one for each round: the median of --runs runs in
+microseconds (per step of a decode). With --rounds=0 a round is run for each line of standard input.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+
+import torch
+import torch._dynamo
+
+import torch_model as tm
+
+FEATURES = 4
+MULTIPROCESSORS = 132
+ROWS_OF_A_BLOCK = 128  # of the fused attention, about
+WARM_UPS = 3
+CHECKED_PATHS = 64
+# What bfloat16 may cost on average: nats of a log-density, and share of a key's spread.
+DENSITY_BOUND = 0.1
+ENCODING_BOUND = 0.05
+
+
+def synchronize(device):
+    if device == 'cuda':
+        torch.cuda.synchronize()
+
+
+class Recorded:
+    """A function of no arguments as one CUDA graph; run as it is elsewhere."""
+
+    def __init__(self, body, device):
+        self.body, self.device = body, device
+        for _ in range(WARM_UPS if device == 'cuda' else 1):
+            body()
+        if device == 'cuda':
+            torch.cuda.synchronize()
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                body()
+            torch.cuda.current_stream().wait_stream(side)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.result = body()
+
+    def run(self):
+        if self.device == 'cuda':
+            self.graph.replay()
+        else:
+            self.result = self.body()
+        return self.result
+
+    def microseconds(self):
+        synchronize(self.device)
+        start = time.perf_counter()
+        self.run()
+        synchronize(self.device)
+        return (time.perf_counter() - start) * 1e6
+
+
+def compiled(function, device):
+    if device == 'cpu':
+        return function  # for tests of this program
+    torch._dynamo.reset()
+    return torch.compile(function, dynamic=False, fullgraph=True)
+
+
+def context_parts(config, paths, rows):
+    """1, and where the paths alone do not keep all multiprocessors busy, parts that do or nearly."""
+    blocks = config.n_heads * -(-2 * paths // ROWS_OF_A_BLOCK)
+    parts = 1
+    while blocks * parts < MULTIPROCESSORS and rows % (2 * parts) == 0 and rows // (2 * parts) >= 128:
+        parts *= 2
+    return sorted({1, max(1, parts // 4), parts})
+
+
+class Problem:
+    def __init__(self, arguments):
+        self.device, self.targets = arguments.device, arguments.targets
+        self.paths = arguments.paths
+        wide = {'d_model': 256, 'n_heads': 8, 'd_ff': 1024} if arguments.wide else {}
+        small = {'n_layers': 2} if arguments.device == 'cpu' else {}
+        self.config = tm.Config(buffer_size=self.targets, **wide, **small)
+        self.dtype = torch.bfloat16 if self.device == 'cuda' else torch.float32
+        model = tm.random_model(self.config)
+        self.exact = model.to(torch.float32, self.device)
+        self.model = model.to(self.dtype, self.device)
+        generator = torch.Generator().manual_seed(1)
+        rand = lambda *shape: (2 * torch.rand(*shape, generator=generator) - 1).to(self.device)
+        self.x, self.y = rand(arguments.context_rows, FEATURES), rand(arguments.context_rows)
+        self.rows_x = rand(self.targets, FEATURES)
+        self.uniform = torch.rand(self.targets, self.paths, generator=generator).to(self.device)
+        self.normal = torch.randn(self.targets, self.paths, generator=generator).to(self.device)
+
+    def context(self, model, parts):
+        x = self.x.to(model.layers[0]['out'].dtype)
+        return tm.split_context(tm.encode_context(model, x, self.y), parts)
+
+    def rows(self, model):
+        return tm.encode_rows(model, self.rows_x.to(model.layers[0]['out'].dtype))
+
+    def check(self, terms, values, bound):
+        """Holds log-densities of the first paths to those in float32, without anything compiled."""
+        expected = tm.densities(self.exact, self.context(self.exact, 1), self.rows(self.exact),
+                                values[:CHECKED_PATHS])
+        return difference(terms[:CHECKED_PATHS], expected, bound, 'log-densities')
+
+
+def difference(actual, expected, bound, what):
+    error = (actual.float() - expected.float()).abs()
+    if not error.mean().item() <= bound:  # true for NaN
+        sys.exit(f'{what}: mean error {error.mean().item():g}, worst {error.max().item():g}')
+    return {'mean_difference': error.mean().item(), 'worst_difference': error.max().item()}
+
+
+def decode_form(problem, parts):
+    decode = tm.Decode(problem.model, problem.context(problem.model, parts),
+                       problem.rows(problem.model), problem.paths)
+    step = compiled(decode.step, problem.device)
+    first = torch.zeros(problem.paths, device=problem.device)
+    places = [torch.tensor([t], device=problem.device) for t in range(problem.targets)]
+
+    def all_steps():
+        y, values, terms = first, [], []
+        for t, place in enumerate(places):
+            y, term = step(place, y, problem.uniform[t], problem.normal[t])
+            values.append(y)
+            terms.append(term)
+        return torch.stack(values, 1), torch.stack(terms, 1)
+
+    recorded = Recorded(all_steps, problem.device)
+    values, terms = recorded.run()
+    synchronize(problem.device)
+    return recorded, problem.check(terms, values, DENSITY_BOUND), problem.targets
+
+
+def density_form(problem, parts):
+    context, rows = problem.context(problem.model, parts), problem.rows(problem.model)
+    values = problem.normal.t().contiguous()
+    one_pass = compiled(lambda y: tm.densities(problem.model, context, rows, y), problem.device)
+    recorded = Recorded(lambda: one_pass(values), problem.device)
+    terms = recorded.run()
+    synchronize(problem.device)
+    # Densities of values that the model did not draw lie far out, where bfloat16 costs more.
+    return recorded, problem.check(terms, values, 5 * DENSITY_BOUND), 1
+
+
+def encode_form(problem, parts):
+    del parts
+    x = problem.x.to(problem.dtype)
+    encode = compiled(lambda x, y: tm.encode_context(problem.model, x, y), problem.device)
+    recorded = Recorded(lambda: encode(x, problem.y), problem.device)
+    keys_values = recorded.run()
+    synchronize(problem.device)
+    if problem.x.shape[0] > 16384:
+        return recorded, {}, 1  # in float32 this would take longer than all rounds
+    exact = tm.encode_context(problem.exact, problem.x, problem.y)
+    spread = exact[-1][0].std()
+    check = difference(keys_values[-1][0] / spread, exact[-1][0] / spread, ENCODING_BOUND,
+                       'keys of the last layer')
+    return recorded, check, 1
+
+
+FORMS = {'decode': decode_form, 'density': density_form, 'encode': encode_form}
+
+
+def best_form(problem, measure):
+    """The fastest form: its recording, what its check said, units per run, and its parts."""
+    candidates = []
+    rows = problem.x.shape[0]
+    tokens = problem.paths * (problem.targets if measure == 'density' else 1)
+    for parts in [1] if measure == 'encode' else context_parts(problem.config, tokens, rows):
+        recorded, check, units = FORMS[measure](problem, parts)
+        recorded.microseconds()
+        time_us = statistics.median(recorded.microseconds() for _ in range(5))
+        candidates.append((time_us, recorded, check, units, parts))
+    return min(candidates, key=lambda candidate: candidate[0])[1:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--measure', choices=sorted(FORMS), required=True)
+    parser.add_argument('--paths', type=int, default=512)
+    parser.add_argument('--context-rows', type=int, default=1024)
+    parser.add_argument('--targets', type=int, default=32)
+    parser.add_argument('--wide', action='store_true')
+    parser.add_argument('--rounds', type=int, default=5)
+    parser.add_argument('--runs', type=int, default=3)
+    parser.add_argument('--device', choices=('cuda', 'cpu'), default='cuda')
+    arguments = parser.parse_args()
+
+    start = time.perf_counter()
+    with torch.no_grad():
+        recorded, check, units, parts = best_form(Problem(arguments), arguments.measure)
+        name = torch.cuda.get_device_name() if arguments.device == 'cuda' else 'cpu'
+        print(json.dumps({'measure': arguments.measure, 'torch': torch.__version__, 'device': name,
+                          'context_parts': parts, **check,
+                          'set_up_s': round(time.perf_counter() - start, 1)}), flush=True)
+        lines = sys.stdin if arguments.rounds == 0 else range(arguments.rounds)
+        for _ in lines:
+            recorded.microseconds()
+            times = [recorded.microseconds() / units for _ in range(arguments.runs)]
+            print(json.dumps({'us': statistics.median(times)}), flush=True)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,61 @@
+#include "tests/bench/bench_point.h"
+
+#include "tests/engine/backends/test_model.h"
+
+namespace chorale {
+namespace {
+
+BenchPoint Wide(BenchPoint point) {
+  point.d_model = 256;
+  point.n_heads = 8;
+  point.d_ff = 1024;
+  return point;
+}
+
+// More than one tile, the last one ragged, and a context that is no multiple of any block.
+BenchPoint Tiny() {
+  return {.name = "tiny",
+          .paths = 35,
+          .context_rows = 70,
+          .targets = 3,
+          .d_model = 32,
+          .n_heads = 2,
+          .n_layers = 2,
+          .d_ff = 48,
+          .num_components = 3};
+}
+
+}  // namespace
+
+const std::vector<BenchPoint>& BenchPoints() {
+  static const auto* const points = new std::vector<BenchPoint>{
+      {.name = "a", .paths = 512, .context_rows = 100, .floor_us = 12},
+      {.name = "b", .paths = 512, .context_rows = 1024, .floor_us = 13},
+      {.name = "c", .paths = 4096, .context_rows = 1024, .floor_us = 104},
+      {.name = "d", .paths = 64, .context_rows = 8192, .floor_us = 12},
+      {.name = "e", .paths = 64, .context_rows = 1024},
+      Wide({.name = "b_wide", .paths = 512, .context_rows = 1024, .floor_us = 44}),
+      Wide({.name = "c_wide", .paths = 4096, .context_rows = 1024, .floor_us = 348}),
+      Tiny()};
+  return *points;
+}
+
+std::optional<BenchPoint> FindBenchPoint(absl::string_view name) {
+  for (const BenchPoint& point : BenchPoints()) {
+    if (point.name == name) return point;
+  }
+  return std::nullopt;
+}
+
+Model ModelOf(const BenchPoint& point) {
+  TestModelOptions options = {.name = "bench"};
+  options.d_model = point.d_model;
+  options.n_heads = options.n_kv_heads = point.n_heads;
+  options.n_layers = point.n_layers;
+  options.d_ff = point.d_ff;
+  options.num_components = point.num_components;
+  options.buffer_size = point.targets;
+  return MakeTestModel(options);
+}
+
+}  // namespace chorale

@@ -1,0 +1,136 @@
+#include "tests/bench/bench_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/engine/backends/test_model.h"
+
+namespace chorale {
+namespace {
+
+constexpr int64_t kFeatures = 4;
+
+std::shared_ptr<const BackendModel> Added(Backend* backend, const Model& model) {
+  absl::StatusOr<std::shared_ptr<const BackendModel>> added = backend->AddModel(model);
+  if (!added.ok()) Fail(added.status().ToString());
+  return *std::move(added);
+}
+
+}  // namespace
+
+void Fail(absl::string_view what) {
+  std::fprintf(stderr, "%s\n", std::string(what).c_str());
+  std::exit(1);
+}
+
+double Microseconds(absl::FunctionRef<void()> body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+BenchSession::BenchSession(Backend* backend, const Model& model, const BenchPoint& point)
+    : backend_(backend), point_(point), model_(Added(backend, model)) {
+  const std::unique_ptr<EncodeWork> encode = NewEncode();
+  Run({encode.get()});
+  context_ = std::make_shared<const ResidentContext>(encode->TakeContext());
+  const auto rows = backend->NewRows(context_, MakeFeatures(point.targets, kFeatures, 3));
+  Run({rows.get()});
+  targets_ = rows->TakeRows();
+}
+
+int64_t BenchSession::tiles() const {
+  return (point_.paths + backend_->tile_paths() - 1) / backend_->tile_paths();
+}
+
+int64_t BenchSession::TilePaths(int64_t tile) const {
+  return std::min(backend_->tile_paths(), point_.paths - tile * backend_->tile_paths());
+}
+
+std::unique_ptr<EncodeWork> BenchSession::NewEncode() const {
+  return backend_->NewEncode(model_, MakeFeatures(point_.context_rows, kFeatures, 1),
+                             MakeValues(point_.context_rows, 2),
+                             {0, backend_->ContextBytes(config(), point_.context_rows)});
+}
+
+TileSpec BenchSession::Tile(int64_t tile) const {
+  TileSpec spec;
+  spec.context = context_;
+  spec.targets = targets_;
+  spec.paths = TilePaths(tile);
+  return spec;
+}
+
+Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
+  Works<DecodeWork> works;
+  int64_t offset = 0;
+  for (int64_t tile = 0; tile < tiles(); ++tile) {
+    DecodeSpec spec;
+    spec.tile = Tile(tile);
+    spec.buffer = {offset, backend_->BufferBytes(config(), point_.targets, spec.tile.paths)};
+    spec.seed = seed;
+    spec.first_path = tile * backend_->tile_paths();
+    offset += spec.buffer.bytes;
+    works.push_back(backend_->NewDecode(std::move(spec)));
+  }
+  return works;
+}
+
+Works<DensityWork> BenchSession::NewDensities(const std::vector<std::vector<float>>& values) const {
+  Works<DensityWork> works;
+  int64_t offset = 0;
+  for (int64_t tile = 0; tile < static_cast<int64_t>(values.size()); ++tile) {
+    DensitySpec spec;
+    spec.tile = Tile(tile);
+    spec.buffer = {offset, backend_->DensityBytes(config(), point_.targets, spec.tile.paths)};
+    spec.values = values[tile];
+    offset += spec.buffer.bytes;
+    works.push_back(backend_->NewDensity(std::move(spec)));
+  }
+  return works;
+}
+
+std::unique_ptr<PredictWork> BenchSession::NewPredict() const {
+  PredictSpec spec;
+  spec.context = context_;
+  spec.targets = targets_;
+  spec.rows = point_.targets;
+  return backend_->NewPredict(std::move(spec));
+}
+
+void BenchSession::Run(absl::Span<Work* const> works, int64_t steps) const {
+  while (true) {
+    std::vector<Slice> slices;
+    for (Work* work : works) {
+      if (!work->done()) slices.push_back({work, steps});
+    }
+    if (slices.empty()) return;
+    const absl::Status status = backend_->Advance(slices);
+    if (!status.ok()) Fail(status.ToString());
+  }
+}
+
+std::vector<float> BenchSession::Drawn(const DecodeWork& decode, int64_t tile) const {
+  const int64_t paths = TilePaths(tile);
+  std::vector<float> values(paths * point_.targets);
+  for (int64_t p = 0; p < paths; ++p) {
+    for (int64_t t = 0; t < point_.targets; ++t) {
+      values[p * point_.targets + t] = decode.values()[t * paths + p];
+    }
+  }
+  return values;
+}
+
+}  // namespace chorale

@@ -1,0 +1,70 @@
+// One session on a backend, without an engine: a resident context, encoded targets, and all tiles
+// of a request advanced together.
+#ifndef CHORALE_TESTS_BENCH_BENCH_SESSION_H_
+#define CHORALE_TESTS_BENCH_BENCH_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "engine/backends/backend.h"
+#include "tests/bench/bench_point.h"
+
+namespace chorale {
+
+// Ends the process with status 1. A benchmark that went wrong has no number to give.
+[[noreturn]] void Fail(absl::string_view what);
+
+double Microseconds(absl::FunctionRef<void()> body);
+double Median(std::vector<double> values);  // of at least one
+
+// What is to be advanced together, all of one kind.
+template <typename T>
+using Works = std::vector<std::unique_ptr<T>>;
+
+class BenchSession {
+ public:
+  // Encodes the context at the start of the context pool. `backend` outlives the session.
+  BenchSession(Backend* backend, const Model& model, const BenchPoint& point);
+
+  const BenchPoint& point() const { return point_; }
+  const ModelConfig& config() const { return model_->config(); }
+  int64_t tiles() const;
+  int64_t TilePaths(int64_t tile) const;  // the last one may have fewer
+
+  // A new encoding of the same context into the same range.
+  std::unique_ptr<EncodeWork> NewEncode() const;
+  // All tiles of the request, in ranges of the buffer pool that follow each other.
+  Works<DecodeWork> NewDecodes(uint64_t seed) const;
+  // The same with given values: [paths, T] of each tile.
+  Works<DensityWork> NewDensities(const std::vector<std::vector<float>>& values) const;
+  std::unique_ptr<PredictWork> NewPredict() const;  // of all targets
+
+  // Until all are done, in slices of `steps`.
+  void Run(absl::Span<Work* const> works, int64_t steps = 1 << 20) const;
+  template <typename T>
+  void Run(const Works<T>& works) const {
+    std::vector<Work*> pointers;
+    for (const std::unique_ptr<T>& work : works) pointers.push_back(work.get());
+    Run(pointers);
+  }
+
+  // What a tile has drawn, [paths, T] as a density takes it.
+  std::vector<float> Drawn(const DecodeWork& decode, int64_t tile) const;
+
+ private:
+  TileSpec Tile(int64_t tile) const;
+
+  Backend* const backend_;
+  const BenchPoint point_;
+  const std::shared_ptr<const BackendModel> model_;
+  std::shared_ptr<const ResidentContext> context_;
+  std::shared_ptr<const EncodedRows> targets_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_TESTS_BENCH_BENCH_SESSION_H_

@@ -1,0 +1,367 @@
+// Times the GPU backend, and holds its results to the CPU backend's before it does.
+//
+// Usage: gpu_bench --measure=decode|density|encode|memory [--point=b] [--rounds=N] ...
+//
+//   decode    microseconds per step: all tiles of B paths over T targets in one Advance
+//   density   microseconds for the log-densities of B paths over T targets, in one pass
+//   encode    microseconds to encode a context of Nctx rows; --model for another than the point's
+//   memory    bytes on the device with pools of exactly the point's size, and by the formula
+//
+// All times are wall times with all copies between host and device, and without the making of the
+// works. Prints one JSON line when all is ready, then one for each round: the median of --runs runs
+// behind one that is not counted. With --rounds=0 a round is run for each line of standard input,
+// so that two programs can take turns on one device. Without a GPU it says so and ends with 0.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu_backend.h"
+#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/model/model.h"
+#include "kernels/cuda/runtime.h"
+#include "nlohmann/json.hpp"
+#include "tests/bench/bench_point.h"
+#include "tests/bench/bench_session.h"
+#include "tests/bench/profiler_range.h"
+
+ABSL_FLAG(std::string, measure, "decode", "decode, density, encode or memory.");
+ABSL_FLAG(std::string, point, "b", "A standard point: a to e, b_wide, c_wide, tiny.");
+ABSL_FLAG(int64_t, paths, 0, "Instead of the point's B.");
+ABSL_FLAG(int64_t, context_rows, 0, "Instead of the point's Nctx.");
+ABSL_FLAG(int64_t, targets, 0, "Instead of the point's T.");
+ABSL_FLAG(std::string, model, "", "Folder of a model to use instead of the point's random one.");
+ABSL_FLAG(int, rounds, 5, "Rounds; 0: one for each line of standard input.");
+ABSL_FLAG(int, runs, 3, "Timed runs of a round.");
+ABSL_FLAG(int64_t, workspace_mib, 2048, "Workspace of the backend.");
+ABSL_FLAG(int64_t, cpu_rows, 8192,
+          "Largest context that is also encoded by the CPU backend, to compare results. 0: none.");
+ABSL_FLAG(double, bound, 0.05,
+          "Largest mean difference from the CPU backend: in nats of a log-density, or in the "
+          "target's units of a prediction.");
+ABSL_FLAG(bool, profile, false, "No rounds: one run, which a profiler is told to look at.");
+
+namespace chorale {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using kernels::cuda::DeviceProperties;
+
+constexpr int64_t kSmallPool = 1 << 20;
+
+void Print(const Json& line) { std::cout << line.dump() << std::endl; }
+
+struct Differences {
+  double mean = 0;
+  double worst = 0;
+};
+
+Differences Compare(const std::vector<double>& actual, const std::vector<double>& expected) {
+  Differences differences;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double difference = std::abs(actual[i] - expected[i]);
+    if (!std::isfinite(difference)) Fail(absl::StrCat("result ", i, " is not finite"));
+    differences.mean += difference / static_cast<double>(actual.size());
+    differences.worst = std::max(differences.worst, difference);
+  }
+  return differences;
+}
+
+// Mean of each predicted mixture.
+std::vector<double> PredictedMeans(const BenchSession& session) {
+  const std::unique_ptr<PredictWork> predict = session.NewPredict();
+  session.Run({predict.get()});
+  std::vector<double> means;
+  for (int64_t row = 0; row < session.point().targets; ++row) {
+    const MixtureSpan mixture = predict->mixture(row);
+    double mean = 0;
+    for (size_t m = 0; m < mixture.mean.size(); ++m) {
+      mean += std::exp(mixture.log_weight[m]) * mixture.mean[m];
+    }
+    means.push_back(mean);
+  }
+  return means;
+}
+
+std::vector<double> LogDensities(const BenchSession& session,
+                                 const std::vector<std::vector<float>>& values) {
+  const Works<DensityWork> works = session.NewDensities(values);
+  session.Run(works);
+  std::vector<double> all;
+  for (const std::unique_ptr<DensityWork>& work : works) {
+    all.insert(all.end(), work->log_densities().begin(), work->log_densities().end());
+  }
+  return all;
+}
+
+std::vector<std::vector<float>> DrawnValues(const BenchSession& session,
+                                            const Works<DecodeWork>& decodes) {
+  std::vector<std::vector<float>> values;
+  for (size_t tile = 0; tile < decodes.size(); ++tile) {
+    values.push_back(session.Drawn(*decodes[tile], static_cast<int64_t>(tile)));
+  }
+  return values;
+}
+
+BenchPoint PointFromFlags() {
+  std::optional<BenchPoint> point = FindBenchPoint(absl::GetFlag(FLAGS_point));
+  if (!point) Fail(absl::StrCat("there is no point ", absl::GetFlag(FLAGS_point)));
+  if (const int64_t paths = absl::GetFlag(FLAGS_paths); paths > 0) point->paths = paths;
+  if (const int64_t rows = absl::GetFlag(FLAGS_context_rows); rows > 0) point->context_rows = rows;
+  if (const int64_t targets = absl::GetFlag(FLAGS_targets); targets > 0) point->targets = targets;
+  return *point;
+}
+
+Model ModelFromFlags(const BenchPoint& point) {
+  const std::string folder = absl::GetFlag(FLAGS_model);
+  if (folder.empty()) return ModelOf(point);
+  absl::StatusOr<Model> model = LoadModel(folder);
+  if (!model.ok()) Fail(model.status().ToString());
+  return *std::move(model);
+}
+
+// What the point takes of the pools: of the buffer pool for decode alone, and for either kind.
+struct PoolBytes {
+  int64_t context = 0;
+  int64_t decode = 0;
+  int64_t any = 0;
+};
+
+PoolBytes NeededBytes(const Backend& backend, const ModelConfig& config, const BenchPoint& point) {
+  PoolBytes bytes = {.context = backend.ContextBytes(config, point.context_rows)};
+  int64_t density = 0;
+  for (int64_t first = 0; first < point.paths; first += backend.tile_paths()) {
+    const int64_t paths = std::min(backend.tile_paths(), point.paths - first);
+    bytes.decode += backend.BufferBytes(config, point.targets, paths);
+    density += backend.DensityBytes(config, point.targets, paths);
+  }
+  bytes.any = std::max(bytes.decode, density);
+  return bytes;
+}
+
+std::unique_ptr<Backend> OpenGpu(int64_t context_bytes, int64_t buffer_bytes) {
+  absl::StatusOr<std::unique_ptr<Backend>> backend =
+      NewCudaBackend({.context_pool_bytes = context_bytes,
+                      .buffer_pool_bytes = buffer_bytes,
+                      .workspace_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20});
+  if (absl::IsUnavailable(backend.status())) {
+    Print({{"skipped", backend.status().ToString()}});
+    std::exit(0);
+  }
+  if (!backend.ok()) Fail(backend.status().ToString());
+  return *std::move(backend);
+}
+
+// A session on the GPU, checked against itself and against the CPU backend.
+class Subject {
+ public:
+  Subject(const BenchPoint& point, const Model& model)
+      : point_(point), model_(model), pools_(Pools()), gpu_(OpenGpu(pools_.context, pools_.any)) {
+    session_ = std::make_unique<BenchSession>(gpu_.get(), model_, point_);
+  }
+
+  const BenchSession& session() const { return *session_; }
+
+  // Decode, twice, and densities of what it drew: the same bits. Then the first tile's densities,
+  // or the predictions, on both backends.
+  Json Validate(const std::string& measure) {
+    Json facts = {{"device", gpu_->description()}};
+    const Works<DecodeWork> decodes = session_->NewDecodes(1);
+    session_->Run(decodes);
+    const std::vector<std::vector<float>> values = DrawnValues(*session_, decodes);
+    HoldToBits(decodes, values);
+    facts["values_compared_bitwise"] = point_.paths * point_.targets;
+    if (point_.context_rows > absl::GetFlag(FLAGS_cpu_rows)) return facts;
+    const Differences differences = AgainstCpu(measure, values.front());
+    facts["mean_difference_from_cpu"] = differences.mean;
+    facts["worst_difference_from_cpu"] = differences.worst;
+    if (differences.mean > absl::GetFlag(FLAGS_bound)) {
+      Fail(absl::StrCat("results differ from the CPU backend's by ", differences.mean,
+                        " on average, ", differences.worst, " at worst"));
+    }
+    return facts;
+  }
+
+  double Round(const std::string& measure, int runs) {
+    std::vector<double> times;
+    for (int run = -1; run < runs; ++run) {
+      const double time = RunOnce(measure);
+      if (run >= 0) times.push_back(time);
+    }
+    return Median(times);
+  }
+
+  double RunOnce(const std::string& measure) {
+    if (measure == "encode") {
+      const std::unique_ptr<EncodeWork> encode = session_->NewEncode();
+      return Microseconds([&] { session_->Run({encode.get()}); });
+    }
+    if (measure == "density") {
+      if (drawn_.empty()) {
+        const Works<DecodeWork> decodes = session_->NewDecodes(1);
+        session_->Run(decodes);
+        drawn_ = DrawnValues(*session_, decodes);
+      }
+      const Works<DensityWork> densities = session_->NewDensities(drawn_);
+      return Microseconds([&] { session_->Run(densities); });
+    }
+    const Works<DecodeWork> decodes = session_->NewDecodes(1);
+    return Microseconds([&] { session_->Run(decodes); }) / static_cast<double>(point_.targets);
+  }
+
+ private:
+  PoolBytes Pools() const {
+    return NeededBytes(*OpenGpu(kSmallPool, kSmallPool), model_.config, point_);
+  }
+
+  void HoldToBits(const Works<DecodeWork>& decodes, const std::vector<std::vector<float>>& values) {
+    const Works<DecodeWork> again = session_->NewDecodes(1);
+    session_->Run(again);
+    if (DrawnValues(*session_, again) != values) Fail("a second decode drew other values");
+    const Works<DensityWork> densities = session_->NewDensities(values);
+    session_->Run(densities);
+    for (size_t tile = 0; tile < decodes.size(); ++tile) {
+      const int64_t paths = session_->TilePaths(static_cast<int64_t>(tile));
+      for (int64_t p = 0; p < paths; ++p) {
+        for (int64_t t = 0; t < point_.targets; ++t) {
+          const double step = decodes[tile]->log_densities()[t * paths + p];
+          const double forced = densities[tile]->log_densities()[p * point_.targets + t];
+          if (!(step == forced)) {
+            Fail(absl::StrCat("log-density of path ", p, " of tile ", tile, " at place ", t, ": ",
+                              step, " step by step, ", forced, " by teacher forcing"));
+          }
+        }
+      }
+    }
+  }
+
+  Differences AgainstCpu(const std::string& measure, const std::vector<float>& first_tile) const {
+    BenchPoint one_tile = point_;
+    one_tile.paths = session_->TilePaths(0);
+    // Tiles of the CPU backend need not be as large, and take no more than this.
+    absl::StatusOr<std::unique_ptr<Backend>> cpu =
+        NewCpuBackend({.context_pool_bytes = 16LL << 30, .buffer_pool_bytes = 4LL << 30});
+    if (!cpu.ok()) Fail(cpu.status().ToString());
+    const BenchSession reference(cpu->get(), model_, one_tile);
+    if (measure == "encode") {
+      return Compare(PredictedMeans(*session_), PredictedMeans(reference));
+    }
+    std::vector<std::vector<float>> split;
+    auto next = first_tile.begin();
+    for (int64_t tile = 0; tile < reference.tiles(); ++tile) {
+      const auto end = next + reference.TilePaths(tile) * point_.targets;
+      split.emplace_back(next, end);
+      next = end;
+    }
+    return Compare(LogDensities(*session_, {first_tile}), LogDensities(reference, split));
+  }
+
+  const BenchPoint point_;
+  const Model& model_;
+  const PoolBytes pools_;
+  const std::unique_ptr<Backend> gpu_;
+  std::unique_ptr<BenchSession> session_;
+  std::vector<std::vector<float>> drawn_;
+};
+
+int64_t FreeDeviceBytes() {
+  DeviceProperties properties;
+  if (kernels::cuda::OpenDevice(&properties) != 0) Fail("the device cannot be opened");
+  return properties.free_bytes;
+}
+
+// Everything that a session of the point takes on the device, and what the layout that keeps a
+// context for each path would take.
+void PrintMemory(const BenchPoint& point, const Model& model) {
+  const PoolBytes pools = NeededBytes(*OpenGpu(kSmallPool, kSmallPool), model.config, point);
+  const int64_t free_before = FreeDeviceBytes();
+  const std::unique_ptr<Backend> gpu = OpenGpu(pools.context, pools.decode);
+  const int64_t free_open = FreeDeviceBytes();
+  const BenchSession session(gpu.get(), model, point);
+  const Works<DecodeWork> decodes = session.NewDecodes(1);
+  session.Run(decodes);
+  const int64_t free_after = FreeDeviceBytes();
+  // Keys and values, bfloat16, of all layers.
+  const int64_t row_bytes = 2 * 2 * model.config.n_layers * model.config.kv_width();
+  const int64_t context_formula = row_bytes * point.context_rows;
+  const int64_t buffer_formula = row_bytes * point.paths * point.targets;
+  Print({{"measure", "memory"},
+         {"point", point.name},
+         {"B", point.paths},
+         {"Nctx", point.context_rows},
+         {"T", point.targets},
+         {"device", gpu->description()},
+         {"context_range_bytes", pools.context},
+         {"context_formula_bytes", context_formula},
+         {"buffer_range_bytes", pools.decode},
+         {"buffer_formula_bytes", buffer_formula},
+         {"workspace_bytes", absl::GetFlag(FLAGS_workspace_mib) << 20},
+         {"device_bytes_of_pools", free_before - free_open},
+         {"device_bytes_after_decode", free_before - free_after},
+         {"replicated_formula_bytes", context_formula * point.paths + buffer_formula},
+         {"shared_over_replicated",
+          static_cast<double>(pools.context + pools.decode) /
+              static_cast<double>(context_formula * point.paths + buffer_formula)}});
+}
+
+void RunRounds(Subject& subject, const std::string& measure) {
+  const int rounds = absl::GetFlag(FLAGS_rounds);
+  const int runs = std::max(1, absl::GetFlag(FLAGS_runs));
+  std::string line;
+  for (int round = 0; rounds == 0 ? !!std::getline(std::cin, line) : round < rounds; ++round) {
+    Print({{"us", subject.Round(measure, runs)}});
+  }
+}
+
+int Main() {
+  const std::string measure = absl::GetFlag(FLAGS_measure);
+  if (measure != "decode" && measure != "density" && measure != "encode" && measure != "memory") {
+    Fail(absl::StrCat("--measure: there is no ", measure));
+  }
+  const BenchPoint point = PointFromFlags();
+  const Model model = ModelFromFlags(point);
+  if (measure == "memory") {
+    PrintMemory(point, model);
+    return 0;
+  }
+  Subject subject(point, model);
+  if (absl::GetFlag(FLAGS_profile)) {
+    subject.RunOnce(measure);
+    BeginProfile();
+    subject.RunOnce(measure);
+    EndProfile();
+    return 0;
+  }
+  Json ready = {{"measure", measure},
+                {"point", point.name},
+                {"B", point.paths},
+                {"Nctx", point.context_rows},
+                {"T", point.targets},
+                {"model", model.name},
+                {"floor_us", measure == "decode" ? point.floor_us : 0}};
+  ready.update(subject.Validate(measure));
+  Print(ready);
+  RunRounds(subject, measure);
+  return 0;
+}
+
+}  // namespace
+}  // namespace chorale
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("Times the GPU backend; prints JSON lines.");
+  absl::ParseCommandLine(argc, argv);
+  return chorale::Main();
+}
