@@ -11,9 +11,9 @@
 # Stages, in this order:
 #   style     clang-format, include edges, shellcheck, the tests of the scripts
 #   release   g++, optimised: all tests
-#   models    the tests of the Python code in models/, in an environment of their own (build/python,
-#             2 GB; PYTHON_FOR_MODELS names an interpreter to use instead). Skipped where neither is
-#             to be had
+#   models    the tests of the Python code in models/ and of the benchmarks' baselines, in an
+#             environment of their own (build/python, 2 GB; PYTHON_FOR_MODELS names an interpreter
+#             to use instead). Skipped where neither is to be had
 #   asan      clang, address and undefined-behaviour sanitizers, warnings are errors: all tests
 #   fuzz      libFuzzer, FUZZ_SECONDS (60) each; uses the build of asan
 #   tsan      clang, thread sanitizer: the tests of the engine, and of the server without gRPC
@@ -139,7 +139,7 @@ stage_style() {
   fi
   check 'include edges' python3 tests/layering/check_includes.py
   local script
-  for script in $(own_files 'tests/*_test.py' | grep -v tests/models/); do
+  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e /baselines/); do
     check "${script}" env PYTHONDONTWRITEBYTECODE=1 python3 "${script}"
   done
   local scripts
@@ -196,7 +196,8 @@ run_models_test() {
 # A test that skips itself lacks a package, which is a failure where the environment is there.
 stage_models() {
   local scripts script python report work="${ROOT}/build/reports/models"
-  mapfile -t scripts < <(own_files 'tests/models/*_test.py' | grep -E -- "${filter}")
+  mapfile -t scripts < <(own_files 'tests/models/*_test.py' 'tests/bench/baselines/*_test.py' |
+    grep -E -- "${filter}")
   local status=0
   python="$(models_python)" || status=$?
   if ((status == 1)); then

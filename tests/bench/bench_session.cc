@@ -41,12 +41,29 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+SessionBytes BytesOf(const Backend& backend, const ModelConfig& config, const BenchPoint& point) {
+  SessionBytes bytes = {.context = backend.ContextBytes(config, point.context_rows),
+                        .encode = backend.EncodeBytes(config, point.context_rows),
+                        .rows = backend.RowsBytes(config, point.targets),
+                        .predict = backend.PredictBytes(config, point.targets)};
+  for (int64_t first = 0; first < point.paths; first += backend.tile_paths()) {
+    const int64_t paths = std::min(backend.tile_paths(), point.paths - first);
+    bytes.decode += backend.BufferBytes(config, point.targets, paths);
+    bytes.density += backend.DensityBytes(config, point.targets, paths);
+  }
+  return bytes;
+}
+
 BenchSession::BenchSession(Backend* backend, const Model& model, const BenchPoint& point)
-    : backend_(backend), point_(point), model_(Added(backend, model)) {
+    : backend_(backend),
+      point_(point),
+      model_(Added(backend, model)),
+      bytes_(BytesOf(*backend, model.config, point)) {
   const std::unique_ptr<EncodeWork> encode = NewEncode();
   Run({encode.get()});
   context_ = std::make_shared<const ResidentContext>(encode->TakeContext());
-  const auto rows = backend->NewRows(context_, MakeFeatures(point.targets, kFeatures, 3));
+  const auto rows =
+      backend->NewRows(context_, MakeFeatures(point.targets, kFeatures, 3), {0, bytes_.rows});
   Run({rows.get()});
   targets_ = rows->TakeRows();
 }
@@ -61,8 +78,8 @@ int64_t BenchSession::TilePaths(int64_t tile) const {
 
 std::unique_ptr<EncodeWork> BenchSession::NewEncode() const {
   return backend_->NewEncode(model_, MakeFeatures(point_.context_rows, kFeatures, 1),
-                             MakeValues(point_.context_rows, 2),
-                             {0, backend_->ContextBytes(config(), point_.context_rows)});
+                             MakeValues(point_.context_rows, 2), {0, bytes_.context},
+                             {0, bytes_.encode});
 }
 
 TileSpec BenchSession::Tile(int64_t tile) const {
@@ -75,7 +92,7 @@ TileSpec BenchSession::Tile(int64_t tile) const {
 
 Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
   Works<DecodeWork> works;
-  int64_t offset = 0;
+  int64_t offset = bytes_.rows;
   for (int64_t tile = 0; tile < tiles(); ++tile) {
     DecodeSpec spec;
     spec.tile = Tile(tile);
@@ -90,7 +107,7 @@ Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
 
 Works<DensityWork> BenchSession::NewDensities(const std::vector<std::vector<float>>& values) const {
   Works<DensityWork> works;
-  int64_t offset = 0;
+  int64_t offset = bytes_.rows;
   for (int64_t tile = 0; tile < static_cast<int64_t>(values.size()); ++tile) {
     DensitySpec spec;
     spec.tile = Tile(tile);
@@ -107,6 +124,7 @@ std::unique_ptr<PredictWork> BenchSession::NewPredict() const {
   spec.context = context_;
   spec.targets = targets_;
   spec.rows = point_.targets;
+  spec.buffer = {bytes_.rows, bytes_.predict};
   return backend_->NewPredict(std::move(spec));
 }
 

@@ -21,6 +21,17 @@ namespace chorale {
 double Microseconds(absl::FunctionRef<void()> body);
 double Median(std::vector<double> values);  // of at least one
 
+// What a session takes of a backend's pools.
+struct SessionBytes {
+  int64_t context = 0;  // of the context pool
+  int64_t encode = 0;   // of the encode pool, while the context is encoded
+  int64_t rows = 0;     // of the buffer pool: the encoded targets,
+  int64_t decode = 0;   // and behind them all tiles, decoded
+  int64_t density = 0;  // or in one pass,
+  int64_t predict = 0;  // or the targets' predictions
+};
+SessionBytes BytesOf(const Backend& backend, const ModelConfig& config, const BenchPoint& point);
+
 // What is to be advanced together, all of one kind.
 template <typename T>
 using Works = std::vector<std::unique_ptr<T>>;
@@ -37,7 +48,8 @@ class BenchSession {
 
   // A new encoding of the same context into the same range.
   std::unique_ptr<EncodeWork> NewEncode() const;
-  // All tiles of the request, in ranges of the buffer pool that follow each other.
+  // All tiles of the request, in ranges of the buffer pool that follow the encoded targets and each
+  // other: works of one call are done before those of another begin.
   Works<DecodeWork> NewDecodes(uint64_t seed) const;
   // The same with given values: [paths, T] of each tile.
   Works<DensityWork> NewDensities(const std::vector<std::vector<float>>& values) const;
@@ -61,6 +73,7 @@ class BenchSession {
   Backend* const backend_;
   const BenchPoint point_;
   const std::shared_ptr<const BackendModel> model_;
+  const SessionBytes bytes_;
   std::shared_ptr<const ResidentContext> context_;
   std::shared_ptr<const EncodedRows> targets_;
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The GPU backend beside PyTorch on the same device in the same minutes, case by case.
 
-Usage: compare_gpu.py --bench gpu_bench [--torch-python PYTHON] [--rounds N] [--cases NAME ...]
+Usage: compare_gpu.py --bench 'COMMAND' [--torch-python PYTHON] [--rounds N] [--cases NAME ...]
                       [--bench-flags 'FLAG ...'] [--torch-flags 'FLAG ...']
                       [--out results.jsonl] [--log FILE]
 
@@ -59,13 +59,14 @@ class Failure(Exception):
 class Contender:
     """A program that prints a JSON line when it is ready, and one for each line that it is given."""
 
-    def __init__(self, command, log, environment=None):
-        self.name = os.path.basename(command[0])
+    def __init__(self, name, command, log, environment=None):
+        self.name = name
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=log, text=True,
                                         env={**os.environ, **(environment or {})})
         self.lines = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self):
         for line in self.process.stdout:
@@ -95,12 +96,19 @@ class Contender:
     def close(self):
         self.process.kill()
         self.process.wait()
+        self.reader.join()
+        self.process.stdout.close()
+        try:
+            self.process.stdin.close()
+        except OSError:
+            pass  # what was written last had no reader any more
 
 
 def start_ours(arguments, one, log):
-    return Contender([arguments.bench, f'--measure={one.measure}', f'--point={one.point}',
-                      f'--paths={one.paths}', f'--context_rows={one.rows}', '--rounds=0',
-                      *one.more, *arguments.bench_flags], log)
+    command = [*arguments.bench, f'--measure={one.measure}', f'--point={one.point}',
+               f'--paths={one.paths}', f'--context_rows={one.rows}', '--rounds=0', *one.more,
+               *arguments.bench_flags]
+    return Contender('gpu_bench', command, log)
 
 
 def start_theirs(arguments, one, log):
@@ -111,7 +119,8 @@ def start_theirs(arguments, one, log):
     if one.wide:
         command.append('--wide')
     # All of them compile at once, each with threads of its own.
-    return Contender(command, log, {'TORCHINDUCTOR_COMPILE_THREADS': '2', 'OMP_NUM_THREADS': '2'})
+    few_threads = {'TORCHINDUCTOR_COMPILE_THREADS': '2', 'OMP_NUM_THREADS': '2'}
+    return Contender('torch_gpu', command, log, few_threads)
 
 
 def take_turns(ours, theirs, rounds):
@@ -194,7 +203,7 @@ class Comparison:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--bench', required=True)
+    parser.add_argument('--bench', type=shlex.split, required=True)
     parser.add_argument('--bench-flags', type=shlex.split, default=[])
     parser.add_argument('--torch-python', default=sys.executable)
     parser.add_argument('--torch-flags', type=shlex.split, default=[])

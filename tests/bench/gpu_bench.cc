@@ -45,10 +45,11 @@ ABSL_FLAG(int64_t, targets, 0, "Instead of the point's T.");
 ABSL_FLAG(std::string, model, "", "Folder of a model to use instead of the point's random one.");
 ABSL_FLAG(int, rounds, 5, "Rounds; 0: one for each line of standard input.");
 ABSL_FLAG(int, runs, 3, "Timed runs of a round.");
-ABSL_FLAG(int64_t, workspace_mib, 2048, "Workspace of the backend.");
+ABSL_FLAG(int64_t, weights_mib, 64, "MiB of the device for weights.");
+ABSL_FLAG(int64_t, workspace_mib, 1024, "MiB of the device for what kernels leave for each other.");
 ABSL_FLAG(int64_t, cpu_rows, 8192,
           "Largest context that is also encoded by the CPU backend, to compare results. 0: none.");
-ABSL_FLAG(double, bound, 0.05,
+ABSL_FLAG(double, bound, 0.02,
           "Largest mean difference from the CPU backend: in nats of a log-density, or in the "
           "target's units of a prediction.");
 ABSL_FLAG(bool, profile, false, "No rounds: one run, which a profiler is told to look at.");
@@ -58,8 +59,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using kernels::cuda::DeviceProperties;
-
-constexpr int64_t kSmallPool = 1 << 20;
 
 void Print(const Json& line) { std::cout << line.dump() << std::endl; }
 
@@ -132,29 +131,13 @@ Model ModelFromFlags(const BenchPoint& point) {
   return *std::move(model);
 }
 
-// What the point takes of the pools: of the buffer pool for decode alone, and for either kind.
-struct PoolBytes {
-  int64_t context = 0;
-  int64_t decode = 0;
-  int64_t any = 0;
-};
-
-PoolBytes NeededBytes(const Backend& backend, const ModelConfig& config, const BenchPoint& point) {
-  PoolBytes bytes = {.context = backend.ContextBytes(config, point.context_rows)};
-  int64_t density = 0;
-  for (int64_t first = 0; first < point.paths; first += backend.tile_paths()) {
-    const int64_t paths = std::min(backend.tile_paths(), point.paths - first);
-    bytes.decode += backend.BufferBytes(config, point.targets, paths);
-    density += backend.DensityBytes(config, point.targets, paths);
-  }
-  bytes.any = std::max(bytes.decode, density);
-  return bytes;
-}
-
-std::unique_ptr<Backend> OpenGpu(int64_t context_bytes, int64_t buffer_bytes) {
+std::unique_ptr<Backend> OpenGpu(const SessionBytes& bytes) {
+  const int64_t works = std::max({bytes.decode, bytes.density, bytes.predict});
   absl::StatusOr<std::unique_ptr<Backend>> backend =
-      NewCudaBackend({.context_pool_bytes = context_bytes,
-                      .buffer_pool_bytes = buffer_bytes,
+      NewCudaBackend({.context_pool_bytes = bytes.context,
+                      .buffer_pool_bytes = bytes.rows + works,
+                      .encode_pool_bytes = bytes.encode,
+                      .weights_bytes = absl::GetFlag(FLAGS_weights_mib) << 20,
                       .workspace_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20});
   if (absl::IsUnavailable(backend.status())) {
     Print({{"skipped", backend.status().ToString()}});
@@ -164,11 +147,23 @@ std::unique_ptr<Backend> OpenGpu(int64_t context_bytes, int64_t buffer_bytes) {
   return *std::move(backend);
 }
 
+// Only a backend can say what its pools are to hold; this one is closed again.
+SessionBytes AskForBytes(const Model& model, const BenchPoint& point) {
+  constexpr int64_t kSmall = 1 << 20;
+  const std::unique_ptr<Backend> gpu =
+      OpenGpu({.context = kSmall, .encode = kSmall, .decode = kSmall});
+  SessionBytes bytes = BytesOf(*gpu, model.config, point);
+  // A backend takes no model of which it could not decode a whole tile.
+  const int64_t places = std::max(point.targets, model.config.buffer_size);
+  bytes.decode = std::max(bytes.decode, gpu->BufferBytes(model.config, places, gpu->tile_paths()));
+  return bytes;
+}
+
 // A session on the GPU, checked against itself and against the CPU backend.
 class Subject {
  public:
   Subject(const BenchPoint& point, const Model& model)
-      : point_(point), model_(model), pools_(Pools()), gpu_(OpenGpu(pools_.context, pools_.any)) {
+      : point_(point), model_(model), gpu_(OpenGpu(AskForBytes(model, point))) {
     session_ = std::make_unique<BenchSession>(gpu_.get(), model_, point_);
   }
 
@@ -222,10 +217,6 @@ class Subject {
   }
 
  private:
-  PoolBytes Pools() const {
-    return NeededBytes(*OpenGpu(kSmallPool, kSmallPool), model_.config, point_);
-  }
-
   void HoldToBits(const Works<DecodeWork>& decodes, const std::vector<std::vector<float>>& values) {
     const Works<DecodeWork> again = session_->NewDecodes(1);
     session_->Run(again);
@@ -270,7 +261,6 @@ class Subject {
 
   const BenchPoint point_;
   const Model& model_;
-  const PoolBytes pools_;
   const std::unique_ptr<Backend> gpu_;
   std::unique_ptr<BenchSession> session_;
   std::vector<std::vector<float>> drawn_;
@@ -285,9 +275,10 @@ int64_t FreeDeviceBytes() {
 // Everything that a session of the point takes on the device, and what the layout that keeps a
 // context for each path would take.
 void PrintMemory(const BenchPoint& point, const Model& model) {
-  const PoolBytes pools = NeededBytes(*OpenGpu(kSmallPool, kSmallPool), model.config, point);
+  SessionBytes bytes = AskForBytes(model, point);
+  bytes.density = bytes.predict = 0;  // not done here
   const int64_t free_before = FreeDeviceBytes();
-  const std::unique_ptr<Backend> gpu = OpenGpu(pools.context, pools.decode);
+  const std::unique_ptr<Backend> gpu = OpenGpu(bytes);
   const int64_t free_open = FreeDeviceBytes();
   const BenchSession session(gpu.get(), model, point);
   const Works<DecodeWork> decodes = session.NewDecodes(1);
@@ -303,16 +294,19 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
          {"Nctx", point.context_rows},
          {"T", point.targets},
          {"device", gpu->description()},
-         {"context_range_bytes", pools.context},
+         {"context_range_bytes", bytes.context},
          {"context_formula_bytes", context_formula},
-         {"buffer_range_bytes", pools.decode},
+         {"buffer_range_bytes", bytes.decode},
          {"buffer_formula_bytes", buffer_formula},
+         {"encode_bytes", bytes.encode},
+         {"rows_bytes", bytes.rows},
+         {"weights_bytes", absl::GetFlag(FLAGS_weights_mib) << 20},
          {"workspace_bytes", absl::GetFlag(FLAGS_workspace_mib) << 20},
          {"device_bytes_of_pools", free_before - free_open},
          {"device_bytes_after_decode", free_before - free_after},
          {"replicated_formula_bytes", context_formula * point.paths + buffer_formula},
          {"shared_over_replicated",
-          static_cast<double>(pools.context + pools.decode) /
+          static_cast<double>(bytes.context + bytes.decode) /
               static_cast<double>(context_formula * point.paths + buffer_formula)}});
 }
 
