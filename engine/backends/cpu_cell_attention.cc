@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "engine/backends/aligned_buffer.h"
+#include "engine/backends/cell_columns.h"
 #include "engine/backends/cpu_encoder_block.h"
 #include "engine/backends/cpu_row_encoder.h"
 #include "engine/backends/normalize.h"
@@ -65,11 +66,10 @@ struct CellAttention {
   const std::vector<float> points;
   const std::vector<float> pooled;
   const EncoderBlock summarise;
-  const EncoderBlock mix_columns;
+  const CellColumnMixer mixer;
   const EncoderBlock read_column;
   std::vector<EncoderBlock> row_layers;
   const EncoderBlock pool;
-  const PackedLinear gate;
   const PackedLinear direct;
   const LayerNormWeights out_norm;
   const PackedLinear out;
@@ -101,10 +101,9 @@ CellAttention::CellAttention(const CellAttentionWeights& weights, const ModelCon
       points(weights.points),
       pooled(weights.pooled),
       summarise(weights.summarise, width, config.encoder_heads, epsilon),
-      mix_columns(weights.mix_columns, width, config.encoder_heads, epsilon),
+      mixer(weights, config),
       read_column(weights.read_column, width, config.encoder_heads, epsilon),
       pool(weights.pool, width, config.encoder_heads, epsilon),
-      gate(weights.gate, weights.gate_bias, width, width),
       direct(weights.direct, {}, config.d_model, width),
       out_norm(weights.out_norm),
       out(weights.out, weights.out_bias, config.d_model, pooled_tokens * width),
@@ -143,18 +142,15 @@ void AddProductTo(const float* a, const float* b, int64_t n, float* x) {
 // Of every column: the keys and values of its points, for read_column, and its gate.
 class ColumnStates : public RowEncoderState {
  public:
-  // points [F, I, E], mixed [F, E]: column_f
-  ColumnStates(const CellAttention& model, std::vector<float> points,
-               const std::vector<float>& mixed, int64_t columns)
+  ColumnStates(const CellAttention& model, CellColumns columns)
       : size_(model.read_column.KeysValuesSize(model.induced_points)),
-        memory_(columns * size_),
-        gates_(columns * model.width) {
-    model.gate.Apply(columns, mixed.data(), model.width, gates_.data());
+        memory_(columns.columns * size_),
+        gates_(std::move(columns.gates)) {
     EncoderBlock::Scratch scratch;
     const int64_t n = model.induced_points;
-    for (int64_t f = 0; f < columns; ++f) {
+    for (int64_t f = 0; f < columns.columns; ++f) {
       model.read_column.LeaveKeysValues(
-          n, points.data() + f * n * model.width, 0,
+          n, columns.points.data() + f * n * model.width, 0,
           model.read_column.KeysValuesAt(memory_.data() + f * size_, n), scratch);
     }
   }
@@ -167,8 +163,8 @@ class ColumnStates : public RowEncoderState {
 
  private:
   const int64_t size_;
-  AlignedBuffer memory_;      // [F] of size_
-  std::vector<float> gates_;  // [F, E]
+  AlignedBuffer memory_;            // [F] of size_
+  const std::vector<float> gates_;  // [F, E]
 };
 
 // A piece is a column.
@@ -209,27 +205,7 @@ class CellAttentionFit : public RowEncoderFit {
   }
 
   std::shared_ptr<const RowEncoderState> Finish() override {
-    const int64_t columns = context_.features;
-    std::vector<float> mixed(columns * model_.width);
-    for (int64_t f = 0; f < columns; ++f) {
-      for (int64_t e = 0; e < model_.width; ++e) {
-        double sum = 0;
-        for (int64_t i = 0; i < model_.induced_points; ++i) {
-          sum += PointsOf(f)[i * model_.width + e];
-        }
-        mixed[f * model_.width + e] =
-            static_cast<float>(sum / static_cast<double>(model_.induced_points) +
-                               model_.column_id[f * model_.width + e]);
-      }
-    }
-    EncoderBlock::Scratch scratch;
-    model_.mix_columns.AttendInSets(1, columns, mixed.data(), scratch);
-    for (int64_t f = 0; f < columns; ++f) {
-      for (int64_t i = 0; i < model_.induced_points; ++i) {
-        AddTo(mixed.data() + f * model_.width, model_.width, PointsOf(f) + i * model_.width);
-      }
-    }
-    return std::make_shared<ColumnStates>(model_, std::move(points_), mixed, columns);
+    return std::make_shared<ColumnStates>(model_, model_.mixer.Mix(std::move(points_)));
   }
 
  private:

@@ -60,7 +60,7 @@ void EncoderBlock::Attend(int64_t n, float* x, const TokenKeysValues<const float
   Normalize(norm1_, epsilon_, n, x, nullptr, scratch.normed.data());
   query_.Apply(n, scratch.normed.data(), width_, scratch.projected.data());
   AttendToKeys(n, scratch.projected.data(), width_, kv, keys, scratch.attended.data());
-  Finish(n, x, scratch);
+  Finish(n, scratch.attended.data(), x, scratch);
 }
 
 void EncoderBlock::AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scratch) const {
@@ -77,7 +77,7 @@ void EncoderBlock::AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scra
     AppendKeysValues(kv_shape_, n, q + width_, 3 * width_, kv, 0);
     AttendToKeys(n, q, 3 * width_, kv, n, scratch.attended.data() + set * n * width_);
   }
-  Finish(tokens, x, scratch);
+  Finish(tokens, scratch.attended.data(), x, scratch);
 }
 
 void EncoderBlock::AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys,
@@ -101,16 +101,17 @@ void EncoderBlock::AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys,
     AttendToKeys(n, queries + set * n * width_, width_, kv, keys,
                  scratch.attended.data() + set * n * width_);
   }
-  Finish(tokens, x, scratch);
+  Finish(tokens, scratch.attended.data(), x, scratch);
 }
 
-void EncoderBlock::Finish(int64_t n, float* x, Scratch& scratch) const {
+void EncoderBlock::Finish(int64_t n, const float* attended, float* x, Scratch& scratch) const {
   const auto add = [&](const float* more) {
     for (int64_t i = 0; i < n * width_; ++i) x[i] += more[i];
   };
+  scratch.normed.Reserve(n * width_);
   scratch.hidden.Reserve(n * 2 * width_);
   float* normed = scratch.normed.data();
-  output_.Apply(n, scratch.attended.data(), width_, normed);
+  output_.Apply(n, attended, width_, normed);
   add(normed);
   Normalize(norm2_, epsilon_, n, x, nullptr, normed);
   up_.Apply(n, normed, width_, scratch.hidden.data(), kernels::Activation::kGelu);

@@ -51,6 +51,9 @@ class EncoderBlock {
   void AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys, const float* memory,
                     Scratch& scratch) const;
 
+  // The end of the block, for tokens that attended to `attended` [n, E] elsewhere.
+  void Finish(int64_t n, const float* attended, float* x, Scratch& scratch) const;
+
   // Of n tokens that attend to `keys` others each, without making those keys.
   double AttendFlops(double n, double keys) const;
   double KeysValuesFlops(double n) const;
@@ -58,7 +61,6 @@ class EncoderBlock {
  private:
   void AttendToKeys(int64_t n, const float* q, int64_t q_stride,
                     const TokenKeysValues<const float>& kv, int64_t keys, float* attended) const;
-  void Finish(int64_t n, float* x, Scratch& scratch) const;
 
   int64_t width_;  // E
   KeysValuesShape kv_shape_;
