@@ -27,7 +27,7 @@ struct EmbedPathsParams {
 // Rows that each stand for themselves: of a context, with y, or targets to predict, without. They
 // fill tiles row by row; what is left of the last tile is zero.
 struct EmbedRowsParams {
-  const float* encodings = nullptr;  // [rows, D] f32, device
+  const float* encodings = nullptr;  // [rows, D] f32, device; may be x
   const float* offset = nullptr;     // [D] f32, device
   const float* y = nullptr;          // [rows] f32, device; or null
   const float* y_weight = nullptr;   // [D] f32, device

@@ -33,7 +33,8 @@ class Rule:
 # The first folder that a path starts with decides.
 RULES = {
     'kernels/cuda/': Rule(
-        own=('kernels/cuda/', 'kernels/field_checks.h', 'kernels/layout.h', 'kernels/step_draw.h'),
+        own=('kernels/cuda/', 'kernels/cell_features.h', 'kernels/field_checks.h', 'kernels/layout.h',
+             'kernels/step_draw.h'),
         libraries=('absl/status/', 'absl/strings/', 'cuda_runtime_api.h', 'sanitizer/', 'setjmp.h',
                    'ucontext.h')),
     'kernels/': Rule(

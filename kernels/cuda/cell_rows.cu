@@ -1,0 +1,96 @@
+#include "kernels/cuda/cell_block.cuh"
+#include "kernels/cuda/cell_rows.h"
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kThreads = kWarps * kWarp;
+
+// Keys and values of one tile in shared memory behind the weights.
+constexpr int kKeysValuesBytes = kTileKeysValues * 2;
+
+// Tiles of one block: as many rows as give each warp one, at least one row.
+constexpr int RowsOfBlock(int row_tiles) { return row_tiles < kWarps ? kWarps / row_tiles : 1; }
+
+// 16 cells attend to all cells of their row, whose keys and values are `keys`.
+__device__ __forceinline__ void AttendToRow(const CellBlock& block, const uint16_t* keys,
+                                            int columns, CellTokens& x) {
+  const int lane = threadIdx.x % kWarp;
+  const bool reads[2] = {true, true};
+  const CellOperand h = block.Normed(x);
+  CellOperand attended;
+#pragma unroll
+  for (int head = 0; head < kCellHeads; ++head) {
+    uint32_t q[4];
+    block.Query(h, head, q);
+    CellHeadState state;
+    state.Clear();
+    const uint16_t* of_head = keys + head * kHeadKeysValues + lane * 8;
+    for (int first = 0; first < columns; first += kTileTokens) {
+      const uint16_t* tile = of_head + first / kTileTokens * kTileKeysValues;
+      state.Attend(q, LoadAs<Words4>(tile), LoadAs<Words4>(tile + kHeadValues), columns - first,
+                   reads, block.shape().score_scale);
+    }
+    state.Finish(attended.w[head]);
+  }
+  block.Finish(attended, x);
+}
+
+// Grid: x rows, RowsOfBlock at a time. A block owns its rows, a warp every eighth of their tiles:
+// first it leaves the tile's keys and values for all, then it reads those of the tile's row.
+//
+// -inf: every row has at least one cell, in its first tile, so m is finite after that.
+__global__ void __launch_bounds__(kThreads) MixRowsKernel(MixRowsParams p) {
+  const int warp = threadIdx.x / kWarp;
+  const int lane = threadIdx.x % kWarp;
+  char* const shared = Shared();
+  uint16_t* const keys = reinterpret_cast<uint16_t*>(shared + kCellBlockBytes);
+  const int row_tiles = static_cast<int>(CellTiles(p.columns));
+  const int first_row = blockIdx.x * RowsOfBlock(row_tiles);
+  const int tiles = min(RowsOfBlock(row_tiles), p.rows - first_row) * row_tiles;
+  float* const cells = p.cells + static_cast<int64_t>(first_row) * row_tiles * kCellTile;
+  LetNextBegin();
+  CellBlock::Fetch<kThreads>(p.layer, shared);
+  WaitForPrevious();
+  WaitForCopies<0>();
+  __syncthreads();
+
+  const CellBlock block(shared, p.shape);
+  for (int tile = warp; tile < tiles; tile += kWarps) {
+    CellTokens x;
+    x.Load(cells + tile * kCellTile, p.columns - tile % row_tiles * kTileTokens);
+    const CellOperand h = block.Normed(x);
+#pragma unroll
+    for (int head = 0; head < kCellHeads; ++head) {
+      uint16_t* to = keys + tile * kTileKeysValues + head * kHeadKeysValues + lane * 8;
+      StoreAs<Words4>(to, block.Keys(h, head));
+      StoreAs<Words4>(to + kHeadValues, block.Values(h, head));
+    }
+  }
+  __syncthreads();
+  for (int tile = warp; tile < tiles; tile += kWarps) {
+    const int valid = p.columns - tile % row_tiles * kTileTokens;
+    CellTokens x;
+    x.Load(cells + tile * kCellTile, valid);
+    AttendToRow(block, keys + tile / row_tiles * row_tiles * kTileKeysValues, p.columns, x);
+    x.Store(cells + tile * kCellTile, valid);
+  }
+}
+
+}  // namespace
+
+ErrorCode LaunchMixRows(const MixRowsParams& params, Stream stream) {
+  const auto row_tiles = static_cast<int>(CellTiles(params.columns));
+  const int rows = RowsOfBlock(row_tiles);
+  const LaunchShape shape = {
+      .blocks_x = static_cast<int>(CeilDiv(params.rows, rows)),
+      .threads = kThreads,
+      .shared_bytes = kCellBlockBytes + rows * row_tiles * kKeysValuesBytes,
+  };
+  return Launch(&MixRowsKernel, shape, stream, params);
+}
+
+}  // namespace chorale::kernels::cuda
