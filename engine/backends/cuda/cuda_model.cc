@@ -1,12 +1,11 @@
 #include "engine/backends/cuda/cuda_model.h"
 
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <numbers>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/weight_blob.h"
 #include "engine/backends/token_offsets.h"
 #include "engine/require.h"
 #include "kernels/cuda/layout.h"
@@ -17,33 +16,6 @@ namespace {
 
 using kernels::cuda::Matrix;
 
-// Arrays that go to the device in one piece. Pointers to them are set when it is there.
-class Blob {
- public:
-  template <typename T>
-  void Add(const std::vector<T>& values, const T** pointer) {
-    const size_t offset = kernels::RoundUp(bytes_.size(), kAlignment);
-    bytes_.resize(offset + values.size() * sizeof(T));
-    std::memcpy(bytes_.data() + offset, values.data(), values.size() * sizeof(T));
-    pointers_.push_back([=](char* base) { *pointer = reinterpret_cast<const T*>(base + offset); });
-  }
-
-  absl::Status MoveToDevice(CudaDevice& device) const {
-    const auto bytes = static_cast<int64_t>(bytes_.size());
-    const absl::StatusOr<char*> memory = device.TakeWeights(bytes);
-    if (!memory.ok()) return memory.status();
-    device.Upload(*memory, bytes_.data(), bytes);
-    device.Wait();
-    for (const auto& set : pointers_) set(*memory);
-    return device.status();
-  }
-
- private:
-  static constexpr size_t kAlignment = 256;
-  std::vector<char> bytes_;
-  std::vector<std::function<void(char*)>> pointers_;
-};
-
 std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
   std::vector<float> transposed(values.size());
   for (int64_t r = 0; r < rows; ++r) {
@@ -53,7 +25,7 @@ std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, in
 }
 
 void AddLayer(const LayerWeights& weights, const ModelConfig& config, const CudaShape& shape,
-              Blob& blob, CudaLayer& layer) {
+              WeightBlob& blob, CudaLayer& layer) {
   const int64_t d = config.d_model;
   const int64_t head_dim = config.head_dim();
   const auto heads = [&](const std::vector<float>& w, int64_t out) {
@@ -84,7 +56,7 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Cuda
   blob.Add(weights.b2, &layer.finish.b2);
 }
 
-void AddHead(const HeadWeights& weights, const ModelConfig& config, Blob& blob,
+void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& blob,
              kernels::cuda::HeadWeights& head) {
   blob.Add(weights.norm.gamma, &head.gamma);
   blob.Add(weights.norm.beta, &head.beta);
@@ -143,21 +115,29 @@ int64_t CudaShape::BufferElements(int64_t capacity, int64_t paths) const {
                                         head_dim);
 }
 
-CudaModel::CudaModel(const Model& model)
-    : config_(model.config), shape_(model.config), row_encoder_(MakeRowEncoder(model)) {}
+CudaModel::CudaModel(const Model& model) : config_(model.config), shape_(model.config) {}
 
 absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& model,
                                                                    CudaDevice& device) {
   std::shared_ptr<CudaModel> made(new CudaModel(model));
   if (absl::Status s = CheckShape(made->config_, made->shape_); !s.ok()) return s;
   made->layers_.resize(model.layers.size());
-  Blob blob;
+  WeightBlob blob;
   for (size_t l = 0; l < model.layers.size(); ++l) {
     AddLayer(model.layers[l], made->config_, made->shape_, blob, made->layers_[l]);
   }
   AddHead(model.head, made->config_, blob, made->head_);
   blob.Add(model.embedding.y_weight, &made->y_weight_);
   blob.Add(TokenOffsets(model.embedding, made->config_), &made->offsets_);
+  absl::StatusOr<std::unique_ptr<const CudaRowEncoder>> encoder = MakeCudaRowEncoder(model, blob);
+  if (!encoder.ok()) return encoder.status();
+  made->row_encoder_ = *std::move(encoder);
+  const int64_t needed = made->row_encoder_->memory_bytes();
+  if (const int64_t bytes = device.launch_memory().bytes(); bytes < needed) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the model's row encoder takes ", needed,
+                     " bytes of workspace at least, but a launch has ", bytes));
+  }
   if (absl::Status s = blob.MoveToDevice(device); !s.ok()) return s;
   return made;
 }

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/backends/backend.h"
-#include "engine/backends/cpu_row_encoder.h"
 #include "engine/backends/cuda/cuda_device.h"
+#include "engine/backends/cuda/cuda_row_encoder.h"
 #include "engine/model/model.h"
 #include "kernels/cuda/head.h"
 #include "kernels/cuda/row_layer.h"
@@ -42,7 +42,7 @@ struct CudaLayer {
 class CudaModel : public BackendModel {
  public:
   // InvalidArgument for a shape that the kernels are not built for; ResourceExhausted when the
-  // weights do not fit.
+  // weights do not fit, or the workspace is too small to encode rows.
   static absl::StatusOr<std::shared_ptr<const CudaModel>> Create(const Model& model,
                                                                  CudaDevice& device);
 
@@ -54,8 +54,7 @@ class CudaModel : public BackendModel {
   // [2 + K, D], device: what the roles target, context and buffer place add to an encoding.
   const float* offsets() const { return offsets_; }
   const float* context_offset() const { return offsets_ + shape_.width; }
-  // Rows are encoded on the host: once per row, never once per path.
-  const RowEncoder& row_encoder() const { return *row_encoder_; }
+  const CudaRowEncoder& row_encoder() const { return *row_encoder_; }
 
  private:
   explicit CudaModel(const Model& model);
@@ -66,7 +65,7 @@ class CudaModel : public BackendModel {
   kernels::cuda::HeadWeights head_;
   const float* y_weight_ = nullptr;
   const float* offsets_ = nullptr;
-  std::unique_ptr<const RowEncoder> row_encoder_;
+  std::unique_ptr<const CudaRowEncoder> row_encoder_;
 };
 
 // REQUIRES: the model belongs to this backend.

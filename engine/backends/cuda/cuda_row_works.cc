@@ -17,26 +17,11 @@ using kernels::cuda::Tile;
 
 // Tiles of one step: enough to fill a GPU, few enough for others to get their turn.
 constexpr int64_t kChunkTiles = 64;
-// Rows that one thread of the host encodes at a time, and those of one step of CudaRowsWork.
-constexpr int64_t kHostRows = 64;
+// Rows of one step of CudaRowsWork.
 constexpr int64_t kRowsPerStep = 1'024;
 
 uint16_t* KeysOf(const ResidentContext& context, const CudaDevice& device) {
   return reinterpret_cast<uint16_t*>(device.ContextAt(context.kv));
-}
-
-// Encodes rows [first, first + rows) on the host's threads.
-std::vector<float> EncodeOnHost(const CudaModel& model, const RowEncoderState& state,
-                                const FeatureMatrix& features, int64_t first, int64_t rows,
-                                ThreadPool& threads) {
-  const int64_t width = model.shape().width;
-  std::vector<float> encodings(rows * width);
-  threads.Run(CeilDiv(rows, kHostRows), [&](int64_t task, int thread) {
-    const int64_t begin = task * kHostRows;
-    model.row_encoder().Encode(state, features, first + begin, std::min(kHostRows, rows - begin),
-                               encodings.data() + begin * width);
-  });
-  return encodings;
 }
 
 // Rows of tiles that are not of paths: each row stands for itself.
@@ -65,6 +50,10 @@ void RunPhase(const CudaForward& forward, int64_t phase, int64_t layers, const T
 
 CudaForward ForwardOf(const CudaModel& model, const CudaRun& run) {
   return {model, run.device, run.states, run.state_bytes};
+}
+
+CudaEncoderRun EncoderRunOf(const CudaRun& run) {
+  return {run.device, run.states, run.state_bytes};
 }
 
 TileSet PartOf(const TileSet& set, const CudaShape& shape, RowRange tiles) {
@@ -109,6 +98,8 @@ double CudaEncodeWork::next_step_flops() const {
   double row_flops = MixFeaturesFlops(config) + KeysValuesFlops(config);
   if (phases_.phase() > 0) {
     row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
+  } else {
+    row_flops += model_.row_encoder().EncodeFlops(1, features_.features);
   }
   return static_cast<double>(phases_.next_step_rows() * kTileRows) * row_flops;
 }
@@ -151,37 +142,27 @@ void CudaEncodeWork::Run(int64_t max_steps, const CudaRun& run) {
 
 int64_t CudaEncodeWork::RunPieces(int64_t max_steps, const CudaRun& run) {
   const int64_t tasks = pieces_.BeginRound(max_steps);
-  run.threads.Run(tasks,
-                  [&](int64_t task, int thread) { fit_->RunPiece(pieces_.RowsOf(task).first); });
+  for (int64_t task = 0; task < tasks; ++task) {
+    fit_->RunPiece(pieces_.RowsOf(task).first, EncoderRunOf(run));
+  }
   const int64_t steps = pieces_.EndRound();
-  if (fitted()) {
+  if (!fitted()) return steps;
+  run.device.Wait();
+  if (run.device.status().ok()) {
     encoder_state_ = fit_->Finish();
     fit_.reset();
   }
   return steps;
 }
 
-// The encodings lie where attention leaves its states later: as many tiles at a time as there is
-// room for.
+// Encodings become x in their place. Nobody has queries yet: y lies where they will.
 void CudaEncodeWork::Embed(const TileSet& set, RowRange tiles, const CudaRun& run) {
-  const CudaShape& shape = model_.shape();
-  const int64_t tile_bytes = kTileRows * (shape.width + 1) * static_cast<int64_t>(sizeof(float));
-  const int64_t most_tiles = run.state_bytes / tile_bytes;
-  for (int64_t done = 0; done < tiles.rows; done += most_tiles) {
-    const int64_t part = std::min(most_tiles, tiles.rows - done);
-    const int64_t first = (tiles.first + done) * kTileRows;
-    const int64_t rows = std::min(part * kTileRows, rows_ - first);
-    const std::vector<float> encodings =
-        EncodeOnHost(model_, *encoder_state_, features_, first, rows, run.threads);
-    float* const on_device = reinterpret_cast<float*>(run.states);
-    float* const y = on_device + rows * shape.width;
-    run.device.Upload(on_device, encodings.data(),
-                      static_cast<int64_t>(encodings.size() * sizeof(float)));
-    run.device.Upload(y, y_.data() + first, rows * static_cast<int64_t>(sizeof(float)));
-    ForwardOf(model_, run)
-        .EmbedRows(set.Part(shape, static_cast<int32_t>(done), static_cast<int32_t>(part)),
-                   on_device, rows, model_.context_offset(), y);
-  }
+  const int64_t first = tiles.first * kTileRows;
+  const int64_t rows = std::min(tiles.rows * kTileRows, rows_ - first);
+  model_.row_encoder().Encode(*encoder_state_, features_, first, rows, set.x, EncoderRunOf(run));
+  float* const y = reinterpret_cast<float*>(set.q);
+  run.device.Upload(y, y_.data() + first, rows * static_cast<int64_t>(sizeof(float)));
+  ForwardOf(model_, run).EmbedRows(set, set.x, rows, model_.context_offset(), y);
 }
 
 // ---- Rows of a request ---------------------------------------------------------------------
@@ -212,10 +193,8 @@ void CudaRowsWork::Run(int64_t max_steps, const CudaRun& run) {
   const int64_t tasks = rows_.BeginRound(max_steps);
   for (int64_t task = 0; task < tasks && run.device.status().ok(); ++task) {
     const RowRange range = rows_.RowsOf(task);
-    const std::vector<float> encodings = EncodeOnHost(model_, *context_->encoder_state, features_,
-                                                      range.first, range.rows, run.threads);
-    run.device.Upload(encodings_ + range.first * width, encodings.data(),
-                      static_cast<int64_t>(encodings.size() * sizeof(float)));
+    model_.row_encoder().Encode(*context_->encoder_state, features_, range.first, range.rows,
+                                encodings_ + range.first * width, EncoderRunOf(run));
   }
   rows_.EndRound();
 }

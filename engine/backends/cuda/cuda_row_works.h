@@ -45,11 +45,11 @@ class CudaEncodeWork : public EncodeWork, public CudaWork {
   const PoolRange range_;
   const int64_t rows_;
 
-  FeatureMatrix features_;              // emptied after phase 0
-  std::vector<float> y_;                // likewise
-  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
+  FeatureMatrix features_;                  // emptied after phase 0
+  std::vector<float> y_;                    // likewise
+  std::unique_ptr<CudaRowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
-  RowPhases pieces_;  // of the fit, on the host
+  RowPhases pieces_;  // of the fit
   RowPhases phases_;  // in tiles
   const RowMemory layout_;
   const TileSet set_;
