@@ -13,7 +13,7 @@ floor. Exit status 1 when a case failed; the others are measured nevertheless.
 """
 
 import argparse
-import collections
+import dataclasses
 import json
 import os
 import queue
@@ -30,24 +30,32 @@ DEFAULT_MODEL = os.path.join(HERE, '..', '..', 'models', 'default')
 READY_S = 280
 ROUND_S = 60
 
-# What both programs are told: a standard point, whether its model is the wide one, and the rest.
-Case = collections.namedtuple('Case', 'measure point paths rows wide baseline more')
 
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What both programs are told: a standard point, its sizes, and whether its model is wide."""
+    measure: str
+    point: str
+    paths: int
+    rows: int
+    wide: bool = False
+    baseline: bool = True
+    model: str = ''  # a folder instead of the point's own; without a baseline
 
-def case(measure, point, paths, rows, wide=False, baseline=True, more=()):
-    return Case(measure, point, paths, rows, wide, baseline, more)
+    @property
+    def runs(self):
+        return 1 if self.rows > 16384 else 3  # of a round
 
 
 POINTS = {'a': (512, 100), 'b': (512, 1024), 'c': (4096, 1024), 'd': (64, 8192), 'e': (64, 1024),
           'b_wide': (512, 1024), 'c_wide': (4096, 1024)}
 CASES = {
-    **{f'decode_{name}': case('decode', name, *size, wide=name.endswith('_wide'))
+    **{f'decode_{name}': Case('decode', name, *size, wide=name.endswith('_wide'))
        for name, size in POINTS.items()},
-    'density_b': case('density', 'b', 512, 1024),
-    **{f'encode_{rows}': case('encode', 'b', 32, rows) for rows in (1024, 8192, 65536)},
+    'density_b': Case('density', 'b', 512, 1024),
+    **{f'encode_{rows}': Case('encode', 'b', 32, rows) for rows in (1024, 8192, 65536)},
     # The model that is shipped, whose rows are encoded with a look at the whole context.
-    **{f'encode_default_{rows}': case('encode', 'b', 32, rows, baseline=False,
-                                      more=(f'--model={DEFAULT_MODEL}',))
+    **{f'encode_default_{rows}': Case('encode', 'b', 32, rows, baseline=False, model=DEFAULT_MODEL)
        for rows in (1024, 8192, 65536)},
 }
 
@@ -91,7 +99,7 @@ class Contender:
             self.process.stdin.flush()
         except OSError:
             raise Failure(f'{self.name}: ended') from None
-        return self.answer(seconds)['us']
+        return self.answer(seconds)
 
     def close(self):
         self.process.kill()
@@ -106,8 +114,8 @@ class Contender:
 
 def start_ours(arguments, one, log):
     command = [*arguments.bench, f'--measure={one.measure}', f'--point={one.point}',
-               f'--paths={one.paths}', f'--context_rows={one.rows}', '--rounds=0', *one.more,
-               *arguments.bench_flags]
+               f'--paths={one.paths}', f'--context_rows={one.rows}', f'--runs={one.runs}',
+               '--rounds=0', f'--model={one.model}', *arguments.bench_flags]
     return Contender('gpu_bench', command, log)
 
 
@@ -115,7 +123,8 @@ def start_theirs(arguments, one, log):
     if not one.baseline:
         return None
     command = [arguments.torch_python, BASELINE, f'--measure={one.measure}', f'--paths={one.paths}',
-               f'--context-rows={one.rows}', '--rounds=0', *arguments.torch_flags]
+               f'--context-rows={one.rows}', f'--runs={one.runs}', '--rounds=0',
+               *arguments.torch_flags]
     if one.wide:
         command.append('--wide')
     # All of them compile at once, each with threads of its own.
@@ -124,16 +133,17 @@ def start_theirs(arguments, one, log):
 
 
 def take_turns(ours, theirs, rounds):
-    """Times of `ours` and of `theirs`, which may be None, round by round."""
-    times = [], []
+    """What `ours` and `theirs`, which may be None, said round by round."""
+    said = [], []
     for _ in range(rounds):
-        times[0].append(ours.round())
+        said[0].append(ours.round())
         if theirs is not None:
-            times[1].append(theirs.round())
-    return times
+            said[1].append(theirs.round())
+    return said
 
 
-def summary(name, facts, baseline_facts, ours_us, theirs_us):
+def summary(name, facts, baseline_facts, ours, theirs):
+    ours_us, theirs_us = ([line['us'] for line in said] for said in (ours, theirs))
     line = {'case': name, **facts, 'us': round(statistics.median(ours_us), 2),
             'us_min': round(min(ours_us), 2), 'us_max': round(max(ours_us), 2)}
     if facts.get('floor_us'):
@@ -142,6 +152,7 @@ def summary(name, facts, baseline_facts, ours_us, theirs_us):
         ratios = [b / a for a, b in zip(ours_us, theirs_us)]
         line['torch_us'] = round(statistics.median(theirs_us), 2)
         line['times_faster'] = round(statistics.median(ratios), 3)
+        line['torch_form'] = theirs[-1].get('form')
         line['torch_facts'] = baseline_facts
     return line
 
@@ -185,11 +196,11 @@ class Comparison:
                 continue
             theirs = self.theirs[name]
             try:
-                times = take_turns(ours, theirs, self.arguments.rounds)
+                said = take_turns(ours, theirs, self.arguments.rounds)
             except Failure as failure:
                 self.fail(name, failure)
                 continue
-            line = json.dumps(summary(name, self.facts[name], self.baseline_facts.get(name), *times))
+            line = json.dumps(summary(name, self.facts[name], self.baseline_facts.get(name), *said))
             print(line, flush=True)
             if out is not None:
                 out.write(line + '\n')

@@ -23,7 +23,7 @@ if 'context' in arguments and '{dies_at}' in arguments:
     sys.exit(3)
 print(json.dumps({{"measure": "decode", "floor_us": 40, "arguments": arguments}}), flush=True)
 for round, _ in enumerate(sys.stdin):
-    print(json.dumps({{"us": {us} * (1 + round)}}), flush=True)
+    print(json.dumps({{"us": {us} * (1 + round), "form": "best"}}), flush=True)
 '''
 
 
@@ -61,9 +61,9 @@ class CompareGpuTest(unittest.TestCase):
         self.assertFalse(failed)
         self.assertEqual(line['us'], 200)  # the median of 100, 200, 300
         self.assertEqual((line['us_min'], line['us_max'], line['torch_us']), (100, 300, 600))
-        self.assertEqual(line['times_faster'], 3)
+        self.assertEqual((line['times_faster'], line['torch_form']), (3, 'best'))
         self.assertEqual(line['share_of_floor'], 0.2)
-        self.assertIn('--paths=512 --context_rows=1024 --rounds=0 --more', line['arguments'])
+        self.assertIn('--paths=512 --context_rows=1024 --runs=3 --rounds=0 --model= --more', line['arguments'])
         self.assertNotIn('--wide', line['torch_facts']['arguments'])
 
     def test_a_model_without_a_baseline(self):

@@ -69,7 +69,8 @@ def scaled(get, factor):
 
 TIMES = {
     'case': field('case'), 'B': field('B'), 'Nctx': field('Nctx'), 'T': field('T'),
-    'µs': field('us'), 'PyTorch, µs': field('torch_us'), 'times faster': field('times_faster'),
+    'µs': field('us'), 'PyTorch, µs': field('torch_us'),
+    'its form': field('torch_form'), 'times faster': field('times_faster'),
     'floor, µs': lambda row: row.get('floor_us') or None, 'share of it': field('share_of_floor'),
     'mean error': field('mean_difference_from_cpu'),
     'worst': field('worst_difference_from_cpu'),
