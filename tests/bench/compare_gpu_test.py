@@ -57,13 +57,15 @@ class CompareGpuTest(unittest.TestCase):
         return comparison.failed, [json.loads(line) for line in printed.getvalue().splitlines()]
 
     def test_turns(self):
-        failed, (line,) = self.compare(self.stub('ours', 100), self.stub('theirs', 300), ['decode_b'])
+        failed, (line,) = self.compare(self.stub('ours', 100), self.stub('theirs', 300),
+                                       ['decode_b'])
         self.assertFalse(failed)
         self.assertEqual(line['us'], 200)  # the median of 100, 200, 300
         self.assertEqual((line['us_min'], line['us_max'], line['torch_us']), (100, 300, 600))
         self.assertEqual((line['times_faster'], line['torch_form']), (3, 'best'))
         self.assertEqual(line['share_of_floor'], 0.2)
-        self.assertIn('--paths=512 --context_rows=1024 --runs=3 --rounds=0 --model= --more', line['arguments'])
+        self.assertIn('--paths=512 --context_rows=1024 --runs=3 --rounds=0 --model= --more',
+                      line['arguments'])
         self.assertNotIn('--wide', line['torch_facts']['arguments'])
 
     def test_a_model_without_a_baseline(self):

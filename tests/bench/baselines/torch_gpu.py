@@ -5,10 +5,10 @@ Usage: torch_gpu.py --measure decode|density|encode [--paths B] [--context-rows 
                     [--wide] [--rounds N] [--runs N] [--device cuda|cpu]
 
 bfloat16, and one CUDA graph of all that is timed: for decode, all T steps. Several forms are tried,
-and the fastest is kept: compiled by torch.compile with static shapes, or not; and where the paths are
-few, with the context in parts, which gives the fused attention more blocks. Before anything is timed, the log-densities that the
-decode reports of its own draws are held against teacher forcing in float32, uncompiled;
-an encoding's keys and values against the same in float32.
+and the fastest is kept: compiled by torch.compile with static shapes, or not; and where the paths
+are few, with the context in parts, which gives the fused attention more blocks. Before anything is
+timed, the log-densities that each decode reports of its own draws are held against teacher forcing
+in float32, uncompiled; an encoding's keys against the same in float32.
 
 Prints one JSON line when all is ready, then one for each round: the median of --runs runs in
 microseconds (per step of a decode). With --rounds=0 a round is run for each line of standard input.
