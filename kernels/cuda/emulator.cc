@@ -76,6 +76,7 @@ struct Block {
 Order chosen_order = Order::kFirstToLast;
 Block block;
 std::optional<Recording> recording;
+std::vector<std::function<void()>> asked;  // of the stream, and not done yet
 
 Thread& Running() { return block.threads[block.running]; }
 Warp& RunningWarp() { return block.warps[block.running / kWarpThreads]; }
@@ -171,15 +172,7 @@ void RunBlock(int threads, int shared_bytes) {
   }
 }
 
-}  // namespace
-
-void SetOrder(Order order) { chosen_order = order; }
-
-void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread) {
-  if (recording.has_value()) {
-    recording->push_back([=] { Run(grid, threads, shared_bytes, thread); });
-    return;
-  }
+void RunGrid(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread) {
   block.body = &thread;
   gridDim = grid;
   for (int z = 0; z < grid.z; ++z) {
@@ -189,6 +182,25 @@ void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>
         RunBlock(threads, shared_bytes);
       }
     }
+  }
+}
+
+}  // namespace
+
+void SetOrder(Order order) { chosen_order = order; }
+
+void Do(std::function<void()> action) { asked.push_back(std::move(action)); }
+
+void DoAll() {
+  for (const std::function<void()>& action : std::exchange(asked, {})) action();
+}
+
+void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread) {
+  const auto run = [=] { RunGrid(grid, threads, shared_bytes, thread); };
+  if (recording.has_value()) {
+    recording->push_back([=] { Do(run); });
+  } else {
+    Do(run);
   }
 }
 

@@ -11,6 +11,9 @@
 //
 // What is copied asynchronously arrives when it is waited for, and not before.
 //
+// What is asked of a stream is done when somebody waits for it, in its order, and not before: a
+// host that reads too early, or changes pinned memory too early, gets something else.
+//
 // Arithmetic is float32 in the order of the source; a tensor-core product is summed in float32 from
 // the first index to the last. So results are near a GPU's, not equal to its bits.
 //
@@ -50,8 +53,12 @@ namespace emulator {
 enum class Order { kFirstToLast, kLastToFirst };
 void SetOrder(Order order);
 
-// Runs `thread` once for each thread of each block. Aborts with a message when threads wait for
-// each other for ever.
+// What a stream is asked for, and that it is waited for.
+void Do(std::function<void()> action);
+void DoAll();
+
+// Asks for `thread` to be run once for each thread of each block. Aborts with a message when
+// threads wait for each other for ever.
 void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread);
 
 // Between the two, launches are recorded instead of run.

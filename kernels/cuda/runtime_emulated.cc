@@ -1,5 +1,8 @@
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <vector>
 
 #include "kernels/cuda/emulator.h"
 #include "kernels/cuda/runtime.h"
@@ -19,7 +22,22 @@ ErrorCode Allocate(void** memory, int64_t bytes) {
   return kSuccess;
 }
 
+// Where pinned memory begins, and how many bytes it has.
+std::map<const char*, int64_t>& PinnedMemory() {
+  static auto* const pinned = new std::map<const char*, int64_t>;
+  return *pinned;
+}
+
+bool IsPinned(const void* memory) {
+  const auto* const at = static_cast<const char*>(memory);
+  const auto next = PinnedMemory().upper_bound(at);
+  if (next == PinnedMemory().begin()) return false;
+  const auto& [begin, bytes] = *std::prev(next);
+  return at < begin + bytes;
+}
+
 ErrorCode Release(void* memory) {
+  emulator::DoAll();
   std::free(memory);
   return kSuccess;
 }
@@ -58,26 +76,47 @@ ErrorCode OpenDevice(DeviceProperties* properties) {
 
 ErrorCode AllocateDevice(void** memory, int64_t bytes) { return Allocate(memory, bytes); }
 ErrorCode FreeDevice(void* memory) { return Release(memory); }
-ErrorCode AllocatePinned(void** memory, int64_t bytes) { return Allocate(memory, bytes); }
-ErrorCode FreePinned(void* memory) { return Release(memory); }
+ErrorCode AllocatePinned(void** memory, int64_t bytes) {
+  const ErrorCode error = Allocate(memory, bytes);
+  if (error == kSuccess) PinnedMemory()[static_cast<const char*>(*memory)] = bytes;
+  return error;
+}
+ErrorCode FreePinned(void* memory) {
+  PinnedMemory().erase(static_cast<const char*>(memory));
+  return Release(memory);
+}
 
 ErrorCode CreateStream(Stream* stream) {
   *stream = nullptr;
   return kSuccess;
 }
-ErrorCode DestroyStream(Stream stream) { return kSuccess; }
-ErrorCode Synchronize(Stream stream) { return kSuccess; }
+ErrorCode DestroyStream(Stream stream) {
+  emulator::DoAll();
+  return kSuccess;
+}
+ErrorCode Synchronize(Stream stream) {
+  emulator::DoAll();
+  return kSuccess;
+}
 
 ErrorCode CopyToDevice(void* to, const void* from, int64_t bytes, Stream stream) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
+  if (bytes == 0) return kSuccess;
+  if (IsPinned(from)) {
+    emulator::Do([=] { std::memcpy(to, from, bytes); });
+  } else {
+    const auto* const begin = static_cast<const char*>(from);
+    emulator::Do([=, copy = std::vector<char>(begin, begin + bytes)] {
+      std::memcpy(to, copy.data(), bytes);
+    });
+  }
   return kSuccess;
 }
 ErrorCode CopyToHost(void* to, const void* from, int64_t bytes, Stream stream) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
+  if (bytes > 0) emulator::Do([=] { std::memcpy(to, from, bytes); });
   return kSuccess;
 }
 ErrorCode ClearDevice(void* memory, int64_t bytes, Stream stream) {
-  if (bytes > 0) std::memset(memory, 0, bytes);
+  if (bytes > 0) emulator::Do([=] { std::memset(memory, 0, bytes); });
   return kSuccess;
 }
 

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/runtime.h"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -31,6 +33,7 @@ std::vector<float> Reverse(bool with_barrier, emulator::Order order) {
   emulator::SetOrder(order);
   Launch(&ReverseKernel, {.blocks_x = 2, .threads = 64, .shared_bytes = 256}, nullptr,
          ReverseParams{out.data(), with_barrier});
+  emulator::DoAll();
   emulator::SetOrder(emulator::Order::kFirstToLast);
   return out;
 }
@@ -68,11 +71,30 @@ TEST(EmulatorTest, CopiesArriveWhenTheyAreWaitedFor) {
     const auto kernel = +[](CopyParams p) { CopyKernel(p.from, p.to, p.wait); };
     Launch<CopyParams>(kernel, {.threads = 2, .shared_bytes = 32}, nullptr,
                        {from.data(), to.data(), wait});
+    emulator::DoAll();
     EXPECT_EQ(std::isnan(to[0]), !wait);
     if (wait) {
       EXPECT_THAT(to, testing::Each(3.0f));
     }
   }
+}
+
+// As on a GPU: pinned memory is read when its turn comes, other memory before the call returns.
+TEST(EmulatorTest, AStreamIsDoneWhenItIsWaitedFor) {
+  const absl::StatusOr<Memory> pinned = Memory::Allocate(MemoryKind::kPinned, 4, "a test");
+  const absl::StatusOr<Memory> device = Memory::Allocate(MemoryKind::kDevice, 8, "a test");
+  ASSERT_TRUE(pinned.ok() && device.ok());
+  int pageable = 1;
+  int* const from = pinned->At<int>();
+  *from = 1;
+  int arrived[2] = {0, 0};
+  ASSERT_EQ(CopyToDevice(device->At<int>(), from, 4, nullptr), 0);
+  ASSERT_EQ(CopyToDevice(device->At<int>(4), &pageable, 4, nullptr), 0);
+  ASSERT_EQ(CopyToHost(arrived, device->At<int>(), 8, nullptr), 0);
+  *from = pageable = 2;
+  EXPECT_THAT(arrived, testing::ElementsAre(0, 0));
+  ASSERT_EQ(Synchronize(nullptr), 0);
+  EXPECT_THAT(arrived, testing::ElementsAre(2, 1));
 }
 
 struct MmaParams {
@@ -99,6 +121,7 @@ TEST(EmulatorTest, MmaIsAMatrixProduct) {
   for (int i = 0; i < 256; ++i) a.push_back(static_cast<float>((i * 37) % 19 - 9));
   for (int i = 0; i < 128; ++i) b.push_back(static_cast<float>((i * 53) % 23 - 11));
   Launch(&MmaKernel, {.threads = 32}, nullptr, MmaParams{a.data(), b.data(), c.data()});
+  emulator::DoAll();
   for (int row = 0; row < 16; ++row) {
     for (int column = 0; column < 8; ++column) {
       float sum = 0;
@@ -112,7 +135,8 @@ TEST(EmulatorDeathTest, WaitingForEverAborts) {
   const auto kernel = +[](int) {
     if (threadIdx.x == 0) __syncthreads();
   };
-  EXPECT_DEATH(Launch<int>(kernel, {.threads = 2}, nullptr, 0), "wait for ever");
+  EXPECT_DEATH((Launch<int>(kernel, {.threads = 2}, nullptr, 0), emulator::DoAll()),
+               "wait for ever");
 }
 
 }  // namespace
