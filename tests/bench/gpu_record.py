@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-ERROR_LINE = re.compile(r'.*(worst|error of the joint).*')
+ERROR_LINE = re.compile(r'.*(worst absolute error|worst error|error of the joint)')
 
 
 def read(folders):

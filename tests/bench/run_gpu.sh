@@ -64,13 +64,17 @@ keep_results() { grep '^{' "${out}/.last" >>"${results}"; }
 
 facts() {
   local card driver commit=unknown
+  if ! nvidia-smi >/dev/null; then
+    echo 'FAIL  there is no GPU; tests that need one are skipped'
+    failed=1
+  fi
   card="$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)"
   driver="$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
   if [[ -f "${programs}/commit" ]]; then commit="$(<"${programs}/commit")"; fi
   printf '{"gpu": "%s", "driver": "%s", "commit": "%s", "date": "%s"}\n' \
     "${card:-none}" "${driver:-none}" "${commit}" "$(date -u +%F)" | tee -a "${results}"
   nvidia-smi --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw,memory.used \
-    --format=csv,noheader
+    --format=csv,noheader 2>&1
 }
 
 stage_tests() {
