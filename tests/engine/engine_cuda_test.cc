@@ -1,0 +1,155 @@
+// The engine over the GPU backend: what it answers does not depend on how little memory there is,
+// nor on what is evicted and comes back meanwhile.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/engine.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/runtime.h"
+#include "tests/engine/backends/test_model.h"
+#include "tests/engine/engine_fixture.h"
+#include "tests/engine/fake_store.h"
+
+namespace chorale::testing {
+namespace {
+
+constexpr char kTenant[] = "tenant";
+constexpr int64_t kContexts = 3;
+constexpr int64_t kPaths = 9;
+constexpr int64_t kTargets = 3;
+
+int64_t RowsOf(int64_t context) { return 40 + 50 * context; }
+std::string NameOf(int64_t context) { return absl::StrCat("c", context); }
+
+// One call of each kind on a context, and what was answered.
+class Calls {
+ public:
+  Calls(int64_t context, Engine& engine) {
+    const auto fill = [&](RequestBase& request) {
+      request.tenant = kTenant;
+      request.context = NameOf(context);
+      request.targets = MakeTargets(kTargets);
+    };
+    SampleRequest sample;
+    fill(sample);
+    sample.paths = kPaths;
+    sample.seed = 3;
+    sample.order = TargetOrder::kRandomPerPath;
+    engine.Sample(sample, samples_);
+    LogDensityRequest density;
+    fill(density);
+    density.vectors = 2;
+    density.y = {0.1, 0.2, 0.3, -0.1, 0.4, 0.7};
+    density.want_mixtures = true;
+    engine.LogDensity(density, one_pass_.callback());
+    density.method = DensityMethod::kStepByStep;
+    engine.LogDensity(density, step_by_step_.callback());
+    PredictRequest predict;
+    fill(predict);
+    predict.targets = MakeTargets(200);
+    engine.Predict(predict, predictions_.callback());
+  }
+
+  std::vector<double> Wait() {
+    EXPECT_TRUE(samples_->Wait().ok());
+    std::vector<double> numbers = samples_->ByTarget(kPaths, kTargets);
+    const auto append = [&](const std::vector<double>& more) {
+      numbers.insert(numbers.end(), more.begin(), more.end());
+    };
+    for (Answer<LogDensityResult>* answer : {&one_pass_, &step_by_step_}) {
+      const absl::StatusOr<LogDensityResult> densities = answer->Wait();
+      EXPECT_TRUE(densities.ok()) << densities.status();
+      if (!densities.ok()) return {};
+      append(densities->log_density);
+      append(densities->mixtures.means);
+    }
+    const absl::StatusOr<PredictResult> predictions = predictions_.Wait();
+    EXPECT_TRUE(predictions.ok()) << predictions.status();
+    if (!predictions.ok()) return {};
+    append(predictions->mean);
+    return numbers;
+  }
+
+ private:
+  const std::shared_ptr<SampleRecorder> samples_ = std::make_shared<SampleRecorder>();
+  Answer<LogDensityResult> one_pass_;
+  Answer<LogDensityResult> step_by_step_;
+  Answer<PredictResult> predictions_;
+};
+
+class EngineCudaTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int devices = 0;
+    if (kernels::cuda::CountDevices(&devices) != 0 || devices == 0) {
+      GTEST_SKIP() << "there is no GPU";
+    }
+  }
+
+  void StartEngine(const CudaBackendOptions& options) {
+    engine_.reset();
+    absl::StatusOr<std::unique_ptr<Backend>> backend = NewCudaBackend(options);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    largest_context_ = (*backend)->ContextBytes(model_.config, RowsOf(kContexts - 1));
+    largest_encoding_ = (*backend)->EncodeBytes(model_.config, RowsOf(kContexts - 1));
+    largest_request_ = std::max(
+        (*backend)->DensityBytes(model_.config, kTargets, 2),
+        (*backend)->RowsBytes(model_.config, 200) + (*backend)->PredictBytes(model_.config, 128));
+    absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(
+        {}, *std::move(backend), std::make_unique<FakeStore>(&store_), {model_}, &metrics_);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+    for (int64_t i = 0; i < kContexts; ++i) {
+      ASSERT_TRUE(engine_->Register(kTenant, NameOf(i), "", MakeDataset(RowsOf(i), i + 1)).ok());
+    }
+  }
+
+  const Model model_ = MakeTestModel();
+  int64_t largest_context_ = 0;
+  int64_t largest_encoding_ = 0;
+  int64_t largest_request_ = 0;
+  FakeStoreLog store_;
+  RecordingMetrics metrics_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EngineCudaTest, ResultsAreThoseOfAnEngineWithMemoryToSpare) {
+  CudaBackendOptions options = {.threads = 1,
+                                .context_pool_bytes = 16 << 20,
+                                .buffer_pool_bytes = 32 << 20,
+                                .encode_pool_bytes = 16 << 20,
+                                .weights_bytes = 4 << 20,
+                                .workspace_bytes = 4 << 20};
+  StartEngine(options);
+  std::vector<std::vector<double>> expected;
+  for (int64_t i = 0; i < kContexts; ++i) expected.push_back(Calls(i, *engine_).Wait());
+  EXPECT_NE(expected[0], expected[1]);
+  EXPECT_EQ(metrics_.evictions, 0);
+
+  // Room for the largest context, and for one or two requests, at a time.
+  options.context_pool_bytes = largest_context_;
+  options.buffer_pool_bytes = std::max<int64_t>(2 * largest_request_, 1 << 20);
+  options.encode_pool_bytes = largest_encoding_;
+  options.host_context_pool_bytes = 4 * largest_context_;  // all, whatever gaps there are
+  const int64_t encodings = metrics_.encodings;
+  StartEngine(options);
+  std::vector<std::pair<int64_t, std::unique_ptr<Calls>>> calls;
+  for (int64_t turn = 0; turn < 2; ++turn) {
+    for (int64_t i = 0; i < kContexts; ++i) {
+      calls.emplace_back(i, std::make_unique<Calls>(i, *engine_));
+    }
+    for (const auto& [context, call] : calls) EXPECT_TRUE(call->Wait() == expected[context]);
+    calls.clear();
+  }
+  EXPECT_GE(metrics_.restores, 1);
+  EXPECT_EQ(metrics_.encodings - encodings, kContexts);
+  EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
+}
+
+}  // namespace
+}  // namespace chorale::testing
