@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,63 +23,64 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-// Rows of one piece of a fit: enough to fill a GPU.
+// Rows of one piece of a fit on the GPU: enough to fill it. Columns of one on the host.
 constexpr int64_t kFitRows = 4 * cuda::kSummaryRows;
+constexpr int64_t kFitColumns = 16;
 
-// Bytes that go to the GPU in one copy. Offsets are multiples of kCudaAlignment.
-class Parcel {
+// Of an array in a launch's memory.
+int64_t ArrayBytes(int64_t bytes) { return kernels::RoundUp(bytes, 256); }
+
+// Arrays of a launch, one behind the other in its memory.
+class LaunchArrays {
  public:
-  // Returns the offset.
-  template <typename T>
-  int64_t Add(const T* values, int64_t n) {
-    const auto offset = static_cast<int64_t>(bytes_.size());
-    bytes_.resize(kernels::RoundUp(offset + n * static_cast<int64_t>(sizeof(T)), kAlignment));
-    std::memcpy(bytes_.data() + offset, values, n * sizeof(T));
-    return offset;
-  }
-  int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
-  const char* data() const { return bytes_.data(); }
+  explicit LaunchArrays(const CudaEncoderRun& run) : run_(run) {}
 
-  // Of an array that is added.
-  static int64_t Bytes(int64_t bytes) { return kernels::RoundUp(bytes, kAlignment); }
+  // Not written yet.
+  template <typename T>
+  T* Take(int64_t n) {
+    T* const array = reinterpret_cast<T*>(run_.memory + taken_);
+    taken_ += ArrayBytes(n * static_cast<int64_t>(sizeof(T)));
+    return array;
+  }
+  template <typename T>
+  const T* Upload(const T* values, int64_t n) {
+    T* const array = Take<T>(n);
+    run_.device.Upload(array, values, n * static_cast<int64_t>(sizeof(T)));
+    return array;
+  }
 
  private:
-  static constexpr int64_t kAlignment = 256;
-  std::vector<char> bytes_;
+  const CudaEncoderRun& run_;
+  int64_t taken_ = 0;
 };
 
-// Rows [first, first + rows) in a parcel that will lie at `memory`.
-cuda::CellTable AddTable(const FeatureMatrix& features, const float* y, int64_t first, int64_t rows,
-                         char* memory, Parcel& parcel) {
+// Rows [first, first + rows). Null: without y.
+cuda::CellTable UploadTable(const FeatureMatrix& features, const float* y, int64_t first,
+                            int64_t rows, LaunchArrays& arrays) {
   const int64_t columns = features.features;
-  const int64_t begin = first * columns;
   const std::vector<uint8_t> numeric(columns);
   cuda::CellTable table = {.rows = static_cast<int32_t>(rows),
                            .columns = static_cast<int32_t>(columns)};
-  const auto at = [&](int64_t offset) { return reinterpret_cast<const uint8_t*>(memory + offset); };
-  table.values = reinterpret_cast<const float*>(
-      memory + parcel.Add(features.x.data() + begin, rows * columns));
+  table.values = arrays.Upload(features.x.data() + first * columns, rows * columns);
   if (!features.missing.empty()) {
-    table.missing = at(parcel.Add(features.missing.data() + begin, rows * columns));
+    table.missing = arrays.Upload(features.missing.data() + first * columns, rows * columns);
   }
-  table.categorical = at(parcel.Add(
-      features.categorical.empty() ? numeric.data() : features.categorical.data(), columns));
-  if (y != nullptr) {
-    table.y = reinterpret_cast<const float*>(memory + parcel.Add(y + first, rows));
-  }
+  const std::vector<uint8_t>& types = features.categorical;
+  table.categorical = arrays.Upload(types.empty() ? numeric.data() : types.data(), columns);
+  if (y != nullptr) table.y = arrays.Upload(y + first, rows);
   return table;
 }
 
 // At most, with y.
 int64_t TableBytes(int64_t rows, int64_t columns) {
-  return Parcel::Bytes(rows * columns * 4) + Parcel::Bytes(rows * columns) +
-         Parcel::Bytes(columns) + Parcel::Bytes(rows * 4);
+  return ArrayBytes(rows * columns * 4) + ArrayBytes(rows * columns) + ArrayBytes(columns) +
+         ArrayBytes(rows * 4);
 }
 
 int64_t SummaryBytes(int64_t columns) { return columns * cuda::kSummarySize * 4; }
 int64_t StateBytes(int64_t columns) {
-  return Parcel::Bytes(columns * cuda::kTileKeysValues * 2) +
-         Parcel::Bytes(columns * cuda::kCellWidth * 4);
+  return ArrayBytes(columns * cuda::kTileKeysValues * 2) +
+         ArrayBytes(columns * cuda::kCellWidth * 4);
 }
 // What the kernels leave of a row for each other.
 int64_t RowBytes(int64_t columns) {
@@ -90,20 +90,24 @@ int64_t RowBytes(int64_t columns) {
 // Rows that fit in so much memory, in whole tiles.
 int64_t RowsInMemory(int64_t bytes, int64_t columns) {
   const int64_t of_row = RowBytes(columns) + columns * 5 + 4;
-  const int64_t fixed = StateBytes(columns) + TableBytes(0, columns) + 4 * Parcel::Bytes(1);
+  const int64_t fixed = StateBytes(columns) + TableBytes(0, columns) + 4 * ArrayBytes(1);
   return (bytes - fixed) / of_row / cuda::kTileTokens * cuda::kTileTokens;
 }
 
-// A piece is kFitRows rows of all columns.
+// First the GPU summarises the columns, kFitRows rows a piece; then the host finishes their points,
+// kFitColumns columns a piece.
 class CellFit : public CudaRowEncoderFit {
  public:
   CellFit(const CellModel& model, const FeatureMatrix& context, absl::Span<const float> y)
       : model_(model),
         context_(context),
         y_(y),
+        gpu_pieces_(kernels::CeilDiv(context.rows, kFitRows)),
         summaries_(cuda::SummaryChunks(context.rows) * context.features * cuda::kSummarySize) {}
 
-  int64_t pieces() const override { return kernels::CeilDiv(context_.rows, kFitRows); }
+  int64_t pieces() const override {
+    return gpu_pieces_ + kernels::CeilDiv(context_.features, kFitColumns);
+  }
 
   double piece_flops() const override {
     const auto cells = static_cast<double>(std::min(kFitRows, context_.rows) * context_.features);
@@ -113,76 +117,78 @@ class CellFit : public CudaRowEncoderFit {
   }
 
   void RunPiece(int64_t piece, const CudaEncoderRun& run) override {
-    const int64_t columns = context_.features;
-    const int64_t of_chunk = TableBytes(cuda::kSummaryRows, columns) + SummaryBytes(columns);
-    const int64_t most = run.bytes / of_chunk * cuda::kSummaryRows;
-    const int64_t end = std::min((piece + 1) * kFitRows, context_.rows);
-    for (int64_t first = piece * kFitRows; first < end; first += most) {
-      Summarise(first, std::min(most, end - first), run);
+    if (piece < gpu_pieces_) {
+      const int64_t first = piece * kFitRows;
+      SummariseRows(first, std::min(first + kFitRows, context_.rows), run);
+      return;
     }
+    if (piece == gpu_pieces_) run.device.Wait();
+    if (!run.device.status().ok()) return;
+    const int64_t first = (piece - gpu_pieces_) * kFitColumns;
+    FinishPoints(first, std::min(kFitColumns, context_.features - first));
   }
 
   std::shared_ptr<const RowEncoderState> Finish() override {
-    const int64_t columns = context_.features;
-    const int64_t tokens = columns * model_.induced_points;
-    const std::vector<float> attended = Merge();
-    std::vector<float> points;
-    for (int64_t f = 0; f < columns; ++f) {
-      points.insert(points.end(), model_.learnt_points.begin(), model_.learnt_points.end());
-    }
-    EncoderBlock::Scratch scratch;
-    model_.finish_points.Finish(tokens, attended.data(), points.data(), scratch);
-    return model_.MakeState(model_.mixer.Mix(std::move(points)));
+    return model_.MakeState(model_.mixer.Mix(std::move(points_)));
   }
 
  private:
-  void Summarise(int64_t first, int64_t rows, const CudaEncoderRun& run) {
+  void SummariseRows(int64_t first, int64_t end, const CudaEncoderRun& run) {
     const int64_t columns = context_.features;
-    Parcel parcel;
+    const int64_t of_chunk = TableBytes(cuda::kSummaryRows, columns) + SummaryBytes(columns);
+    const int64_t most = run.bytes / of_chunk * cuda::kSummaryRows;
+    for (; first < end; first += most) Summarise(first, std::min(most, end - first), run);
+  }
+
+  void Summarise(int64_t first, int64_t rows, const CudaEncoderRun& run) {
+    const int64_t size = cuda::SummaryChunks(rows) * context_.features * cuda::kSummarySize;
+    LaunchArrays arrays(run);
     cuda::SummariseColumnsParams params = {
-        .table = AddTable(context_, y_.data(), first, rows, run.memory, parcel),
+        .table = UploadTable(context_, y_.data(), first, rows, arrays),
         .cell = model_.cell_and_target,
         .points = model_.points,
         .summarise = model_.summarise,
-        .summaries = reinterpret_cast<float*>(run.memory + parcel.size()),
+        .summaries = arrays.Take<float>(size),
         .points_per_column = static_cast<int32_t>(model_.induced_points),
         .shape = model_.shape};
     assert(cuda::ValidateSummariseColumns(params).ok());
-    run.device.Upload(run.memory, parcel.data(), parcel.size());
     if (!run.device.status().ok()) return;
     run.device.Check(cuda::LaunchSummariseColumns(params, run.device.stream()),
                      "summarising columns");
-    run.device.Download(
-        summaries_.data() + first / cuda::kSummaryRows * columns * cuda::kSummarySize,
-        params.summaries, cuda::SummaryChunks(rows) * SummaryBytes(columns));
+    float* const summaries =
+        summaries_.data() + first / cuda::kSummaryRows * context_.features * cuda::kSummarySize;
+    run.device.Download(summaries, params.summaries, size * static_cast<int64_t>(sizeof(float)));
   }
 
-  // What the points attended to, [F, I, E], from the states of the chunks in their order.
-  std::vector<float> Merge() const {
-    const int64_t columns = context_.features;
-    std::vector<float> attended;
-    for (int64_t f = 0; f < columns; ++f) {
+  void FinishPoints(int64_t first, int64_t columns) {
+    std::vector<float> attended, points;
+    for (int64_t f = first; f < first + columns; ++f) {
       for (int64_t i = 0; i < model_.induced_points; ++i) {
         for (int64_t head = 0; head < model_.heads; ++head) MergeHead(f, i, head, attended);
       }
+      points.insert(points.end(), model_.learnt_points.begin(), model_.learnt_points.end());
     }
-    return attended;
+    EncoderBlock::Scratch scratch;
+    model_.finish_points.Finish(columns * model_.induced_points, attended.data(), points.data(),
+                                scratch);
+    points_.insert(points_.end(), points.begin(), points.end());
   }
 
+  // Appends what a point attended to in one head, from the states of the chunks in their order.
   void MergeHead(int64_t column, int64_t point, int64_t head, std::vector<float>& attended) const {
     const int64_t head_width = model_.width / model_.heads;
     const int64_t state = head * cuda::kTileTokens + point;
     const int64_t o_at = point * cuda::kCellWidth + head * cuda::kCellHeadWidth;
-    const int64_t stride = context_.features * cuda::kSummarySize;
-    const float* const first = summaries_.data() + column * cuda::kSummarySize;
-    const float* const end = summaries_.data() + summaries_.size();
-    float m = first[cuda::kSummaryM + state];
-    for (const float* chunk = first; chunk < end; chunk += stride) {
-      m = std::max(m, chunk[cuda::kSummaryM + state]);
+    const auto stride = static_cast<size_t>(context_.features * cuda::kSummarySize);
+    const auto begin = static_cast<size_t>(column * cuda::kSummarySize);
+    float m = summaries_[begin + cuda::kSummaryM + state];
+    for (size_t at = begin; at < summaries_.size(); at += stride) {
+      m = std::max(m, summaries_[at + cuda::kSummaryM + state]);
     }
     double l = 0;
     double o[cuda::kCellHeadWidth] = {};
-    for (const float* chunk = first; chunk < end; chunk += stride) {
+    for (size_t at = begin; at < summaries_.size(); at += stride) {
+      const float* const chunk = summaries_.data() + at;
       const double scale = std::exp2(static_cast<double>(chunk[cuda::kSummaryM + state]) - m);
       l += scale * chunk[cuda::kSummaryL + state];
       for (int64_t d = 0; d < head_width; ++d) o[d] += scale * chunk[o_at + d];
@@ -193,7 +199,9 @@ class CellFit : public CudaRowEncoderFit {
   const CellModel& model_;
   const FeatureMatrix& context_;
   const absl::Span<const float> y_;
+  const int64_t gpu_pieces_;
   std::vector<float> summaries_;  // [SummaryChunks(rows), F, kSummarySize]
+  std::vector<float> points_;     // [columns finished, I, E]
 };
 
 class CudaCellAttentionEncoder : public CudaRowEncoder {
@@ -243,23 +251,21 @@ class CudaCellAttentionEncoder : public CudaRowEncoder {
  private:
   void EncodePart(const CellState& state, const FeatureMatrix& features, int64_t first,
                   int64_t rows, float* out, const CudaEncoderRun& run) const {
-    Parcel parcel;
-    cuda::ReadColumnsParams read = {
-        .table = AddTable(features, nullptr, first, rows, run.memory, parcel),
-        .cell = model_.cell,
-        .column_ids = model_.column_ids,
-        .read_column = model_.read_column,
-        .points_per_column = static_cast<int32_t>(model_.induced_points),
-        .shape = model_.shape};
+    LaunchArrays arrays(run);
     const auto points = static_cast<int64_t>(state.points.size());
     const auto gates = static_cast<int64_t>(state.gates.size());
-    read.points =
-        reinterpret_cast<const uint16_t*>(run.memory + parcel.Add(state.points.data(), points));
-    read.gates = reinterpret_cast<const float*>(run.memory + parcel.Add(state.gates.data(), gates));
-    read.gated = reinterpret_cast<float*>(run.memory + parcel.size());
-    read.cells = read.gated + rows * cuda::kCellWidth;
+    const cuda::ReadColumnsParams read = {
+        .table = UploadTable(features, nullptr, first, rows, arrays),
+        .cell = model_.cell,
+        .column_ids = model_.column_ids,
+        .gates = arrays.Upload(state.gates.data(), gates),
+        .points = arrays.Upload(state.points.data(), points),
+        .read_column = model_.read_column,
+        .cells = arrays.Take<float>(rows * cuda::CellTiles(features.features) * cuda::kCellTile),
+        .gated = arrays.Take<float>(rows * cuda::kCellWidth),
+        .points_per_column = static_cast<int32_t>(model_.induced_points),
+        .shape = model_.shape};
     assert(cuda::ValidateReadColumns(read).ok());
-    run.device.Upload(run.memory, parcel.data(), parcel.size());
     if (!run.device.status().ok()) return;
     run.device.Check(cuda::LaunchReadColumns(read, run.device.stream()), "reading columns");
     for (const uint16_t* layer : model_.row_layers) {

@@ -26,15 +26,15 @@ struct CudaEncoderRun {
   int64_t bytes = 0;  // at least the encoder's memory_bytes()
 };
 
-// What is learnt from a context, piece by piece in their order. What the kernels leave may be
-// read by Finish alone, so that pieces need not be waited for.
+// What is learnt from a context, piece by piece, so that a large context does not hold up others.
 class CudaRowEncoderFit {
  public:
   virtual ~CudaRowEncoderFit() = default;
   virtual int64_t pieces() const = 0;      // at least 1
   virtual double piece_flops() const = 0;  // not zero
+  // REQUIRES: the pieces before it ran, with the same device.
   virtual void RunPiece(int64_t piece, const CudaEncoderRun& run) = 0;
-  // Never null. REQUIRES: every piece ran, and the device was waited for and has no error.
+  // Never null. REQUIRES: every piece ran, and the device has no error.
   virtual std::shared_ptr<const RowEncoderState> Finish() = 0;
 };
 

@@ -146,9 +146,7 @@ int64_t CudaEncodeWork::RunPieces(int64_t max_steps, const CudaRun& run) {
     fit_->RunPiece(pieces_.RowsOf(task).first, EncoderRunOf(run));
   }
   const int64_t steps = pieces_.EndRound();
-  if (!fitted()) return steps;
-  run.device.Wait();
-  if (run.device.status().ok()) {
+  if (fitted() && run.device.status().ok()) {
     encoder_state_ = fit_->Finish();
     fit_.reset();
   }

@@ -40,7 +40,6 @@ class LoadedEncoder {
                                              int64_t bytes = kMemory) {
     const auto fit = encoder_->NewFit(x, y);
     for (int64_t piece = 0; piece < fit->pieces(); ++piece) fit->RunPiece(piece, Run(bytes));
-    device_->Wait();
     return fit->Finish();
   }
 
