@@ -12,12 +12,10 @@
 // behind one that is not counted. With --rounds=0 a round is run for each line of standard input,
 // so that two programs can take turns on one device. Without a GPU it says so and ends with 0.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,7 +26,6 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "engine/backends/backend.h"
-#include "engine/backends/cpu_backend.h"
 #include "engine/backends/cuda/cuda_backend.h"
 #include "engine/model/model.h"
 #include "kernels/cuda/runtime.h"
@@ -36,6 +33,7 @@
 #include "tests/bench/bench_point.h"
 #include "tests/bench/bench_session.h"
 #include "tests/bench/profiler_range.h"
+#include "tests/bench/session_checks.h"
 
 ABSL_FLAG(std::string, measure, "decode", "decode, density, encode or memory.");
 ABSL_FLAG(std::string, point, "b", "A standard point: a to e, b_wide, c_wide, tiny.");
@@ -60,59 +58,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using kernels::cuda::DeviceProperties;
 
+constexpr uint64_t kSeed = 1;
+
 void Print(const Json& line) { std::cout << line.dump() << std::endl; }
-
-struct Differences {
-  double mean = 0;
-  double worst = 0;
-};
-
-Differences Compare(const std::vector<double>& actual, const std::vector<double>& expected) {
-  Differences differences;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    const double difference = std::abs(actual[i] - expected[i]);
-    if (!std::isfinite(difference)) Fail(absl::StrCat("result ", i, " is not finite"));
-    differences.mean += difference / static_cast<double>(actual.size());
-    differences.worst = std::max(differences.worst, difference);
-  }
-  return differences;
-}
-
-// Mean of each predicted mixture.
-std::vector<double> PredictedMeans(const BenchSession& session) {
-  const std::unique_ptr<PredictWork> predict = session.NewPredict();
-  session.Run({predict.get()});
-  std::vector<double> means;
-  for (int64_t row = 0; row < session.point().targets; ++row) {
-    const MixtureSpan mixture = predict->mixture(row);
-    double mean = 0;
-    for (size_t m = 0; m < mixture.mean.size(); ++m) {
-      mean += std::exp(mixture.log_weight[m]) * mixture.mean[m];
-    }
-    means.push_back(mean);
-  }
-  return means;
-}
-
-std::vector<double> LogDensities(const BenchSession& session,
-                                 const std::vector<std::vector<float>>& values) {
-  const Works<DensityWork> works = session.NewDensities(values);
-  session.Run(works);
-  std::vector<double> all;
-  for (const std::unique_ptr<DensityWork>& work : works) {
-    all.insert(all.end(), work->log_densities().begin(), work->log_densities().end());
-  }
-  return all;
-}
-
-std::vector<std::vector<float>> DrawnValues(const BenchSession& session,
-                                            const Works<DecodeWork>& decodes) {
-  std::vector<std::vector<float>> values;
-  for (size_t tile = 0; tile < decodes.size(); ++tile) {
-    values.push_back(session.Drawn(*decodes[tile], static_cast<int64_t>(tile)));
-  }
-  return values;
-}
 
 BenchPoint PointFromFlags() {
   std::optional<BenchPoint> point = FindBenchPoint(absl::GetFlag(FLAGS_point));
@@ -159,7 +107,7 @@ SessionBytes AskForBytes(const Model& model, const BenchPoint& point) {
   return bytes;
 }
 
-// A session on the GPU, checked against itself and against the CPU backend.
+// A session on the GPU with pools of its size.
 class Subject {
  public:
   Subject(const BenchPoint& point, const Model& model)
@@ -169,25 +117,7 @@ class Subject {
 
   const BenchSession& session() const { return *session_; }
 
-  // Decode, twice, and densities of what it drew: the same bits. Then the first tile's densities,
-  // or the predictions, on both backends.
-  Json Validate(const std::string& measure) {
-    Json facts = {{"device", gpu_->description()}};
-    const Works<DecodeWork> decodes = session_->NewDecodes(1);
-    session_->Run(decodes);
-    const std::vector<std::vector<float>> values = DrawnValues(*session_, decodes);
-    HoldToBits(decodes, values);
-    facts["values_compared_bitwise"] = point_.paths * point_.targets;
-    if (point_.context_rows > absl::GetFlag(FLAGS_cpu_rows)) return facts;
-    const Differences differences = AgainstCpu(measure, values.front());
-    facts["mean_difference_from_cpu"] = differences.mean;
-    facts["worst_difference_from_cpu"] = differences.worst;
-    if (differences.mean > absl::GetFlag(FLAGS_bound)) {
-      Fail(absl::StrCat("results differ from the CPU backend's by ", differences.mean,
-                        " on average, ", differences.worst, " at worst"));
-    }
-    return facts;
-  }
+  const Backend& gpu() const { return *gpu_; }
 
   double Round(const std::string& measure, int runs) {
     std::vector<double> times;
@@ -205,60 +135,16 @@ class Subject {
     }
     if (measure == "density") {
       if (drawn_.empty()) {
-        const Works<DecodeWork> decodes = session_->NewDecodes(1);
-        session_->Run(decodes);
-        drawn_ = DrawnValues(*session_, decodes);
+        drawn_ = DrawnValues(*session_, kSeed);
       }
       const Works<DensityWork> densities = session_->NewDensities(drawn_);
       return Microseconds([&] { session_->Run(densities); });
     }
-    const Works<DecodeWork> decodes = session_->NewDecodes(1);
+    const Works<DecodeWork> decodes = session_->NewDecodes(kSeed);
     return Microseconds([&] { session_->Run(decodes); }) / static_cast<double>(point_.targets);
   }
 
  private:
-  void HoldToBits(const Works<DecodeWork>& decodes, const std::vector<std::vector<float>>& values) {
-    const Works<DecodeWork> again = session_->NewDecodes(1);
-    session_->Run(again);
-    if (DrawnValues(*session_, again) != values) Fail("a second decode drew other values");
-    const Works<DensityWork> densities = session_->NewDensities(values);
-    session_->Run(densities);
-    for (size_t tile = 0; tile < decodes.size(); ++tile) {
-      const int64_t paths = session_->TilePaths(static_cast<int64_t>(tile));
-      for (int64_t p = 0; p < paths; ++p) {
-        for (int64_t t = 0; t < point_.targets; ++t) {
-          const double step = decodes[tile]->log_densities()[t * paths + p];
-          const double forced = densities[tile]->log_densities()[p * point_.targets + t];
-          if (!(step == forced)) {
-            Fail(absl::StrCat("log-density of path ", p, " of tile ", tile, " at place ", t, ": ",
-                              step, " step by step, ", forced, " by teacher forcing"));
-          }
-        }
-      }
-    }
-  }
-
-  Differences AgainstCpu(const std::string& measure, const std::vector<float>& first_tile) const {
-    BenchPoint one_tile = point_;
-    one_tile.paths = session_->TilePaths(0);
-    // Tiles of the CPU backend need not be as large, and take no more than this.
-    absl::StatusOr<std::unique_ptr<Backend>> cpu =
-        NewCpuBackend({.context_pool_bytes = 16LL << 30, .buffer_pool_bytes = 4LL << 30});
-    if (!cpu.ok()) Fail(cpu.status().ToString());
-    const BenchSession reference(cpu->get(), model_, one_tile);
-    if (measure == "encode") {
-      return Compare(PredictedMeans(*session_), PredictedMeans(reference));
-    }
-    std::vector<std::vector<float>> split;
-    auto next = first_tile.begin();
-    for (int64_t tile = 0; tile < reference.tiles(); ++tile) {
-      const auto end = next + reference.TilePaths(tile) * point_.targets;
-      split.emplace_back(next, end);
-      next = end;
-    }
-    return Compare(LogDensities(*session_, {first_tile}), LogDensities(reference, split));
-  }
-
   const BenchPoint point_;
   const Model& model_;
   const std::unique_ptr<Backend> gpu_;
@@ -281,7 +167,7 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
   const std::unique_ptr<Backend> gpu = OpenGpu(bytes);
   const int64_t free_open = FreeDeviceBytes();
   const BenchSession session(gpu.get(), model, point);
-  const Works<DecodeWork> decodes = session.NewDecodes(1);
+  const Works<DecodeWork> decodes = session.NewDecodes(kSeed);
   session.Run(decodes);
   const int64_t free_after = FreeDeviceBytes();
   // Keys and values, bfloat16, of all layers.
@@ -308,6 +194,25 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
          {"shared_over_replicated",
           static_cast<double>(bytes.context + bytes.decode) /
               static_cast<double>(context_formula * point.paths + buffer_formula)}});
+}
+
+// Holds the results to each other and, if that does not take too long, to the CPU backend's.
+Json Validate(const Subject& subject, const Model& model, const std::string& measure) {
+  const BenchPoint& point = subject.session().point();
+  Json facts = {{"device", subject.gpu().description()}};
+  HoldToEachOther(subject.session(), kSeed);
+  facts["values_compared_bitwise"] = point.paths * point.targets;
+  if (point.context_rows > absl::GetFlag(FLAGS_cpu_rows)) return facts;
+  const Differences differences = measure == "encode"
+                                      ? PredictionsFromCpu(subject.session(), model)
+                                      : LogDensitiesFromCpu(subject.session(), model, kSeed);
+  facts["mean_difference_from_cpu"] = differences.mean;
+  facts["worst_difference_from_cpu"] = differences.worst;
+  if (differences.mean > absl::GetFlag(FLAGS_bound)) {
+    Fail(absl::StrCat("results differ from the CPU backend's by ", differences.mean,
+                      " on average, ", differences.worst, " at worst"));
+  }
+  return facts;
 }
 
 void RunRounds(Subject& subject, const std::string& measure) {
@@ -345,7 +250,7 @@ int Main() {
                 {"T", point.targets},
                 {"model", model.name},
                 {"floor_us", measure == "decode" ? point.floor_us : 0}};
-  ready.update(subject.Validate(measure));
+  ready.update(Validate(subject, model, measure));
   Print(ready);
   RunRounds(subject, measure);
   return 0;
