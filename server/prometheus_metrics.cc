@@ -45,6 +45,9 @@ const MetricRow kMetrics[] = {
     {"chorale_path_steps_total", "Values drawn: paths times steps.", nullptr},
     {"chorale_encode_seconds", "Time to encode one context, from start to resident.",
      &kWaitSeconds},
+    {"chorale_restore_seconds",
+     "Time to bring one context back from the host's memory, from start to resident.",
+     &kWaitSeconds},
     {"chorale_evictions_total", "Contexts evicted from the context pool.", nullptr},
     {"chorale_resident_contexts", "Contexts whose keys and values are in the context pool.",
      nullptr},
@@ -92,6 +95,7 @@ PrometheusMetrics::PrometheusMetrics() : registry_(std::make_shared<prometheus::
   tick_ = AddHistogram("chorale_tick_seconds");
   tick_slices_ = AddHistogram("chorale_tick_slices");
   encode_ = AddHistogram("chorale_encode_seconds");
+  restore_ = AddHistogram("chorale_restore_seconds");
   evictions_ = AddCounter("chorale_evictions_total");
   path_steps_ = AddCounter("chorale_path_steps_total");
   stalled_streams_ = AddCounter("chorale_stalled_streams_total");
@@ -152,6 +156,10 @@ void PrometheusMetrics::TickTime(absl::Duration time, int64_t slices) {
 
 void PrometheusMetrics::EncodeTime(absl::Duration time) {
   encode_->Observe(absl::ToDoubleSeconds(time));
+}
+
+void PrometheusMetrics::RestoreTime(absl::Duration time) {
+  restore_->Observe(absl::ToDoubleSeconds(time));
 }
 
 void PrometheusMetrics::Eviction() { evictions_->Increment(); }

@@ -37,6 +37,7 @@ class PrometheusMetrics : public MetricsSink {
   void StepTimes(absl::Duration each, int64_t count) override;
   void TickTime(absl::Duration time, int64_t slices) override;
   void EncodeTime(absl::Duration time) override;
+  void RestoreTime(absl::Duration time) override;
   void Eviction() override;
   void Rejected(const char* reason) override;
   void PathSteps(int64_t count) override;
@@ -73,6 +74,7 @@ class PrometheusMetrics : public MetricsSink {
   prometheus::Histogram* tick_;
   prometheus::Histogram* tick_slices_;
   prometheus::Histogram* encode_;
+  prometheus::Histogram* restore_;
   prometheus::Counter* evictions_;
   prometheus::Counter* path_steps_;
   prometheus::Counter* stalled_streams_;

@@ -50,6 +50,7 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
       {"chorale_tick_seconds", "histogram"},
       {"chorale_path_steps_total", "counter"},
       {"chorale_encode_seconds", "histogram"},
+      {"chorale_restore_seconds", "histogram"},
       {"chorale_evictions_total", "counter"},
       {"chorale_resident_contexts", "gauge"},
       {"chorale_context_bytes", "gauge"},

@@ -31,15 +31,26 @@ TEST(PrometheusMetricsTest, EverySeriesStartsAtZero) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat("chorale_request_duration_seconds_count{method=\"",
                                              method, "\"} 0\n")));
   }
-  for (const char* series :
-       {"chorale_queue_seconds_count", "chorale_time_to_first_step_seconds_count",
-        "chorale_step_seconds_count", "chorale_tick_seconds_count", "chorale_tick_slices_count",
-        "chorale_encode_seconds_count", "chorale_path_steps_total", "chorale_evictions_total",
-        "chorale_stalled_streams_total", "chorale_resident_contexts", "chorale_context_bytes",
-        "chorale_context_pool_bytes", "chorale_buffer_bytes", "chorale_buffer_pool_bytes",
-        "chorale_sessions{state=\"running\"}", "chorale_sessions{state=\"queued\"}",
-        "chorale_streams_live", "chorale_rejected_total{reason=\"queue_full\"}",
-        "chorale_rejected_total{reason=\"queue_timeout\"}"}) {
+  for (const char* series : {"chorale_queue_seconds_count",
+                             "chorale_time_to_first_step_seconds_count",
+                             "chorale_step_seconds_count",
+                             "chorale_tick_seconds_count",
+                             "chorale_tick_slices_count",
+                             "chorale_encode_seconds_count",
+                             "chorale_restore_seconds_count",
+                             "chorale_path_steps_total",
+                             "chorale_evictions_total",
+                             "chorale_stalled_streams_total",
+                             "chorale_resident_contexts",
+                             "chorale_context_bytes",
+                             "chorale_context_pool_bytes",
+                             "chorale_buffer_bytes",
+                             "chorale_buffer_pool_bytes",
+                             "chorale_sessions{state=\"running\"}",
+                             "chorale_sessions{state=\"queued\"}",
+                             "chorale_streams_live",
+                             "chorale_rejected_total{reason=\"queue_full\"}",
+                             "chorale_rejected_total{reason=\"queue_timeout\"}"}) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat("\n", series, " 0\n"))) << series;
   }
 }
@@ -53,6 +64,7 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
   metrics.StepTimes(absl::Seconds(2), 1);
   metrics.TickTime(absl::Microseconds(700), 5);
   metrics.EncodeTime(absl::Seconds(1));
+  metrics.RestoreTime(absl::Milliseconds(4));
   metrics.Eviction();
   metrics.Rejected("queue_full");
   metrics.Rejected("a reason that nobody has heard of");
@@ -85,6 +97,7 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
            "chorale_tick_seconds_count 1",
            "chorale_tick_slices_sum 5",
            "chorale_encode_seconds_sum 1",
+           "chorale_restore_seconds_sum 0.004",
            "chorale_evictions_total 1",
            "chorale_rejected_total{reason=\"queue_full\"} 1",
            "chorale_rejected_total{reason=\"other\"} 1",
