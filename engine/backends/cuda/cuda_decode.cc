@@ -130,7 +130,7 @@ struct CudaDecoder::Room {
       return taken;
     };
     const CudaShape& shape = model.shape();
-    tiles = take(sizeof(Tile) + sizeof(PathTile));
+    tiles = take(sizeof(Tile) + sizeof(PathTile) + kCudaAlignment);
     x = take(int64_t{4} * kernels::cuda::kTileRows * shape.width);
     q = take(int64_t{2} * kernels::cuda::kTileRows * shape.queries);
     outbox = take(OutboxBytes(shape));
@@ -142,7 +142,7 @@ struct CudaDecoder::Room {
   // A tile has room for one chunk of states at least; what rounding takes is part of it.
   static int64_t TileBytes(const CudaShape& shape) {
     return static_cast<int64_t>(sizeof(Tile) + sizeof(PathTile)) + TileRowBytes(shape) +
-           OutboxBytes(shape) + CudaForward::StateBytes(shape) + 4 * kCudaAlignment;
+           OutboxBytes(shape) + CudaForward::StateBytes(shape) + 5 * kCudaAlignment;
   }
   // Room for a whole round of a tile, or for one step of it with its mixtures.
   static int64_t OutboxBytes(const CudaShape& shape) {
@@ -161,7 +161,9 @@ struct CudaDecoder::Room {
   }
 
   // The PathTiles of a launch lie right behind its Tiles, so that one copy brings both.
-  static int64_t PathsAt(int64_t count) { return count * static_cast<int64_t>(sizeof(Tile)); }
+  static int64_t PathsAt(int64_t count) {
+    return kernels::RoundUp(count * static_cast<int64_t>(sizeof(Tile)), kCudaAlignment);
+  }
 
   int64_t most_tiles = 0;
   char* tiles = nullptr;   // [count] Tile, [count] PathTile
@@ -244,7 +246,7 @@ void CudaDecoder::RunRound(const std::vector<Item>& items, const Room& room) {
 // items leave in the outbox.
 int64_t CudaDecoder::UploadTiles(const std::vector<Item>& items, int64_t recorded,
                                  const Room& room) {
-  const auto bytes = recorded * static_cast<int64_t>(sizeof(Tile) + sizeof(PathTile));
+  const int64_t bytes = Room::PathsAt(recorded) + recorded * static_cast<int64_t>(sizeof(PathTile));
   tiles_.resize(bytes);
   Tile* const tiles = reinterpret_cast<Tile*>(tiles_.data());
   PathTile* const paths = reinterpret_cast<PathTile*>(tiles_.data() + Room::PathsAt(recorded));

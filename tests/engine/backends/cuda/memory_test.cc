@@ -56,6 +56,14 @@ TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
   EXPECT_TRUE(absl::StrContains(status.message(), "1125899906842624 for contexts")) << status;
 }
 
+TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
+  CudaBackendOptions options = Options();
+  options.host_context_pool_bytes = int64_t{1} << 50;
+  const absl::Status status = NewCudaBackend(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(absl::StrContains(status.message(), "1125899906842624 bytes")) << status;
+}
+
 // A context that was evicted to the host, and whose place somebody else had, comes back elsewhere
 // with the same bits.
 TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
