@@ -33,7 +33,7 @@ absl::Status ValidateAttention(const AttentionParams& p) {
 
 ChunkSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t slots,
                        int multiprocessors) {
-  const int64_t chunks = ContextChunks(largest_context_rows);
+  const int64_t chunks = MostContextChunks(largest_context_rows);
   // Two blocks on each multiprocessor keep it busy; more are only more states to merge.
   const bool few_blocks = tiles * heads < 2 * static_cast<int64_t>(multiprocessors);
   return chunks > 1 && chunks <= slots && few_blocks ? ChunkSplit::kApart : ChunkSplit::kTogether;

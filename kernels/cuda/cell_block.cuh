@@ -17,8 +17,8 @@ inline constexpr int kCellColumns = kCellWidth / 8;  // instructions along a tok
 struct CellTokens {
   float v[kCellColumns][4];
 
-  // From and to a tile of cells in memory. Tokens from the `valid`-th on come as zeros: what a
-  // padded place holds must be finite.
+  // From a tile of cells in global memory, and to one in any. Tokens from the `valid`-th on come as
+  // zeros: what a padded place holds must be finite.
   __device__ __forceinline__ void Load(const float* tile, int valid) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
@@ -27,7 +27,7 @@ struct CellTokens {
       for (int half = 0; half < 2; ++half) {
         Floats2 pair = {};
         if (lane / 4 + 8 * half < valid) {
-          pair = LoadAs<Floats2>(tile + ((2 * n + half) * kWarp + lane) * 2);
+          pair = LoadFresh<Floats2>(tile + ((2 * n + half) * kWarp + lane) * 2);
         }
         v[n][2 * half] = pair.v[0];
         v[n][2 * half + 1] = pair.v[1];

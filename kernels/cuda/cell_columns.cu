@@ -3,6 +3,7 @@
 #include "kernels/cuda/cell_features.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/prepare.h"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -75,7 +76,8 @@ __device__ __forceinline__ void Leave(const ReadColumnsParams& p, int first, int
 // 16 cells of one column at a time, so that all of them read the same points.
 //
 // -inf: every column has at least one point, so m is finite after it.
-__global__ void __launch_bounds__(kThreads) ReadColumnsKernel(ReadColumnsParams p) {
+__global__ void __launch_bounds__(kThreads)
+    ReadColumnsKernel(const __grid_constant__ ReadColumnsParams p) {
   const int warp = threadIdx.x / kWarp;
   char* const shared = Shared();
   float* const cell = reinterpret_cast<float*>(shared + kCellAt);
@@ -113,6 +115,10 @@ __global__ void __launch_bounds__(kThreads) ReadColumnsKernel(ReadColumnsParams 
 }
 
 }  // namespace
+
+ErrorCode PrepareReadColumns(int shared_bytes) {
+  return PrepareKernel(&ReadColumnsKernel, shared_bytes);
+}
 
 ErrorCode LaunchReadColumns(const ReadColumnsParams& params, Stream stream) {
   const LaunchShape shape = {

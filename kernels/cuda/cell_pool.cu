@@ -2,6 +2,7 @@
 #include "kernels/cuda/cell_pool.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/prepare.h"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -94,7 +95,7 @@ __device__ __forceinline__ void SplitGated(const PoolCellsParams& p, int first_r
     const int d = i % (kCellWidth / 2) * 2;
     Floats2 pair = {};
     if (first_row + row < p.rows) {
-      pair = LoadAs<Floats2>(p.gated + static_cast<int64_t>(first_row + row) * kCellWidth + d);
+      pair = LoadFresh<Floats2>(p.gated + static_cast<int64_t>(first_row + row) * kCellWidth + d);
     }
     const uint32_t rounded = PackBf16(pair.v[0], pair.v[1]);
     const uint32_t rest = PackBf16(pair.v[0] - FirstBf16(rounded), pair.v[1] - SecondBf16(rounded));
@@ -154,7 +155,8 @@ __device__ __forceinline__ void NormalizeRows(const PoolCellsParams& p, int firs
 // pools some of them, then computes every fourth 8 outputs of all.
 //
 // -inf: tokens of a row that the block does not have read nothing, and are finite and not used.
-__global__ void __launch_bounds__(kThreads) PoolCellsKernel(KernelParams params) {
+__global__ void __launch_bounds__(kThreads)
+    PoolCellsKernel(const __grid_constant__ KernelParams params) {
   const PoolCellsParams& p = params.pool;
   char* const shared = Shared();
   auto* const operand = reinterpret_cast<uint16_t*>(shared + params.shared.operand);
@@ -174,6 +176,10 @@ __global__ void __launch_bounds__(kThreads) PoolCellsKernel(KernelParams params)
 }
 
 }  // namespace
+
+ErrorCode PreparePoolCells(int shared_bytes) {
+  return PrepareKernel(&PoolCellsKernel, shared_bytes);
+}
 
 ErrorCode LaunchPoolCells(const PoolCellsParams& params, Stream stream) {
   const KernelParams kernel_params = {params, LayoutOf(params)};

@@ -2,6 +2,7 @@
 #include "kernels/cuda/cell_rows.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/prepare.h"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -43,7 +44,7 @@ __device__ __forceinline__ void AttendToRow(const CellBlock& block, const uint16
 // first it leaves the tile's keys and values for all, then it reads those of the tile's row.
 //
 // -inf: every row has at least one cell, in its first tile, so m is finite after that.
-__global__ void __launch_bounds__(kThreads) MixRowsKernel(MixRowsParams p) {
+__global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant__ MixRowsParams p) {
   const int warp = threadIdx.x / kWarp;
   const int lane = threadIdx.x % kWarp;
   char* const shared = Shared();
@@ -81,6 +82,8 @@ __global__ void __launch_bounds__(kThreads) MixRowsKernel(MixRowsParams p) {
 }
 
 }  // namespace
+
+ErrorCode PrepareMixRows(int shared_bytes) { return PrepareKernel(&MixRowsKernel, shared_bytes); }
 
 ErrorCode LaunchMixRows(const MixRowsParams& params, Stream stream) {
   const auto row_tiles = static_cast<int>(CellTiles(params.columns));

@@ -4,6 +4,7 @@
 #include "kernels/cuda/chunk_state.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/prepare.h"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -60,7 +61,8 @@ __device__ __forceinline__ void StoreState(int head, CellHeadState& state, float
 // rows of it. The states of the warps are merged in their order.
 //
 // -inf: a warp without rows has m = -inf and l = 0, which MergeMaximum makes count for nothing.
-__global__ void __launch_bounds__(kThreads) SummariseColumnsKernel(SummariseColumnsParams p) {
+__global__ void __launch_bounds__(kThreads)
+    SummariseColumnsKernel(const __grid_constant__ SummariseColumnsParams p) {
   const int warp = threadIdx.x / kWarp;
   const int column = blockIdx.y;
   char* const shared = Shared();
@@ -101,6 +103,10 @@ __global__ void __launch_bounds__(kThreads) SummariseColumnsKernel(SummariseColu
 }
 
 }  // namespace
+
+ErrorCode PrepareSummariseColumns(int shared_bytes) {
+  return PrepareKernel(&SummariseColumnsKernel, shared_bytes);
+}
 
 ErrorCode LaunchSummariseColumns(const SummariseColumnsParams& params, Stream stream) {
   const LaunchShape shape = {

@@ -32,14 +32,58 @@ struct alignas(16) Floats4 {
   float v[4];
 };
 
+template <typename Access>
+__device__ __forceinline__ void RequireAligned(const void* pointer) {
+#ifndef __CUDACC__
+  emulator::RequireAligned(pointer, alignof(Access));
+#endif
+}
+
 template <typename Access, typename T>
 __device__ __forceinline__ Access LoadAs(const T* from) {
+  RequireAligned<Access>(from);
   return *reinterpret_cast<const Access*>(from);
 }
 
 template <typename Access, typename T>
 __device__ __forceinline__ void StoreAs(T* to, const Access& value) {
+  RequireAligned<Access>(to);
   *reinterpret_cast<Access*>(to) = value;
+}
+
+// What an earlier kernel may have written (launch.h): from the level-two cache, and never ahead of
+// WaitForPrevious. Without inputs from memory, "volatile" is what keeps it there.
+template <typename Access, typename T>
+__device__ __forceinline__ Access LoadFresh(const T* from) {
+  RequireAligned<Access>(from);
+#ifdef __CUDACC__
+  static_assert(sizeof(Access) == 4 || sizeof(Access) % 8 == 0);
+  constexpr int kWords = sizeof(Access) / 4;
+  uint32_t words[kWords];
+  const auto* at = reinterpret_cast<const uint32_t*>(from);
+  if constexpr (kWords == 1) {
+    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(words[0]) : "l"(at));
+  } else if constexpr (alignof(Access) == 16) {
+#pragma unroll
+    for (int i = 0; i < kWords; i += 4) {
+      asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[i]), "=r"(words[i + 1]), "=r"(words[i + 2]), "=r"(words[i + 3])
+                   : "l"(at + i));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWords; i += 2) {
+      asm volatile("ld.global.cg.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(words[i]), "=r"(words[i + 1])
+                   : "l"(at + i));
+    }
+  }
+  Access value;
+  memcpy(&value, words, sizeof(value));
+  return value;
+#else
+  return *reinterpret_cast<const Access*>(from);
+#endif
 }
 
 __device__ __forceinline__ float BitsToFloat(uint32_t bits) {
@@ -60,12 +104,12 @@ __device__ __forceinline__ float SecondBf16(uint32_t word) {
 
 #ifdef __CUDACC__
 
-// A kernel may begin while the one ahead of it on the stream still runs (launch.h). Every kernel
-// says at its start that the next one may, and waits before it touches what another kernel has
-// written, or may still read.
+// A kernel may begin while the one ahead of it on the stream still runs: launch.h says what follows
+// from that. Every kernel says at its start that the next one may, and waits before it touches what
+// another kernel has written, or may still read.
 __device__ __forceinline__ void LetNextBegin() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 __device__ __forceinline__ void WaitForPrevious() {
@@ -90,6 +134,13 @@ __device__ __forceinline__ uint32_t PackBf16(float first, float second) {
 __device__ __forceinline__ float Exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// 1 / sqrt(x) to about 2 units in the last place, for normal x > 0.
+__device__ __forceinline__ float ReciprocalRoot(float x) {
+  float y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
@@ -149,6 +200,8 @@ inline float Exp2(float x) {
   return y < 0x1p-126f ? 0.0f : y;
 }
 
+inline float ReciprocalRoot(float x) { return 1.0f / std::sqrt(x); }
+
 inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                 uint32_t b1) {
   const uint32_t own[6] = {a0, a1, a2, a3, b0, b1};
@@ -175,8 +228,12 @@ inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a
   }
 }
 
-inline Words4 LoadOnce(const Words4* from) { return *from; }
-inline void CopyLater16(void* to, const void* from) { emulator::CopyLater(to, from, 16); }
+inline Words4 LoadOnce(const Words4* from) { return LoadAs<Words4>(from); }
+inline void CopyLater16(void* to, const void* from) {
+  RequireAligned<Words4>(to);
+  RequireAligned<Words4>(from);
+  emulator::CopyLater(to, from, 16);
+}
 inline void CommitCopies() { emulator::CommitCopies(); }
 template <int kGroupsLeft>
 void WaitForCopies() {

@@ -222,6 +222,13 @@ const char* Exchange(const void* value, int bytes) {
   return slots[0];
 }
 
+void RequireAligned(const void* pointer, size_t alignment) {
+  if (reinterpret_cast<uintptr_t>(pointer) % alignment == 0) return;
+  std::fprintf(stderr, "emulated block (%d, %d, %d): %p is not aligned to %zu\n", blockIdx.x,
+               blockIdx.y, blockIdx.z, pointer, alignment);
+  std::abort();
+}
+
 void CopyLater(void* to, const void* from, int bytes) {
   Running().copies.push_back({to, from, bytes});
 }

@@ -22,6 +22,7 @@
 #define CHORALE_KERNELS_CUDA_EMULATOR_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -31,6 +32,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 namespace chorale::kernels::cuda {
 
@@ -66,6 +68,8 @@ using Recording = std::vector<std::function<void()>>;
 void BeginRecording();
 Recording EndRecording();
 
+// What a block can have, as on compute capability 9.0.
+inline constexpr int kSharedBytes = 227 << 10;
 char* Shared();
 void WaitForBlock();
 
@@ -74,6 +78,9 @@ void WaitForBlock();
 inline constexpr int kExchangeBytes = 32;
 const char* Exchange(const void* value, int bytes);
 int Lane();
+
+// Aborts where hardware would report a misaligned address.
+void RequireAligned(const void* pointer, size_t alignment);
 
 void CopyLater(void* to, const void* from, int bytes);
 void CommitCopies();

@@ -1,6 +1,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/encode_means.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/prepare.h"
 #include "kernels/layout.h"
 
 namespace chorale::kernels::cuda {
@@ -9,7 +10,8 @@ namespace {
 constexpr int kWarps = 8;
 
 // Grid: x rows, one a warp.
-__global__ void __launch_bounds__(kWarps* kWarp) EncodeMeansKernel(EncodeMeansParams p) {
+__global__ void __launch_bounds__(kWarps* kWarp)
+    EncodeMeansKernel(const __grid_constant__ EncodeMeansParams p) {
   LetNextBegin();
   WaitForPrevious();
   const int row = blockIdx.x * kWarps + threadIdx.x / kWarp;
@@ -22,6 +24,10 @@ __global__ void __launch_bounds__(kWarps* kWarp) EncodeMeansKernel(EncodeMeansPa
 }
 
 }  // namespace
+
+ErrorCode PrepareEncodeMeans(int shared_bytes) {
+  return PrepareKernel(&EncodeMeansKernel, shared_bytes);
+}
 
 ErrorCode LaunchEncodeMeans(const EncodeMeansParams& params, Stream stream) {
   return Launch(

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/head_layout.h"
 #include "kernels/field_checks.h"
 
 namespace chorale::kernels::cuda {
@@ -43,5 +44,7 @@ absl::Status ValidateHead(const HeadParams& p) {
   if (!(p.std_max > 0)) return absl::InvalidArgumentError("std_max must be greater than 0");
   return absl::OkStatus();
 }
+
+int HeadSharedBytes(const HeadParams& params) { return HeadLayoutOf(params).bytes; }
 
 }  // namespace chorale::kernels::cuda

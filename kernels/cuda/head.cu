@@ -1,44 +1,25 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/head.h"
+#include "kernels/cuda/head_layout.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/layout.h"
+#include "kernels/cuda/prepare.h"
 #include "kernels/step_draw.h"
 
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kWarps = kHeadRows;  // at the end, a warp has a row
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kRows = 8;   // of a block: the targets of one group, a warp each at the end
-constexpr int kParts = 4;  // in which the sum over hidden elements is taken
-constexpr int kOutputs = kThreads / kParts;  // of the second map at a time
-static_assert(kRows == kWarps && kRows == kGroupPaths);
-
-// Offsets in floats.
-struct SharedLayout {
-  int z;        // [kRows][width]
-  int hidden;   // [kRows][hidden]
-  int parts;    // [kParts][kRows][kOutputs]
-  int raw;      // [kRows][3M]
-  int mixture;  // [kRows][4][M] f64: means, stds, log weights, weights
-  int bytes;
-};
-
-SharedLayout LayoutOf(const HeadParams& p) {
-  SharedLayout layout = {};
-  layout.z = 0;
-  layout.hidden = layout.z + kRows * p.width;
-  layout.parts = layout.hidden + kRows * static_cast<int>(RoundUp(p.hidden, 4));
-  layout.raw = layout.parts + kParts * kRows * kOutputs;
-  layout.mixture = static_cast<int>(RoundUp(layout.raw + kRows * 3 * p.components, 4));
-  layout.bytes = 4 * (layout.mixture + 2 * kRows * 4 * p.components);
-  return layout;
-}
+constexpr int kRows = kHeadRows;
+constexpr int kParts = kHeadParts;
+constexpr int kOutputs = kHeadOutputs;
+static_assert(kThreads == kParts * kOutputs && kRows == kGroupPaths);
 
 struct KernelParams {
   HeadParams head;
-  SharedLayout shared;
+  HeadLayout shared;
 };
 
 // z = LN(x), a warp a row.
@@ -46,13 +27,17 @@ __device__ __forceinline__ void NormalizeRow(const HeadParams& p, const float* x
   const int lane = threadIdx.x % kWarp;
   const float count = static_cast<float>(p.width);
   float sum = 0;
-  for (int c = lane; c < p.width; c += kWarp) sum += x[c];
+#pragma unroll 4
+  for (int c = lane; c < p.width; c += kWarp) {
+    z[c] = LoadFresh<float>(x + c);
+    sum += z[c];
+  }
   const float mean = SumOverLanes<kWarp>(sum) / count;
   float squares = 0;
-  for (int c = lane; c < p.width; c += kWarp) squares = fmaf(x[c] - mean, x[c] - mean, squares);
+  for (int c = lane; c < p.width; c += kWarp) squares = fmaf(z[c] - mean, z[c] - mean, squares);
   const float scale = 1.0f / sqrtf(SumOverLanes<kWarp>(squares) / count + p.epsilon);
   for (int c = lane; c < p.width; c += kWarp) {
-    z[c] = fmaf((x[c] - mean) * scale, p.weights.gamma[c], p.weights.beta[c]);
+    z[c] = fmaf((z[c] - mean) * scale, p.weights.gamma[c], p.weights.beta[c]);
   }
 }
 
@@ -70,11 +55,13 @@ __device__ __forceinline__ void AddProducts(const float* in, int in_stride, cons
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const Floats4 z = LoadAs<Floats4>(in + r * in_stride + i);
+#pragma unroll
       for (int k = 0; k < 4; ++k) out[r] = fmaf(z.v[k], w[k], out[r]);
     }
   }
   for (; i < end; ++i) {
     const float w = weight[static_cast<int64_t>(i) * outputs + column];
+#pragma unroll
     for (int r = 0; r < kRows; ++r) out[r] = fmaf(in[r * in_stride + i], w, out[r]);
   }
 }
@@ -85,6 +72,7 @@ __device__ __forceinline__ void FirstMap(const HeadParams& p, const float* z, fl
   for (int column = threadIdx.x; column < p.hidden; column += kThreads) {
     float sums[kRows] = {};
     AddProducts(z, p.width, p.weights.w1, p.hidden, column, 0, p.width, sums);
+#pragma unroll
     for (int r = 0; r < kRows; ++r) {
       hidden[r * hidden_stride + column] = Gelu(sums[r] + p.weights.b1[column]);
     }
@@ -105,6 +93,7 @@ __device__ __forceinline__ void SecondMap(const HeadParams& p, const float* hidd
       AddProducts(hidden, hidden_stride, p.weights.w2, outputs, column,
                   min(part * part_inputs, p.hidden), min((part + 1) * part_inputs, p.hidden), sums);
     }
+#pragma unroll
     for (int r = 0; r < kRows; ++r) {
       parts[(part * kRows + r) * kOutputs + threadIdx.x % kOutputs] = sums[r];
     }
@@ -210,7 +199,7 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
         StepDrawOf(tile.seed, tile.first_path + path, static_cast<uint32_t>(tile.place));
     value = static_cast<float>(Draw(p, mixture, draw));
   } else {
-    value = tile.values[at];
+    value = LoadFresh<float>(tile.values + at);
   }
   const double log_density = LogDensity(p, mixture, value);
   const int64_t emitted = at - static_cast<int64_t>(tile.first_emitted) * tile.paths;
@@ -229,7 +218,8 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
 //
 // -inf: the largest of M >= 1 finite weights is finite; a density may be -inf, and is then given
 // back as it is.
-__global__ void __launch_bounds__(kThreads) HeadKernel(KernelParams params) {
+__global__ void __launch_bounds__(kThreads)
+    HeadKernel(const __grid_constant__ KernelParams params) {
   LetNextBegin();
   WaitForPrevious();
   const HeadParams& p = params.head;
@@ -238,7 +228,8 @@ __global__ void __launch_bounds__(kThreads) HeadKernel(KernelParams params) {
   const int tile_index = blockIdx.x / sets;
   const int set = blockIdx.x % sets;
   const int first_row = set * (of_paths ? kGroupRows : kRows);  // of the tile
-  if (first_row >= p.tiles[tile_index].groups * kGroupRows) return;
+  const int groups = LoadFresh<int32_t>(&p.tiles[tile_index].groups);
+  if (first_row >= groups * kGroupRows) return;
   float* shared = reinterpret_cast<float*>(Shared());
   const int warp = threadIdx.x / kWarp;
   const int64_t row = static_cast<int64_t>(tile_index) * kTileRows + first_row + warp;
@@ -259,32 +250,41 @@ __global__ void __launch_bounds__(kThreads) HeadKernel(KernelParams params) {
     StoreMixture(p, mixture, p.mixtures + row * 3 * p.components);
     return;
   }
-  const PathTile paths = p.paths[tile_index];
+  const PathTile paths = LoadFresh<PathTile>(p.paths + tile_index);
   const int path = set * kGroupPaths + warp;
   if (path < paths.paths) EmitPath(p, mixture, paths, path);
 }
 
 // Grid: x tiles, one thread each.
-__global__ void __launch_bounds__(kThreads) NextPlaceKernel(NextPlaceParams p) {
+__global__ void __launch_bounds__(kThreads)
+    NextPlaceKernel(const __grid_constant__ NextPlaceParams p) {
   LetNextBegin();
   WaitForPrevious();
   const int index = blockIdx.x * kThreads + threadIdx.x;
-  if (index >= p.tile_count || p.tiles[index].groups == 0) return;
+  if (index >= p.tile_count) return;
   Tile& tile = p.tiles[index];
   PathTile& paths = p.paths[index];
-  paths.token_place = paths.place;
-  tile.append_place = paths.place;
-  ++paths.place;
-  --paths.steps_left;
-  tile.visible_target = paths.place;
-  tile.visible_buffer = paths.place;
-  if (paths.steps_left == 0 || paths.place == paths.targets) tile.groups = 0;
+  if (LoadFresh<int32_t>(&tile.groups) == 0) return;
+  const int place = LoadFresh<int32_t>(&paths.place);
+  const int steps_left = LoadFresh<int32_t>(&paths.steps_left) - 1;
+  paths.token_place = place;
+  paths.place = place + 1;
+  paths.steps_left = steps_left;
+  tile.append_place = place;
+  tile.visible_target = place + 1;
+  tile.visible_buffer = place + 1;
+  if (steps_left == 0 || place + 1 == LoadFresh<int32_t>(&paths.targets)) tile.groups = 0;
 }
 
 }  // namespace
 
+ErrorCode PrepareHead(int shared_bytes) {
+  const ErrorCode error = PrepareKernel(&HeadKernel, shared_bytes);
+  return error != 0 ? error : PrepareKernel(&NextPlaceKernel, shared_bytes);
+}
+
 ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
-  const KernelParams kernel_params = {params, LayoutOf(params)};
+  const KernelParams kernel_params = {params, HeadLayoutOf(params)};
   const int sets = params.paths != nullptr ? kTileGroups : kTileRows / kRows;
   const LaunchShape shape = {
       .blocks_x = params.tile_count * sets,

@@ -53,7 +53,10 @@ struct HeadParams {
 // InvalidArgument naming the field.
 absl::Status ValidateHead(const HeadParams& params);
 
-// REQUIRES: ValidateHead(params).ok().
+// Shared memory that a block needs. Looks at shapes alone.
+int HeadSharedBytes(const HeadParams& params);
+
+// REQUIRES: ValidateHead(params).ok(), and the device has the block's shared memory.
 ErrorCode LaunchHead(const HeadParams& params, Stream stream);
 
 // Moves every tile of a decode to its next place: counters of Tile and PathTile. A tile that has

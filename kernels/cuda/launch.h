@@ -3,6 +3,26 @@
 // Kernels take one parameter, a plain struct. Every launch returns an error code, which the caller
 // hands to Status (status.h); no error is left behind for a later call to find.
 //
+// Kernels overlap: from compute capability 9.0 on, a kernel's blocks may begin as soon as all
+// blocks of the one ahead on the stream have begun (LetNextBegin), so that several kernels of a
+// step can be on the device at the same time. Why that is right:
+//
+//   1. Every thread of every kernel calls WaitForPrevious, and no kernel returns before it. A
+//   kernel
+//      therefore ends only after the one ahead has ended, and, by induction, behind WaitForPrevious
+//      all earlier kernels have ended and what they wrote is visible. So nothing that a kernel
+//      writes can meet a reader or a writer of an earlier one, however far back.
+//   2. What an earlier kernel may have written is read by LoadFresh or CopyLater16, which the
+//      compiler keeps behind WaitForPrevious and which read the level-two cache: a multiprocessor's
+//      own cache may still hold what an overlapping kernel read there before.
+//   3. Ahead of WaitForPrevious, kernels read only what no kernel writes (weights, and of a tile
+//      what is fixed when the host uploads it), and keys and values of a context that was complete
+//      before its tiles were uploaded: a copy waits for all kernels ahead, and all kernels behind
+//      wait for it.
+//
+// PrepareKernel is called once for each kernel when a device is opened, so that nothing is loaded
+// or set while a graph is recorded.
+//
 // State: what is compiled by nvcc has not run on a GPU yet. Its logic is held on the emulator.
 #ifndef CHORALE_KERNELS_CUDA_LAUNCH_H_
 #define CHORALE_KERNELS_CUDA_LAUNCH_H_
@@ -15,6 +35,7 @@
 #include "kernels/cuda/emulator.h"
 #endif
 
+#include "kernels/cuda/runtime.h"
 #include "kernels/cuda/stream.h"
 
 namespace chorale::kernels::cuda {
@@ -30,38 +51,36 @@ struct LaunchShape {
 #ifdef __CUDACC__
 
 template <typename Params>
+ErrorCode PrepareKernel(void (*kernel)(Params), int shared_bytes) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+}
+
+template <typename Params>
 ErrorCode Launch(void (*kernel)(Params), const LaunchShape& shape, Stream stream, Params params) {
-  constexpr int kAlwaysAllowed = 48 * 1024;
-  if (shape.shared_bytes > kAlwaysAllowed) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
-    if (error != cudaSuccess) return error;
-  }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(shape.blocks_x, shape.blocks_y, shape.blocks_z);
   config.blockDim = dim3(shape.threads);
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
-  // From compute capability 9.0 on, a kernel may begin before the one ahead has ended: see
-  // LetNextBegin and WaitForPrevious in device.cuh.
-  static const bool overlaps = [] {
-    int major = 0;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
-           major >= 9;
-  }();
   cudaLaunchAttribute overlap = {};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &overlap;
-  config.numAttrs = overlaps ? 1 : 0;
+  config.numAttrs = KernelsOverlap() ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, params);
 }
 
 #else
 
 template <typename Params>
+ErrorCode PrepareKernel(void (*kernel)(Params), int shared_bytes) {
+  return 0;
+}
+
+template <typename Params>
 ErrorCode Launch(void (*kernel)(Params), const LaunchShape& shape, Stream stream, Params params) {
+  if (shape.shared_bytes > emulator::kSharedBytes) return 1;  // cudaErrorInvalidValue
   emulator::Run({shape.blocks_x, shape.blocks_y, shape.blocks_z}, shape.threads, shape.shared_bytes,
                 [=] { kernel(params); });
   return 0;

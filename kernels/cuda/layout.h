@@ -117,16 +117,29 @@ constexpr int SlabAt(int output, int input) {
 
 // ---- Context chunks ------------------------------------------------------------------------
 //
-// Attention over a context is done in chunks of a fixed number of keys, each with a softmax state
-// of its own; the states are merged in the order of the chunks. Whether one block does all chunks
-// or many blocks one each therefore changes no bit of the result.
+// Attention over a context is done in chunks of keys, each with a softmax state of its own; the
+// states are merged in the order of the chunks. Whether one block does all chunks or many blocks
+// one each therefore changes no bit of the result. How long a chunk is depends on the context
+// alone: short, so that few rows keep many multiprocessors busy, but not so short that there is
+// more to merge than to compute.
 
-inline constexpr int kChunkBlocks = 4;
-inline constexpr int kChunkKeys = kChunkBlocks * kBlockKeys;
+inline constexpr int kFewestChunkBlocks = 2;
+inline constexpr int kMostChunks = 32;
+
+constexpr int64_t ChunkBlocks(int64_t rows) {
+  const int64_t blocks = CeilDiv(ContextBlocks(rows), kMostChunks);
+  return blocks < kFewestChunkBlocks ? kFewestChunkBlocks : blocks;
+}
 
 // At least one: the last chunk is also the one that takes a path's buffer.
 constexpr int64_t ContextChunks(int64_t rows) {
-  return rows <= kChunkKeys ? 1 : CeilDiv(rows, kChunkKeys);
+  return rows <= 0 ? 1 : CeilDiv(ContextBlocks(rows), ChunkBlocks(rows));
+}
+
+// The most chunks that a context of up to that many rows has. A longer context can have fewer.
+constexpr int64_t MostContextChunks(int64_t rows) {
+  const int64_t chunks = CeilDiv(ContextBlocks(rows), kFewestChunkBlocks);
+  return chunks < 1 ? 1 : chunks < kMostChunks ? chunks : kMostChunks;
 }
 
 }  // namespace chorale::kernels::cuda

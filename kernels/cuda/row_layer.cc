@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/row_layout.h"
 #include "kernels/field_checks.h"
 
 namespace chorale::kernels::cuda {
@@ -72,11 +73,28 @@ absl::Status ValidateRowLayer(const RowLayerParams& p) {
   return absl::OkStatus();
 }
 
-int ChooseBlockGroups(int64_t tiles, int64_t width, int multiprocessors) {
-  const int64_t groups = tiles * kTileGroups;
-  if (groups <= multiprocessors) return 1;
-  if (groups <= 2 * static_cast<int64_t>(multiprocessors) || width > 256) return 2;
-  return 4;
+int RowLayerSharedBytes(const RowLayerParams& params, const RowBlock& block) {
+  return RowLayoutOf(params, block).bytes;
+}
+
+absl::StatusOr<RowBlock> ChooseRowBlock(const RowLayerParams& params, int multiprocessors,
+                                        int shared_bytes) {
+  const int64_t groups = int64_t{params.tile_count} * kTileGroups;
+  const int most_groups = params.width > 256 ? 2 : kTileGroups;  // registers
+  RowBlock block = {.groups = 1};
+  while (block.groups < most_groups && groups > block.groups * int64_t{multiprocessors}) {
+    block.groups *= 2;
+  }
+  for (; block.groups >= 1; block.groups /= 2) {
+    for (block.stages = kMostStages; block.stages >= kFewestStages; --block.stages) {
+      if (RowLayerSharedBytes(params, block) <= shared_bytes) return block;
+    }
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("16 rows of width ", params.width, ", ", params.heads, " heads of ",
+                   params.head_dim, " and a hidden layer of ", params.hidden, " need ",
+                   RowLayerSharedBytes(params, {.groups = 1, .stages = kFewestStages}),
+                   " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 
 }  // namespace chorale::kernels::cuda

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/stream.h"
@@ -28,8 +29,7 @@ enum class RowStages { kLeave, kFinish, kFinishAndLeave };
 
 inline constexpr int64_t kLargestWidth = 512;
 
-// Device memory. Slabs as layout.h describes them, in this order and with one more slab behind the
-// last, which is read and not used:
+// Device memory. Slabs as layout.h describes them, in this order:
 //   for o in slabs of D, for i in slabs of H Dh: Wo
 //   for h in slabs of Dff: (for i in slabs of D: W1 of outputs h), (for o in slabs of D: W2 of
 //   inputs h)
@@ -52,10 +52,10 @@ struct LeaveWeights {
 };
 
 constexpr int64_t FinishSlabs(int64_t width, int64_t attention_width, int64_t hidden) {
-  return Slabs(width) * Slabs(attention_width) + 2 * Slabs(hidden) * Slabs(width) + 1;
+  return Slabs(width) * Slabs(attention_width) + 2 * Slabs(hidden) * Slabs(width);
 }
 constexpr int64_t LeaveSlabs(int64_t width, int64_t projected) {
-  return Slabs(width) * Slabs(width) + Slabs(projected) * Slabs(width) + 1;
+  return Slabs(width) * Slabs(width) + Slabs(projected) * Slabs(width);
 }
 
 struct RowLayerParams {
@@ -81,12 +81,23 @@ struct RowLayerParams {
 // InvalidArgument naming the field.
 absl::Status ValidateRowLayer(const RowLayerParams& params);
 
-// Groups of rows that one block takes: 1, 2 or 4. As many as leave no multiprocessor idle, since
-// every block reads all weights.
-int ChooseBlockGroups(int64_t tiles, int64_t width, int multiprocessors);
+// What one block of threads takes. It changes the speed of a launch, and no bit of its result.
+struct RowBlock {
+  int groups = 0;  // of 16 rows: 1, 2 or, for D up to 256, 4
+  int stages = 0;  // room for slabs of weights: 2, 3 or 4, one in use and the others on their way
+};
 
-// REQUIRES: ValidateRowLayer(params).ok(); block_groups is 1, 2 or 4 (4 for D up to 256 only).
-ErrorCode LaunchRowLayer(const RowLayerParams& params, int block_groups, Stream stream);
+// Shared memory that a block needs.
+int RowLayerSharedBytes(const RowLayerParams& params, const RowBlock& block);
+
+// As many groups as leave no multiprocessor idle, since every block reads all weights, and then as
+// many stages as there is shared memory for. ResourceExhausted, with the numbers, when there is too
+// little for the smallest block. Looks at shapes and tile_count alone.
+absl::StatusOr<RowBlock> ChooseRowBlock(const RowLayerParams& params, int multiprocessors,
+                                        int shared_bytes);
+
+// REQUIRES: ValidateRowLayer(params).ok(), and the device has the block's shared memory.
+ErrorCode LaunchRowLayer(const RowLayerParams& params, const RowBlock& block, Stream stream);
 
 }  // namespace chorale::kernels::cuda
 

@@ -25,7 +25,14 @@ struct DeviceProperties {
   int compute_minor = 0;
   int64_t memory_bytes = 0;
   int64_t free_bytes = 0;
+  int shared_bytes_per_block = 0;  // most shared memory of a block
 };
+
+// Whether a kernel may begin before the one ahead on the stream has ended (launch.h); with kOff,
+// for launches from then on, never. Results are the same. On by default, where the device can.
+enum class Overlap { kOff, kOn };
+void SetOverlap(Overlap overlap);
+bool KernelsOverlap();
 
 enum class DeviceKind { kGpu, kEmulator };
 DeviceKind LinkedDevice();
@@ -34,7 +41,7 @@ DeviceKind LinkedDevice();
 const char* ErrorText(ErrorCode error);
 
 ErrorCode CountDevices(int* count);
-// The first device becomes the calling thread's.
+// The first device becomes the calling thread's, with all kernels ready to be launched.
 ErrorCode OpenDevice(DeviceProperties* properties);
 
 ErrorCode AllocateDevice(void** memory, int64_t bytes);

@@ -1,13 +1,20 @@
 #include <cuda_runtime_api.h>
 
-#include <memory>
+#include <atomic>
 
+#include "kernels/cuda/prepare.h"
 #include "kernels/cuda/runtime.h"
 
 namespace chorale::kernels::cuda {
 
 // What a Graph is here.
 static cudaGraphExec_t AsExec(Graph* graph) { return reinterpret_cast<cudaGraphExec_t>(graph); }
+
+static std::atomic<Overlap> overlap_wanted(Overlap::kOn);
+static std::atomic<bool> device_overlaps(false);  // from compute capability 9.0 on
+
+void SetOverlap(Overlap overlap) { overlap_wanted = overlap; }
+bool KernelsOverlap() { return device_overlaps && overlap_wanted == Overlap::kOn; }
 
 DeviceKind LinkedDevice() { return DeviceKind::kGpu; }
 
@@ -33,8 +40,10 @@ ErrorCode OpenDevice(DeviceProperties* properties) {
                  .compute_major = found.major,
                  .compute_minor = found.minor,
                  .memory_bytes = static_cast<int64_t>(all_bytes),
-                 .free_bytes = static_cast<int64_t>(free_bytes)};
-  return cudaSuccess;
+                 .free_bytes = static_cast<int64_t>(free_bytes),
+                 .shared_bytes_per_block = static_cast<int>(found.sharedMemPerBlockOptin)};
+  device_overlaps = found.major >= 9;
+  return PrepareKernels(properties->shared_bytes_per_block);
 }
 
 ErrorCode AllocateDevice(void** memory, int64_t bytes) { return cudaMalloc(memory, bytes); }

@@ -48,6 +48,9 @@ struct Graph {
   emulator::Recording recording;
 };
 
+void SetOverlap(Overlap overlap) {}
+bool KernelsOverlap() { return false; }
+
 DeviceKind LinkedDevice() { return DeviceKind::kEmulator; }
 
 const char* ErrorText(ErrorCode error) { return error == kSuccess ? "no error" : "out of memory"; }
@@ -70,7 +73,8 @@ ErrorCode OpenDevice(DeviceProperties* properties) {
                  .compute_major = 8,
                  .compute_minor = 0,
                  .memory_bytes = kMemory,
-                 .free_bytes = kMemory};
+                 .free_bytes = kMemory,
+                 .shared_bytes_per_block = emulator::kSharedBytes};
   return kSuccess;
 }
 

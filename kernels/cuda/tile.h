@@ -17,7 +17,9 @@ namespace chorale::kernels::cuda {
 //                        buffer token of place t      token itself too              place t
 //   predict              a target                     the context                   nowhere
 //
-// Pointers are device memory.
+// A context that is not being encoded by this very tile is complete before the tile is uploaded.
+// What kernels change of an uploaded tile is `groups`, `visible_*` and `append_place`, and nothing
+// else (LaunchNextPlace). Pointers are device memory.
 struct Tile {
   uint16_t* context = nullptr;  // [L] layers of ContextLayerSize(context_rows, Hkv, Dh)
   uint16_t* buffer = nullptr;   // [L] layers of BufferLayerSize(...); null without one

@@ -81,7 +81,6 @@ std::vector<uint16_t> PackFinishSlabs(const Matrix& wo, const Matrix& w1, const 
     for (int64_t i = 0; i < Slabs(w1.in); ++i) AppendSlab(w1, h, i, slabs);
     for (int64_t o = 0; o < Slabs(w2.out); ++o) AppendSlab(w2, o, h, slabs);
   }
-  slabs.resize(slabs.size() + kSlabSize, 0);
   return slabs;
 }
 
@@ -89,7 +88,6 @@ std::vector<uint16_t> PackLeaveSlabs(const Matrix& feature, const Matrix& query_
   std::vector<uint16_t> slabs;
   AppendMatrix(feature, slabs);
   AppendMatrix(query_key_value, slabs);
-  slabs.resize(slabs.size() + kSlabSize, 0);
   return slabs;
 }
 

@@ -24,7 +24,6 @@ constexpr int64_t kOutboxAlignment = 16;
 
 // Graphs for more than this are recorded when they are first needed.
 constexpr int64_t kPreparedTiles = 512;
-constexpr int64_t kPreparedContextRows = 65'536;
 
 // The number of tiles that a graph is recorded for: 1, 2, 3, 4, 6, 8, 12, 16, ... A few surplus
 // tiles that do nothing cost less than a graph for every number.
@@ -35,11 +34,16 @@ int64_t RecordedTiles(int64_t tiles) {
   }
 }
 
-// The same for chunks of contexts, by powers of two.
+// Rows of the shortest context that can have that many chunks.
+constexpr int64_t ContextOfChunks(int64_t chunks) {
+  return chunks * kernels::cuda::kFewestChunkBlocks * kernels::cuda::kBlockKeys;
+}
+
+// The same for contexts, by powers of two of the chunks that they can have.
 int64_t RecordedContext(int64_t largest_context) {
   int64_t chunks = 1;
-  while (chunks < kernels::cuda::ContextChunks(largest_context)) chunks *= 2;
-  return chunks * kernels::cuda::kChunkKeys;
+  while (chunks < kernels::cuda::MostContextChunks(largest_context)) chunks *= 2;
+  return ContextOfChunks(chunks);
 }
 
 }  // namespace
@@ -187,8 +191,8 @@ void CudaDecoder::Prepare(const CudaModel& model) {
   const Room room(model, device_.launch_memory());
   const int64_t most_tiles = std::min(kPreparedTiles, room.most_tiles);
   for (int64_t tiles = 1; tiles <= most_tiles; tiles = RecordedTiles(tiles + 1)) {
-    for (int64_t rows = 1; rows <= kPreparedContextRows; rows = RecordedContext(rows) + 1) {
-      GraphFor(model, tiles, rows, room);
+    for (int64_t chunks = 1; chunks <= kernels::cuda::kMostChunks; chunks *= 2) {
+      GraphFor(model, tiles, ContextOfChunks(chunks), room);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "engine/require.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/embed.h"
 #include "kernels/cuda/head.h"
@@ -115,7 +116,7 @@ int64_t CudaForward::StatesOfTile(int64_t tiles, int64_t largest_context) const 
   const ChunkSplit split =
       kernels::cuda::ChooseSplit(tiles, model_.shape().heads, largest_context, tile_slots_ / tiles,
                                  device_.properties().multiprocessors);
-  return split == ChunkSplit::kApart ? kernels::cuda::ContextChunks(largest_context) : 1;
+  return split == ChunkSplit::kApart ? kernels::cuda::MostContextChunks(largest_context) : 1;
 }
 
 CudaForward::States CudaForward::Attend(int64_t layer, const TileSet& set) const {
@@ -167,9 +168,10 @@ void CudaForward::Rows(RowStages stages, int64_t layer, const TileSet& set,
   if (stages != RowStages::kLeave) params.finish = layers[layer - 1].finish;
   if (stages != RowStages::kFinish) params.leave = layers[layer].leave;
   assert(kernels::cuda::ValidateRowLayer(params).ok());
-  const int groups = kernels::cuda::ChooseBlockGroups(set.count, shape.width,
-                                                      device_.properties().multiprocessors);
-  device_.Check(kernels::cuda::LaunchRowLayer(params, groups, device_.stream()), "rows");
+  const absl::StatusOr<kernels::cuda::RowBlock> block = kernels::cuda::ChooseRowBlock(
+      params, device_.properties().multiprocessors, device_.properties().shared_bytes_per_block);
+  Require(block.ok(), "the model's shape was checked when it was added");
+  device_.Check(kernels::cuda::LaunchRowLayer(params, *block, device_.stream()), "rows");
 }
 
 }  // namespace chorale

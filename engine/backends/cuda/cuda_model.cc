@@ -69,6 +69,31 @@ void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& 
   blob.Add(weights.weight_bias, &head.weight_bias);
 }
 
+// That a block of the device has the shared memory which the kernels need for such a model.
+absl::Status CheckSharedMemory(const CudaShape& shape, const CudaDevice& device) {
+  const int shared_bytes = device.properties().shared_bytes_per_block;
+  const kernels::cuda::RowLayerParams rows = {.finish = {},
+                                              .leave = {},
+                                              .tile_count = 1,
+                                              .width = shape.width,
+                                              .heads = shape.heads,
+                                              .kv_heads = shape.kv_heads,
+                                              .head_dim = shape.head_dim,
+                                              .hidden = shape.hidden};
+  if (const auto block = kernels::cuda::ChooseRowBlock(rows, 1, shared_bytes); !block.ok()) {
+    return block.status();
+  }
+  const int head_bytes = kernels::cuda::HeadSharedBytes({.weights = {},
+                                                         .width = shape.width,
+                                                         .hidden = shape.hidden,
+                                                         .components = shape.components});
+  if (head_bytes <= shared_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a head of width ", shape.width, " with a hidden layer of ", shape.hidden,
+                   " and ", shape.components, " components needs ", head_bytes,
+                   " bytes of shared memory, but a block of the device has ", shared_bytes));
+}
+
 absl::Status CheckShape(const ModelConfig& config, const CudaShape& shape) {
   const auto refuse = [](absl::string_view name, int64_t value, absl::string_view limit) {
     return absl::InvalidArgumentError(
@@ -121,6 +146,7 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
                                                                    CudaDevice& device) {
   std::shared_ptr<CudaModel> made(new CudaModel(model));
   if (absl::Status s = CheckShape(made->config_, made->shape_); !s.ok()) return s;
+  if (absl::Status s = CheckSharedMemory(made->shape_, device); !s.ok()) return s;
   made->layers_.resize(model.layers.size());
   WeightBlob blob;
   for (size_t l = 0; l < model.layers.size(); ++l) {

@@ -41,7 +41,7 @@ class AttentionTest : public DeviceTest {
 
 TEST_F(AttentionTest, ContextsOfEverySize) {
   ProblemShape shape;
-  for (int rows : {1, 2, 15, 16, 17, 63, 64, 65, 100, 255, 256, 257, 600}) {
+  for (int rows : {1, 2, 15, 16, 17, 63, 64, 65, 100, 128, 129, 255, 257, 600, 4200}) {
     shape.tiles.push_back({.context_rows = rows});
   }
   ExpectAgreesWithReference(shape, 1);
@@ -133,10 +133,10 @@ TEST_F(AttentionTest, WritesWhatIsInUseAndNothingElse) {
                                         {.context_rows = 10, .groups = 1}}};
   const TileProblem problem(shape, 7);
   const TileProblem::States states = problem.Launch(ChunkSplit::kApart, stream_);
-  ASSERT_EQ(states.slots, 2);
+  ASSERT_EQ(states.slots, 3);
   const std::vector<float> state = states.chunk_state.ToHost(stream_);
   const std::vector<float> o = states.chunk_o.ToHost(stream_);
-  for (int slot = 0; slot < 2; ++slot) {
+  for (int slot = 0; slot < 3; ++slot) {
     for (int row = 0; row < 192; ++row) {
       const bool written = row >= 64 && row < 64 + 48 ? true : row >= 128 && row < 144 && slot == 0;
       const int at = slot * 192 + row;
@@ -191,7 +191,7 @@ TEST(ValidateAttentionTest, NamesTheField) {
 TEST(ChooseSplitTest, SplitsLongContextsOfFewTiles) {
   EXPECT_EQ(ChooseSplit(2, 4, 8192, 64, 132), ChunkSplit::kApart);
   EXPECT_EQ(ChooseSplit(128, 4, 8192, 64, 132), ChunkSplit::kTogether) << "enough tiles";
-  EXPECT_EQ(ChooseSplit(2, 4, 256, 64, 132), ChunkSplit::kTogether) << "one chunk";
+  EXPECT_EQ(ChooseSplit(2, 4, 128, 64, 132), ChunkSplit::kTogether) << "one chunk";
   EXPECT_EQ(ChooseSplit(2, 4, 8192, 31, 132), ChunkSplit::kTogether) << "no room";
 }
 

@@ -92,8 +92,16 @@ TEST(LayoutTest, ChunksAndBlocks) {
   EXPECT_EQ(ContextBlocks(65), 2);
   EXPECT_EQ(ContextChunks(0), 1);
   EXPECT_EQ(ContextChunks(1), 1);
-  EXPECT_EQ(ContextChunks(kChunkKeys), 1);
-  EXPECT_EQ(ContextChunks(kChunkKeys + 1), 2);
+  EXPECT_EQ(ContextChunks(128), 1);
+  EXPECT_EQ(ContextChunks(129), 2);
+  EXPECT_EQ(ContextChunks(1024), 8);
+  EXPECT_EQ(ContextChunks(8192), kMostChunks);
+  EXPECT_EQ(ContextChunks(65536), kMostChunks);
+  EXPECT_LT(ContextChunks(4097), ContextChunks(4096)) << "longer chunks";
+  for (int64_t rows = 0; rows <= 10000; ++rows) {
+    ASSERT_GE(MostContextChunks(rows), ContextChunks(rows)) << rows;
+    ASSERT_GE(MostContextChunks(rows + 1), MostContextChunks(rows)) << rows;
+  }
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ class LayerProblem {
   static constexpr int kTiles = 4;
   static constexpr int kRows = kTiles * 64;
   static constexpr int kLayer = 1;
-  static constexpr int kEncodedRows = 178;  // of which the tile has the last 50
+  static constexpr int kEncodedRows = 114;  // of which the tile has the last 50
   static constexpr int kCapacity = 5;
   static constexpr int kPlace = 3;
 
@@ -144,10 +144,10 @@ class LayerProblem {
     tiles_ = DeviceArray<Tile>(std::vector<Tile>{{.context = context_.data(),
                                                   .context_rows = kEncodedRows,
                                                   .groups = 4,
-                                                  .first_row = 128,
+                                                  .first_row = 64,
                                                   .encode_rows = 50},
                                                  {.buffer = buffer_.data(),
-                                                  .context_rows = 300,
+                                                  .context_rows = 250,
                                                   .groups = 2,
                                                   .buffer_paths = 16,
                                                   .buffer_capacity = kCapacity,
@@ -171,7 +171,7 @@ class LayerProblem {
     bool operator==(const Result&) const = default;
   };
 
-  Result Run(RowStages stages, int block_groups, Stream stream) {
+  Result Run(RowStages stages, const RowBlock& block, Stream stream) {
     const DeviceArray<float> x(x_);
     const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
     const RowLayerParams params = {.tiles = tiles_.data(),
@@ -200,7 +200,7 @@ class LayerProblem {
                                    .epsilon = 1e-5f,
                                    .stages = stages};
     EXPECT_TRUE(ValidateRowLayer(params).ok()) << ValidateRowLayer(params);
-    ExpectSuccess(LaunchRowLayer(params, block_groups, stream), "launching the row kernel");
+    ExpectSuccess(LaunchRowLayer(params, block, stream), "launching the row kernel");
     Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),
                      buffer_.ToHost(stream)};
     return result;
@@ -285,7 +285,7 @@ class RowLayerTest : public DeviceTest {
   // Looks at every row_step-th row: with 7, still at every lane's.
   void ExpectAgreesWithReference(const LayerShape& shape, RowStages stages, int row_step = 1) {
     LayerProblem problem(shape);
-    const LayerProblem::Result result = problem.Run(stages, 1, stream_);
+    const LayerProblem::Result result = problem.Run(stages, {1, 2}, stream_);
     const int64_t queries = shape.heads * shape.head_dim;
     for (int row = 0; row < LayerProblem::kRows; row += row_step) {
       SCOPED_TRACE(testing::Message() << "row " << row);
@@ -325,7 +325,7 @@ class RowLayerTest : public DeviceTest {
             result.context.data() +
             LayerProblem::kLayer *
                 ContextLayerSize(LayerProblem::kEncodedRows, shape.kv_heads, shape.head_dim) +
-            (head * blocks + 2) * BlockSize(shape.head_dim);
+            (head * blocks + 1) * BlockSize(shape.head_dim);
         actual.push_back(FromBf16(block[BlockKeyAt(row, d, shape.head_dim)]));
         actual.push_back(FromBf16(block[BlockValueAt(row, d, shape.head_dim)]));
         expected.push_back(static_cast<float>(row < 50 ? k : 0));
@@ -369,7 +369,7 @@ TEST_F(RowLayerTest, ShapesOfOtherModels) {
 
 TEST_F(RowLayerTest, TouchesNothingElse) {
   LayerProblem problem({});
-  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, 1, stream_);
+  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, {1, 3}, stream_);
   const int64_t written_context = 2LL * 64 * 4 * 32;  // K and V of 64 rows
   const int64_t written_buffer = 2LL * 16 * 4 * 32;   // of one place of 16 paths
   const auto written = [](const std::vector<uint16_t>& bits) {
@@ -379,15 +379,16 @@ TEST_F(RowLayerTest, TouchesNothingElse) {
   EXPECT_EQ(written(result.buffer), written_buffer);
 }
 
-// However many rows a block takes, a row's bits are the same.
-TEST_F(RowLayerTest, AnyNumberOfRowsInABlock) {
+// However many rows a block takes, and slabs are on their way, a row's bits are the same.
+TEST_F(RowLayerTest, AnyBlock) {
   for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
                                   LayerShape{.width = 384, .heads = 12, .kv_heads = 2}}) {
     LayerProblem problem(shape);
-    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, 1, stream_);
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, 2, stream_) == expected) << shape.width;
+    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, {1, 4}, stream_);
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {1, 3}, stream_) == expected);
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {2, 2}, stream_) == expected);
     if (shape.width > 256) continue;
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, 4, stream_) == expected) << shape.width;
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {4, 2}, stream_) == expected);
   }
 }
 
@@ -418,11 +419,52 @@ TEST(ValidateRowLayerTest, NamesTheField) {
   EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("width"));
 }
 
-TEST(ChooseBlockGroupsTest, TakesMoreRowsWhenThereAreMore) {
-  EXPECT_EQ(ChooseBlockGroups(2, 128, 132), 1);
-  EXPECT_EQ(ChooseBlockGroups(50, 128, 132), 2);
-  EXPECT_EQ(ChooseBlockGroups(128, 128, 132), 4);
-  EXPECT_EQ(ChooseBlockGroups(128, 512, 132), 2) << "registers";
+RowLayerParams ShapeOf(int tiles, const LayerShape& shape) {
+  return {.finish = {},
+          .leave = {},
+          .tile_count = tiles,
+          .width = shape.width,
+          .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .hidden = shape.hidden};
+}
+
+TEST(ChooseRowBlockTest, TakesMoreRowsWhenThereAreMore) {
+  const auto groups = [](int tiles, const LayerShape& shape) {
+    return ChooseRowBlock(ShapeOf(tiles, shape), 132, 227 << 10)->groups;
+  };
+  const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
+  EXPECT_EQ(groups(2, {}), 1);
+  EXPECT_EQ(groups(50, {}), 2);
+  EXPECT_EQ(groups(128, {}), 4);
+  EXPECT_EQ(groups(128, wide), 2) << "registers";
+}
+
+TEST(ChooseRowBlockTest, StaysWithinSharedMemory) {
+  const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
+  for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .hidden = 1024}, wide}) {
+    for (int tiles : {1, 50, 200}) {
+      const RowLayerParams params = ShapeOf(tiles, shape);
+      for (int shared_bytes : {163 << 10, 227 << 10}) {
+        const absl::StatusOr<RowBlock> block = ChooseRowBlock(params, 132, shared_bytes);
+        ASSERT_TRUE(block.ok()) << block.status();
+        EXPECT_LE(RowLayerSharedBytes(params, *block), shared_bytes);
+        EXPECT_GE(block->stages, 2);
+      }
+    }
+  }
+  EXPECT_EQ(ChooseRowBlock(ShapeOf(128, {}), 132, 227 << 10)->stages, 4)
+      << "64 rows of the standard model, and four slabs";
+}
+
+TEST(ChooseRowBlockTest, RefusesWithTheNumbers) {
+  const RowLayerParams params = ShapeOf(1, {});
+  const int needed = RowLayerSharedBytes(params, {.groups = 1, .stages = 2});
+  EXPECT_TRUE(ChooseRowBlock(params, 132, needed).ok());
+  const absl::Status status = ChooseRowBlock(params, 132, needed - 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::to_string(needed)));
 }
 
 }  // namespace

@@ -1,0 +1,14 @@
+#include "kernels/cuda/prepare.h"
+
+namespace chorale::kernels::cuda {
+
+ErrorCode PrepareKernels(int shared_bytes) {
+  for (const auto prepare :
+       {&PrepareAttention, &PrepareEmbed, &PrepareEncodeMeans, &PrepareHead, &PrepareMixRows,
+        &PreparePoolCells, &PrepareReadColumns, &PrepareRowLayer, &PrepareSummariseColumns}) {
+    if (const ErrorCode error = prepare(shared_bytes); error != 0) return error;
+  }
+  return 0;
+}
+
+}  // namespace chorale::kernels::cuda
