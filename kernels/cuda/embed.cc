@@ -1,8 +1,15 @@
 #include "kernels/cuda/embed.h"
 
+#include "absl/strings/str_cat.h"
 #include "kernels/field_checks.h"
 
 namespace chorale::kernels::cuda {
+
+static absl::Status RequireWidth(int64_t width) {
+  if (width > 0 && width % 4 == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("width is ", width, ", must be a positive multiple of 4"));
+}
 
 absl::Status ValidateEmbedPaths(const EmbedPathsParams& p) {
   if (absl::Status s = RequireNotNull({{"tiles", p.tiles},
@@ -13,7 +20,11 @@ absl::Status ValidateEmbedPaths(const EmbedPathsParams& p) {
       !s.ok()) {
     return s;
   }
-  return RequirePositive({{"tile_count", p.tile_count}, {"width", p.width}, {"places", p.places}});
+  if (absl::Status s = RequirePositive({{"tile_count", p.tile_count}, {"places", p.places}});
+      !s.ok()) {
+    return s;
+  }
+  return RequireWidth(p.width);
 }
 
 absl::Status ValidateEmbedRows(const EmbedRowsParams& p) {
@@ -22,7 +33,8 @@ absl::Status ValidateEmbedRows(const EmbedRowsParams& p) {
       !s.ok()) {
     return s;
   }
-  return RequirePositive({{"rows", p.rows}, {"width", p.width}});
+  if (absl::Status s = RequirePositive({{"rows", p.rows}}); !s.ok()) return s;
+  return RequireWidth(p.width);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -7,8 +7,25 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kRowsOfBlock = 16;  // one group
+constexpr int kRowsOfBlock = kGroupRows;  // a warp has a row
+constexpr int kThreads = kRowsOfBlock * kWarp;
+
+// x = encoding + offset + y y_weight for a row, or zero.
+__device__ __forceinline__ void EmbedRow(const float* encoding, const float* offset,
+                                         const float* y_weight, float y, bool empty, int width,
+                                         float* x) {
+  for (int c = threadIdx.x % kWarp * 4; c < width; c += kWarp * 4) {
+    Floats4 sum = {};
+    if (!empty) {
+      const Floats4 e = LoadFresh<Floats4>(encoding + c);
+      const Floats4 o = LoadAs<Floats4>(offset + c);
+      const Floats4 w = LoadAs<Floats4>(y_weight + c);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum.v[i] = fmaf(y, w.v[i], e.v[i] + o.v[i]);
+    }
+    StoreAs<Floats4>(x + c, sum);
+  }
+}
 
 // Grid: x groups of all tiles. A block owns the 16 rows of one group.
 __global__ void __launch_bounds__(kThreads)
@@ -20,24 +37,22 @@ __global__ void __launch_bounds__(kThreads)
   const int groups = LoadFresh<int32_t>(&p.tiles[tile_index].groups);
   const PathTile paths = LoadFresh<PathTile>(p.paths + tile_index);
   if (group >= groups) return;
-  for (int row = threadIdx.x / kWarp; row < kRowsOfBlock; row += kThreads / kWarp) {
-    const bool is_token = row >= kGroupPaths;
-    const int path = group * kGroupPaths + row % kGroupPaths;
-    const int place = is_token ? paths.token_place : paths.place;
-    const bool empty = path >= paths.paths || place < 0;
-    float* x = p.x + (static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + row) * p.width;
-    const int target = empty ? 0
-                       : paths.order == nullptr
-                           ? place
-                           : LoadFresh<int32_t>(paths.order + path * paths.targets + place);
-    const float* encoding = paths.encodings + static_cast<int64_t>(target) * p.width;
-    const float* offset = p.offsets + (is_token ? 2 + place % p.places : 0) * p.width;
-    const float y =
-        is_token && !empty ? LoadFresh<float>(paths.values + place * paths.paths + path) : 0.0f;
-    for (int c = threadIdx.x % kWarp; c < p.width; c += kWarp) {
-      x[c] = empty ? 0.0f : fmaf(y, p.y_weight[c], LoadFresh<float>(encoding + c) + offset[c]);
-    }
+  const int row = threadIdx.x / kWarp;
+  const bool is_token = row >= kGroupPaths;
+  const int path = group * kGroupPaths + row % kGroupPaths;
+  const int place = is_token ? paths.token_place : paths.place;
+  const bool empty = path >= paths.paths || place < 0;
+  int target = 0;
+  float y = 0;
+  if (!empty) {
+    if (is_token) y = LoadFresh<float>(paths.values + place * paths.paths + path);
+    target = paths.order == nullptr
+                 ? place
+                 : LoadFresh<int32_t>(paths.order + path * paths.targets + place);
   }
+  EmbedRow(paths.encodings + static_cast<int64_t>(target) * p.width,
+           p.offsets + (is_token && !empty ? 2 + place % p.places : 0) * p.width, p.y_weight, y,
+           empty, p.width, p.x + (static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + row) * p.width);
 }
 
 // Grid: x groups of 16 rows, as many as fill whole tiles.
@@ -45,16 +60,11 @@ __global__ void __launch_bounds__(kThreads)
     EmbedRowsKernel(const __grid_constant__ EmbedRowsParams p) {
   LetNextBegin();
   WaitForPrevious();
-  for (int i = threadIdx.x / kWarp; i < kRowsOfBlock; i += kThreads / kWarp) {
-    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + i;
-    const bool empty = row >= p.rows;
-    const float y = empty || p.y == nullptr ? 0.0f : LoadFresh<float>(p.y + row);
-    for (int c = threadIdx.x % kWarp; c < p.width; c += kWarp) {
-      const int64_t at = row * p.width + c;
-      p.x[at] =
-          empty ? 0.0f : fmaf(y, p.y_weight[c], LoadFresh<float>(p.encodings + at) + p.offset[c]);
-    }
-  }
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + threadIdx.x / kWarp;
+  const bool empty = row >= p.rows;
+  const float y = empty || p.y == nullptr ? 0.0f : LoadFresh<float>(p.y + row);
+  EmbedRow(p.encodings + row * p.width, p.offset, p.y_weight, y, empty, p.width,
+           p.x + row * p.width);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct EmbedPathsParams {
   const float* y_weight = nullptr;  // [D] f32, device
   float* x = nullptr;               // [tiles, 64, D] f32, device
   int32_t tile_count = 0;
-  int32_t width = 0;   // D
+  int32_t width = 0;   // D, a multiple of 4
   int32_t places = 0;  // K: a token at place i gets offset 2 + i mod K
 };
 
@@ -33,7 +33,7 @@ struct EmbedRowsParams {
   const float* y_weight = nullptr;   // [D] f32, device
   float* x = nullptr;                // [tiles, 64, D] f32, device
   int32_t rows = 0;
-  int32_t width = 0;  // D
+  int32_t width = 0;  // D, a multiple of 4
 };
 
 absl::Status ValidateEmbedPaths(const EmbedPathsParams& params);

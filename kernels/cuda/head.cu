@@ -47,7 +47,7 @@ __device__ __forceinline__ void AddProducts(const float* in, int in_stride, cons
                                             int outputs, int column, int first, int end,
                                             float (&out)[kRows]) {
   int i = first;
-#pragma unroll 4
+#pragma unroll 8
   for (; i + 4 <= end; i += 4) {
     float w[4];
 #pragma unroll
