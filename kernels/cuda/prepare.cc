@@ -1,5 +1,7 @@
 #include "kernels/cuda/prepare.h"
 
+#include <initializer_list>
+
 namespace chorale::kernels::cuda {
 
 ErrorCode PrepareKernels(int shared_bytes) {

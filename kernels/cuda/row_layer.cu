@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "kernels/cuda/chunk_state.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/gelu.cuh"
