@@ -69,7 +69,9 @@ std::shared_ptr<const ResidentContext> ContextCache::Pin::resident() const {
 
 const absl::Status& ContextCache::Pin::status() const { return entry_->status; }
 
-bool ContextCache::Pin::waits_for_room() const { return entry_->state == State::kWaiting; }
+bool ContextCache::Pin::waits_for_room() const {
+  return entry_->state == State::kWaiting || entry_->state == State::kSaving;
+}
 
 // ---- Cache ---------------------------------------------------------------------------------
 
@@ -152,8 +154,8 @@ void ContextCache::CollectJob(Entry* entry, absl::Time now) {
   if (entry->state == State::kSaving) {
     EndJob(entry);
     ReleaseKv(entry);
-    SetState(entry, State::kSaved);
-    EnterLru(entry, &saved_lru_);
+    SetState(entry, entry->pins > 0 ? State::kWaiting : State::kSaved);
+    if (entry->pins == 0) EnterLru(entry, &saved_lru_);
     return;
   }
   if (entry->state == State::kEncoding) {
@@ -333,15 +335,10 @@ void ContextCache::LeaveLru(Entry* entry) {
 void ContextCache::AddPin(Entry* entry) {
   if (entry->pins++ > 0) return;
   LeaveLru(entry);
-  if (entry->state == State::kSaved) {
-    SetState(entry, State::kWaiting);
-  } else if (entry->state == State::kSaving) {  // nothing is lost yet
-    EndJob(entry);
-    entry->resident = entry->saved;
-    ReleaseHost(entry);
-    SetState(entry, State::kResident);
-    ReportResidency();
-  }
+  // It takes its turn behind those who came before. One that is being saved does not stay for being
+  // wanted again: whoever is to have its place might wait for ever.
+  if (entry->saved != nullptr) entries_.splice(entries_.end(), entries_, entry->self);
+  if (entry->state == State::kSaved) SetState(entry, State::kWaiting);
 }
 
 void ContextCache::RemovePin(Entry* entry) {

@@ -34,10 +34,11 @@ namespace chorale {
 //
 //             evicted         last step       Acquire         room found          last step
 //   resident --------> saving ---------> saved -------> waiting ---------> restoring ---> resident
-//       ^                 |              ^   |             |
-//       +-----------------+              |   +-> (none)    |
-//            Acquire                     +-----------------+
-//                                         nobody wants it
+//                         |              ^   |           ^  |
+//                         |              |   +-> (none)  |  | nobody wants it
+//                         |              +---------------|--+
+//                         +------------------------------+
+//                           last step, after an Acquire
 //
 // A resident entry is evicted only when nobody pins it, the least recently used one first, and only
 // to make room for another; a saved one is dropped likewise. A deleted entry goes as soon as nobody
