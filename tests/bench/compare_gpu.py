@@ -41,6 +41,7 @@ class Case:
     wide: bool = False
     baseline: bool = True
     model: str = ''  # a folder instead of the point's own; without a baseline
+    overlap: bool = True  # of kernels with the one ahead
 
     @property
     def runs(self):
@@ -54,6 +55,8 @@ CASES = {
        for name, size in POINTS.items()},
     'density_b': Case('density', 'b', 512, 1024),
     **{f'encode_{rows}': Case('encode', 'b', 32, rows) for rows in (1024, 8192, 65536)},
+    **{f'decode_{name}_apart': Case('decode', name, *POINTS[name], baseline=False, overlap=False)
+       for name in ('a', 'b', 'c')},
     # The model that is shipped, whose rows are encoded with a look at the whole context.
     **{f'encode_default_{rows}': Case('encode', 'b', 32, rows, baseline=False, model=DEFAULT_MODEL)
        for rows in (1024, 8192, 65536)},
@@ -115,7 +118,8 @@ class Contender:
 def start_ours(arguments, one, log):
     command = [*arguments.bench, f'--measure={one.measure}', f'--point={one.point}',
                f'--paths={one.paths}', f'--context_rows={one.rows}', f'--runs={one.runs}',
-               '--rounds=0', f'--model={one.model}', *arguments.bench_flags]
+               '--rounds=0', f'--model={one.model}', f'--overlap={str(one.overlap).lower()}',
+               *arguments.bench_flags]
     return Contender('gpu_bench', command, log)
 
 

@@ -64,7 +64,7 @@ class CompareGpuTest(unittest.TestCase):
         self.assertEqual((line['us_min'], line['us_max'], line['torch_us']), (100, 300, 600))
         self.assertEqual((line['times_faster'], line['torch_form']), (3, 'best'))
         self.assertEqual(line['share_of_floor'], 0.2)
-        self.assertIn('--paths=512 --context_rows=1024 --runs=3 --rounds=0 --model= --more',
+        self.assertIn('--paths=512 --context_rows=1024 --runs=3 --rounds=0 --model= --overlap=true --more',
                       line['arguments'])
         self.assertNotIn('--wide', line['torch_facts']['arguments'])
 

@@ -50,6 +50,7 @@ ABSL_FLAG(int64_t, cpu_rows, 8192,
 ABSL_FLAG(double, bound, 0.02,
           "Largest mean difference from the CPU backend: in nats of a log-density, or in the "
           "target's units of a prediction.");
+ABSL_FLAG(bool, overlap, true, "Whether a kernel may begin before the one ahead has ended.");
 ABSL_FLAG(bool, profile, false, "No rounds: one run, which a profiler is told to look at.");
 
 namespace chorale {
@@ -196,12 +197,25 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
               static_cast<double>(context_formula * point.paths + buffer_formula)}});
 }
 
+// The same draws where no kernel overlaps another, on a backend of its own: what a backend has
+// recorded stays as it was.
+void HoldToNoOverlap(const Subject& subject, const Model& model) {
+  kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOff);
+  const Subject apart(subject.session().point(), model);
+  if (DrawnValues(apart.session(), kSeed) != DrawnValues(subject.session(), kSeed)) {
+    Fail("kernels that overlap draw other values than kernels that do not");
+  }
+  kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOn);
+}
+
 // Holds the results to each other and, if that does not take too long, to the CPU backend's.
 Json Validate(const Subject& subject, const Model& model, const std::string& measure) {
   const BenchPoint& point = subject.session().point();
   Json facts = {{"device", subject.gpu().description()}};
   HoldToEachOther(subject.session(), kSeed);
   facts["values_compared_bitwise"] = point.paths * point.targets;
+  facts["overlap"] = absl::GetFlag(FLAGS_overlap);
+  if (absl::GetFlag(FLAGS_overlap) && measure == "decode") HoldToNoOverlap(subject, model);
   if (point.context_rows > absl::GetFlag(FLAGS_cpu_rows)) return facts;
   const Differences differences = measure == "encode"
                                       ? PredictionsFromCpu(subject.session(), model)
@@ -231,6 +245,7 @@ int Main() {
   }
   const BenchPoint point = PointFromFlags();
   const Model model = ModelFromFlags(point);
+  if (!absl::GetFlag(FLAGS_overlap)) kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOff);
   if (measure == "memory") {
     PrintMemory(point, model);
     return 0;

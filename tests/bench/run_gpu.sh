@@ -132,7 +132,7 @@ profile() {
     --profile-from-start off --set full --csv --page raw --print-units base \
     --kernel-name 'regex:AttentionKernel|RowLayerKernel' \
     --launch-skip "${skip}" --launch-count "${count}" \
-    "${ours[@]}" "${programs}/bin/gpu_bench" --profile "$@" || return
+    "${ours[@]}" "${programs}/bin/gpu_bench" --profile --overlap=false "$@" || return
   "${python}" tests/bench/profile_table.py "${name}" <"${out}/.last" | tee -a "${results}"
 }
 
