@@ -58,6 +58,7 @@ CASES = {
     **{f'decode_{name}_apart': Case('decode', name, *POINTS[name], baseline=False, overlap=False)
        for name in ('a', 'b', 'c')},
     # The model that is shipped, whose rows are encoded with a look at the whole context.
+    'decode_default_b': Case('decode', 'b', 512, 1024, baseline=False, model=DEFAULT_MODEL),
     **{f'encode_default_{rows}': Case('encode', 'b', 32, rows, baseline=False, model=DEFAULT_MODEL)
        for rows in (1024, 8192, 65536)},
 }

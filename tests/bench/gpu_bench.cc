@@ -104,6 +104,7 @@ SessionBytes AskForBytes(const Model& model, const BenchPoint& point) {
   SessionBytes bytes = BytesOf(*gpu, model.config, point);
   // A backend takes no model of which it could not decode a whole tile.
   const int64_t places = std::max(point.targets, model.config.buffer_size);
+  bytes.rows = std::max(bytes.rows, gpu->RowsBytes(model.config, places));
   bytes.decode = std::max(bytes.decode, gpu->BufferBytes(model.config, places, gpu->tile_paths()));
   return bytes;
 }
