@@ -77,6 +77,15 @@ function(chorale_library NAME)
   target_link_libraries(chorale_${NAME} PUBLIC ${ARG_DEPS})
 endfunction()
 
+# chorale_install(TARGET FOLDER RPATH)
+# Installs a program or library that finds others in RPATH. It is an rpath of the old kind, which
+# also counts for what those libraries need in turn.
+function(chorale_install TARGET FOLDER RPATH)
+  target_link_options(${TARGET} PRIVATE -Wl,--disable-new-dtags)
+  set_target_properties(${TARGET} PROPERTIES INSTALL_RPATH ${RPATH})
+  install(TARGETS ${TARGET} DESTINATION ${FOLDER} OPTIONAL)
+endfunction()
+
 # chorale_compile_as_arithmetic(TARGET)
 # For libraries that compute much, where the build is sanitized.
 function(chorale_compile_as_arithmetic TARGET)

@@ -41,7 +41,12 @@ build() {
     cmake --preset release -DCHORALE_BUILD_TESTS=OFF >"${log}" 2>&1 || { cat "${log}"; exit 1; }
   fi
   if [[ ! -x "${SERVER}" ]]; then say "The first build takes a few minutes."; fi
-  if ! ninja -C build/release chorale-server chorale >>"${log}" 2>&1; then
+  local targets=(chorale-server chorale)
+  # The GPU backend, where there are a GPU and a compiler for it.
+  if [[ -e /dev/nvidiactl ]] && ninja -C build/release -t query chorale_cuda >/dev/null 2>&1; then
+    targets+=(chorale_cuda)
+  fi
+  if ! ninja -C build/release "${targets[@]}" >>"${log}" 2>&1; then
     grep -v '^\[' "${log}" | tail -n 40
     say "The build failed; the whole log is in ${log}." >&2
     exit 1

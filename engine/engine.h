@@ -128,8 +128,7 @@ class Engine {
   //   FailedPrecondition the context's model is not served
   //   DataLoss           the context's dataset is damaged
   //   ResourceExhausted  queue full or waited too long (try again); carries RetryDelay
-  //   Unavailable        draining
-  //   Internal           the device failed; see Health
+  //   Unavailable        draining, or the device failed; see Health
   //   DeadlineExceeded, Cancelled
   virtual std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) = 0;
   virtual std::shared_ptr<Call> Sample(SampleRequest request,

@@ -190,7 +190,7 @@ void EngineLoop::FinishAll(const absl::Status& status) {
 
 void EngineLoop::Fail(const absl::Status& status) {
   spdlog::critical("the backend failed, and nothing can be served any more: {}", status.ToString());
-  failure_ = absl::InternalError(absl::StrCat("the device failed: ", status.message()));
+  failure_ = absl::UnavailableError(absl::StrCat("the device failed: ", status.message()));
   {
     MutexLock lock(&mutex_);
     health_ = failure_;

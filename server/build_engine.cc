@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cpu_backend.h"
 #include "engine/model/model.h"
 #include "engine/store/context_store.h"
 #include "server/logging.h"
+#include "server/open_backend.h"
 
 namespace chorale {
 namespace {
@@ -39,11 +39,7 @@ absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
   if (!models.ok()) return models.status();
   absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(setup.data_dir);
   if (!store.ok()) return store.status();
-  CpuBackendOptions cpu;
-  cpu.threads = setup.threads;
-  cpu.context_pool_bytes = setup.context_pool_bytes;
-  cpu.buffer_pool_bytes = setup.buffer_pool_bytes;
-  absl::StatusOr<std::unique_ptr<Backend>> backend = NewCpuBackend(cpu);
+  absl::StatusOr<std::unique_ptr<Backend>> backend = OpenBackend(setup);
   if (!backend.ok()) return backend.status();
   metrics->PoolBytes((*backend)->context_pool_bytes(), (*backend)->buffer_pool_bytes());
   EngineOptions options;

@@ -26,11 +26,26 @@ ABSL_FLAG(std::string, models, "",
           "Folders of models, separated by commas; the first one is the default. Required.");
 ABSL_FLAG(std::string, data_dir, "",
           "Folder that keeps the registered contexts; made if there is none. Required.");
-ABSL_FLAG(int64_t, threads, 0, "Threads of the CPU backend. 0: one per processor.");
-ABSL_FLAG(int64_t, context_pool_mib, 4096,
-          "MiB for the keys and values of resident contexts. Taken as it is used.");
-ABSL_FLAG(int64_t, buffer_pool_mib, 1024,
-          "MiB for the paths of samples and densities in flight. Taken as it is used.");
+ABSL_FLAG(std::string, backend, "auto",
+          "cuda: a GPU, the first one that CUDA_VISIBLE_DEVICES leaves. cpu. auto: a GPU where "
+          "there is one, else the processors, which the log then says.");
+ABSL_FLAG(int64_t, threads, 0,
+          "Threads of the CPU backend, and of what a GPU leaves to the host. 0: one per "
+          "processor.");
+ABSL_FLAG(
+    int64_t, context_pool_mib, 0,
+    "MiB for the keys and values of resident contexts. On a GPU they are its memory and taken "
+    "at the start; 0: two thirds of what is left of it. On a CPU they are taken as they are used; "
+    "0: 4096.");
+ABSL_FLAG(int64_t, buffer_pool_mib, 0,
+          "MiB for the paths of samples and densities in flight, taken in the same way. 0: one "
+          "third of what is left of a GPU, or 1024 on a CPU.");
+ABSL_FLAG(int64_t, encode_pool_mib, 0,
+          "MiB of a GPU for contexts and rows that are being encoded. 0: a sixteenth of what is "
+          "free, at most 512.");
+ABSL_FLAG(int64_t, weights_mib, 0, "MiB of a GPU for the weights of all models. 0: as above.");
+ABSL_FLAG(int64_t, workspace_mib, 0,
+          "MiB of a GPU for what its kernels leave for each other. 0: as above.");
 ABSL_FLAG(int64_t, max_queued, 256, "Calls that may wait for admission; more are refused.");
 ABSL_FLAG(absl::Duration, queue_wait, absl::Seconds(30),
           "Longest wait for admission; after that a call is refused.");
@@ -164,6 +179,25 @@ void ReadServer(Reader* reader, ServerOptions* server) {
   reader->Duration(FLAGS_retry_delay, &server->retry_delay);
 }
 
+void ReadBackend(Reader* reader, EngineSetup* engine) {
+  const std::string backend = absl::GetFlag(FLAGS_backend);
+  if (backend == "auto") {
+    engine->backend = BackendChoice::kAuto;
+  } else if (backend == "cpu") {
+    engine->backend = BackendChoice::kCpu;
+  } else if (backend == "cuda") {
+    engine->backend = BackendChoice::kCuda;
+  } else {
+    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_backend), "must be auto, cpu or cuda");
+  }
+  reader->Integer(FLAGS_threads, {0, 4096}, &engine->threads);
+  reader->Integer(FLAGS_context_pool_mib, {0, 1 << 24}, &engine->context_pool_bytes, kMiB);
+  reader->Integer(FLAGS_buffer_pool_mib, {0, 1 << 24}, &engine->buffer_pool_bytes, kMiB);
+  reader->Integer(FLAGS_encode_pool_mib, {0, 1 << 20}, &engine->encode_pool_bytes, kMiB);
+  reader->Integer(FLAGS_weights_mib, {0, 1 << 20}, &engine->weights_bytes, kMiB);
+  reader->Integer(FLAGS_workspace_mib, {0, 1 << 20}, &engine->workspace_bytes, kMiB);
+}
+
 void ReadEngine(Reader* reader, EngineSetup* engine) {
   engine->models = absl::StrSplit(absl::GetFlag(FLAGS_models), ',', absl::SkipWhitespace());
   if (engine->models.empty()) {
@@ -173,9 +207,7 @@ void ReadEngine(Reader* reader, EngineSetup* engine) {
   if (engine->data_dir.empty()) {
     reader->Fail(absl::GetFlagReflectionHandle(FLAGS_data_dir), "must name a folder");
   }
-  reader->Integer(FLAGS_threads, {0, 4096}, &engine->threads);
-  reader->Integer(FLAGS_context_pool_mib, {1, 1 << 24}, &engine->context_pool_bytes, kMiB);
-  reader->Integer(FLAGS_buffer_pool_mib, {1, 1 << 24}, &engine->buffer_pool_bytes, kMiB);
+  ReadBackend(reader, engine);
   reader->Integer(FLAGS_max_queued, {1, 1 << 20}, &engine->max_queued);
   reader->Duration(FLAGS_queue_wait, &engine->max_queue_wait);
   reader->Duration(FLAGS_retry_delay, &engine->retry_delay);
@@ -258,10 +290,10 @@ std::string HelpText() {
   std::string text =
       "chorale-server: joint samples from in-context tabular models, over gRPC.\n\n"
       "  chorale-server --models=FOLDER[,FOLDER...] --data_dir=FOLDER [flags]\n\n"
-      "Ends with 0 after SIGTERM or SIGINT, with 1 when it cannot start (a port in use, a model "
-      "or\n"
-      "a data folder that cannot be read), when the backend has failed or when it cannot end in\n"
-      "time, with 2 for a wrong flag.\n\n"
+      "Ends with 0 after SIGTERM or SIGINT, with 1 when it cannot start (a port in use, a GPU, a\n"
+      "model or a data folder that cannot be used), when the backend has failed or when it cannot\n"
+      "end in time, with 2 for a wrong flag. After a failed backend it is to be started again:\n"
+      "registered contexts are kept.\n\n"
       "Times are written as 500ms, 30s or 5m.\n\n";
   for (const absl::CommandLineFlag* flag : flags) {
     absl::StrAppend(&text, "  --", flag->Name(), " (default \"", flag->DefaultValue(),

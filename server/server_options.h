@@ -37,13 +37,19 @@ struct ServerOptions {
   Limits limits;
 };
 
+enum class BackendChoice { kAuto, kCpu, kCuda };  // kAuto: a GPU where there is one
+
 // Of the engine: read by BuildEngine.
 struct EngineSetup {
   std::vector<std::string> models;  // folders, at least one; the first is the default
   std::string data_dir;
-  int threads = 0;  // 0: one per processor
-  int64_t context_pool_bytes = 4LL << 30;
-  int64_t buffer_pool_bytes = 1LL << 30;
+  BackendChoice backend = BackendChoice::kAuto;
+  int threads = 0;                 // 0: one per processor
+  int64_t context_pool_bytes = 0;  // 0, here and below: what the backend takes unasked
+  int64_t buffer_pool_bytes = 0;
+  int64_t encode_pool_bytes = 0;  // this and what follows: of a GPU
+  int64_t weights_bytes = 0;
+  int64_t workspace_bytes = 0;
   int64_t max_queued = 256;
   absl::Duration max_queue_wait = absl::Seconds(30);
   absl::Duration retry_delay = absl::Seconds(1);

@@ -11,6 +11,7 @@
 # Stages, in this order:
 #   style     clang-format, include edges, shellcheck, the tests of the scripts
 #   release   g++, optimised: all tests
+#   bundle    the archive of the release: made, unpacked and run; uses the build of release
 #   models    the tests of the Python code in models/ and of the benchmarks' baselines, in an
 #             environment of their own (build/python, 2 GB; PYTHON_FOR_MODELS names an interpreter
 #             to use instead). Skipped where neither is to be had
@@ -25,7 +26,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly ROOT="${PWD}"
 readonly LOGS="${ROOT}/build/logs"
-readonly ALL_STAGES=(style release models asan fuzz tsan tidy)
+readonly ALL_STAGES=(style release bundle models asan fuzz tsan tidy)
 readonly FUZZ_SECONDS="${FUZZ_SECONDS:-60}"
 readonly MODELS_REQUIREMENTS=tests/models/requirements.txt
 JOBS="${JOBS:-$(nproc)}"
@@ -150,6 +151,12 @@ stage_style() {
 stage_release() {
   build release all || return 0
   run_tests release tests 300
+}
+
+stage_bundle() {
+  build release bundle || return 0
+  check 'release bundle' tests/bundle/bundle_test.sh build/release/bundle/chorale-*.tar.gz
+  tail -n 1 "${LOGS}/release_bundle.log"
 }
 
 # make_models_python FOLDER: an environment with the packages that the tests of models/ import.

@@ -40,6 +40,8 @@ DeviceKind LinkedDevice();
 // What went wrong, in CUDA's words.
 const char* ErrorText(ErrorCode error);
 
+// The newest CUDA that the driver knows, 13000 for 13.0; 0 when there is no driver.
+ErrorCode FindDriver(int* version);
 ErrorCode CountDevices(int* count);
 // The first device becomes the calling thread's, with all kernels ready to be launched.
 ErrorCode OpenDevice(DeviceProperties* properties);

@@ -22,6 +22,8 @@ const char* ErrorText(ErrorCode error) {
   return cudaGetErrorString(static_cast<cudaError_t>(error));
 }
 
+ErrorCode FindDriver(int* version) { return cudaDriverGetVersion(version); }
+
 ErrorCode CountDevices(int* count) { return cudaGetDeviceCount(count); }
 
 ErrorCode OpenDevice(DeviceProperties* properties) {

@@ -1,7 +1,9 @@
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <map>
+#include <system_error>
 #include <vector>
 
 #include "kernels/cuda/emulator.h"
@@ -11,8 +13,10 @@ namespace chorale::kernels::cuda {
 namespace {
 
 constexpr ErrorCode kSuccess = 0;
-constexpr ErrorCode kOutOfMemory = 2;  // cudaErrorMemoryAllocation
-constexpr size_t kAlignment = 256;     // cudaMalloc's
+constexpr ErrorCode kOutOfMemory = 2;      // cudaErrorMemoryAllocation
+constexpr ErrorCode kNoDevice = 100;       // cudaErrorNoDevice
+constexpr ErrorCode kLaunchFailure = 719;  // cudaErrorLaunchFailure
+constexpr size_t kAlignment = 256;         // cudaMalloc's
 
 ErrorCode Allocate(void** memory, int64_t bytes) {
   const size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
@@ -42,6 +46,20 @@ ErrorCode Release(void* memory) {
   return kSuccess;
 }
 
+// Whether the file that this variable of the environment names is there.
+bool FileIsThere(const char* variable) {
+  const char* path = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): it is never changed
+  std::error_code ignored;
+  return path != nullptr && std::filesystem::exists(path, ignored);
+}
+
+// What is asked of a stream. Once the file CHORALE_EMULATOR_LOST is there, the device is lost.
+ErrorCode Alive() {
+  static bool lost = false;
+  lost = lost || FileIsThere("CHORALE_EMULATOR_LOST");
+  return lost ? kLaunchFailure : kSuccess;
+}
+
 }  // namespace
 
 struct Graph {
@@ -53,11 +71,28 @@ bool KernelsOverlap() { return false; }
 
 DeviceKind LinkedDevice() { return DeviceKind::kEmulator; }
 
-const char* ErrorText(ErrorCode error) { return error == kSuccess ? "no error" : "out of memory"; }
+const char* ErrorText(ErrorCode error) {
+  switch (error) {
+    case kSuccess:
+      return "no error";
+    case kOutOfMemory:
+      return "out of memory";
+    case kNoDevice:
+      return "no device is there";
+    default:
+      return "the device is lost";
+  }
+}
 
-ErrorCode CountDevices(int* count) {
-  *count = 1;
+ErrorCode FindDriver(int* version) {
+  *version = 13'000;
   return kSuccess;
+}
+
+// CHORALE_EMULATOR_ABSENT: a file, with which there is no device.
+ErrorCode CountDevices(int* count) {
+  *count = FileIsThere("CHORALE_EMULATOR_ABSENT") ? 0 : 1;
+  return *count == 0 ? kNoDevice : kSuccess;
 }
 
 // CHORALE_EMULATOR_ORDER=last_to_first turns the order of threads round.
@@ -100,7 +135,7 @@ ErrorCode DestroyStream(Stream stream) {
 }
 ErrorCode Synchronize(Stream stream) {
   emulator::DoAll();
-  return kSuccess;
+  return Alive();
 }
 
 ErrorCode CopyToDevice(void* to, const void* from, int64_t bytes, Stream stream) {
@@ -134,7 +169,7 @@ ErrorCode EndRecording(Stream stream, Graph** graph) {
 }
 ErrorCode RunGraph(Graph* graph, Stream stream) {
   for (const std::function<void()>& launch : graph->recording) launch();
-  return kSuccess;
+  return Alive();
 }
 ErrorCode DestroyGraph(Graph* graph) {
   delete graph;

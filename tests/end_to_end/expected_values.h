@@ -11,7 +11,7 @@
 
 namespace chorale::end_to_end {
 
-// Absolute, on every element.
+// Absolute, on every element, of the CPU backend.
 inline constexpr double kTolerance = 1e-4;
 
 // A field of a message.
@@ -22,10 +22,10 @@ std::vector<double> Vector(const Repeated& values) {
 
 // Fails unless all elements are finite and close; prints the worst one.
 inline void ExpectAllClose(const std::string& what, const std::vector<double>& actual,
-                           const std::vector<double>& expected) {
+                           const std::vector<double>& expected, double tolerance = kTolerance) {
   for (const double value : expected) ASSERT_TRUE(std::isfinite(value)) << what;
   const Worst worst =
-      ExpectClose(what, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), kTolerance);
+      ExpectClose(what, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), tolerance);
   std::cout << "  " << what << ": worst of " << actual.size() << " is off by " << worst << "\n";
 }
 

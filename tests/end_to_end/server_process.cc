@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -34,43 +37,80 @@
 namespace chorale::end_to_end {
 namespace {
 
+// A variable of the environment, or `otherwise` where it is not set.
+std::string Environment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+// Of the strings, for exec.
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& string : strings) pointers.push_back(string.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 // Replaces this process, a fresh copy of the test, by the server. Nothing here may allocate.
-[[noreturn]] void Become(const std::vector<char*>& arguments, int log) {
+[[noreturn]] void Become(const std::vector<char*>& arguments, const std::vector<char*>& environment,
+                         int log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // no orphan survives a test that crashes or is killed
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  execv(arguments[0], arguments.data());
+  execve(arguments[0], arguments.data(), environment.data());
   _exit(127);
 }
 
 std::vector<std::string> CommandLine(const ServerOptions& options, const std::string& data_dir,
                                      const std::string& port_file) {
   std::vector<std::string> arguments = {
-      CHORALE_SERVER_BINARY,
+      Environment("CHORALE_TEST_SERVER", CHORALE_SERVER_BINARY),
+      "--backend=" + TestBackend(),
       "--listen_address=127.0.0.1:0",
       "--metrics_address=127.0.0.1:0",
       absl::StrCat("--port_file=", port_file),
       absl::StrCat("--data_dir=", data_dir),
       absl::StrCat("--models=", absl::StrJoin(options.models, ",")),
   };
+  // An emulated GPU clears all of its memory at the start.
+  if (IsEmulated())
+    arguments.insert(arguments.end(), {"--context_pool_mib=16", "--buffer_pool_mib=16"});
   arguments.insert(arguments.end(), options.flags.begin(), options.flags.end());
   return arguments;
 }
 
+// This program's environment, with these variables instead of its own of the same names.
+std::vector<std::string> EnvironmentWith(const std::vector<std::string>& more) {
+  std::vector<std::string> all = more;
+  for (char** inherited = environ; *inherited != nullptr; ++inherited) {
+    const std::string name =
+        absl::StrCat(std::string(*inherited, std::strcspn(*inherited, "=")), "=");
+    const bool replaced = std::any_of(more.begin(), more.end(), [&](const std::string& variable) {
+      return absl::StartsWith(variable, name);
+    });
+    if (!replaced) all.emplace_back(*inherited);
+  }
+  return all;
+}
+
 }  // namespace
+
+std::string TestBackend() { return Environment("CHORALE_TEST_BACKEND", "cpu"); }
+
+bool IsEmulated() { return absl::StrContains(Environment("CHORALE_CUDA_LIBRARY", ""), "emulated"); }
 
 std::unique_ptr<ServerProcess> ServerProcess::Spawn(const ServerOptions& options) {
   std::unique_ptr<ServerProcess> server(new ServerProcess());
   server->data_dir_ = options.data_dir.empty() ? server->folder_ / "data" : options.data_dir;
   std::vector<std::string> arguments =
       CommandLine(options, server->data_dir_, server->folder_ / "port");
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
+  const std::vector<char*> argument_pointers = Pointers(arguments);
+  std::vector<std::string> environment = EnvironmentWith(options.environment);
+  const std::vector<char*> environment_pointers = Pointers(environment);
   const int log =
       open((server->folder_ / "log").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
   server->pid_ = fork();
-  if (server->pid_ == 0) Become(pointers, log);
+  if (server->pid_ == 0) Become(argument_pointers, environment_pointers, log);
   close(log);
   if (server->pid_ < 0) ADD_FAILURE() << "fork failed";
   return server;

@@ -36,10 +36,19 @@ struct Exit {
 };
 
 struct ServerOptions {
-  std::vector<std::string> models;      // folders; the first is the default
-  std::string data_dir = {};            // empty: a temporary one of its own
-  std::vector<std::string> flags = {};  // further ones, "--threads=1"
+  std::vector<std::string> models;            // folders; the first is the default
+  std::string data_dir = {};                  // empty: a temporary one of its own
+  std::vector<std::string> flags = {};        // further ones, "--threads=1"
+  std::vector<std::string> environment = {};  // on top of this program's, "NAME=value"
 };
+
+// What the servers of this program run on, unless a test's flags say otherwise:
+// CHORALE_TEST_BACKEND if that is set, else "cpu". CHORALE_TEST_SERVER names another program than
+// the one of this build.
+std::string TestBackend();
+
+// Whether that is a GPU that the processor emulates, thousands of times slower.
+bool IsEmulated();
 
 // One server. Killed and reaped when destroyed; its log is printed if the test has failed by then.
 // Thread-safe but for Spawn, the destructor and Wait, which belong to the thread that made it (the

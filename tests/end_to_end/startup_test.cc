@@ -226,8 +226,8 @@ TEST(StartupTest, ADataFolderThatIsAFileIsRefusedByName) {
 TEST(StartupTest, BadFlagsAreRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> flags = {
       {"--threads=-1", "threads"},
-      {"--context_pool_mib=0", "context_pool_mib"},
       {"--context_pool_mib=-5", "context_pool_mib"},
+      {"--backend=gpu", "backend"},
       {"--buffer_pool_mib=many", "buffer_pool_mib"},
       {"--listen_address=nonsense", "nonsense"},
       {"--no_such_flag=1", "no_such_flag"},

@@ -120,13 +120,13 @@ TEST_F(EngineLifeCycleTest, ABackendFailureEndsEverythingAndIsSeen) {
   backend_.LetThrough(1);
   backend_.fail = true;
   backend_.OpenGate();
-  EXPECT_EQ(running->Wait().code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(queued->Wait().code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(predict.Wait().status().code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(engine_->Health().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(running->Wait().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(queued->Wait().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(predict.Wait().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine_->Health().code(), absl::StatusCode::kUnavailable);
   const int64_t ticks = backend_.ticks;
   backend_.fail = false;
-  EXPECT_EQ(Draw(1, 1)->Wait().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Draw(1, 1)->Wait().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(metrics_.rejected("backend_failed"), 1);
   EXPECT_EQ(backend_.ticks, ticks) << "a failed backend is not used again";
   EXPECT_TRUE(engine_->GetContext(kTenant, "c").ok()) << "what is on disk can still be read";

@@ -99,7 +99,7 @@ class FakeEngine : public Engine {
   EngineStats Stats() const override { return {}; }
   std::string backend_description() const override { return "fake"; }
   absl::Status Health() const override {
-    return failed_ ? absl::InternalError("the device failed") : absl::OkStatus();
+    return failed_ ? absl::UnavailableError("the device failed") : absl::OkStatus();
   }
   // From now on the backend has failed.
   void Fail() { failed_ = true; }

@@ -45,9 +45,11 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->server.retry_delay, server.retry_delay);
   EXPECT_EQ(options->server.reflection, server.reflection);
   const EngineSetup engine;
+  EXPECT_EQ(options->engine.backend, engine.backend);
   EXPECT_EQ(options->engine.threads, engine.threads);
   EXPECT_EQ(options->engine.context_pool_bytes, engine.context_pool_bytes);
   EXPECT_EQ(options->engine.buffer_pool_bytes, engine.buffer_pool_bytes);
+  EXPECT_EQ(options->engine.workspace_bytes, engine.workspace_bytes);
   EXPECT_EQ(options->engine.max_queued, engine.max_queued);
   EXPECT_EQ(options->engine.max_queue_wait, engine.max_queue_wait);
   const Limits limits;
@@ -83,6 +85,12 @@ TEST_F(FlagsTest, EveryFormOfArgument) {
   EXPECT_FALSE(Parse({"--reflection=false"})->server.reflection);
 }
 
+TEST_F(FlagsTest, EveryBackendCanBeChosen) {
+  EXPECT_EQ(Parse({"--backend=auto"})->engine.backend, BackendChoice::kAuto);
+  EXPECT_EQ(Parse({"--backend=cpu"})->engine.backend, BackendChoice::kCpu);
+  EXPECT_EQ(Parse({"--backend=cuda"})->engine.backend, BackendChoice::kCuda);
+}
+
 // Else the engine would work on results that no message can bring to the client.
 TEST_F(FlagsTest, TheEngineIsToldWhatFitsIntoAMessage) {
   const absl::StatusOr<ProgramOptions> options = Parse({"--max_message_mib=2"});
@@ -102,9 +110,11 @@ TEST_F(FlagsTest, MistakesAreNamed) {
       {{"--threads=1.5"}, " A whole number is needed."},
       {{"--threads=-1"}, "--threads must be 0 to 4096, not -1"},
       {{"--threads=4097"}, "--threads"},
-      {{"--context_pool_mib=0"}, "--context_pool_mib must be 1 to"},
+      {{"--context_pool_mib=-1"}, "--context_pool_mib must be 0 to"},
       {{"--buffer_pool_mib=99999999999"}, "--buffer_pool_mib"},
       {{"--buffer_pool_mib=99999999999999999999"}, "--buffer_pool_mib"},
+      {{"--workspace_mib=-1"}, "--workspace_mib"},
+      {{"--backend=gpu"}, "--backend must be auto, cpu or cuda"},
       {{"--max_message_mib=2048"}, "--max_message_mib"},
       {{"--queue_wait=0s"}, "--queue_wait must be more than 0"},
       {{"--queue_wait=-1s"}, "--queue_wait"},
@@ -130,9 +140,10 @@ TEST_F(FlagsTest, HelpAndVersion) {
   EXPECT_EQ(ParseFlags({"--version"}).value(), FlagAction::kPrintVersion);
   const std::string help = HelpText();
   for (const char* flag :
-       {"listen_address", "metrics_address", "models", "data_dir", "threads", "context_pool_mib",
-        "buffer_pool_mib", "max_queued", "queue_wait", "drain_timeout", "max_message_mib",
-        "stalled_write_timeout", "reflection", "log_format", "log_level", "port_file"}) {
+       {"listen_address", "metrics_address", "models", "data_dir", "backend", "threads",
+        "context_pool_mib", "buffer_pool_mib", "max_queued", "queue_wait", "drain_timeout",
+        "max_message_mib", "stalled_write_timeout", "reflection", "log_format", "log_level",
+        "port_file"}) {
     EXPECT_THAT(help, HasSubstr(absl::StrCat("--", flag, " (default \"")));
   }
   EXPECT_THAT(help, HasSubstr("--queue_wait (default \"30s\")"));

@@ -111,6 +111,7 @@ class ProgramTest : public ::testing::Test {
         "--metrics_address=127.0.0.1:0",
         absl::StrCat("--models=", CHORALE_SOURCE_DIR, "/tests/golden/golden_tiny"),
         absl::StrCat("--data_dir=", Path("data")),
+        "--backend=cpu",
         "--context_pool_mib=16",
         "--buffer_pool_mib=16"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -124,7 +125,7 @@ class ProgramTest : public ::testing::Test {
 TEST_F(ProgramTest, HelpAndVersionEndWithZero) {
   Program help(Path("help"), {"--help"});
   EXPECT_EQ(help.Wait(), 0);
-  EXPECT_THAT(help.Output(), HasSubstr("--context_pool_mib (default \"4096\")"));
+  EXPECT_THAT(help.Output(), HasSubstr("--context_pool_mib (default \"0\")"));
   Program version(Path("version"), {"--version"});
   EXPECT_EQ(version.Wait(), 0);
   EXPECT_THAT(version.Output(), HasSubstr("chorale-server "));
@@ -136,7 +137,7 @@ TEST_F(ProgramTest, WrongFlagsEndWithTwoAndAreNamed) {
       {{"--models=m"}, "--data_dir"},
       {{"--no_such_flag"}, "no_such_flag"},
       {{"--models=m", "--data_dir=d", "--threads=many"}, "--threads"},
-      {{"--models=m", "--data_dir=d", "--context_pool_mib=0"}, "--context_pool_mib"},
+      {{"--models=m", "--data_dir=d", "--context_pool_mib=-1"}, "--context_pool_mib"},
       {{"--models=m", "--data_dir=d", "--log_format=xml"}, "--log_format"},
   };
   for (const auto& [arguments, name] : cases) {

@@ -2,8 +2,7 @@
 // the GPU's memory, tiles of all sessions stepped together. Row encoders run on the host, in
 // float32, once per row.
 //
-// State: held to the float64 model and the golden models on the emulator; never run on a GPU, so
-// that the server does not open it.
+// State: held to the float64 model and the golden models on the emulator; not yet run on a GPU.
 #ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
 #define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
 
@@ -16,18 +15,19 @@
 namespace chorale {
 
 struct CudaBackendOptions {
-  int threads = 0;                          // of the host, for row encoders; 0: one per processor
-  int64_t context_pool_bytes = 16LL << 30;  // these five are taken at once
-  int64_t buffer_pool_bytes = 8LL << 30;
-  int64_t encode_pool_bytes = 512LL << 20;
-  int64_t weights_bytes = 512LL << 20;
-  int64_t workspace_bytes = 512LL << 20;
+  int threads = 0;  // of the host, for row encoders; 0: one per processor
+  // All of it is taken at once. 0: a share of what the GPU has free, see memory_budget.h.
+  int64_t context_pool_bytes = 0;
+  int64_t buffer_pool_bytes = 0;
+  int64_t encode_pool_bytes = 0;
+  int64_t weights_bytes = 0;
+  int64_t workspace_bytes = 0;
   // Pinned memory of the host, taken at once, to which contexts are evicted; 0: they are dropped.
   int64_t host_context_pool_bytes = 0;
 };
 
-// Unavailable when there is no GPU; ResourceExhausted, with the numbers, when it has too little
-// free memory; InvalidArgument for budgets that are not positive.
+// Unavailable when there is no GPU that can be used; ResourceExhausted, with the numbers, when it
+// has too little free memory; InvalidArgument for negative sizes.
 absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaBackendOptions& options);
 
 }  // namespace chorale

@@ -18,44 +18,45 @@ using kernels::cuda::ToStatus;
 
 constexpr int64_t kStagingBytes = 16 << 20;
 constexpr int64_t kAlignment = 256;
+constexpr int kOldestComputeMajor = 8;  // bfloat16 on tensor cores, asynchronous copies
 
-absl::Status CheckBudget(const CudaMemoryBudget& budget, int64_t free_bytes) {
-  if (std::min({budget.context_pool_bytes, budget.buffer_pool_bytes, budget.encode_pool_bytes,
-                budget.weights_bytes, budget.workspace_bytes}) < 1) {
-    return absl::InvalidArgumentError("every part of the GPU's memory budget must be positive");
+absl::Status FindGpu() {
+  int driver = 0;
+  if (kernels::cuda::FindDriver(&driver) != 0 || driver == 0) {
+    return absl::UnavailableError("there is no GPU driver on this machine");
   }
-  if (budget.host_context_pool_bytes < 0) {
-    return absl::InvalidArgumentError("the host's memory for contexts must not be negative");
+  int devices = 0;
+  const ErrorCode counted = kernels::cuda::CountDevices(&devices);
+  if (counted != 0) {
+    return absl::UnavailableError(absl::StrCat("no GPU can be used: the driver, which is for CUDA ",
+                                               driver / 1000, ".", driver % 1000 / 10,
+                                               ", says: ", kernels::cuda::ErrorText(counted)));
   }
-  const int64_t needed = budget.context_pool_bytes + budget.buffer_pool_bytes +
-                         budget.encode_pool_bytes + budget.weights_bytes + budget.workspace_bytes;
-  if (needed <= free_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the GPU has ", free_bytes, " bytes free, but ", budget.context_pool_bytes,
-                   " for contexts, ", budget.buffer_pool_bytes, " for buffers, ",
-                   budget.encode_pool_bytes, " for encoding, ", budget.weights_bytes,
-                   " for weights and ", budget.workspace_bytes, " of workspace are ", needed));
+  if (devices == 0) return absl::UnavailableError("there is no GPU on this machine");
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBudget& budget) {
-  int devices = 0;
-  const ErrorCode counted = kernels::cuda::CountDevices(&devices);
-  if (counted != 0 || devices == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("there is no GPU", counted == 0 ? "" : ": ",
-                     counted == 0 ? "" : kernels::cuda::ErrorText(counted)));
-  }
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBudget& asked) {
+  if (absl::Status found = FindGpu(); !found.ok()) return found;
   std::unique_ptr<CudaDevice> device(new CudaDevice);
+  const kernels::cuda::DeviceProperties& gpu = device->properties_;
   absl::Status status =
       ToStatus(kernels::cuda::OpenDevice(&device->properties_), "opening the GPU");
-  if (status.ok()) status = CheckBudget(budget, device->properties_.free_bytes);
+  if (!status.ok()) return status;
+  if (gpu.compute_major < kOldestComputeMajor) {
+    return absl::UnavailableError(
+        absl::StrCat("the GPU, ", gpu.name, ", has the compute capability ", gpu.compute_major, ".",
+                     gpu.compute_minor, ", but ", kOldestComputeMajor, ".0 is needed"));
+  }
+  const absl::StatusOr<CudaMemoryBudget> budget = ShareOutMemory(asked, gpu.free_bytes);
+  status = budget.status();
   if (status.ok()) {
     status = ToStatus(kernels::cuda::CreateStream(&device->stream_), "making a stream");
   }
   if (!status.ok()) return status;
-  if (status.ok()) status = device->TakeMemory(budget);
+  status = device->TakeMemory(*budget);
   if (!status.ok()) return status;
   // A context's last block of keys is filled up with what must be numbers.
   device->Clear(device->contexts_.At<void>(), device->contexts_.bytes());

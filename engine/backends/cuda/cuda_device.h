@@ -12,26 +12,17 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/backends/backend.h"
+#include "engine/backends/cuda/memory_budget.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/runtime.h"
 
 namespace chorale {
 
-struct CudaMemoryBudget {
-  int64_t context_pool_bytes = 0;
-  int64_t buffer_pool_bytes = 0;
-  int64_t encode_pool_bytes = 0;
-  int64_t weights_bytes = 0;
-  int64_t workspace_bytes = 0;  // what the kernels of one launch leave for each other
-  // Pinned memory of the host for contexts that made room for others; 0: none.
-  int64_t host_context_pool_bytes = 0;
-};
-
 // Thread contract: the engine thread's, as everything that the backend makes.
 class CudaDevice {
  public:
-  // ResourceExhausted, with the numbers, when the device has too little free memory; Unavailable
-  // when there is no device; InvalidArgument for budgets that are not positive.
+  // What ShareOutMemory says of the budget; Unavailable when there is no driver, no device or only
+  // one that the kernels were not compiled for.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaMemoryBudget& budget);
   ~CudaDevice();
   CudaDevice(const CudaDevice&) = delete;

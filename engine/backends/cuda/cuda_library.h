@@ -11,7 +11,7 @@
 namespace chorale {
 
 // The program and the shared object hand C++ objects to each other, so they must come from the same
-// compiler and sources. The version of both stands for that.
+// compiler and declarations: the versions of project and compiler, and a digest of the headers.
 inline constexpr char kCudaLibraryBuild[] = CHORALE_BUILD_VERSION;
 
 inline constexpr char kCudaLibraryEntryName[] = "chorale_cuda_library";

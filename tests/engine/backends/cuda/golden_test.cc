@@ -1,8 +1,4 @@
 // The golden models through the GPU backend, against the float64 numbers of another implementation.
-//
-// Weights are random and the densities they give are sharp (components as narrow as 0.001 of the
-// target's scale), so that what bfloat16 loses shows large. The bounds are about twice the worst
-// error that was measured (of golden_base so far on the emulator alone), per quantity.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -14,39 +10,32 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backends/closeness.h"
 #include "tests/engine/backends/cuda/cuda_case.h"
+#include "tests/engine/backends/cuda/golden_bounds.h"
 #include "tests/engine/backends/golden_case.h"
 #include "tests/engine/backends/model_case.h"
 
 namespace chorale {
 namespace {
 
-struct Bounds {
-  std::string name;
-  double mean = 0;
-  double std = 0;
-  double weight = 0;
-  double log_density = 0;
-};
-
-class CudaGoldenTest : public CudaTest, public testing::WithParamInterface<Bounds> {
+class CudaGoldenTest : public CudaTest, public testing::WithParamInterface<GoldenBounds> {
  protected:
   static void Compare(const GoldenCase& golden, const std::string& name,
                       const std::vector<double>& actual, double bound) {
     const std::vector<double> expected = golden.Expected(name);
     const Worst worst =
         ExpectClose(name, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), bound);
-    std::cout << GetParam().name << " " << name << ": worst absolute error " << worst << "\n";
+    std::cout << GetParam().model << " " << name << ": worst absolute error " << worst << "\n";
   }
 };
 
 TEST_P(CudaGoldenTest, PredictionsDensitiesAndDecode) {
   // The emulator takes minutes for twelve layers.
   if (kernels::cuda::LinkedDevice() == kernels::cuda::DeviceKind::kEmulator &&
-      GetParam().name != "golden_tiny") {
+      GetParam().model != "golden_tiny") {
     GTEST_SKIP() << "too large for the emulator";
   }
-  const GoldenCase golden(GetParam().name);
-  const Bounds& bounds = GetParam();
+  const GoldenCase golden(GetParam().model);
+  const GoldenBounds& bounds = GetParam();
   BackendDriver driver = Driver();
   const auto context =
       driver.Encode(driver.AddModel(golden.model()), golden.x_context(), golden.y_context());
@@ -82,10 +71,8 @@ TEST_P(CudaGoldenTest, PredictionsDensitiesAndDecode) {
           bounds.log_density);
 }
 
-INSTANTIATE_TEST_SUITE_P(, CudaGoldenTest,
-                         testing::Values(Bounds{"golden_tiny", 2e-3, 6e-4, 4e-4, 3e-3},
-                                         Bounds{"golden_base", 7e-3, 4e-4, 4e-4, 1.2}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(, CudaGoldenTest, testing::ValuesIn(kCudaGoldenBounds),
+                         [](const auto& info) { return info.param.model; });
 
 }  // namespace
 }  // namespace chorale

@@ -1,0 +1,66 @@
+#include "server/open_backend.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/backends/cpu_backend.h"
+#include "engine/backends/load_cuda_backend.h"
+#include "server/logging.h"
+
+namespace chorale {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const EngineSetup& setup) {
+  CpuBackendOptions options;
+  options.threads = setup.threads;
+  if (setup.context_pool_bytes > 0) options.context_pool_bytes = setup.context_pool_bytes;
+  if (setup.buffer_pool_bytes > 0) options.buffer_pool_bytes = setup.buffer_pool_bytes;
+  return NewCpuBackend(options);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const EngineSetup& setup) {
+  CudaBackendOptions options;
+  options.threads = setup.threads;
+  options.context_pool_bytes = setup.context_pool_bytes;
+  options.buffer_pool_bytes = setup.buffer_pool_bytes;
+  options.encode_pool_bytes = setup.encode_pool_bytes;
+  options.weights_bytes = setup.weights_bytes;
+  options.workspace_bytes = setup.workspace_bytes;
+  return LoadCudaBackend(CudaLibraryPath(), options);
+}
+
+bool SaysThatThereIsNone(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsUnavailable(status);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> Choose(const EngineSetup& setup) {
+  if (setup.backend == BackendChoice::kCpu) return OpenCpu(setup);
+  absl::StatusOr<std::unique_ptr<Backend>> cuda = OpenCuda(setup);
+  if (cuda.ok()) return cuda;
+  const std::string reason(cuda.status().message());
+  if (setup.backend == BackendChoice::kCuda) {
+    return absl::Status(cuda.status().code(), absl::StrCat("--backend=cuda: ", reason));
+  }
+  if (!SaysThatThereIsNone(cuda.status())) {
+    return absl::Status(cuda.status().code(),
+                        absl::StrCat(reason, "; --backend=cpu serves without a GPU"));
+  }
+  LogEvent(spdlog::level::info, "no_gpu", {{"falls_back_to", "cpu"}, {"reason", reason}});
+  return OpenCpu(setup);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const EngineSetup& setup) {
+  absl::StatusOr<std::unique_ptr<Backend>> backend = Choose(setup);
+  if (!backend.ok()) return backend;
+  LogEvent(spdlog::level::info, "backend_opened",
+           {{"backend", (*backend)->description()},
+            {"context_pool_mib", (*backend)->context_pool_bytes() >> 20},
+            {"buffer_pool_mib", (*backend)->buffer_pool_bytes() >> 20}});
+  return backend;
+}
+
+}  // namespace chorale
