@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/end_to_end/temp_folder.h"
+#include "tests/golden/source_folder.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -164,7 +165,7 @@ void ModelFiles::Write(const std::string& folder) const {
 }
 
 std::string GoldenFolder(const std::string& name) {
-  return std::string(CHORALE_SOURCE_DIR) + "/tests/golden/" + name;
+  return SourceFolder() + "/tests/golden/" + name;
 }
 
 void CopyModel(const std::string& from, const std::string& to) {

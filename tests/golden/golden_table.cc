@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/column_statistics.h"
 #include "engine/require.h"
+#include "tests/golden/source_folder.h"
 
 namespace chorale {
 namespace {
@@ -43,12 +44,12 @@ const std::vector<std::string>& GoldenTableNames() {
   return *kNames;
 }
 
-std::string DefaultModelFolder() { return std::string(CHORALE_SOURCE_DIR) + "/models/default"; }
+std::string DefaultModelFolder() { return SourceFolder() + "/models/default"; }
 
 absl::StatusOr<GoldenTable> GoldenTable::Open(const std::string& name,
                                               absl::string_view model_digest) {
   const std::string path =
-      absl::StrCat(CHORALE_SOURCE_DIR, "/tests/golden/default_model/", name, ".safetensors");
+      absl::StrCat(SourceFolder(), "/tests/golden/default_model/", name, ".safetensors");
   absl::StatusOr<TensorFile> file = TensorFile::Open(path);
   if (!file.ok()) return file.status();
   for (const char* key : {"columns", "target_column"}) {

@@ -5,13 +5,12 @@
 
 #include "absl/status/statusor.h"
 #include "engine/require.h"
+#include "tests/golden/source_folder.h"
 
 namespace chorale {
 namespace {
 
-std::string Folder(const std::string& name) {
-  return std::string(CHORALE_SOURCE_DIR) + "/tests/golden/" + name;
-}
+std::string Folder(const std::string& name) { return SourceFolder() + "/tests/golden/" + name; }
 
 template <typename T>
 T Loaded(absl::StatusOr<T> value) {
