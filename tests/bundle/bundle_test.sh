@@ -30,14 +30,18 @@ check_libraries() {
 
 # Runs both programs where there is nothing else, not even a shell. Needs root.
 run_alone() {
-  local alone="${work}/alone" libraries
+  local alone="${work}/alone" libraries program
   mkdir "${alone}"
   cp -r "${root}" "${alone}/bundle"
   mapfile -t libraries < <(env -i ldd "${root}/bin/chorale-server" | grep -o '/[^ ]*' |
     grep -v "^${root}")
   cp --parents --dereference "${libraries[@]}" "${alone}"
-  env -i chroot "${alone}" /bundle/bin/chorale-server --version
-  env -i chroot "${alone}" /bundle/bin/chorale --version
+  mkdir -p "${alone}/proc/self"
+  for program in chorale-server chorale; do
+    # The loader asks there in which folder the program lies.
+    ln -sfn "/bundle/bin/${program}" "${alone}/proc/self/exe"
+    env -i /usr/sbin/chroot "${alone}" "/bundle/bin/${program}" --version
+  done
 }
 
 client() { env -i "${root}/bin/chorale" "$@" --server "127.0.0.1:$(cat "${work}/port")"; }
