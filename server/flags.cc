@@ -43,9 +43,12 @@ ABSL_FLAG(int64_t, buffer_pool_mib, 0,
 ABSL_FLAG(int64_t, encode_pool_mib, 0,
           "MiB of a GPU for contexts and rows that are being encoded. 0: a sixteenth of what is "
           "free, at most 512.");
-ABSL_FLAG(int64_t, weights_mib, 0, "MiB of a GPU for the weights of all models. 0: as above.");
+ABSL_FLAG(int64_t, weights_mib, 0,
+          "MiB of a GPU for the weights of all models. 0: a sixteenth of what is free, at most "
+          "512.");
 ABSL_FLAG(int64_t, workspace_mib, 0,
-          "MiB of a GPU for what its kernels leave for each other. 0: as above.");
+          "MiB of a GPU for what its kernels leave for each other. 0: a sixteenth of what is free, "
+          "at most 512.");
 ABSL_FLAG(int64_t, max_queued, 256, "Calls that may wait for admission; more are refused.");
 ABSL_FLAG(absl::Duration, queue_wait, absl::Seconds(30),
           "Longest wait for admission; after that a call is refused.");

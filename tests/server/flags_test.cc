@@ -49,6 +49,8 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->engine.threads, engine.threads);
   EXPECT_EQ(options->engine.context_pool_bytes, engine.context_pool_bytes);
   EXPECT_EQ(options->engine.buffer_pool_bytes, engine.buffer_pool_bytes);
+  EXPECT_EQ(options->engine.encode_pool_bytes, engine.encode_pool_bytes);
+  EXPECT_EQ(options->engine.weights_bytes, engine.weights_bytes);
   EXPECT_EQ(options->engine.workspace_bytes, engine.workspace_bytes);
   EXPECT_EQ(options->engine.max_queued, engine.max_queued);
   EXPECT_EQ(options->engine.max_queue_wait, engine.max_queue_wait);
@@ -83,6 +85,18 @@ TEST_F(FlagsTest, EveryFormOfArgument) {
   EXPECT_EQ(options->server.metrics_address, "");
   EXPECT_TRUE(Parse({"--reflection"})->server.reflection);
   EXPECT_FALSE(Parse({"--reflection=false"})->server.reflection);
+}
+
+TEST_F(FlagsTest, EveryPartOfTheMemoryHasItsFlag) {
+  const absl::StatusOr<ProgramOptions> options =
+      Parse({"--context_pool_mib=1", "--buffer_pool_mib=2", "--encode_pool_mib=3",
+             "--weights_mib=4", "--workspace_mib=5"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->engine.context_pool_bytes, 1 << 20);
+  EXPECT_EQ(options->engine.buffer_pool_bytes, 2 << 20);
+  EXPECT_EQ(options->engine.encode_pool_bytes, 3 << 20);
+  EXPECT_EQ(options->engine.weights_bytes, 4 << 20);
+  EXPECT_EQ(options->engine.workspace_bytes, 5 << 20);
 }
 
 TEST_F(FlagsTest, EveryBackendCanBeChosen) {
