@@ -49,6 +49,9 @@ ABSL_FLAG(int64_t, weights_mib, 0,
 ABSL_FLAG(int64_t, workspace_mib, 0,
           "MiB of a GPU for what its kernels leave for each other. 0: a sixteenth of what is free, "
           "at most 512.");
+ABSL_FLAG(int64_t, host_context_pool_mib, 1024,
+          "MiB of the host's memory, pinned at the start, for contexts that had to make room on a "
+          "GPU: they come back by a copy. 0: none; they are encoded again.");
 ABSL_FLAG(int64_t, max_queued, 256, "Calls that may wait for admission; more are refused.");
 ABSL_FLAG(absl::Duration, queue_wait, absl::Seconds(30),
           "Longest wait for admission; after that a call is refused.");
@@ -199,6 +202,8 @@ void ReadBackend(Reader* reader, EngineSetup* engine) {
   reader->Integer(FLAGS_encode_pool_mib, {0, 1 << 20}, &engine->encode_pool_bytes, kMiB);
   reader->Integer(FLAGS_weights_mib, {0, 1 << 20}, &engine->weights_bytes, kMiB);
   reader->Integer(FLAGS_workspace_mib, {0, 1 << 20}, &engine->workspace_bytes, kMiB);
+  reader->Integer(FLAGS_host_context_pool_mib, {0, 1 << 24}, &engine->host_context_pool_bytes,
+                  kMiB);
 }
 
 void ReadEngine(Reader* reader, EngineSetup* engine) {

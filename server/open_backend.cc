@@ -28,6 +28,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const EngineSetup& setup) {
   options.encode_pool_bytes = setup.encode_pool_bytes;
   options.weights_bytes = setup.weights_bytes;
   options.workspace_bytes = setup.workspace_bytes;
+  options.host_context_pool_bytes = setup.host_context_pool_bytes;
   return LoadCudaBackend(CudaLibraryPath(), options);
 }
 
@@ -59,7 +60,8 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const EngineSetup& setup) {
   LogEvent(spdlog::level::info, "backend_opened",
            {{"backend", (*backend)->description()},
             {"context_pool_mib", (*backend)->context_pool_bytes() >> 20},
-            {"buffer_pool_mib", (*backend)->buffer_pool_bytes() >> 20}});
+            {"buffer_pool_mib", (*backend)->buffer_pool_bytes() >> 20},
+            {"host_context_pool_mib", (*backend)->host_context_pool_bytes() >> 20}});
   return backend;
 }
 

@@ -50,6 +50,7 @@ struct EngineSetup {
   int64_t encode_pool_bytes = 0;  // this and what follows: of a GPU
   int64_t weights_bytes = 0;
   int64_t workspace_bytes = 0;
+  int64_t host_context_pool_bytes = 1LL << 30;  // 0: none
   int64_t max_queued = 256;
   absl::Duration max_queue_wait = absl::Seconds(30);
   absl::Duration retry_delay = absl::Seconds(1);

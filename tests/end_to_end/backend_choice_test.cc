@@ -24,7 +24,7 @@ constexpr char kEmulatedLibrary[] = CHORALE_CUDA_EMULATED_LIBRARY;
 
 ServerOptions Options(const std::string& backend, const std::string& library,
                       std::vector<std::string> flags = {}) {
-  flags.insert(flags.begin(), "--backend=" + backend);
+  flags.insert(flags.begin(), {"--backend=" + backend, "--host_context_pool_mib=3"});
   return {.models = {GoldenFolder("golden_tiny")},
           .flags = std::move(flags),
           .environment = {"CHORALE_CUDA_LIBRARY=" + library}};
@@ -103,14 +103,16 @@ TEST(BackendChoiceTest, AutoTakesTheGpu) {
   ASSERT_NE(server, nullptr);
   EXPECT_THAT(server->log(),
               AllOf(HasSubstr("backend_opened backend=\"cuda emulator"),
-                    HasSubstr("context_pool_mib=7 buffer_pool_mib=5"), HasSubstr("serving")));
+                    HasSubstr("context_pool_mib=7 buffer_pool_mib=5 host_context_pool_mib=3"),
+                    HasSubstr("serving")));
   server->Terminate();
 }
 
 TEST(BackendChoiceTest, CpuAsksForNoLibrary) {
   const auto server = ServerProcess::Start(Options("cpu", kOtherBuild));
   ASSERT_NE(server, nullptr);
-  EXPECT_THAT(server->log(), HasSubstr("context_pool_mib=4096 buffer_pool_mib=1024"));
+  EXPECT_THAT(server->log(),
+              HasSubstr("context_pool_mib=4096 buffer_pool_mib=1024 host_context_pool_mib=0"));
   server->Terminate();
 }
 

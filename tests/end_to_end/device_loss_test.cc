@@ -35,7 +35,8 @@ class DeviceLossTest : public ::testing::Test {
     return ServerProcess::Start(
         {.models = {GoldenFolder("golden_tiny")},
          .data_dir = folder_ / "data",
-         .flags = {"--backend=cuda", "--context_pool_mib=8", "--buffer_pool_mib=8"},
+         .flags = {"--backend=cuda", "--context_pool_mib=8", "--buffer_pool_mib=8",
+                   "--host_context_pool_mib=8"},
          .environment = {std::string("CHORALE_CUDA_LIBRARY=") + CHORALE_CUDA_EMULATED_LIBRARY,
                          "CHORALE_EMULATOR_LOST=" + folder_ / "lost"}});
   }

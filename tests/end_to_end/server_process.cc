@@ -74,7 +74,8 @@ std::vector<std::string> CommandLine(const ServerOptions& options, const std::st
   };
   // An emulated GPU clears all of its memory at the start.
   if (IsEmulated())
-    arguments.insert(arguments.end(), {"--context_pool_mib=16", "--buffer_pool_mib=16"});
+    arguments.insert(arguments.end(), {"--context_pool_mib=16", "--buffer_pool_mib=16",
+                                       "--host_context_pool_mib=4"});
   arguments.insert(arguments.end(), options.flags.begin(), options.flags.end());
   return arguments;
 }

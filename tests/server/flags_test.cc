@@ -52,6 +52,7 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->engine.encode_pool_bytes, engine.encode_pool_bytes);
   EXPECT_EQ(options->engine.weights_bytes, engine.weights_bytes);
   EXPECT_EQ(options->engine.workspace_bytes, engine.workspace_bytes);
+  EXPECT_EQ(options->engine.host_context_pool_bytes, engine.host_context_pool_bytes);
   EXPECT_EQ(options->engine.max_queued, engine.max_queued);
   EXPECT_EQ(options->engine.max_queue_wait, engine.max_queue_wait);
   const Limits limits;
@@ -90,13 +91,14 @@ TEST_F(FlagsTest, EveryFormOfArgument) {
 TEST_F(FlagsTest, EveryPartOfTheMemoryHasItsFlag) {
   const absl::StatusOr<ProgramOptions> options =
       Parse({"--context_pool_mib=1", "--buffer_pool_mib=2", "--encode_pool_mib=3",
-             "--weights_mib=4", "--workspace_mib=5"});
+             "--weights_mib=4", "--workspace_mib=5", "--host_context_pool_mib=6"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->engine.context_pool_bytes, 1 << 20);
   EXPECT_EQ(options->engine.buffer_pool_bytes, 2 << 20);
   EXPECT_EQ(options->engine.encode_pool_bytes, 3 << 20);
   EXPECT_EQ(options->engine.weights_bytes, 4 << 20);
   EXPECT_EQ(options->engine.workspace_bytes, 5 << 20);
+  EXPECT_EQ(options->engine.host_context_pool_bytes, 6 << 20);
 }
 
 TEST_F(FlagsTest, EveryBackendCanBeChosen) {
