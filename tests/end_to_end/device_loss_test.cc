@@ -35,7 +35,7 @@ class DeviceLossTest : public ::testing::Test {
     return ServerProcess::Start(
         {.models = {GoldenFolder("golden_tiny")},
          .data_dir = folder_ / "data",
-         .flags = {"--backend=cuda", "--context_pool_mib=8", "--buffer_pool_mib=8",
+         .flags = {"--backend=cuda", "--context_pool_mib=8", "--buffer_pool_mib=16",
                    "--host_context_pool_mib=8"},
          .environment = {std::string("CHORALE_CUDA_LIBRARY=") + CHORALE_CUDA_EMULATED_LIBRARY,
                          "CHORALE_EMULATOR_LOST=" + folder_ / "lost"}});
@@ -69,7 +69,7 @@ TEST_F(DeviceLossTest, EndsTheServerAndARestartServesAgain) {
   const Samples expected = client_->Sample(Session(4));
   ASSERT_EQ(Difference(expected, expected), "");
 
-  SampleStream stream(client_->stub(), Session(2000));
+  SampleStream stream(client_->stub(), Session(1'000));
   ASSERT_TRUE(stream.ReadOne());
   LoseTheDevice();
   const Samples broken = stream.Finish();

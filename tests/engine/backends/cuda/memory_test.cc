@@ -53,7 +53,7 @@ TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
   options.context_pool_bytes = int64_t{1} << 50;
   const absl::Status status = NewCudaBackend(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(absl::StrContains(status.message(), "1125899906842624 for contexts")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "1073741824 MiB for contexts")) << status;
 }
 
 TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
