@@ -8,7 +8,8 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+// Two blocks of a multiprocessor have room for their registers and their copies of the weights.
+constexpr int kWarps = 6;
 constexpr int kThreads = kWarps * kWarp;
 
 using Embedding = CellEmbedding<false>;
@@ -72,11 +73,11 @@ __device__ __forceinline__ void Leave(const ReadColumnsParams& p, int first, int
   }
 }
 
-// Grid: x 16 rows at a time. A block owns all cells of its rows: a warp takes every eighth column,
+// Grid: x 16 rows at a time. A block owns all cells of its rows: a warp takes every sixth column,
 // 16 cells of one column at a time, so that all of them read the same points.
 //
 // -inf: every column has at least one point, so m is finite after it.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     ReadColumnsKernel(const __grid_constant__ ReadColumnsParams p) {
   const int warp = threadIdx.x / kWarp;
   char* const shared = Shared();

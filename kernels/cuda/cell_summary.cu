@@ -9,7 +9,8 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+// Two blocks of a multiprocessor have room for their registers and their copies of the weights.
+constexpr int kWarps = 6;
 constexpr int kThreads = kWarps * kWarp;
 
 using Embedding = CellEmbedding<true>;
@@ -57,11 +58,11 @@ __device__ __forceinline__ void StoreState(int head, CellHeadState& state, float
   }
 }
 
-// Grid: x chunks of rows, y columns. A block owns one chunk of one column, a warp every eighth 16
+// Grid: x chunks of rows, y columns. A block owns one chunk of one column, a warp every sixth 16
 // rows of it. The states of the warps are merged in their order.
 //
 // -inf: a warp without rows has m = -inf and l = 0, which MergeMaximum makes count for nothing.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     SummariseColumnsKernel(const __grid_constant__ SummariseColumnsParams p) {
   const int warp = threadIdx.x / kWarp;
   const int column = blockIdx.y;
