@@ -334,14 +334,26 @@ class CellBlock {
   const CellShape shape_;
 };
 
-// Up to 16 learnt tokens that read cells, tile after tile, in all heads.
+// Up to 16 learnt tokens that read cells, tile after tile, in all heads. Their queries are the same
+// for all warps, and lie in shared memory.
 class TokenReader {
  public:
-  __device__ __forceinline__ TokenReader(const CellBlock& block, const CellTokens& tokens) {
+  static constexpr int kQueries = kCellHeads * kWarp;  // Words4
+
+  // By one warp; all may read after a barrier.
+  __device__ __forceinline__ static void LeaveQueries(const CellBlock& block,
+                                                      const CellTokens& tokens, Words4* queries) {
     const CellOperand h = block.Normed(tokens);
 #pragma unroll
-    for (int head = 0; head < kCellHeads; ++head) block.Query(h, head, q_[head]);
+    for (int head = 0; head < kCellHeads; ++head) {
+      Words4 q;
+      block.Query(h, head, q.w);
+      StoreAs<Words4>(queries + head * kWarp + threadIdx.x % kWarp, q);
+    }
   }
+
+  __device__ __forceinline__ explicit TokenReader(const Words4* queries)
+      : queries_(queries + threadIdx.x % kWarp) {}
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
@@ -353,7 +365,8 @@ class TokenReader {
     const CellOperand h = block.Normed(cells);
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) {
-      states_[head].Attend(q_[head], block.Keys(h, head), block.Values(h, head), valid, reads,
+      const Words4 q = LoadAs<Words4>(queries_ + head * kWarp);
+      states_[head].Attend(q.w, block.Keys(h, head), block.Values(h, head), valid, reads,
                            block.shape().score_scale);
     }
   }
@@ -361,7 +374,7 @@ class TokenReader {
   __device__ __forceinline__ CellHeadState& state(int head) { return states_[head]; }
 
  private:
-  uint32_t q_[kCellHeads][4];
+  const Words4* const queries_;
   CellHeadState states_[kCellHeads];
 };
 

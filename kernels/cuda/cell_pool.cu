@@ -15,6 +15,7 @@ constexpr int kRows = kTileTokens;  // of a block
 struct SharedLayout {
   int operand_stride;  // elements; as in row_layer.cu, so that lanes hit each bank once
   int sums_stride;
+  int queries;  // of the tokens, see TokenReader
   int operand;  // [kRows][operand_stride] bf16: the inputs of the last linear map, as A fragments
   int sums;     // [kRows][sums_stride] f32: its outputs
   int bytes;
@@ -24,7 +25,8 @@ SharedLayout LayoutOf(const PoolCellsParams& p) {
   SharedLayout layout = {};
   layout.operand_stride = PoolInputs(p.tokens) + 32;
   layout.sums_stride = p.width + 8;
-  layout.operand = kCellBlockBytes;
+  layout.queries = kCellBlockBytes;
+  layout.operand = layout.queries + TokenReader::kQueries * 16;
   layout.sums = layout.operand + kRows * layout.operand_stride * 2;
   layout.bytes = layout.sums + kRows * layout.sums_stride * 4;
   return layout;
@@ -41,14 +43,19 @@ __device__ __forceinline__ int OperandAt(int k, int j) { return k * 32 + j * 8; 
 // Several rows go together through the pool's feed-forward layer: each row's P tokens are rows of
 // one tile, and read that row's cells alone.
 __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlock& block,
-                                         int first_row, uint16_t* operand, int operand_stride) {
+                                         Words4* queries, int first_row, uint16_t* operand,
+                                         int operand_stride) {
   const int warp = threadIdx.x / kWarp;
   const int lane = threadIdx.x % kWarp;
   const int together = kTileTokens / p.tokens;
   const int row_tiles = static_cast<int>(CellTiles(p.columns));
   CellTokens x;
-  x.Repeat(p.pooled, p.tokens, together * p.tokens);
-  TokenReader reader(block, x);
+  if (warp == 0) {
+    x.Repeat(p.pooled, p.tokens, together * p.tokens);
+    TokenReader::LeaveQueries(block, x, queries);
+  }
+  __syncthreads();
+  TokenReader reader(queries);
   for (int begin = warp * together; begin < kRows; begin += kWarps * together) {
     reader.Clear();
     const int rows = min(together, min(kRows - begin, p.rows - first_row - begin));
@@ -160,6 +167,7 @@ __global__ void __launch_bounds__(kThreads)
   const PoolCellsParams& p = params.pool;
   char* const shared = Shared();
   auto* const operand = reinterpret_cast<uint16_t*>(shared + params.shared.operand);
+  auto* const queries = reinterpret_cast<Words4*>(shared + params.shared.queries);
   auto* const sums = reinterpret_cast<float*>(shared + params.shared.sums);
   const int first_row = blockIdx.x * kRows;
   LetNextBegin();
@@ -167,7 +175,8 @@ __global__ void __launch_bounds__(kThreads)
   WaitForPrevious();
   WaitForCopies<0>();
   __syncthreads();
-  PoolRows(p, CellBlock(shared, p.shape), first_row, operand, params.shared.operand_stride);
+  PoolRows(p, CellBlock(shared, p.shape), queries, first_row, operand,
+           params.shared.operand_stride);
   SplitGated(p, first_row, operand, params.shared.operand_stride);
   __syncthreads();
   ApplyOut(p, operand, params.shared.operand_stride, sums, params.shared.sums_stride);

@@ -20,7 +20,8 @@ using Embedding = CellEmbedding<true>;
 constexpr int kWeightsAt = 0;
 constexpr int kCellAt = kWeightsAt + kCellBlockBytes;
 constexpr int kFeaturesAt = kCellAt + Embedding::kWeights * 4;
-constexpr int kSharedBytes = kFeaturesAt + kWarps * kFeatureTile * 4;
+constexpr int kQueriesAt = kFeaturesAt + kWarps * kFeatureTile * 4;
+constexpr int kSharedBytes = kQueriesAt + TokenReader::kQueries * 16;
 static_assert(kWarps * kSummarySize * 4 <= kCellBlockBytes);
 
 // One element of o over the states of all warps, merged in their order, and the m and l that it
@@ -78,9 +79,14 @@ __global__ void __launch_bounds__(kThreads, 2)
 
   const CellBlock block(shared + kWeightsAt, p.shape);
   const bool reads[2] = {true, true};
+  auto* const queries = reinterpret_cast<Words4*>(shared + kQueriesAt);
   CellTokens x;
-  x.Repeat(p.points, p.points_per_column, p.points_per_column);
-  TokenReader reader(block, x);
+  if (warp == 0) {
+    x.Repeat(p.points, p.points_per_column, p.points_per_column);
+    TokenReader::LeaveQueries(block, x, queries);
+  }
+  __syncthreads();
+  TokenReader reader(queries);
   reader.Clear();
   const int begin = blockIdx.x * kSummaryRows;
   const int end = min(begin + kSummaryRows, p.table.rows);
