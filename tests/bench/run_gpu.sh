@@ -133,7 +133,7 @@ profile() {
     --kernel-name 'regex:AttentionKernel|RowLayerKernel' \
     --launch-skip "${skip}" --launch-count "${count}" \
     "${ours[@]}" "${programs}/bin/gpu_bench" --profile --overlap=false "$@" || return
-  "${python}" tests/bench/profile_table.py "${name}" <"${out}/.last" | tee -a "${results}"
+  "${python}" tests/bench/profile_table.py "${name}" <"${out}/.last" >>"${results}"
 }
 
 # In the middle of a decode, where buffers are half full: a step launches 25 of these kernels.
