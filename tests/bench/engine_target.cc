@@ -10,13 +10,14 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "engine/backends/cpu_backend.h"
-#include "engine/backends/load_cuda_backend.h"
 #include "engine/engine.h"
-#include "engine/model/model.h"
-#include "engine/store/context_store.h"
+#include "server/build_engine.h"
+#include "server/logging.h"
+#include "server/prometheus_metrics.h"
+#include "server/server_options.h"
 #include "tests/bench/bench_session.h"
 #include "tests/bench/sampler.h"
+#include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/temp_folder.h"
 
 namespace chorale {
@@ -103,26 +104,23 @@ class EngineSampler : public Sampler {
   const Table targets_;
 };
 
-absl::StatusOr<std::unique_ptr<Backend>> NewBackend(const LoadOptions& options) {
-  if (options.backend == "cpu") {
-    return NewCpuBackend({.context_pool_bytes = options.context_pool_mib << 20,
-                          .buffer_pool_bytes = options.buffer_pool_mib << 20});
-  }
-  return LoadCudaBackend(CudaLibraryPath(), {.context_pool_bytes = options.context_pool_mib << 20,
-                                             .buffer_pool_bytes = options.buffer_pool_mib << 20});
+EngineSetup SetupOf(const LoadOptions& options, const std::string& folder) {
+  EngineSetup setup;
+  setup.models = {options.model};
+  setup.data_dir = folder;
+  setup.backend = end_to_end::TestBackend() == "cuda" ? BackendChoice::kCuda : BackendChoice::kCpu;
+  setup.context_pool_bytes = options.context_pool_mib << 20;
+  setup.buffer_pool_bytes = options.buffer_pool_mib << 20;
+  return setup;
 }
 
+// As the server makes it.
 class EngineTarget : public Target {
  public:
   explicit EngineTarget(const LoadOptions& options) : options_(options) {
-    absl::StatusOr<std::unique_ptr<Backend>> backend = NewBackend(options);
-    if (!backend.ok()) Fail(backend.status().ToString());
-    absl::StatusOr<Model> model = LoadModel(options.model);
-    if (!model.ok()) Fail(model.status().ToString());
-    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
-    if (!store.ok()) Fail(store.status().ToString());
+    StartLogging(LogFormat::kText, spdlog::level::warn);
     absl::StatusOr<std::unique_ptr<Engine>> engine =
-        Engine::Create({}, *std::move(backend), *std::move(store), {*std::move(model)}, nullptr);
+        BuildEngine(SetupOf(options, folder_.path()), &metrics_);
     if (!engine.ok()) Fail(engine.status().ToString());
     engine_ = *std::move(engine);
     for (int context = 0; context < options.contexts; ++context) Register(context);
@@ -145,6 +143,7 @@ class EngineTarget : public Target {
 
   const LoadOptions options_;
   const end_to_end::TempFolder folder_;
+  PrometheusMetrics metrics_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -1,7 +1,7 @@
 // What the service adds to the engine: the same load over gRPC on this machine, and into an engine
 // in this process, in turns.
 //
-// Usage: load_bench --model=FOLDER [--backend=cpu|cuda] [--sessions=1,8,64] [--paths=512] ...
+// Usage: load_bench --model=FOLDER [--sessions=1,8,64] [--paths=512] ...
 //
 // S sessions, each with a connection of its own, draw B paths over T targets again and again, each
 // from one of several contexts. Before anything is timed, one call per context is made through both
@@ -9,7 +9,8 @@
 // second, the time from a call's beginning to its first values, and the service's share of the
 // engine's rate: medians over rounds.
 //
-// The server is that of the build, or what CHORALE_TEST_SERVER names.
+// The server is that of the build, or what CHORALE_TEST_SERVER names; both run on the backend that
+// CHORALE_TEST_BACKEND names (cpu).
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -33,7 +34,6 @@
 #include "tests/bench/sampler.h"
 
 ABSL_FLAG(std::string, model, "models/default", "Folder of the model.");
-ABSL_FLAG(std::string, backend, "cpu", "cpu or cuda.");
 ABSL_FLAG(std::vector<std::string>, sessions, (std::vector<std::string>{"1", "8", "64"}),
           "Numbers of sessions at a time.");
 ABSL_FLAG(int, contexts, 8, "Contexts, in turns among the sessions.");
@@ -201,7 +201,6 @@ void Measure(Target& engine, Target& service, const Load& load, int sessions) {
 int Main() {
   LoadOptions options;
   options.model = absl::GetFlag(FLAGS_model);
-  options.backend = absl::GetFlag(FLAGS_backend);
   options.server_flags = absl::GetFlag(FLAGS_server_flags);
   options.contexts = absl::GetFlag(FLAGS_contexts);
   options.rows = absl::GetFlag(FLAGS_rows);

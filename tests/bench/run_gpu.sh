@@ -106,7 +106,7 @@ stage_service() {
   if ! have load_bench || ! have chorale-server; then return; fi
   check load_bench 300 "${ours[@]}" CHORALE_TEST_BACKEND=cuda \
     CHORALE_TEST_SERVER="${programs}/bin/chorale-server" "${programs}/bin/load_bench" \
-    --backend=cuda --model=models/default --duration=5s
+    --model=models/default --duration=5s
   keep_results
 }
 

@@ -46,8 +46,7 @@ class Target {
 };
 
 struct LoadOptions {
-  std::string model;    // folder
-  std::string backend;  // "cpu" or "cuda"
+  std::string model;  // folder
   std::vector<std::string> server_flags = {};
   int contexts = 8;
   int64_t rows = 1024;
