@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_state.cuh"
 #include "kernels/cuda/buffer_reader.cuh"

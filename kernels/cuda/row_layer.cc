@@ -79,13 +79,12 @@ int RowLayerSharedBytes(const RowLayerParams& params, const RowBlock& block) {
 
 absl::StatusOr<RowBlock> ChooseRowBlock(const RowLayerParams& params, int multiprocessors,
                                         int shared_bytes) {
-  const int64_t groups = int64_t{params.tile_count} * kTileGroups;
-  const int most_groups = params.width > 256 ? 2 : kTileGroups;  // registers
-  RowBlock block = {.groups = 1};
-  while (block.groups < most_groups && groups > block.groups * int64_t{multiprocessors}) {
-    block.groups *= 2;
-  }
-  for (; block.groups >= 1; block.groups /= 2) {
+  const int64_t rows = int64_t{params.tile_count} * kTileRows;
+  const int most_rows = params.width > 256 ? kTileRows / 2 : kTileRows;  // registers
+  RowBlock block = {.rows = kGroupRows};
+  if (rows <= kGroupPaths * int64_t{multiprocessors} / 2) block.rows = kGroupPaths;
+  while (block.rows < most_rows && rows > block.rows * int64_t{multiprocessors}) block.rows *= 2;
+  for (; block.rows >= kGroupPaths; block.rows /= 2) {
     for (block.stages = kMostStages; block.stages >= kFewestStages; --block.stages) {
       if (RowLayerSharedBytes(params, block) <= shared_bytes) return block;
     }
@@ -93,7 +92,7 @@ absl::StatusOr<RowBlock> ChooseRowBlock(const RowLayerParams& params, int multip
   return absl::ResourceExhaustedError(
       absl::StrCat("16 rows of width ", params.width, ", ", params.heads, " heads of ",
                    params.head_dim, " and a hidden layer of ", params.hidden, " need ",
-                   RowLayerSharedBytes(params, {.groups = 1, .stages = kFewestStages}),
+                   RowLayerSharedBytes(params, {.rows = kGroupRows, .stages = kFewestStages}),
                    " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 

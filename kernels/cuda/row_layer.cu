@@ -15,7 +15,7 @@ namespace {
 struct KernelParams {
   RowLayerParams rows;
   RowLayout shared;
-  int32_t stages;
+  RowBlock block;
 };
 
 __device__ __forceinline__ int SlabsOf(int n) { return (n + kSlabInputs - 1) / kSlabInputs; }
@@ -40,8 +40,9 @@ class Rows {
         hidden_(reinterpret_cast<uint16_t*>(Shared() + params.shared.hidden)),
         x_(reinterpret_cast<float*>(Shared() + params.shared.x)),
         vectors_(reinterpret_cast<float*>(Shared() + params.shared.vectors)),
-        tile_index_(blockIdx.x / (kTileGroups / kGroups)),
-        first_group_(blockIdx.x % (kTileGroups / kGroups) * kGroups),
+        rows_(params.block.rows),
+        tile_index_(blockIdx.x / (kTileRows / rows_)),
+        first_row_(blockIdx.x % (kTileRows / rows_) * rows_),
         slots_(p_.split == ChunkSplit::kTogether
                    ? 1
                    : static_cast<int>(
@@ -67,9 +68,10 @@ class Rows {
   // tile, and count as zeros.
   __device__ __forceinline__ void Load() {
     tile_ = LoadFresh<Tile>(p_.tiles + tile_index_);
-    rows_in_use_ = min(kRows, (tile_.groups - first_group_) * kGroupRows);
+    rows_in_use_ = min(rows_, tile_.groups * kGroupRows - first_row_);
     ForEachQuad(p_.width, [&](int row, int column) {
-      Floats4 value = LoadFresh<Floats4>(p_.x + Global(row) * p_.width + column);
+      Floats4 value = {};
+      if (row < rows_) value = LoadFresh<Floats4>(p_.x + Global(row) * p_.width + column);
       if (row >= rows_in_use_) value = {};
       StoreAs<Floats4>(x_ + row * x_stride_ + column, value);
     });
@@ -95,24 +97,16 @@ class Rows {
     __syncthreads();
   }
 
-  // operand = attention, from the states of its chunks in their order. A lane merges elements of
-  // two rows at a time, so that more loads are in flight.
+  // operand = attention, from the states of its chunks in their order.
   __device__ __forceinline__ void MergeChunks() {
-    const int width = p_.heads * p_.head_dim;
-#pragma unroll 1
-    for (int column = threadIdx.x % kWarp * 4; column < SlabsOf(width) * kSlabInputs;
-         column += kWarp * 4) {
-#pragma unroll 1
-      for (int row = threadIdx.x / kWarp; row < kRows; row += 2 * kSlabWarps) {
-        Floats4 merged[2] = {};
-        if (column < width) MergeElements(row, column, merged);
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          if (row + i * kSlabWarps >= rows_in_use_) merged[i] = {};
-          StoreOperand(row + i * kSlabWarps, column, merged[i]);
-        }
+    if constexpr (kGroups == 1) {
+      if (rows_ < kRows) {
+        MergeRows<1>();
+        __syncthreads();
+        return;
       }
     }
+    MergeRows<2>();
     __syncthreads();
   }
 
@@ -277,7 +271,7 @@ class Rows {
       StoreAs<uint32_t>(to.head + Global(row) * (p_.heads * p_.head_dim), word);
       return;
     }
-    row += first_group_ * kGroupRows;
+    row += first_row_;
     if (to.kind == Kind::kBuffer) {
       const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
       const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
@@ -317,7 +311,7 @@ class Rows {
 
   // Of all tiles' rows.
   __device__ __forceinline__ int64_t Global(int row) const {
-    return static_cast<int64_t>(tile_index_) * kTileRows + first_group_ * kGroupRows + row;
+    return static_cast<int64_t>(tile_index_) * kTileRows + first_row_ + row;
   }
 
   __device__ __forceinline__ void StoreOperand(int row, int column, const Floats4& x) {
@@ -325,26 +319,53 @@ class Rows {
                     {PackBf16(x.v[0], x.v[1]), PackBf16(x.v[2], x.v[3])});
   }
 
-  // Of rows `row` and row + 8, merged and divided.
-  __device__ __forceinline__ void MergeElements(int row, int column, Floats4 (&o)[2]) const {
-    constexpr int kTogether = 8;  // chunks whose loads are in flight at the same time
+  // A lane merges elements of kCount rows at a time. Rows that the block does not have stay what
+  // they are: nothing that is kept depends on them.
+  template <int kCount>
+  __device__ __forceinline__ void MergeRows() {
+    const int width = p_.heads * p_.head_dim;
+#pragma unroll 1
+    for (int column = threadIdx.x % kWarp * 4; column < SlabsOf(width) * kSlabInputs;
+         column += kWarp * 4) {
+#pragma unroll 1
+      for (int row = threadIdx.x / kWarp; row < rows_; row += kCount * kSlabWarps) {
+        Floats4 merged[kCount] = {};
+        if (column < width) MergeElements<kCount>(row, column, merged);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          if (row + i * kSlabWarps >= rows_in_use_) merged[i] = {};
+          StoreOperand(row + i * kSlabWarps, column, merged[i]);
+        }
+      }
+    }
+  }
+
+  // Of rows `row`, row + 8, ..., merged and divided.
+  template <int kCount>
+  __device__ __forceinline__ void MergeElements(int row, int column, Floats4 (&o)[kCount]) const {
+    constexpr int kTogether = 16 / kCount;  // chunks whose loads are in flight at the same time
     const int64_t heads = static_cast<int64_t>(p_.tile_count) * kTileRows * p_.heads;  // of a slot
     const int64_t head = Global(row) * p_.heads + column / p_.head_dim;
     const int64_t below = static_cast<int64_t>(kSlabWarps) * p_.heads;  // from row to row + 8
     const float* states = p_.chunk_state + head * 2;
     const float* chunks = p_.chunk_o + head * p_.head_dim + column % p_.head_dim;
-    float m[2] = {-INFINITY, -INFINITY};
-    float l[2] = {};
+    float m[kCount];
+    float l[kCount];
+#pragma unroll
+    for (int r = 0; r < kCount; ++r) {
+      m[r] = -INFINITY;
+      l[r] = 0;
+    }
 #pragma unroll 1
     for (int first = 0; first < slots_; first += kTogether) {
-      Floats2 state[kTogether][2];
-      Floats4 chunk[kTogether][2];
+      Floats2 state[kTogether][kCount];
+      Floats4 chunk[kTogether][kCount];
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) {
         if (first + i >= slots_) break;
         const int64_t at = (first + i) * heads;
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
+        for (int r = 0; r < kCount; ++r) {
           state[i][r] = LoadFresh<Floats2>(states + (at + r * below) * 2);
           chunk[i][r] = LoadFresh<Floats4>(chunks + (at + r * below) * p_.head_dim);
         }
@@ -353,7 +374,7 @@ class Rows {
       for (int i = 0; i < kTogether; ++i) {
         if (first + i >= slots_) break;
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
+        for (int r = 0; r < kCount; ++r) {
           const MergeScale scale = MergeMaximum(m[r], state[i][r].v[0]);
           l[r] = MergeSum(l[r], state[i][r].v[1], scale);
 #pragma unroll
@@ -362,7 +383,7 @@ class Rows {
       }
     }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < kCount; ++r) {
       const float divisor = l[r] > 0 ? 1.0f / l[r] : 0.0f;  // no key at all: attention is 0
 #pragma unroll
       for (int k = 0; k < 4; ++k) o[r].v[k] *= divisor;
@@ -393,9 +414,10 @@ class Rows {
   uint16_t* const hidden_;
   float* const x_;
   float* const vectors_;
+  const int rows_;  // of the block: kRows, or 8 of 16
   const int tile_index_;
-  const int first_group_;
-  const int slots_;  // of states to merge
+  const int first_row_;  // of the tile
+  const int slots_;      // of states to merge
   Tile tile_;
   int rows_in_use_ = 0;
 };
@@ -408,12 +430,12 @@ __device__ __forceinline__ WeightStream StreamOf(const KernelParams& params) {
   const int projected = queries + 2 * p.kv_heads * p.head_dim;
   const auto finish = static_cast<int>(FinishSlabs(p.width, queries, p.hidden));
   const auto leave = static_cast<int>(LeaveSlabs(p.width, projected));
-  return WeightStream(Shared() + params.shared.ring, params.stages, p.finish.slabs,
+  return WeightStream(Shared() + params.shared.ring, params.block.stages, p.finish.slabs,
                       p.stages == RowStages::kLeave ? 0 : finish, p.leave.slabs,
                       p.stages == RowStages::kFinish ? 0 : leave);
 }
 
-// Grid: x blocks of kGroups groups, four groups a tile. A block owns its rows from the first stage
+// Grid: x blocks of kGroups groups, or of half a group. A block owns its rows from the first stage
 // to the last; a warp computes 16 outputs of every slab for all of the block's rows, so each weight
 // is read once a block. kPanels slabs of outputs make up D.
 //
@@ -481,13 +503,13 @@ ErrorCode PrepareRowLayer(int shared_bytes) {
 }
 
 ErrorCode LaunchRowLayer(const RowLayerParams& params, const RowBlock& block, Stream stream) {
-  const KernelParams kernel_params = {params, RowLayoutOf(params, block), block.stages};
+  const KernelParams kernel_params = {params, RowLayoutOf(params, block), block};
   const LaunchShape shape = {
-      .blocks_x = params.tile_count * (kTileGroups / block.groups),
+      .blocks_x = params.tile_count * (kTileRows / block.rows),
       .threads = kRowThreads,
       .shared_bytes = kernel_params.shared.bytes,
   };
-  return WithKernel(block.groups, Slabs(params.width),
+  return WithKernel(RowGroups(block), Slabs(params.width),
                     [&](auto kernel) { return Launch(kernel, shape, stream, kernel_params); });
 }
 

@@ -83,16 +83,18 @@ absl::Status ValidateRowLayer(const RowLayerParams& params);
 
 // What one block of threads takes. It changes the speed of a launch, and no bit of its result.
 struct RowBlock {
-  int groups = 0;  // of 16 rows: 1, 2 or, for D up to 256, 4
+  int rows = 0;    // 8, 16, 32 or, for D up to 256, 64
   int stages = 0;  // room for slabs of weights: 2, 3 or 4, one in use and the others on their way
 };
 
 // Shared memory that a block needs.
 int RowLayerSharedBytes(const RowLayerParams& params, const RowBlock& block);
 
-// As many groups as leave no multiprocessor idle, since every block reads all weights, and then as
-// many stages as there is shared memory for. ResourceExhausted, with the numbers, when there is too
-// little for the smallest block. Looks at shapes and tile_count alone.
+// As many rows as leave no multiprocessor idle, since every block reads all weights, and then as
+// many stages as there is shared memory for. Eight only where they leave half of them idle: the
+// other half of a tensor-core tile is wasted, but there is half as much to merge.
+// ResourceExhausted, with the numbers, when there is too little for the smallest block. Looks at
+// shapes and tile_count alone.
 absl::StatusOr<RowBlock> ChooseRowBlock(const RowLayerParams& params, int multiprocessors,
                                         int shared_bytes);
 

@@ -16,6 +16,11 @@ inline constexpr int kHiddenStride = OperandStride(kSlabInputs);
 inline constexpr int kFewestStages = 2;
 inline constexpr int kMostStages = 4;
 
+// Of 16 rows that a block has, the last one perhaps half.
+constexpr int RowGroups(const RowBlock& block) {
+  return static_cast<int>(CeilDiv(block.rows, kGroupRows));
+}
+
 // The vectors of a layer that are kept in shared memory, each of D elements, and b1 behind them.
 enum LayerVector : int { kGamma1, kBeta1, kGamma2, kBeta2, kB2, kGamma3, kBeta3, kB1 };
 
@@ -33,7 +38,7 @@ struct RowLayout {
 };
 
 constexpr RowLayout RowLayoutOf(const RowLayerParams& p, const RowBlock& block) {
-  const int rows = block.groups * kGroupRows;
+  const int rows = RowGroups(block) * kGroupRows;
   const int widest = p.heads * p.head_dim > p.width ? p.heads * p.head_dim : p.width;
   const int sizeof_f32 = 4;
   const int sizeof_bf16 = 2;

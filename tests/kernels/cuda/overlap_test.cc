@@ -144,7 +144,7 @@ class Decode {
                         .split = ChunkSplit::kApart,
                         .epsilon = 1e-5f,
                         .stages = stages},
-                       {.groups = 1, .stages = 4}, stream),
+                       {.rows = 8, .stages = 4}, stream),
         "rows");
   }
 

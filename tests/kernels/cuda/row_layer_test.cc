@@ -285,7 +285,7 @@ class RowLayerTest : public DeviceTest {
   // Looks at every row_step-th row: with 7, still at every lane's.
   void ExpectAgreesWithReference(const LayerShape& shape, RowStages stages, int row_step = 1) {
     LayerProblem problem(shape);
-    const LayerProblem::Result result = problem.Run(stages, {1, 2}, stream_);
+    const LayerProblem::Result result = problem.Run(stages, {16, 2}, stream_);
     const int64_t queries = shape.heads * shape.head_dim;
     for (int row = 0; row < LayerProblem::kRows; row += row_step) {
       SCOPED_TRACE(testing::Message() << "row " << row);
@@ -369,7 +369,7 @@ TEST_F(RowLayerTest, ShapesOfOtherModels) {
 
 TEST_F(RowLayerTest, TouchesNothingElse) {
   LayerProblem problem({});
-  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, {1, 3}, stream_);
+  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, {8, 3}, stream_);
   const int64_t written_context = 2LL * 64 * 4 * 32;  // K and V of 64 rows
   const int64_t written_buffer = 2LL * 16 * 4 * 32;   // of one place of 16 paths
   const auto written = [](const std::vector<uint16_t>& bits) {
@@ -384,11 +384,12 @@ TEST_F(RowLayerTest, AnyBlock) {
   for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
                                   LayerShape{.width = 384, .heads = 12, .kv_heads = 2}}) {
     LayerProblem problem(shape);
-    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, {1, 4}, stream_);
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {1, 3}, stream_) == expected);
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {2, 2}, stream_) == expected);
+    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, {16, 4}, stream_);
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {8, 4}, stream_) == expected);
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {16, 3}, stream_) == expected);
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {32, 2}, stream_) == expected);
     if (shape.width > 256) continue;
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {4, 2}, stream_) == expected);
+    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {64, 2}, stream_) == expected);
   }
 }
 
@@ -431,14 +432,15 @@ RowLayerParams ShapeOf(int tiles, const LayerShape& shape) {
 }
 
 TEST(ChooseRowBlockTest, TakesMoreRowsWhenThereAreMore) {
-  const auto groups = [](int tiles, const LayerShape& shape) {
-    return ChooseRowBlock(ShapeOf(tiles, shape), 132, 227 << 10)->groups;
+  const auto rows = [](int tiles, const LayerShape& shape) {
+    return ChooseRowBlock(ShapeOf(tiles, shape), 132, 227 << 10)->rows;
   };
   const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
-  EXPECT_EQ(groups(2, {}), 1);
-  EXPECT_EQ(groups(50, {}), 2);
-  EXPECT_EQ(groups(128, {}), 4);
-  EXPECT_EQ(groups(128, wide), 2) << "registers";
+  EXPECT_EQ(rows(2, {}), 8);
+  EXPECT_EQ(rows(16, {}), 16);
+  EXPECT_EQ(rows(50, {}), 32);
+  EXPECT_EQ(rows(128, {}), 64);
+  EXPECT_EQ(rows(128, wide), 32) << "registers";
 }
 
 TEST(ChooseRowBlockTest, StaysWithinSharedMemory) {
@@ -460,7 +462,7 @@ TEST(ChooseRowBlockTest, StaysWithinSharedMemory) {
 
 TEST(ChooseRowBlockTest, RefusesWithTheNumbers) {
   const RowLayerParams params = ShapeOf(1, {});
-  const int needed = RowLayerSharedBytes(params, {.groups = 1, .stages = 2});
+  const int needed = RowLayerSharedBytes(params, {.rows = 8, .stages = 2});
   EXPECT_TRUE(ChooseRowBlock(params, 132, needed).ok());
   const absl::Status status = ChooseRowBlock(params, 132, needed - 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
