@@ -52,8 +52,14 @@ struct LaunchShape {
 
 template <typename Params>
 ErrorCode PrepareKernel(void (*kernel)(Params), int shared_bytes) {
-  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                              cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  const cudaError_t error =
+      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (error != cudaSuccess) return error;
+  // A multiprocessor divides its memory between cache and shared memory anew only when it is idle:
+  // kernels that want it divided otherwise could not overlap.
+  return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
+                              cudaSharedmemCarveoutMaxShared);
 }
 
 template <typename Params>
