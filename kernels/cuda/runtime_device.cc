@@ -83,7 +83,9 @@ ErrorCode EndRecording(Stream stream, Graph** graph) {
   const cudaError_t destroyed = cudaGraphDestroy(recorded);
   if (error != cudaSuccess) return error;
   *graph = reinterpret_cast<Graph*>(exec);
-  return destroyed;
+  if (destroyed != cudaSuccess) return destroyed;
+  // Else the first run would have to bring it to the device.
+  return cudaGraphUpload(exec, stream);
 }
 
 ErrorCode RunGraph(Graph* graph, Stream stream) { return cudaGraphLaunch(AsExec(graph), stream); }

@@ -57,6 +57,28 @@ TEST_F(CudaDeterminismTest, LittleWorkspace) {
   EXPECT_TRUE(RunAlone(1'000, 75 << 10) == Expected());
 }
 
+// A step's mixtures are more than values and log-densities of a whole round: the host fetches them
+// step by step.
+TEST_F(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
+  const ModelCase model_case = {
+      .options = {.num_components = 48}, .context_rows = 20, .targets = 4, .paths = 32};
+  BackendDriver driver = Driver(150 << 10);
+  const LoadedCase loaded(model_case, driver);
+  const auto decode = loaded.DecodeGiven();
+  const auto density = loaded.Density(model_case.Values());
+  driver.Run(decode.get());
+  driver.Run(density.get());
+  for (int64_t path = 0; path < model_case.paths; ++path) {
+    for (int64_t place = 0; place < model_case.targets; ++place) {
+      const MixtureSpan stepped = decode->mixture(path, place);
+      const MixtureSpan forced = density->mixture(path, place);
+      ASSERT_EQ(stepped.mean, forced.mean) << path << " " << place;
+      ASSERT_EQ(stepped.std, forced.std);
+      ASSERT_EQ(stepped.log_weight, forced.log_weight);
+    }
+  }
+}
+
 TEST_F(CudaDeterminismTest, AnyCompany) {
   const ModelCase other_case = {
       .options = {.seed = 9}, .context_rows = 333, .targets = 5, .paths = 13};
