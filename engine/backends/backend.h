@@ -3,9 +3,9 @@
 // The engine owns all accounting: it asks how many bytes a thing takes, allocates a range of a pool
 // (offsets only, see engine/range_allocator.h) and hands the range over. The backend owns the
 // memory behind the offsets, and takes no other of a GPU for a piece of work, so that a request
-// that was admitted never lacks any. Work is made once, then advanced slice by slice, in any mixture of
-// sessions and contexts, so that batching, fairness, cancellation and streaming happen between
-// slices.
+// that was admitted never lacks any. Work is made once, then advanced slice by slice, in any
+// mixture of sessions and contexts, so that batching, fairness, cancellation and streaming happen
+// between slices.
 //
 // Results never depend on what else is advanced in the same call, on the number of slices that a
 // piece of work was cut into, or on the number of threads.
