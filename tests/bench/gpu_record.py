@@ -112,6 +112,9 @@ def record(lines, errors):
     facts = {name: value for line in of('gpu') for name, value in line.items()}
     text = [f'# {facts.get("gpu", "No GPU")}, {facts.get("date", "no date")}', '',
             f'Commit {facts.get("commit", "unknown")}; driver {facts.get("driver", "unknown")}.', '']
+    for line in of('copy_tb_per_s'):
+        text += [f'A copy moves {line["copy_tb_per_s"]} TB/s, a product of bfloat16 matrices does '
+                 f'{line["bf16_tflop_per_s"]} TFLOP/s.', '']
     text += table('Checks', CHECKS, of('check'))
     text += table('Decode, per step', TIMES, measured('decode'))
     text += table('In one pass: density and encoding', TIMES, measured('density', 'encode'))

@@ -92,13 +92,14 @@ stage_tests() {
 
 stage_bench() {
   have gpu_bench || return
+  check ceilings 60 "${python}" tests/bench/baselines/torch_ceilings.py && keep_results
   local only=()
   if [[ -n "${CASES:-}" ]]; then read -ra only <<<"--cases ${CASES}"; fi
-  check compare_gpu 500 "${python}" tests/bench/compare_gpu.py \
+  check compare_gpu 460 "${python}" tests/bench/compare_gpu.py \
     --bench "${ours[*]} ${programs}/bin/gpu_bench" --torch-python "${python}" \
     --out "${results}" --log "${out}/bench.err" "${only[@]}" ||
     grep -v -E '^(W[0-9]|  )' "${out}/bench.err" | tail -n 15 | cut -c -300
-  check memory 60 "${ours[@]}" "${programs}/bin/gpu_bench" --measure=memory --point=c \
+  check memory 50 "${ours[@]}" "${programs}/bin/gpu_bench" --measure=memory --point=c \
     --weights_mib=16 --workspace_mib=256 && keep_results
 }
 
@@ -106,7 +107,8 @@ stage_service() {
   if ! have load_bench || ! have chorale-server; then return; fi
   check load_bench 300 "${ours[@]}" CHORALE_TEST_BACKEND=cuda \
     CHORALE_TEST_SERVER="${programs}/bin/chorale-server" "${programs}/bin/load_bench" \
-    --model=models/default --duration=5s
+    --model=models/default --duration=5s \
+    --context_pool_mib=4096 --buffer_pool_mib=16384
   keep_results
 }
 

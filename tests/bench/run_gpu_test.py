@@ -54,6 +54,7 @@ PYTHON = '''#!/bin/sh
 case "$1" in
   *torch_gpu.py) echo '{"torch": "2"}'
                  while read -r line; do echo '{"us": 60}'; done ;;
+  *torch_ceilings.py) echo '{"copy_tb_per_s": 4, "bf16_tflop_per_s": 700}' ;;
   *) exec @PYTHON@ "$@" ;;
 esac
 '''
@@ -109,6 +110,7 @@ class RunGpuTest(unittest.TestCase):
         self.assertIn('# Stub Card', record)
         self.assertIn('Commit abc123; driver 1.2.3.', record)
         self.assertIn('golden_tiny mean: worst absolute error 0.001', record)
+        self.assertIn('A copy moves 4 TB/s', record)
         for stage in ('Decode', 'Service', 'Memory', 'Profile'):
             self.assertIn(f'## {stage}', record)
         self.assertTrue(shown.rstrip().endswith(record.rstrip()))
