@@ -51,7 +51,7 @@ root="$(realpath "${work}"/chorale-*)"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 for file in "${root}"/bin/* "${root}"/lib/libchorale*.so; do
-  [[ -e "${file}" ]] && check_libraries "${file}"
+  if [[ -e "${file}" ]]; then check_libraries "${file}"; fi
 done
 [[ -f "${root}/LICENSE" ]] || fail "no licence"
 if ((EUID == 0)); then run_alone; fi

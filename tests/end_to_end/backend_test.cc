@@ -38,7 +38,7 @@ class BackendTest : public ::testing::Test {
   void Start() {
     server_ = ServerProcess::Start({.models = {GoldenFolder("golden_tiny")},
                                     .data_dir = data_.path(),
-                                    .flags = {"--context_pool_mib=16", "--buffer_pool_mib=16"}});
+                                    .flags = {"--context_pool_mib=16", "--buffer_pool_mib=64"}});
     ASSERT_NE(server_, nullptr);
     client_ = std::make_unique<ApiClient>(server_->address());
   }

@@ -1,6 +1,6 @@
 // The backend for a machine with a GPU: bfloat16 operands and float32 sums on tensor cores, K/V in
-// the GPU's memory, tiles of all sessions stepped together. Row encoders run on the host, in
-// float32, once per row.
+// the GPU's memory, tiles of all sessions stepped together. Rows are encoded once each; what a row
+// encoder makes of a whole column in between is made on the host, in float32.
 //
 // State: held to the float64 model and the golden models on the emulator; not yet run on a GPU.
 #ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
@@ -15,7 +15,7 @@
 namespace chorale {
 
 struct CudaBackendOptions {
-  int threads = 0;  // of the host, for row encoders; 0: one per processor
+  int threads = 0;  // of the host; 0: one per processor
   // All of it is taken at once. 0: a share of what the GPU has free, see memory_budget.h.
   int64_t context_pool_bytes = 0;
   int64_t buffer_pool_bytes = 0;

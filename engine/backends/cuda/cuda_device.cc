@@ -42,14 +42,15 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBud
   if (absl::Status found = FindGpu(); !found.ok()) return found;
   std::unique_ptr<CudaDevice> device(new CudaDevice);
   const kernels::cuda::DeviceProperties& gpu = device->properties_;
-  absl::Status status =
-      ToStatus(kernels::cuda::OpenDevice(&device->properties_), "opening the GPU");
-  if (!status.ok()) return status;
-  if (gpu.compute_major < kOldestComputeMajor) {
+  const ErrorCode opened = kernels::cuda::OpenDevice(&device->properties_);
+  // Before the error of opening it: kernels cannot be prepared for such a GPU.
+  if (gpu.compute_major > 0 && gpu.compute_major < kOldestComputeMajor) {
     return absl::UnavailableError(
         absl::StrCat("the GPU, ", gpu.name, ", has the compute capability ", gpu.compute_major, ".",
                      gpu.compute_minor, ", but ", kOldestComputeMajor, ".0 is needed"));
   }
+  absl::Status status = ToStatus(opened, "opening the GPU");
+  if (!status.ok()) return status;
   const absl::StatusOr<CudaMemoryBudget> budget = ShareOutMemory(asked, gpu.free_bytes);
   status = budget.status();
   if (status.ok()) {
