@@ -29,9 +29,7 @@ ABSL_FLAG(std::string, data_dir, "",
 ABSL_FLAG(std::string, backend, "auto",
           "cuda: a GPU, the first one that CUDA_VISIBLE_DEVICES leaves. cpu. auto: a GPU where "
           "there is one, else the processors, which the log then says.");
-ABSL_FLAG(int64_t, threads, 0,
-          "Threads of the CPU backend, and of what a GPU leaves to the host. 0: one per "
-          "processor.");
+ABSL_FLAG(int64_t, threads, 0, "Threads of the CPU backend. 0: one per processor.");
 ABSL_FLAG(
     int64_t, context_pool_mib, 0,
     "MiB for the keys and values of resident contexts. On a GPU they are its memory and taken "

@@ -22,7 +22,6 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const EngineSetup& setup) {
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const EngineSetup& setup) {
   CudaBackendOptions options;
-  options.threads = setup.threads;
   options.context_pool_bytes = setup.context_pool_bytes;
   options.buffer_pool_bytes = setup.buffer_pool_bytes;
   options.encode_pool_bytes = setup.encode_pool_bytes;

@@ -44,7 +44,7 @@ struct EngineSetup {
   std::vector<std::string> models;  // folders, at least one; the first is the default
   std::string data_dir;
   BackendChoice backend = BackendChoice::kAuto;
-  int threads = 0;                 // 0: one per processor
+  int threads = 0;                 // of the CPU backend; 0: one per processor
   int64_t context_pool_bytes = 0;  // 0, here and below: what the backend takes unasked
   int64_t buffer_pool_bytes = 0;
   int64_t encode_pool_bytes = 0;  // this and what follows: of a GPU

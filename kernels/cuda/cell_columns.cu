@@ -121,6 +121,8 @@ ErrorCode PrepareReadColumns(int shared_bytes) {
   return PrepareKernel(&ReadColumnsKernel, shared_bytes);
 }
 
+int ReadColumnsSharedBytes() { return kSharedBytes; }
+
 ErrorCode LaunchReadColumns(const ReadColumnsParams& params, Stream stream) {
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(CeilDiv(params.table.rows, kTileTokens)),

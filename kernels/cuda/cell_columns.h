@@ -35,6 +35,9 @@ struct ReadColumnsParams {
 // InvalidArgument naming the field.
 absl::Status ValidateReadColumns(const ReadColumnsParams& params);
 
+// Shared memory of a block.
+int ReadColumnsSharedBytes();
+
 // REQUIRES: ValidateReadColumns(params).ok().
 ErrorCode LaunchReadColumns(const ReadColumnsParams& params, Stream stream);
 

@@ -190,6 +190,8 @@ ErrorCode PreparePoolCells(int shared_bytes) {
   return PrepareKernel(&PoolCellsKernel, shared_bytes);
 }
 
+int PoolCellsSharedBytes(const PoolCellsParams& params) { return LayoutOf(params).bytes; }
+
 ErrorCode LaunchPoolCells(const PoolCellsParams& params, Stream stream) {
   const KernelParams kernel_params = {params, LayoutOf(params)};
   const LaunchShape shape = {

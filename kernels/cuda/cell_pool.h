@@ -45,6 +45,9 @@ inline constexpr int kLargestEncoding = 512;
 // InvalidArgument naming the field.
 absl::Status ValidatePoolCells(const PoolCellsParams& params);
 
+// Shared memory of a block: of params, `tokens` and `width` count.
+int PoolCellsSharedBytes(const PoolCellsParams& params);
+
 // REQUIRES: ValidatePoolCells(params).ok().
 ErrorCode LaunchPoolCells(const PoolCellsParams& params, Stream stream);
 

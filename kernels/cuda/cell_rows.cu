@@ -13,7 +13,7 @@ constexpr int kThreads = kWarps * kWarp;
 // Keys and values of one tile in shared memory behind the weights.
 constexpr int kKeysValuesBytes = kTileKeysValues * 2;
 
-// Tiles of one block: as many rows as give each warp one, at least one row.
+// Rows of one block: as many as have a warp for each of their tiles, at least one.
 constexpr int RowsOfBlock(int row_tiles) { return row_tiles < kWarps ? kWarps / row_tiles : 1; }
 
 // 16 cells attend to all cells of their row, whose keys and values are `keys`.
@@ -84,6 +84,12 @@ __global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant_
 }  // namespace
 
 ErrorCode PrepareMixRows(int shared_bytes) { return PrepareKernel(&MixRowsKernel, shared_bytes); }
+
+// A row of more tiles than there are warps has a block of its own.
+int MixRowsSharedBytes(int most_columns) {
+  const int tiles = max(kWarps, static_cast<int>(CellTiles(most_columns)));
+  return kCellBlockBytes + tiles * kKeysValuesBytes;
+}
 
 ErrorCode LaunchMixRows(const MixRowsParams& params, Stream stream) {
   const auto row_tiles = static_cast<int>(CellTiles(params.columns));

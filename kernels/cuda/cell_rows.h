@@ -24,6 +24,9 @@ struct MixRowsParams {
 // InvalidArgument naming the field.
 absl::Status ValidateMixRows(const MixRowsParams& params);
 
+// Shared memory of a block, for rows of up to that many columns.
+int MixRowsSharedBytes(int most_columns);
+
 // REQUIRES: ValidateMixRows(params).ok().
 ErrorCode LaunchMixRows(const MixRowsParams& params, Stream stream);
 

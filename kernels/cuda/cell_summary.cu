@@ -115,6 +115,8 @@ ErrorCode PrepareSummariseColumns(int shared_bytes) {
   return PrepareKernel(&SummariseColumnsKernel, shared_bytes);
 }
 
+int SummariseColumnsSharedBytes() { return kSharedBytes; }
+
 ErrorCode LaunchSummariseColumns(const SummariseColumnsParams& params, Stream stream) {
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(SummaryChunks(params.table.rows)),

@@ -37,6 +37,9 @@ struct SummariseColumnsParams {
 // InvalidArgument naming the field.
 absl::Status ValidateSummariseColumns(const SummariseColumnsParams& params);
 
+// Shared memory of a block.
+int SummariseColumnsSharedBytes();
+
 // REQUIRES: ValidateSummariseColumns(params).ok().
 ErrorCode LaunchSummariseColumns(const SummariseColumnsParams& params, Stream stream);
 

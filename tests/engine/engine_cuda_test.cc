@@ -119,8 +119,7 @@ class EngineCudaTest : public ::testing::Test {
 };
 
 TEST_F(EngineCudaTest, ResultsAreThoseOfAnEngineWithMemoryToSpare) {
-  CudaBackendOptions options = {.threads = 1,
-                                .context_pool_bytes = 16 << 20,
+  CudaBackendOptions options = {.context_pool_bytes = 16 << 20,
                                 .buffer_pool_bytes = 32 << 20,
                                 .encode_pool_bytes = 16 << 20,
                                 .weights_bytes = 4 << 20,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,14 +14,11 @@
 #include "engine/backends/cuda/cuda_row_works.h"
 #include "engine/backends/cuda/cuda_work.h"
 #include "engine/backends/cuda/tile_memory.h"
-#include "engine/backends/thread_pool.h"
 #include "engine/require.h"
 #include "kernels/cuda/layout.h"
 
 namespace chorale {
 namespace {
-
-constexpr int kMaxThreads = 1'024;
 
 int64_t Aligned(int64_t bytes) {
   return kernels::RoundUp(std::max<int64_t>(bytes, 1), kCudaAlignment);
@@ -31,8 +27,8 @@ int64_t Aligned(int64_t bytes) {
 // Thread contract: that of Backend.
 class CudaBackend : public Backend {
  public:
-  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<ThreadPool> threads)
-      : device_(std::move(device)), decoder_(*device_), threads_(std::move(threads)) {}
+  explicit CudaBackend(std::unique_ptr<CudaDevice> device)
+      : device_(std::move(device)), decoder_(*device_) {}
 
   std::string description() const override {
     const kernels::cuda::DeviceProperties& gpu = device_->properties();
@@ -125,7 +121,6 @@ class CudaBackend : public Backend {
   // A model stays as long as the backend: graphs know it by its address.
   std::vector<std::shared_ptr<const CudaModel>> models_;
   CudaDecoder decoder_;
-  const std::unique_ptr<ThreadPool> threads_;
 };
 
 absl::Status CudaBackend::Advance(absl::Span<const Slice> slices) {
@@ -156,7 +151,7 @@ absl::Status CudaBackend::Advance(absl::Span<const Slice> slices) {
 // context; and kernels that fill the GPU would gain nothing from a second stream.
 void CudaBackend::RunRows(const std::vector<std::pair<CudaWork*, int64_t>>& works) {
   const kernels::cuda::Memory& memory = device_->launch_memory();
-  const CudaRun run = {*device_, *threads_, memory.At<char>(), memory.bytes()};
+  const CudaRun run = {*device_, memory.At<char>(), memory.bytes()};
   for (const auto& [work, steps] : works) work->Run(steps, run);
 }
 
@@ -178,6 +173,8 @@ absl::Status CudaBackend::CheckRoom(const CudaModel& model) const {
         check("a tile over as many targets as it was trained for", tile, "buffers",
               buffer_pool_bytes()),
         check("a tile", CudaDecoder::WorkspaceBytes(model.shape()), "workspace",
+              device_->launch_memory().bytes()),
+        check("the row encoder", model.row_encoder().memory_bytes(), "workspace",
               device_->launch_memory().bytes())}) {
     if (!s.ok()) return s;
   }
@@ -199,10 +196,6 @@ void CudaBackend::Decode(std::vector<CudaDecoder::Item> items) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaBackendOptions& options) {
-  if (options.threads < 0 || options.threads > kMaxThreads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("threads is ", options.threads, ", must be 0 to ", kMaxThreads));
-  }
   absl::StatusOr<std::unique_ptr<CudaDevice>> device =
       CudaDevice::Open({.context_pool_bytes = options.context_pool_bytes,
                         .buffer_pool_bytes = options.buffer_pool_bytes,
@@ -211,13 +204,7 @@ absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaBackendOptions
                         .workspace_bytes = options.workspace_bytes,
                         .host_context_pool_bytes = options.host_context_pool_bytes});
   if (!device.ok()) return device.status();
-  const int threads = options.threads > 0
-                          ? options.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  absl::StatusOr<std::unique_ptr<ThreadPool>> pool =
-      ThreadPool::Create(std::min(threads, kMaxThreads));
-  if (!pool.ok()) return pool.status();
-  return std::make_unique<CudaBackend>(*std::move(device), *std::move(pool));
+  return std::make_unique<CudaBackend>(*std::move(device));
 }
 
 }  // namespace chorale

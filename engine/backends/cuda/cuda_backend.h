@@ -15,7 +15,6 @@
 namespace chorale {
 
 struct CudaBackendOptions {
-  int threads = 0;  // of the host; 0: one per processor
   // All of it is taken at once. 0: a share of what the GPU has free, see memory_budget.h.
   int64_t context_pool_bytes = 0;
   int64_t buffer_pool_bytes = 0;

@@ -248,6 +248,15 @@ class CudaCellAttentionEncoder : public CudaRowEncoder {
     return std::max(fit, encode);
   }
 
+  int shared_bytes() const override {
+    const cuda::PoolCellsParams pool = {.tokens = static_cast<int32_t>(model_.pooled_tokens),
+                                        .width = static_cast<int32_t>(model_.encoding),
+                                        .shape = {}};
+    return std::max({cuda::SummariseColumnsSharedBytes(), cuda::ReadColumnsSharedBytes(),
+                     cuda::MixRowsSharedBytes(static_cast<int>(model_.max_features)),
+                     cuda::PoolCellsSharedBytes(pool)});
+  }
+
  private:
   void EncodePart(const CellState& state, const FeatureMatrix& features, int64_t first,
                   int64_t rows, float* out, const CudaEncoderRun& run) const {

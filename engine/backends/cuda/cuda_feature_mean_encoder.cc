@@ -65,6 +65,7 @@ class CudaFeatureMeanEncoder : public CudaRowEncoder {
   }
 
   int64_t memory_bytes() const override { return sizeof(double); }
+  int shared_bytes() const override { return 0; }
 
  private:
   static std::vector<double> Means(const FeatureMatrix& features, int64_t first, int64_t rows) {

@@ -70,7 +70,8 @@ void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& 
 }
 
 // That a block of the device has the shared memory which the kernels need for such a model.
-absl::Status CheckSharedMemory(const CudaShape& shape, const CudaDevice& device) {
+absl::Status CheckSharedMemory(const CudaShape& shape, const CudaRowEncoder& encoder,
+                               const CudaDevice& device) {
   const int shared_bytes = device.properties().shared_bytes_per_block;
   const kernels::cuda::RowLayerParams rows = {.finish = {},
                                               .leave = {},
@@ -87,10 +88,15 @@ absl::Status CheckSharedMemory(const CudaShape& shape, const CudaDevice& device)
                                                          .width = shape.width,
                                                          .hidden = shape.hidden,
                                                          .components = shape.components});
-  if (head_bytes <= shared_bytes) return absl::OkStatus();
+  if (head_bytes > shared_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a head of width ", shape.width, " with a hidden layer of ", shape.hidden,
+                     " and ", shape.components, " components needs ", head_bytes,
+                     " bytes of shared memory, but a block of the device has ", shared_bytes));
+  }
+  if (encoder.shared_bytes() <= shared_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("a head of width ", shape.width, " with a hidden layer of ", shape.hidden,
-                   " and ", shape.components, " components needs ", head_bytes,
+      absl::StrCat("the row encoder needs ", encoder.shared_bytes(),
                    " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 
@@ -146,7 +152,6 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
                                                                    CudaDevice& device) {
   std::shared_ptr<CudaModel> made(new CudaModel(model));
   if (absl::Status s = CheckShape(made->config_, made->shape_); !s.ok()) return s;
-  if (absl::Status s = CheckSharedMemory(made->shape_, device); !s.ok()) return s;
   made->layers_.resize(model.layers.size());
   WeightBlob blob;
   for (size_t l = 0; l < model.layers.size(); ++l) {
@@ -158,11 +163,8 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
   absl::StatusOr<std::unique_ptr<const CudaRowEncoder>> encoder = MakeCudaRowEncoder(model, blob);
   if (!encoder.ok()) return encoder.status();
   made->row_encoder_ = *std::move(encoder);
-  const int64_t needed = made->row_encoder_->memory_bytes();
-  if (const int64_t bytes = device.launch_memory().bytes(); bytes < needed) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the model's row encoder takes ", needed,
-                     " bytes of workspace at least, but a launch has ", bytes));
+  if (absl::Status s = CheckSharedMemory(made->shape_, *made->row_encoder_, device); !s.ok()) {
+    return s;
   }
   if (absl::Status s = blob.MoveToDevice(device); !s.ok()) return s;
   return made;

@@ -42,8 +42,7 @@ struct CudaLayer {
 class CudaModel : public BackendModel {
  public:
   // InvalidArgument for a shape that the kernels are not built for; ResourceExhausted when the
-  // weights do not fit, the workspace is too small to encode rows, or the device has too little
-  // shared memory for the kernels.
+  // weights do not fit, or the device has too little shared memory for the kernels.
   static absl::StatusOr<std::shared_ptr<const CudaModel>> Create(const Model& model,
                                                                  CudaDevice& device);
 

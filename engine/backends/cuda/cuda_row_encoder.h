@@ -54,8 +54,9 @@ class CudaRowEncoder {
   // Floating-point operations, for fair sharing.
   virtual double EncodeFlops(int64_t rows, int64_t features) const = 0;
 
-  // What a launch needs at least.
+  // What a launch needs at least, and the shared memory of a block of the largest kernel.
   virtual int64_t memory_bytes() const = 0;
+  virtual int shared_bytes() const = 0;
 };
 
 // The encoder whose weights the model has; it may be used once they are on the GPU. InvalidArgument

@@ -10,15 +10,13 @@
 #include "engine/backends/cuda/cuda_device.h"
 #include "engine/backends/cuda/cuda_forward.h"
 #include "engine/backends/cuda/cuda_model.h"
-#include "engine/backends/thread_pool.h"
 
 namespace chorale {
 
 // What a piece of work runs on.
 struct CudaRun {
   CudaDevice& device;
-  ThreadPool& threads;  // for row encoders
-  char* states;         // for CudaForward
+  char* states;  // for CudaForward and row encoders
   int64_t state_bytes = 0;
 };
 

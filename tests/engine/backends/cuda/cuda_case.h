@@ -26,8 +26,7 @@ class CudaTest : public testing::Test {
   // Small pools, and a workspace for few tiles at a time when `workspace_bytes` says so.
   static BackendDriver Driver(int64_t workspace_bytes = 64 << 20) {
     absl::StatusOr<std::unique_ptr<Backend>> backend =
-        NewCudaBackend({.threads = 2,
-                        .context_pool_bytes = 64 << 20,
+        NewCudaBackend({.context_pool_bytes = 64 << 20,
                         .buffer_pool_bytes = 128 << 20,
                         .encode_pool_bytes = 16 << 20,
                         .weights_bytes = 64 << 20,

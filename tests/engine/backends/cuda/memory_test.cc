@@ -17,8 +17,7 @@ namespace {
 class CudaMemoryTest : public CudaTest {
  protected:
   static CudaBackendOptions Options() {
-    return {.threads = 1,
-            .context_pool_bytes = 1 << 20,
+    return {.context_pool_bytes = 1 << 20,
             .buffer_pool_bytes = 8 << 20,
             .encode_pool_bytes = 1 << 20,
             .weights_bytes = 1 << 20,

@@ -164,6 +164,17 @@ TEST_F(CudaRowEncoderTest, RefusesWhatTheKernelsAreNotBuiltFor) {
   EXPECT_THAT(message([](ModelConfig& c) { c.max_features = 257; }), HasSubstr("max_features 257"));
 }
 
+TEST_F(CudaRowEncoderTest, SharedMemoryFitsTheSmallestDevice) {
+  constexpr int kOfComputeCapability8 = 163 << 10;
+  WeightBlob blob;
+  for (const Model& model : {DefaultModel(), MakeTestModel({.row_encoder = "cell_attention"})}) {
+    const auto encoder = MakeCudaRowEncoder(model, blob);
+    ASSERT_TRUE(encoder.ok());
+    EXPECT_GT((*encoder)->shared_bytes(), 64 << 10);
+    EXPECT_LE((*encoder)->shared_bytes(), kOfComputeCapability8);
+  }
+}
+
 TEST_F(CudaRowEncoderTest, RefusesAModelForWhichAWorkspaceIsTooSmall) {
   BackendDriver driver = Driver(64 << 10);
   const Model model = MakeTestModel({.row_encoder = "cell_attention", .d_model = 64});
