@@ -31,6 +31,10 @@ show() {
   "$@"
 }
 
+# Where there is none, the server is not to look for the GPU backend: an earlier build may have left
+# one that no longer fits.
+has_gpu() { [[ -e /dev/nvidiactl ]]; }
+
 # ---- Building -------------------------------------------------------------------------------
 
 build() {
@@ -43,7 +47,7 @@ build() {
   if [[ ! -x "${SERVER}" ]]; then say "The first build takes a few minutes."; fi
   local targets=(chorale-server chorale)
   # The GPU backend, where there are a GPU and a compiler for it.
-  if [[ -e /dev/nvidiactl ]] && ninja -C build/release -t query chorale_cuda >/dev/null 2>&1; then
+  if has_gpu && ninja -C build/release -t query chorale_cuda >/dev/null 2>&1; then
     targets+=(chorale_cuda)
   fi
   if ! ninja -C build/release "${targets[@]}" >>"${log}" 2>&1; then
@@ -93,13 +97,14 @@ port_or_any() {
 }
 
 start_server() {
-  local port metrics_port
+  local port metrics_port backend=cpu
+  if has_gpu; then backend=auto; fi
   port="$(port_or_any 50051)"
   metrics_port="$(port_or_any 9464)"
   rm -f "${PORT_FILE}"
   nohup "${SERVER}" --models="${MODEL}" --data_dir="${STATE}/data" \
     --listen_address="127.0.0.1:${port}" --metrics_address="127.0.0.1:${metrics_port}" \
-    --port_file="${PORT_FILE}" >>"${LOG}" 2>&1 </dev/null &
+    --backend="${backend}" --port_file="${PORT_FILE}" >>"${LOG}" 2>&1 </dev/null &
   local pid=$!
   echo "${pid}" >"${PID_FILE}"
   for _ in {1..300}; do

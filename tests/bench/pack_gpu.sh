@@ -17,7 +17,7 @@ readonly PROGRAMS=(
   tests/engine/backends/cuda/cuda_backend_test
   tests/end_to_end/end_to_end_backend_test
   tests/end_to_end/end_to_end_golden_test)
-readonly LIBRARY=engine/backends/cuda/libchorale_cuda.so
+readonly LIBRARY=lib/libchorale_cuda.so
 # The loader and the C library are the machine's own.
 readonly OF_THE_SYSTEM='^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so'
 
