@@ -153,16 +153,34 @@ void Begin(int threads, int shared_bytes) {
   }
 }
 
+// Runs a warp for as long as its threads wait for each other alone. Returns how many ended; none
+// ran at all when `progress` stays as it was.
+int RunWarp(int first, int threads, bool* progress) {
+  int ended = 0;
+  for (bool running = true; running;) {
+    running = false;
+    for (int i = 0; i < threads; ++i) {
+      const int index = first + (chosen_order == Order::kFirstToLast ? i : threads - 1 - i);
+      if (!CanRun(block.threads[index])) continue;
+      running = true;
+      *progress = true;
+      Resume(index);
+      if (block.threads[index].done) ++ended;
+    }
+  }
+  return ended;
+}
+
+// One warp after the other, each up to a barrier of the block: what one leaves for another too
+// late, or too early, shows in one of the two orders.
 void RunBlock(int threads, int shared_bytes) {
   Begin(threads, shared_bytes);
+  const int warps = static_cast<int>(block.warps.size());
   for (int left = threads; left > 0;) {
     bool progress = false;
-    for (int i = 0; i < threads; ++i) {
-      const int index = chosen_order == Order::kFirstToLast ? i : threads - 1 - i;
-      if (!CanRun(block.threads[index])) continue;
-      progress = true;
-      Resume(index);
-      if (block.threads[index].done) --left;
+    for (int i = 0; i < warps; ++i) {
+      const int warp = chosen_order == Order::kFirstToLast ? i : warps - 1 - i;
+      left -= RunWarp(warp * kWarpThreads, block.warps[warp].barrier.members, &progress);
     }
     if (!progress) {
       std::fprintf(stderr, "emulated block (%d, %d, %d): %d of %d threads wait for ever\n",

@@ -6,8 +6,9 @@
 //
 // Shared memory holds NaN when a block begins.
 //
-// Threads run as far as they can, one after the other, first to last or last to first: see
-// SetOrder. A missing barrier gives different results in the two orders.
+// Warps run one after the other, each up to a barrier of the block, and the threads of a warp as
+// far as they can; first to last or last to first: see SetOrder. A missing barrier gives different
+// results in the two orders.
 //
 // What is copied asynchronously arrives when it is waited for, and not before.
 //

@@ -20,10 +20,12 @@ struct ReverseParams {
   bool with_barrier;
 };
 
-// Every thread writes its number, and reads that of the thread opposite.
+// Every thread writes its number, and reads that of the thread opposite, in the other warp. That a
+// warp's threads wait for each other in between must not help.
 void ReverseKernel(ReverseParams p) {
   float* shared = reinterpret_cast<float*>(Shared());
   shared[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncwarp();
   if (p.with_barrier) __syncthreads();
   p.out[blockIdx.x * 64 + threadIdx.x] = shared[63 - threadIdx.x];
 }
