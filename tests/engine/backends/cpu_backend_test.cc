@@ -200,7 +200,10 @@ TEST(CpuBackendTest, EncodesTargetsInBoundedSteps) {
   }
   EXPECT_EQ(steps, 4);
   const auto predict = [&](std::shared_ptr<const EncodedRows> rows) {
-    PredictSpec spec = {.context = loaded.context(), .targets = std::move(rows), .rows = 1'000};
+    PredictSpec spec;
+    spec.context = loaded.context();
+    spec.targets = std::move(rows);
+    spec.rows = 1'000;
     auto work = driver.backend().NewPredict(std::move(spec));
     driver.Run(work.get());
     return work;
