@@ -45,6 +45,19 @@ struct ContextCache::Entry {
   PoolRange used_kv() const { return {kv.offset, context->resident_bytes}; }
 };
 
+// Whether `bytes` would fit between ranges of a pool that stay.
+static bool FitsBetween(std::vector<PoolRange> staying, int64_t bytes, const RangeAllocator& pool) {
+  std::sort(staying.begin(), staying.end(),
+            [](const PoolRange& a, const PoolRange& b) { return a.offset < b.offset; });
+  const int64_t needed = pool.RoundUp(bytes);
+  int64_t end = 0;
+  for (const PoolRange& range : staying) {
+    if (range.offset - end >= needed) return true;
+    end = range.offset + range.bytes;
+  }
+  return pool.capacity() - end >= needed;
+}
+
 // ---- Pin -----------------------------------------------------------------------------------
 
 ContextCache::Pin::Pin(ContextCache* cache, Entry* entry) : cache_(cache), entry_(entry) {
@@ -102,7 +115,10 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
   index_.emplace(context.get(), entry);
   SetState(entry, State::kWaiting);
   Pin pin(this, entry);
-  if (Place(entry, now) && data != nullptr) StartEncoding(entry, *std::move(data));
+  PlaceWaiting(now);  // those who waited before it come first
+  if (entry->state == State::kReading && data != nullptr) {
+    StartEncoding(entry, *std::move(data));
+  }
   return pin;
 }
 
@@ -247,8 +263,13 @@ bool ContextCache::Saving() const {
 
 // A range of the host pool, for which the least recently used of what is there is dropped.
 std::optional<PoolRange> ContextCache::FindHostRoom(int64_t bytes) {
-  if (bytes > host_.capacity()) return std::nullopt;
   std::optional<PoolRange> range = host_.Allocate(bytes);
+  if (range.has_value()) return range;
+  std::vector<PoolRange> staying;
+  for (const Entry& entry : entries_) {
+    if (entry.saved != nullptr && entry.lru != &saved_lru_) staying.push_back(entry.host);
+  }
+  if (!FitsBetween(std::move(staying), bytes, host_)) return std::nullopt;
   while (!range.has_value() && !saved_lru_.empty()) {
     Drop(saved_lru_.front());
     range = host_.Allocate(bytes);
@@ -264,15 +285,7 @@ bool ContextCache::EvictionCanFit(int64_t bytes) const {
     const bool goes = entry.state == State::kSaving || entry.lru == &lru_;
     if (entry.HasKv() && !goes) staying.push_back(entry.kv);
   }
-  std::sort(staying.begin(), staying.end(),
-            [](const PoolRange& a, const PoolRange& b) { return a.offset < b.offset; });
-  const int64_t needed = allocator_.RoundUp(bytes);
-  int64_t end = 0;
-  for (const PoolRange& range : staying) {
-    if (range.offset - end >= needed) return true;
-    end = range.offset + range.bytes;
-  }
-  return allocator_.capacity() - end >= needed;
+  return FitsBetween(std::move(staying), bytes, allocator_);
 }
 
 void ContextCache::StartEncoding(Entry* entry, ContextData data) {

@@ -346,8 +346,8 @@ void EngineLoop::StepTogether(std::vector<Scheduler::Pick>* picks) const {
 
 // Charges every flow for what it got, and learns how fast the backend is.
 void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed) {
-  double total = 0;
   double decode_flops = 0;
+  double other_flops = 0;
   int64_t decodes = 0;
   int64_t decode_steps = 0;
   int64_t longest_decode = 0;
@@ -355,27 +355,31 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
     const Task& task = tasks_[pick.candidate];
     const double flops = task.step_flops * static_cast<double>(pick.steps);
     scheduler_.Charge(task.flow, flops);
-    total += flops;
-    if (task.runnable.decode != nullptr) {
-      decode_flops += flops;
-      ++decodes;
-      decode_steps += pick.steps;
-      longest_decode = std::max(longest_decode, pick.steps);
+    if (task.runnable.decode == nullptr) {
+      other_flops += flops;
+      continue;
     }
+    decode_flops += flops;
+    ++decodes;
+    decode_steps += pick.steps;
+    longest_decode = std::max(longest_decode, pick.steps);
   }
   if (!decodes_in_step_) {
-    rate_.Observe(total, elapsed);
-  } else if (decodes == static_cast<int64_t>(picks.size())) {
-    step_times_.Observe(decodes, longest_decode, elapsed);
+    rate_.Observe(decode_flops + other_flops, elapsed);
+  } else if (decodes == 0) {
+    rate_.Observe(other_flops, elapsed);
   } else {
     const absl::Duration of_decodes =
-        decodes > 0 ? static_cast<double>(longest_decode) * step_times_.Of(decodes)
-                    : absl::ZeroDuration();
-    rate_.Observe(total - decode_flops, elapsed - of_decodes);
+        other_flops == 0
+            ? elapsed
+            : ShareOf(elapsed, static_cast<double>(longest_decode) * step_times_.Of(decodes),
+                      rate_.TimeOf(other_flops));
+    step_times_.Observe(decodes, longest_decode, of_decodes);
+    rate_.Observe(other_flops, elapsed - of_decodes);
   }
   if (decode_steps > 0) {
-    metrics_->StepTimes(elapsed * (decode_flops / total) / static_cast<double>(decode_steps),
-                        decode_steps);
+    const double share = decode_flops / (decode_flops + other_flops);
+    metrics_->StepTimes(elapsed * share / static_cast<double>(decode_steps), decode_steps);
   }
 }
 

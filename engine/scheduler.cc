@@ -83,8 +83,9 @@ void FlopRate::Observe(double flops, absl::Duration time) {
   constexpr double kWeight = 0.2;
   const double seconds = absl::ToDoubleSeconds(time);
   if (!(flops > 0) || !(seconds > 0)) return;
-  const double rate = flops / seconds;
-  rate_ = rate_ == 0 ? rate : rate_ + kWeight * (rate - rate_);
+  const double weight = seconds_ == 0 ? 1 : kWeight;
+  flops_ += weight * (flops - flops_);
+  seconds_ += weight * (seconds - seconds_);
 }
 
 }  // namespace chorale

@@ -62,19 +62,23 @@ class Scheduler {
   uint64_t round_ = 0;
 };
 
-// The backend's speed in floating-point operations per second, exponentially smoothed.
+// The backend's speed in floating-point operations per second: of the work of the last ticks over
+// the time that they took, so that many small pieces of work do not make large ones look slow.
 class FlopRate {
  public:
   void Observe(double flops, absl::Duration time);
 
   // What fits into `time`, and the time that `flops` take; 0 before the first observation.
-  double Budget(absl::Duration time) const { return rate_ * absl::ToDoubleSeconds(time); }
+  double Budget(absl::Duration time) const { return rate() * absl::ToDoubleSeconds(time); }
   absl::Duration TimeOf(double flops) const {
-    return rate_ == 0 ? absl::ZeroDuration() : absl::Seconds(flops / rate_);
+    return seconds_ == 0 ? absl::ZeroDuration() : absl::Seconds(flops / rate());
   }
 
  private:
-  double rate_ = 0;
+  double rate() const { return seconds_ == 0 ? 0 : flops_ / seconds_; }
+
+  double flops_ = 0;  // exponentially smoothed, both
+  double seconds_ = 0;
 };
 
 }  // namespace chorale

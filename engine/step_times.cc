@@ -36,4 +36,13 @@ int64_t StepTimes::Fitting(int64_t decodes, absl::Duration time) const {
   return std::max<int64_t>(1, absl::IDivDuration(time, step, &rest));
 }
 
+absl::Duration ShareOf(absl::Duration elapsed, absl::Duration expected, absl::Duration other) {
+  constexpr absl::Duration kUnknown = absl::ZeroDuration();
+  if (expected != kUnknown && other != kUnknown) {
+    return elapsed * absl::FDivDuration(expected, expected + other);
+  }
+  if (expected != kUnknown) return std::min(expected, elapsed / 2);
+  return other != kUnknown ? std::max(elapsed - other, elapsed / 2) : elapsed / 2;
+}
+
 }  // namespace chorale

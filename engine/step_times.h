@@ -30,6 +30,10 @@ class StepTimes {
   std::array<double, kSizes> seconds_ = {};  // by the bits of the number of decodes; 0: unknown
 };
 
+// What one of two parts took of `elapsed`, when `expected` was expected of it and `other` of the
+// other part: in proportion, or what the one that is known leaves, within reason. 0 is not known.
+absl::Duration ShareOf(absl::Duration elapsed, absl::Duration expected, absl::Duration other);
+
 }  // namespace chorale
 
 #endif  // CHORALE_ENGINE_STEP_TIMES_H_

@@ -7,18 +7,18 @@
 // blocks of the one ahead on the stream have begun (LetNextBegin), so that several kernels of a
 // step can be on the device at the same time. Why that is right:
 //
-//   1. Every thread of every kernel calls WaitForPrevious, and no kernel returns before it. A
-//   kernel
-//      therefore ends only after the one ahead has ended, and, by induction, behind WaitForPrevious
-//      all earlier kernels have ended and what they wrote is visible. So nothing that a kernel
-//      writes can meet a reader or a writer of an earlier one, however far back.
+//   1. Every thread of every kernel calls WaitForPrevious, and no kernel returns before it. So a
+//      kernel ends only after the one ahead has ended, and, by induction, behind WaitForPrevious
+//      all earlier kernels have ended and what they wrote is visible: nothing that a kernel writes
+//      can meet a reader or a writer of an earlier one, however far back.
 //   2. What an earlier kernel may have written is read by LoadFresh or CopyLater16, which the
 //      compiler keeps behind WaitForPrevious and which read the level-two cache: a multiprocessor's
-//      own cache may still hold what an overlapping kernel read there before.
+//      own cache may still hold what an overlapping kernel read there before. What only copies
+//      write (the cells of a table, what was learnt of its columns) may be read by plain loads: a
+//      copy begins when all kernels ahead have ended, and kernels behind it begin when it has.
 //   3. Ahead of WaitForPrevious, kernels read only what no kernel writes (weights, and of a tile
 //      what is fixed when the host uploads it), and keys and values of a context that was complete
-//      before its tiles were uploaded: a copy waits for all kernels ahead, and all kernels behind
-//      wait for it.
+//      before its tiles were uploaded.
 //
 // PrepareKernel is called once for each kernel when a device is opened, so that nothing is loaded
 // or set while a graph is recorded.

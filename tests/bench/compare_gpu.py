@@ -197,7 +197,7 @@ class Comparison:
     def measure(self, out):
         for name, ours in self.ours.items():
             if 'skipped' in self.facts[name]:
-                print(json.dumps({'case': name, **self.facts[name]}), flush=True)
+                self.fail(name, Failure(self.facts[name]['skipped']))
                 continue
             theirs = self.theirs[name]
             try:

@@ -325,6 +325,35 @@ TEST_F(HostTierTest, OneThatIsWantedWhileItIsSavedGivesWayAndComesBack) {
   EXPECT_EQ(log_.restores, 1);
 }
 
+TEST_F(HostTierTest, ANewcomerDoesNotTakeTheRoomThatOthersWaitFor) {
+  const Context a = Make(7), b = Make(7), c = Make(7);
+  MakeResident(a);
+  auto pin_b = Acquire(b);
+  Turn();
+  while (!cache_->jobs().empty()) Turn();  // until a's copy is there, and its room is free
+  auto pin_c = Acquire(c);
+  EXPECT_FALSE(pin_b.waits_for_room());
+  EXPECT_TRUE(pin_c.waits_for_room());
+}
+
+// What stays there leaves no room for it: nothing is dropped for nothing.
+TEST_F(HostTierTest, TheHostDropsNothingInVain) {
+  const Context a = Make(3), b = Make(5), c = Make(10), d = Make(6);
+  MakeResident(a);
+  MakeResident(b);
+  MakeResident(c);  // a and b are saved, and fill the host
+  auto pin_c = Acquire(c);
+  auto pin_a = Acquire(a);  // waits, and keeps its place on the host
+  pin_c.Reset();
+  Turn();  // c, too large for the host, makes room for a
+  EXPECT_EQ(log_.saves, 2);
+  Settle();
+  ExpectItsBytes(pin_a);
+  MakeResident(d);
+  MakeResident(b);
+  EXPECT_GE(log_.restores, 2) << "b was dropped from the host for nothing";
+}
+
 TEST_F(HostTierTest, TheHostDropsWhatWasUsedLeastRecently) {
   const Context a = Make(4), b = Make(4), c = Make(4), large = Make(10);
   MakeResident(a);

@@ -353,7 +353,9 @@ TEST_F(EngineAdmissionTest, PredictionsWaitForBufferMemoryToo) {
   Answer<PredictResult> first;
   Answer<PredictResult> second;
   engine_->Predict(request, first.callback());
+  EXPECT_EVENTUALLY(engine_->Stats().running == 1);
   engine_->Predict(request, second.callback());
+  backend_.LetThrough(1);  // the rows, and then the engine takes note of the second
   EXPECT_EVENTUALLY(engine_->Stats().running == 1 && engine_->Stats().queued == 1);
   EXPECT_EQ(engine_->Stats().buffer_bytes, (300 + 128) * 64);
   backend_.OpenGate();

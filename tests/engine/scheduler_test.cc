@@ -189,6 +189,13 @@ TEST(FlopRateTest, ConvergesToTheMeasuredRate) {
   EXPECT_NEAR(rate.Budget(absl::Milliseconds(10)), 5e6, 0.15 * 5e6);
 }
 
+TEST(FlopRateTest, SmallWorkDoesNotMakeLargeWorkLookSlow) {
+  FlopRate rate;
+  rate.Observe(1e9, absl::Milliseconds(10));
+  for (int i = 0; i < 5; ++i) rate.Observe(1, absl::Microseconds(20));
+  EXPECT_NEAR(rate.Budget(absl::Milliseconds(10)), 1e9, 0.02e9);
+}
+
 TEST(FlopRateTest, IgnoresWhatCannotBeMeasured) {
   FlopRate rate;
   rate.Observe(1e6, absl::ZeroDuration());

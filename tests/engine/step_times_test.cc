@@ -38,5 +38,22 @@ TEST(StepTimesTest, FollowsADeviceThatSlowsDown) {
   EXPECT_NEAR(absl::ToDoubleMicroseconds(times.Of(1)), 200, 1);
 }
 
+TEST(ShareOfTest, InProportionToWhatWasExpected) {
+  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::Seconds(1), absl::Seconds(3)), absl::Seconds(2));
+}
+
+TEST(ShareOfTest, WhatIsNotKnownHasTheRest) {
+  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::ZeroDuration(), absl::Seconds(1)), absl::Seconds(7));
+  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::Seconds(1), absl::ZeroDuration()), absl::Seconds(1));
+  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::ZeroDuration(), absl::ZeroDuration()),
+            absl::Seconds(4));
+}
+
+// Otherwise a wrong guess about the one would keep the other unknown for ever.
+TEST(ShareOfTest, WhatIsNotKnownHasHalfAtLeast) {
+  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::ZeroDuration(), absl::Seconds(9)), absl::Seconds(4));
+  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::Seconds(9), absl::ZeroDuration()), absl::Seconds(4));
+}
+
 }  // namespace
 }  // namespace chorale

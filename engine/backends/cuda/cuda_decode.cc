@@ -181,6 +181,7 @@ struct CudaDecoder::Room {
 
 CudaDecoder::~CudaDecoder() {
   for (const auto& [key, graph] : graphs_) {
+    if (graph == nullptr) continue;  // it could not be recorded
     device_.Check(kernels::cuda::DestroyGraph(graph), "freeing a graph");
   }
 }

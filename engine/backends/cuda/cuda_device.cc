@@ -62,6 +62,10 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBud
   // A context's last block of keys is filled up with what must be numbers.
   device->Clear(device->contexts_.At<void>(), device->contexts_.bytes());
   device->Clear(device->buffers_.At<void>(), device->buffers_.bytes());
+  // Rows that are not in use are read like the others, so that nothing waits to know which they
+  // are, and then count as zeros.
+  device->Clear(device->encodes_.At<void>(), device->encodes_.bytes());
+  device->Clear(device->launch_memory_.At<void>(), device->launch_memory_.bytes());
   device->Wait();
   if (!device->status_.ok()) return device->status_;
   return device;
@@ -90,6 +94,7 @@ absl::Status CudaDevice::TakeMemory(const CudaMemoryBudget& budget) {
 
 // Nobody is left to receive what is still on its way.
 CudaDevice::~CudaDevice() {
+  if (stream_ == nullptr) return;  // it was not opened
   arrivals_.clear();
   Wait();
   Check(kernels::cuda::DestroyStream(stream_), "ending the stream");
