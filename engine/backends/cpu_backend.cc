@@ -62,8 +62,8 @@ class CpuBackend : public Backend {
   }
 
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        FeatureMatrix features, std::vector<float> y,
-                                        PoolRange kv, PoolRange workspace) override {
+                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
+                                        PoolRange workspace) override {
     return std::make_unique<CpuEncodeWork>(std::move(model), std::move(features), std::move(y), kv,
                                            context_pool_->At(kv), threads_->threads());
   }
