@@ -24,7 +24,7 @@ namespace {
 namespace cuda = kernels::cuda;
 
 // Rows of one piece of a fit on the GPU: enough to fill it. Columns of one on the host.
-constexpr int64_t kFitRows = 4 * cuda::kSummaryRows;
+constexpr int64_t kFitRows = int64_t{4} * cuda::kSummaryRows;
 constexpr int64_t kFitColumns = 16;
 
 // Of an array in a launch's memory.

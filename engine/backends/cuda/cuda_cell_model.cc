@@ -97,8 +97,9 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
       max_features(config.max_features),
       shape{.width = static_cast<int32_t>(width),
             .epsilon = config.layer_norm_eps,
-            .score_scale = static_cast<float>(std::numbers::log2e /
-                                              std::sqrt(static_cast<double>(width / heads)))},
+            .score_scale =
+                static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(width) /
+                                                                   static_cast<double>(heads)))},
       learnt_points(weights.points),
       finish_points(weights.summarise, width, heads, config.layer_norm_eps),
       mixer(weights, config),
