@@ -6,6 +6,18 @@
 
 namespace chorale::kernels::cuda {
 
+absl::Status ValidateHeads(int32_t heads, int32_t kv_heads, int32_t head_dim) {
+  if (heads % kv_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_heads is ", kv_heads, ", must divide heads ", heads));
+  }
+  if (!IsSupportedHeadDim(head_dim)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("head_dim is ", head_dim, ", must be 16, 32, 64 or 128"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateAttention(const AttentionParams& p) {
   if (absl::Status s = RequireNotNull(
           {{"tiles", p.tiles}, {"q", p.q}, {"chunk_o", p.chunk_o}, {"chunk_state", p.chunk_state}});
@@ -20,15 +32,7 @@ absl::Status ValidateAttention(const AttentionParams& p) {
     return s;
   }
   if (absl::Status s = RequireNotNegative({{"layer", p.layer}}); !s.ok()) return s;
-  if (p.heads % p.kv_heads != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kv_heads is ", p.kv_heads, ", must divide heads ", p.heads));
-  }
-  if (!IsSupportedHeadDim(p.head_dim)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("head_dim is ", p.head_dim, ", must be 16, 32, 64 or 128"));
-  }
-  return absl::OkStatus();
+  return ValidateHeads(p.heads, p.kv_heads, p.head_dim);
 }
 
 ChunkSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t slots,

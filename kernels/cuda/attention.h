@@ -35,6 +35,9 @@ struct AttentionParams {
   ChunkSplit split = ChunkSplit::kTogether;
 };
 
+// What the kernels ask of heads: InvalidArgument naming the field. REQUIRES: kv_heads > 0.
+absl::Status ValidateHeads(int32_t heads, int32_t kv_heads, int32_t head_dim);
+
 // InvalidArgument naming the field. With kApart, `slots` must be at least ContextChunks of every
 // tile's context, which only the caller knows.
 absl::Status ValidateAttention(const AttentionParams& params);

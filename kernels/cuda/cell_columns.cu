@@ -1,3 +1,4 @@
+#include "kernels/cuda/attend_to_tokens.cuh"
 #include "kernels/cuda/cell_block.cuh"
 #include "kernels/cuda/cell_columns.h"
 #include "kernels/cuda/cell_features.cuh"
@@ -31,26 +32,6 @@ __device__ __forceinline__ void AddGated(const CellTokens& cells, const float* g
 #pragma unroll
     for (int i = 0; i < 4; ++i) gated.v[n][i] = fmaf(cells.v[n][i], g.v[i % 2], gated.v[n][i]);
   }
-}
-
-__device__ __forceinline__ void ReadPoints(const CellBlock& block, const uint16_t* points,
-                                           int count, CellTokens& x) {
-  const int lane = threadIdx.x % kWarp;
-  const bool reads[2] = {true, true};
-  const CellOperand h = block.Normed(x);
-  CellOperand attended;
-#pragma unroll
-  for (int head = 0; head < kCellHeads; ++head) {
-    const uint16_t* keys = points + head * kHeadKeysValues + lane * 8;
-    uint32_t q[4];
-    block.Query(h, head, q);
-    CellHeadState state;
-    state.Clear();
-    state.Attend(q, LoadAs<Words4>(keys), LoadAs<Words4>(keys + kHeadValues), count, reads,
-                 block.shape().score_scale);
-    state.Finish(attended.w[head]);
-  }
-  block.Finish(attended, x);
 }
 
 // The tokens of the tile are rows of one column; in `cells` a tile holds columns of one row.
@@ -96,8 +77,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int column = warp; column < p.table.columns; column += kWarps) {
     CellTokens x = Embedding::Embed(p.table, first, column, cell, features);
     AddGated(x, p.gates + column * kCellWidth, gated);
-    ReadPoints(block, p.points + static_cast<int64_t>(column) * kTileKeysValues,
-               p.points_per_column, x);
+    AttendToTokens(block, p.points + static_cast<int64_t>(column) * kTileKeysValues,
+                   p.points_per_column, x);
     Leave(p, first, column, x);
   }
 

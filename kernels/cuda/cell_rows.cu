@@ -1,3 +1,4 @@
+#include "kernels/cuda/attend_to_tokens.cuh"
 #include "kernels/cuda/cell_block.cuh"
 #include "kernels/cuda/cell_rows.h"
 #include "kernels/cuda/device.cuh"
@@ -15,30 +16,6 @@ constexpr int kKeysValuesBytes = kTileKeysValues * 2;
 
 // Rows of one block: as many as have a warp for each of their tiles, at least one.
 constexpr int RowsOfBlock(int row_tiles) { return row_tiles < kWarps ? kWarps / row_tiles : 1; }
-
-// 16 cells attend to all cells of their row, whose keys and values are `keys`.
-__device__ __forceinline__ void AttendToRow(const CellBlock& block, const uint16_t* keys,
-                                            int columns, CellTokens& x) {
-  const int lane = threadIdx.x % kWarp;
-  const bool reads[2] = {true, true};
-  const CellOperand h = block.Normed(x);
-  CellOperand attended;
-#pragma unroll
-  for (int head = 0; head < kCellHeads; ++head) {
-    uint32_t q[4];
-    block.Query(h, head, q);
-    CellHeadState state;
-    state.Clear();
-    const uint16_t* of_head = keys + head * kHeadKeysValues + lane * 8;
-    for (int first = 0; first < columns; first += kTileTokens) {
-      const uint16_t* tile = of_head + first / kTileTokens * kTileKeysValues;
-      state.Attend(q, LoadAs<Words4>(tile), LoadAs<Words4>(tile + kHeadValues), columns - first,
-                   reads, block.shape().score_scale);
-    }
-    state.Finish(attended.w[head]);
-  }
-  block.Finish(attended, x);
-}
 
 // Grid: x rows, RowsOfBlock at a time. A block owns its rows, a warp every eighth of their tiles:
 // first it leaves the tile's keys and values for all, then it reads those of the tile's row.
@@ -76,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant_
     const int valid = p.columns - tile % row_tiles * kTileTokens;
     CellTokens x;
     x.Load(cells + tile * kCellTile, valid);
-    AttendToRow(block, keys + tile / row_tiles * row_tiles * kTileKeysValues, p.columns, x);
+    AttendToTokens(block, keys + tile / row_tiles * row_tiles * kTileKeysValues, p.columns, x);
     x.Store(cells + tile * kCellTile, valid);
   }
 }

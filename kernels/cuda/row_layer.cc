@@ -51,14 +51,7 @@ absl::Status ValidateRowLayer(const RowLayerParams& p) {
     return absl::InvalidArgumentError(
         absl::StrCat("width is ", p.width, ", must be a multiple of 8 up to ", kLargestWidth));
   }
-  if (p.heads % p.kv_heads != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kv_heads is ", p.kv_heads, ", must divide heads ", p.heads));
-  }
-  if (!IsSupportedHeadDim(p.head_dim)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("head_dim is ", p.head_dim, ", must be 16, 32, 64 or 128"));
-  }
+  if (absl::Status s = ValidateHeads(p.heads, p.kv_heads, p.head_dim); !s.ok()) return s;
   const int64_t attention_width = int64_t{p.heads} * p.head_dim;
   if (absl::Status s = RequireAtLeast({"heads * head_dim", attention_width}, p.width); !s.ok()) {
     return s;
