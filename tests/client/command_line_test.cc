@@ -14,6 +14,7 @@
 #include "client/csv.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/program.h"
+#include "tests/eventually.h"
 
 namespace chorale::client {
 namespace {
@@ -329,7 +330,7 @@ TEST_F(CommandLineTest, ServerErrors) {
   server_.service().FailNext({WithBadField("", "beyond_buffer", "40 targets, the buffer has 32")});
   ExpectFailure({"show", "houses"}, 2,
                 "40 targets, the buffer has 32 - allow more rows with --wrap");
-  server_.service().set_delay(absl::Milliseconds(500));
+  server_.service().set_delay(absl::Seconds(1));
   ExpectFailure({"show", "houses", "--timeout", "0.1"}, 1, "--timeout");
 }
 
@@ -337,19 +338,13 @@ TEST_F(CommandLineTest, InterruptCancelsTheCall) {
   RegisterHouses();
   server_.service().set_stream_fault(StreamFault::kHang);
   Program program = Start({"sample", "houses", Path("rows.csv")});
-  for (int i = 0; i < 2000 && server_.service().last_sample().path_count() == 0; ++i) {
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  ASSERT_EQ(server_.service().last_sample().path_count(), 100);
+  ASSERT_TRUE(Eventually([&] { return server_.service().last_sample().path_count() == 100; }));
   program.Signal(SIGINT);
   const ProgramResult result = program.Wait();
   EXPECT_EQ(result.exit_code, 130);
   EXPECT_THAT(result.err, HasSubstr("cancelled"));
   EXPECT_THAT(result.out, IsEmpty());
-  for (int i = 0; i < 1000 && server_.service().cancelled_count() == 0; ++i) {
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  EXPECT_EQ(server_.service().cancelled_count(), 1);
+  EXPECT_TRUE(Eventually([&] { return server_.service().cancelled_count() == 1; }));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -33,7 +34,7 @@ ServerOptions Options(const std::string& backend, const std::string& library,
 // Ends with 1, and the log has every one of `texts`.
 void ExpectRefusal(const ServerOptions& options, const std::vector<std::string>& texts) {
   const std::unique_ptr<ServerProcess> server = ServerProcess::Spawn(options);
-  const std::optional<Exit> exit = server->Wait(absl::Seconds(kSanitized ? 60 : 20));
+  const std::optional<Exit> exit = server->Wait(kPatience);
   ASSERT_TRUE(exit.has_value()) << "still running\n" << server->log();
   EXPECT_EQ(exit->signal, 0);
   EXPECT_EQ(exit->code, 1);

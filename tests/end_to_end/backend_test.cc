@@ -10,10 +10,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/eventually.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/prometheus_page.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {

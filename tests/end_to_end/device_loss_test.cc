@@ -9,9 +9,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/eventually.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -49,10 +49,10 @@ class DeviceLossTest : public ::testing::Test {
 
   void LoseTheDevice() const { WriteFile(folder_ / "lost", ""); }
 
-  // Within seconds, with 1 and the reason in the log.
+  // With 1 and the reason in the log.
   void ExpectEnd() const {
     EXPECT_TRUE(Eventually([this] { return Health(server_->address()) != "SERVING"; }));
-    const std::optional<Exit> exit = server_->Wait(absl::Seconds(20));
+    const std::optional<Exit> exit = server_->Wait(kPatience);
     ASSERT_TRUE(exit.has_value()) << "still running\n" << server_->log();
     EXPECT_EQ(exit->signal, 0);
     EXPECT_EQ(exit->code, 1);

@@ -18,6 +18,7 @@
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -171,7 +172,7 @@ TEST_F(DurabilityTest, ASecondServerOnTheSameDataIsRefused) {
   ASSERT_NE(first, nullptr);
   const auto second =
       ServerProcess::Spawn({.models = {GoldenFolder("golden_tiny")}, .data_dir = data_.path()});
-  const auto exit = second->Wait(absl::Seconds(20));
+  const auto exit = second->Wait(kPatience);
   ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->signal, 0);
   EXPECT_NE(exit->code, 0);

@@ -10,10 +10,10 @@
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/eventually.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/prometheus_page.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -143,11 +143,9 @@ TEST(MemoryTest, AParsedRequestIsNotKeptForTheLengthOfItsCall) {
     streams.push_back(std::make_unique<Stream>());
     streams.back()->reader = client.stub().Sample(&streams.back()->context, request);
   }
-  EXPECT_TRUE(Eventually(
-      [&] {
-        return PrometheusPage::Fetch(server->metrics_address()).Value("chorale_sessions") == kCalls;
-      },
-      absl::Seconds(60)));
+  EXPECT_TRUE(Eventually([&] {
+    return PrometheusPage::Fetch(server->metrics_address()).Value("chorale_sessions") == kCalls;
+  }));
   const int64_t growth = server->ResidentBytes() - before;
   std::printf("  %d requests of %.1f MB, %.0f MB each when parsed; the process grew by %.0f MB\n",
               kCalls, request.ByteSizeLong() / 1e6, unfolded / 1e6, growth / 1e6);

@@ -8,10 +8,10 @@
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/eventually.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/relay.h"
 #include "tests/end_to_end/shared_server.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -51,13 +51,11 @@ TEST_F(ResilienceTest, ASlowReaderSlowsOnlyItself) {
   // It stops being advanced, long before its end.
   const double start_steps = PathSteps();
   double steps = -1;
-  ASSERT_TRUE(Eventually(
-      [&] {
-        const double earlier = std::exchange(steps, PathSteps());
-        absl::SleepFor(absl::Milliseconds(300));
-        return steps == earlier;
-      },
-      absl::Seconds(60)));
+  ASSERT_TRUE(Eventually([&] {
+    const double earlier = std::exchange(steps, PathSteps());
+    absl::SleepFor(absl::Milliseconds(300));
+    return steps == earlier;
+  }));
   EXPECT_LT(steps - start_steps, 0.8 * expected.values.size());
   EXPECT_TRUE(BuffersInUse());
   // What is kept for it is bounded: its buffers, the values not passed on, a window.
@@ -66,16 +64,19 @@ TEST_F(ResilienceTest, ASlowReaderSlowsOnlyItself) {
     EXPECT_LT(server_->process().ResidentBytes() - before, buffers + (24 << 20));
   }
 
-  absl::Duration fastest = absl::InfiniteDuration();  // a busy machine delays some
-  for (int i = 0; i < 3; ++i) {
+  // No slower than without it; a busy machine delays some, but not all.
+  const absl::Duration limit = 2 * server_->undisturbed_time() + absl::Milliseconds(300);
+  absl::Duration fastest = absl::InfiniteDuration();
+  int others = 0;
+  for (; others < 3 || (others < 20 && fastest >= limit); ++others) {
     const absl::Time start = absl::Now();
     const Samples other = server_->client().Sample(SharedServer::ShortSession());
     fastest = std::min(fastest, absl::Now() - start);
     EXPECT_EQ(Difference(other, server_->undisturbed()), "");
   }
-  EXPECT_LT(fastest, 2 * server_->undisturbed_time() + absl::Milliseconds(300));
+  EXPECT_LT(fastest, limit);
   // The slow one may have moved by what the network's buffers took meanwhile, and no more.
-  const double moved = PathSteps() - steps - 3.0 * server_->undisturbed().values.size();
+  const double moved = PathSteps() - steps - others * 1.0 * server_->undisturbed().values.size();
   EXPECT_GE(moved, 0);
   EXPECT_LE(moved, 0.05 * expected.values.size());
 
@@ -90,7 +91,7 @@ TEST_F(ResilienceTest, CancellingStopsTheWork) {
   const Samples samples = stream.Finish();
   EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_FALSE(samples.has_summary);
-  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(5)));
+  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }));
 }
 
 TEST_F(ResilienceTest, AVanishedClientLeavesNothingBehind) {
@@ -100,7 +101,7 @@ TEST_F(ResilienceTest, AVanishedClientLeavesNothingBehind) {
   ASSERT_TRUE(stream.ReadOne());
   EXPECT_TRUE(BuffersInUse());
   relay.Break();
-  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(5)));
+  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }));
   EXPECT_EQ(stream.Finish().status.error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
@@ -124,20 +125,22 @@ TEST_F(ResilienceTest, AClientThatVanishesWhileRegisteringRegistersNothing) {
 }
 
 TEST_F(ResilienceTest, ADeadlineInMidStreamFreesTheBuffers) {
-  SampleStream stream(server_->client().stub(), SharedServer::LongSession(),
-                      absl::Milliseconds(kSanitized ? 1500 : 400));
+  v1::SampleRequest request = SharedServer::LongSession();
+  request.set_path_count(16 * request.path_count());
+  SampleStream stream(server_->client().stub(), request, absl::Seconds(2));
   ASSERT_TRUE(stream.ReadOne());
   const Samples samples = stream.Finish();
   EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }, absl::Seconds(5)));
+  EXPECT_TRUE(Eventually([] { return !BuffersInUse(); }));
 }
 
 TEST_F(ResilienceTest, ADeadlineAlsoEndsOtherCalls) {
   v1::LogDensityRequest request =
       MakeLogDensity("data", RandomRows(1000, 3, 9), std::vector<double>(300 * 1000, 0.5));
+  request.set_random_order_count(12);  // many times as long as the deadline
   request.set_beyond_buffer(v1::WRAP);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Milliseconds(300)));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
   v1::LogDensityResponse response;
   const absl::Time start = absl::Now();
   EXPECT_EQ(server_->client().stub().LogDensity(&context, request, &response).error_code(),
@@ -146,7 +149,7 @@ TEST_F(ResilienceTest, ADeadlineAlsoEndsOtherCalls) {
   const Samples other = server_->client().Sample(SharedServer::ShortSession());
   EXPECT_EQ(Difference(other, server_->undisturbed()), "");
   EXPECT_LT(absl::Now() - start,
-            absl::Milliseconds(300) + 2 * server_->undisturbed_time() + absl::Seconds(1));
+            absl::Seconds(1) + 2 * server_->undisturbed_time() + absl::Seconds(10));
 }
 
 TEST_F(ResilienceTest, DeletingAContextFinishesTheStreamsOnIt) {

@@ -119,7 +119,7 @@ std::unique_ptr<ServerProcess> ServerProcess::Spawn(const ServerOptions& options
 
 std::unique_ptr<ServerProcess> ServerProcess::Start(const ServerOptions& options) {
   std::unique_ptr<ServerProcess> server = Spawn(options);
-  const absl::Time deadline = absl::Now() + absl::Seconds(kSanitized ? 60 : 20);
+  const absl::Time deadline = absl::Now() + kPatience;
   while (absl::Now() < deadline) {
     if (const std::optional<Exit> exit = server->Wait(absl::ZeroDuration())) {
       ADD_FAILURE() << "the server ended before it served: exit code " << exit->code << ", signal "
@@ -163,7 +163,7 @@ std::optional<Exit> ServerProcess::Wait(absl::Duration timeout) {
 
 void ServerProcess::Kill() {
   Signal(SIGKILL);
-  Wait(absl::Seconds(30));
+  Wait(kPatience);
 }
 
 void ServerProcess::Terminate(absl::Duration timeout) {

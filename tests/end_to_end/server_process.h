@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "tests/end_to_end/temp_folder.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 
@@ -77,7 +78,7 @@ class ServerProcess {
   // Signal(SIGKILL) and Wait.
   void Kill();
   // SIGTERM; adds a failure unless the process ends with exit code 0 within `timeout`.
-  void Terminate(absl::Duration timeout = absl::Seconds(kSanitized ? 60 : 20));
+  void Terminate(absl::Duration timeout = kPatience);
 
   // Bytes of memory that the process has resident (VmRSS), 0 when it has ended.
   int64_t ResidentBytes() const;

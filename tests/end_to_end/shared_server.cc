@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "tests/end_to_end/eventually.h"
 #include "tests/end_to_end/model_files.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 

@@ -17,16 +17,17 @@
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {
 
 using ::testing::HasSubstr;
 
-// Expects that the server ends by itself, in seconds, with a message that has `name` in it.
+// Expects that the server ends by itself, with a message that has `name` in it.
 void ExpectRefusal(const ServerOptions& options, const std::string& name) {
   const std::unique_ptr<ServerProcess> server = ServerProcess::Spawn(options);
-  const std::optional<Exit> exit = server->Wait(absl::Seconds(kSanitized ? 60 : 10));
+  const std::optional<Exit> exit = server->Wait(kPatience);
   ASSERT_TRUE(exit.has_value()) << "still running\n" << server->log();
   EXPECT_EQ(exit->signal, 0) << server->log();
   EXPECT_NE(exit->code, 0) << server->log();

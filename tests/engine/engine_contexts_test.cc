@@ -153,7 +153,6 @@ TEST_F(EngineContextsTest, PinnedContextsStayAndTheNextOneWaitsForThem) {
 // Nothing but the end of the first Warm tells the engine that there is room for the second.
 TEST_F(EngineContextsTest, AWarmThatEndsMakesRoomForTheNext) {
   backend_options_.context_pool_bytes = 640;
-  options_.max_queue_wait = absl::Seconds(5);
   StartEngine();
   Register("a");
   Register("b");
@@ -164,12 +163,10 @@ TEST_F(EngineContextsTest, AWarmThatEndsMakesRoomForTheNext) {
   engine_->Warm(kTenant, "b", absl::InfiniteFuture(), second.callback());
   EXPECT_EVENTUALLY(store_.reads == 2);
   backend_.LetThrough(1);
-  const absl::Time opened = absl::Now();
   backend_.OpenGate();
   EXPECT_TRUE(first.Wait().ok());
   const auto info = second.Wait();
   EXPECT_TRUE(info.ok()) << info.status();
-  EXPECT_LT(absl::Now() - opened, absl::Seconds(2));
   EXPECT_EQ(StateOf("b"), ContextState::kResident);
 }
 

@@ -1,10 +1,8 @@
 #include "tests/engine/engine_fixture.h"
 
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <random>
-#include <thread>
 
 namespace chorale::testing {
 
@@ -120,7 +118,7 @@ Table MakeTargets(int64_t rows, uint64_t seed) { return MakeTable(rows, seed); }
 EngineFixture::EngineFixture() {
   options_.max_slices_per_tick = 4;
   options_.target_tick = absl::Nanoseconds(1);  // one step of each slice: ticks can be counted
-  options_.max_queue_wait = absl::Seconds(20);
+  options_.max_queue_wait = kPatience;
   model_.name = "model";
   model_.config.d_model = 8;
   model_.config.n_heads = 1;
@@ -140,7 +138,7 @@ void EngineFixture::TearDown() {
   backend_.OpenGate();
   store_.LetReadsGo();
   if (engine_ != nullptr) {
-    engine_->Drain(absl::Now() + absl::Seconds(10));
+    engine_->Drain(absl::Now() + kPatience);
     // An encoding that nobody waits for any more goes on by itself.
     EXPECT_EVENTUALLY((engine_->EvictUnpinned(), engine_->Stats().resident_bytes == 0));
     const EngineStats stats = engine_->Stats();
@@ -200,17 +198,6 @@ PredictRequest EngineFixture::PredictOf(const std::string& context, int64_t targ
   request.context = context;
   request.targets = MakeTargets(targets);
   return request;
-}
-
-void EngineFixture::Eventually(const std::function<bool()>& condition, const char* what) {
-  const absl::Time end = absl::Now() + absl::Seconds(10);
-  while (!condition()) {
-    if (absl::Now() > end) {
-      ADD_FAILURE() << "never: " << what;
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
 }
 
 ContextState EngineFixture::StateOf(const std::string& name) {

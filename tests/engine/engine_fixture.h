@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
 #include "tests/engine/fake_store.h"
+#include "tests/eventually.h"
 
 namespace chorale::testing {
 
@@ -138,7 +139,6 @@ class EngineFixture : public ::testing::Test {
   LogDensityRequest DensityOf(const std::string& context, int64_t vectors, int64_t targets) const;
   PredictRequest PredictOf(const std::string& context, int64_t targets) const;
   // Waits until `condition` holds; fails the test after ten seconds.
-  void Eventually(const std::function<bool()>& condition, const char* what);
   ContextState StateOf(const std::string& name);
 
   FakeBackendOptions backend_options_;
@@ -150,7 +150,8 @@ class EngineFixture : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-#define EXPECT_EVENTUALLY(condition) Eventually([&] { return (condition); }, #condition)
+#define EXPECT_EVENTUALLY(condition) \
+  EXPECT_TRUE(Eventually([&] { return (condition); })) << "never: " #condition
 
 }  // namespace chorale::testing
 

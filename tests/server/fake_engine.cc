@@ -5,12 +5,6 @@
 #include "absl/time/clock.h"
 
 namespace chorale {
-namespace {
-
-constexpr std::chrono::seconds kPatience(10);
-
-}  // namespace
-
 FakeCall::~FakeCall() {
   if (!canceller_.joinable()) return;
   // The last reference may be the canceller's own.
@@ -64,7 +58,7 @@ std::shared_ptr<FakeSample> FakeEngine::NextSample(absl::Duration patience) {
 }
 
 bool FakeEngine::WaitForBegun(int64_t count) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(kPatience);
   MutexLock lock(&mutex_);
   while (begun_ < count) {
     if (std::chrono::steady_clock::now() >= deadline) return false;

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "engine/engine.h"
 #include "engine/mutex.h"
+#include "tests/eventually.h"
 
 namespace chorale {
 
@@ -74,7 +75,7 @@ class FakeEngine : public Engine {
   std::vector<ModelInfo> models;
 
   // Waits for the next Sample; null when none came in time.
-  std::shared_ptr<FakeSample> NextSample(absl::Duration patience = absl::Seconds(10));
+  std::shared_ptr<FakeSample> NextSample(absl::Duration patience = kPatience);
   // Waits until that many requests have begun; false after ten seconds.
   bool WaitForBegun(int64_t count);
 

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/eventually.h"
 
 extern char** environ;
 
@@ -50,9 +51,9 @@ class Program {
     }
   }
 
-  // The exit status; -1 when it ended by a signal, or did not end within a minute.
+  // The exit status; -1 when it ended by a signal, or did not end in time.
   int Wait() {
-    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    const absl::Time deadline = absl::Now() + kPatience;
     int status = 0;
     while (!exit_code_.has_value() && absl::Now() < deadline) {
       if (waitpid(pid_, &status, WNOHANG) == pid_) {
@@ -73,9 +74,9 @@ class Program {
     return text.str();
   }
 
-  // False when the program ended, or a minute passed, without it.
+  // False when the program ended, or was waited for long enough, without it.
   bool WaitForOutput(const std::string& text) const {
-    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    const absl::Time deadline = absl::Now() + kPatience;
     while (!absl::StrContains(Output(), text)) {
       siginfo_t ended = {};
       waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT);

@@ -134,7 +134,7 @@ TEST_F(RegisterReactorTest, TheEnginesErrorIsPassedOn) {
 class StalledUploadTest : public RegisterReactorTest {
  protected:
   void SetUp() override {
-    options_.stalled_write_timeout = absl::Milliseconds(300);
+    options_.stalled_write_timeout = absl::Seconds(2);
     RegisterReactorTest::SetUp();
   }
 };
@@ -146,7 +146,7 @@ TEST_F(StalledUploadTest, TheWatchdogEndsItAndRegistersNothing) {
   // Slow, but each message comes in time: that is no stall.
   ASSERT_TRUE(writer->Write(Header()));
   for (int i = 0; i < 6; ++i) {
-    absl::SleepFor(absl::Milliseconds(100));
+    absl::SleepFor(absl::Milliseconds(400));
     ASSERT_TRUE(writer->Write(Rows(1)));
   }
   ASSERT_TRUE(Eventually([&] { return server_->live_calls() == 1; }));

@@ -6,7 +6,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,20 +17,11 @@
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 #include "server/server.h"
+#include "tests/eventually.h"
 #include "tests/server/fake_engine.h"
 #include "tests/server/tables.h"
 
 namespace chorale {
-
-// Whether the condition holds within ten seconds.
-inline bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
-  while (!condition()) {
-    if (absl::Now() >= deadline) return false;
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  return true;
-}
 
 // The field that the error's BadRequest names; empty without one.
 inline std::string FieldOf(const grpc::Status& status) {

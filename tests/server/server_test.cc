@@ -106,7 +106,7 @@ TEST_F(ServerTest, HealthFollowsTheLifeOfTheServer) {
   auto reader = stub_->Sample(context.get(), SampleMessage());
   const std::shared_ptr<FakeSample> sample = engine_->NextSample();
   ASSERT_NE(sample, nullptr);
-  std::thread drain([&] { server_->Drain(absl::Now() + absl::Seconds(20)); });
+  std::thread drain([&] { server_->Drain(absl::Now() + kPatience); });
   EXPECT_TRUE(Eventually([&] { return Health("") == "NOT_SERVING"; }));
   EXPECT_EQ(Health("chorale.v1.Chorale"), "NOT_SERVING");
   sample->call->End(absl::OkStatus());
@@ -243,7 +243,7 @@ TEST_F(ServerTest, DrainLetsStreamsFinishAndRefusesNewCalls) {
   ASSERT_NE(sample, nullptr);
   std::atomic<bool> drained{false};
   std::thread drain([&] {
-    server_->Drain(absl::Now() + absl::Seconds(20));
+    server_->Drain(absl::Now() + kPatience);
     drained = true;
   });
   v1::PredictResponse refused;
@@ -281,7 +281,7 @@ TEST_F(ServerTest, DrainCancelsWhatIsLeftAtItsDeadline) {
 
   const absl::Time begin = absl::Now();
   server_->Drain(begin + absl::Milliseconds(300));
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
+  EXPECT_LT(absl::Now() - begin, kPatience);
   EXPECT_GE(sample->call->cancels(), 1);
   EXPECT_EQ(server_->live_calls(), 0);
   v1::SampleResponse response;
@@ -296,11 +296,11 @@ TEST_F(ServerTest, HurryUpEndsADrainAtOnce) {
   auto reader = stub_->Sample(context.get(), SampleMessage());
   ASSERT_NE(engine_->NextSample(), nullptr);
   const absl::Time begin = absl::Now();
-  std::thread drain([&] { server_->Drain(absl::Now() + absl::Seconds(60)); });
+  std::thread drain([&] { server_->Drain(absl::Now() + 2 * kPatience); });
   absl::SleepFor(absl::Milliseconds(50));
   server_->HurryUp();
   drain.join();
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+  EXPECT_LT(absl::Now() - begin, kPatience);
   EXPECT_FALSE(reader->Finish().ok());
 }
 
