@@ -364,10 +364,8 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
     decode_steps += pick.steps;
     longest_decode = std::max(longest_decode, pick.steps);
   }
-  if (!decodes_in_step_) {
+  if (!decodes_in_step_ || decodes == 0) {
     rate_.Observe(decode_flops + other_flops, elapsed);
-  } else if (decodes == 0) {
-    rate_.Observe(other_flops, elapsed);
   } else {
     const absl::Duration of_decodes =
         other_flops == 0

@@ -35,7 +35,7 @@ std::string CudaLibraryPath() {
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> LoadCudaBackend(const std::string& path,
-                                                         const CudaBackendOptions& options) {
+                                                         const CudaMemoryBudget& budget) {
   if (std::error_code error; !std::filesystem::exists(path, error)) {
     return absl::NotFoundError(absl::StrCat("there is no ", path));
   }
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadCudaBackend(const std::string& path
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is of build ", entry->build, ", this program of ", kCudaLibraryBuild));
   }
-  return entry->new_backend(options);
+  return entry->new_backend(budget);
 }
 
 }  // namespace chorale

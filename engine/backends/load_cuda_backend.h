@@ -20,7 +20,7 @@ std::string CudaLibraryPath();
 // from other sources than this program; else what NewCudaBackend says. The shared object stays
 // open.
 absl::StatusOr<std::unique_ptr<Backend>> LoadCudaBackend(const std::string& path,
-                                                         const CudaBackendOptions& options);
+                                                         const CudaMemoryBudget& budget);
 
 }  // namespace chorale
 

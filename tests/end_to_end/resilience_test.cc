@@ -76,7 +76,8 @@ TEST_F(ResilienceTest, ASlowReaderSlowsOnlyItself) {
   }
   EXPECT_LT(fastest, limit);
   // The slow one may have moved by what the network's buffers took meanwhile, and no more.
-  const double moved = PathSteps() - steps - others * 1.0 * server_->undisturbed().values.size();
+  const auto values_of_others = static_cast<double>(others * server_->undisturbed().values.size());
+  const double moved = PathSteps() - steps - values_of_others;
   EXPECT_GE(moved, 0);
   EXPECT_LE(moved, 0.05 * expected.values.size());
 
@@ -148,8 +149,7 @@ TEST_F(ResilienceTest, ADeadlineAlsoEndsOtherCalls) {
   // The server has stopped too: the next one is served as if nothing had been.
   const Samples other = server_->client().Sample(SharedServer::ShortSession());
   EXPECT_EQ(Difference(other, server_->undisturbed()), "");
-  EXPECT_LT(absl::Now() - start,
-            absl::Seconds(1) + 2 * server_->undisturbed_time() + absl::Seconds(10));
+  EXPECT_LT(absl::Now() - start, 2 * server_->undisturbed_time() + absl::Seconds(11));
 }
 
 TEST_F(ResilienceTest, DeletingAContextFinishesTheStreamsOnIt) {

@@ -146,19 +146,28 @@ void ServerProcess::Signal(int signal) const {
 }
 
 std::optional<Exit> ServerProcess::Wait(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
-  while (!exit_.has_value() && pid_ > 0) {
-    int status = 0;
-    if (waitpid(pid_, &status, WNOHANG) == pid_) {
-      exit_ = Exit{.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-                   .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
-    } else if (absl::Now() >= deadline) {
-      break;
-    } else {
-      absl::SleepFor(absl::Milliseconds(2));
-    }
-  }
+  if (pid_ <= 0) return exit_;
+  Eventually(
+      [this] {
+        int status = 0;
+        if (!exit_.has_value() && waitpid(pid_, &status, WNOHANG) == pid_) {
+          exit_ = Exit{.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                       .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+        }
+        return exit_.has_value();
+      },
+      timeout);
   return exit_;
+}
+
+int ServerProcess::ExitCode() {
+  const std::optional<Exit> exit = Wait(kPatience);
+  if (!exit.has_value()) {
+    ADD_FAILURE() << "the server still runs after " << kPatience;
+    return -1;
+  }
+  EXPECT_EQ(exit->signal, 0);
+  return exit->code;
 }
 
 void ServerProcess::Kill() {
@@ -166,14 +175,9 @@ void ServerProcess::Kill() {
   Wait(kPatience);
 }
 
-void ServerProcess::Terminate(absl::Duration timeout) {
+void ServerProcess::Terminate() {
   Signal(SIGTERM);
-  const std::optional<Exit> exit = Wait(timeout);
-  if (!exit.has_value()) {
-    ADD_FAILURE() << "the server still runs " << timeout << " after SIGTERM\n" << log();
-  } else if (exit->code != 0 || exit->signal != 0) {
-    ADD_FAILURE() << "exit code " << exit->code << ", signal " << exit->signal << "\n" << log();
-  }
+  EXPECT_EQ(ExitCode(), 0) << log();
 }
 
 int64_t ServerProcess::ResidentBytes() const {

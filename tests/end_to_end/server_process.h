@@ -75,10 +75,13 @@ class ServerProcess {
   void Signal(int signal) const;
   // Waits for the end of the process; nothing when it still runs after `timeout`.
   std::optional<Exit> Wait(absl::Duration timeout);
+  // Waits for the end of the process. Its exit code; -1, with a failure added, when it still runs
+  // after kPatience or a signal has ended it.
+  int ExitCode();
   // Signal(SIGKILL) and Wait.
   void Kill();
-  // SIGTERM; adds a failure unless the process ends with exit code 0 within `timeout`.
-  void Terminate(absl::Duration timeout = kPatience);
+  // SIGTERM; adds a failure unless ExitCode is 0.
+  void Terminate();
 
   // Bytes of memory that the process has resident (VmRSS), 0 when it has ended.
   int64_t ResidentBytes() const;

@@ -91,7 +91,7 @@ class EngineCudaTest : public ::testing::Test {
     }
   }
 
-  void StartEngine(const CudaBackendOptions& options) {
+  void StartEngine(const CudaMemoryBudget& options) {
     engine_.reset();
     absl::StatusOr<std::unique_ptr<Backend>> backend = NewCudaBackend(options);
     ASSERT_TRUE(backend.ok()) << backend.status();
@@ -119,11 +119,11 @@ class EngineCudaTest : public ::testing::Test {
 };
 
 TEST_F(EngineCudaTest, ResultsAreThoseOfAnEngineWithMemoryToSpare) {
-  CudaBackendOptions options = {.context_pool_bytes = 16 << 20,
-                                .buffer_pool_bytes = 32 << 20,
-                                .encode_pool_bytes = 16 << 20,
-                                .weights_bytes = 4 << 20,
-                                .workspace_bytes = 4 << 20};
+  CudaMemoryBudget options = {.context_pool_bytes = 16 << 20,
+                              .buffer_pool_bytes = 32 << 20,
+                              .encode_pool_bytes = 16 << 20,
+                              .weights_bytes = 4 << 20,
+                              .workspace_bytes = 4 << 20};
   StartEngine(options);
   std::vector<std::vector<double>> expected;
   for (int64_t i = 0; i < kContexts; ++i) expected.push_back(Calls(i, *engine_).Wait());

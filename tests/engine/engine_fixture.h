@@ -138,7 +138,6 @@ class EngineFixture : public ::testing::Test {
                          uint64_t seed = 7) const;
   LogDensityRequest DensityOf(const std::string& context, int64_t vectors, int64_t targets) const;
   PredictRequest PredictOf(const std::string& context, int64_t targets) const;
-  // Waits until `condition` holds; fails the test after ten seconds.
   ContextState StateOf(const std::string& name);
 
   FakeBackendOptions backend_options_;

@@ -14,8 +14,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/eventually.h"
@@ -53,15 +51,13 @@ class Program {
 
   // The exit status; -1 when it ended by a signal, or did not end in time.
   int Wait() {
-    const absl::Time deadline = absl::Now() + kPatience;
-    int status = 0;
-    while (!exit_code_.has_value() && absl::Now() < deadline) {
-      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+    Eventually([this] {
+      int status = 0;
+      if (!exit_code_.has_value() && waitpid(pid_, &status, WNOHANG) == pid_) {
         exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-      } else {
-        absl::SleepFor(absl::Milliseconds(2));
       }
-    }
+      return exit_code_.has_value();
+    });
     return exit_code_.value_or(-1);
   }
 
@@ -76,14 +72,12 @@ class Program {
 
   // False when the program ended, or was waited for long enough, without it.
   bool WaitForOutput(const std::string& text) const {
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (!absl::StrContains(Output(), text)) {
+    Eventually([&] {
       siginfo_t ended = {};
       waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT);
-      if (absl::Now() >= deadline || ended.si_pid != 0) return absl::StrContains(Output(), text);
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    return true;
+      return ended.si_pid != 0 || absl::StrContains(Output(), text);
+    });
+    return absl::StrContains(Output(), text);
   }
 
  private:

@@ -195,14 +195,8 @@ void CudaBackend::Decode(std::vector<CudaDecoder::Item> items) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaBackendOptions& options) {
-  absl::StatusOr<std::unique_ptr<CudaDevice>> device =
-      CudaDevice::Open({.context_pool_bytes = options.context_pool_bytes,
-                        .buffer_pool_bytes = options.buffer_pool_bytes,
-                        .encode_pool_bytes = options.encode_pool_bytes,
-                        .weights_bytes = options.weights_bytes,
-                        .workspace_bytes = options.workspace_bytes,
-                        .host_context_pool_bytes = options.host_context_pool_bytes});
+absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaMemoryBudget& budget) {
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(budget);
   if (!device.ok()) return device.status();
   return std::make_unique<CudaBackend>(*std::move(device));
 }

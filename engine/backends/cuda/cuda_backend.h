@@ -6,28 +6,17 @@
 #ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
 #define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "engine/backends/backend.h"
+#include "engine/backends/cuda/memory_budget.h"
 
 namespace chorale {
 
-struct CudaBackendOptions {
-  // All of it is taken at once. 0: a share of what the GPU has free, see memory_budget.h.
-  int64_t context_pool_bytes = 0;
-  int64_t buffer_pool_bytes = 0;
-  int64_t encode_pool_bytes = 0;
-  int64_t weights_bytes = 0;
-  int64_t workspace_bytes = 0;
-  // Pinned memory of the host, taken at once, to which contexts are evicted; 0: they are dropped.
-  int64_t host_context_pool_bytes = 0;
-};
-
 // Unavailable when there is no GPU that can be used; ResourceExhausted, with the numbers, when it
 // has too little free memory; InvalidArgument for negative sizes.
-absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaBackendOptions& options);
+absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaMemoryBudget& budget);
 
 }  // namespace chorale
 

@@ -18,7 +18,7 @@ inline constexpr char kCudaLibraryEntryName[] = "chorale_cuda_library";
 
 struct CudaLibraryEntry {
   const char* build = nullptr;
-  absl::StatusOr<std::unique_ptr<Backend>> (*new_backend)(const CudaBackendOptions&) = nullptr;
+  absl::StatusOr<std::unique_ptr<Backend>> (*new_backend)(const CudaMemoryBudget&) = nullptr;
 };
 
 }  // namespace chorale

@@ -8,13 +8,14 @@
 
 namespace chorale {
 
+// All of it is taken at once.
 struct CudaMemoryBudget {
-  int64_t context_pool_bytes = 0;
+  int64_t context_pool_bytes = 0;  // 0, here and in the next four: a share, see ShareOutMemory
   int64_t buffer_pool_bytes = 0;
   int64_t encode_pool_bytes = 0;
   int64_t weights_bytes = 0;
   int64_t workspace_bytes = 0;  // what the kernels of one launch leave for each other
-  // Pinned memory of the host for contexts that made room for others; 0: none.
+  // Pinned memory of the host, to which contexts are evicted; 0: they are dropped.
   int64_t host_context_pool_bytes = 0;
 };
 

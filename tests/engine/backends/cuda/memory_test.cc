@@ -16,14 +16,14 @@ namespace {
 
 class CudaMemoryTest : public CudaTest {
  protected:
-  static CudaBackendOptions Options() {
+  static CudaMemoryBudget Options() {
     return {.context_pool_bytes = 1 << 20,
             .buffer_pool_bytes = 8 << 20,
             .encode_pool_bytes = 1 << 20,
             .weights_bytes = 1 << 20,
             .workspace_bytes = 1 << 20};
   }
-  static absl::Status AddModel(const CudaBackendOptions& options) {
+  static absl::Status AddModel(const CudaMemoryBudget& options) {
     absl::StatusOr<std::unique_ptr<Backend>> backend = NewCudaBackend(options);
     Require(backend.ok(), "the GPU backend can be made");
     return (*backend)->AddModel(MakeTestModel({})).status();
@@ -32,23 +32,23 @@ class CudaMemoryTest : public CudaTest {
 
 TEST_F(CudaMemoryTest, AModelForWhichAPartIsTooSmallIsRefusedWithTheNumbers) {
   EXPECT_TRUE(AddModel(Options()).ok());
-  const auto refused = [](int64_t CudaBackendOptions::*part, const std::string& what) {
-    CudaBackendOptions options = Options();
+  const auto refused = [](int64_t CudaMemoryBudget::*part, const std::string& what) {
+    CudaMemoryBudget options = Options();
     options.*part = 1'024;
     const absl::Status status = AddModel(options);
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << what;
     EXPECT_TRUE(absl::StrContains(status.message(), what)) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), "1024")) << status;
   };
-  refused(&CudaBackendOptions::context_pool_bytes, "contexts");
-  refused(&CudaBackendOptions::buffer_pool_bytes, "buffers");
-  refused(&CudaBackendOptions::encode_pool_bytes, "encoding");
-  refused(&CudaBackendOptions::weights_bytes, "weights");
-  refused(&CudaBackendOptions::workspace_bytes, "workspace");
+  refused(&CudaMemoryBudget::context_pool_bytes, "contexts");
+  refused(&CudaMemoryBudget::buffer_pool_bytes, "buffers");
+  refused(&CudaMemoryBudget::encode_pool_bytes, "encoding");
+  refused(&CudaMemoryBudget::weights_bytes, "weights");
+  refused(&CudaMemoryBudget::workspace_bytes, "workspace");
 }
 
 TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
-  CudaBackendOptions options = Options();
+  CudaMemoryBudget options = Options();
   options.context_pool_bytes = int64_t{1} << 50;
   const absl::Status status = NewCudaBackend(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
@@ -56,7 +56,7 @@ TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
 }
 
 TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
-  CudaBackendOptions options = Options();
+  CudaMemoryBudget options = Options();
   options.host_context_pool_bytes = int64_t{1} << 50;
   const absl::Status status = NewCudaBackend(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
