@@ -40,7 +40,7 @@ ChunkSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_row
   const int64_t chunks = MostContextChunks(largest_context_rows);
   // Two blocks on each multiprocessor keep it busy; more are only more states to merge.
   const bool few_blocks = tiles * heads < 2 * static_cast<int64_t>(multiprocessors);
-  return chunks > 1 && chunks <= slots && few_blocks ? ChunkSplit::kApart : ChunkSplit::kTogether;
+  return chunks <= slots && few_blocks ? ChunkSplit::kApart : ChunkSplit::kTogether;
 }
 
 }  // namespace chorale::kernels::cuda

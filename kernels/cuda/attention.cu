@@ -150,16 +150,17 @@ class ContextStream {
 
 // Grid: x tiles, y heads, z chunks (1 when they are done together). A block owns one head of one
 // tile's 64 rows, a warp 16 of them. The chunk's keys and values stream through shared memory once
-// and are read by all warps; queries and states stay in registers; a path's buffer goes from global
-// memory to the four lanes that own its two rows.
+// and are read by all warps; queries and states stay in registers; the chunk's places of a path's
+// buffer go from global memory to the four lanes that own its two rows.
 //
 // What is read before WaitForPrevious: the fields of the tile that no kernel changes, and with them
 // the first keys of a context that was complete before the tile was uploaded.
 //
 // -inf: every block of context keys has at least one that counts, so m is finite after the first
-// one; before it, only zeros are scaled.
-template <int kHeadDim>
-__global__ void __launch_bounds__(kAttentionThreads, AttentionTraits<kHeadDim>::kBlocks)
+// one; before it, only zeros are scaled. A chunk may have neither keys of the context nor places of
+// the buffer: its m stays -inf, and l and o zero.
+template <int kHeadDim, int kBlocks>
+__global__ void __launch_bounds__(kAttentionThreads, kBlocks)
     AttentionKernel(const __grid_constant__ AttentionParams p) {
   using T = AttentionTraits<kHeadDim>;
   LetNextBegin();
@@ -195,35 +196,36 @@ __global__ void __launch_bounds__(kAttentionThreads, AttentionTraits<kHeadDim>::
   }
   if (being_encoded) context.Begin();
   const bool in_use = warp < tile.groups;
-  const bool last = together || slot == chunks - 1;
   BufferReader<kHeadDim> buffer(p, tile, kv_head,
-                                in_use && last ? warp * kGroupPaths + lane / 4 : kTilePaths);
+                                in_use ? warp * kGroupPaths + lane / 4 : kTilePaths, chunks);
 
   MergedState<kHeadDim> merged;
   if (together) merged.Clear();
   RowState<kHeadDim> state;
-  state.Clear();
-  int chunk_end = first + chunk_blocks;
-  for (int block = first; block < end; ++block) {
-    const uint16_t* keys = context.Take(block);
-    if (!in_use) continue;
-    if (block == chunk_end) {
-      state.FinishChunk();
-      merged.Merge(state);
-      state.Clear();
-      chunk_end += chunk_blocks;
-    }
-    const int valid = min(kBlockKeys, rows - block * kBlockKeys);
+  const int end_chunk = together ? chunks : slot + 1;
+  int block = first;
 #pragma unroll 1
-    for (int key = 0; key < kBlockKeys; key += T::kKeys) {
-      AttendKeys<kHeadDim>(keys, key, valid, q, state);
+  for (int chunk = slot; chunk < end_chunk; ++chunk) {
+    if (in_use) buffer.Begin(chunk);
+    state.Clear();
+    const int chunk_end = min(end, block + chunk_blocks);
+#pragma unroll 1
+    for (; block < chunk_end; ++block) {
+      const uint16_t* keys = context.Take(block);
+      if (!in_use) continue;
+      const int valid = min(kBlockKeys, rows - block * kBlockKeys);
+#pragma unroll 1
+      for (int key = 0; key < kBlockKeys; key += T::kKeys) {
+        AttendKeys<kHeadDim>(keys, key, valid, q, state);
+      }
     }
+    if (!in_use) continue;
+    buffer.Attend(chunk, q, state);
+    state.FinishChunk();
+    if (together) merged.Merge(state);
   }
   WaitForCopies<0>();
   if (!in_use) return;
-  buffer.Attend(q, state);
-  state.FinishChunk();
-  if (together) merged.Merge(state);
   StoreState<kHeadDim>(p, slot, head, state);
 }
 
@@ -236,14 +238,21 @@ ErrorCode LaunchFor(const AttentionParams& params, Stream stream) {
       .threads = kAttentionThreads,
       .shared_bytes = AttentionTraits<kHeadDim>::kSharedBytes,
   };
-  return Launch(&AttentionKernel<kHeadDim>, shape, stream, params);
+  using T = AttentionTraits<kHeadDim>;
+  const int64_t blocks = int64_t{shape.blocks_x} * shape.blocks_y * shape.blocks_z;
+  return blocks > int64_t{T::kBlocks} * params.multiprocessors
+             ? Launch(&AttentionKernel<kHeadDim, T::kMostBlocks>, shape, stream, params)
+             : Launch(&AttentionKernel<kHeadDim, T::kBlocks>, shape, stream, params);
 }
 
 }  // namespace
 
 ErrorCode PrepareAttention(int shared_bytes) {
-  for (const auto kernel :
-       {&AttentionKernel<16>, &AttentionKernel<32>, &AttentionKernel<64>, &AttentionKernel<128>}) {
+  for (const auto kernel : {&AttentionKernel<16, AttentionTraits<16>::kBlocks>,
+                            &AttentionKernel<32, AttentionTraits<32>::kBlocks>,
+                            &AttentionKernel<32, AttentionTraits<32>::kMostBlocks>,
+                            &AttentionKernel<64, AttentionTraits<64>::kBlocks>,
+                            &AttentionKernel<128, AttentionTraits<128>::kBlocks>}) {
     if (const ErrorCode error = PrepareKernel(kernel, shared_bytes); error != 0) return error;
   }
   return 0;

@@ -33,6 +33,7 @@ struct AttentionParams {
   int32_t layer = 0;     // of the tiles' contexts and buffers
   int32_t slots = 0;     // room for that many chunks
   ChunkSplit split = ChunkSplit::kTogether;
+  int32_t multiprocessors = 1;  // of the device: a matter of speed
 };
 
 // What the kernels ask of heads: InvalidArgument naming the field. REQUIRES: kv_heads > 0.

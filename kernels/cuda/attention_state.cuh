@@ -23,11 +23,13 @@ struct AttentionTraits {
   // Keys of a block, and places of a buffer, whose scores a lane holds at a time: wide heads leave
   // fewer registers.
   static constexpr int kKeys = kHeadDim <= 64 ? kBlockKeys : kBlockKeys / 2;
-  static constexpr int kPlaces = kHeadDim <= 32 ? 4 : kHeadDim == 64 ? 2 : 1;
+  static constexpr int kPlaces = kHeadDim == 16 ? 4 : kHeadDim <= 64 ? 2 : 1;
   // Whether the first places are asked for before the context is attended to.
   static constexpr bool kPlacesAhead = kHeadDim <= 64;
-  // Blocks on a multiprocessor, which bounds the registers of a thread.
+  // Blocks on a multiprocessor, which bounds the registers of a thread: where a launch has few
+  // blocks, each is faster with more registers.
   static constexpr int kBlocks = kHeadDim == 16 ? 4 : kHeadDim == 32 ? 3 : kHeadDim == 64 ? 2 : 1;
+  static constexpr int kMostBlocks = kHeadDim == 32 ? 4 : kBlocks;
   static constexpr int kStages = kHeadDim <= 32 ? 4 : kHeadDim == 64 ? 3 : 2;
   // Blocks of keys, and behind them a MergedState: m, l and o of two rows for each thread.
   static constexpr int kSharedBytes =

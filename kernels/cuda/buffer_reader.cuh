@@ -7,8 +7,10 @@
 
 namespace chorale::kernels::cuda {
 
-// The buffer of the lane's path, which four lanes read together, kPlaces places at a time. The next
-// keys are on their way as soon as the last ones are multiplied with, and so are the values.
+// The buffer of the lane's path, which four lanes read together, kPlaces places at a time. The
+// chunks of the context take turns with them (layout.h, Context chunks). What a chunk takes first
+// is on its way while it attends to its part of the context; what comes next, as soon as the last
+// keys, or values, are multiplied with.
 template <int kHeadDim>
 class BufferReader {
   using T = AttentionTraits<kHeadDim>;
@@ -18,8 +20,9 @@ class BufferReader {
  public:
   // Row g attends to tile.visible_target places, row g + 8 to tile.visible_buffer.
   __device__ __forceinline__ BufferReader(const AttentionParams& p, const Tile& tile, int kv_head,
-                                          int path)
+                                          int path, int chunks)
       : visible_{tile.visible_target, tile.visible_buffer},
+        stride_(chunks * kPlaces),
         places_(max(tile.visible_target, tile.visible_buffer)),
         value_offset_(tile.buffer_paths * kHeadDim),
         keys_(tile.buffer +
@@ -28,26 +31,34 @@ class BufferReader {
               BufferKeyAt(kv_head, 0, path, tile.buffer_capacity, tile.buffer_paths, kHeadDim) +
               threadIdx.x % 4 * T::kLaneElements) {
     if (tile.buffer == nullptr || path >= tile.buffer_paths) places_ = 0;
-    if (T::kPlacesAhead) FetchFirst();
   }
 
-  __device__ __forceinline__ void Attend(const Queries<kHeadDim>& q, RowState<kHeadDim>& state) {
-    if (!T::kPlacesAhead) FetchFirst();
-    for (int first = 0; first < places_; first += kPlaces) {
+  // Asks for the first places of a chunk.
+  __device__ __forceinline__ void Begin(int chunk) {
+    if (T::kPlacesAhead) FetchFirst(chunk * kPlaces);
+  }
+
+  // Attends to the places of the chunk that was begun last.
+  __device__ __forceinline__ void Attend(int chunk, const Queries<kHeadDim>& q,
+                                         RowState<kHeadDim>& state) {
+    if (!T::kPlacesAhead) FetchFirst(chunk * kPlaces);
+#pragma unroll 1
+    for (int first = chunk * kPlaces; first < places_; first += stride_) {
+      const int next = first + stride_;
       float s[kPlaces][2];
       Scores(first, q, s);
-      if (first + kPlaces < places_) Fetch(first + kPlaces, 0, k_);
+      if (next < places_) Fetch(next, 0, k_);
       Exponentiate(s, state);
       AddValues(s, state);
-      if (first + kPlaces < places_) Fetch(first + kPlaces, value_offset_, v_);
+      if (next < places_) Fetch(next, value_offset_, v_);
     }
   }
 
  private:
-  __device__ __forceinline__ void FetchFirst() {
-    if (places_ == 0) return;
-    Fetch(0, 0, k_);
-    Fetch(0, value_offset_, v_);
+  __device__ __forceinline__ void FetchFirst(int first) {
+    if (first >= places_) return;
+    Fetch(first, 0, k_);
+    Fetch(first, value_offset_, v_);
   }
 
   __device__ __forceinline__ void Fetch(int first, int offset,
@@ -121,6 +132,7 @@ class BufferReader {
   }
 
   const int visible_[2];
+  const int stride_;  // from places of a chunk to its next ones
   int places_;
   const int value_offset_;      // from a K to its V; places lie twice as far apart
   const uint16_t* const keys_;  // this lane's share of the K of place 0

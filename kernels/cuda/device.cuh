@@ -1,7 +1,5 @@
 // The instructions that kernels are written in. With nvcc they are the hardware's; without, the
 // emulator's.
-//
-// State: what is compiled by nvcc has not run on a GPU yet. Its logic is held on the emulator.
 #ifndef CHORALE_KERNELS_CUDA_DEVICE_CUH_
 #define CHORALE_KERNELS_CUDA_DEVICE_CUH_
 
@@ -144,6 +142,13 @@ __device__ __forceinline__ float ReciprocalRoot(float x) {
   return y;
 }
 
+// 1 / x to about 1 unit in the last place, for normal x.
+__device__ __forceinline__ float Reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // c += a b, see layout.h. Not volatile: the compiler may move it, as it may any arithmetic.
 __device__ __forceinline__ void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
                                     uint32_t a3, uint32_t b0, uint32_t b1) {
@@ -201,6 +206,8 @@ inline float Exp2(float x) {
 }
 
 inline float ReciprocalRoot(float x) { return 1.0f / std::sqrt(x); }
+
+inline float Reciprocal(float x) { return 1.0f / x; }
 
 inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                 uint32_t b1) {

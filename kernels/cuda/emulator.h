@@ -23,6 +23,7 @@
 #define CHORALE_KERNELS_CUDA_EMULATOR_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -104,6 +105,21 @@ template <typename T>
 T __shfl_xor_sync(uint32_t mask, T value, int bits) {
   return __shfl_sync(mask, value, emulator::Lane() ^ bits);
 }
+
+inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
+  const char* all = emulator::Exchange(&predicate, sizeof(predicate));
+  uint32_t lanes = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    int of_lane;
+    std::memcpy(&of_lane, all + lane * emulator::kExchangeBytes, sizeof(of_lane));
+    if (of_lane != 0) lanes |= 1u << lane;
+  }
+  return lanes;
+}
+
+// The lowest bit that is set, counted from 1, and the zeros above the highest.
+inline int __ffs(uint32_t bits) { return bits == 0 ? 0 : std::countr_zero(bits) + 1; }
+inline int __clz(uint32_t bits) { return std::countl_zero(bits); }
 
 }  // namespace chorale::kernels::cuda
 

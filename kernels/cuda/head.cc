@@ -45,6 +45,18 @@ absl::Status ValidateHead(const HeadParams& p) {
   return absl::OkStatus();
 }
 
+std::vector<float> PackHeadMap(const Matrix& map) {
+  const int outputs = static_cast<int>(map.out);
+  const int inputs = static_cast<int>(map.in);
+  std::vector<float> packed(HeadMapSize(outputs, inputs));
+  for (int o = 0; o < outputs; ++o) {
+    for (int i = 0; i < inputs; ++i) {
+      packed[HeadMapAt(o, i, inputs)] = map.values[int64_t{o} * inputs + i];
+    }
+  }
+  return packed;
+}
+
 int HeadSharedBytes(const HeadParams& params) { return HeadLayoutOf(params).bytes; }
 
 }  // namespace chorale::kernels::cuda

@@ -10,103 +10,210 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kWarps = kHeadRows;  // at the end, a warp has a row
+constexpr int kWarps = kHeadWarps;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kRows = kHeadRows;
-constexpr int kParts = kHeadParts;
-constexpr int kOutputs = kHeadOutputs;
-static_assert(kThreads == kParts * kOutputs && kRows == kGroupPaths);
+constexpr int kPartSize = kRows * kHeadOutputs;
+static_assert(kThreads == kPartSize && kRows == kGroupPaths && 2 * kRows == kWarps);
+static_assert(kHeadOutputs == 2 * kWarp && kHeadInputs % 4 == 0);
 
 struct KernelParams {
   HeadParams head;
   HeadLayout shared;
+  HeadMap maps[2];
 };
 
-// z = LN(x), a warp a row.
-__device__ __forceinline__ void NormalizeRow(const HeadParams& p, const float* x, float* z) {
+// What a warp does in one pass over columns of a map: a column, and a part of the inputs.
+struct Share {
+  const float* weight;  // of the lane; of another share where there is none, to be loaded in vain
+  int first;            // batch of inputs
+  int batches;
+};
+
+// Passes of both maps are counted on.
+__device__ __forceinline__ Share ShareOf(const KernelParams& params, int pass) {
+  const int before = params.maps[0].passes;
+  const HeadMap& map = params.maps[pass < before ? 0 : 1];
+  const int first_column = (pass < before ? pass : pass - before) << map.column_bits;
+  const int warp = threadIdx.x / kWarp;
+  const int part = warp >> map.column_bits;
+  const int column = first_column + (warp & (map.columns_at_once - 1));
+  const int first = (part * map.batches) >> map.part_bits;
+  const int end = ((part + 1) * map.batches) >> map.part_bits;
+  Share share = {map.weight + threadIdx.x % kWarp * 4, first, 0};
+  if (column < map.columns && first < end) {
+    share.weight += (column * map.batches + first) * kHeadInputs * kHeadOutputs;
+    share.batches = end - first;
+  }
+  return share;
+}
+
+// A lane's weights of kHeadInputs inputs: of two inputs and two outputs each. All warps' together
+// are 32 KB on their way, about what keeps the level-two cache busy; more spills registers when two
+// blocks are to share a multiprocessor.
+struct Batch {
+  Floats4 v[kHeadInputs / 2];
+};
+
+__device__ __forceinline__ void LoadBatch(const float* weight, Batch& batch) {
+#pragma unroll
+  for (int i = 0; i < kHeadInputs / 2; ++i) {
+    batch.v[i] = LoadAs<Floats4>(weight + i * 2 * kHeadOutputs);
+  }
+}
+
+// A warp's share of a map of the inputs `in`, which goes to `parts`. `batch` holds the first
+// weights, and in the end those of the share behind: where one has been multiplied with, the next
+// is asked for.
+__device__ __forceinline__ void MultiplyShare(const Share& share, const float* behind,
+                                              const float* in, Batch& batch, float* parts) {
+  const float* weight = share.weight;
+  const float* inputs = in + HeadInputsSize(share.first * kHeadInputs);
+  float sums[kRows][2] = {};
+  if (share.batches == 0) LoadBatch(behind, batch);
+#pragma unroll 1
+  for (int left = share.batches; left > 0; --left) {
+    weight = left > 1 ? weight + kHeadInputs * kHeadOutputs : behind;
+#pragma unroll
+    for (int i = 0; i < kHeadInputs; i += 4) {
+      Floats4& w0 = batch.v[i / 2];
+      Floats4& w2 = batch.v[i / 2 + 1];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if (r == kRows / 2) __syncwarp();  // or it asks for all rows, and has no registers left
+        const Floats4 z = LoadAs<Floats4>(inputs + HeadInputAt(r, i));
+#pragma unroll
+        for (int o = 0; o < 2; ++o) {
+          sums[r][o] = fmaf(z.v[0], w0.v[o], sums[r][o]);
+          sums[r][o] = fmaf(z.v[1], w0.v[2 + o], sums[r][o]);
+          sums[r][o] = fmaf(z.v[2], w2.v[o], sums[r][o]);
+          sums[r][o] = fmaf(z.v[3], w2.v[2 + o], sums[r][o]);
+        }
+      }
+      w0 = LoadAs<Floats4>(weight + i * kHeadOutputs);
+      w2 = LoadAs<Floats4>(weight + (i + 2) * kHeadOutputs);
+      // Or the compiler asks for weights only when it is done with all inputs.
+      __syncwarp();
+    }
+    inputs += HeadInputsSize(kHeadInputs);
+  }
+  float* to = parts + threadIdx.x / kWarp * kPartSize + threadIdx.x % kWarp * 2;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    StoreAs<Floats2>(to + r * kHeadOutputs, {sums[r][0], sums[r][1]});
+  }
+}
+
+// Puts the parts of one pass together: hidden = gelu(W1 z + b1), with zeros behind it, or
+// raw = W2 hidden + b2.
+__device__ __forceinline__ void AddParts(const KernelParams& params, int pass, float* shared) {
+  const bool first_map = pass < params.maps[0].passes;
+  const HeadMap& map = params.maps[first_map ? 0 : 1];
+  const int first_column = (first_map ? pass : pass - params.maps[0].passes) << map.column_bits;
+  const int row = threadIdx.x / kHeadOutputs;
+  const float* bias = shared + (first_map ? params.shared.b1 : params.shared.b2);
+  const float* parts = shared + params.shared.parts + threadIdx.x;
+#pragma unroll 1
+  for (int c = 0; c < map.columns_at_once && first_column + c < map.columns; ++c) {
+    const int output = (first_column + c) * kHeadOutputs + threadIdx.x % kHeadOutputs;
+    float sum = output < map.outputs ? bias[output] : 0.0f;
+#pragma unroll 4
+    for (int k = 0; k < map.parts; ++k) sum += parts[((k << map.column_bits) + c) * kPartSize];
+    if (!first_map) {
+      if (output < map.outputs) shared[params.shared.raw + row * map.outputs + output] = sum;
+    } else if (output < params.maps[1].batches * kHeadInputs) {
+      shared[params.shared.hidden + HeadInputAt(row, output)] =
+          output < map.outputs ? Gelu(sum) : 0.0f;
+    }
+  }
+}
+
+// Both maps, in one loop: a kernel waits for its instructions, too. `batch` holds the first
+// weights; those of the second map are on their way while sums of the first are put together.
+__device__ __forceinline__ void Multiply(const KernelParams& params, Batch& batch, float* shared) {
+  const int passes = params.maps[0].passes + params.maps[1].passes;
+#pragma unroll 1
+  for (int pass = 0; pass < passes; ++pass) {
+    const float* in =
+        shared + (pass < params.maps[0].passes ? params.shared.z : params.shared.hidden);
+    MultiplyShare(ShareOf(params, pass), ShareOf(params, pass + 1).weight, in, batch,
+                  shared + params.shared.parts);
+    __syncthreads();
+    AddParts(params, pass, shared);
+    __syncthreads();
+  }
+}
+
+// Small vectors, asked for early; by threads from both ends, so that no warp waits twice.
+__device__ __forceinline__ void KeepVectors(const KernelParams& params, float* shared) {
+  const HeadParams& p = params.head;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < max(p.width, p.hidden); i += kThreads) {
+    const float gamma = i < p.width ? p.weights.gamma[i] : 0.0f;
+    const float beta = i < p.width ? p.weights.beta[i] : 0.0f;
+    const float b1 = i < p.hidden ? p.weights.b1[i] : 0.0f;
+    if (i < p.width) {
+      StoreAs<Floats2>(shared + params.shared.norm + 2 * i, {gamma, beta});
+    }
+    if (i < p.hidden) shared[params.shared.b1 + i] = b1;
+  }
+#pragma unroll 1
+  for (int i = kThreads - 1 - threadIdx.x; i < 3 * p.components; i += kThreads) {
+    const int array = i / p.components;
+    const float* biases = array == 0   ? p.weights.mean_bias
+                          : array == 1 ? p.weights.std_bias
+                                       : p.weights.weight_bias;
+    const float b2 = p.weights.b2[i];
+    const float bias = biases[i - array * p.components];
+    shared[params.shared.b2 + i] = b2;
+    shared[params.shared.biases + i] = bias;
+  }
+}
+
+// z = LN(x), a warp a row; zeros behind it.
+__device__ __forceinline__ void NormalizeRow(const HeadParams& p, const float* x, const float* norm,
+                                             int padded_width, int row, float* z) {
+  constexpr int kAtOnce = 4;
   const int lane = threadIdx.x % kWarp;
   const float count = static_cast<float>(p.width);
   float sum = 0;
-#pragma unroll 4
-  for (int c = lane; c < p.width; c += kWarp) {
-    z[c] = LoadFresh<float>(x + c);
-    sum += z[c];
+#pragma unroll 1
+  for (int first = lane; first < padded_width; first += kAtOnce * kWarp) {
+    float v[kAtOnce] = {};
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (first + i * kWarp < p.width) v[i] = LoadFresh<float>(x + first + i * kWarp);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int c = first + i * kWarp;
+      if (c < padded_width) z[HeadInputAt(row, c)] = v[i];
+      sum += v[i];
+    }
   }
   const float mean = SumOverLanes<kWarp>(sum) / count;
   float squares = 0;
-  for (int c = lane; c < p.width; c += kWarp) squares = fmaf(z[c] - mean, z[c] - mean, squares);
+#pragma unroll 1
+  for (int first = lane; first < p.width; first += kAtOnce * kWarp) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int c = first + i * kWarp;
+      const float centered = c < p.width ? z[HeadInputAt(row, c)] - mean : 0.0f;
+      squares = fmaf(centered, centered, squares);
+    }
+  }
   const float scale = 1.0f / sqrtf(SumOverLanes<kWarp>(squares) / count + p.epsilon);
-  for (int c = lane; c < p.width; c += kWarp) {
-    z[c] = fmaf((z[c] - mean) * scale, p.weights.gamma[c], p.weights.beta[c]);
-  }
-}
-
-// out[r] += sum of in[r][i] weight[i][column] over inputs [first, end). Input rows lie in_stride
-// apart, in shared memory.
-__device__ __forceinline__ void AddProducts(const float* in, int in_stride, const float* weight,
-                                            int outputs, int column, int first, int end,
-                                            float (&out)[kRows]) {
-  int i = first;
-#pragma unroll 8
-  for (; i + 4 <= end; i += 4) {
-    float w[4];
+#pragma unroll 1
+  for (int first = lane; first < p.width; first += kAtOnce * kWarp) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) w[k] = weight[static_cast<int64_t>(i + k) * outputs + column];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const Floats4 z = LoadAs<Floats4>(in + r * in_stride + i);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) out[r] = fmaf(z.v[k], w[k], out[r]);
-    }
-  }
-  for (; i < end; ++i) {
-    const float w = weight[static_cast<int64_t>(i) * outputs + column];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) out[r] = fmaf(in[r * in_stride + i], w, out[r]);
-  }
-}
-
-// hidden = gelu(W1 z + b1), a thread an output of all rows.
-__device__ __forceinline__ void FirstMap(const HeadParams& p, const float* z, float* hidden,
-                                         int hidden_stride) {
-  for (int column = threadIdx.x; column < p.hidden; column += kThreads) {
-    float sums[kRows] = {};
-    AddProducts(z, p.width, p.weights.w1, p.hidden, column, 0, p.width, sums);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      hidden[r * hidden_stride + column] = Gelu(sums[r] + p.weights.b1[column]);
-    }
-  }
-  __syncthreads();
-}
-
-// raw = W2 hidden + b2, a thread an output and a quarter of the inputs.
-__device__ __forceinline__ void SecondMap(const HeadParams& p, const float* hidden,
-                                          int hidden_stride, float* parts, float* raw) {
-  const int outputs = 3 * p.components;
-  const int part = threadIdx.x / kOutputs;
-  const int part_inputs = (p.hidden + 4 * kParts - 1) / (4 * kParts) * 4;
-  for (int first = 0; first < outputs; first += kOutputs) {
-    const int column = first + threadIdx.x % kOutputs;
-    float sums[kRows] = {};
-    if (column < outputs) {
-      AddProducts(hidden, hidden_stride, p.weights.w2, outputs, column,
-                  min(part * part_inputs, p.hidden), min((part + 1) * part_inputs, p.hidden), sums);
-    }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      parts[(part * kRows + r) * kOutputs + threadIdx.x % kOutputs] = sums[r];
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < kRows * kOutputs; i += kThreads) {
-      const int output = first + i % kOutputs;
-      if (output < outputs) {
-        float sum = p.weights.b2[output];
-        for (int k = 0; k < kParts; ++k) sum += parts[k * kRows * kOutputs + i];
-        raw[i / kOutputs * outputs + output] = sum;
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int c = first + i * kWarp;
+      if (c < p.width) {
+        const Floats2 n = LoadAs<Floats2>(norm + 2 * c);
+        float& to = z[HeadInputAt(row, c)];
+        to = fmaf((to - mean) * scale, n.v[0], n.v[1]);
       }
     }
-    __syncthreads();
   }
 }
 
@@ -114,74 +221,112 @@ __device__ __forceinline__ void SecondMap(const HeadParams& p, const float* hidd
 struct RowMixture {
   double* mean;
   double* std;
+  double* log_scale;  // log(std sqrt(2 pi))
   double* log_weight;
-  double* weight;  // exp(log_weight)
+  // Up to and with a component, weights that are to be divided by their sum; -1 where a component
+  // has none. Then what each component adds to a density.
+  double* cumulative;
 };
 
-__device__ __forceinline__ void MakeMixture(const HeadParams& p, const float* raw,
-                                            const RowMixture& mixture) {
-  const int lane = threadIdx.x % kWarp;
-  double largest = -INFINITY;
-  for (int j = lane; j < p.components; j += kWarp) {
-    mixture.mean[j] = static_cast<double>(raw[3 * j]) + p.weights.mean_bias[j];
-    const double s = static_cast<double>(raw[3 * j + 1]) + p.weights.std_bias[j];
+__device__ __forceinline__ void MakeComponents(const HeadParams& p, const float* raw,
+                                               const float* biases, const RowMixture& mixture) {
+  constexpr double kHalfLogTwoPi = 0.91893853320467274178;
+#pragma unroll 1
+  for (int j = threadIdx.x % kWarp; j < p.components; j += kWarp) {
+    mixture.mean[j] = static_cast<double>(raw[3 * j]) + biases[j];
+    const double s = static_cast<double>(raw[3 * j + 1]) + biases[p.components + j];
     // Beyond 40, exp(-s) is lost against s.
     const double softplus = s > 40 ? s : log1p(exp(s));
-    mixture.std[j] = (softplus < p.std_max ? softplus : p.std_max) + p.std_min;
-    const double w = static_cast<double>(raw[3 * j + 2]) + p.weights.weight_bias[j];
+    const double std = (softplus < p.std_max ? softplus : p.std_max) + p.std_min;
+    mixture.std[j] = std;
+    mixture.log_scale[j] = log(std) + kHalfLogTwoPi;
+  }
+}
+
+// The sum over the lanes up to this one.
+__device__ __forceinline__ double SumUpToLane(double value) {
+  const int lane = threadIdx.x % kWarp;
+#pragma unroll
+  for (int lanes = 1; lanes < kWarp; lanes *= 2) {
+    const double other = __shfl_sync(kAllLanes, value, max(lane - lanes, 0));
+    if (lane >= lanes) value += other;
+  }
+  return value;
+}
+
+// Returns the sum that the cumulative weights are to be divided by.
+__device__ __forceinline__ double MakeWeights(const HeadParams& p, const float* raw,
+                                              const float* biases, const RowMixture& mixture) {
+  const int lane = threadIdx.x % kWarp;
+  double largest = -INFINITY;
+#pragma unroll 1
+  for (int j = lane; j < p.components; j += kWarp) {
+    const double w = static_cast<double>(raw[3 * j + 2]) + biases[2 * p.components + j];
     mixture.log_weight[j] = w;
     largest = w > largest ? w : largest;
   }
   largest = MaxOverLanes<kWarp>(largest);
-  double sum = 0;
-  for (int j = lane; j < p.components; j += kWarp) sum += exp(mixture.log_weight[j] - largest);
-  const double log_sum = log(SumOverLanes<kWarp>(sum));
-  for (int j = lane; j < p.components; j += kWarp) {
-    const double log_weight = mixture.log_weight[j] - largest - log_sum;
-    mixture.log_weight[j] = log_weight;
-    mixture.weight[j] = exp(log_weight);
+  double total = 0;
+#pragma unroll 1
+  for (int first = 0; first < p.components; first += kWarp) {
+    const int j = first + lane;
+    const double weight = j < p.components ? exp(mixture.log_weight[j] - largest) : 0;
+    const double sum = total + SumUpToLane(weight);
+    if (j < p.components) mixture.cumulative[j] = weight > 0 ? sum : -1;
+    total = __shfl_sync(kAllLanes, sum, kWarp - 1);
   }
-  __syncwarp();
+  const double log_sum = log(total);
+#pragma unroll 1
+  for (int j = lane; j < p.components; j += kWarp) {
+    mixture.log_weight[j] = mixture.log_weight[j] - largest - log_sum;
+  }
+  return total;
 }
 
-// As MixtureDraw of kernels/mixture_head.h; every lane computes the same.
-__device__ __forceinline__ double Draw(const HeadParams& p, const RowMixture& mixture,
+// As MixtureDraw of kernels/mixture_head.h; all lanes get the same. What is summed up in another
+// order may miss the threshold by rounding: then it is the last component that has a weight.
+__device__ __forceinline__ double Draw(const HeadParams& p, const RowMixture& mixture, double total,
                                        const StepDraw& draw) {
-  double total = 0;
-  for (int j = 0; j < p.components; ++j) total += mixture.weight[j];
   const double threshold = draw.uniform * total;
-  double cumulative = 0;
   int chosen = 0;
-  for (int j = 0; j < p.components; ++j) {
-    if (mixture.weight[j] > 0) chosen = j;
-    cumulative += mixture.weight[j];
-    if (cumulative > threshold) break;
+#pragma unroll 1
+  for (int first = 0; first < p.components; first += kWarp) {
+    const int j = first + threadIdx.x % kWarp;
+    const double cumulative = j < p.components ? mixture.cumulative[j] : -1;
+    const uint32_t beyond = __ballot_sync(kAllLanes, cumulative > threshold);
+    const uint32_t weighty = __ballot_sync(kAllLanes, cumulative > 0);
+    if (beyond != 0) {
+      chosen = first + __ffs(beyond) - 1;
+      break;
+    }
+    if (weighty != 0) chosen = first + kWarp - 1 - __clz(weighty);
   }
   return mixture.mean[chosen] + mixture.std[chosen] * draw.normal;
 }
 
+// Leaves the terms where the cumulative weights were.
 __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixture& mixture,
                                              double y) {
-  constexpr double kHalfLogTwoPi = 0.91893853320467274178;
   const int lane = threadIdx.x % kWarp;
-  const auto term = [&](int j) {
-    const double z = (y - mixture.mean[j]) / mixture.std[j];
-    return mixture.log_weight[j] - 0.5 * z * z - log(mixture.std[j]) - kHalfLogTwoPi;
-  };
   double largest = -INFINITY;
+#pragma unroll 1
   for (int j = lane; j < p.components; j += kWarp) {
-    const double value = term(j);
-    largest = value > largest ? value : largest;
+    const double z = (y - mixture.mean[j]) / mixture.std[j];
+    const double term = mixture.log_weight[j] - 0.5 * z * z - mixture.log_scale[j];
+    mixture.cumulative[j] = term;
+    largest = term > largest ? term : largest;
   }
   largest = MaxOverLanes<kWarp>(largest);
   if (largest == -INFINITY) return largest;
   double sum = 0;
-  for (int j = lane; j < p.components; j += kWarp) sum += exp(term(j) - largest);
+#pragma unroll 1
+  for (int j = lane; j < p.components; j += kWarp) sum += exp(mixture.cumulative[j] - largest);
   return largest + log(SumOverLanes<kWarp>(sum));
 }
 
 __device__ __forceinline__ void StoreMixture(const HeadParams& p, const RowMixture& mixture,
                                              float* to) {
+#pragma unroll 1
   for (int j = threadIdx.x % kWarp; j < p.components; j += kWarp) {
     to[j] = static_cast<float>(mixture.mean[j]);
     to[p.components + j] = static_cast<float>(mixture.std[j]);
@@ -189,70 +334,112 @@ __device__ __forceinline__ void StoreMixture(const HeadParams& p, const RowMixtu
   }
 }
 
-// What becomes of the mixture of one path of a tile.
+// Where a path's value at the tile's place lies in [places, paths], from place `first` on.
+__device__ __forceinline__ int64_t PathAt(const PathTile& tile, int path, int first) {
+  return static_cast<int64_t>(tile.place - first) * tile.paths + path;
+}
+
+// What becomes of the mixture of one path of a tile. `given`: its value, unless it is drawn.
 __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& mixture,
+                                         double total, const StepDraw& draw, float given,
                                          const PathTile& tile, int path) {
-  const int64_t at = static_cast<int64_t>(tile.place) * tile.paths + path;
-  float value = 0;
-  if (tile.draw != 0) {
-    const StepDraw draw =
-        StepDrawOf(tile.seed, tile.first_path + path, static_cast<uint32_t>(tile.place));
-    value = static_cast<float>(Draw(p, mixture, draw));
-  } else {
-    value = LoadFresh<float>(tile.values + at);
-  }
+  const float value = tile.draw != 0 ? static_cast<float>(Draw(p, mixture, total, draw)) : given;
   const double log_density = LogDensity(p, mixture, value);
-  const int64_t emitted = at - static_cast<int64_t>(tile.first_emitted) * tile.paths;
-  if (threadIdx.x % kWarp == 0) {
-    if (tile.draw != 0) tile.values[at] = value;
-    if (tile.emitted_values != nullptr) tile.emitted_values[emitted] = value;
-    tile.emitted_densities[emitted] = log_density;
+  if (threadIdx.x % kWarp != 0) return;
+  const int64_t emitted = PathAt(tile, path, tile.first_emitted);
+  if (tile.draw != 0) tile.values[PathAt(tile, path, 0)] = value;
+  if (tile.emitted_values != nullptr) tile.emitted_values[emitted] = value;
+  tile.emitted_densities[emitted] = log_density;
+}
+
+// Mixtures of the block's rows and what becomes of them. Two warps share a row: what is computed in
+// float64 takes long, and half of it does not need the other half.
+__device__ __forceinline__ void EmitRows(const KernelParams& params, float* shared) {
+  const int sets = params.head.paths != nullptr ? kTileGroups : kTileRows / kRows;
+  const int tile_index = blockIdx.x / sets;
+  const int set = blockIdx.x % sets;
+  const HeadParams& p = params.head;
+  const int row = threadIdx.x / kWarp % kRows;
+  const bool of_weights = threadIdx.x / kWarp < kRows;
+  const bool of_paths = p.paths != nullptr;
+  const float* raw = shared + params.shared.raw + row * 3 * p.components;
+  const float* biases = shared + params.shared.biases;
+  const PathTile& tile = *reinterpret_cast<const PathTile*>(shared + params.shared.paths);
+  double* arrays = reinterpret_cast<double*>(shared + params.shared.mixture) +
+                   row * kHeadMixtureArrays * p.components;
+  const RowMixture mixture = {arrays, arrays + p.components, arrays + 2 * p.components,
+                              arrays + 3 * p.components, arrays + 4 * p.components};
+  const int path = set * kGroupPaths + row;
+  const bool has_path = of_paths && path < tile.paths;
+  float given = 0;
+  double total = 0;
+  if (of_weights) {
+    if (has_path && tile.draw == 0) given = LoadFresh<float>(tile.values + PathAt(tile, path, 0));
+    total = MakeWeights(p, raw, biases, mixture);
+  } else {
+    MakeComponents(p, raw, biases, mixture);
   }
-  if (tile.emitted_mixtures != nullptr) {
-    StoreMixture(p, mixture, tile.emitted_mixtures + emitted * 3 * p.components);
+  __syncthreads();
+  if (of_weights) {
+    const auto* draws = reinterpret_cast<const StepDraw*>(shared + params.shared.draws);
+    if (has_path) EmitPath(p, mixture, total, draws[row], given, tile, path);
+  } else if (!of_paths) {
+    const int64_t to = static_cast<int64_t>(tile_index) * kTileRows + set * kRows + row;
+    StoreMixture(p, mixture, p.mixtures + to * 3 * p.components);
+  } else if (has_path && tile.emitted_mixtures != nullptr) {
+    const int64_t to = PathAt(tile, path, tile.first_emitted);
+    StoreMixture(p, mixture, tile.emitted_mixtures + to * 3 * p.components);
   }
 }
 
 // Grid: x sets of 8 rows: the targets of each group of paths, or all rows of a tile that predicts.
-// A block owns 8 rows; the maps go over outputs, the rest a warp a row.
+// A block owns 8 rows. Blocks are few and have little to do: what counts is how long each waits for
+// memory, so weights are asked for as early as there are registers for them.
 //
 // -inf: the largest of M >= 1 finite weights is finite; a density may be -inf, and is then given
 // back as it is.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     HeadKernel(const __grid_constant__ KernelParams params) {
   LetNextBegin();
-  WaitForPrevious();
   const HeadParams& p = params.head;
+  float* shared = reinterpret_cast<float*>(Shared());
+  Batch batch;
+  LoadBatch(ShareOf(params, 0).weight, batch);
+  __syncwarp();  // or the compiler moves these loads behind the next ones' arrival
+  KeepVectors(params, shared);
+  __syncthreads();
+  WaitForPrevious();
   const bool of_paths = p.paths != nullptr;
   const int sets = of_paths ? kTileGroups : kTileRows / kRows;
   const int tile_index = blockIdx.x / sets;
   const int set = blockIdx.x % sets;
-  const int first_row = set * (of_paths ? kGroupRows : kRows);  // of the tile
+  const int row_of_tile = set * (of_paths ? kGroupRows : kRows);
   const int groups = LoadFresh<int32_t>(&p.tiles[tile_index].groups);
-  if (first_row >= groups * kGroupRows) return;
-  float* shared = reinterpret_cast<float*>(Shared());
   const int warp = threadIdx.x / kWarp;
-  const int64_t row = static_cast<int64_t>(tile_index) * kTileRows + first_row + warp;
-  const int hidden_stride = (p.hidden + 3) / 4 * 4;
+  const int lane = threadIdx.x % kWarp;
+  const int64_t first_row = static_cast<int64_t>(tile_index) * kTileRows + row_of_tile;
 
-  NormalizeRow(p, p.x + row * p.width, shared + params.shared.z + warp * p.width);
-  __syncthreads();
-  FirstMap(p, shared + params.shared.z, shared + params.shared.hidden, hidden_stride);
-  SecondMap(p, shared + params.shared.hidden, hidden_stride, shared + params.shared.parts,
-            shared + params.shared.raw);
-
-  double* of_row =
-      reinterpret_cast<double*>(shared + params.shared.mixture) + warp * 4 * p.components;
-  const RowMixture mixture = {of_row, of_row + p.components, of_row + 2 * p.components,
-                              of_row + 3 * p.components};
-  MakeMixture(p, shared + params.shared.raw + warp * 3 * p.components, mixture);
-  if (!of_paths) {
-    StoreMixture(p, mixture, p.mixtures + row * 3 * p.components);
-    return;
+  // Of a tile that turns out to be idle, too: its rows are memory like any other.
+  if (warp < kRows) {
+    NormalizeRow(p, p.x + (first_row + warp) * p.width, shared + params.shared.norm,
+                 params.maps[0].batches * kHeadInputs, warp, shared + params.shared.z);
+  } else if (warp == kRows && of_paths) {
+    constexpr int kWords = sizeof(PathTile) / 4;
+    static_assert(kWords <= kWarp);
+    const auto* from = reinterpret_cast<const uint32_t*>(p.paths + tile_index);
+    auto* to = reinterpret_cast<uint32_t*>(shared + params.shared.paths);
+    if (lane < kWords) to[lane] = LoadFresh<uint32_t>(from + lane);
   }
-  const PathTile paths = LoadFresh<PathTile>(p.paths + tile_index);
-  const int path = set * kGroupPaths + warp;
-  if (path < paths.paths) EmitPath(p, mixture, paths, path);
+  if (row_of_tile >= groups * kGroupRows) return;
+  __syncthreads();
+  if (warp == kRows && of_paths && lane < kRows) {
+    // A lane a row, while other warps multiply.
+    const PathTile& tile = *reinterpret_cast<const PathTile*>(shared + params.shared.paths);
+    reinterpret_cast<StepDraw*>(shared + params.shared.draws)[lane] = StepDrawOf(
+        tile.seed, tile.first_path + set * kGroupPaths + lane, static_cast<uint32_t>(tile.place));
+  }
+  Multiply(params, batch, shared);
+  EmitRows(params, shared);
 }
 
 // Grid: x tiles, one thread each.
@@ -284,7 +471,12 @@ ErrorCode PrepareHead(int shared_bytes) {
 }
 
 ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
-  const KernelParams kernel_params = {params, HeadLayoutOf(params)};
+  const HeadWeights& w = params.weights;
+  const KernelParams kernel_params = {
+      params,
+      HeadLayoutOf(params),
+      {HeadMapOf(w.w1, w.b1, params.hidden, params.width),
+       HeadMapOf(w.w2, w.b2, 3 * params.components, params.hidden)}};
   const int sets = params.paths != nullptr ? kTileGroups : kTileRows / kRows;
   const LaunchShape shape = {
       .blocks_x = params.tile_count * sets,

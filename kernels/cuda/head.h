@@ -9,24 +9,29 @@
 #define CHORALE_KERNELS_CUDA_HEAD_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/cuda/path_tile.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/tile.h"
+#include "kernels/cuda/weights.h"
 
 namespace chorale::kernels::cuda {
 
 inline constexpr int64_t kLargestHidden = 4096;
 inline constexpr int64_t kMostComponents = 256;
 
-// Device memory, f32.
+// A map as the kernel reads it (head_layout.h), in host memory.
+std::vector<float> PackHeadMap(const Matrix& map);
+
+// Device memory, f32; maps aligned to 16 bytes.
 struct HeadWeights {
   const float* gamma = nullptr;        // [D]
   const float* beta = nullptr;         // [D]
-  const float* w1 = nullptr;           // [D, Dff]: inputs by outputs
+  const float* w1 = nullptr;           // PackHeadMap of [Dff, D]
   const float* b1 = nullptr;           // [Dff]
-  const float* w2 = nullptr;           // [Dff, 3M]
+  const float* w2 = nullptr;           // PackHeadMap of [3M, Dff]
   const float* b2 = nullptr;           // [3M]
   const float* mean_bias = nullptr;    // [M]
   const float* std_bias = nullptr;     // [M]

@@ -22,8 +22,6 @@
 //
 // PrepareKernel is called once for each kernel when a device is opened, so that nothing is loaded
 // or set while a graph is recorded.
-//
-// State: what is compiled by nvcc has not run on a GPU yet. Its logic is held on the emulator.
 #ifndef CHORALE_KERNELS_CUDA_LAUNCH_H_
 #define CHORALE_KERNELS_CUDA_LAUNCH_H_
 

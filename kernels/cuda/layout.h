@@ -100,19 +100,26 @@ constexpr int BufferValueColumn(int d, int head_dim) {
 // ---- Weights -------------------------------------------------------------------------------
 //
 // A matrix W [out, in] is cut into slabs of 128 outputs by 128 inputs, padded with zeros. A kernel
-// consumes a fixed sequence of slabs, which lie behind each other: [slab][warp][32 inputs at a
-// time][8 outputs at a time][lane][8]. Warp w of 8 computes outputs 16w..16w+15 of a slab.
+// consumes a fixed sequence of slabs, which lie behind each other: [slab][8 outputs at a time][32
+// inputs at a time][lane][8]. A warp computes 8 or 16 outputs of a slab.
 
 inline constexpr int kSlabOutputs = 128;
 inline constexpr int kSlabInputs = 128;
 inline constexpr int kSlabSize = kSlabOutputs * kSlabInputs;
-inline constexpr int kSlabWarps = 8;
 
 constexpr int64_t Slabs(int64_t n) { return CeilDiv(n, kSlabInputs); }
 
 constexpr int SlabAt(int output, int input) {
   const int lane = output % 8 * 4 + input % 32 / 8;
-  return ((output / 16 * 4 + input / 32) * 2 + output % 16 / 8) * 256 + lane * 8 + input % 8;
+  return (output / 8 * 4 + input / 32) * 256 + lane * 8 + input % 8;
+}
+
+// What slabs are multiplied with lies in shared memory as lanes take it: [16 rows at a time][32
+// inputs at a time][half of a lane's inputs][lane][rows g and g + 8 of two inputs, of two more].
+constexpr int OperandAt(int row, int input, int padded_inputs) {
+  const int lane = row % 8 * 4 + input % 32 / 8;
+  return ((row / 16 * (padded_inputs / 32) + input / 32) * 2 + input % 8 / 4) * 256 + lane * 8 +
+         input % 4 / 2 * 4 + row % 16 / 8 * 2 + input % 2;
 }
 
 // ---- Context chunks ------------------------------------------------------------------------
@@ -122,8 +129,13 @@ constexpr int SlabAt(int output, int input) {
 // one each therefore changes no bit of the result. How long a chunk is depends on the context
 // alone: short, so that few rows keep many multiprocessors busy, but not so short that there is
 // more to merge than to compute.
+//
+// A path's own buffer is shared out among the chunks, too: its places, a few at a time, go to the
+// chunks in turn, so that no chunk is left with all of them, and join the chunk's state behind its
+// keys of the context.
 
 inline constexpr int kFewestChunkBlocks = 2;
+inline constexpr int kFewestChunks = 4;
 inline constexpr int kMostChunks = 32;
 
 constexpr int64_t ChunkBlocks(int64_t rows) {
@@ -131,15 +143,16 @@ constexpr int64_t ChunkBlocks(int64_t rows) {
   return blocks < kFewestChunkBlocks ? kFewestChunkBlocks : blocks;
 }
 
-// At least one: the last chunk is also the one that takes a path's buffer.
+// The last ones of a short context have none of it, only their share of a path's buffer.
 constexpr int64_t ContextChunks(int64_t rows) {
-  return rows <= 0 ? 1 : CeilDiv(ContextBlocks(rows), ChunkBlocks(rows));
+  const int64_t chunks = rows <= 0 ? 1 : CeilDiv(ContextBlocks(rows), ChunkBlocks(rows));
+  return chunks < kFewestChunks ? kFewestChunks : chunks;
 }
 
 // The most chunks that a context of up to that many rows has. A longer context can have fewer.
 constexpr int64_t MostContextChunks(int64_t rows) {
   const int64_t chunks = CeilDiv(ContextBlocks(rows), kFewestChunkBlocks);
-  return chunks < 1 ? 1 : chunks < kMostChunks ? chunks : kMostChunks;
+  return chunks < kFewestChunks ? kFewestChunks : chunks < kMostChunks ? chunks : kMostChunks;
 }
 
 }  // namespace chorale::kernels::cuda

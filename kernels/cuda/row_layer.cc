@@ -13,19 +13,12 @@ absl::Status ValidateFinish(const RowLayerParams& p) {
   return RequireNotNull({{"chunk_o", p.chunk_o},
                          {"chunk_state", p.chunk_state},
                          {"finish.slabs", p.finish.slabs},
-                         {"finish.gamma2", p.finish.gamma2},
-                         {"finish.beta2", p.finish.beta2},
-                         {"finish.gamma3", p.finish.gamma3},
-                         {"finish.beta3", p.finish.beta3},
-                         {"finish.b1", p.finish.b1},
-                         {"finish.b2", p.finish.b2}});
+                         {"finish.vectors", p.finish.vectors}});
 }
 
 absl::Status ValidateLeave(const RowLayerParams& p) {
-  return RequireNotNull({{"q", p.q},
-                         {"leave.slabs", p.leave.slabs},
-                         {"leave.gamma1", p.leave.gamma1},
-                         {"leave.beta1", p.leave.beta1}});
+  return RequireNotNull(
+      {{"q", p.q}, {"leave.slabs", p.leave.slabs}, {"leave.vectors", p.leave.vectors}});
 }
 
 }  // namespace
@@ -66,27 +59,23 @@ absl::Status ValidateRowLayer(const RowLayerParams& p) {
   return absl::OkStatus();
 }
 
-int RowLayerSharedBytes(const RowLayerParams& params, const RowBlock& block) {
-  return RowLayoutOf(params, block).bytes;
+int RowLayerSharedBytes(const RowLayerParams& params, int block_rows) {
+  return RowLayoutOf(params, block_rows).bytes;
 }
 
-absl::StatusOr<RowBlock> ChooseRowBlock(const RowLayerParams& params, int multiprocessors,
-                                        int shared_bytes) {
+absl::StatusOr<int> ChooseBlockRows(const RowLayerParams& params, int multiprocessors,
+                                    int shared_bytes) {
   const int64_t rows = int64_t{params.tile_count} * kTileRows;
-  const int most_rows = params.width > 256 ? kTileRows / 2 : kTileRows;  // registers
-  RowBlock block = {.rows = kGroupRows};
-  if (rows <= kGroupPaths * int64_t{multiprocessors} / 2) block.rows = kGroupPaths;
-  while (block.rows < most_rows && rows > block.rows * int64_t{multiprocessors}) block.rows *= 2;
-  for (; block.rows >= kGroupPaths; block.rows /= 2) {
-    for (block.stages = kMostStages; block.stages >= kFewestStages; --block.stages) {
-      if (RowLayerSharedBytes(params, block) <= shared_bytes) return block;
-    }
+  int block_rows = kGroupRows;
+  if (rows <= kGroupPaths * int64_t{multiprocessors} / 2) block_rows = kGroupPaths;
+  while (block_rows < kTileRows && rows > block_rows * int64_t{multiprocessors}) block_rows *= 2;
+  for (; block_rows >= kGroupPaths; block_rows /= 2) {
+    if (RowLayerSharedBytes(params, block_rows) <= shared_bytes) return block_rows;
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("16 rows of width ", params.width, ", ", params.heads, " heads of ",
-                   params.head_dim, " and a hidden layer of ", params.hidden, " need ",
-                   RowLayerSharedBytes(params, {.rows = kGroupRows, .stages = kFewestStages}),
-                   " bytes of shared memory, but a block of the device has ", shared_bytes));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "16 rows of width ", params.width, ", ", params.heads, " heads of ", params.head_dim,
+      " and a hidden layer of ", params.hidden, " need ", RowLayerSharedBytes(params, kGroupRows),
+      " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 
 }  // namespace chorale::kernels::cuda

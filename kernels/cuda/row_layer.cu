@@ -10,94 +10,88 @@
 namespace chorale::kernels::cuda {
 namespace {
 
+// Warps of a block: many rows keep fewer warps busy, which then read the rows fewer times.
+constexpr int RowWarps(int block_rows) { return block_rows >= 32 ? 8 : 16; }
+
 // The slabs of the stages that are run, on their way before the kernel ahead has ended: weights are
 // nobody's result.
-__device__ __forceinline__ WeightStream StreamOf(const RowKernelParams& params) {
+template <int kWarps>
+__device__ __forceinline__ WeightStream<kWarps> StreamOf(const RowKernelParams& params) {
   const RowLayerParams& p = params.rows;
-  const int queries = p.heads * p.head_dim;
-  const int projected = queries + 2 * p.kv_heads * p.head_dim;
-  const auto finish = static_cast<int>(FinishSlabs(p.width, queries, p.hidden));
-  const auto leave = static_cast<int>(LeaveSlabs(p.width, projected));
-  return WeightStream(Shared() + params.shared.ring, params.block.stages, p.finish.slabs,
-                      p.stages == RowStages::kLeave ? 0 : finish, p.leave.slabs,
-                      p.stages == RowStages::kFinish ? 0 : leave);
+  const auto finish = static_cast<int>(FinishSlabs(p.width, p.heads * p.head_dim, p.hidden));
+  const auto leave = static_cast<int>(LeaveSlabs(p.width, ProjectedWidth(p)));
+  return WeightStream<kWarps>(p.finish.slabs, p.stages == RowStages::kLeave ? 0 : finish,
+                              p.leave.slabs, p.stages == RowStages::kFinish ? 0 : leave);
 }
 
 // Grid: x blocks of kGroups groups, or of half a group. A block owns its rows from the first stage
-// to the last; a warp computes 16 outputs of every slab for all of the block's rows, so each weight
-// is read once a block. kPanels slabs of outputs make up D.
+// to the last; a warp computes 8 or 16 outputs of every slab for all of the block's rows, so each
+// weight is read once a block. D is at most kPanels slabs wide.
 //
 // -inf: attention may have seen no key (m = -inf, l = 0), which MergeMaximum and the divisor turn
 // into 0.
 template <int kGroups, int kPanels>
-__global__ void __launch_bounds__(kRowThreads, 1)
+__global__ void __launch_bounds__(RowWarps(kGroups* kGroupRows) * kWarp, 1)
     RowLayerKernel(const __grid_constant__ RowKernelParams params) {
   const RowLayerParams& p = params.rows;
   LetNextBegin();
-  Rows<kGroups, kPanels> rows(params);
+  constexpr int kWarps = RowWarps(kGroups * kGroupRows);
+  Rows<kGroups, kPanels, kWarps> rows(params);
+  WeightStream<kWarps> weights = StreamOf<kWarps>(params);
   rows.FetchVectors();
-  WeightStream weights = StreamOf(params);
   WaitForPrevious();
   rows.Load();
-  if (p.stages != RowStages::kLeave) rows.MergeChunks();
-  if (rows.idle()) {
-    WaitForCopies<0>();
-    return;
-  }
-  if (p.stages != RowStages::kLeave) {
-    rows.AddProduct(p.heads * p.head_dim, weights);
-    rows.Normalize(kGamma2, kBeta2);
-    rows.AddFeedForward(weights);
-    rows.Normalize(kGamma3, kBeta3);
-  } else {
-    __syncthreads();
+  if (p.stages == RowStages::kLeave) {
     rows.FillOperand();
+  } else {
+    rows.MergeChunks();
   }
-  if (p.stages == RowStages::kFinish) {
-    rows.Store();
-    return;
-  }
-  rows.AddProduct(p.width, weights);
-  rows.Normalize(kGamma1, kBeta1);
+  if (rows.idle()) return;
+  weights.FetchSecond();
+  const bool finishes = p.stages != RowStages::kLeave;
+  const bool leaves = p.stages != RowStages::kFinish;
+  auto product = static_cast<int>(finishes ? RowProduct::kAttention : RowProduct::kFeature);
+  const auto last = static_cast<int>(leaves ? RowProduct::kProjection : RowProduct::kDown);
+#pragma unroll 1
+  for (; product <= last; ++product) rows.Multiply(static_cast<RowProduct>(product), weights);
   rows.Store();
-  rows.Project(weights);
+  if (leaves) rows.Leave();
 }
 
-// Calls use(kernel) for the kernel of a number of groups and of slabs of D.
+template <int kGroups, typename Use>
+ErrorCode WithPanels(int64_t panels, const Use& use) {
+  if (panels == 1) return use(&RowLayerKernel<kGroups, 1>);
+  return panels == 2 ? use(&RowLayerKernel<kGroups, 2>) : use(&RowLayerKernel<kGroups, 4>);
+}
+
+// Calls use(kernel) for the kernel of a block's rows and of the slabs of D.
 template <typename Use>
-ErrorCode WithKernel(int groups, int64_t panels, const Use& use) {
-  if (panels == 1) {
-    if (groups == 1) return use(&RowLayerKernel<1, 1>);
-    return groups == 2 ? use(&RowLayerKernel<2, 1>) : use(&RowLayerKernel<4, 1>);
-  }
-  if (panels == 2) {
-    if (groups == 1) return use(&RowLayerKernel<1, 2>);
-    return groups == 2 ? use(&RowLayerKernel<2, 2>) : use(&RowLayerKernel<4, 2>);
-  }
-  return groups == 1 ? use(&RowLayerKernel<1, 4>) : use(&RowLayerKernel<2, 4>);
+ErrorCode WithKernel(int block_rows, int64_t panels, const Use& use) {
+  if (block_rows <= kGroupRows) return WithPanels<1>(panels, use);
+  return block_rows == 2 * kGroupRows ? WithPanels<2>(panels, use) : WithPanels<4>(panels, use);
 }
 
 }  // namespace
 
 ErrorCode PrepareRowLayer(int shared_bytes) {
-  for (const int groups : {1, 2, 4}) {
+  for (const int block_rows : {kGroupRows, 2 * kGroupRows, 4 * kGroupRows}) {
     for (const int panels : {1, 2, 4}) {
       const ErrorCode error = WithKernel(
-          groups, panels, [&](auto kernel) { return PrepareKernel(kernel, shared_bytes); });
+          block_rows, panels, [&](auto kernel) { return PrepareKernel(kernel, shared_bytes); });
       if (error != 0) return error;
     }
   }
   return 0;
 }
 
-ErrorCode LaunchRowLayer(const RowLayerParams& params, const RowBlock& block, Stream stream) {
-  const RowKernelParams kernel_params = {params, RowLayoutOf(params, block), block};
+ErrorCode LaunchRowLayer(const RowLayerParams& params, int block_rows, Stream stream) {
+  const RowKernelParams kernel_params = {params, RowLayoutOf(params, block_rows), block_rows};
   const LaunchShape shape = {
-      .blocks_x = params.tile_count * (kTileRows / block.rows),
-      .threads = kRowThreads,
+      .blocks_x = params.tile_count * (kTileRows / block_rows),
+      .threads = RowWarps(block_rows) * kWarp,
       .shared_bytes = kernel_params.shared.bytes,
   };
-  return WithKernel(RowGroups(block), Slabs(params.width),
+  return WithKernel(block_rows, Slabs(params.width),
                     [&](auto kernel) { return Launch(kernel, shape, stream, kernel_params); });
 }
 

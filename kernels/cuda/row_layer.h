@@ -29,26 +29,18 @@ enum class RowStages { kLeave, kFinish, kFinishAndLeave };
 
 inline constexpr int64_t kLargestWidth = 512;
 
-// Device memory. Slabs as layout.h describes them, in this order:
-//   for o in slabs of D, for i in slabs of H Dh: Wo
-//   for h in slabs of Dff: (for i in slabs of D: W1 of outputs h), (for o in slabs of D: W2 of
-//   inputs h)
+// Device memory. Slabs as layout.h describes them: all of Wo, then W1, then W2, each in the order
+// for o in slabs of outputs, for i in slabs of inputs.
 struct FinishWeights {
   const uint16_t* slabs = nullptr;  // bf16
-  const float* gamma2 = nullptr;    // [D], and so the next three
-  const float* beta2 = nullptr;
-  const float* gamma3 = nullptr;
-  const float* beta3 = nullptr;
-  const float* b1 = nullptr;  // [128 Slabs(Dff)], zero beyond Dff
-  const float* b2 = nullptr;  // [D]
+  // gamma2, beta2, gamma3, beta3, b2 [D] each, then b1 [128 Slabs(Dff)], zero beyond Dff.
+  const float* vectors = nullptr;
 };
 
-//   for o in slabs of D, for i in slabs of D: P
-//   for o in slabs of (H + 2 Hkv) Dh, for i in slabs of D: Wq over Wk over Wv
+// All of P, then Wq over Wk over Wv as one matrix.
 struct LeaveWeights {
   const uint16_t* slabs = nullptr;  // bf16; Wq is multiplied by log2(e) Dh^-0.5
-  const float* gamma1 = nullptr;    // [D]
-  const float* beta1 = nullptr;     // [D]
+  const float* vectors = nullptr;   // gamma1, beta1 [D] each
 };
 
 constexpr int64_t FinishSlabs(int64_t width, int64_t attention_width, int64_t hidden) {
@@ -81,25 +73,21 @@ struct RowLayerParams {
 // InvalidArgument naming the field.
 absl::Status ValidateRowLayer(const RowLayerParams& params);
 
-// What one block of threads takes. It changes the speed of a launch, and no bit of its result.
-struct RowBlock {
-  int rows = 0;    // 8, 16, 32 or, for D up to 256, 64
-  int stages = 0;  // room for slabs of weights: 2, 3 or 4, one in use and the others on their way
-};
+// Shared memory that a block of threads needs for 8, 16, 32 or 64 rows.
+int RowLayerSharedBytes(const RowLayerParams& params, int block_rows);
 
-// Shared memory that a block needs.
-int RowLayerSharedBytes(const RowLayerParams& params, const RowBlock& block);
-
-// As many rows as leave no multiprocessor idle, since every block reads all weights, and then as
-// many stages as there is shared memory for. Eight only where they leave half of them idle: the
+// How many rows a block of threads takes, which changes the speed of a launch and no bit of its
+// result: as many as leave no multiprocessor idle, since every block reads all weights, and as
+// there is shared memory for. Eight only where they leave half of the multiprocessors idle: the
 // other half of a tensor-core tile is wasted, but there is half as much to merge.
-// ResourceExhausted, with the numbers, when there is too little for the smallest block. Looks at
-// shapes and tile_count alone.
-absl::StatusOr<RowBlock> ChooseRowBlock(const RowLayerParams& params, int multiprocessors,
-                                        int shared_bytes);
+// ResourceExhausted, with the numbers, when there is too little shared memory for the smallest
+// block. Looks at shapes and tile_count alone.
+absl::StatusOr<int> ChooseBlockRows(const RowLayerParams& params, int multiprocessors,
+                                    int shared_bytes);
 
-// REQUIRES: ValidateRowLayer(params).ok(), and the device has the block's shared memory.
-ErrorCode LaunchRowLayer(const RowLayerParams& params, const RowBlock& block, Stream stream);
+// REQUIRES: ValidateRowLayer(params).ok(), block_rows is 8, 16, 32 or 64, and the device has the
+// shared memory.
+ErrorCode LaunchRowLayer(const RowLayerParams& params, int block_rows, Stream stream);
 
 }  // namespace chorale::kernels::cuda
 

@@ -2,57 +2,52 @@
 #ifndef CHORALE_KERNELS_CUDA_ROW_LAYOUT_H_
 #define CHORALE_KERNELS_CUDA_ROW_LAYOUT_H_
 
+#include <algorithm>
+
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/row_layer.h"
 
 namespace chorale::kernels::cuda {
 
-// Rows of bf16 in shared memory lie so far apart that the eight lanes of one 16-byte access cycle,
-// which read 64 bytes of each of two neighbouring rows, hit each bank once.
-constexpr int OperandStride(int padded_inputs) { return padded_inputs + 32; }
-inline constexpr int kHiddenStride = OperandStride(kSlabInputs);
-
-// Of RowBlock.
-inline constexpr int kFewestStages = 2;
-inline constexpr int kMostStages = 4;
-
-// Of 16 rows that a block has, the last one perhaps half.
-constexpr int RowGroups(const RowBlock& block) {
-  return static_cast<int>(CeilDiv(block.rows, kGroupRows));
-}
-
-// The vectors of a layer that are kept in shared memory, each of D elements, and b1 behind them.
-enum LayerVector : int { kGamma1, kBeta1, kGamma2, kBeta2, kB2, kGamma3, kBeta3, kB1 };
-
 // Offsets in bytes.
 struct RowLayout {
   int operand_inputs = 0;  // padded to whole slabs
-  int operand_stride = 0;
+  int wide_inputs = 0;
   int x_stride = 0;
-  int operand = 0;  // [rows][operand_stride] bf16: what the next matrix is multiplied with
-  int hidden = 0;   // [2][rows][kHiddenStride] bf16: two slices of the feed-forward layer
-  int x = 0;        // [rows][x_stride] f32
-  int vectors = 0;  // [kB1][D] f32, then b1 [128 Slabs(Dff)]
-  int ring = 0;     // [stages][kSlabSize] bf16: weights
+  int head_shift = 0;  // log2 of Dh
+  int operand = 0;     // [rows, operand_inputs] bf16 as OperandAt has it: attention, then x
+  int wide = 0;        // [rows, wide_inputs] likewise: the feed-forward layer, then q, K and V
+  int x = 0;           // [rows][x_stride] f32
+  int finish = 0;      // FinishWeights::vectors
+  int leave = 0;       // LeaveWeights::vectors
   int bytes = 0;
 };
 
-constexpr RowLayout RowLayoutOf(const RowLayerParams& p, const RowBlock& block) {
-  const int rows = RowGroups(block) * kGroupRows;
-  const int widest = p.heads * p.head_dim > p.width ? p.heads * p.head_dim : p.width;
+constexpr int ProjectedWidth(const RowLayerParams& p) {
+  return (p.heads + 2 * p.kv_heads) * p.head_dim;
+}
+constexpr int FinishVectorsSize(const RowLayerParams& p) {
+  return 5 * p.width + static_cast<int>(Slabs(p.hidden)) * kSlabOutputs;
+}
+constexpr int LeaveVectorsSize(const RowLayerParams& p) { return 2 * p.width; }
+
+// Of 8 rows, there is room for 16: tensor cores take no fewer.
+constexpr RowLayout RowLayoutOf(const RowLayerParams& p, int block_rows) {
+  const int rows = std::max(block_rows, kGroupRows);
   const int sizeof_f32 = 4;
   const int sizeof_bf16 = 2;
+  const auto padded = [](int n) { return static_cast<int>(Slabs(n)) * kSlabInputs; };
   RowLayout layout;
-  layout.operand_inputs = static_cast<int>(Slabs(widest)) * kSlabInputs;
-  layout.operand_stride = OperandStride(layout.operand_inputs);
+  layout.operand_inputs = padded(std::max(p.heads * p.head_dim, p.width));
+  layout.wide_inputs = padded(std::max(p.hidden, ProjectedWidth(p)));
   layout.x_stride = p.width + 8;  // rows g and columns 2j of a warp hit each bank once
+  while (1 << layout.head_shift < p.head_dim) ++layout.head_shift;
   layout.operand = 0;
-  layout.hidden = rows * layout.operand_stride * sizeof_bf16;
-  layout.x = layout.hidden + 2 * rows * kHiddenStride * sizeof_bf16;
-  layout.vectors = layout.x + rows * layout.x_stride * sizeof_f32;
-  const int biases = static_cast<int>(Slabs(p.hidden)) * kSlabOutputs;
-  layout.ring = layout.vectors + (kB1 * p.width + biases) * sizeof_f32;
-  layout.bytes = layout.ring + block.stages * kSlabSize * sizeof_bf16;
+  layout.wide = layout.operand + rows * layout.operand_inputs * sizeof_bf16;
+  layout.x = layout.wide + rows * layout.wide_inputs * sizeof_bf16;
+  layout.finish = layout.x + rows * layout.x_stride * sizeof_f32;
+  layout.leave = layout.finish + FinishVectorsSize(p) * sizeof_f32;
+  layout.bytes = layout.leave + LeaveVectorsSize(p) * sizeof_f32;
   return layout;
 }
 

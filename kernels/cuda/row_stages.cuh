@@ -14,32 +14,45 @@ namespace chorale::kernels::cuda {
 struct RowKernelParams {
   RowLayerParams rows;
   RowLayout shared;
-  RowBlock block;
+  int32_t block_rows;
 };
 
 __device__ __forceinline__ int SlabsOf(int n) { return (n + kSlabInputs - 1) / kSlabInputs; }
 
-// The rows of one block on their way through the stages. Every stage ends with all its writes to
-// shared memory done for the whole block, but for Load and Project.
+// The products of a layer, in their order.
+enum class RowProduct : int {
+  kAttention,   // x = LN2(x + Wo attention)
+  kUp,          // wide = gelu(W1 x + b1)
+  kDown,        // x = LN3(x + W2 wide + b2)
+  kFeature,     // x = LN1(x + P x)
+  kProjection,  // wide = (Wq over Wk over Wv) x
+};
+
+// The rows of one block on their way through the stages. Every stage but Load ends with all its
+// writes to shared memory done for the whole block.
 //
-// Loops over slabs are not unrolled: every instruction of this kernel runs a few times in a launch,
-// and code that a multiprocessor has no room for is fetched again and again.
-template <int kGroups, int kPanels>
+// All products go through the same few hundred instructions, and loops over slabs are not unrolled:
+// every instruction of this kernel runs a few times in a launch, and code that the instruction
+// cache has no room for is fetched again in every launch.
+template <int kGroups, int kPanels, int kWarps>
 class Rows {
  public:
   static constexpr int kRows = kGroups * kGroupRows;
+  static constexpr int kThreads = kWarps * kWarp;
 
   // Reads of the tile only what no kernel changes.
   __device__ __forceinline__ explicit Rows(const RowKernelParams& params)
       : p_(params.rows),
         operand_inputs_(params.shared.operand_inputs),
-        operand_stride_(params.shared.operand_stride),
+        wide_inputs_(params.shared.wide_inputs),
         x_stride_(params.shared.x_stride),
+        head_shift_(params.shared.head_shift),
         operand_(reinterpret_cast<uint16_t*>(Shared() + params.shared.operand)),
-        hidden_(reinterpret_cast<uint16_t*>(Shared() + params.shared.hidden)),
+        wide_(reinterpret_cast<uint16_t*>(Shared() + params.shared.wide)),
         x_(reinterpret_cast<float*>(Shared() + params.shared.x)),
-        vectors_(reinterpret_cast<float*>(Shared() + params.shared.vectors)),
-        rows_(params.block.rows),
+        finish_(reinterpret_cast<float*>(Shared() + params.shared.finish)),
+        leave_(reinterpret_cast<float*>(Shared() + params.shared.leave)),
+        rows_(params.block_rows),
         tile_index_(blockIdx.x / (kTileRows / rows_)),
         first_row_(blockIdx.x % (kTileRows / rows_) * rows_),
         slots_(p_.split == ChunkSplit::kTogether
@@ -47,265 +60,305 @@ class Rows {
                    : static_cast<int>(
                          ContextChunks(LoadFresh<int32_t>(&p_.tiles[tile_index_].context_rows)))) {}
 
-  // Asks for the vectors that are added and multiplied with; the first slab comes after them.
+  // Asks for the vectors that are added and multiplied with.
   __device__ __forceinline__ void FetchVectors() const {
-    if (p_.stages != RowStages::kLeave) {
-      FetchVector(kGamma2, p_.finish.gamma2, p_.width);
-      FetchVector(kBeta2, p_.finish.beta2, p_.width);
-      FetchVector(kB2, p_.finish.b2, p_.width);
-      FetchVector(kGamma3, p_.finish.gamma3, p_.width);
-      FetchVector(kBeta3, p_.finish.beta3, p_.width);
-      FetchVector(kB1, p_.finish.b1, SlabsOf(p_.hidden) * kSlabOutputs);
-    }
-    if (p_.stages != RowStages::kFinish) {
-      FetchVector(kGamma1, p_.leave.gamma1, p_.width);
-      FetchVector(kBeta1, p_.leave.beta1, p_.width);
-    }
+    if (p_.stages != RowStages::kLeave) Fetch(finish_, p_.finish.vectors, FinishVectorsSize(p_));
+    if (p_.stages != RowStages::kFinish) Fetch(leave_, p_.leave.vectors, LeaveVectorsSize(p_));
   }
 
-  // The tile, and x. Rows that are not in use are read all the same, so that nothing waits for the
-  // tile, and count as zeros.
+  // Asks for x, and for the tile. Rows that are not in use are read all the same, so that nothing
+  // waits for the tile; nothing that is kept depends on them.
   __device__ __forceinline__ void Load() {
     tile_ = LoadFresh<Tile>(p_.tiles + tile_index_);
+    const float* x = p_.x + Global(0) * p_.width;
+    for (int row = threadIdx.x / kWarp; row < rows_; row += kWarps) {
+      for (int column = threadIdx.x % kWarp * 4; column < p_.width; column += kWarp * 4) {
+        CopyLater16(x_ + row * x_stride_ + column, x + row * p_.width + column);
+      }
+    }
+    CommitCopies();
     rows_in_use_ = min(rows_, tile_.groups * kGroupRows - first_row_);
-    ForEachQuad(p_.width, [&](int row, int column) {
-      Floats4 value = {};
-      if (row < rows_) value = LoadFresh<Floats4>(p_.x + Global(row) * p_.width + column);
-      if (row >= rows_in_use_) value = {};
-      StoreAs<Floats4>(x_ + row * x_stride_ + column, value);
-    });
   }
 
   __device__ __forceinline__ bool idle() const { return rows_in_use_ <= 0; }
 
-  __device__ __forceinline__ void Store() const {
-    ForEachQuad(p_.width, [&](int row, int column) {
-      if (row >= rows_in_use_) return;
-      StoreAs<Floats4>(p_.x + Global(row) * p_.width + column,
-                       LoadAs<Floats4>(x_ + row * x_stride_ + column));
-    });
-  }
-
   // operand = x.
   __device__ __forceinline__ void FillOperand() {
-    ForEachQuad(SlabsOf(p_.width) * kSlabInputs, [&](int row, int column) {
-      Floats4 x = {};
-      if (column < p_.width) x = LoadAs<Floats4>(x_ + row * x_stride_ + column);
-      StoreOperand(row, column, x);
-    });
+    WaitForCopies<0>();
+    __syncthreads();
+    for (int row = threadIdx.x / kWarp; row < kRows; row += kWarps) {
+      for (int column = threadIdx.x % kWarp * 4; column < SlabsOf(p_.width) * kSlabInputs;
+           column += kWarp * 4) {
+        Floats4 x = {};
+        if (column < p_.width) x = LoadAs<Floats4>(x_ + row * x_stride_ + column);
+        StoreOperand(row, column, x);
+      }
+    }
     __syncthreads();
   }
 
   // operand = attention, from the states of its chunks in their order.
   __device__ __forceinline__ void MergeChunks() {
-    if constexpr (kGroups == 1) {
-      if (rows_ < kRows) {
-        MergeRows<1>();
-        __syncthreads();
-        return;
-      }
+    // As many loads in flight as registers allow, of rows or of chunks.
+    if (slots_ == 1) {
+      MergeRows<kRowsTogether, 1>();
+    } else {
+      MergeRows<1, 8>();
     }
-    MergeRows<2>();
+    WaitForCopies<0>();
     __syncthreads();
   }
 
-  // x += W operand, for `inputs` inputs.
-  __device__ __forceinline__ void AddProduct(int inputs, WeightStream& weights) {
+  __device__ __forceinline__ void Multiply(RowProduct product, WeightStream<kWarps>& weights) {
+    const bool up = product == RowProduct::kUp;
+    const bool down = product == RowProduct::kDown;
+    const bool into_x = !up && product != RowProduct::kProjection;
+    const uint16_t* operand = down ? wide_ : operand_;
+    const int padded_inputs = down ? wide_inputs_ : operand_inputs_;
+    const float* bias = up ? finish_ + 5 * p_.width : down ? finish_ + 4 * p_.width : nullptr;
+    const int inputs = SlabsOf(InputsOf(product));
+    const int outputs = OutputsOf(product);
+    constexpr int kTiles = WeightStream<kWarps>::kTiles;
+    const int lane_column = threadIdx.x / kWarp * (8 * kTiles) + threadIdx.x % 4 * 2;
+    Fragments<kGroups> fragments;
 #pragma unroll 1
-    for (int panel = 0; panel < SlabsOf(p_.width); ++panel) {
-      Sums<kGroups> sums;
-      sums.Clear();
+    for (int first = 0; first < outputs; first += kSlabOutputs) {
+      Sums<kGroups> sums[kTiles];
 #pragma unroll 1
-      for (int k = 0; k < SlabsOf(inputs); ++k) {
-        sums.AddSlab(operand_ + k * kSlabInputs, operand_stride_, weights);
+      for (int k = 0; k < inputs; ++k) {
+        // A slab's inputs take 4 times 32 of each group of rows.
+        weights.AddSlab(operand + k * kSlabInputs * kGroupRows, padded_inputs * kGroupRows,
+                        inputs == 1 && first > 0, fragments, sums);
       }
-      AddToX(panel, sums, nullptr);
-    }
-    __syncthreads();
-  }
-
-  // x += W2 gelu(W1 operand + b1) + b2, 128 hidden elements at a time.
-  __device__ __forceinline__ void AddFeedForward(WeightStream& weights) {
-    Sums<kGroups> sums[kPanels];
 #pragma unroll
-    for (int panel = 0; panel < kPanels; ++panel) sums[panel].Clear();
-#pragma unroll 1
-    for (int slice = 0; slice < SlabsOf(p_.hidden); ++slice) {
-      // Two slices take turns: who writes a slice again has seen everybody pass the barrier behind
-      // which it was read.
-      uint16_t* hidden = hidden_ + slice % 2 * kRows * kHiddenStride;
-      Sums<kGroups> up;
-      up.Clear();
-#pragma unroll 1
-      for (int k = 0; k < SlabsOf(p_.width); ++k) {
-        up.AddSlab(operand_ + k * kSlabInputs, operand_stride_, weights);
-      }
-      const float* b1 = Vector(kB1) + slice * kSlabOutputs;
-      up.ForEachPair([&](int output) {
-        const Floats2 bias = LoadAs<Floats2>(b1 + output);
-        return [=](int row, float first, float second) {
-          StoreAs<uint32_t>(hidden + row * kHiddenStride + output,
-                            PackBf16(Gelu(first + bias.v[0]), Gelu(second + bias.v[1])));
-        };
-      });
-      __syncthreads();
-#pragma unroll
-      for (int panel = 0; panel < kPanels; ++panel) {
-        if (panel < SlabsOf(p_.width)) sums[panel].AddSlab(hidden, kHiddenStride, weights);
-      }
-    }
-#pragma unroll
-    for (int panel = 0; panel < kPanels; ++panel) AddToX(panel, sums[panel], Vector(kB2));
-    __syncthreads();
-  }
-
-  // x = LN(x); operand = x. Half a warp a row, whose elements stay in registers.
-  __device__ __forceinline__ void Normalize(LayerVector gamma_name, LayerVector beta_name) {
-    constexpr int kLanes = 16;
-    constexpr int kQuads = kPanels * kSlabInputs / (4 * kLanes);
-    const float* gamma = Vector(gamma_name);
-    const float* beta = Vector(beta_name);
-    const int lane = threadIdx.x % kLanes;
-    const float weight = 1.0f / static_cast<float>(p_.width);
-#pragma unroll 1
-    for (int row = threadIdx.x / kLanes; row < kRows; row += kRowThreads / kLanes) {
-      float* x = x_ + row * x_stride_;
-      Floats4 quads[kQuads];
-      float sum = 0;
-#pragma unroll
-      for (int q = 0; q < kQuads; ++q) {
-        const int column = (q * kLanes + lane) * 4;
-        quads[q] = {};
-        if (column < p_.width) quads[q] = LoadAs<Floats4>(x + column);
-        sum += (quads[q].v[0] + quads[q].v[1]) + (quads[q].v[2] + quads[q].v[3]);
-      }
-      const float mean = SumOverLanes<kLanes>(sum) * weight;
-      float squares = 0;
-#pragma unroll
-      for (int q = 0; q < kQuads; ++q) {
-        if ((q * kLanes + lane) * 4 >= p_.width) continue;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          quads[q].v[i] -= mean;
-          squares = fmaf(quads[q].v[i], quads[q].v[i], squares);
+      for (int tile = 0; tile < kTiles; ++tile) {
+        const int column = first + lane_column + tile * 8;
+        if (!into_x) {
+          StoreWide(column, bias, sums[tile]);
+        } else if (column < outputs) {
+          AddToX(column, bias, sums[tile]);
         }
       }
-      const float scale = ReciprocalRoot(SumOverLanes<kLanes>(squares) * weight + p_.epsilon);
-#pragma unroll
-      for (int q = 0; q < kQuads; ++q) {
-        const int column = (q * kLanes + lane) * 4;
-        if (column < p_.width) {
-          const Floats4 g = LoadAs<Floats4>(gamma + column);
-          const Floats4 b = LoadAs<Floats4>(beta + column);
-#pragma unroll
-          for (int i = 0; i < 4; ++i) quads[q].v[i] = fmaf(quads[q].v[i] * scale, g.v[i], b.v[i]);
-          StoreAs<Floats4>(x + column, quads[q]);
-        }
-        if (column < operand_inputs_) StoreOperand(row, column, quads[q]);
-      }
     }
     __syncthreads();
+    if (into_x) Normalize(product);
   }
 
-  // q = Wq operand; K = Wk operand and V = Wv operand where the tile says that they go.
-  __device__ __forceinline__ void Project(WeightStream& weights) const {
-    const int projected = (p_.heads + 2 * p_.kv_heads) * p_.head_dim;
-#pragma unroll 1
-    for (int panel = 0; panel < SlabsOf(projected); ++panel) {
-      Sums<kGroups> sums;
-      sums.Clear();
-#pragma unroll 1
-      for (int k = 0; k < SlabsOf(p_.width); ++k) {
-        sums.AddSlab(operand_ + k * kSlabInputs, operand_stride_, weights);
+  __device__ __forceinline__ void Store() const {
+    for (int row = threadIdx.x / kWarp; row < rows_in_use_; row += kWarps) {
+      for (int column = threadIdx.x % kWarp * 4; column < p_.width; column += kWarp * 4) {
+        StoreAs<Floats4>(p_.x + Global(row) * p_.width + column,
+                         LoadAs<Floats4>(x_ + row * x_stride_ + column));
       }
-      sums.ForEachPair([&](int output) {
-        const Destination to = DestinationOf(panel * kSlabOutputs + output);
-        return [=, this](int row, float first, float second) {
-          if (row < rows_in_use_) Leave(to, row, PackBf16(first, second));
-        };
-      });
+    }
+  }
+
+  // Brings q, K and V from `wide` to where they go: a lane 8 columns of rows g and g + 8 at a time.
+  __device__ __forceinline__ void Leave() const {
+    const int row = threadIdx.x % kWarp / 4;
+    const int columns = ProjectedWidth(p_);
+#pragma unroll 1
+    for (int i = threadIdx.x / kWarp; i / kGroups * 32 < columns; i += kWarps) {
+      const int first = i % kGroups * kGroupRows;
+      const int column = i / kGroups * 32 + threadIdx.x % 4 * 8;
+      if (column >= columns) continue;
+      const uint16_t* from = wide_ + OperandAt(first + row, column, wide_inputs_);
+      const Words4 a = LoadAs<Words4>(from);
+      const Words4 b = LoadAs<Words4>(from + 256);
+      LeaveWords(first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
+      LeaveWords(first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
     }
   }
 
  private:
-  // Where elements d and d + 1 of a head go.
-  struct Destination {
-    enum class Kind { kNowhere, kQuery, kContextKey, kContextValue, kBuffer };
-    Kind kind = Kind::kNowhere;
-    uint16_t* head = nullptr;  // kQuery, kBuffer: these elements of row or path 0
-    int d = 0;                 // of keys and values of a context
-  };
+  // Rows that a warp normalizes, or merges, at a time.
+  static constexpr int kRowsTogether = kRows >= 4 * kWarps ? 4 : kRows >= 2 * kWarps ? 2 : 1;
 
-  __device__ __forceinline__ Destination DestinationOf(int column) const {
-    using Kind = typename Destination::Kind;
+  __device__ __forceinline__ static void Fetch(float* to, const float* from, int size) {
+#pragma unroll 1
+    for (int i = threadIdx.x * 4; i < size; i += kThreads * 4) CopyLater16(to + i, from + i);
+  }
+
+  // x += sums + bias, of columns `column` and column + 1; `bias` may be null.
+  __device__ __forceinline__ void AddToX(int column, const float* bias,
+                                         const Sums<kGroups>& sums) const {
+    Floats2 more = {};
+    if (bias != nullptr) more = LoadAs<Floats2>(bias + column);
+    float* x = x_ + threadIdx.x % kWarp / 4 * x_stride_ + column;
+    Floats2 pairs[2 * kGroups];
+#pragma unroll
+    for (int half = 0; half < 2 * kGroups; ++half) {
+      pairs[half] = LoadAs<Floats2>(x + half * 8 * x_stride_);
+    }
+#pragma unroll
+    for (int half = 0; half < 2 * kGroups; ++half) {
+      const Floats2& pair = pairs[half];
+      const float first = sums.Total(half / 2, half % 2 * 2);
+      const float second = sums.Total(half / 2, half % 2 * 2 + 1);
+      StoreAs<Floats2>(x + half * 8 * x_stride_,
+                       {pair.v[0] + (first + more.v[0]), pair.v[1] + (second + more.v[1])});
+    }
+  }
+
+  // wide = sums; with a bias, wide = gelu(sums + bias).
+  __device__ __forceinline__ void StoreWide(int column, const float* bias,
+                                            const Sums<kGroups>& sums) const {
+    uint16_t* wide = wide_ + OperandAt(threadIdx.x % kWarp / 4, column, wide_inputs_);
+    const int group = wide_inputs_ * kGroupRows;  // elements
+    if (bias == nullptr) {
+#pragma unroll
+      for (int m = 0; m < kGroups; ++m) {
+        StoreAs<Words2>(wide + m * group, {PackBf16(sums.Total(m, 0), sums.Total(m, 1)),
+                                           PackBf16(sums.Total(m, 2), sums.Total(m, 3))});
+      }
+      return;
+    }
+    const Floats2 more = LoadAs<Floats2>(bias + column);
+#pragma unroll
+    for (int m = 0; m < kGroups; ++m) {
+      float v[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) v[i] = Gelu(sums.Total(m, i) + more.v[i % 2]);
+      StoreAs<Words2>(wide + m * group, {PackBf16(v[0], v[1]), PackBf16(v[2], v[3])});
+    }
+  }
+
+  // Columns `column` to column + 7 of a row.
+  __device__ __forceinline__ void LeaveWords(int row, int column, const Words4& words) const {
+    if (row >= rows_in_use_) return;
     const int queries = p_.heads * p_.head_dim;
     const int kv_width = p_.kv_heads * p_.head_dim;
-    if (column < queries) return {Kind::kQuery, p_.q + column, 0};
-    column -= queries;
-    const bool value = column >= kv_width;
-    if (value) column -= kv_width;
-    if (column >= kv_width) return {};
-    const int kv_head = column / p_.head_dim;
-    const int d = column - kv_head * p_.head_dim;
+    if (column < queries) {
+      StoreAs<Words4>(p_.q + Global(row) * queries + column, words);
+      return;
+    }
+    const bool value = column >= queries + kv_width;
+    column -= queries + (value ? kv_width : 0);
+    const int kv_head = column >> head_shift_;
+    const int d = column & (p_.head_dim - 1);
     if (tile_.first_row >= 0) {
-      const int64_t blocks = ContextBlocks(tile_.context_rows);
-      uint16_t* block = tile_.context +
-                        p_.layer * ContextLayerSize(tile_.context_rows, p_.kv_heads, p_.head_dim) +
-                        (kv_head * blocks + tile_.first_row / kBlockKeys) * BlockSize(p_.head_dim);
-      return {value ? Kind::kContextValue : Kind::kContextKey, block, d};
-    }
-    if (tile_.append_place < 0) return {};
-    uint16_t* key = tile_.buffer +
-                    p_.layer * BufferLayerSize(tile_.buffer_capacity, tile_.buffer_paths,
-                                               p_.kv_heads, p_.head_dim) +
-                    BufferKeyAt(kv_head, tile_.append_place, 0, tile_.buffer_capacity,
-                                tile_.buffer_paths, p_.head_dim);
-    key += value ? tile_.buffer_paths * p_.head_dim + BufferValueColumn(d, p_.head_dim) : d;
-    return {Kind::kBuffer, key, 0};
-  }
-
-  __device__ __forceinline__ void Leave(const Destination& to, int row, uint32_t word) const {
-    using Kind = typename Destination::Kind;
-    if (to.kind == Kind::kQuery) {
-      StoreAs<uint32_t>(to.head + Global(row) * (p_.heads * p_.head_dim), word);
-      return;
-    }
-    row += first_row_;
-    if (to.kind == Kind::kBuffer) {
-      const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
-      const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
-      if (!of_buffer_token || path >= tile_.buffer_paths) return;
-      StoreAs<uint32_t>(to.head + path * p_.head_dim, word);
-      return;
-    }
-    if (row >= tile_.encode_rows) word = 0;  // what fills up the last block
-    if (to.kind == Kind::kContextKey) {
-      StoreAs<uint32_t>(to.head + BlockKeyAt(row, to.d, p_.head_dim), word);
-    } else if (to.kind == Kind::kContextValue) {
-      to.head[BlockValueAt(row, to.d, p_.head_dim)] = static_cast<uint16_t>(word);
-      to.head[BlockValueAt(row, to.d + 1, p_.head_dim)] = static_cast<uint16_t>(word >> 16);
+      LeaveToContext(first_row_ + row, kv_head, d, value, words);
+    } else if (tile_.append_place >= 0) {
+      LeaveToBuffer(first_row_ + row, kv_head, d, value, words);
     }
   }
 
-  // Calls use(row, column) for every fourth column of every row, a warp a row.
-  template <typename Use>
-  __device__ __forceinline__ void ForEachQuad(int columns, const Use& use) const {
-#pragma unroll 1
-    for (int column = threadIdx.x % kWarp * 4; column < columns; column += kWarp * 4) {
+  // Elements d to d + 7 of a head, of a row of the tile.
+  __device__ __forceinline__ void LeaveToContext(int row, int kv_head, int d, bool value,
+                                                 Words4 words) const {
+    if (row >= tile_.encode_rows) words = {};  // fills up the last block
+    const int64_t blocks = ContextBlocks(tile_.context_rows);
+    uint16_t* block = tile_.context +
+                      p_.layer * ContextLayerSize(tile_.context_rows, p_.kv_heads, p_.head_dim) +
+                      (kv_head * blocks + tile_.first_row / kBlockKeys) * BlockSize(p_.head_dim);
+    if (!value) {
+      StoreAs<Words4>(block + BlockKeyAt(row, d, p_.head_dim), words);
+      return;
+    }
 #pragma unroll
-      for (int i = 0; i < kRows / kSlabWarps; ++i) {
-        use(i * kSlabWarps + static_cast<int>(threadIdx.x / kWarp), column);
+    for (int i = 0; i < 4; ++i) {
+      block[BlockValueAt(row, d + 2 * i, p_.head_dim)] = static_cast<uint16_t>(words.w[i]);
+      block[BlockValueAt(row, d + 2 * i + 1, p_.head_dim)] =
+          static_cast<uint16_t>(words.w[i] >> 16);
+    }
+  }
+
+  // As LeaveToContext.
+  __device__ __forceinline__ void LeaveToBuffer(int row, int kv_head, int d, bool value,
+                                                const Words4& words) const {
+    const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
+    const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
+    if (!of_buffer_token || path >= tile_.buffer_paths) return;
+    uint16_t* place = tile_.buffer +
+                      p_.layer * BufferLayerSize(tile_.buffer_capacity, tile_.buffer_paths,
+                                                 p_.kv_heads, p_.head_dim) +
+                      BufferKeyAt(kv_head, tile_.append_place, path, tile_.buffer_capacity,
+                                  tile_.buffer_paths, p_.head_dim);
+    if (!value) {
+      StoreAs<Words4>(place + d, words);
+      return;
+    }
+    place += tile_.buffer_paths * p_.head_dim;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      StoreAs<uint32_t>(place + BufferValueColumn(d + 2 * i, p_.head_dim), words.w[i]);
+    }
+  }
+
+  __device__ __forceinline__ int InputsOf(RowProduct product) const {
+    if (product == RowProduct::kAttention) return p_.heads * p_.head_dim;
+    return product == RowProduct::kDown ? p_.hidden : p_.width;
+  }
+  __device__ __forceinline__ int OutputsOf(RowProduct product) const {
+    if (product == RowProduct::kUp) return p_.hidden;
+    return product == RowProduct::kProjection ? ProjectedWidth(p_) : p_.width;
+  }
+
+  // x = LN(x); operand = x. A warp has a few rows at a time, whose elements stay in registers. Mean
+  // and variance are taken together, of the elements less the row's first one: that is some
+  // element, so what cancels is of the order of the variance itself.
+  __device__ __forceinline__ void Normalize(RowProduct product) {
+    constexpr int kTogether = kRowsTogether;
+    constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarp);
+    const float* gamma = product == RowProduct::kAttention ? finish_
+                         : product == RowProduct::kDown    ? finish_ + 2 * p_.width
+                                                           : leave_;
+    const float* beta = gamma + p_.width;
+    const int lane_column = threadIdx.x % kWarp * 4;
+    const float weight = 1.0f / static_cast<float>(p_.width);
+#pragma unroll 1
+    for (int row = threadIdx.x / kWarp; row < kRows; row += kTogether * kWarps) {
+      Floats4 quads[kTogether][kQuads];
+      float mean[kTogether];
+      float scale[kTogether];
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) {
+        const float* x = x_ + (row + r * kWarps) * x_stride_ + lane_column;
+        const float shift = x_[(row + r * kWarps) * x_stride_];
+        float sum = 0;
+        float squares = 0;
+#pragma unroll
+        for (int q = 0; q < kQuads; ++q) {
+          Floats4& quad = quads[r][q];
+          quad = {};
+          if (lane_column + q * kWarp * 4 >= p_.width) continue;
+          quad = LoadAs<Floats4>(x + q * kWarp * 4);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            float& v = quad.v[i];
+            v -= shift;
+            sum += v;
+            squares = fmaf(v, v, squares);
+          }
+        }
+        sum = SumOverLanes<kWarp>(sum);
+        squares = SumOverLanes<kWarp>(squares);
+        mean[r] = sum * weight;  // less the shift
+        scale[r] = ReciprocalRoot((squares - mean[r] * sum) * weight + p_.epsilon);
+      }
+#pragma unroll
+      for (int q = 0; q < kQuads; ++q) {
+        const int column = lane_column + q * kWarp * 4;
+        Floats4 g = {};
+        Floats4 b = {};
+        if (column < p_.width) {
+          g = LoadAs<Floats4>(gamma + column);
+          b = LoadAs<Floats4>(beta + column);
+        }
+#pragma unroll
+        for (int r = 0; r < kTogether; ++r) {
+          Floats4& quad = quads[r][q];
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            quad.v[i] = fmaf((quad.v[i] - mean[r]) * scale[r], g.v[i], b.v[i]);
+          }
+          const int of_row = row + r * kWarps;
+          if (column < p_.width) StoreAs<Floats4>(x_ + of_row * x_stride_ + column, quad);
+          if (column < SlabsOf(p_.width) * kSlabInputs) StoreOperand(of_row, column, quad);
+        }
       }
     }
-  }
-
-  __device__ __forceinline__ float* Vector(LayerVector name) const {
-    return vectors_ + name * p_.width;
-  }
-  __device__ __forceinline__ void FetchVector(LayerVector name, const float* from, int size) const {
-    float* to = Vector(name);
-#pragma unroll 1
-    for (int i = threadIdx.x * 4; i < size; i += kRowThreads * 4) CopyLater16(to + i, from + i);
+    __syncthreads();
   }
 
   // Of all tiles' rows.
@@ -313,67 +366,65 @@ class Rows {
     return static_cast<int64_t>(tile_index_) * kTileRows + first_row_ + row;
   }
 
+  // operand = x, of columns `column` to column + 3.
   __device__ __forceinline__ void StoreOperand(int row, int column, const Floats4& x) {
-    StoreAs<Words2>(operand_ + row * operand_stride_ + column,
-                    {PackBf16(x.v[0], x.v[1]), PackBf16(x.v[2], x.v[3])});
+    uint16_t* to = operand_ + OperandAt(row, column, operand_inputs_);
+    StoreAs<uint32_t>(to, PackBf16(x.v[0], x.v[1]));
+    StoreAs<uint32_t>(to + 4, PackBf16(x.v[2], x.v[3]));
   }
 
-  // A lane merges elements of kCount rows at a time. Rows that the block does not have stay what
-  // they are: nothing that is kept depends on them.
-  template <int kCount>
+  // operand = attention, of all rows, kTogether of them at a time, and kChunks chunks of each.
+  template <int kTogether, int kChunks>
   __device__ __forceinline__ void MergeRows() {
     const int width = p_.heads * p_.head_dim;
 #pragma unroll 1
     for (int column = threadIdx.x % kWarp * 4; column < SlabsOf(width) * kSlabInputs;
          column += kWarp * 4) {
 #pragma unroll 1
-      for (int row = threadIdx.x / kWarp; row < rows_; row += kCount * kSlabWarps) {
-        Floats4 merged[kCount] = {};
-        if (column < width) MergeElements<kCount>(row, column, merged);
+      for (int row = threadIdx.x / kWarp; row < rows_; row += kTogether * kWarps) {
+        Floats4 merged[kTogether] = {};
+        if (column < width) MergeElements<kTogether, kChunks>(row, column, merged);
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-          if (row + i * kSlabWarps >= rows_in_use_) merged[i] = {};
-          StoreOperand(row + i * kSlabWarps, column, merged[i]);
-        }
+        for (int r = 0; r < kTogether; ++r) StoreOperand(row + r * kWarps, column, merged[r]);
       }
     }
   }
 
-  // Of rows `row`, row + 8, ..., merged and divided.
-  template <int kCount>
-  __device__ __forceinline__ void MergeElements(int row, int column, Floats4 (&o)[kCount]) const {
-    constexpr int kTogether = 16 / kCount;  // chunks whose loads are in flight at the same time
+  // Four elements of each of kTogether rows, kWarps rows apart, merged and divided.
+  template <int kTogether, int kChunks>
+  __device__ __forceinline__ void MergeElements(int row, int column,
+                                                Floats4 (&o)[kTogether]) const {
     const int64_t heads = static_cast<int64_t>(p_.tile_count) * kTileRows * p_.heads;  // of a slot
-    const int64_t head = Global(row) * p_.heads + column / p_.head_dim;
-    const int64_t below = static_cast<int64_t>(kSlabWarps) * p_.heads;  // from row to row + 8
+    const int64_t head = Global(row) * p_.heads + (column >> head_shift_);
+    const int64_t next_row = static_cast<int64_t>(kWarps) * p_.heads;
     const float* states = p_.chunk_state + head * 2;
-    const float* chunks = p_.chunk_o + head * p_.head_dim + column % p_.head_dim;
-    float m[kCount];
-    float l[kCount];
+    const float* chunks = p_.chunk_o + head * p_.head_dim + (column & (p_.head_dim - 1));
+    float m[kTogether];
+    float l[kTogether];
 #pragma unroll
-    for (int r = 0; r < kCount; ++r) {
+    for (int r = 0; r < kTogether; ++r) {
       m[r] = -INFINITY;
       l[r] = 0;
     }
 #pragma unroll 1
-    for (int first = 0; first < slots_; first += kTogether) {
-      Floats2 state[kTogether][kCount];
-      Floats4 chunk[kTogether][kCount];
+    for (int first = 0; first < slots_; first += kChunks) {
+      Floats2 state[kChunks][kTogether];
+      Floats4 chunk[kChunks][kTogether];
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
+      for (int i = 0; i < kChunks; ++i) {
         if (first + i >= slots_) break;
-        const int64_t at = (first + i) * heads;
 #pragma unroll
-        for (int r = 0; r < kCount; ++r) {
-          state[i][r] = LoadFresh<Floats2>(states + (at + r * below) * 2);
-          chunk[i][r] = LoadFresh<Floats4>(chunks + (at + r * below) * p_.head_dim);
+        for (int r = 0; r < kTogether; ++r) {
+          const int64_t at = (first + i) * heads + r * next_row;
+          state[i][r] = LoadFresh<Floats2>(states + at * 2);
+          chunk[i][r] = LoadFresh<Floats4>(chunks + at * p_.head_dim);
         }
       }
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
+      for (int i = 0; i < kChunks; ++i) {
         if (first + i >= slots_) break;
 #pragma unroll
-        for (int r = 0; r < kCount; ++r) {
+        for (int r = 0; r < kTogether; ++r) {
           const MergeScale scale = MergeMaximum(m[r], state[i][r].v[0]);
           l[r] = MergeSum(l[r], state[i][r].v[1], scale);
 #pragma unroll
@@ -382,37 +433,23 @@ class Rows {
       }
     }
 #pragma unroll
-    for (int r = 0; r < kCount; ++r) {
-      const float divisor = l[r] > 0 ? 1.0f / l[r] : 0.0f;  // no key at all: attention is 0
+    for (int r = 0; r < kTogether; ++r) {
+      const float divisor = l[r] > 0 ? Reciprocal(l[r]) : 0.0f;  // no key at all: attention is 0
 #pragma unroll
       for (int k = 0; k < 4; ++k) o[r].v[k] *= divisor;
     }
   }
 
-  // `bias` may be null.
-  __device__ __forceinline__ void AddToX(int panel, const Sums<kGroups>& sums, const float* bias) {
-    sums.ForEachPair([&](int output) {
-      const int column = panel * kSlabOutputs + output;
-      const bool exists = column < p_.width;
-      Floats2 more = {};
-      if (exists && bias != nullptr) more = LoadAs<Floats2>(bias + column);
-      return [=, this](int row, float first, float second) {
-        if (!exists) return;
-        float* x = x_ + row * x_stride_ + column;
-        const Floats2 pair = LoadAs<Floats2>(x);
-        StoreAs<Floats2>(x, {pair.v[0] + (first + more.v[0]), pair.v[1] + (second + more.v[1])});
-      };
-    });
-  }
-
   const RowLayerParams& p_;
   const int operand_inputs_;
-  const int operand_stride_;
+  const int wide_inputs_;
   const int x_stride_;
+  const int head_shift_;
   uint16_t* const operand_;
-  uint16_t* const hidden_;
+  uint16_t* const wide_;
   float* const x_;
-  float* const vectors_;
+  float* const finish_;  // vectors
+  float* const leave_;
   const int rows_;  // of the block: kRows, or 8 of 16
   const int tile_index_;
   const int first_row_;  // of the tile

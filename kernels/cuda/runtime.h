@@ -5,8 +5,6 @@
 // Every function returns an error code for ToStatus (status.h). An error of a kernel shows at one
 // of the calls behind it, and then at every call: the device is lost to this process.
 //
-// State: runtime_device.cc has not run on a GPU yet.
-//
 // Thread contract: as CUDA's. A stream and what runs on it belong to one thread.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_H_

@@ -8,141 +8,127 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kRowThreads = kSlabWarps * kWarp;
+// Sums of 8 outputs of a slab, for the rows of kGroups groups: rows g and g + 8 of each group,
+// outputs {2j, 2j+1}. In two parts, each over every other 16 inputs, so that one instruction need
+// not wait for the one before it.
+template <int kGroups>
+struct Sums {
+  float parts[kGroups][2][4] = {};
 
-// The slabs that a block consumes: those of one array, then those of another. They come through a
-// ring of 2 to 4 stages in shared memory, of which all but one hold slabs ahead of the one in use:
-// a multiprocessor gets its share of the level-two cache's bandwidth only with some 100 KB asked
-// for. Each thread copies the very words that it takes, so no two threads wait for each other.
+  // Of rows g or g + 8 of group m, output 2j or 2j+1: i is 2 (row / 8) + output % 2.
+  __device__ __forceinline__ float Total(int m, int i) const {
+    return parts[m][0][i] + parts[m][1][i];
+  }
+};
+
+// Fragments of an operand that are loaded together, so that only the first is waited for. Of one
+// group they are all that a slab is multiplied with, and can be kept for the next slab.
+template <int kGroups>
+struct Fragments {
+  static constexpr int kInputs = 8 / kGroups;  // times 16 inputs
+  Words4 v[kInputs][kGroups];
+};
+
+// The slabs that a block consumes: those of one array, then those of another. Every weight is used
+// by one warp alone, so it goes from the level-two cache straight to the registers of the lane that
+// multiplies with it. Two slabs are on their way while a third is consumed, word by word: a
+// multiprocessor gets its share of the cache's bandwidth only with some 50 KB asked for.
+template <int kWarps>
 class WeightStream {
  public:
-  // Copies that the thread has begun before are waited for by the first Take.
-  __device__ __forceinline__ WeightStream(char* ring, int stages, const uint16_t* slabs, int count,
+  // Times 8 outputs that a warp computes of a slab.
+  static constexpr int kTiles = kSlabOutputs / 8 / kWarps;
+
+  __device__ __forceinline__ WeightStream(const uint16_t* slabs, int count,
                                           const uint16_t* more_slabs, int more_count)
-      : ring_(ring + Own()),
-        end_(ring_ + stages * kSlabBytes),
-        stages_(stages),
-        next_(reinterpret_cast<const char*>(slabs) + Own()),
-        more_(reinterpret_cast<const char*>(more_slabs) + Own()),
-        left_(count),
-        more_left_(more_count),
-        taken_(ring_),
-        fetched_(ring_) {
-#pragma unroll 1
-    for (int i = 1; i < stages; ++i) Fetch();
+      : next_(reinterpret_cast<const Words4*>(slabs) + Own()),
+        more_(reinterpret_cast<const Words4*>(more_slabs) + Own()),
+        until_more_(count),
+        left_(count + more_count) {
+    Refill(ahead_[0]);
   }
 
-  // A lane's share of the next slab: 8 inputs of each of 2 x 8 outputs, for each 32 inputs.
-  __device__ __forceinline__ void Take(Words4 (&slab)[8]) {
-    // What was asked for after this slab may still be on its way.
-    if (stages_ == 4) {
-      WaitForCopies<2>();
-    } else if (stages_ == 3) {
-      WaitForCopies<1>();
+  // Asks for the second slab: apart from the first, so that what is needed earlier need not queue
+  // behind it. To be called once, before the first product.
+  __device__ __forceinline__ void FetchSecond() { Refill(ahead_[1]); }
+
+  // Adds the products with the next slab. `operand`: of group 0 and the slab's first input; groups
+  // lie `stride` elements apart. `again`: the operand is that of the slab before, and so what is
+  // kept of it in `a`.
+  template <int kGroups>
+  __device__ __forceinline__ void AddSlab(const uint16_t* operand, int stride, bool again,
+                                          Fragments<kGroups>& a, Sums<kGroups> (&sums)[kTiles]) {
+    // Registers have no index: the two slabs take turns in two copies of the code.
+    if (second_) {
+      AddProducts(operand, stride, again, ahead_[1], a, sums);
     } else {
-      WaitForCopies<0>();
+      AddProducts(operand, stride, again, ahead_[0], a, sums);
     }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) slab[i] = LoadAs<Words4>(taken_ + i * kWarp * 16);
-    taken_ = After(taken_);
-    Fetch();  // into the stage of the slab before this one
+    second_ = !second_;
   }
 
  private:
-  static constexpr int kSlabBytes = kSlabSize * 2;
+  static constexpr int kSteps = kSlabInputs / 32;     // of the words of a lane
+  static constexpr int kLaneWords = kTiles * kSteps;  // of a slab, 8 weights each
 
-  // Where this thread's words begin in every slab.
+  // Where this lane's words begin in every slab.
   __device__ __forceinline__ static int Own() {
-    return static_cast<int>(threadIdx.x / kWarp) * (kSlabBytes / kSlabWarps) +
-           static_cast<int>(threadIdx.x % kWarp) * 16;
+    return static_cast<int>(threadIdx.x / kWarp) * (kLaneWords * kWarp) +
+           static_cast<int>(threadIdx.x % kWarp);
   }
 
-  __device__ __forceinline__ char* After(char* stage) const {
-    return stage + kSlabBytes == end_ ? ring_ : stage + kSlabBytes;
-  }
-
-  __device__ __forceinline__ void Fetch() {
-    if (left_ == 0) {
-      next_ = more_;
-      left_ = more_left_;
-      more_left_ = 0;
-    }
+  __device__ __forceinline__ void Refill(Words4 (&slab)[kLaneWords]) {
+    if (until_more_ == 0) next_ = more_;
     if (left_ > 0) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) CopyLater16(fetched_ + i * kWarp * 16, next_ + i * kWarp * 16);
-      next_ += kSlabBytes;
-      --left_;
+      for (int k = 0; k < kLaneWords; ++k) slab[k] = LoadOnce(next_ + k * kWarp);
     }
-    CommitCopies();
-    fetched_ = After(fetched_);
+    next_ += kSlabSize / 8;
+    --until_more_;
+    --left_;
   }
 
-  char* const ring_;
-  char* const end_;
-  const int stages_;
-  const char* next_;
-  const char* const more_;
-  int left_;
-  int more_left_;
-  char* taken_;
-  char* fetched_;
-};
-
-// Sums of this warp's 16 outputs of a slab, for the rows of kGroups groups: rows g and g + 8 of
-// each group, outputs 8n + {2j, 2j+1}.
-template <int kGroups>
-struct Sums {
-  float v[kGroups][2][4];
-
-  __device__ __forceinline__ void Clear() {
+  template <int kGroups>
+  __device__ __forceinline__ void AddProducts(const uint16_t* operand, int stride, bool again,
+                                              Words4 (&slab)[kLaneWords], Fragments<kGroups>& a,
+                                              Sums<kGroups> (&sums)[kTiles]) {
+    constexpr int kTogether = Fragments<kGroups>::kInputs;
+    operand += threadIdx.x % kWarp * 8;
 #pragma unroll
-    for (int m = 0; m < kGroups; ++m) {
+    for (int first = 0; first < 2 * kSteps; first += kTogether) {
+      if (kTogether < 2 * kSteps || !again) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) v[m][i / 4][i % 4] = 0;
-    }
-  }
-
-  // Adds the products with the next slab. `operand` is column 0 of the slab's inputs, row 0.
-  __device__ __forceinline__ void AddSlab(const uint16_t* operand, int stride,
-                                          WeightStream& weights) {
-    const int lane = threadIdx.x % kWarp;
-    Words4 slab[8];
-    weights.Take(slab);
-    operand += lane / 4 * stride + lane % 4 * 8;
+        for (int i = 0; i < kTogether; ++i) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
+          for (int m = 0; m < kGroups; ++m) {
+            a.v[i][m] = LoadAs<Words4>(operand + m * stride + (first + i) * 256);
+          }
+        }
+      }
 #pragma unroll
-      for (int m = 0; m < kGroups; ++m) {
-        const uint16_t* from = operand + m * kGroupRows * stride + k * 32;
-        const Words4 row = LoadAs<Words4>(from);
-        const Words4 below = LoadAs<Words4>(from + 8 * stride);
+      for (int i = 0; i < kTogether; ++i) {
+        const int half = (first + i) % 2;
 #pragma unroll
-        for (int n = 0; n < 2; ++n) {
-          const Words4& w = slab[2 * k + n];
-          Mma(v[m][n], row.w[0], below.w[0], row.w[1], below.w[1], w.w[0], w.w[1]);
-          Mma(v[m][n], row.w[2], below.w[2], row.w[3], below.w[3], w.w[2], w.w[3]);
+        for (int tile = 0; tile < kTiles; ++tile) {
+          const Words4& w = slab[tile * kSteps + (first + i) / 2];
+#pragma unroll
+          for (int m = 0; m < kGroups; ++m) {
+            const Words4& rows = a.v[i][m];
+            Mma(sums[tile].parts[m][half], rows.w[0], rows.w[1], rows.w[2], rows.w[3],
+                w.w[2 * half], w.w[2 * half + 1]);
+          }
         }
       }
     }
+    Refill(slab);
   }
 
-  // Calls use(output) for each of the lane's two pairs of outputs, counted from the slab's first;
-  // what that returns is called with (row, first, second) for every row of the lane.
-  template <typename Use>
-  __device__ __forceinline__ void ForEachPair(const Use& use) const {
-    const int lane = threadIdx.x % kWarp;
-    const int warp = threadIdx.x / kWarp;
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      const auto use_row = use(warp * 16 + n * 8 + lane % 4 * 2);
-#pragma unroll
-      for (int m = 0; m < kGroups; ++m) {
-        const int row = m * kGroupRows + lane / 4;
-        use_row(row, v[m][n][0], v[m][n][1]);
-        use_row(row + 8, v[m][n][2], v[m][n][3]);
-      }
-    }
-  }
+  const Words4* next_;  // slab to ask for
+  const Words4* const more_;
+  int until_more_;  // slabs of the first array to ask for
+  int left_;        // slabs of both
+  bool second_ = false;
+  Words4 ahead_[2][kLaneWords];
 };
 
 }  // namespace chorale::kernels::cuda

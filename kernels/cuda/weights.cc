@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 
 #include "kernels/cuda/layout.h"
 
@@ -30,6 +31,14 @@ void AppendMatrix(const Matrix& matrix, std::vector<uint16_t>& slabs) {
   for (int64_t o = 0; o < Slabs(matrix.out); ++o) {
     for (int64_t i = 0; i < Slabs(matrix.in); ++i) AppendSlab(matrix, o, i, slabs);
   }
+}
+
+std::vector<float> Concatenated(std::initializer_list<const std::vector<float>*> vectors) {
+  std::vector<float> all;
+  for (const std::vector<float>* vector : vectors) {
+    all.insert(all.end(), vector->begin(), vector->end());
+  }
+  return all;
 }
 
 }  // namespace
@@ -77,10 +86,8 @@ Matrix Below(const std::vector<Matrix>& matrices) {
 std::vector<uint16_t> PackFinishSlabs(const Matrix& wo, const Matrix& w1, const Matrix& w2) {
   std::vector<uint16_t> slabs;
   AppendMatrix(wo, slabs);
-  for (int64_t h = 0; h < Slabs(w1.out); ++h) {
-    for (int64_t i = 0; i < Slabs(w1.in); ++i) AppendSlab(w1, h, i, slabs);
-    for (int64_t o = 0; o < Slabs(w2.out); ++o) AppendSlab(w2, o, h, slabs);
-  }
+  AppendMatrix(w1, slabs);
+  AppendMatrix(w2, slabs);
   return slabs;
 }
 
@@ -89,6 +96,21 @@ std::vector<uint16_t> PackLeaveSlabs(const Matrix& feature, const Matrix& query_
   AppendMatrix(feature, slabs);
   AppendMatrix(query_key_value, slabs);
   return slabs;
+}
+
+std::vector<float> PackFinishVectors(const std::vector<float>& gamma2,
+                                     const std::vector<float>& beta2,
+                                     const std::vector<float>& gamma3,
+                                     const std::vector<float>& beta3, const std::vector<float>& b2,
+                                     const std::vector<float>& b1) {
+  std::vector<float> all = Concatenated({&gamma2, &beta2, &gamma3, &beta3, &b2, &b1});
+  all.resize(all.size() - b1.size() + kSlabOutputs * Slabs(static_cast<int64_t>(b1.size())), 0);
+  return all;
+}
+
+std::vector<float> PackLeaveVectors(const std::vector<float>& gamma1,
+                                    const std::vector<float>& beta1) {
+  return Concatenated({&gamma1, &beta1});
 }
 
 }  // namespace chorale::kernels::cuda

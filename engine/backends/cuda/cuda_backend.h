@@ -1,8 +1,6 @@
 // The backend for a machine with a GPU: bfloat16 operands and float32 sums on tensor cores, K/V in
 // the GPU's memory, tiles of all sessions stepped together. Rows are encoded once each; what a row
 // encoder makes of a whole column in between is made on the host, in float32.
-//
-// State: held to the float64 model and the golden models on the emulator; not yet run on a GPU.
 #ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
 #define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_BACKEND_H_
 

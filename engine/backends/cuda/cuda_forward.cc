@@ -127,17 +127,19 @@ CudaForward::States CudaForward::Attend(int64_t layer, const TileSet& set) const
   const int64_t heads = static_cast<int64_t>(states.slots) * set.count * kTileRows * shape.heads;
   states.o = reinterpret_cast<float*>(states_);
   states.state = states.o + heads * shape.head_dim;
-  const kernels::cuda::AttentionParams params = {.tiles = set.tiles,
-                                                 .q = set.q,
-                                                 .chunk_o = states.o,
-                                                 .chunk_state = states.state,
-                                                 .tile_count = set.count,
-                                                 .heads = shape.heads,
-                                                 .kv_heads = shape.kv_heads,
-                                                 .head_dim = shape.head_dim,
-                                                 .layer = static_cast<int32_t>(layer),
-                                                 .slots = states.slots,
-                                                 .split = states.split};
+  const kernels::cuda::AttentionParams params = {
+      .tiles = set.tiles,
+      .q = set.q,
+      .chunk_o = states.o,
+      .chunk_state = states.state,
+      .tile_count = set.count,
+      .heads = shape.heads,
+      .kv_heads = shape.kv_heads,
+      .head_dim = shape.head_dim,
+      .layer = static_cast<int32_t>(layer),
+      .slots = states.slots,
+      .split = states.split,
+      .multiprocessors = device_.properties().multiprocessors};
   assert(kernels::cuda::ValidateAttention(params).ok());
   device_.Check(kernels::cuda::LaunchAttention(params, device_.stream()), "attention");
   return states;
@@ -168,10 +170,10 @@ void CudaForward::Rows(RowStages stages, int64_t layer, const TileSet& set,
   if (stages != RowStages::kLeave) params.finish = layers[layer - 1].finish;
   if (stages != RowStages::kFinish) params.leave = layers[layer].leave;
   assert(kernels::cuda::ValidateRowLayer(params).ok());
-  const absl::StatusOr<kernels::cuda::RowBlock> block = kernels::cuda::ChooseRowBlock(
+  const absl::StatusOr<int> block_rows = kernels::cuda::ChooseBlockRows(
       params, device_.properties().multiprocessors, device_.properties().shared_bytes_per_block);
-  Require(block.ok(), "the model's shape was checked when it was added");
-  device_.Check(kernels::cuda::LaunchRowLayer(params, *block, device_.stream()), "rows");
+  Require(block_rows.ok(), "the model's shape was checked when it was added");
+  device_.Check(kernels::cuda::LaunchRowLayer(params, *block_rows, device_.stream()), "rows");
 }
 
 }  // namespace chorale

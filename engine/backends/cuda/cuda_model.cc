@@ -16,14 +16,6 @@ namespace {
 
 using kernels::cuda::Matrix;
 
-std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
-  std::vector<float> transposed(values.size());
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) transposed[c * rows + r] = values[r * columns + c];
-  }
-  return transposed;
-}
-
 void AddLayer(const LayerWeights& weights, const ModelConfig& config, const CudaShape& shape,
               WeightBlob& blob, CudaLayer& layer) {
   const int64_t d = config.d_model;
@@ -38,31 +30,28 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Cuda
   const Matrix projection = kernels::cuda::Below(
       {wq, heads(weights.wk, config.kv_width()), heads(weights.wv, config.kv_width())});
   blob.Add(kernels::cuda::PackLeaveSlabs({weights.feature, d, d}, projection), &layer.leave.slabs);
-  blob.Add(weights.norm1.gamma, &layer.leave.gamma1);
-  blob.Add(weights.norm1.beta, &layer.leave.beta1);
+  blob.Add(kernels::cuda::PackLeaveVectors(weights.norm1.gamma, weights.norm1.beta),
+           &layer.leave.vectors);
 
   const Matrix wo = kernels::cuda::PadHeadInputs({weights.wo, d, config.n_heads * head_dim},
                                                  head_dim, shape.head_dim);
   blob.Add(kernels::cuda::PackFinishSlabs(wo, {weights.w1, config.d_ff, d},
                                           {weights.w2, d, config.d_ff}),
            &layer.finish.slabs);
-  blob.Add(weights.norm2.gamma, &layer.finish.gamma2);
-  blob.Add(weights.norm2.beta, &layer.finish.beta2);
-  blob.Add(weights.norm3.gamma, &layer.finish.gamma3);
-  blob.Add(weights.norm3.beta, &layer.finish.beta3);
-  std::vector<float> b1 = weights.b1;
-  b1.resize(kernels::cuda::kSlabOutputs * kernels::cuda::Slabs(config.d_ff));
-  blob.Add(b1, &layer.finish.b1);
-  blob.Add(weights.b2, &layer.finish.b2);
+  blob.Add(
+      kernels::cuda::PackFinishVectors(weights.norm2.gamma, weights.norm2.beta, weights.norm3.gamma,
+                                       weights.norm3.beta, weights.b2, weights.b1),
+      &layer.finish.vectors);
 }
 
 void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& blob,
              kernels::cuda::HeadWeights& head) {
   blob.Add(weights.norm.gamma, &head.gamma);
   blob.Add(weights.norm.beta, &head.beta);
-  blob.Add(Transposed(weights.w1, config.d_ff, config.d_model), &head.w1);
+  blob.Add(kernels::cuda::PackHeadMap({weights.w1, config.d_ff, config.d_model}), &head.w1);
   blob.Add(weights.b1, &head.b1);
-  blob.Add(Transposed(weights.w2, 3 * config.num_components, config.d_ff), &head.w2);
+  blob.Add(kernels::cuda::PackHeadMap({weights.w2, 3 * config.num_components, config.d_ff}),
+           &head.w2);
   blob.Add(weights.b2, &head.b2);
   blob.Add(weights.mean_bias, &head.mean_bias);
   blob.Add(weights.std_bias, &head.std_bias);
@@ -81,8 +70,9 @@ absl::Status CheckSharedMemory(const CudaShape& shape, const CudaRowEncoder& enc
                                               .kv_heads = shape.kv_heads,
                                               .head_dim = shape.head_dim,
                                               .hidden = shape.hidden};
-  if (const auto block = kernels::cuda::ChooseRowBlock(rows, 1, shared_bytes); !block.ok()) {
-    return block.status();
+  if (const auto block_rows = kernels::cuda::ChooseBlockRows(rows, 1, shared_bytes);
+      !block_rows.ok()) {
+    return block_rows.status();
   }
   const int head_bytes = kernels::cuda::HeadSharedBytes({.weights = {},
                                                          .width = shape.width,

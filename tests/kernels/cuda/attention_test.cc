@@ -128,17 +128,18 @@ TEST_F(AttentionTest, WritesWhatIsInUseAndNothingElse) {
   const ProblemShape shape = {.heads = 1,
                               .kv_heads = 1,
                               .head_dim = 16,
-                              .tiles = {{.context_rows = 300, .groups = 0},
-                                        {.context_rows = 300, .groups = 3},
+                              .tiles = {{.context_rows = 600, .groups = 0},
+                                        {.context_rows = 600, .groups = 3},
                                         {.context_rows = 10, .groups = 1}}};
   const TileProblem problem(shape, 7);
   const TileProblem::States states = problem.Launch(ChunkSplit::kApart, stream_);
-  ASSERT_EQ(states.slots, 3);
+  ASSERT_EQ(states.slots, 5);
   const std::vector<float> state = states.chunk_state.ToHost(stream_);
   const std::vector<float> o = states.chunk_o.ToHost(stream_);
-  for (int slot = 0; slot < 3; ++slot) {
+  for (int slot = 0; slot < 5; ++slot) {
     for (int row = 0; row < 192; ++row) {
-      const bool written = row >= 64 && row < 64 + 48 ? true : row >= 128 && row < 144 && slot == 0;
+      const bool written =
+          row >= 64 && row < 64 + 48 ? true : row >= 128 && row < 144 && slot < kFewestChunks;
       const int at = slot * 192 + row;
       EXPECT_EQ(std::isnan(state[2 * at]), !written) << slot << " " << row;
       EXPECT_EQ(std::isnan(o[16 * at + 5]), !written) << slot << " " << row;
@@ -191,7 +192,7 @@ TEST(ValidateAttentionTest, NamesTheField) {
 TEST(ChooseSplitTest, SplitsLongContextsOfFewTiles) {
   EXPECT_EQ(ChooseSplit(2, 4, 8192, 64, 132), ChunkSplit::kApart);
   EXPECT_EQ(ChooseSplit(128, 4, 8192, 64, 132), ChunkSplit::kTogether) << "enough tiles";
-  EXPECT_EQ(ChooseSplit(2, 4, 128, 64, 132), ChunkSplit::kTogether) << "one chunk";
+  EXPECT_EQ(ChooseSplit(2, 4, 0, 64, 132), ChunkSplit::kApart) << "buffers alone are shared out";
   EXPECT_EQ(ChooseSplit(2, 4, 8192, 31, 132), ChunkSplit::kTogether) << "no room";
 }
 

@@ -133,6 +133,19 @@ TEST(EmulatorTest, MmaIsAMatrixProduct) {
   }
 }
 
+TEST(EmulatorTest, ABallotHasABitForEveryLane) {
+  std::vector<uint32_t> ballots(64);
+  const auto kernel = +[](uint32_t* out) {
+    out[threadIdx.x] = __ballot_sync(kAllLanes, threadIdx.x % 3 == 1 && threadIdx.x < 40);
+  };
+  Launch<uint32_t*>(kernel, {.threads = 64}, nullptr, ballots.data());
+  emulator::DoAll();
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(ballots[i], i < 32 ? 0x92492492u : 0x24u);
+  EXPECT_EQ(__ffs(0x24u), 3);
+  EXPECT_EQ(__clz(0x24u), 26);
+  EXPECT_EQ(__ffs(0u), 0);
+}
+
 TEST(EmulatorDeathTest, WaitingForEverAborts) {
   const auto kernel = +[](int) {
     if (threadIdx.x == 0) __syncthreads();

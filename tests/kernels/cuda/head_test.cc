@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/embed.h"
@@ -141,8 +142,8 @@ class HeadProblem {
     keep(s.hidden, 6);
     keep(3 * s.components, 7);
     for (uint32_t seed : {8, 9, 10}) keep(s.components, seed);
-    on_device_.emplace_back(Transposed(w1_, s.hidden, s.width));
-    on_device_.emplace_back(Transposed(w2_, 3 * s.components, s.hidden));
+    on_device_.emplace_back(PackHeadMap({w1_, s.hidden, s.width}));
+    on_device_.emplace_back(PackHeadMap({w2_, 3 * s.components, s.hidden}));
     device_x_ = DeviceArray<float>(x_);
     MakeReference();
   }
@@ -174,14 +175,6 @@ class HeadProblem {
   }
 
  private:
-  static std::vector<float> Transposed(const std::vector<float>& w, int out, int in) {
-    std::vector<float> t(w.size());
-    for (int o = 0; o < out; ++o) {
-      for (int i = 0; i < in; ++i) t[i * out + o] = w[o * in + i];
-    }
-    return t;
-  }
-
   void MakeReference() {
     const HeadShape& s = shape_;
     std::vector<float> z(x_.size());
@@ -245,7 +238,9 @@ class HeadTest : public DeviceTest {};
 TEST_F(HeadTest, MixturesOfEveryRow) {
   for (const HeadShape& shape :
        {HeadShape{}, HeadShape{.width = 32, .hidden = 50, .components = 3},
-        HeadShape{.width = 264, .hidden = 515, .components = 40}, HeadShape{.components = 1}}) {
+        HeadShape{.width = 264, .hidden = 515, .components = 40}, HeadShape{.components = 1},
+        HeadShape{.width = 8, .hidden = 1100, .components = 70},
+        HeadShape{.width = 37, .hidden = 5, .components = 33}}) {
     SCOPED_TRACE(testing::Message() << "M " << shape.components);
     const HeadProblem problem(shape);
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});
@@ -274,10 +269,13 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
   constexpr int kPlace = 2;
   constexpr uint64_t kSeed = 0x123456789abcdef0;
   constexpr uint64_t kFirstPath = 0x1'0000'0005;
-  const HeadShape shape;
-  const HeadProblem problem(shape);
-  for (bool draw : {true, false}) {
-    SCOPED_TRACE(draw ? "drawn" : "given");
+  for (const auto& [shape, draw] :
+       {std::pair{HeadShape{}, true}, std::pair{HeadShape{}, false},
+        std::pair{HeadShape{.components = 1}, true},
+        std::pair{HeadShape{.width = 40, .hidden = 70, .components = 75}, true},
+        std::pair{HeadShape{.width = 40, .hidden = 70, .components = 75}, false}}) {
+    SCOPED_TRACE(testing::Message() << (draw ? "drawn" : "given") << ", M " << shape.components);
+    const HeadProblem problem(shape);
     const std::vector<float> given = RandomTensor(kTargets * kPaths, 20);
     const DeviceArray<float> values =
         draw ? DeviceArray<float>(given.size()) : DeviceArray<float>(given);

@@ -84,16 +84,16 @@ TEST(LayoutTest, Slabs) {
   }
   EXPECT_TRUE(places.EachOnce());
   // Warp 1, inputs 32..63, outputs 8..15 of the warp's 16, lane (1, 2).
-  EXPECT_EQ(SlabAt(16 + 8 + 1, 32 + 8 * 2 + 3), ((1 * 4 + 1) * 2 + 1) * 256 + (4 + 2) * 8 + 3);
+  EXPECT_EQ(SlabAt(3 * 8 + 1, 32 + 8 * 2 + 3), (3 * 4 + 1) * 256 + (4 + 2) * 8 + 3);
 }
 
 TEST(LayoutTest, ChunksAndBlocks) {
   EXPECT_EQ(ContextBlocks(64), 1);
   EXPECT_EQ(ContextBlocks(65), 2);
-  EXPECT_EQ(ContextChunks(0), 1);
-  EXPECT_EQ(ContextChunks(1), 1);
-  EXPECT_EQ(ContextChunks(128), 1);
-  EXPECT_EQ(ContextChunks(129), 2);
+  EXPECT_EQ(ContextChunks(0), kFewestChunks);
+  EXPECT_EQ(ContextChunks(1), kFewestChunks);
+  EXPECT_EQ(ContextChunks(4 * 128), 4);
+  EXPECT_EQ(ContextChunks(4 * 128 + 1), 5);
   EXPECT_EQ(ContextChunks(1024), 8);
   EXPECT_EQ(ContextChunks(8192), kMostChunks);
   EXPECT_EQ(ContextChunks(65536), kMostChunks);

@@ -33,7 +33,7 @@ class Decode {
   static constexpr int kHidden = 256;
   static constexpr int kComponents = 3;
   static constexpr int kRows = kTiles * kTileRows;
-  static constexpr int kSlots = 2;
+  static constexpr int kSlots = kFewestChunks;
 
   // The drawn values, [tiles, targets, paths].
   std::vector<float> Run(Stream stream) {
@@ -126,26 +126,25 @@ class Decode {
 
   void Rows(RowStages stages, int layer, Stream stream) {
     const float* vector = vector_.data();
-    ExpectSuccess(
-        LaunchRowLayer({.tiles = tiles_.data(),
-                        .x = x_.data(),
-                        .chunk_o = chunk_o_.data(),
-                        .chunk_state = chunk_state_.data(),
-                        .q = q_.data(),
-                        .finish = {finish_.data(), vector, vector, vector, vector, vector, vector},
-                        .leave = {leave_.data(), vector, vector},
-                        .tile_count = kTiles,
-                        .width = kWidth,
-                        .heads = kHeads,
-                        .kv_heads = kHeads,
-                        .head_dim = kHeadDim,
-                        .hidden = kHidden,
-                        .layer = layer,
-                        .split = ChunkSplit::kApart,
-                        .epsilon = 1e-5f,
-                        .stages = stages},
-                       {.rows = 8, .stages = 4}, stream),
-        "rows");
+    ExpectSuccess(LaunchRowLayer({.tiles = tiles_.data(),
+                                  .x = x_.data(),
+                                  .chunk_o = chunk_o_.data(),
+                                  .chunk_state = chunk_state_.data(),
+                                  .q = q_.data(),
+                                  .finish = {finish_.data(), vector},
+                                  .leave = {leave_.data(), vector},
+                                  .tile_count = kTiles,
+                                  .width = kWidth,
+                                  .heads = kHeads,
+                                  .kv_heads = kHeads,
+                                  .head_dim = kHeadDim,
+                                  .hidden = kHidden,
+                                  .layer = layer,
+                                  .split = ChunkSplit::kApart,
+                                  .epsilon = 1e-5f,
+                                  .stages = stages},
+                                 /*block_rows=*/8, stream),
+                  "rows");
   }
 
   const DeviceArray<uint16_t> context_ =
@@ -156,7 +155,7 @@ class Decode {
       RandomBf16(LeaveSlabs(kWidth, 3 * kWidth) * kSlabSize, 3, 0.09f);
   const DeviceArray<float> encodings_{RandomTensor(kTargets * kWidth, 4)};
   const DeviceArray<float> offsets_{RandomTensor((2 + kTargets) * kWidth, 5)};
-  const DeviceArray<float> vector_{RandomTensor(kHidden, 6)};
+  const DeviceArray<float> vector_{RandomTensor(5 * kWidth + kSlabOutputs * Slabs(kHidden), 6)};
   const DeviceArray<float> head_{RandomTensor(kWidth * kHidden, 8, 0.09f)};
   const DeviceArray<float> x_{kRows * kWidth};
   const DeviceArray<uint16_t> q_{kRows * kHeads * kHeadDim};

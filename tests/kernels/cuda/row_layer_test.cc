@@ -85,12 +85,10 @@ struct Layer {
       gamma.push_back(RandomTensor(s.width, 10 + i));
       beta.push_back(RandomTensor(s.width, 20 + i));
     }
-    padded_b1 = b1;
-    padded_b1.resize(kSlabOutputs * Slabs(s.hidden));
   }
 
   Matrix feature, projection, wo, w1, w2;
-  std::vector<float> b1, b2, padded_b1;
+  std::vector<float> b1, b2;
   std::vector<std::vector<float>> gamma, beta;
 };
 
@@ -117,13 +115,16 @@ RowResult Reference(const Layer& layer, RowStages stages, Vector x, const Vector
 }
 
 // Four tiles: one that encodes 50 rows of a context, paths in two groups, targets to predict, and
-// one that is idle. Contexts have two chunks, one, and none.
+// one that is idle. Contexts have different numbers of chunks, some without a key, and one has no
+// rows.
 class LayerProblem {
  public:
   static constexpr int kTiles = 4;
   static constexpr int kRows = kTiles * 64;
   static constexpr int kLayer = 1;
   static constexpr int kEncodedRows = 114;  // of which the tile has the last 50
+  static constexpr int kLargestContext = 1250;
+  static constexpr int kContextRows[kTiles] = {kEncodedRows, kLargestContext, 0, 10};
   static constexpr int kCapacity = 5;
   static constexpr int kPlace = 3;
 
@@ -135,25 +136,22 @@ class LayerProblem {
         buffer_(2 * BufferLayerSize(kCapacity, 16, shape.kv_heads, shape.head_dim)),
         finish_slabs_(PackFinishSlabs(layer_.wo, layer_.w1, layer_.w2)),
         leave_slabs_(PackLeaveSlabs(layer_.feature, layer_.projection)),
-        b1_(layer_.padded_b1),
-        b2_(layer_.b2) {
-    for (int i = 0; i < 3; ++i) {
-      gamma_.emplace_back(layer_.gamma[i]);
-      beta_.emplace_back(layer_.beta[i]);
-    }
+        finish_vectors_(PackFinishVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
+                                          layer_.beta[2], layer_.b2, layer_.b1)),
+        leave_vectors_(PackLeaveVectors(layer_.gamma[0], layer_.beta[0])) {
     tiles_ = DeviceArray<Tile>(std::vector<Tile>{{.context = context_.data(),
                                                   .context_rows = kEncodedRows,
                                                   .groups = 4,
                                                   .first_row = 64,
                                                   .encode_rows = 50},
                                                  {.buffer = buffer_.data(),
-                                                  .context_rows = 250,
+                                                  .context_rows = kContextRows[1],
                                                   .groups = 2,
                                                   .buffer_paths = 16,
                                                   .buffer_capacity = kCapacity,
                                                   .append_place = kPlace},
-                                                 {.context_rows = 0, .groups = 3},
-                                                 {.context_rows = 10, .groups = 0}});
+                                                 {.context_rows = kContextRows[2], .groups = 3},
+                                                 {.context_rows = kContextRows[3], .groups = 0}});
     MakeStates();
   }
 
@@ -171,7 +169,7 @@ class LayerProblem {
     bool operator==(const Result&) const = default;
   };
 
-  Result Run(RowStages stages, const RowBlock& block, Stream stream) {
+  Result Run(RowStages stages, int block_rows, Stream stream) {
     const DeviceArray<float> x(x_);
     const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
     const RowLayerParams params = {.tiles = tiles_.data(),
@@ -179,16 +177,8 @@ class LayerProblem {
                                    .chunk_o = chunk_o_.data(),
                                    .chunk_state = chunk_state_.data(),
                                    .q = q.data(),
-                                   .finish = {.slabs = finish_slabs_.data(),
-                                              .gamma2 = gamma_[1].data(),
-                                              .beta2 = beta_[1].data(),
-                                              .gamma3 = gamma_[2].data(),
-                                              .beta3 = beta_[2].data(),
-                                              .b1 = b1_.data(),
-                                              .b2 = b2_.data()},
-                                   .leave = {.slabs = leave_slabs_.data(),
-                                             .gamma1 = gamma_[0].data(),
-                                             .beta1 = beta_[0].data()},
+                                   .finish = {finish_slabs_.data(), finish_vectors_.data()},
+                                   .leave = {leave_slabs_.data(), leave_vectors_.data()},
                                    .tile_count = kTiles,
                                    .width = shape_.width,
                                    .heads = shape_.heads,
@@ -200,7 +190,7 @@ class LayerProblem {
                                    .epsilon = 1e-5f,
                                    .stages = stages};
     EXPECT_TRUE(ValidateRowLayer(params).ok()) << ValidateRowLayer(params);
-    ExpectSuccess(LaunchRowLayer(params, block, stream), "launching the row kernel");
+    ExpectSuccess(LaunchRowLayer(params, block_rows, stream), "launching the row kernel");
     Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),
                      buffer_.ToHost(stream)};
     return result;
@@ -217,41 +207,38 @@ class LayerProblem {
   const std::vector<float>& x() const { return x_; }
 
  private:
-  // Random states of up to two chunks, and what they merge to.
+  // Random states of every tile's chunks, and what they merge to.
   void MakeStates() {
     const int64_t heads = static_cast<int64_t>(kRows) * shape_.heads;
-    std::vector<float> o = RandomTensor(2 * heads * shape_.head_dim, 40);
-    std::vector<float> state(2 * heads * 2);
+    const int64_t slots = ContextChunks(kLargestContext);
+    std::vector<float> o = RandomTensor(slots * heads * shape_.head_dim, 40);
+    const std::vector<float> random = RandomTensor(2 * slots * heads, 41);
+    std::vector<float> state(slots * heads * 2);
     attention_.resize(heads * shape_.head_dim);
-    const std::vector<float> random = RandomTensor(4 * heads, 41);
     for (int64_t at = 0; at < heads; ++at) {
       const int tile = static_cast<int>(at / shape_.heads / 64);
-      for (int chunk = 0; chunk < 2; ++chunk) {
+      double l = 0;
+      Vector sum(shape_.head_dim);
+      for (int64_t chunk = 0; chunk < slots; ++chunk) {
         float* s = state.data() + (chunk * heads + at) * 2;
-        s[0] = 5 * random[4 * at + 2 * chunk];
-        s[1] = 1 + std::abs(random[4 * at + 2 * chunk + 1]);
-        if (tile == 2) s[0] = -INFINITY;  // no key at all
-        if (tile == 2) s[1] = 0;
-        if (tile != 1 && chunk == 1) s[0] = s[1] = kNan;  // a chunk that there is not
+        float* chunk_o = o.data() + (chunk * heads + at) * shape_.head_dim;
+        s[0] = 5 * random[2 * (chunk * heads + at)];
+        s[1] = 1 + std::abs(random[2 * (chunk * heads + at) + 1]);
+        const bool exists = chunk < ContextChunks(kContextRows[tile]);
+        const bool empty = kContextRows[tile] == 0 || (chunk == 3 && tile == 1);
+        if (empty) s[0] = -INFINITY;  // no key at all
+        if (empty) s[1] = 0;
+        if (!exists) s[0] = s[1] = kNan;
+        const double scale = exists && !empty ? std::exp2(s[0]) : 0;
+        if (scale > 0) l += scale * s[1];
         for (int d = 0; d < shape_.head_dim; ++d) {
-          float& value = o[(chunk * heads + at) * shape_.head_dim + d];
-          if (tile == 2) value = 0;
-          if (tile != 1 && chunk == 1) value = kNan;
+          if (empty) chunk_o[d] = 0;
+          if (!exists) chunk_o[d] = kNan;
+          if (scale > 0) sum[d] += scale * chunk_o[d];
         }
       }
-      const float* s = state.data() + at * 2;
       for (int d = 0; d < shape_.head_dim; ++d) {
-        const auto chunk_o = [&](int chunk) {
-          return static_cast<double>(o[(chunk * heads + at) * shape_.head_dim + d]);
-        };
-        double value = tile == 2 ? 0 : chunk_o(0) / s[1];
-        if (tile == 1) {
-          const float* other = state.data() + (heads + at) * 2;
-          const double a = std::exp2(s[0]);
-          const double b = std::exp2(other[0]);
-          value = (a * chunk_o(0) + b * chunk_o(1)) / (a * s[1] + b * other[1]);
-        }
-        attention_[at * shape_.head_dim + d] = value;
+        attention_[at * shape_.head_dim + d] = l > 0 ? sum[d] / l : 0;
       }
     }
     chunk_o_ = DeviceArray<float>(o);
@@ -267,8 +254,7 @@ class LayerProblem {
   DeviceArray<float> chunk_o_, chunk_state_;
   DeviceArray<uint16_t> context_, buffer_;
   DeviceArray<uint16_t> finish_slabs_, leave_slabs_;
-  DeviceArray<float> b1_, b2_;
-  std::vector<DeviceArray<float>> gamma_, beta_;
+  DeviceArray<float> finish_vectors_, leave_vectors_;
 };
 
 class RowLayerTest : public DeviceTest {
@@ -285,7 +271,7 @@ class RowLayerTest : public DeviceTest {
   // Looks at every row_step-th row: with 7, still at every lane's.
   void ExpectAgreesWithReference(const LayerShape& shape, RowStages stages, int row_step = 1) {
     LayerProblem problem(shape);
-    const LayerProblem::Result result = problem.Run(stages, {16, 2}, stream_);
+    const LayerProblem::Result result = problem.Run(stages, 16, stream_);
     const int64_t queries = shape.heads * shape.head_dim;
     for (int row = 0; row < LayerProblem::kRows; row += row_step) {
       SCOPED_TRACE(testing::Message() << "row " << row);
@@ -369,7 +355,7 @@ TEST_F(RowLayerTest, ShapesOfOtherModels) {
 
 TEST_F(RowLayerTest, TouchesNothingElse) {
   LayerProblem problem({});
-  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, {8, 3}, stream_);
+  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, 8, stream_);
   const int64_t written_context = 2LL * 64 * 4 * 32;  // K and V of 64 rows
   const int64_t written_buffer = 2LL * 16 * 4 * 32;   // of one place of 16 paths
   const auto written = [](const std::vector<uint16_t>& bits) {
@@ -379,17 +365,17 @@ TEST_F(RowLayerTest, TouchesNothingElse) {
   EXPECT_EQ(written(result.buffer), written_buffer);
 }
 
-// However many rows a block takes, and slabs are on their way, a row's bits are the same.
+// However many rows a block takes, a row's bits are the same.
 TEST_F(RowLayerTest, AnyBlock) {
   for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
                                   LayerShape{.width = 384, .heads = 12, .kv_heads = 2}}) {
     LayerProblem problem(shape);
-    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, {16, 4}, stream_);
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {8, 4}, stream_) == expected);
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {16, 3}, stream_) == expected);
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {32, 2}, stream_) == expected);
-    if (shape.width > 256) continue;
-    EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, {64, 2}, stream_) == expected);
+    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, 16, stream_);
+    for (const int block_rows : {8, 32, 64}) {
+      if (block_rows == 64 && shape.width > 256) continue;  // more than the shared memory
+      SCOPED_TRACE(testing::Message() << block_rows << " rows");
+      EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, block_rows, stream_) == expected);
+    }
   }
 }
 
@@ -403,7 +389,7 @@ TEST(ValidateRowLayerTest, NamesTheField) {
        .x = &x,
        .q = &bits,
        .finish = {},
-       .leave = {.slabs = &bits, .gamma1 = &x, .beta1 = &x},
+       .leave = {&bits, &x},
        .tile_count = 1,
        .width = 128,
        .heads = 4,
@@ -431,40 +417,37 @@ RowLayerParams ShapeOf(int tiles, const LayerShape& shape) {
           .hidden = shape.hidden};
 }
 
-TEST(ChooseRowBlockTest, TakesMoreRowsWhenThereAreMore) {
+TEST(ChooseBlockRowsTest, TakesMoreRowsWhenThereAreMore) {
   const auto rows = [](int tiles, const LayerShape& shape) {
-    return ChooseRowBlock(ShapeOf(tiles, shape), 132, 227 << 10)->rows;
+    return *ChooseBlockRows(ShapeOf(tiles, shape), 132, 227 << 10);
   };
   const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
   EXPECT_EQ(rows(2, {}), 8);
   EXPECT_EQ(rows(16, {}), 16);
   EXPECT_EQ(rows(50, {}), 32);
   EXPECT_EQ(rows(128, {}), 64);
-  EXPECT_EQ(rows(128, wide), 32) << "registers";
+  EXPECT_EQ(rows(128, wide), 16) << "shared memory";
 }
 
-TEST(ChooseRowBlockTest, StaysWithinSharedMemory) {
+TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
   const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
   for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .hidden = 1024}, wide}) {
     for (int tiles : {1, 50, 200}) {
       const RowLayerParams params = ShapeOf(tiles, shape);
       for (int shared_bytes : {163 << 10, 227 << 10}) {
-        const absl::StatusOr<RowBlock> block = ChooseRowBlock(params, 132, shared_bytes);
-        ASSERT_TRUE(block.ok()) << block.status();
-        EXPECT_LE(RowLayerSharedBytes(params, *block), shared_bytes);
-        EXPECT_GE(block->stages, 2);
+        const absl::StatusOr<int> block_rows = ChooseBlockRows(params, 132, shared_bytes);
+        ASSERT_TRUE(block_rows.ok()) << block_rows.status();
+        EXPECT_LE(RowLayerSharedBytes(params, *block_rows), shared_bytes);
       }
     }
   }
-  EXPECT_EQ(ChooseRowBlock(ShapeOf(128, {}), 132, 227 << 10)->stages, 4)
-      << "64 rows of the standard model, and four slabs";
 }
 
-TEST(ChooseRowBlockTest, RefusesWithTheNumbers) {
+TEST(ChooseBlockRowsTest, RefusesWithTheNumbers) {
   const RowLayerParams params = ShapeOf(1, {});
-  const int needed = RowLayerSharedBytes(params, {.rows = 8, .stages = 2});
-  EXPECT_TRUE(ChooseRowBlock(params, 132, needed).ok());
-  const absl::Status status = ChooseRowBlock(params, 132, needed - 1).status();
+  const int needed = RowLayerSharedBytes(params, 8);
+  EXPECT_TRUE(ChooseBlockRows(params, 132, needed).ok());
+  const absl::Status status = ChooseBlockRows(params, 132, needed - 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::to_string(needed)));
 }

@@ -45,7 +45,7 @@ TEST(PackSlabsTest, SlabsLieInTheOrderInWhichTheyAreConsumed) {
   ASSERT_EQ(static_cast<int64_t>(finish.size()), FinishSlabs(130, 130, 129) * kSlabSize);
   std::vector<float> names;
   for (size_t i = 0; i < finish.size(); i += kSlabSize) names.push_back(FromBf16(finish[i]));
-  EXPECT_THAT(names, ElementsAre(10, 11, 12, 13, 20, 21, 30, 32, 22, 23, 31, 33));
+  EXPECT_THAT(names, ElementsAre(10, 11, 12, 13, 20, 21, 22, 23, 30, 31, 32, 33));
 
   const std::vector<uint16_t> leave = PackLeaveSlabs(matrix(1, 130, 130), matrix(2, 250, 130));
   ASSERT_EQ(static_cast<int64_t>(leave.size()), LeaveSlabs(130, 250) * kSlabSize);

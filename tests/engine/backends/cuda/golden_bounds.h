@@ -2,7 +2,7 @@
 //
 // Weights are random and the densities they give are sharp (components as narrow as 0.001 of the
 // target's scale), so that what bfloat16 loses shows large. The bounds are about twice the worst
-// error that was measured (of golden_base so far on the emulator alone), per quantity.
+// error that was measured, per quantity.
 #ifndef CHORALE_TESTS_ENGINE_BACKENDS_CUDA_GOLDEN_BOUNDS_H_
 #define CHORALE_TESTS_ENGINE_BACKENDS_CUDA_GOLDEN_BOUNDS_H_
 
