@@ -71,7 +71,8 @@ class RunGpuTest(unittest.TestCase):
                            ('ncu', NCU), ('python', PYTHON.replace('@PYTHON@', sys.executable))):
             self.script('tools', name, text)
         for name in ('cuda_kernels_test', 'cuda_backend_test', 'end_to_end_backend_test',
-                     'end_to_end_golden_test', 'chorale-server'):
+                     'end_to_end_determinism_test', 'end_to_end_golden_test',
+                     'end_to_end_sampling_test'):
             self.script('programs/bin', name, PASSES)
         self.script('programs/bin', 'gpu_bench', GPU_BENCH)
         self.script('programs/bin', 'load_bench', LOAD_BENCH)
