@@ -15,8 +15,12 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
-// Tiles of one step: enough to fill a GPU, few enough for others to get their turn.
-constexpr int64_t kChunkTiles = 64;
+// Tiles of one step: one for each multiprocessor fills them with one round of blocks, of attention
+// and of rows, and others soon get their turn.
+int64_t ChunkTiles(const CudaDevice& device) {
+  return std::max<int64_t>(64, device.properties().multiprocessors);
+}
+
 // Rows of one step of CudaRowsWork.
 constexpr int64_t kRowsPerStep = 1'024;
 
@@ -75,7 +79,7 @@ CudaEncodeWork::CudaEncodeWork(std::shared_ptr<const BackendModel> model, Featur
       y_(std::move(y)),
       fit_(model_.row_encoder().NewFit(features_, y_)),
       pieces_(1, fit_->pieces(), 1),
-      phases_(model_.shape().layers, CeilDiv(rows_, kTileRows), kChunkTiles),
+      phases_(model_.shape().layers, CeilDiv(rows_, kTileRows), ChunkTiles(device)),
       layout_(model_.shape(), rows_, RowMemory::Use::kEncode),
       set_(layout_.Set(device.EncodeAt(workspace), rows_)) {
   Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
@@ -205,7 +209,7 @@ CudaDensityWork::CudaDensityWork(DensitySpec spec, CudaDevice& device)
       targets_(spec_.tile.targets->rows()),
       layout_(model_.shape(), targets_, spec_.tile.paths, TileMemory::Use::kDensity),
       memory_(device.BufferAt(spec_.buffer)),
-      phases_(model_.shape().layers + 1, targets_, kChunkTiles),
+      phases_(model_.shape().layers + 1, targets_, ChunkTiles(device)),
       log_densities_(targets_ * spec_.tile.paths) {
   RequireTile(spec_.tile);
   Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
@@ -324,7 +328,7 @@ void CudaDensityWork::Collect() {
 CudaPredictWork::CudaPredictWork(PredictSpec spec, CudaDevice& device)
     : spec_(std::move(spec)),
       model_(AsCudaModel(*spec_.context->model)),
-      phases_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), kChunkTiles),
+      phases_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), ChunkTiles(device)),
       layout_(model_.shape(), spec_.rows, RowMemory::Use::kPredict),
       memory_(device.BufferAt(spec_.buffer)),
       set_(layout_.Set(memory_, spec_.context->rows)),
