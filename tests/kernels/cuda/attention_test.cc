@@ -109,6 +109,21 @@ TEST_F(AttentionTest, ScoresUpToAHundred) {
                             5, kLseOfHundreds);
 }
 
+// Each key once: with equal scores, lse says how many there were.
+TEST_F(AttentionTest, CountsEveryKey) {
+  ProblemShape shape = {.score_deviation = 0, .tiles = {}};
+  for (int rows : {0, 1, 64, 65, 300, 1100}) {
+    for (int visible : {0, 7, 8, 33}) {
+      shape.tiles.push_back({.context_rows = rows,
+                             .paths = 32,
+                             .capacity = 34,
+                             .visible_target = visible,
+                             .visible_buffer = visible + 1});
+    }
+  }
+  ExpectAgreesWithReference(shape, 5);
+}
+
 TEST_F(AttentionTest, MaximaSixtyApartInBothDirections) {
   ProblemShape shape;
   for (const auto& [context, buffer] : std::vector<std::pair<float, float>>{
