@@ -131,11 +131,12 @@ stage_sanitizer() {
   done
 }
 
-# profile NAME SKIP COUNT FLAG...: launches of one run behind the first SKIP.
+# profile NAME SKIP COUNT FLAG...: launches of one run behind the first SKIP, with what they find in
+# caches in truth: from one step to the next, weights and contexts stay in the level-two cache.
 profile() {
   local name="$1" skip="$2" count="$3"
   shift 3
-  check "profile_${name}" 140 ncu --target-processes all --clock-control none \
+  check "profile_${name}" 140 ncu --target-processes all --clock-control none --cache-control none \
     --profile-from-start off --set full --csv --page raw --print-units base \
     --kernel-name 'regex:AttentionKernel|RowLayerKernel' \
     --launch-skip "${skip}" --launch-count "${count}" \
