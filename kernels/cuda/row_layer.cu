@@ -54,7 +54,6 @@ __global__ void __launch_bounds__(RowWarps(kGroups* kGroupRows) * kWarp, 1)
   const auto last = static_cast<int>(leaves ? RowProduct::kProjection : RowProduct::kDown);
 #pragma unroll 1
   for (; product <= last; ++product) rows.Multiply(static_cast<RowProduct>(product), weights);
-  rows.Store();
   if (leaves) rows.Leave();
 }
 

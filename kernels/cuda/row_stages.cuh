@@ -144,15 +144,6 @@ class Rows {
     if (into_x) Normalize(product);
   }
 
-  __device__ __forceinline__ void Store() const {
-    for (int row = threadIdx.x / kWarp; row < rows_in_use_; row += kWarps) {
-      for (int column = threadIdx.x % kWarp * 4; column < p_.width; column += kWarp * 4) {
-        StoreAs<Floats4>(p_.x + Global(row) * p_.width + column,
-                         LoadAs<Floats4>(x_ + row * x_stride_ + column));
-      }
-    }
-  }
-
   // Brings q, K and V from `wide` to where they go: a lane 8 columns of rows g and g + 8 at a time.
   __device__ __forceinline__ void Leave() const {
     const int row = threadIdx.x % kWarp / 4;
@@ -296,7 +287,8 @@ class Rows {
 
   // x = LN(x); operand = x. A warp has a few rows at a time, whose elements stay in registers. Mean
   // and variance are taken together, of the elements less the row's first one: that is some
-  // element, so what cancels is of the order of the variance itself.
+  // element, so what cancels is of the order of the variance itself. The last x of the launch also
+  // goes back to global memory.
   __device__ __forceinline__ void Normalize(RowProduct product) {
     constexpr int kTogether = kRowsTogether;
     constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarp);
@@ -304,6 +296,8 @@ class Rows {
                          : product == RowProduct::kDown    ? finish_ + 2 * p_.width
                                                            : leave_;
     const float* beta = gamma + p_.width;
+    const bool last =
+        product == (p_.stages == RowStages::kFinish ? RowProduct::kDown : RowProduct::kFeature);
     const int lane_column = threadIdx.x % kWarp * 4;
     const float weight = 1.0f / static_cast<float>(p_.width);
 #pragma unroll 1
@@ -353,7 +347,12 @@ class Rows {
             quad.v[i] = fmaf((quad.v[i] - mean[r]) * scale[r], g.v[i], b.v[i]);
           }
           const int of_row = row + r * kWarps;
-          if (column < p_.width) StoreAs<Floats4>(x_ + of_row * x_stride_ + column, quad);
+          if (column < p_.width) {
+            StoreAs<Floats4>(x_ + of_row * x_stride_ + column, quad);
+            if (last && of_row < rows_in_use_) {
+              StoreAs<Floats4>(p_.x + Global(of_row) * p_.width + column, quad);
+            }
+          }
           if (column < SlabsOf(p_.width) * kSlabInputs) StoreOperand(of_row, column, quad);
         }
       }
