@@ -55,13 +55,17 @@ int Serve(const ProgramOptions& options, ShutdownSignal* signal, ServingServer* 
   }
   const std::unique_ptr<Server> server = *std::move(started);
   const absl::Status opened = server->Open(
-      [&options](PrometheusMetrics* metrics) { return BuildEngine(options.engine, metrics); },
+      [&](PrometheusMetrics* metrics) {
+        auto engine = BuildEngine(options.engine, metrics);
+        // From here on it may acknowledge something: a signal must drain it.
+        if (engine.ok()) serving->Set(server.get());
+        return engine;
+      },
       [signal] { signal->Raise(); });
   if (!opened.ok()) {
     LogFailure(opened);
     return 1;
   }
-  serving->Set(server.get());
   signal->Wait();
   server->Drain(absl::Now() + options.server.drain_timeout);
   serving->Set(nullptr);
