@@ -145,7 +145,7 @@ constexpr int64_t ChunkBlocks(int64_t rows) {
 
 // The last ones of a short context have none of it, only their share of a path's buffer.
 constexpr int64_t ContextChunks(int64_t rows) {
-  const int64_t chunks = rows <= 0 ? 1 : CeilDiv(ContextBlocks(rows), ChunkBlocks(rows));
+  const int64_t chunks = CeilDiv(ContextBlocks(rows), ChunkBlocks(rows));
   return chunks < kFewestChunks ? kFewestChunks : chunks;
 }
 

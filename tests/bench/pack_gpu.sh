@@ -5,8 +5,8 @@
 #
 # Usage: tests/bench/pack_gpu.sh ARCHIVE
 #
-# ARCHIVE is a .tar.gz of bin/, lib/, bundle/ and the commit's hash. Needs nvcc. JOBS sets how many things
-# are compiled at once; BUILD names another build folder than build/release.
+# ARCHIVE is a .tar.gz of bin/, lib/, bundle/ and the commit's hash. Needs nvcc. JOBS sets how many
+# things are compiled at once; BUILD names another build folder than build/release.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
