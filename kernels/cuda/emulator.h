@@ -111,7 +111,7 @@ inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
   uint32_t lanes = 0;
   for (int lane = 0; lane < 32; ++lane) {
     int of_lane;
-    std::memcpy(&of_lane, all + lane * emulator::kExchangeBytes, sizeof(of_lane));
+    std::memcpy(&of_lane, all + static_cast<ptrdiff_t>(lane) * emulator::kExchangeBytes, sizeof(of_lane));
     if (of_lane != 0) lanes |= 1u << lane;
   }
   return lanes;
