@@ -80,14 +80,17 @@ struct RowState {
 };
 
 // What the chunks of a lane's rows were merged to so far: in shared memory, since it is touched
-// once a chunk and would take the registers of another block.
-template <int kHeadDim>
+// once a chunk and would take the registers of another block. Of kThreads threads, whose floats lie
+// side by side.
+template <int kHeadDim, int kThreads>
 class MergedState {
   using T = AttentionTraits<kHeadDim>;
 
  public:
-  __device__ __forceinline__ MergedState()
-      : own_(reinterpret_cast<float*>(Shared() + T::kStages * T::kBlockBytes) + threadIdx.x) {}
+  static constexpr int kBytes = 4 * (4 + 4 * T::kColumns) * kThreads;
+
+  // `memory`: of all threads, kBytes.
+  __device__ __forceinline__ explicit MergedState(float* memory) : own_(memory + threadIdx.x) {}
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
@@ -122,7 +125,7 @@ class MergedState {
   static constexpr int kHalf = 2 + 2 * T::kColumns;  // m, l and o of a row
 
   __device__ __forceinline__ float& At(int half, int i) {
-    return own_[(half * kHalf + i) * kAttentionThreads];
+    return own_[(half * kHalf + i) * kThreads];
   }
 
   float* const own_;
@@ -157,6 +160,24 @@ struct Queries {
       const uint16_t* from = q + (lane / 4 + 8 * half) * row_stride + lane % 4 * T::kLaneElements;
 #pragma unroll
       for (int s = 0; s < T::kSlices; ++s) row[half][s].LoadNew(from + s * T::kSlice);
+    }
+  }
+
+  // From a group's part of an operand in shared memory (OperandAt), of which a head begins at input
+  // `column`.
+  __device__ __forceinline__ void LoadOperand(const uint16_t* group, int column, int lane) {
+#pragma unroll
+    for (int s = 0; s < T::kSlices; ++s) {
+#pragma unroll
+      for (int first = 0; first < T::kLaneElements; first += 4) {
+        const int input = column + s * T::kSlice + lane % 4 * T::kLaneElements + first;
+        const Words4 words = LoadAs<Words4>(group + OperandAt(lane / 4, input, 0));
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          row[half][s].w[first / 2] = words.w[half];
+          row[half][s].w[first / 2 + 1] = words.w[half + 2];
+        }
+      }
     }
   }
 };

@@ -2,8 +2,8 @@
 #ifndef CHORALE_KERNELS_CUDA_BUFFER_READER_CUH_
 #define CHORALE_KERNELS_CUDA_BUFFER_READER_CUH_
 
-#include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_state.cuh"
+#include "kernels/cuda/tile.h"
 
 namespace chorale::kernels::cuda {
 
@@ -19,15 +19,14 @@ class BufferReader {
 
  public:
   // Row g attends to tile.visible_target places, row g + 8 to tile.visible_buffer.
-  __device__ __forceinline__ BufferReader(const AttentionParams& p, const Tile& tile, int kv_head,
+  __device__ __forceinline__ BufferReader(const Tile& tile, int layer, int kv_heads, int kv_head,
                                           int path, int chunks)
       : visible_{tile.visible_target, tile.visible_buffer},
         stride_(chunks * kPlaces),
         places_(max(tile.visible_target, tile.visible_buffer)),
         value_offset_(tile.buffer_paths * kHeadDim),
         keys_(tile.buffer +
-              p.layer *
-                  BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, p.kv_heads, kHeadDim) +
+              layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, kv_heads, kHeadDim) +
               BufferKeyAt(kv_head, 0, path, tile.buffer_capacity, tile.buffer_paths, kHeadDim) +
               threadIdx.x % 4 * T::kLaneElements) {
     if (tile.buffer == nullptr || path >= tile.buffer_paths) places_ = 0;

@@ -183,6 +183,114 @@ __device__ __forceinline__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
 }
 
+// Waits for kThreads threads of the block, which all come to the same barrier, 1 to 15; what they
+// wrote is then there for all of them. As __syncthreads, for a part of a block.
+template <int kThreads>
+__device__ __forceinline__ void SyncThreads(int barrier) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
+__device__ __forceinline__ void SyncThreads(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// Registers that every thread of four neighbouring warps gives up, or gets of what others gave up:
+// multiples of 8, the kernel's own number for all that is given and taken in between. Only where
+// the architecture is known: elsewhere threads stay as they are.
+template <int kRegisters>
+__device__ __forceinline__ void KeepRegisters() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
+}
+template <int kRegisters>
+__device__ __forceinline__ void TakeRegisters() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
+}
+
+// Counts arrivals in shared memory, and bytes that are copied there in bulk (PTX: mbarrier). A
+// phase is over when all members have come and all bytes that are expected; the next begins at
+// once. The first phase has parity 0. From compute capability 9.0 on.
+struct alignas(8) Arrivals {
+  uint64_t state;
+};
+
+__device__ __forceinline__ uint32_t SharedAddress(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+// By one thread, before any other touches it: the block has to be synchronised in between.
+__device__ __forceinline__ void InitArrivals(Arrivals* arrivals, int members) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(arrivals)),
+               "r"(members)
+               : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+// What this thread did before is there for those who wait for the phase.
+__device__ __forceinline__ void Arrive(Arrivals* arrivals, int count) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(arrivals)),
+               "r"(count)
+               : "memory");
+#endif
+}
+// Arrives once, and has the phase wait for that many bytes more.
+__device__ __forceinline__ void ArriveExpecting(Arrivals* arrivals, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(arrivals)),
+      "r"(bytes)
+      : "memory");
+#endif
+}
+// From global memory, by and by; both sides and `bytes` are multiples of 16. Bytes count as
+// arrived in the phase that is current when they come.
+__device__ __forceinline__ void CopyInBulk(void* to, const void* from, int bytes,
+                                           Arrivals* arrivals) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(arrivals))
+      : "memory");
+#endif
+}
+// Until the phase of that parity is over; of the phase before the first, whose parity is 1, at
+// once.
+__device__ __forceinline__ void WaitForPhase(Arrivals* arrivals, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n"
+      ".reg .pred over;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+      "@over bra done;\n"
+      "bra again;\n"
+      "done:\n"
+      "}" ::"r"(SharedAddress(arrivals)),
+      "r"(parity)
+      : "memory");
+#endif
+}
+
+// A word in shared memory by which one thread of a block lets others go on. What it did before is
+// there for those who have seen the value.
+__device__ __forceinline__ void StoreValue(uint32_t* word, uint32_t value) {
+  asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(SharedAddress(word)), "r"(value)
+               : "memory");
+}
+__device__ __forceinline__ void WaitForValue(const uint32_t* word, uint32_t value) {
+  uint32_t found;
+  do {
+    asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
+                 : "=r"(found)
+                 : "r"(SharedAddress(word))
+                 : "memory");
+  } while (found != value);
+}
+
 #else
 
 inline void LetNextBegin() {}
@@ -245,6 +353,41 @@ inline void CommitCopies() { emulator::CommitCopies(); }
 template <int kGroupsLeft>
 void WaitForCopies() {
   emulator::WaitForCopies(kGroupsLeft);
+}
+
+inline void SyncThreads(int barrier, int threads) { emulator::WaitForThreads(barrier, threads); }
+template <int kThreads>
+void SyncThreads(int barrier) {
+  SyncThreads(barrier, kThreads);
+}
+
+template <int kRegisters>
+void KeepRegisters() {}
+template <int kRegisters>
+void TakeRegisters() {}
+
+struct alignas(8) Arrivals {
+  uint64_t state;
+};
+inline void InitArrivals(Arrivals* arrivals, int members) {
+  emulator::InitArrivals(arrivals, members);
+}
+inline void Arrive(Arrivals* arrivals, int count) { emulator::Arrive(arrivals, count); }
+inline void ArriveExpecting(Arrivals* arrivals, int bytes) {
+  emulator::ExpectBytes(arrivals, bytes);
+  emulator::Arrive(arrivals, 1);
+}
+inline void CopyInBulk(void* to, const void* from, int bytes, Arrivals* arrivals) {
+  RequireAligned<Words4>(to);
+  RequireAligned<Words4>(from);
+  emulator::CopyInBulk(to, from, bytes, arrivals);
+}
+inline void WaitForPhase(Arrivals* arrivals, uint32_t parity) {
+  emulator::WaitForPhase(arrivals, parity);
+}
+inline void StoreValue(uint32_t* word, uint32_t value) { *word = value; }
+inline void WaitForValue(const uint32_t* word, uint32_t value) {
+  emulator::WaitForValue(word, value);
 }
 
 #endif

@@ -1,5 +1,6 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/embed.h"
+#include "kernels/cuda/embed_elements.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/prepare.h"
@@ -16,13 +17,7 @@ __device__ __forceinline__ void EmbedRow(const float* encoding, const float* off
                                          float* x) {
   for (int c = threadIdx.x % kWarp * 4; c < width; c += kWarp * 4) {
     Floats4 sum = {};
-    if (!empty) {
-      const Floats4 e = LoadFresh<Floats4>(encoding + c);
-      const Floats4 o = LoadAs<Floats4>(offset + c);
-      const Floats4 w = LoadAs<Floats4>(y_weight + c);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sum.v[i] = fmaf(y, w.v[i], e.v[i] + o.v[i]);
-    }
+    if (!empty) sum = EmbedElements(encoding + c, offset + c, y_weight + c, y);
     StoreAs<Floats4>(x + c, sum);
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -41,6 +42,15 @@ struct Barrier {
   int64_t passed = 0;
 };
 
+// What lies in shared memory of arrivals. A phase is over when all members have come and all bytes
+// that were expected are there; bytes come when the first thread waits for them.
+struct Arrivals {
+  uint16_t members;
+  uint16_t missing;
+  uint32_t phase;
+};
+static_assert(sizeof(Arrivals) == 8);
+
 struct Warp {
   Barrier barrier;
   // Two sets, used in turn: a lane may be one exchange ahead of another that still reads.
@@ -57,9 +67,19 @@ struct Thread {
   bool done = false;
   const Barrier* waits_for = nullptr;
   int64_t until_passed = 0;
+  const Arrivals* waits_for_phase = nullptr;
+  uint32_t parity = 0;
+  const uint32_t* waits_for_word = nullptr;
+  uint32_t until_value = 0;
   int64_t exchanges = 0;
   std::vector<std::vector<PendingCopy>> groups;  // committed
   std::vector<PendingCopy> copies;               // not yet committed
+};
+
+// Copies in bulk that belong to the current phase of arrivals.
+struct Bulk {
+  int expected_bytes = 0;
+  std::vector<PendingCopy> copies;
 };
 
 // The block that runs. Stacks are kept for the next one.
@@ -68,6 +88,8 @@ struct Block {
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   Barrier barrier;
+  std::map<int, Barrier> named;
+  std::map<const Arrivals*, Bulk> bulk;
   std::vector<float> shared;
   const std::function<void()>* body = nullptr;
   int running = 0;
@@ -103,14 +125,42 @@ void Wait(Barrier& barrier) {
   Leave();
 }
 
+bool IsOver(const Arrivals& arrivals, uint32_t parity) {
+  return arrivals.phase % 2 != parity || arrivals.missing == 0;
+}
+
 bool CanRun(const Thread& thread) {
-  return !thread.done &&
-         (thread.waits_for == nullptr || thread.waits_for->passed >= thread.until_passed);
+  if (thread.done) return false;
+  if (thread.waits_for_phase != nullptr) return IsOver(*thread.waits_for_phase, thread.parity);
+  if (thread.waits_for_word != nullptr) return *thread.waits_for_word == thread.until_value;
+  return thread.waits_for == nullptr || thread.waits_for->passed >= thread.until_passed;
+}
+
+[[noreturn]] void Fail(const char* what) {
+  std::fprintf(stderr, "emulated block (%d, %d, %d): %s\n", blockIdx.x, blockIdx.y, blockIdx.z,
+               what);
+  std::abort();
+}
+
+// What is expected and what comes must be the same: hardware would wait for ever, or too short.
+void EndPhase(Arrivals& arrivals) {
+  Bulk& bulk = block.bulk[&arrivals];
+  int bytes = 0;
+  for (const PendingCopy& copy : bulk.copies) {
+    std::memcpy(copy.to, copy.from, copy.bytes);
+    bytes += copy.bytes;
+  }
+  if (bytes != bulk.expected_bytes) Fail("other bytes come in bulk than were expected");
+  bulk = {};
+  ++arrivals.phase;
+  arrivals.missing = arrivals.members;
 }
 
 void Resume(int index) {
   block.running = index;
   block.threads[index].waits_for = nullptr;
+  block.threads[index].waits_for_phase = nullptr;
+  block.threads[index].waits_for_word = nullptr;
   threadIdx = {index, 0, 0};
   if (_setjmp(block.scheduler) != 0) return;
   Thread& thread = block.threads[index];
@@ -135,12 +185,16 @@ void Begin(int threads, int shared_bytes) {
         std::min<int>(kWarpThreads, threads - static_cast<int>(w) * kWarpThreads);
   }
   block.barrier = {.members = threads};
+  block.named.clear();
+  block.bulk.clear();
   block.shared.assign((shared_bytes + sizeof(float) - 1) / sizeof(float),
                       std::numeric_limits<float>::quiet_NaN());
   for (Thread& thread : block.threads) {
     thread.done = false;
     thread.started = false;
     thread.waits_for = nullptr;
+    thread.waits_for_phase = nullptr;
+    thread.waits_for_word = nullptr;
     thread.exchanges = 0;
     thread.groups.clear();
     thread.copies.clear();
@@ -183,9 +237,8 @@ void RunBlock(int threads, int shared_bytes) {
       left -= RunWarp(warp * kWarpThreads, block.warps[warp].barrier.members, &progress);
     }
     if (!progress) {
-      std::fprintf(stderr, "emulated block (%d, %d, %d): %d of %d threads wait for ever\n",
-                   blockIdx.x, blockIdx.y, blockIdx.z, left, threads);
-      std::abort();
+      std::fprintf(stderr, "%d of %d threads: ", left, threads);
+      Fail("threads wait for ever");
     }
   }
 }
@@ -230,6 +283,43 @@ char* Shared() { return reinterpret_cast<char*>(block.shared.data()); }
 
 void WaitForBlock() { Wait(block.barrier); }
 
+void WaitForThreads(int barrier, int threads) {
+  Barrier& named = block.named[barrier];
+  if (named.arrived == 0) named.members = threads;
+  if (named.members != threads) Fail("threads wait at one barrier for different numbers of others");
+  Wait(named);
+}
+
+void InitArrivals(void* arrivals, int members) {
+  const auto count = static_cast<uint16_t>(members);
+  *static_cast<Arrivals*>(arrivals) = {.members = count, .missing = count, .phase = 0};
+}
+
+void Arrive(void* arrivals, int count) {
+  auto& to = *static_cast<Arrivals*>(arrivals);
+  if (count > to.missing) Fail("more arrive than a phase has members");
+  to.missing = static_cast<uint16_t>(to.missing - count);
+  if (to.missing == 0 && block.bulk[&to].expected_bytes == 0) EndPhase(to);
+}
+
+void CopyInBulk(void* to, const void* from, int bytes, void* arrivals) {
+  block.bulk[static_cast<Arrivals*>(arrivals)].copies.push_back({to, from, bytes});
+}
+
+void ExpectBytes(void* arrivals, int bytes) {
+  block.bulk[static_cast<Arrivals*>(arrivals)].expected_bytes += bytes;
+}
+
+void WaitForPhase(void* arrivals, uint32_t parity) {
+  auto& awaited = *static_cast<Arrivals*>(arrivals);
+  if (!IsOver(awaited, parity)) {
+    Running().waits_for_phase = &awaited;
+    Running().parity = parity;
+    Leave();
+  }
+  if (awaited.phase % 2 == parity) EndPhase(awaited);
+}
+
 int Lane() { return block.running % kWarpThreads; }
 
 const char* Exchange(const void* value, int bytes) {
@@ -240,11 +330,17 @@ const char* Exchange(const void* value, int bytes) {
   return slots[0];
 }
 
+void WaitForValue(const uint32_t* word, uint32_t value) {
+  if (*word == value) return;
+  Running().waits_for_word = word;
+  Running().until_value = value;
+  Leave();
+}
+
 void RequireAligned(const void* pointer, size_t alignment) {
   if (reinterpret_cast<uintptr_t>(pointer) % alignment == 0) return;
-  std::fprintf(stderr, "emulated block (%d, %d, %d): %p is not aligned to %zu\n", blockIdx.x,
-               blockIdx.y, blockIdx.z, pointer, alignment);
-  std::abort();
+  std::fprintf(stderr, "%p: ", pointer);
+  Fail("misaligned");
 }
 
 void CopyLater(void* to, const void* from, int bytes) {

@@ -10,7 +10,8 @@
 // far as they can; first to last or last to first: see SetOrder. A missing barrier gives different
 // results in the two orders.
 //
-// What is copied asynchronously arrives when it is waited for, and not before.
+// What is copied asynchronously arrives when it is waited for, and not before; in bulk, when
+// somebody waits for the phase that it belongs to.
 //
 // What is asked of a stream is done when somebody waits for it, in its order, and not before: a
 // host that reads too early, or changes pinned memory too early, gets something else.
@@ -74,6 +75,8 @@ Recording EndRecording();
 inline constexpr int kSharedBytes = 227 << 10;
 char* Shared();
 void WaitForBlock();
+// The first `threads` threads to come, by a barrier of that number: all of them say as many.
+void WaitForThreads(int barrier, int threads);
 
 // A warp's lanes all come here with a value of that many bytes; returns those of all 32, lane by
 // lane, kExchangeBytes apart. They stay valid until the lane's next exchange.
@@ -83,6 +86,17 @@ int Lane();
 
 // Aborts where hardware would report a misaligned address.
 void RequireAligned(const void* pointer, size_t alignment);
+
+// Arrivals that are counted in phases, in 8 bytes of shared memory (device.cuh).
+void InitArrivals(void* arrivals, int members);
+void Arrive(void* arrivals, int count);
+void CopyInBulk(void* to, const void* from, int bytes, void* arrivals);
+void ExpectBytes(void* arrivals, int bytes);
+// Until the phase of that parity is over.
+void WaitForPhase(void* arrivals, uint32_t parity);
+
+// Until a word of shared memory has that value.
+void WaitForValue(const uint32_t* word, uint32_t value);
 
 void CopyLater(void* to, const void* from, int bytes);
 void CommitCopies();
@@ -111,7 +125,8 @@ inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
   uint32_t lanes = 0;
   for (int lane = 0; lane < 32; ++lane) {
     int of_lane;
-    std::memcpy(&of_lane, all + static_cast<ptrdiff_t>(lane) * emulator::kExchangeBytes, sizeof(of_lane));
+    std::memcpy(&of_lane, all + static_cast<ptrdiff_t>(lane) * emulator::kExchangeBytes,
+                sizeof(of_lane));
     if (of_lane != 0) lanes |= 1u << lane;
   }
   return lanes;
@@ -120,6 +135,10 @@ inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
 // The lowest bit that is set, counted from 1, and the zeros above the highest.
 inline int __ffs(uint32_t bits) { return bits == 0 ? 0 : std::countr_zero(bits) + 1; }
 inline int __clz(uint32_t bits) { return std::countl_zero(bits); }
+// The upper half of a product.
+inline uint32_t __umulhi(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>(uint64_t{a} * b >> 32);
+}
 
 }  // namespace chorale::kernels::cuda
 

@@ -5,9 +5,9 @@
 namespace chorale::kernels::cuda {
 
 ErrorCode PrepareKernels(int shared_bytes) {
-  for (const auto prepare :
-       {&PrepareAttention, &PrepareEmbed, &PrepareEncodeMeans, &PrepareHead, &PrepareMixRows,
-        &PreparePoolCells, &PrepareReadColumns, &PrepareRowLayer, &PrepareSummariseColumns}) {
+  for (const auto prepare : {&PrepareAttention, &PrepareDecode, &PrepareEmbed, &PrepareEncodeMeans,
+                             &PrepareHead, &PrepareMixRows, &PreparePoolCells, &PrepareReadColumns,
+                             &PrepareRowLayer, &PrepareSummariseColumns}) {
     if (const ErrorCode error = prepare(shared_bytes); error != 0) return error;
   }
   return 0;

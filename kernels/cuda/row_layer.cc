@@ -23,14 +23,7 @@ absl::Status ValidateLeave(const RowLayerParams& p) {
 
 }  // namespace
 
-absl::Status ValidateRowLayer(const RowLayerParams& p) {
-  if (absl::Status s = RequireNotNull({{"tiles", p.tiles}, {"x", p.x}}); !s.ok()) return s;
-  if (p.stages != RowStages::kLeave) {
-    if (absl::Status s = ValidateFinish(p); !s.ok()) return s;
-  }
-  if (p.stages != RowStages::kFinish) {
-    if (absl::Status s = ValidateLeave(p); !s.ok()) return s;
-  }
+absl::Status ValidateRowShapes(const RowLayerParams& p) {
   if (absl::Status s = RequirePositive({{"tile_count", p.tile_count},
                                         {"width", p.width},
                                         {"heads", p.heads},
@@ -39,7 +32,6 @@ absl::Status ValidateRowLayer(const RowLayerParams& p) {
       !s.ok()) {
     return s;
   }
-  if (absl::Status s = RequireNotNegative({{"layer", p.layer}}); !s.ok()) return s;
   if (p.width % 8 != 0 || p.width > kLargestWidth) {
     return absl::InvalidArgumentError(
         absl::StrCat("width is ", p.width, ", must be a multiple of 8 up to ", kLargestWidth));
@@ -57,6 +49,18 @@ absl::Status ValidateRowLayer(const RowLayerParams& p) {
     return absl::InvalidArgumentError("epsilon must be finite and at least 0");
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateRowLayer(const RowLayerParams& p) {
+  if (absl::Status s = RequireNotNull({{"tiles", p.tiles}, {"x", p.x}}); !s.ok()) return s;
+  if (p.stages != RowStages::kLeave) {
+    if (absl::Status s = ValidateFinish(p); !s.ok()) return s;
+  }
+  if (p.stages != RowStages::kFinish) {
+    if (absl::Status s = ValidateLeave(p); !s.ok()) return s;
+  }
+  if (absl::Status s = RequireNotNegative({{"layer", p.layer}}); !s.ok()) return s;
+  return ValidateRowShapes(p);
 }
 
 int RowLayerSharedBytes(const RowLayerParams& params, int block_rows) {

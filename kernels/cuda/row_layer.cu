@@ -38,23 +38,27 @@ __global__ void __launch_bounds__(RowWarps(kGroups* kGroupRows) * kWarp, 1)
   constexpr int kWarps = RowWarps(kGroups * kGroupRows);
   Rows<kGroups, kPanels, kWarps> rows(params);
   WeightStream<kWarps> weights = StreamOf<kWarps>(params);
-  rows.FetchVectors();
+  const bool finishes = p.stages != RowStages::kLeave;
+  const bool leaves = p.stages != RowStages::kFinish;
+  if (finishes) rows.FetchFinishVectors(p.finish.vectors);
+  if (leaves) rows.FetchLeaveVectors(p.leave.vectors);
   WaitForPrevious();
   rows.Load();
-  if (p.stages == RowStages::kLeave) {
-    rows.FillOperand();
-  } else {
+  if (finishes) {
     rows.MergeChunks();
+  } else {
+    rows.FillOperand();
   }
   if (rows.idle()) return;
   weights.FetchSecond();
-  const bool finishes = p.stages != RowStages::kLeave;
-  const bool leaves = p.stages != RowStages::kFinish;
   auto product = static_cast<int>(finishes ? RowProduct::kAttention : RowProduct::kFeature);
   const auto last = static_cast<int>(leaves ? RowProduct::kProjection : RowProduct::kDown);
+  const auto kept = static_cast<int>(leaves ? RowProduct::kFeature : RowProduct::kDown);
 #pragma unroll 1
-  for (; product <= last; ++product) rows.Multiply(static_cast<RowProduct>(product), weights);
-  if (leaves) rows.Leave();
+  for (; product <= last; ++product) {
+    rows.Multiply(static_cast<RowProduct>(product), weights, product == kept);
+  }
+  if (leaves) rows.Leave(p.layer);
 }
 
 template <int kGroups, typename Use>

@@ -70,7 +70,8 @@ struct RowLayerParams {
   RowStages stages = RowStages::kFinishAndLeave;
 };
 
-// InvalidArgument naming the field.
+// InvalidArgument naming the field: of shapes alone, and of all fields.
+absl::Status ValidateRowShapes(const RowLayerParams& params);
 absl::Status ValidateRowLayer(const RowLayerParams& params);
 
 // Shared memory that a block of threads needs for 8, 16, 32 or 64 rows.

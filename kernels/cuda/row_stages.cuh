@@ -27,6 +27,7 @@ enum class RowProduct : int {
   kFeature,     // x = LN1(x + P x)
   kProjection,  // wide = (Wq over Wk over Wv) x
 };
+inline constexpr int kProducts = 5;
 
 // The rows of one block on their way through the stages. Every stage but Load ends with all its
 // writes to shared memory done for the whole block.
@@ -61,15 +62,17 @@ class Rows {
                          ContextChunks(LoadFresh<int32_t>(&p_.tiles[tile_index_].context_rows)))) {}
 
   // Asks for the vectors that are added and multiplied with.
-  __device__ __forceinline__ void FetchVectors() const {
-    if (p_.stages != RowStages::kLeave) Fetch(finish_, p_.finish.vectors, FinishVectorsSize(p_));
-    if (p_.stages != RowStages::kFinish) Fetch(leave_, p_.leave.vectors, LeaveVectorsSize(p_));
+  __device__ __forceinline__ void FetchFinishVectors(const float* vectors) const {
+    Fetch(finish_, vectors, FinishVectorsSize(p_));
+  }
+  __device__ __forceinline__ void FetchLeaveVectors(const float* vectors) const {
+    Fetch(leave_, vectors, LeaveVectorsSize(p_));
   }
 
   // Asks for x, and for the tile. Rows that are not in use are read all the same, so that nothing
   // waits for the tile; nothing that is kept depends on them.
   __device__ __forceinline__ void Load() {
-    tile_ = LoadFresh<Tile>(p_.tiles + tile_index_);
+    SetTile(LoadFresh<Tile>(p_.tiles + tile_index_));
     const float* x = p_.x + Global(0) * p_.width;
     for (int row = threadIdx.x / kWarp; row < rows_; row += kWarps) {
       for (int column = threadIdx.x % kWarp * 4; column < p_.width; column += kWarp * 4) {
@@ -77,15 +80,46 @@ class Rows {
       }
     }
     CommitCopies();
-    rows_in_use_ = min(rows_, tile_.groups * kGroupRows - first_row_);
   }
 
   __device__ __forceinline__ bool idle() const { return rows_in_use_ <= 0; }
 
+  // Columns `column` to column + 3 of a row, as the x that comes in; of columns beyond D, zeros.
+  __device__ __forceinline__ void StoreRow(int row, int column, const Floats4& x) {
+    if (column < p_.width) StoreAs<Floats4>(x_ + row * x_stride_ + column, x);
+    StoreOperand(row, column, x);
+  }
+
+  // The tile as it is from now on.
+  __device__ __forceinline__ void SetTile(const Tile& tile) {
+    tile_ = tile;
+    rows_in_use_ = min(rows_, tile_.groups * kGroupRows - first_row_);
+  }
+
+  __device__ __forceinline__ const Tile& tile() const { return tile_; }
+  __device__ __forceinline__ const float* x(int row) const { return x_ + row * x_stride_; }
+  // Of a group's rows, as OperandAt has them: where q lies behind the last product of a layer.
+  __device__ __forceinline__ const uint16_t* wide(int group) const {
+    return wide_ + group * kGroupRows * wide_inputs_;
+  }
+
+  // operand = attention, of columns `column` and column + 1 of rows g and g + 8 of a group.
+  __device__ __forceinline__ void StoreAttention(int group, int g, int column, uint32_t of_g,
+                                                 uint32_t of_g_plus_8) {
+    StoreAs<Words2>(operand_ + OperandAt(group * kGroupRows + g, column, operand_inputs_),
+                    {of_g, of_g_plus_8});
+  }
+  // Likewise, of columns `column` to column + 3 of a row.
+  __device__ __forceinline__ void StoreAttention(int row, int column, const Floats4& attention) {
+    StoreOperand(row, column, attention);
+  }
+
+  __device__ __forceinline__ int operand_inputs() const { return operand_inputs_; }
+
   // operand = x.
   __device__ __forceinline__ void FillOperand() {
     WaitForCopies<0>();
-    __syncthreads();
+    Sync();
     for (int row = threadIdx.x / kWarp; row < kRows; row += kWarps) {
       for (int column = threadIdx.x % kWarp * 4; column < SlabsOf(p_.width) * kSlabInputs;
            column += kWarp * 4) {
@@ -94,7 +128,7 @@ class Rows {
         StoreOperand(row, column, x);
       }
     }
-    __syncthreads();
+    Sync();
   }
 
   // operand = attention, from the states of its chunks in their order.
@@ -106,10 +140,15 @@ class Rows {
       MergeRows<1, 8>();
     }
     WaitForCopies<0>();
-    __syncthreads();
+    Sync();
   }
 
-  __device__ __forceinline__ void Multiply(RowProduct product, WeightStream<kWarps>& weights) {
+  // With the next slabs of `weights`. The normalized x also goes back to global memory if `keep`.
+  //
+  // Weights: a warp computes kTiles times 8 outputs of a slab, of every kParts-th of the groups,
+  // warps that share outputs standing side by side.
+  template <typename Weights>
+  __device__ __forceinline__ void Multiply(RowProduct product, Weights& weights, bool keep) {
     const bool up = product == RowProduct::kUp;
     const bool down = product == RowProduct::kDown;
     const bool into_x = !up && product != RowProduct::kProjection;
@@ -118,12 +157,16 @@ class Rows {
     const float* bias = up ? finish_ + 5 * p_.width : down ? finish_ + 4 * p_.width : nullptr;
     const int inputs = SlabsOf(InputsOf(product));
     const int outputs = OutputsOf(product);
-    constexpr int kTiles = WeightStream<kWarps>::kTiles;
-    const int lane_column = threadIdx.x / kWarp * (8 * kTiles) + threadIdx.x % 4 * 2;
-    Fragments<kGroups> fragments;
+    constexpr int kTiles = Weights::kTiles;
+    constexpr int kOwn = kGroups / Weights::kParts;
+    const int warp = threadIdx.x / kWarp;
+    const int lane_column = warp / Weights::kParts * (8 * kTiles) + threadIdx.x % 4 * 2;
+    const int first_group = warp % Weights::kParts * kOwn;
+    operand += first_group * kGroupRows * padded_inputs;
+    Fragments<kOwn> fragments;
 #pragma unroll 1
     for (int first = 0; first < outputs; first += kSlabOutputs) {
-      Sums<kGroups> sums[kTiles];
+      Sums<kOwn> sums[kTiles];
 #pragma unroll 1
       for (int k = 0; k < inputs; ++k) {
         // A slab's inputs take 4 times 32 of each group of rows.
@@ -134,18 +177,19 @@ class Rows {
       for (int tile = 0; tile < kTiles; ++tile) {
         const int column = first + lane_column + tile * 8;
         if (!into_x) {
-          StoreWide(column, bias, sums[tile]);
+          StoreWide(first_group, column, bias, sums[tile]);
         } else if (column < outputs) {
-          AddToX(column, bias, sums[tile]);
+          AddToX(first_group, column, bias, sums[tile]);
         }
       }
     }
-    __syncthreads();
-    if (into_x) Normalize(product);
+    Sync();
+    if (into_x) Normalize(product, keep);
   }
 
-  // Brings q, K and V from `wide` to where they go: a lane 8 columns of rows g and g + 8 at a time.
-  __device__ __forceinline__ void Leave() const {
+  // Brings q, K and V of a layer from `wide` to where they go: a lane 8 columns of rows g and g + 8
+  // at a time.
+  __device__ __forceinline__ void Leave(int layer) const {
     const int row = threadIdx.x % kWarp / 4;
     const int columns = ProjectedWidth(p_);
 #pragma unroll 1
@@ -156,12 +200,17 @@ class Rows {
       const uint16_t* from = wide_ + OperandAt(first + row, column, wide_inputs_);
       const Words4 a = LoadAs<Words4>(from);
       const Words4 b = LoadAs<Words4>(from + 256);
-      LeaveWords(first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
-      LeaveWords(first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
+      LeaveWords(layer, first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
+      LeaveWords(layer, first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
     }
   }
 
+  // Waits for all threads that work on the rows.
+  __device__ __forceinline__ static void Sync() { SyncThreads<kThreads>(kRowsBarrier); }
+
  private:
+  static constexpr int kRowsBarrier = 1;
+
   // Rows that a warp normalizes, or merges, at a time.
   static constexpr int kRowsTogether = kRows >= 4 * kWarps ? 4 : kRows >= 2 * kWarps ? 2 : 1;
 
@@ -170,19 +219,21 @@ class Rows {
     for (int i = threadIdx.x * 4; i < size; i += kThreads * 4) CopyLater16(to + i, from + i);
   }
 
-  // x += sums + bias, of columns `column` and column + 1; `bias` may be null.
-  __device__ __forceinline__ void AddToX(int column, const float* bias,
-                                         const Sums<kGroups>& sums) const {
+  // x += sums + bias, of columns `column` and column + 1 of kOwn groups; `bias` may be null.
+  template <int kOwn>
+  __device__ __forceinline__ void AddToX(int first_group, int column, const float* bias,
+                                         const Sums<kOwn>& sums) const {
     Floats2 more = {};
     if (bias != nullptr) more = LoadAs<Floats2>(bias + column);
-    float* x = x_ + threadIdx.x % kWarp / 4 * x_stride_ + column;
-    Floats2 pairs[2 * kGroups];
+    const int first_row = first_group * kGroupRows + static_cast<int>(threadIdx.x) % kWarp / 4;
+    float* x = x_ + first_row * x_stride_ + column;
+    Floats2 pairs[2 * kOwn];
 #pragma unroll
-    for (int half = 0; half < 2 * kGroups; ++half) {
+    for (int half = 0; half < 2 * kOwn; ++half) {
       pairs[half] = LoadAs<Floats2>(x + half * 8 * x_stride_);
     }
 #pragma unroll
-    for (int half = 0; half < 2 * kGroups; ++half) {
+    for (int half = 0; half < 2 * kOwn; ++half) {
       const Floats2& pair = pairs[half];
       const float first = sums.Total(half / 2, half % 2 * 2);
       const float second = sums.Total(half / 2, half % 2 * 2 + 1);
@@ -191,14 +242,16 @@ class Rows {
     }
   }
 
-  // wide = sums; with a bias, wide = gelu(sums + bias).
-  __device__ __forceinline__ void StoreWide(int column, const float* bias,
-                                            const Sums<kGroups>& sums) const {
-    uint16_t* wide = wide_ + OperandAt(threadIdx.x % kWarp / 4, column, wide_inputs_);
+  // wide = sums; with a bias, wide = gelu(sums + bias). As AddToX.
+  template <int kOwn>
+  __device__ __forceinline__ void StoreWide(int first_group, int column, const float* bias,
+                                            const Sums<kOwn>& sums) const {
     const int group = wide_inputs_ * kGroupRows;  // elements
+    uint16_t* wide =
+        wide_ + first_group * group + OperandAt(threadIdx.x % kWarp / 4, column, wide_inputs_);
     if (bias == nullptr) {
 #pragma unroll
-      for (int m = 0; m < kGroups; ++m) {
+      for (int m = 0; m < kOwn; ++m) {
         StoreAs<Words2>(wide + m * group, {PackBf16(sums.Total(m, 0), sums.Total(m, 1)),
                                            PackBf16(sums.Total(m, 2), sums.Total(m, 3))});
       }
@@ -206,7 +259,7 @@ class Rows {
     }
     const Floats2 more = LoadAs<Floats2>(bias + column);
 #pragma unroll
-    for (int m = 0; m < kGroups; ++m) {
+    for (int m = 0; m < kOwn; ++m) {
       float v[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) v[i] = Gelu(sums.Total(m, i) + more.v[i % 2]);
@@ -215,11 +268,13 @@ class Rows {
   }
 
   // Columns `column` to column + 7 of a row.
-  __device__ __forceinline__ void LeaveWords(int row, int column, const Words4& words) const {
+  __device__ __forceinline__ void LeaveWords(int layer, int row, int column,
+                                             const Words4& words) const {
     if (row >= rows_in_use_) return;
     const int queries = p_.heads * p_.head_dim;
     const int kv_width = p_.kv_heads * p_.head_dim;
     if (column < queries) {
+      if (p_.q == nullptr) return;
       StoreAs<Words4>(p_.q + Global(row) * queries + column, words);
       return;
     }
@@ -228,19 +283,19 @@ class Rows {
     const int kv_head = column >> head_shift_;
     const int d = column & (p_.head_dim - 1);
     if (tile_.first_row >= 0) {
-      LeaveToContext(first_row_ + row, kv_head, d, value, words);
+      LeaveToContext(layer, first_row_ + row, kv_head, d, value, words);
     } else if (tile_.append_place >= 0) {
-      LeaveToBuffer(first_row_ + row, kv_head, d, value, words);
+      LeaveToBuffer(layer, first_row_ + row, kv_head, d, value, words);
     }
   }
 
   // Elements d to d + 7 of a head, of a row of the tile.
-  __device__ __forceinline__ void LeaveToContext(int row, int kv_head, int d, bool value,
+  __device__ __forceinline__ void LeaveToContext(int layer, int row, int kv_head, int d, bool value,
                                                  Words4 words) const {
     if (row >= tile_.encode_rows) words = {};  // fills up the last block
     const int64_t blocks = ContextBlocks(tile_.context_rows);
     uint16_t* block = tile_.context +
-                      p_.layer * ContextLayerSize(tile_.context_rows, p_.kv_heads, p_.head_dim) +
+                      layer * ContextLayerSize(tile_.context_rows, p_.kv_heads, p_.head_dim) +
                       (kv_head * blocks + tile_.first_row / kBlockKeys) * BlockSize(p_.head_dim);
     if (!value) {
       StoreAs<Words4>(block + BlockKeyAt(row, d, p_.head_dim), words);
@@ -255,14 +310,14 @@ class Rows {
   }
 
   // As LeaveToContext.
-  __device__ __forceinline__ void LeaveToBuffer(int row, int kv_head, int d, bool value,
+  __device__ __forceinline__ void LeaveToBuffer(int layer, int row, int kv_head, int d, bool value,
                                                 const Words4& words) const {
     const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
     const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
     if (!of_buffer_token || path >= tile_.buffer_paths) return;
     uint16_t* place = tile_.buffer +
-                      p_.layer * BufferLayerSize(tile_.buffer_capacity, tile_.buffer_paths,
-                                                 p_.kv_heads, p_.head_dim) +
+                      layer * BufferLayerSize(tile_.buffer_capacity, tile_.buffer_paths,
+                                              p_.kv_heads, p_.head_dim) +
                       BufferKeyAt(kv_head, tile_.append_place, path, tile_.buffer_capacity,
                                   tile_.buffer_paths, p_.head_dim);
     if (!value) {
@@ -287,17 +342,15 @@ class Rows {
 
   // x = LN(x); operand = x. A warp has a few rows at a time, whose elements stay in registers. Mean
   // and variance are taken together, of the elements less the row's first one: that is some
-  // element, so what cancels is of the order of the variance itself. The last x of the launch also
-  // goes back to global memory.
-  __device__ __forceinline__ void Normalize(RowProduct product) {
+  // element, so what cancels is of the order of the variance itself. x also goes back to global
+  // memory if `keep`.
+  __device__ __forceinline__ void Normalize(RowProduct product, bool keep) {
     constexpr int kTogether = kRowsTogether;
     constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarp);
     const float* gamma = product == RowProduct::kAttention ? finish_
                          : product == RowProduct::kDown    ? finish_ + 2 * p_.width
                                                            : leave_;
     const float* beta = gamma + p_.width;
-    const bool last =
-        product == (p_.stages == RowStages::kFinish ? RowProduct::kDown : RowProduct::kFeature);
     const int lane_column = threadIdx.x % kWarp * 4;
     const float weight = 1.0f / static_cast<float>(p_.width);
 #pragma unroll 1
@@ -349,7 +402,7 @@ class Rows {
           const int of_row = row + r * kWarps;
           if (column < p_.width) {
             StoreAs<Floats4>(x_ + of_row * x_stride_ + column, quad);
-            if (last && of_row < rows_in_use_) {
+            if (keep && of_row < rows_in_use_) {
               StoreAs<Floats4>(p_.x + Global(of_row) * p_.width + column, quad);
             }
           }
@@ -357,7 +410,7 @@ class Rows {
         }
       }
     }
-    __syncthreads();
+    Sync();
   }
 
   // Of all tiles' rows.

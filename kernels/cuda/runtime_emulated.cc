@@ -105,7 +105,7 @@ ErrorCode OpenDevice(DeviceProperties* properties) {
   constexpr int64_t kMemory = 1LL << 30;
   *properties = {.name = "emulator",
                  .multiprocessors = 8,
-                 .compute_major = 8,
+                 .compute_major = 9,
                  .compute_minor = 0,
                  .memory_bytes = kMemory,
                  .free_bytes = kMemory,

@@ -29,6 +29,46 @@ struct Fragments {
   Words4 v[kInputs][kGroups];
 };
 
+// Adds the products of a slab's outputs with an operand of kGroups groups: that of group 0 and the
+// slab's first input is at `operand`, groups lie `stride` elements apart. `again`: the operand is
+// that of the slab before, and so what is kept of it in `a`. weight(tile, step): the lane's 8
+// weights of 8 outputs and 32 inputs.
+template <int kGroups, int kTiles, typename Weight>
+__device__ __forceinline__ void AddProducts(const uint16_t* operand, int stride, bool again,
+                                            const Weight& weight, Fragments<kGroups>& a,
+                                            Sums<kGroups> (&sums)[kTiles]) {
+  constexpr int kTogether = Fragments<kGroups>::kInputs;
+  constexpr int kInputs = kSlabInputs / 16;
+  operand += threadIdx.x % kWarp * 8;
+  Words4 w[kTiles];
+#pragma unroll
+  for (int first = 0; first < kInputs; first += kTogether) {
+    if (kTogether < kInputs || !again) {
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+#pragma unroll
+        for (int m = 0; m < kGroups; ++m) {
+          a.v[i][m] = LoadAs<Words4>(operand + m * stride + (first + i) * 256);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int half = (first + i) % 2;
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        if (half == 0) w[tile] = weight(tile, (first + i) / 2);
+#pragma unroll
+        for (int m = 0; m < kGroups; ++m) {
+          const Words4& rows = a.v[i][m];
+          Mma(sums[tile].parts[m][half], rows.w[0], rows.w[1], rows.w[2], rows.w[3],
+              w[tile].w[2 * half], w[tile].w[2 * half + 1]);
+        }
+      }
+    }
+  }
+}
+
 // The slabs that a block consumes: those of one array, then those of another. Every weight is used
 // by one warp alone, so it goes from the level-two cache straight to the registers of the lane that
 // multiplies with it. Two slabs are on their way while a third is consumed, word by word: a
@@ -36,8 +76,9 @@ struct Fragments {
 template <int kWarps>
 class WeightStream {
  public:
-  // Times 8 outputs that a warp computes of a slab.
+  // A warp computes so many times 8 outputs of a slab, of all groups.
   static constexpr int kTiles = kSlabOutputs / 8 / kWarps;
+  static constexpr int kParts = 1;
 
   __device__ __forceinline__ WeightStream(const uint16_t* slabs, int count,
                                           const uint16_t* more_slabs, int more_count)
@@ -52,17 +93,15 @@ class WeightStream {
   // behind it. To be called once, before the first product.
   __device__ __forceinline__ void FetchSecond() { Refill(ahead_[1]); }
 
-  // Adds the products with the next slab. `operand`: of group 0 and the slab's first input; groups
-  // lie `stride` elements apart. `again`: the operand is that of the slab before, and so what is
-  // kept of it in `a`.
+  // Adds the products with the next slab, as AddProducts.
   template <int kGroups>
   __device__ __forceinline__ void AddSlab(const uint16_t* operand, int stride, bool again,
                                           Fragments<kGroups>& a, Sums<kGroups> (&sums)[kTiles]) {
     // Registers have no index: the two slabs take turns in two copies of the code.
     if (second_) {
-      AddProducts(operand, stride, again, ahead_[1], a, sums);
+      AddAndRefill(operand, stride, again, ahead_[1], a, sums);
     } else {
-      AddProducts(operand, stride, again, ahead_[0], a, sums);
+      AddAndRefill(operand, stride, again, ahead_[0], a, sums);
     }
     second_ = !second_;
   }
@@ -89,37 +128,12 @@ class WeightStream {
   }
 
   template <int kGroups>
-  __device__ __forceinline__ void AddProducts(const uint16_t* operand, int stride, bool again,
-                                              Words4 (&slab)[kLaneWords], Fragments<kGroups>& a,
-                                              Sums<kGroups> (&sums)[kTiles]) {
-    constexpr int kTogether = Fragments<kGroups>::kInputs;
-    operand += threadIdx.x % kWarp * 8;
-#pragma unroll
-    for (int first = 0; first < 2 * kSteps; first += kTogether) {
-      if (kTogether < 2 * kSteps || !again) {
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-#pragma unroll
-          for (int m = 0; m < kGroups; ++m) {
-            a.v[i][m] = LoadAs<Words4>(operand + m * stride + (first + i) * 256);
-          }
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
-        const int half = (first + i) % 2;
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          const Words4& w = slab[tile * kSteps + (first + i) / 2];
-#pragma unroll
-          for (int m = 0; m < kGroups; ++m) {
-            const Words4& rows = a.v[i][m];
-            Mma(sums[tile].parts[m][half], rows.w[0], rows.w[1], rows.w[2], rows.w[3],
-                w.w[2 * half], w.w[2 * half + 1]);
-          }
-        }
-      }
-    }
+  __device__ __forceinline__ void AddAndRefill(const uint16_t* operand, int stride, bool again,
+                                               Words4 (&slab)[kLaneWords], Fragments<kGroups>& a,
+                                               Sums<kGroups> (&sums)[kTiles]) {
+    AddProducts(
+        operand, stride, again, [&slab](int tile, int step) { return slab[tile * kSteps + step]; },
+        a, sums);
     Refill(slab);
   }
 

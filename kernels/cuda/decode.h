@@ -1,0 +1,76 @@
+// Autoregressive decode in one kernel: every layer, the head and the draw, for as many steps as the
+// host asks for.
+//
+// A path's rows never meet those of another path, so a block of threads takes its rows through all
+// of it by itself: x stays in shared memory, and the only thing that comes from outside is one long
+// stream of weights and of the context's keys and values, in the order in which they are needed
+// (stage_ring.cuh). Nothing is synchronised between blocks.
+//
+// A row's result has the same bits as from the kernels that take one layer each (attention.h,
+// row_layer.h, head.h): every sum is taken in the same order. Which of the two ways a decode takes
+// is therefore a matter of speed alone. Few rows with a long context are faster layer by layer,
+// where all multiprocessors share each context; see ChooseDecodeRows.
+#ifndef CHORALE_KERNELS_CUDA_DECODE_H_
+#define CHORALE_KERNELS_CUDA_DECODE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/head.h"
+#include "kernels/cuda/path_tile.h"
+#include "kernels/cuda/row_layer.h"
+#include "kernels/cuda/stream.h"
+#include "kernels/cuda/tile.h"
+
+namespace chorale::kernels::cuda {
+
+struct LayerWeights {
+  LeaveWeights leave;
+  FinishWeights finish;
+};
+
+struct DecodeParams {
+  // [tiles], device: as they are before the first step, and not changed. A tile takes steps_left
+  // steps, or as many as it has targets left.
+  const Tile* tiles = nullptr;
+  const PathTile* paths = nullptr;
+  const LayerWeights* layers = nullptr;  // [L], device
+  const float* offsets = nullptr;        // [2 + K, D] f32, device: target, context, buffer places
+  const float* y_weight = nullptr;       // [D] f32, device
+  HeadWeights head;
+  int32_t tile_count = 0;
+  int32_t layer_count = 0;  // L
+  int32_t width = 0;        // D, a multiple of 8, at most kLargestWidth
+  int32_t heads = 0;        // H
+  int32_t kv_heads = 0;     // Hkv
+  int32_t head_dim = 0;     // Dh as the kernels have it
+  int32_t hidden = 0;       // Dff
+  int32_t components = 0;   // M
+  int32_t places = 0;       // K: a token at place i gets offset 2 + i mod K
+  float epsilon = 0;
+  float std_min = 0;
+  float std_max = 0;
+};
+
+// InvalidArgument naming the field.
+absl::Status ValidateDecode(const DecodeParams& params);
+
+// How many rows a block takes, 16, 32 or 64: the fewest with which all blocks run at once, since
+// each block reads all weights; 0 where the model's shape is not one for this kernel, or its rows
+// do not fit in shared memory. `groups`: of 16 rows, that are in use in all tiles together. Looks
+// at shapes alone.
+int ChooseDecodeRows(const DecodeParams& params, int64_t groups, int multiprocessors,
+                     int shared_bytes);
+
+// Stages of the ring that a block consumes in so many steps with such a context.
+int64_t DecodeStages(const DecodeParams& params, int64_t context_rows, int64_t steps);
+inline constexpr int64_t kMostDecodeStages = int64_t{1} << 27;
+
+// REQUIRES: ValidateDecode(params).ok(), no tile takes more than kMostDecodeStages, block_rows is
+// what ChooseDecodeRows gave for the device's shared_bytes, or fewer, and the device has compute
+// capability 9.0 or more.
+ErrorCode LaunchDecode(const DecodeParams& params, int block_rows, int shared_bytes, Stream stream);
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_DECODE_H_

@@ -1,0 +1,257 @@
+#include "tests/kernels/cuda/small_decode.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "kernels/cuda/embed.h"
+#include "kernels/cuda/head.h"
+#include "kernels/cuda/layout.h"
+#include "kernels/cuda/weights.h"
+#include "tests/kernels/simd_targets.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr int kMostPaths = kTilePaths;
+constexpr float kDeviation = 0.09f;
+
+Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
+  return {RandomTensor(out * in, seed, kDeviation), out, in};
+}
+
+// Keys, and values, beyond the context's rows are zeros, as the row kernel leaves them.
+std::vector<uint16_t> RandomContext(const SmallModel& model, int rows, uint32_t seed) {
+  const int64_t layer_size = ContextLayerSize(rows, model.kv_heads, model.head_dim);
+  std::vector<uint16_t> context;
+  for (float x : RandomTensor(model.layers * layer_size, seed)) context.push_back(ToBf16(x));
+  const int64_t blocks = ContextBlocks(rows);
+  for (int64_t head = 0; head < int64_t{model.layers} * model.kv_heads; ++head) {
+    uint16_t* last = context.data() + ((head + 1) * blocks - 1) * BlockSize(model.head_dim);
+    for (int64_t key = rows - (blocks - 1) * kBlockKeys; key < kBlockKeys; ++key) {
+      for (int d = 0; d < model.head_dim; ++d) {
+        last[BlockKeyAt(static_cast<int>(key), d, model.head_dim)] = 0;
+        last[BlockValueAt(static_cast<int>(key), d, model.head_dim)] = 0;
+      }
+    }
+  }
+  return context;
+}
+
+template <typename Bits, typename T>
+std::vector<Bits> BitsOf(const std::vector<T>& values) {
+  static_assert(sizeof(Bits) == sizeof(T));
+  std::vector<Bits> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof(T));
+  return bits;
+}
+
+}  // namespace
+
+SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles)
+    : model_(model), shapes_(tiles) {
+  const int queries = model.heads * model.head_dim;
+  const int kv_width = model.kv_heads * model.head_dim;
+  uint32_t seed = 1;
+  for (const SmallTile& tile : tiles) {
+    slots_ = std::max(slots_, static_cast<int>(ContextChunks(tile.context_rows)));
+    contexts_.emplace_back(RandomContext(model, tile.context_rows, seed++));
+    std::vector<int32_t> order;
+    std::mt19937 engine(seed++);
+    for (int path = 0; path < tile.paths; ++path) {
+      std::vector<int32_t> own(model.targets);
+      std::iota(own.begin(), own.end(), 0);
+      std::shuffle(own.begin(), own.end(), engine);
+      order.insert(order.end(), own.begin(), own.end());
+    }
+    orders_.emplace_back(order);
+  }
+  // Enough for every vector of a layer and of the head.
+  const int64_t hidden = kSlabOutputs * Slabs(model.hidden);
+  vectors_ =
+      DeviceArray<float>(RandomTensor(5 * model.width + hidden + 3 * model.components, seed++));
+  const auto random = [&seed](int64_t out, int64_t in) { return RandomMatrix(out, in, seed++); };
+  for (int layer = 0; layer < model.layers; ++layer) {
+    const Matrix feature = random(model.width, model.width);
+    slabs_.emplace_back(PackLeaveSlabs(feature, random(queries + 2 * kv_width, model.width)));
+    const Matrix wo = random(model.width, queries);
+    const Matrix w1 = random(model.hidden, model.width);
+    slabs_.emplace_back(PackFinishSlabs(wo, w1, random(model.width, model.hidden)));
+    layers_.push_back({{slabs_[2 * layer].data(), vectors_.data() + 4 * layer},
+                       {slabs_[2 * layer + 1].data(), vectors_.data()}});
+  }
+  device_layers_ = DeviceArray<LayerWeights>(layers_);
+  encodings_ = DeviceArray<float>(RandomTensor(model.targets * model.width, seed++));
+  offsets_ = DeviceArray<float>(RandomTensor((2 + model.targets) * model.width, seed++));
+  std::vector<float> maps = PackHeadMap(random(model.hidden, model.width));
+  const auto first_size = static_cast<int64_t>(maps.size());
+  const std::vector<float> second = PackHeadMap(random(3 * model.components, model.hidden));
+  maps.insert(maps.end(), second.begin(), second.end());
+  head_maps_ = DeviceArray<float>(maps);
+  const float* vector = vectors_.data();
+  head_ = {
+      vector, vector, head_maps_.data(), vector, head_maps_.data() + first_size, vector, vector,
+      vector, vector};
+  const int64_t rows = int64_t{tile_count()} * kTileRows;
+  x_ = DeviceArray<float>(rows * model.width);
+  q_ = DeviceArray<uint16_t>(rows * queries);
+  chunk_o_ = DeviceArray<float>(slots_ * rows * queries);
+  chunk_state_ = DeviceArray<float>(slots_ * rows * model.heads * 2);
+}
+
+int64_t SmallDecode::BufferSize() const {
+  return model_.layers *
+         BufferLayerSize(model_.targets, kMostPaths, model_.kv_heads, model_.head_dim);
+}
+
+int64_t SmallDecode::groups() const {
+  int64_t groups = 0;
+  for (const SmallTile& tile : shapes_) groups += CeilDiv(tile.paths, kGroupPaths);
+  return groups;
+}
+
+void SmallDecode::Upload() {
+  const int64_t tile_values = int64_t{model_.targets} * kMostPaths;
+  values_ = DeviceArray<float>(RandomTensor(tile_count() * tile_values, 99));
+  densities_ = DeviceArray<double>(tile_count() * tile_values);
+  buffer_ = DeviceArray<uint16_t>(tile_count() * BufferSize());
+  std::vector<Tile> tiles;
+  std::vector<PathTile> paths;
+  for (int i = 0; i < tile_count(); ++i) {
+    const SmallTile& shape = shapes_[i];
+    tiles.push_back({.context = contexts_[i].data(),
+                     .buffer = buffer_.data() + i * BufferSize(),
+                     .context_rows = shape.context_rows,
+                     .groups = static_cast<int32_t>(CeilDiv(shape.paths, kGroupPaths)),
+                     .buffer_paths = static_cast<int32_t>(BufferPaths(shape.paths)),
+                     .buffer_capacity = model_.targets});
+    paths.push_back({.encodings = encodings_.data(),
+                     .order = shape.in_order ? nullptr : orders_[i].data(),
+                     .values = values_.data() + i * tile_values,
+                     .emitted_densities = densities_.data() + i * tile_values,
+                     .seed = 7,
+                     .first_path = static_cast<uint64_t>(i) * kMostPaths,
+                     .paths = shape.paths,
+                     .targets = model_.targets,
+                     .steps_left = shape.steps,
+                     .draw = shape.drawn ? 1 : 0});
+  }
+  tiles_ = DeviceArray<Tile>(tiles);
+  paths_ = DeviceArray<PathTile>(paths);
+}
+
+SmallDecode::Result SmallDecode::Download(Stream stream) const {
+  return {BitsOf<uint32_t>(values_.ToHost(stream)), BitsOf<uint64_t>(densities_.ToHost(stream)),
+          buffer_.ToHost(stream)};
+}
+
+SmallDecode::Result SmallDecode::LayerByLayer(ChunkSplit split, int block_rows, Stream stream) {
+  Upload();
+  for (int step = 0; step < model_.targets; ++step) Step(split, block_rows, stream);
+  return Download(stream);
+}
+
+DecodeParams SmallDecode::Params() const {
+  return {.tiles = tiles_.data(),
+          .paths = paths_.data(),
+          .layers = device_layers_.data(),
+          .offsets = offsets_.data(),
+          .y_weight = vectors_.data(),
+          .head = head_,
+          .tile_count = tile_count(),
+          .layer_count = model_.layers,
+          .width = model_.width,
+          .heads = model_.heads,
+          .kv_heads = model_.kv_heads,
+          .head_dim = model_.head_dim,
+          .hidden = model_.hidden,
+          .components = model_.components,
+          .places = model_.targets,
+          .epsilon = 1e-5f,
+          .std_min = 0.1f,
+          .std_max = 10};
+}
+
+SmallDecode::Result SmallDecode::AtOnce(int block_rows, int shared_bytes, Stream stream) {
+  Upload();
+  const DecodeParams params = Params();
+  EXPECT_EQ(ValidateDecode(params), absl::OkStatus());
+  ExpectSuccess(LaunchDecode(params, block_rows, shared_bytes, stream), "decoding");
+  return Download(stream);
+}
+
+void SmallDecode::Step(ChunkSplit split, int block_rows, Stream stream) {
+  ExpectSuccess(LaunchEmbedPaths({.tiles = tiles_.data(),
+                                  .paths = paths_.data(),
+                                  .offsets = offsets_.data(),
+                                  .y_weight = vectors_.data(),
+                                  .x = x_.data(),
+                                  .tile_count = tile_count(),
+                                  .width = model_.width,
+                                  .places = model_.targets},
+                                 stream),
+                "embedding");
+  Rows(RowStages::kLeave, 0, split, block_rows, stream);
+  for (int layer = 1; layer <= model_.layers; ++layer) {
+    Attend(layer - 1, split, stream);
+    Rows(layer < model_.layers ? RowStages::kFinishAndLeave : RowStages::kFinish, layer, split,
+         block_rows, stream);
+  }
+  ExpectSuccess(LaunchHead({.tiles = tiles_.data(),
+                            .x = x_.data(),
+                            .paths = paths_.data(),
+                            .weights = head_,
+                            .tile_count = tile_count(),
+                            .width = model_.width,
+                            .hidden = model_.hidden,
+                            .components = model_.components,
+                            .epsilon = 1e-5f,
+                            .std_min = 0.1f,
+                            .std_max = 10},
+                           stream),
+                "the head");
+  ExpectSuccess(LaunchNextPlace({tiles_.data(), paths_.data(), tile_count()}, stream), "counting");
+}
+
+void SmallDecode::Attend(int layer, ChunkSplit split, Stream stream) {
+  ExpectSuccess(LaunchAttention({.tiles = tiles_.data(),
+                                 .q = q_.data(),
+                                 .chunk_o = chunk_o_.data(),
+                                 .chunk_state = chunk_state_.data(),
+                                 .tile_count = tile_count(),
+                                 .heads = model_.heads,
+                                 .kv_heads = model_.kv_heads,
+                                 .head_dim = model_.head_dim,
+                                 .layer = layer,
+                                 .slots = slots_,
+                                 .split = split},
+                                stream),
+                "attention");
+}
+
+void SmallDecode::Rows(RowStages stages, int layer, ChunkSplit split, int block_rows,
+                       Stream stream) {
+  RowLayerParams params = {.tiles = tiles_.data(),
+                           .x = x_.data(),
+                           .chunk_o = chunk_o_.data(),
+                           .chunk_state = chunk_state_.data(),
+                           .q = q_.data(),
+                           .finish = {},
+                           .leave = {},
+                           .tile_count = tile_count(),
+                           .width = model_.width,
+                           .heads = model_.heads,
+                           .kv_heads = model_.kv_heads,
+                           .head_dim = model_.head_dim,
+                           .hidden = model_.hidden,
+                           .layer = layer,
+                           .split = split,
+                           .epsilon = 1e-5f,
+                           .stages = stages};
+  if (stages != RowStages::kLeave) params.finish = layers_[layer - 1].finish;
+  if (stages != RowStages::kFinish) params.leave = layers_[layer].leave;
+  ExpectSuccess(LaunchRowLayer(params, block_rows, stream), "rows");
+}
+
+}  // namespace chorale::kernels::cuda

@@ -1,0 +1,94 @@
+// A small model with random weights, and tiles of paths that are drawn with it: by kernels that
+// take one layer each, or by the kernel that takes all steps.
+#ifndef CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
+#define CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/decode.h"
+#include "kernels/cuda/path_tile.h"
+#include "kernels/cuda/row_layer.h"
+#include "kernels/cuda/tile.h"
+#include "tests/kernels/cuda/device_test.h"
+
+namespace chorale::kernels::cuda {
+
+struct SmallTile {
+  int context_rows = 150;
+  int paths = 32;
+  int steps = 4;         // at most the targets
+  bool in_order = true;  // or the targets are in an order of each path's own
+  bool drawn = true;     // or values are given
+};
+
+struct SmallModel {
+  int layers = 3;
+  int width = 128;
+  int heads = 4;
+  int kv_heads = 4;
+  int head_dim = 32;
+  int hidden = 256;
+  int components = 3;
+  int targets = 4;
+};
+
+class SmallDecode {
+ public:
+  SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles);
+
+  // All that a decode leaves behind. What nobody wrote stays as it was, so that two of them can be
+  // compared bit by bit.
+  struct Result {
+    std::vector<uint32_t> values;     // bits, [tiles, targets, paths]
+    std::vector<uint64_t> densities;  // bits, likewise
+    std::vector<uint16_t> buffers;
+    bool operator==(const Result&) const = default;
+  };
+
+  Result LayerByLayer(ChunkSplit split, int block_rows, Stream stream);
+  Result AtOnce(int block_rows, int shared_bytes, Stream stream);
+
+  // Of the decode at once.
+  DecodeParams Params() const;
+  int64_t groups() const;
+  const std::vector<SmallTile>& shapes() const { return shapes_; }
+
+ private:
+  void Upload();
+  Result Download(Stream stream) const;
+  void Step(ChunkSplit split, int block_rows, Stream stream);
+  void Attend(int layer, ChunkSplit split, Stream stream);
+  void Rows(RowStages stages, int layer, ChunkSplit split, int block_rows, Stream stream);
+  int64_t BufferSize() const;
+  int tile_count() const { return static_cast<int>(shapes_.size()); }
+
+  const SmallModel model_;
+  const std::vector<SmallTile> shapes_;
+  int slots_ = 0;
+  std::vector<DeviceArray<uint16_t>> contexts_;  // [tiles]
+  std::vector<DeviceArray<int32_t>> orders_;     // [tiles]
+  std::vector<DeviceArray<uint16_t>> slabs_;     // [layers] leave, finish
+  std::vector<LayerWeights> layers_;
+  DeviceArray<LayerWeights> device_layers_;
+  DeviceArray<float> vectors_;
+  DeviceArray<float> encodings_;
+  DeviceArray<float> offsets_;
+  DeviceArray<float> head_maps_;
+  HeadWeights head_;
+  DeviceArray<float> x_;
+  DeviceArray<uint16_t> q_;
+  DeviceArray<float> chunk_o_;
+  DeviceArray<float> chunk_state_;
+  // Of the decode that ran last.
+  DeviceArray<float> values_;
+  DeviceArray<double> densities_;
+  DeviceArray<uint16_t> buffer_;
+  DeviceArray<Tile> tiles_;
+  DeviceArray<PathTile> paths_;
+};
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
