@@ -1,9 +1,19 @@
 #include "kernels/cuda/decode.h"
 
+#include <atomic>
+
 #include "kernels/cuda/decode_layout.h"
 #include "kernels/field_checks.h"
 
 namespace chorale::kernels::cuda {
+namespace {
+
+std::atomic<DecodeWay> chosen_way(DecodeWay::kBest);
+
+}  // namespace
+
+void SetDecodeWay(DecodeWay way) { chosen_way = way; }
+DecodeWay ChosenDecodeWay() { return chosen_way; }
 
 absl::Status ValidateDecode(const DecodeParams& p) {
   if (absl::Status s = RequireNotNull({{"tiles", p.tiles},
@@ -24,12 +34,13 @@ absl::Status ValidateDecode(const DecodeParams& p) {
   return ValidateHead(head);
 }
 
-int ChooseDecodeRows(const DecodeParams& params, int64_t groups, int multiprocessors,
-                     int shared_bytes) {
+int ChooseDecodeRows(const DecodeParams& params, int64_t groups, int64_t largest_context,
+                     int64_t steps, int multiprocessors, int shared_bytes) {
+  if (ChosenDecodeWay() != DecodeWay::kAtOnce) return 0;
   if (params.head_dim != 32 && params.head_dim != 64) return 0;
-  const int64_t panels = Slabs(params.width);
+  if (DecodeStages(params, largest_context, steps) > kMostDecodeStages) return 0;
   const auto fits = [&](int rows) {
-    return panels <= MostDecodePanels(rows) &&
+    return Slabs(params.width) <= MostDecodePanels(rows) &&
            DecodeLayoutOf(DecodeRows(params), DecodeHead(params), rows, shared_bytes).stages > 0;
   };
   int rows = kGroupRows;

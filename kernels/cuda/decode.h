@@ -52,19 +52,28 @@ struct DecodeParams {
   float std_max = 0;
 };
 
+// How a decode is run: as is thought best, or always in one of the two ways. For tests and
+// measurements; a process starts with kBest.
+enum class DecodeWay { kBest, kLayerByLayer, kAtOnce };
+void SetDecodeWay(DecodeWay way);
+DecodeWay ChosenDecodeWay();
+
 // InvalidArgument naming the field.
 absl::Status ValidateDecode(const DecodeParams& params);
 
 // How many rows a block takes, 16, 32 or 64: the fewest with which all blocks run at once, since
-// each block reads all weights; 0 where the model's shape is not one for this kernel, or its rows
-// do not fit in shared memory. `groups`: of 16 rows, that are in use in all tiles together. Looks
-// at shapes alone.
-int ChooseDecodeRows(const DecodeParams& params, int64_t groups, int multiprocessors,
-                     int shared_bytes);
+// each block reads all weights. 0 where a decode is to go layer by layer: where the model's shape
+// is not one for this kernel, or its rows do not fit in shared memory, or that is faster, or
+// chosen. `groups`: of 16 rows, that are in use in all tiles together. Looks at shapes alone.
+int ChooseDecodeRows(const DecodeParams& params, int64_t groups, int64_t largest_context,
+                     int64_t steps, int multiprocessors, int shared_bytes);
 
-// Stages of the ring that a block consumes in so many steps with such a context.
+// Stages of the ring (stage_ring.cuh) that a block consumes in so many steps with such a context.
 int64_t DecodeStages(const DecodeParams& params, int64_t context_rows, int64_t steps);
 inline constexpr int64_t kMostDecodeStages = int64_t{1} << 27;
+
+// The oldest compute capability that has what the kernel is made of: copies in bulk, and arrivals.
+inline constexpr int kDecodeComputeMajor = 9;
 
 // REQUIRES: ValidateDecode(params).ok(), no tile takes more than kMostDecodeStages, block_rows is
 // what ChooseDecodeRows gave for the device's shared_bytes, or fewer, and the device has compute

@@ -149,7 +149,7 @@ CudaForward::States CudaForward::Attend(int64_t layer, const TileSet& set) const
 void CudaForward::Rows(RowStages stages, int64_t layer, const TileSet& set,
                        const States& states) const {
   const CudaShape& shape = model_.shape();
-  const std::vector<CudaLayer>& layers = model_.layers();
+  const std::vector<kernels::cuda::LayerWeights>& layers = model_.layers();
   kernels::cuda::RowLayerParams params = {.tiles = set.tiles,
                                           .x = set.x,
                                           .chunk_o = states.o,

@@ -17,7 +17,7 @@ namespace {
 using kernels::cuda::Matrix;
 
 void AddLayer(const LayerWeights& weights, const ModelConfig& config, const CudaShape& shape,
-              WeightBlob& blob, CudaLayer& layer) {
+              WeightBlob& blob, kernels::cuda::LayerWeights& layer) {
   const int64_t d = config.d_model;
   const int64_t head_dim = config.head_dim();
   const auto heads = [&](const std::vector<float>& w, int64_t out) {
@@ -157,6 +157,9 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
     return s;
   }
   if (absl::Status s = blob.MoveToDevice(device); !s.ok()) return s;
+  WeightBlob layers;  // now that their addresses are known
+  layers.Add(made->layers_, &made->device_layers_);
+  if (absl::Status s = layers.MoveToDevice(device); !s.ok()) return s;
   return made;
 }
 

@@ -66,8 +66,16 @@ class DecodeTest : public DeviceTest, public ::testing::WithParamInterface<Case>
     int devices = 0;
     ExpectSuccess(CountDevices(&devices), "counting");
     ExpectSuccess(OpenDevice(&properties_), "opening the device");
-    if (properties_.compute_major < 9) GTEST_SKIP() << "needs compute capability 9.0";
+    if (properties_.compute_major < kDecodeComputeMajor) {
+      GTEST_SKIP() << "needs compute capability " << kDecodeComputeMajor << ".0";
+    }
+    SetDecodeWay(DecodeWay::kAtOnce);
   }
+  void TearDown() override {
+    SetDecodeWay(DecodeWay::kBest);
+    DeviceTest::TearDown();
+  }
+
   DeviceProperties properties_;
 };
 
@@ -77,7 +85,9 @@ TEST_P(DecodeTest, HasTheBitsOfKernelsThatTakeOneLayerEach) {
   EXPECT_TRUE(decode.LayerByLayer(ChunkSplit::kApart, 16, stream_) == expected);
   for (uint32_t bits : expected.values) ASSERT_TRUE(std::isfinite(std::bit_cast<float>(bits)));
   const int shared_bytes = properties_.shared_bytes_per_block;
-  const int most_rows = ChooseDecodeRows(decode.Params(), 1 << 20, 1, shared_bytes);
+  const int most_rows =
+      ChooseDecodeRows(decode.Params(), /*groups=*/1 << 20, /*largest_context=*/1, /*steps=*/1,
+                       /*multiprocessors=*/1, shared_bytes);
   ASSERT_GE(most_rows, kGroupRows);
   for (int rows = kGroupRows; rows <= most_rows; rows *= 2) {
     const SmallDecode::Result at_once = decode.AtOnce(rows, shared_bytes, stream_);

@@ -1,9 +1,10 @@
 // A call's result depends on nothing but the call: the same bits for any slicing, any company, any
-// split of paths into tiles, and however little room there is for a launch.
+// split of paths into tiles, either way of decoding, and however little room there is for a launch.
 #include <memory>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cuda/decode.h"
 #include "tests/engine/backends/cuda/cuda_case.h"
 #include "tests/engine/backends/model_case.h"
 #include "tests/engine/backends/work_results.h"
@@ -15,14 +16,22 @@ using Order = LoadedCase::Order;
 using Doubles = std::vector<double>;
 
 const ModelCase kCase = {
-    .options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 2},
+    .options = {.d_model = 64, .n_heads = 2, .n_kv_heads = 1, .n_layers = 2},
     .context_rows = 270,
     .targets = 4,
     .paths = 18,
 };
 
-class CudaDeterminismTest : public CudaTest {
+using kernels::cuda::DecodeWay;
+
+class CudaDeterminismTest : public CudaTest, public testing::WithParamInterface<DecodeWay> {
  protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    kernels::cuda::SetDecodeWay(GetParam());
+  }
+  void TearDown() override { kernels::cuda::SetDecodeWay(DecodeWay::kBest); }
+
   static WorkResults RunAlone(int64_t steps_per_slice, int64_t workspace_bytes = 64 << 20) {
     BackendDriver driver = Driver(workspace_bytes);
     const LoadedCase loaded(kCase, driver, steps_per_slice);
@@ -36,30 +45,35 @@ class CudaDeterminismTest : public CudaTest {
   }
 
   static const WorkResults& Expected() {
-    static const WorkResults* const results = new WorkResults(RunAlone(1'000));
+    static const WorkResults* const results = [] {
+      kernels::cuda::SetDecodeWay(DecodeWay::kLayerByLayer);
+      auto* expected = new WorkResults(RunAlone(1'000));
+      kernels::cuda::SetDecodeWay(GetParam());
+      return expected;
+    }();
     return *results;
   }
 };
 
-TEST_F(CudaDeterminismTest, ResultsAreNotTrivial) {
+TEST_P(CudaDeterminismTest, ResultsAreNotTrivial) {
   for (const Doubles* numbers : {&Expected().values, &Expected().decode, &Expected().density}) {
     ASSERT_EQ(numbers->size(), static_cast<size_t>(kCase.paths * kCase.targets));
     EXPECT_NE((*numbers)[0], (*numbers)[1]);
   }
 }
 
-TEST_F(CudaDeterminismTest, AnySlicing) {
+TEST_P(CudaDeterminismTest, AnySlicing) {
   for (int64_t steps : {1, 2}) EXPECT_TRUE(RunAlone(steps) == Expected()) << steps;
 }
 
 // Room for one tile of a decode, without a second chunk of states.
-TEST_F(CudaDeterminismTest, LittleWorkspace) {
+TEST_P(CudaDeterminismTest, LittleWorkspace) {
   EXPECT_TRUE(RunAlone(1'000, 75 << 10) == Expected());
 }
 
 // A step's mixtures are more than values and log-densities of a whole round: the host fetches them
 // step by step.
-TEST_F(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
+TEST_P(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
   const ModelCase model_case = {
       .options = {.num_components = 48}, .context_rows = 20, .targets = 4, .paths = 32};
   BackendDriver driver = Driver(150 << 10);
@@ -79,7 +93,7 @@ TEST_F(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
   }
 }
 
-TEST_F(CudaDeterminismTest, AnyCompany) {
+TEST_P(CudaDeterminismTest, AnyCompany) {
   const ModelCase other_case = {
       .options = {.seed = 9}, .context_rows = 333, .targets = 5, .paths = 13};
   BackendDriver driver = Driver();
@@ -99,7 +113,7 @@ TEST_F(CudaDeterminismTest, AnyCompany) {
   EXPECT_TRUE(WorkResults(*decode, *density, *predict, kCase.targets) == Expected());
 }
 
-TEST_F(CudaDeterminismTest, AnySplitIntoTiles) {
+TEST_P(CudaDeterminismTest, AnySplitIntoTiles) {
   BackendDriver driver = Driver();
   const LoadedCase loaded(kCase, driver);
   std::vector<std::unique_ptr<DecodeWork>> works;
@@ -124,6 +138,12 @@ TEST_F(CudaDeterminismTest, AnySplitIntoTiles) {
     first += tiles[i];
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, CudaDeterminismTest,
+                         testing::Values(DecodeWay::kLayerByLayer, DecodeWay::kAtOnce),
+                         [](const auto& info) {
+                           return info.param == DecodeWay::kAtOnce ? "AtOnce" : "LayerByLayer";
+                         });
 
 }  // namespace
 }  // namespace chorale
