@@ -38,7 +38,9 @@ class ContextOrder {
       : lanes_(lanes),
         blocks_(static_cast<int>(ContextBlocks(rows))),
         chunk_blocks_(static_cast<int>(ChunkBlocks(rows))),
-        chunks_(static_cast<int>(ContextChunks(rows))) {}
+        chunks_(static_cast<int>(ContextChunks(rows))),
+        full_chunks_(blocks_ / chunk_blocks_),
+        blocks_behind_(blocks_ - full_chunks_ * chunk_blocks_) {}
 
   __device__ __forceinline__ int blocks() const { return blocks_; }
   __device__ __forceinline__ int chunk_blocks() const { return chunk_blocks_; }
@@ -46,9 +48,8 @@ class ContextOrder {
 
   // How many of the chunks from `first` on that the lanes have at once have a block number `block`.
   __device__ __forceinline__ int LanesWith(int first, int block) const {
-    const int behind = blocks_ - (first * chunk_blocks_ + block);  // and in later chunks
-    if (behind <= 0) return 0;
-    return min(lanes_, (behind + chunk_blocks_ - 1) / chunk_blocks_);
+    const int chunks = full_chunks_ + (block < blocks_behind_ ? 1 : 0);
+    return max(0, min(lanes_, chunks - first));
   }
 
  private:
@@ -56,6 +57,8 @@ class ContextOrder {
   const int blocks_;
   const int chunk_blocks_;
   const int chunks_;
+  const int full_chunks_;
+  const int blocks_behind_;  // in the chunk behind them
 };
 
 // The heads of one pass, and the key heads that they attend to.

@@ -145,8 +145,8 @@ class Rows {
 
   // With the next slabs of `weights`. The normalized x also goes back to global memory if `keep`.
   //
-  // Weights: a warp computes kTiles times 8 outputs of a slab, of every kParts-th of the groups,
-  // warps that share outputs standing side by side.
+  // Weights: each of the first kBusyWarps warps computes kTiles times 8 outputs of a slab, of one
+  // of kParts parts of the groups; warps that share outputs stand side by side.
   template <typename Weights>
   __device__ __forceinline__ void Multiply(RowProduct product, Weights& weights, bool keep) {
     const bool up = product == RowProduct::kUp;
@@ -164,8 +164,10 @@ class Rows {
     const int first_group = warp % Weights::kParts * kOwn;
     operand += first_group * kGroupRows * padded_inputs;
     Fragments<kOwn> fragments;
+    const int busy_outputs = warp < Weights::kBusyWarps ? outputs : 0;
+    if (warp >= Weights::kBusyWarps) weights.Skip(inputs * SlabsOf(outputs));
 #pragma unroll 1
-    for (int first = 0; first < outputs; first += kSlabOutputs) {
+    for (int first = 0; first < busy_outputs; first += kSlabOutputs) {
       Sums<kOwn> sums[kTiles];
 #pragma unroll 1
       for (int k = 0; k < inputs; ++k) {

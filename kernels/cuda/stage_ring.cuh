@@ -92,17 +92,21 @@ class RingFiller {
   uint32_t parity_ = 1;  // all stages are empty
 };
 
-// Weights of the row kernel's stages from a ring (Rows::Multiply). Blocks of many rows give each
-// warp twice the outputs of half of them: operands are read from shared memory half as often.
+// Weights of the row kernel's stages from a ring (Rows::Multiply). What bounds a product is how
+// often operands are read from shared memory: of one group half of the warps do all of it, of more
+// each warp has half of the rows.
 template <int kGroups, int kStageBytes>
 class RingWeights {
  public:
   static constexpr int kParts = kGroups == 1 ? 1 : 2;
-  static constexpr int kTiles = kParts;
+  static constexpr int kTiles = 2;
+  static constexpr int kBusyWarps = kSlabOutputs / (8 * kTiles) * kParts;
 
   // `next`: the stage of the stream that is consumed next, moved on with every slab.
   __device__ __forceinline__ RingWeights(const StageRing& ring, uint32_t& next)
       : ring_(ring), next_(next) {}
+
+  __device__ __forceinline__ void Skip(int slabs) { next_ += slabs * kSlabStages; }
 
   template <int kOwn>
   __device__ __forceinline__ void AddSlab(const uint16_t* operand, int stride, bool again,
@@ -118,11 +122,12 @@ class RingWeights {
         },
         a, sums);
     ring_.Release(stage, kStageReaders / kStageWarps);
-    next_ += kSlabSize * 2 / kStageBytes;
+    next_ += kSlabStages;
   }
 
  private:
   static constexpr int kWarpOutputs = 8 * kTiles;
+  static constexpr int kSlabStages = kSlabSize * 2 / kStageBytes;
   static constexpr int kStageOutputs = kStageBytes / 2 / kSlabInputs;
   static constexpr int kStageWarps = kStageOutputs / kWarpOutputs * kParts;
 

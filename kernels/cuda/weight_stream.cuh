@@ -79,6 +79,7 @@ class WeightStream {
   // A warp computes so many times 8 outputs of a slab, of all groups.
   static constexpr int kTiles = kSlabOutputs / 8 / kWarps;
   static constexpr int kParts = 1;
+  static constexpr int kBusyWarps = kWarps;
 
   __device__ __forceinline__ WeightStream(const uint16_t* slabs, int count,
                                           const uint16_t* more_slabs, int more_count)
@@ -92,6 +93,9 @@ class WeightStream {
   // Asks for the second slab: apart from the first, so that what is needed earlier need not queue
   // behind it. To be called once, before the first product.
   __device__ __forceinline__ void FetchSecond() { Refill(ahead_[1]); }
+
+  // There is no warp that is not busy.
+  __device__ __forceinline__ void Skip(int slabs) {}
 
   // Adds the products with the next slab, as AddProducts.
   template <int kGroups>
