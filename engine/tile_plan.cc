@@ -5,6 +5,11 @@ namespace {
 
 constexpr int64_t kPredictedRows = 128;  // of one PredictWork
 
+int64_t MostTilePaths(const Backend& backend, int64_t targets, TileWork work) {
+  if (work == TileWork::kPredict) return kPredictedRows;
+  return work == TileWork::kDensity ? backend.density_paths(targets) : backend.tile_paths();
+}
+
 }  // namespace
 
 int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t targets, int64_t paths,
@@ -24,14 +29,23 @@ TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t pa
                    int64_t targets, int64_t max_slots, TileWork work) {
   TilePlan plan;
   plan.paths = paths;
-  plan.tile_paths =
-      std::min(paths, work == TileWork::kPredict ? kPredictedRows : backend.tile_paths());
-  plan.tiles = (paths + plan.tile_paths - 1) / plan.tile_paths;
-  plan.slots = std::min(plan.tiles, max_slots);
-  plan.slot_bytes = TileBytes(backend, config, targets, plan.tile_paths, work);
   plan.rows_bytes = backend.RowsBytes(config, targets);
   const int64_t pool = backend.buffer_pool_bytes();
   const int64_t left = pool - plan.rows_bytes;
+  const auto bytes_of = [&](int64_t tile_paths) {
+    return TileBytes(backend, config, targets, tile_paths, work);
+  };
+  plan.tile_paths = std::min(paths, MostTilePaths(backend, targets, work));
+  // What a density gains from many tiles at once is worth less than running at all.
+  const int64_t fewest = work == TileWork::kDensity
+                             ? std::min(plan.tile_paths, backend.tile_paths())
+                             : plan.tile_paths;
+  while (plan.tile_paths > fewest && bytes_of(plan.tile_paths) > std::min(pool / 2, left)) {
+    plan.tile_paths = std::max(fewest, plan.tile_paths - backend.tile_paths());
+  }
+  plan.tiles = (paths + plan.tile_paths - 1) / plan.tile_paths;
+  plan.slots = std::min(plan.tiles, max_slots);
+  plan.slot_bytes = bytes_of(plan.tile_paths);
   if (plan.slot_bytes > left) {
     plan.slots = 0;
   } else if (plan.slot_bytes > 0) {

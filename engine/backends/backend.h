@@ -101,11 +101,11 @@ class RowsWork : public Work {
   virtual std::shared_ptr<const EncodedRows> TakeRows() = 0;
 };
 
-// What every piece of work on one tile of paths of one session is told.
+// What a piece of work on paths of one session is told of them: one tile, or some for a density.
 struct TileSpec {
   std::shared_ptr<const ResidentContext> context;
   std::shared_ptr<const EncodedRows> targets;  // [T, D]
-  int64_t paths = 0;                           // in this tile, 1 to Backend::tile_paths()
+  int64_t paths = 0;                           // 1 to tile_paths(), or density_paths(), of Backend
   // Place t of path p is target order[p * T + t]; empty when every path takes targets as given.
   std::vector<int32_t> order;  // [paths, T] or empty
   bool keep_mixtures = false;  // keep the mixture of every place
@@ -193,6 +193,9 @@ class Backend {
 
   // Paths of one tile.
   virtual int64_t tile_paths() const = 0;
+  // Most paths of a density over so many targets: those of several tiles where one alone would
+  // leave the device idle. A multiple of tile_paths().
+  virtual int64_t density_paths(int64_t targets) const { return tile_paths(); }
 
   // Sizes of the pools, fixed at creation.
   virtual int64_t context_pool_bytes() const = 0;
@@ -201,9 +204,9 @@ class Backend {
   // Host memory for contexts that made room for others; 0: none, and no copies are asked for.
   virtual int64_t host_context_pool_bytes() const { return 0; }
 
-  // Exact bytes of a resident context with `rows` rows, and for `paths` paths of one tile over
-  // `targets` targets, of the buffer cache of a decode and of what a density keeps between two
-  // steps. Multiples of the pools' alignment (64 bytes or more).
+  // Exact bytes of a resident context with `rows` rows, and for `paths` paths over `targets`
+  // targets, of the buffer cache of a decode's tile and of what a density keeps between two steps.
+  // Multiples of the pools' alignment (64 bytes or more).
   virtual int64_t ContextBytes(const ModelConfig& config, int64_t rows) const = 0;
   virtual int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
   virtual int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;

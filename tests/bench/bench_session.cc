@@ -49,6 +49,10 @@ SessionBytes BytesOf(const Backend& backend, const ModelConfig& config, const Be
   for (int64_t first = 0; first < point.paths; first += backend.tile_paths()) {
     const int64_t paths = std::min(backend.tile_paths(), point.paths - first);
     bytes.decode += backend.BufferBytes(config, point.targets, paths);
+  }
+  const int64_t density_paths = backend.density_paths(point.targets);
+  for (int64_t first = 0; first < point.paths; first += density_paths) {
+    const int64_t paths = std::min(density_paths, point.paths - first);
     bytes.density += backend.DensityBytes(config, point.targets, paths);
   }
   return bytes;
@@ -108,11 +112,17 @@ Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
 Works<DensityWork> BenchSession::NewDensities(const std::vector<std::vector<float>>& values) const {
   Works<DensityWork> works;
   int64_t offset = bytes_.rows;
-  for (int64_t tile = 0; tile < static_cast<int64_t>(values.size()); ++tile) {
+  const int64_t together = backend_->density_paths(point_.targets) / backend_->tile_paths();
+  const auto tile_count = static_cast<int64_t>(values.size());
+  for (int64_t first = 0; first < tile_count; first += together) {
     DensitySpec spec;
-    spec.tile = Tile(tile);
+    spec.tile = Tile(first);
+    spec.tile.paths = 0;
+    for (int64_t tile = first; tile < std::min(tile_count, first + together); ++tile) {
+      spec.tile.paths += TilePaths(tile);
+      spec.values.insert(spec.values.end(), values[tile].begin(), values[tile].end());
+    }
     spec.buffer = {offset, backend_->DensityBytes(config(), point_.targets, spec.tile.paths)};
-    spec.values = values[tile];
     offset += spec.buffer.bytes;
     works.push_back(backend_->NewDensity(std::move(spec)));
   }

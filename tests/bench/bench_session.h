@@ -51,7 +51,8 @@ class BenchSession {
   // All tiles of the request, in ranges of the buffer pool that follow the encoded targets and each
   // other: works of one call are done before those of another begin.
   Works<DecodeWork> NewDecodes(uint64_t seed) const;
-  // The same with given values: [paths, T] of each tile.
+  // The same with given values, [paths, T] of each tile, as many tiles in one piece of work as the
+  // backend takes.
   Works<DensityWork> NewDensities(const std::vector<std::vector<float>>& values) const;
   std::unique_ptr<PredictWork> NewPredict() const;  // of all targets
 

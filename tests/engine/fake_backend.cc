@@ -215,6 +215,9 @@ class FakeBackend : public Backend {
     return {.max_slices = 4, .decodes_in_step = options_.decodes_in_step};
   }
   int64_t tile_paths() const override { return options_.tile_paths; }
+  int64_t density_paths(int64_t targets) const override {
+    return options_.density_tiles * options_.tile_paths;
+  }
   int64_t context_pool_bytes() const override { return options_.context_pool_bytes; }
   int64_t buffer_pool_bytes() const override { return options_.buffer_pool_bytes; }
   int64_t encode_pool_bytes() const override { return options_.encode_pool_bytes; }
@@ -235,7 +238,8 @@ class FakeBackend : public Backend {
     return targets * paths * options_.buffer_bytes_per_value;
   }
   int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return targets * options_.density_bytes_per_target;
+    const int64_t tiles = (paths + options_.tile_paths - 1) / options_.tile_paths;
+    return targets * tiles * options_.density_bytes_per_target;
   }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     return std::make_shared<const FakeModel>(model.config);
@@ -269,7 +273,7 @@ class FakeBackend : public Backend {
     return std::make_unique<FakeDecode>(std::move(spec), log_);
   }
   std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
-    EXPECT_LE(spec.tile.paths, options_.tile_paths);
+    EXPECT_LE(spec.tile.paths, density_paths(spec.tile.targets->rows()));
     EXPECT_EQ(spec.buffer.bytes, DensityBytes(spec.tile.context->model->config(),
                                               spec.tile.targets->rows(), spec.tile.paths));
     CheckRange(spec.buffer, options_.buffer_pool_bytes);

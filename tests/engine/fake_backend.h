@@ -18,6 +18,7 @@ namespace chorale::testing {
 
 struct FakeBackendOptions {
   int64_t tile_paths = 4;
+  int64_t density_tiles = 1;  // of a density, at most
   bool decodes_in_step = false;
   int64_t context_pool_bytes = 1 << 20;
   int64_t buffer_pool_bytes = 1 << 20;

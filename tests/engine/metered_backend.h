@@ -46,6 +46,7 @@ class MeteredBackend : public Backend {
   std::string description() const override { return inner_->description(); }
   Pacing pacing() const override { return inner_->pacing(); }
   int64_t tile_paths() const override { return inner_->tile_paths(); }
+  int64_t density_paths(int64_t targets) const override { return inner_->density_paths(targets); }
   int64_t context_pool_bytes() const override { return inner_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return inner_->buffer_pool_bytes(); }
   int64_t encode_pool_bytes() const override { return inner_->encode_pool_bytes(); }

@@ -51,6 +51,26 @@ TEST(TilePlanTest, DensitiesHaveSlotsOfTheirOwnSize) {
   EXPECT_EQ(Plan(100, 4, 6, 255, TileWork::kDensity).slots, 0);
 }
 
+TEST(TilePlanTest, ADensityHasAsManyTilesAsThereIsRoomFor) {
+  FakeBackendLog log;
+  FakeBackendOptions options;
+  options.density_tiles = 5;
+  const auto plan = [&](int64_t pool, int64_t paths) {
+    options.buffer_pool_bytes = pool;
+    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, 4, 6,
+                     TileWork::kDensity);
+  };
+  EXPECT_EQ(plan(1 << 20, 100).tile_paths, 20);
+  EXPECT_EQ(plan(1 << 20, 100).slots, 5);
+  EXPECT_EQ(plan(1 << 20, 100).slot_bytes, 5 * 4 * 64);
+  EXPECT_EQ(plan(1 << 20, 7).tile_paths, 7);
+  EXPECT_EQ(plan(6 * 4 * 64, 100).tile_paths, 12);  // no more than half of the pool
+  EXPECT_EQ(plan(6 * 4 * 64, 100).slots, 1);
+  EXPECT_EQ(plan(4 * 64, 100).tile_paths, 4);  // but one is always allowed
+  EXPECT_EQ(plan(4 * 64, 100).slots, 1);
+  EXPECT_EQ(plan(4 * 64 - 1, 100).slots, 0);
+}
+
 TEST(TilePlanTest, EncodedRowsTakeTheirShareBesideTheSlots) {
   FakeBackendLog log;
   FakeBackendOptions options;

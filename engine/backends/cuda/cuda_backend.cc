@@ -41,6 +41,9 @@ class CudaBackend : public Backend {
             .decodes_in_step = true};
   }
   int64_t tile_paths() const override { return kernels::cuda::kTilePaths; }
+  int64_t density_paths(int64_t targets) const override {
+    return CudaDensityPaths(targets, device_->properties().multiprocessors);
+  }
   int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
   int64_t encode_pool_bytes() const override { return device_->encode_pool_bytes(); }

@@ -59,7 +59,7 @@ CudaDecodeWork::CudaDecodeWork(DecodeSpec spec, CudaDevice& device)
       context_(reinterpret_cast<uint16_t*>(device.ContextAt(spec_.tile.context->kv))),
       values_(targets_ * spec_.tile.paths),
       log_densities_(values_.size()) {
-  RequireTile(spec_.tile);
+  RequireTile(spec_.tile, kTilePaths);
   Require(spec_.given.empty() || spec_.given.size() == values_.size(), "given is [T, paths]");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds the tile's buffer");
   UploadTile(layout_, memory_, spec_.tile, spec_.given, device);
@@ -81,7 +81,7 @@ MixtureSpan CudaDecodeWork::mixture(int64_t path, int64_t step) const {
 }
 
 Tile CudaDecodeWork::NextTile() const {
-  Tile tile = TileOfPaths(layout_, memory_, context_, context_rows(), paths());
+  Tile tile = TileOfPaths(layout_, memory_, context_, context_rows(), {0, paths()});
   tile.visible_target = static_cast<int32_t>(steps_done_);
   tile.visible_buffer = tile.visible_target;
   tile.append_place = tile.visible_target - 1;
@@ -89,7 +89,7 @@ Tile CudaDecodeWork::NextTile() const {
 }
 
 PathTile CudaDecodeWork::NextPathTile(int64_t steps) const {
-  PathTile tile = PathTileOf(layout_, memory_, spec_.tile);
+  PathTile tile = PathTileOf(layout_, memory_, spec_.tile, {0, paths()});
   tile.seed = spec_.seed;
   tile.first_path = static_cast<uint64_t>(spec_.first_path);
   tile.place = static_cast<int32_t>(steps_done_);

@@ -209,9 +209,10 @@ CudaDensityWork::CudaDensityWork(DensitySpec spec, CudaDevice& device)
       targets_(spec_.tile.targets->rows()),
       layout_(model_.shape(), targets_, spec_.tile.paths, TileMemory::Use::kDensity),
       memory_(device.BufferAt(spec_.buffer)),
-      phases_(model_.shape().layers + 1, targets_, ChunkTiles(device)),
+      path_tiles_(TilesOfPaths(spec_.tile.paths)),
+      phases_(model_.shape().layers + 1, layout_.rows_tiles, ChunkTiles(device)),
       log_densities_(targets_ * spec_.tile.paths) {
-  RequireTile(spec_.tile);
+  RequireTile(spec_.tile, CudaDensityPaths(targets_, device.properties().multiprocessors));
   Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   const int64_t paths = spec_.tile.paths;
@@ -219,8 +220,12 @@ CudaDensityWork::CudaDensityWork(DensitySpec spec, CudaDevice& device)
     mixtures_ = CudaMixtures(targets_ * paths, model_.shape().components);
   }
   std::vector<float> by_place(spec_.values.size());
-  for (int64_t p = 0; p < paths; ++p) {
-    for (int64_t t = 0; t < targets_; ++t) by_place[t * paths + p] = spec_.values[p * targets_ + t];
+  for (const PathRange& tile : path_tiles_) {
+    for (int64_t p = 0; p < tile.paths; ++p) {
+      for (int64_t t = 0; t < targets_; ++t) {
+        by_place[AtPlace(tile, p, t)] = spec_.values[(tile.first + p) * targets_ + t];
+      }
+    }
   }
   UploadTile(layout_, memory_, spec_.tile, by_place, device);
   UploadPlaces(device);
@@ -230,40 +235,45 @@ void CudaDensityWork::UploadPlaces(CudaDevice& device) {
   const ResidentContext& context = *spec_.tile.context;
   std::vector<Tile> tiles;
   std::vector<PathTile> paths;
-  for (int64_t t = 0; t < targets_; ++t) {
-    const auto place = static_cast<int32_t>(t);
-    // The token at the last place has nobody to see it.
-    const bool token = t < layout_.capacity;
-    Tile tile =
-        TileOfPaths(layout_, memory_, KeysOf(context, device), context.rows, spec_.tile.paths);
-    tile.visible_target = place;
-    tile.visible_buffer = token ? place + 1 : place;
-    tile.append_place = token ? place : -1;
-    tiles.push_back(tile);
-    PathTile path = PathTileOf(layout_, memory_, spec_.tile);
-    path.place = place;
-    path.token_place = tile.append_place;
-    path.emitted_densities = reinterpret_cast<double*>(memory_ + layout_.densities);
+  for (const PathRange& of_tile : path_tiles_) {
+    Tile tile = TileOfPaths(layout_, memory_, KeysOf(context, device), context.rows, of_tile);
+    PathTile path = PathTileOf(layout_, memory_, spec_.tile, of_tile);
+    const int64_t first = AtPlace(of_tile, 0, 0);
+    path.emitted_densities = reinterpret_cast<double*>(memory_ + layout_.densities) + first;
     if (spec_.tile.keep_mixtures) {
-      path.emitted_mixtures = reinterpret_cast<float*>(memory_ + layout_.mixtures);
+      path.emitted_mixtures = reinterpret_cast<float*>(memory_ + layout_.mixtures) +
+                              first * 3 * model_.shape().components;
     }
-    paths.push_back(path);
+    for (int64_t t = 0; t < targets_; ++t) {
+      const auto place = static_cast<int32_t>(t);
+      // The token at the last place has nobody to see it.
+      const bool token = t < layout_.capacity;
+      tile.visible_target = place;
+      tile.visible_buffer = token ? place + 1 : place;
+      tile.append_place = token ? place : -1;
+      tiles.push_back(tile);
+      path.place = place;
+      path.token_place = tile.append_place;
+      paths.push_back(path);
+    }
   }
   set_ = {.tiles = reinterpret_cast<Tile*>(memory_ + layout_.tiles),
           .paths = reinterpret_cast<PathTile*>(memory_ + layout_.path_tiles),
           .x = reinterpret_cast<float*>(memory_ + layout_.x),
           .q = reinterpret_cast<uint16_t*>(memory_ + layout_.q),
-          .count = static_cast<int32_t>(targets_),
+          .count = static_cast<int32_t>(layout_.rows_tiles),
           .largest_context = context.rows};
-  device.Upload(set_.tiles, tiles.data(), targets_ * static_cast<int64_t>(sizeof(Tile)));
-  device.Upload(set_.paths, paths.data(), targets_ * static_cast<int64_t>(sizeof(PathTile)));
+  device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
+  device.Upload(set_.paths, paths.data(), set_.count * static_cast<int64_t>(sizeof(PathTile)));
 }
 
 // On average over a path a row sees T / 2 buffer keys.
 double CudaDensityWork::next_step_flops() const {
   if (done()) return 0;
   const ModelConfig& config = model_.config();
-  const double rows = static_cast<double>(phases_.next_step_rows() * 2 * spec_.tile.paths);
+  const double tile_paths =
+      static_cast<double>(spec_.tile.paths) / static_cast<double>(path_tiles_.size());
+  const double rows = static_cast<double>(phases_.next_step_rows() * 2) * tile_paths;
   const double keys =
       static_cast<double>(spec_.tile.context->rows) + static_cast<double>(targets_) / 2;
   const double finish = AttendAndFeedForwardFlops(config, keys);
@@ -281,7 +291,8 @@ int64_t CudaDensityWork::steps_at_this_cost() const {
 
 MixtureSpan CudaDensityWork::mixture(int64_t path, int64_t place) const {
   Require(done(), "the paths are done");
-  return mixtures_.Get(place * spec_.tile.paths + path);
+  const PathRange& tile = path_tiles_[path / kernels::cuda::kTilePaths];
+  return mixtures_.Get(AtPlace(tile, path - tile.first, place));
 }
 
 void CudaDensityWork::Run(int64_t max_steps, const CudaRun& run) {
@@ -312,10 +323,11 @@ void CudaDensityWork::Download(CudaDevice& device) {
 
 void CudaDensityWork::Collect() {
   if (!done()) return;
-  const int64_t paths = spec_.tile.paths;
-  for (int64_t p = 0; p < paths; ++p) {
-    for (int64_t t = 0; t < targets_; ++t) {
-      log_densities_[p * targets_ + t] = densities_by_place_[t * paths + p];
+  for (const PathRange& tile : path_tiles_) {
+    for (int64_t p = 0; p < tile.paths; ++p) {
+      for (int64_t t = 0; t < targets_; ++t) {
+        log_densities_[(tile.first + p) * targets_ + t] = densities_by_place_[AtPlace(tile, p, t)];
+      }
     }
   }
   mixtures_.Set(0, raw_mixtures_);

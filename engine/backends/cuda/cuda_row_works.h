@@ -74,8 +74,8 @@ class CudaRowsWork : public RowsWork, public CudaWork {
   RowPhases rows_;          // one phase
 };
 
-// A tile of the model for each place of the tile of paths, all at once: what decode does place
-// after place. Kernels and the order of all sums are the same, so that a density has the bits of a
+// A tile of rows for each place of each tile of paths, all at once: what decode does place after
+// place. Kernels and the order of all sums are the same, so that a density has the bits of a
 // decode with the same values.
 class CudaDensityWork : public DensityWork, public CudaWork {
  public:
@@ -91,6 +91,10 @@ class CudaDensityWork : public DensityWork, public CudaWork {
 
  private:
   void UploadPlaces(CudaDevice& device);
+  // Where a path's place lies in arrays [T, paths] of each tile.
+  int64_t AtPlace(const PathRange& tile, int64_t path_of_tile, int64_t place) const {
+    return tile.first * targets_ + place * tile.paths + path_of_tile;
+  }
   void Download(CudaDevice& device);
 
   const DensitySpec spec_;
@@ -98,13 +102,14 @@ class CudaDensityWork : public DensityWork, public CudaWork {
   const int64_t targets_;  // T
   const TileMemory layout_;
   char* const memory_;  // the range of the buffer pool
-  RowPhases phases_;    // in places
+  const std::vector<PathRange> path_tiles_;
+  RowPhases phases_;  // in tiles of rows
   TileSet set_;
   // As the GPU leaves them, until they are collected.
-  std::vector<double> densities_by_place_;  // [T, paths]
-  std::vector<float> raw_mixtures_;         // [T, paths, 3, M] when kept
+  std::vector<double> densities_by_place_;  // of each tile: [T, paths]
+  std::vector<float> raw_mixtures_;         // of each tile: [T, paths, 3, M] when kept
   std::vector<double> log_densities_;       // [paths, T]
-  CudaMixtures mixtures_;                   // [T * paths] when kept
+  CudaMixtures mixtures_;                   // of each tile: [T * paths] when kept
 };
 
 class CudaPredictWork : public PredictWork, public CudaWork {

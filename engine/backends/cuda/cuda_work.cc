@@ -1,5 +1,7 @@
 #include "engine/backends/cuda/cuda_work.h"
 
+#include <algorithm>
+
 #include "engine/require.h"
 #include "kernels/cuda/layout.h"
 
@@ -19,10 +21,16 @@ MixtureSpan CudaMixtures::Get(int64_t row) const {
           .log_weight = all.subspan(2 * components_)};
 }
 
-void RequireTile(const TileSpec& tile) {
+int64_t CudaDensityPaths(int64_t targets, int multiprocessors) {
+  constexpr int64_t kMostTiles = 16;
+  const int64_t tiles = kernels::CeilDiv(2 * int64_t{multiprocessors}, targets);
+  return std::min(tiles, kMostTiles) * kernels::cuda::kTilePaths;
+}
+
+void RequireTile(const TileSpec& tile, int64_t most_paths) {
   const int64_t targets = tile.targets->rows();
-  Require(tile.paths >= 1 && tile.paths <= kernels::cuda::kTilePaths,
-          "a tile has 1 to tile_paths() paths");
+  Require(tile.paths >= 1 && tile.paths <= most_paths,
+          "there are as many paths as a tile may have");
   Require(targets >= 1, "a tile has targets");
   Require(tile.order.empty() || static_cast<int64_t>(tile.order.size()) == tile.paths * targets,
           "order is [paths, T]");

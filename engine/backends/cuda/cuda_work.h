@@ -63,7 +63,11 @@ class CudaMixtures {
 };
 
 // Checks what a TileSpec promises. REQUIRES otherwise: the process ends.
-void RequireTile(const TileSpec& tile);
+void RequireTile(const TileSpec& tile, int64_t most_paths);
+
+// Most paths of a density over so many targets: a tile has a row tile for each target, and there
+// should be two for each of the multiprocessors, in up to 16 tiles.
+int64_t CudaDensityPaths(int64_t targets, int multiprocessors);
 
 }  // namespace chorale
 

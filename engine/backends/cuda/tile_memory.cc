@@ -25,16 +25,27 @@ int64_t Take(int64_t size, int64_t& bytes) {
 TileMemory::TileMemory(const CudaShape& shape, int64_t targets, int64_t paths, Use use)
     : capacity(targets - 1) {
   const auto take = [&](int64_t size) { return Take(size, bytes); };
-  kv = take(shape.layers * shape.BufferElements(capacity, paths) * 2);
+  const int64_t kv_bytes = shape.layers * shape.BufferElements(capacity, paths) * 2;
+  kv = take(kv_bytes);
+  kv_path_bytes = kv_bytes / kernels::cuda::BufferPaths(paths);
   values = take(targets * paths * 4);
   order = take(targets * paths * 4);
   if (use == Use::kDecode) return;
-  x = take(targets * kTileRows * shape.width * 4);
-  q = take(targets * kTileRows * shape.queries * 2);
-  tiles = take(targets * static_cast<int64_t>(sizeof(Tile)));
-  path_tiles = take(targets * static_cast<int64_t>(sizeof(PathTile)));
+  rows_tiles = targets * kernels::CeilDiv(paths, kernels::cuda::kTilePaths);
+  x = take(rows_tiles * kTileRows * shape.width * 4);
+  q = take(rows_tiles * kTileRows * shape.queries * 2);
+  tiles = take(rows_tiles * static_cast<int64_t>(sizeof(Tile)));
+  path_tiles = take(rows_tiles * static_cast<int64_t>(sizeof(PathTile)));
   densities = take(targets * paths * 8);
   mixtures = take(targets * paths * 3 * shape.components * 4);
+}
+
+std::vector<PathRange> TilesOfPaths(int64_t paths) {
+  std::vector<PathRange> tiles;
+  for (int64_t first = 0; first < paths; first += kernels::cuda::kTilePaths) {
+    tiles.push_back({first, std::min<int64_t>(kernels::cuda::kTilePaths, paths - first)});
+  }
+  return tiles;
 }
 
 RowMemory::RowMemory(const CudaShape& shape, int64_t rows, Use use)
@@ -60,25 +71,29 @@ TileSet RowMemory::Set(char* memory, int64_t largest_context) const {
 }
 
 Tile TileOfPaths(const TileMemory& layout, char* memory, uint16_t* context, int64_t context_rows,
-                 int64_t paths) {
+                 PathRange paths) {
   Tile tile;
   tile.context = context;
   tile.context_rows = static_cast<int32_t>(context_rows);
-  tile.groups = static_cast<int32_t>(kernels::CeilDiv(paths, kernels::cuda::kGroupPaths));
+  tile.groups = static_cast<int32_t>(kernels::CeilDiv(paths.paths, kernels::cuda::kGroupPaths));
   if (layout.capacity > 0) {
-    tile.buffer = reinterpret_cast<uint16_t*>(memory + layout.kv);
-    tile.buffer_paths = static_cast<int32_t>(kernels::cuda::BufferPaths(paths));
+    char* const buffer = memory + layout.kv + paths.first * layout.kv_path_bytes;
+    tile.buffer = reinterpret_cast<uint16_t*>(buffer);
+    tile.buffer_paths = static_cast<int32_t>(kernels::cuda::BufferPaths(paths.paths));
     tile.buffer_capacity = static_cast<int32_t>(layout.capacity);
   }
   return tile;
 }
 
-PathTile PathTileOf(const TileMemory& layout, char* memory, const TileSpec& spec) {
+PathTile PathTileOf(const TileMemory& layout, char* memory, const TileSpec& spec, PathRange paths) {
+  const int64_t first = paths.first * spec.targets->rows();
   PathTile tile;
   tile.encodings = AsCudaRows(*spec.targets).encodings();
-  if (!spec.order.empty()) tile.order = reinterpret_cast<const int32_t*>(memory + layout.order);
-  tile.values = reinterpret_cast<float*>(memory + layout.values);
-  tile.paths = static_cast<int32_t>(spec.paths);
+  if (!spec.order.empty()) {
+    tile.order = reinterpret_cast<const int32_t*>(memory + layout.order) + first;
+  }
+  tile.values = reinterpret_cast<float*>(memory + layout.values) + first;
+  tile.paths = static_cast<int32_t>(paths.paths);
   tile.targets = static_cast<int32_t>(spec.targets->rows());
   return tile;
 }

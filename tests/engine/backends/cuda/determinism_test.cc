@@ -1,5 +1,6 @@
 // A call's result depends on nothing but the call: the same bits for any slicing, any company, any
 // split of paths into tiles, either way of decoding, and however little room there is for a launch.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -74,8 +75,10 @@ TEST_P(CudaDeterminismTest, LittleWorkspace) {
 // A step's mixtures are more than values and log-densities of a whole round: the host fetches them
 // step by step.
 TEST_P(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
-  const ModelCase model_case = {
-      .options = {.num_components = 48}, .context_rows = 20, .targets = 4, .paths = 32};
+  const ModelCase model_case = {.options = {.n_heads = 1, .n_kv_heads = 1, .num_components = 48},
+                                .context_rows = 20,
+                                .targets = 4,
+                                .paths = 32};
   BackendDriver driver = Driver(150 << 10);
   const LoadedCase loaded(model_case, driver);
   const auto decode = loaded.DecodeGiven();
@@ -136,6 +139,38 @@ TEST_P(CudaDeterminismTest, AnySplitIntoTiles) {
       }
     }
     first += tiles[i];
+  }
+}
+
+class CudaDensityTest : public CudaTest {};
+
+TEST_F(CudaDensityTest, SeveralTilesAreAsEachByItself) {
+  const ModelCase model_case = {
+      .options = {.n_layers = 1}, .context_rows = 70, .targets = 3, .paths = 70};
+  BackendDriver driver = Driver();
+  const LoadedCase loaded(model_case, driver);
+  const std::vector<float> values = model_case.Values();
+  const auto run = [&](int64_t first, int64_t paths) {
+    TileSpec tile = loaded.Tile(first, paths, Order::kRandom);
+    tile.keep_mixtures = true;
+    const auto begin = values.begin() + first * model_case.targets;
+    auto density =
+        driver.NewDensity(tile, std::vector<float>(begin, begin + paths * model_case.targets));
+    driver.Run(density.get(), 2);
+    return density;
+  };
+  const auto together = run(0, model_case.paths);
+  for (int64_t first = 0; first < model_case.paths; first += 32) {
+    const int64_t paths = std::min<int64_t>(32, model_case.paths - first);
+    const auto alone = run(first, paths);
+    for (int64_t p = 0; p < paths; ++p) {
+      for (int64_t t = 0; t < model_case.targets; ++t) {
+        ASSERT_EQ(together->log_densities()[(first + p) * model_case.targets + t],
+                  alone->log_densities()[p * model_case.targets + t])
+            << first + p << " " << t;
+        ASSERT_EQ(together->mixture(first + p, t).mean, alone->mixture(p, t).mean);
+      }
+    }
   }
 }
 
