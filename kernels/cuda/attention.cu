@@ -1,4 +1,5 @@
 #include <initializer_list>
+#include <type_traits>
 
 #include "kernels/cuda/attend_keys.cuh"
 #include "kernels/cuda/attention.h"
@@ -12,15 +13,27 @@
 namespace chorale::kernels::cuda {
 namespace {
 
+// How a launch is cut up: kWarpGroups groups of rows to a warp, and kBlocks blocks on a
+// multiprocessor, which bounds the registers of a thread.
+template <int kHeadDim, int kWarpGroups, int kBlocks>
+struct Shape {
+  using T = AttentionTraits<kHeadDim>;
+  static constexpr int kThreads = kTileGroups / kWarpGroups * kWarp;
+  static constexpr int kStages = kHeadDim > 64 ? 2 : kHeadDim > 32 || kWarpGroups > 1 ? 3 : 4;
+  using Merged = MergedState<kHeadDim, kThreads>;
+  // Blocks of keys, and behind them what the chunks of each group were merged to.
+  static constexpr int kSharedBytes = kStages * T::kBlockBytes + kWarpGroups * Merged::kBytes;
+  static_assert(T::kBlockBytes % (16 * kThreads) == 0);
+};
+
 template <int kHeadDim>
-__device__ __forceinline__ void StoreState(const AttentionParams& p, int slot, int head,
+__device__ __forceinline__ void StoreState(const AttentionParams& p, int slot, int group, int head,
                                            const RowState<kHeadDim>& state) {
   const int lane = threadIdx.x % kWarp;
-  const int warp = threadIdx.x / kWarp;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int64_t row = (static_cast<int64_t>(slot) * p.tile_count + blockIdx.x) * kTileRows +
-                        warp * kGroupRows + half * 8 + lane / 4;
+                        group * kGroupRows + half * 8 + lane / 4;
     const int64_t at = row * p.heads + head;
     float* o = p.chunk_o + at * kHeadDim + lane % 4 * 2;
 #pragma unroll
@@ -35,7 +48,7 @@ __device__ __forceinline__ void StoreState(const AttentionParams& p, int slot, i
 
 // The blocks of context keys that one block of threads attends to, on their way through shared
 // memory.
-template <int kHeadDim>
+template <int kHeadDim, int kStages, int kThreads>
 class ContextStream {
   using T = AttentionTraits<kHeadDim>;
 
@@ -46,20 +59,20 @@ class ContextStream {
 
   // Asks for all blocks that there is room for.
   __device__ __forceinline__ void Begin() {
-    for (int i = 0; i < T::kStages - 1; ++i) Fetch(first_ + i);
+    for (int i = 0; i < kStages - 1; ++i) Fetch(first_ + i);
   }
 
   // For all threads: waits for a block, and asks for one more. Blocks are taken in their order.
   __device__ __forceinline__ const uint16_t* Take(int block) {
-    WaitForCopies<T::kStages - 2>();
+    WaitForCopies<kStages - 2>();
     __syncthreads();  // the block has arrived for all, and all are done with the one before it
-    Fetch(block + T::kStages - 1);
+    Fetch(block + kStages - 1);
     return reinterpret_cast<const uint16_t*>(At(block));
   }
 
  private:
   __device__ __forceinline__ char* At(int block) const {
-    return Shared() + (block - first_) % T::kStages * T::kBlockBytes;
+    return Shared() + (block - first_) % kStages * T::kBlockBytes;
   }
 
   __device__ __forceinline__ void Fetch(int block) {
@@ -67,8 +80,8 @@ class ContextStream {
       const char* from = reinterpret_cast<const char*>(head_ + block * BlockSize(kHeadDim));
       char* to = At(block);
 #pragma unroll
-      for (int i = 0; i < T::kBlockBytes / (16 * kAttentionThreads); ++i) {
-        const int at = (i * kAttentionThreads + static_cast<int>(threadIdx.x)) * 16;
+      for (int i = 0; i < T::kBlockBytes / (16 * kThreads); ++i) {
+        const int at = (i * kThreads + static_cast<int>(threadIdx.x)) * 16;
         CopyLater16(to + at, from + at);
       }
     }
@@ -81,7 +94,8 @@ class ContextStream {
 };
 
 // Grid: x tiles, y heads, z chunks (1 when they are done together). A block owns one head of one
-// tile's 64 rows, a warp 16 of them. The chunk's keys and values stream through shared memory once
+// tile's 64 rows, a warp kWarpGroups times 16 of them: two groups read each key once for both, and
+// while one waits the other goes on. The chunk's keys and values stream through shared memory once
 // and are read by all warps; queries and states stay in registers; the chunk's places of a path's
 // buffer go from global memory to the four lanes that own its two rows.
 //
@@ -91,15 +105,16 @@ class ContextStream {
 // -inf: every block of context keys has at least one that counts, so m is finite after the first
 // one; before it, only zeros are scaled. A chunk may have neither keys of the context nor places of
 // the buffer: its m stays -inf, and l and o zero.
-template <int kHeadDim, int kBlocks>
-__global__ void __launch_bounds__(kAttentionThreads, kBlocks)
+template <int kHeadDim, int kWarpGroups, int kBlocks>
+__global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups, kBlocks>::kThreads, kBlocks)
     AttentionKernel(const __grid_constant__ AttentionParams p) {
   using T = AttentionTraits<kHeadDim>;
+  using S = Shape<kHeadDim, kWarpGroups, kBlocks>;
   LetNextBegin();
   const Tile uploaded = LoadFresh<Tile>(p.tiles + blockIdx.x);
   const int head = blockIdx.y;
   const int kv_head = head / (p.heads / p.kv_heads);
-  const int warp = threadIdx.x / kWarp;
+  const int first_group = static_cast<int>(threadIdx.x) / kWarp * kWarpGroups;
   const int lane = threadIdx.x % kWarp;
   const bool together = p.split == ChunkSplit::kTogether;
   const int slot = blockIdx.z;
@@ -109,38 +124,53 @@ __global__ void __launch_bounds__(kAttentionThreads, kBlocks)
   const int chunk_blocks = static_cast<int>(ChunkBlocks(rows));
   const int first = slot * chunk_blocks;
   const int end = together ? blocks : min(blocks, first + chunk_blocks);
-  ContextStream<kHeadDim> context(uploaded.context +
-                                      p.layer * ContextLayerSize(rows, p.kv_heads, kHeadDim) +
-                                      kv_head * blocks * BlockSize(kHeadDim),
-                                  first, end);
+  ContextStream<kHeadDim, S::kStages, S::kThreads> context(
+      uploaded.context + p.layer * ContextLayerSize(rows, p.kv_heads, kHeadDim) +
+          kv_head * blocks * BlockSize(kHeadDim),
+      first, end);
   const bool being_encoded = uploaded.first_row >= 0;
   if (!being_encoded) context.Begin();
   WaitForPrevious();
   const Tile tile = LoadFresh<Tile>(p.tiles + blockIdx.x);
-  Queries<kHeadDim> q;
-  q.Load(
-      p.q + ((static_cast<int64_t>(blockIdx.x) * kTileRows + warp * kGroupRows) * p.heads + head) *
-                kHeadDim,
-      p.heads * kHeadDim, lane);
+  Queries<kHeadDim> q[kWarpGroups];
+#pragma unroll
+  for (int m = 0; m < kWarpGroups; ++m) {
+    const int row = (first_group + m) * kGroupRows;
+    q[m].Load(
+        p.q + ((static_cast<int64_t>(blockIdx.x) * kTileRows + row) * p.heads + head) * kHeadDim,
+        p.heads * kHeadDim, lane);
+  }
   if (tile.groups == 0 || slot >= chunks) {
     WaitForCopies<0>();
     return;
   }
   if (being_encoded) context.Begin();
-  const bool in_use = warp < tile.groups;
-  BufferReader<kHeadDim> buffer(tile, p.layer, p.kv_heads, kv_head,
-                                in_use ? warp * kGroupPaths + lane / 4 : kTilePaths, chunks);
+  // A warp's last groups may not be in use: they have no buffer, and nothing is kept of them.
+  const bool in_use = first_group < tile.groups;
+  const auto buffer_of = [&](auto ahead, int group) {
+    return BufferReader<kHeadDim, decltype(ahead)::value>(
+        tile, p.layer, p.kv_heads, kv_head,
+        group < tile.groups ? group * kGroupPaths + lane / 4 : kTilePaths, chunks);
+  };
+  using Ahead = std::bool_constant<T::kPlacesAhead>;
+  auto buffer = buffer_of(Ahead(), first_group);
 
-  MergedState<kHeadDim, kAttentionThreads> merged(
-      reinterpret_cast<float*>(Shared() + T::kStages * T::kBlockBytes));
-  if (together) merged.Clear();
-  RowState<kHeadDim> state;
+  auto* const merged_memory = reinterpret_cast<float*>(Shared() + S::kStages * T::kBlockBytes);
+  const auto merged_of = [&](int m) {
+    return typename S::Merged(merged_memory + m * (S::Merged::kBytes / 4));
+  };
+  if (together) {
+#pragma unroll
+    for (int m = 0; m < kWarpGroups; ++m) merged_of(m).Clear();
+  }
+  RowState<kHeadDim> state[kWarpGroups];
   const int end_chunk = together ? chunks : slot + 1;
   int block = first;
 #pragma unroll 1
   for (int chunk = slot; chunk < end_chunk; ++chunk) {
     if (in_use) buffer.Begin(chunk);
-    state.Clear();
+#pragma unroll
+    for (int m = 0; m < kWarpGroups; ++m) state[m].Clear();
     const int chunk_end = min(end, block + chunk_blocks);
 #pragma unroll 1
     for (; block < chunk_end; ++block) {
@@ -148,44 +178,59 @@ __global__ void __launch_bounds__(kAttentionThreads, kBlocks)
       if (!in_use) continue;
       const int valid = min(kBlockKeys, rows - block * kBlockKeys);
 #pragma unroll 1
-      for (int key = 0; key < kBlockKeys; key += T::kKeys) {
-        AttendKeys<kHeadDim>(keys, key, valid, q, state);
-      }
+      for (int key = 0; key < kBlockKeys; key += T::kKeys) AttendKeys(keys, key, valid, q, state);
     }
     if (!in_use) continue;
-    buffer.Attend(chunk, q, state);
-    state.FinishChunk();
-    if (together) merged.Merge(state);
+    buffer.Attend(chunk, q[0], state[0]);
+    // Only the first group has registers for places that come ahead of their time.
+#pragma unroll
+    for (int m = 1; m < kWarpGroups; ++m) {
+      auto later = buffer_of(std::false_type(), first_group + m);
+      later.Attend(chunk, q[m], state[m]);
+    }
+#pragma unroll
+    for (int m = 0; m < kWarpGroups; ++m) {
+      state[m].FinishChunk();
+      if (together) merged_of(m).Merge(state[m]);
+    }
   }
   WaitForCopies<0>();
-  if (!in_use) return;
-  StoreState<kHeadDim>(p, slot, head, state);
+#pragma unroll
+  for (int m = 0; m < kWarpGroups; ++m) {
+    if (first_group + m < tile.groups) {
+      StoreState<kHeadDim>(p, slot, first_group + m, head, state[m]);
+    }
+  }
 }
 
-template <int kHeadDim>
-ErrorCode LaunchFor(const AttentionParams& params, Stream stream) {
+template <int kHeadDim, int kWarpGroups, int kBlocks>
+ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
+  using S = Shape<kHeadDim, kWarpGroups, kBlocks>;
   const LaunchShape shape = {
       .blocks_x = params.tile_count,
       .blocks_y = params.heads,
       .blocks_z = params.split == ChunkSplit::kTogether ? 1 : params.slots,
-      .threads = kAttentionThreads,
-      .shared_bytes = AttentionTraits<kHeadDim>::kSharedBytes,
+      .threads = S::kThreads,
+      .shared_bytes = S::kSharedBytes,
   };
-  using T = AttentionTraits<kHeadDim>;
-  const int64_t blocks = int64_t{shape.blocks_x} * shape.blocks_y * shape.blocks_z;
-  return blocks > int64_t{T::kBlocks} * params.multiprocessors
-             ? Launch(&AttentionKernel<kHeadDim, T::kMostBlocks>, shape, stream, params)
-             : Launch(&AttentionKernel<kHeadDim, T::kBlocks>, shape, stream, params);
+  return Launch(&AttentionKernel<kHeadDim, kWarpGroups, kBlocks>, shape, stream, params);
+}
+
+// Blocks on a multiprocessor: where a launch has few blocks, each is faster with more registers.
+ErrorCode LaunchFor32(const AttentionParams& params, Stream stream) {
+  if (params.warp_groups == 2) return LaunchAs<32, 2, 6>(params, stream);
+  const int64_t slots = params.split == ChunkSplit::kTogether ? 1 : params.slots;
+  const int64_t blocks = slots * params.tile_count * params.heads;
+  return blocks > int64_t{3} * params.multiprocessors ? LaunchAs<32, 1, 4>(params, stream)
+                                                      : LaunchAs<32, 1, 3>(params, stream);
 }
 
 }  // namespace
 
 ErrorCode PrepareAttention(int shared_bytes) {
-  for (const auto kernel : {&AttentionKernel<16, AttentionTraits<16>::kBlocks>,
-                            &AttentionKernel<32, AttentionTraits<32>::kBlocks>,
-                            &AttentionKernel<32, AttentionTraits<32>::kMostBlocks>,
-                            &AttentionKernel<64, AttentionTraits<64>::kBlocks>,
-                            &AttentionKernel<128, AttentionTraits<128>::kBlocks>}) {
+  for (const auto kernel :
+       {&AttentionKernel<16, 1, 4>, &AttentionKernel<32, 1, 3>, &AttentionKernel<32, 1, 4>,
+        &AttentionKernel<32, 2, 6>, &AttentionKernel<64, 1, 2>, &AttentionKernel<128, 1, 1>}) {
     if (const ErrorCode error = PrepareKernel(kernel, shared_bytes); error != 0) return error;
   }
   return 0;
@@ -194,13 +239,13 @@ ErrorCode PrepareAttention(int shared_bytes) {
 ErrorCode LaunchAttention(const AttentionParams& params, Stream stream) {
   switch (params.head_dim) {
     case 16:
-      return LaunchFor<16>(params, stream);
+      return LaunchAs<16, 1, 4>(params, stream);
     case 32:
-      return LaunchFor<32>(params, stream);
+      return LaunchFor32(params, stream);
     case 64:
-      return LaunchFor<64>(params, stream);
+      return LaunchAs<64, 1, 2>(params, stream);
     default:
-      return LaunchFor<128>(params, stream);
+      return LaunchAs<128, 1, 1>(params, stream);
   }
 }
 

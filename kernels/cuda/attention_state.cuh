@@ -10,8 +10,6 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kAttentionThreads = kTileGroups * kWarp;  // a warp has one group of rows
-
 template <int kHeadDim>
 struct AttentionTraits {
   static constexpr int kSlice = HeadSlice(kHeadDim);
@@ -26,15 +24,6 @@ struct AttentionTraits {
   static constexpr int kPlaces = kHeadDim == 16 ? 4 : kHeadDim <= 64 ? 2 : 1;
   // Whether the first places are asked for before the context is attended to.
   static constexpr bool kPlacesAhead = kHeadDim <= 64;
-  // Blocks on a multiprocessor, which bounds the registers of a thread: where a launch has few
-  // blocks, each is faster with more registers.
-  static constexpr int kBlocks = kHeadDim == 16 ? 4 : kHeadDim == 32 ? 3 : kHeadDim == 64 ? 2 : 1;
-  static constexpr int kMostBlocks = kHeadDim == 32 ? 4 : kBlocks;
-  static constexpr int kStages = kHeadDim <= 32 ? 4 : kHeadDim == 64 ? 3 : 2;
-  // Blocks of keys, and behind them a MergedState: m, l and o of two rows for each thread.
-  static constexpr int kSharedBytes =
-      kStages * kBlockBytes + 4 * (4 + 4 * kColumns) * kAttentionThreads;
-  static_assert(kBlockBytes % (16 * kAttentionThreads) == 0);
 };
 
 // What one lane holds of a warp's 16 rows: m and l of rows g and g + 8, o of their columns

@@ -254,8 +254,8 @@ class DecodeBlock {
     const int readers = (min(pass.end, (kv + 1) * heads_of_kv) - first_reader) * kGroups;
     const int arrivals = head == first_reader && group == 0 ? kStageReaders - readers + 1 : 1;
 
-    Queries<kHeadDim> q;
-    if (busy) q.LoadOperand(rows_.wide(group), head * kHeadDim, lane);
+    Queries<kHeadDim> q[1];
+    if (busy) q[0].LoadOperand(rows_.wide(group), head * kHeadDim, lane);
     BufferReader<kHeadDim> buffer(tile, layer, p_.kv_heads, busy ? kv : 0,
                                   (first_group_ + group) * kGroupPaths + lane / 4, order.chunks());
     float* const memory = reinterpret_cast<float*>(Shared() + params_.shared.exchange);
@@ -263,7 +263,8 @@ class DecodeBlock {
     ChunkExchange<kHeadDim> exchange(memory + team * lanes * kGroupRows * ExchangeStride(kHeadDim),
                                      lanes, own, 2 + team);
     if (lanes == 1) merged.Clear();
-    RowState<kHeadDim> state;
+    RowState<kHeadDim> states[1];
+    RowState<kHeadDim>& state = states[0];
 #pragma unroll 1
     for (int first = 0; first < order.chunks(); first += lanes) {
       const int chunk = first + own;
@@ -277,13 +278,13 @@ class DecodeBlock {
           const uint32_t stage = next_stage_ + own * kv_heads + kv - pass.first_kv;
           const uint16_t* keys = ring_.Wait(stage);
           const int first_key = (chunk * order.chunk_blocks() + block) * kBlockKeys;
-          AttendKeys<kHeadDim>(keys, 0, min(kBlockKeys, tile.context_rows - first_key), q, state);
+          AttendKeys(keys, 0, min(kBlockKeys, tile.context_rows - first_key), q, states);
           ring_.Release(stage, arrivals);
         }
         next_stage_ += with_block * kv_heads;
       }
       if (has_chunk) {
-        buffer.Attend(chunk, q, state);
+        buffer.Attend(chunk, q[0], state);
         state.FinishChunk();
       }
       if (!busy) continue;

@@ -182,7 +182,7 @@ Attended TileProblem::Reference() const {
   return all;
 }
 
-TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream) const {
+TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream, int warp_groups) const {
   int64_t slots = 1;
   if (split == ChunkSplit::kApart) {
     for (const TileShape& tile : shape_.tiles) {
@@ -202,7 +202,8 @@ TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream) const {
                                   .head_dim = shape_.head_dim,
                                   .layer = kLayer,
                                   .slots = states.slots,
-                                  .split = split};
+                                  .split = split,
+                                  .warp_groups = warp_groups};
   EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
   ExpectSuccess(LaunchAttention(params, stream), "launching attention");
   return states;
