@@ -102,8 +102,7 @@ ErrorCode LaunchDecode(const DecodeParams& params, int block_rows, int shared_by
       .layer_count = params.layer_count,
       .places = params.places,
   };
-  // The paths stay where they are from step to step, beyond what the head overwrites.
-  kernel_params.head.shared.paths = (shared.paths - shared.work) / 4;
+  kernel_params.head.shared = shared.head;
   const LaunchShape shape = {
       .blocks_x = params.tile_count * (kTileRows / block_rows),
       .threads = kThreads,

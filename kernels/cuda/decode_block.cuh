@@ -20,8 +20,8 @@ struct DecodeKernelParams {
   const LayerWeights* layers;
   const float* offsets;
   const float* y_weight;
-  RowKernelParams rows;   // shapes alone, besides `tiles`
-  HeadKernelParams head;  // offsets from DecodeLayout::work
+  RowKernelParams rows;  // shapes alone, besides `tiles`
+  HeadKernelParams head;
   DecodeLayout shared;
   AttentionTeams teams;
   uint32_t ring_inverse;
@@ -140,6 +140,7 @@ class DecodeBlock {
         first_group_(first_group) {
     rows_.SetTile(tile);
     FetchLeaveVectors(0);
+    KeepHeadVectors(params.head, reinterpret_cast<float*>(Shared()));
   }
 
   // The targets and buffer tokens at the current place, through all layers and the head; then the
@@ -324,12 +325,10 @@ class DecodeBlock {
   // Values and log-densities of the targets, a group at a time.
   __device__ __forceinline__ void Head() {
     const HeadKernelParams& head = params_.head;
-    float* const shared = reinterpret_cast<float*>(Shared() + params_.shared.work);
+    float* const shared = reinterpret_cast<float*>(Shared());
     const int warp = threadIdx.x / kWarp;
     HeadBatch batch;
     LoadBatch(ShareOf(head, 0).weight, batch);
-    KeepHeadVectors(head, shared);
-    rows_.Sync();
     const int groups = min(kGroups, rows_.tile().groups - first_group_);
 #pragma unroll 1
     for (int group = 0; group < groups; ++group) {

@@ -3,6 +3,7 @@
 #define CHORALE_KERNELS_CUDA_DECODE_LAYOUT_H_
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "kernels/cuda/decode.h"
 #include "kernels/cuda/head_layout.h"
@@ -15,7 +16,7 @@ inline constexpr int kDecodeWarps = 16;  // that compute
 
 // A stage of the ring: a quarter or a half of a slab, or one block of a head's keys and values.
 constexpr int StageBytes(int head_dim) { return head_dim <= 32 ? 8 << 10 : 16 << 10; }
-inline constexpr int kFewestStages = 4;
+inline constexpr int kFewestStages = 3;
 inline constexpr int kMostStages = 32;
 
 // How the warps share attention. A team has a head of one group; its warps, called lanes here, take
@@ -73,12 +74,12 @@ constexpr HeadParams DecodeHead(const DecodeParams& p) {
   return head;
 }
 
-// Offsets in bytes.
+// Offsets in bytes, but for those of HeadLayout.
 struct DecodeLayout {
-  RowLayout rows;    // operand and wide lie in the work area
-  int work = 0;      // operand, wide and exchange; when layers are done, the head (HeadLayout)
-  int exchange = 0;  // ExchangeBytes
-  int paths = 0;     // PathTile
+  RowLayout rows;    // operand and wide lie in the work area, which begins at 0
+  int exchange = 0;  // ExchangeBytes; the end of the work area
+  HeadLayout head;   // what it multiplies lies in the work area, when the layers are done with it
+  int paths = 0;     // PathTile: the head's, from one step to the next
   int arrivals = 0;  // [2][stages] Arrivals: full, empty
   int owners = 0;    // [stages] uint32
   int ring = 0;      // [stages] StageBytes
@@ -88,27 +89,35 @@ struct DecodeLayout {
 
 constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadParams& head,
                                       int block_rows, int shared_bytes) {
-  const auto align = [](int bytes) { return static_cast<int>(RoundUp(bytes, 128)); };
+  const RowLayout alone = RowLayoutOf(rows, block_rows);
+  const HeadLayout head_alone = HeadLayoutOf(head);
+  int next = 0;
+  const auto take = [&next](int bytes) {
+    const int at = next;
+    next = static_cast<int>(RoundUp(next + bytes, 128));
+    return at;
+  };
   DecodeLayout layout;
-  layout.rows = RowLayoutOf(rows, block_rows);
-  const int operand_bytes = layout.rows.wide - layout.rows.operand;
-  const int wide_bytes = layout.rows.x - layout.rows.wide;
-  const int other_bytes = layout.rows.bytes - layout.rows.x;
-  layout.rows.operand = layout.work;
-  layout.rows.wide = layout.rows.operand + operand_bytes;
-  layout.exchange = layout.rows.wide + wide_bytes;
-  const int work_end = std::max(layout.exchange + ExchangeBytes(rows.head_dim),
-                                layout.work + HeadLayoutOf(head).bytes);
-  const int moved = align(work_end) - layout.rows.x;
-  layout.rows.x += moved;
-  layout.rows.finish += moved;
-  layout.rows.leave += moved;
-  layout.rows.bytes = layout.rows.x + other_bytes;
-  layout.paths = align(layout.rows.bytes);
-  layout.arrivals = align(layout.paths + static_cast<int>(sizeof(PathTile)));
-  layout.owners = layout.arrivals + align(2 * kMostStages * 8);
-  layout.ring = layout.owners + align(kMostStages * 4);
-  layout.stages = std::min(kMostStages, (shared_bytes - layout.ring) / StageBytes(rows.head_dim));
+  layout.rows = alone;
+  layout.rows.operand = take(alone.wide - alone.operand);
+  layout.rows.wide = take(alone.x - alone.wide);
+  layout.exchange = take(ExchangeBytes(rows.head_dim));
+  next = std::max(next, static_cast<int>(RoundUp(4 * head_alone.norm, 128)));
+  layout.rows.x = take(alone.finish - alone.x);
+  layout.rows.finish = take(alone.leave - alone.finish);
+  layout.rows.leave = take(alone.bytes - alone.leave);
+  // The head's vectors and paths stay from step to step.
+  const int moved = take(head_alone.bytes - 4 * head_alone.norm) / 4 - head_alone.norm;
+  layout.head = head_alone;
+  for (int* kept : {&layout.head.norm, &layout.head.b1, &layout.head.b2, &layout.head.biases,
+                    &layout.head.draws, &layout.head.paths}) {
+    *kept += moved;
+  }
+  layout.paths = 4 * layout.head.paths;
+  layout.arrivals = take(2 * kMostStages * 8);
+  layout.owners = take(kMostStages * 4);
+  layout.ring = next;
+  layout.stages = std::min(kMostStages, (shared_bytes - next) / StageBytes(rows.head_dim));
   if (layout.stages < kFewestStages) layout.stages = 0;
   layout.bytes = layout.ring + layout.stages * StageBytes(rows.head_dim);
   return layout;

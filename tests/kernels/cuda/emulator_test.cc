@@ -154,5 +154,75 @@ TEST(EmulatorDeathTest, WaitingForEverAborts) {
                "wait for ever");
 }
 
+struct BulkParams {
+  const float* from;
+  float* to;
+  bool wait;
+};
+
+// Warp 2 asks for what the others read.
+void BulkKernel(BulkParams p) {
+  auto* arrivals = reinterpret_cast<Arrivals*>(Shared());
+  float* shared = reinterpret_cast<float*>(Shared() + 16);
+  if (threadIdx.x == 0) InitArrivals(arrivals, 1);
+  __syncthreads();
+  if (threadIdx.x == 64) {
+    ArriveExpecting(arrivals, 256);
+    CopyInBulk(shared, p.from, 256, arrivals);
+  }
+  if (threadIdx.x >= 64) return;
+  if (p.wait) WaitForPhase(arrivals, 0);
+  p.to[threadIdx.x] = shared[threadIdx.x];
+}
+
+TEST(EmulatorTest, CopiesInBulkArriveWhenTheirPhaseIsWaitedFor) {
+  const std::vector<float> from(64, 3.0f);
+  for (emulator::Order order : {emulator::Order::kFirstToLast, emulator::Order::kLastToFirst}) {
+    for (bool wait : {false, true}) {
+      std::vector<float> to(64);
+      emulator::SetOrder(order);
+      Launch(&BulkKernel, {.threads = 96, .shared_bytes = 272}, nullptr,
+             BulkParams{from.data(), to.data(), wait});
+      emulator::DoAll();
+      emulator::SetOrder(emulator::Order::kFirstToLast);
+      for (float value : to) ASSERT_EQ(std::isnan(value), !wait);
+    }
+  }
+}
+
+struct TurnsParams {
+  float* out;
+};
+
+// Two warps of three meet at a barrier of their own; the third goes on when it sees a value.
+void TurnsKernel(TurnsParams p) {
+  auto* turn = reinterpret_cast<uint32_t*>(Shared());
+  float* shared = reinterpret_cast<float*>(Shared() + 16);
+  if (threadIdx.x == 0) *turn = 0;
+  __syncthreads();
+  const int i = threadIdx.x % 64;
+  if (threadIdx.x < 64) {
+    shared[i] = static_cast<float>(i);
+    SyncThreads<64>(1);
+    if (threadIdx.x == 63) StoreValue(turn, 7);
+    p.out[i] = shared[63 - i];
+    return;
+  }
+  WaitForValue(turn, 7);
+  p.out[64 + i] = shared[i];
+}
+
+TEST(EmulatorTest, PartsOfABlockWaitForEachOther) {
+  for (emulator::Order order : {emulator::Order::kFirstToLast, emulator::Order::kLastToFirst}) {
+    std::vector<float> out(96);
+    emulator::SetOrder(order);
+    Launch(&TurnsKernel, {.threads = 96, .shared_bytes = 272}, nullptr, TurnsParams{out.data()});
+    emulator::DoAll();
+    emulator::SetOrder(emulator::Order::kFirstToLast);
+    for (int i = 0; i < 64; ++i) ASSERT_EQ(out[i], 63 - i);
+    for (int i = 0; i < 32; ++i) ASSERT_EQ(out[64 + i], i);
+  }
+}
+
 }  // namespace
 }  // namespace chorale::kernels::cuda
