@@ -8,8 +8,8 @@
 //
 // A row's result has the same bits as from the kernels that take one layer each (attention.h,
 // row_layer.h, head.h): every sum is taken in the same order. Which of the two ways a decode takes
-// is therefore a matter of speed alone. Few rows with a long context should be faster layer by layer,
-// where all multiprocessors share each context.
+// is therefore a matter of speed alone. Few rows with a long context should be faster layer by
+// layer, where all multiprocessors share each context.
 #ifndef CHORALE_KERNELS_CUDA_DECODE_H_
 #define CHORALE_KERNELS_CUDA_DECODE_H_
 

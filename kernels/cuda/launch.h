@@ -11,11 +11,13 @@
 //      kernel ends only after the one ahead has ended, and, by induction, behind WaitForPrevious
 //      all earlier kernels have ended and what they wrote is visible: nothing that a kernel writes
 //      can meet a reader or a writer of an earlier one, however far back.
-//   2. What an earlier kernel may have written is read by LoadFresh, CopyLater16 or CopyInBulk, which
-//      the compiler keeps behind WaitForPrevious and which read the level-two cache: a multiprocessor's
-//      own cache may still hold what an overlapping kernel read there before. What only copies
-//      write (the cells of a table, what was learnt of its columns) may be read by plain loads: a
-//      copy begins when all kernels ahead have ended, and kernels behind it begin when it has.
+//   2. What an earlier kernel may have written is read by LoadFresh, CopyLater16 or CopyInBulk,
+//   which
+//      the compiler keeps behind WaitForPrevious and which read the level-two cache: a
+//      multiprocessor's own cache may still hold what an overlapping kernel read there before. What
+//      only copies write (the cells of a table, what was learnt of its columns) may be read by
+//      plain loads: a copy begins when all kernels ahead have ended, and kernels behind it begin
+//      when it has.
 //   3. Ahead of WaitForPrevious, kernels read only what no kernel writes (weights, and of a tile
 //      what is fixed when the host uploads it), and keys and values of a context that was complete
 //      before its tiles were uploaded.
