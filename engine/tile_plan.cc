@@ -41,7 +41,8 @@ TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t pa
                              ? std::min(plan.tile_paths, backend.tile_paths())
                              : plan.tile_paths;
   while (plan.tile_paths > fewest && bytes_of(plan.tile_paths) > std::min(pool / 2, left)) {
-    plan.tile_paths = std::max(fewest, plan.tile_paths - backend.tile_paths());
+    plan.tile_paths =
+        std::max(fewest, (plan.tile_paths - 1) / backend.tile_paths() * backend.tile_paths());
   }
   plan.tiles = (paths + plan.tile_paths - 1) / plan.tile_paths;
   plan.slots = std::min(plan.tiles, max_slots);

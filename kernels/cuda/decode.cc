@@ -34,19 +34,27 @@ absl::Status ValidateDecode(const DecodeParams& p) {
   return ValidateHead(head);
 }
 
-int ChooseDecodeRows(const DecodeParams& params, int64_t groups, int64_t largest_context,
-                     int64_t steps, int multiprocessors, int shared_bytes) {
+int64_t DecodeCrowd::Blocks(int block_rows) const {
+  int64_t blocks = 0;
+  for (int groups = 1; groups <= kTileGroups; ++groups) {
+    blocks += tiles_with[groups] * CeilDiv(groups, block_rows / kGroupRows);
+  }
+  return blocks;
+}
+
+int ChooseDecodeRows(const DecodeParams& params, const DecodeCrowd& crowd, int multiprocessors,
+                     int shared_bytes) {
   if (ChosenDecodeWay() != DecodeWay::kAtOnce) return 0;
   if (params.head_dim != 32 && params.head_dim != 64) return 0;
-  if (DecodeStages(params, largest_context, steps) > kMostDecodeStages) return 0;
+  if (DecodeStages(params, crowd.largest_context, crowd.steps) > kMostDecodeStages) return 0;
   const auto fits = [&](int rows) {
     return Slabs(params.width) <= MostDecodePanels(rows) &&
            DecodeLayoutOf(DecodeRows(params), DecodeHead(params), rows, shared_bytes).stages > 0;
   };
   int rows = kGroupRows;
   if (!fits(rows)) return 0;
-  while (rows < kTileRows && groups > rows / kGroupRows * int64_t{multiprocessors} &&
-         fits(2 * rows)) {
+  while (rows < kTileRows && crowd.Blocks(rows) > multiprocessors && fits(2 * rows) &&
+         crowd.Blocks(2 * rows) < crowd.Blocks(rows)) {
     rows *= 2;
   }
   return rows;
@@ -58,8 +66,10 @@ int64_t DecodeStages(const DecodeParams& params, int64_t context_rows, int64_t s
       LeaveSlabs(params.width, ProjectedWidth(rows)) +
       FinishSlabs(params.width, int64_t{params.heads} * params.head_dim, params.hidden);
   const int64_t slab_stages = kSlabSize * 2 / StageBytes(params.head_dim);
-  // A key head may be streamed for two passes over the heads.
-  const int64_t context_stages = 2 * params.kv_heads * ContextBlocks(context_rows);
+  // A pass over heads streams the key heads that it touches; two passes may share one.
+  const int64_t fewest_heads = kDecodeWarps / kTileGroups;  // of a pass
+  const int64_t context_stages =
+      (params.kv_heads + CeilDiv(params.heads, fewest_heads)) * ContextBlocks(context_rows);
   return steps * params.layer_count * (slabs * slab_stages + context_stages);
 }
 

@@ -16,8 +16,9 @@ constexpr int kFillerRegisters = 24;
 constexpr int kComputeRegisters = 112;
 
 // Grid: x blocks of kGroups groups of each tile. Nothing that a block reads is written by another
-// block of the launch. What it writes itself for a later step, values and its paths' keys, it reads
-// from the level-two cache, behind a barrier.
+// block of the launch. What it writes itself and reads again, values and its paths' keys, it reads
+// from the level-two cache, behind a barrier. The next kernel does not begin early: there is no
+// room for its blocks.
 //
 // -inf: as in AttentionKernel and HeadKernel.
 template <int kHeadDim, int kGroups, int kPanels>

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/cuda/head.h"
+#include "kernels/cuda/layout.h"
 #include "kernels/cuda/path_tile.h"
 #include "kernels/cuda/row_layer.h"
 #include "kernels/cuda/stream.h"
@@ -61,12 +62,22 @@ DecodeWay ChosenDecodeWay();
 // InvalidArgument naming the field.
 absl::Status ValidateDecode(const DecodeParams& params);
 
+// What is to be decoded together.
+struct DecodeCrowd {
+  int64_t tiles_with[kTileGroups + 1] = {};  // tiles with so many groups in use
+  int64_t largest_context = 0;               // rows
+  int64_t steps = 0;                         // the most that a tile takes
+
+  // That have anything to do.
+  int64_t Blocks(int block_rows) const;
+};
+
 // How many rows a block takes, 16, 32 or 64: the fewest with which all blocks run at once, since
-// each block reads all weights. 0 where a decode is to go layer by layer: where the model's shape
-// is not one for this kernel, or its rows do not fit in shared memory, or that is faster, or
-// chosen. `groups`: of 16 rows, that are in use in all tiles together. Looks at shapes alone.
-int ChooseDecodeRows(const DecodeParams& params, int64_t groups, int64_t largest_context,
-                     int64_t steps, int multiprocessors, int shared_bytes);
+// each block reads all weights; but no more than make blocks fewer. 0 where a decode is to go layer
+// by layer: where the model's shape is not one for this kernel, or its rows do not fit in shared
+// memory, or that is faster, or chosen. Looks at shapes alone.
+int ChooseDecodeRows(const DecodeParams& params, const DecodeCrowd& crowd, int multiprocessors,
+                     int shared_bytes);
 
 // Stages of the ring (stage_ring.cuh) that a block consumes in so many steps with such a context.
 int64_t DecodeStages(const DecodeParams& params, int64_t context_rows, int64_t steps);

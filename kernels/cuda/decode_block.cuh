@@ -127,6 +127,8 @@ template <int kHeadDim, int kGroups, int kPanels>
 class DecodeBlock {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kRows = kGroups * kGroupRows;
+  static_assert(T::kBlockBytes == StageBytes(kHeadDim));
+  static_assert(MergedState<kHeadDim, kDecodeWarps * kWarp>::kBytes <= ExchangeBytes(kHeadDim));
 
  public:
   // `paths`, in shared memory, becomes what the tile's paths are at each step.
@@ -343,7 +345,7 @@ class DecodeBlock {
       MultiplyHead(head, batch, shared);
       EmitRows(head, 0, first_group_ + group, shared);
       rows_.Sync();
-      LoadBatch(ShareOf(head, 0).weight, batch);
+      if (group + 1 < groups) LoadBatch(ShareOf(head, 0).weight, batch);
     }
   }
 

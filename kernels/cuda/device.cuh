@@ -103,7 +103,7 @@ __device__ __forceinline__ float SecondBf16(uint32_t word) {
 #ifdef __CUDACC__
 
 // A kernel may begin while the one ahead of it on the stream still runs: launch.h says what follows
-// from that. Every kernel says at its start that the next one may, and waits before it touches what
+// from that. A kernel says at its start that the next one may, and waits before it touches what
 // another kernel has written, or may still read.
 __device__ __forceinline__ void LetNextBegin() {
 #if __CUDA_ARCH__ >= 900

@@ -12,8 +12,7 @@
 //      all earlier kernels have ended and what they wrote is visible: nothing that a kernel writes
 //      can meet a reader or a writer of an earlier one, however far back.
 //   2. What an earlier kernel may have written is read by LoadFresh, CopyLater16 or CopyInBulk,
-//   which
-//      the compiler keeps behind WaitForPrevious and which read the level-two cache: a
+//      which the compiler keeps behind WaitForPrevious and which read the level-two cache: a
 //      multiprocessor's own cache may still hold what an overlapping kernel read there before. What
 //      only copies write (the cells of a table, what was learnt of its columns) may be read by
 //      plain loads: a copy begins when all kernels ahead have ended, and kernels behind it begin

@@ -115,11 +115,16 @@ constexpr int SlabAt(int output, int input) {
 }
 
 // What slabs are multiplied with lies in shared memory as lanes take it: [16 rows at a time][32
-// inputs at a time][half of a lane's inputs][lane][rows g and g + 8 of two inputs, of two more].
+// inputs at a time][half of a lane's inputs][place of the lane][rows g and g + 8 of two inputs, of
+// two more]. Lanes have their places such that no bank is asked twice at a time: neither by a warp
+// that reads what each lane takes, nor by one that writes a row and the one 8 below it, nor by one
+// that writes 8 columns of 16 rows.
+constexpr int OperandPlace(int g, int j, int half) { return (g * 4 + (j ^ g / 2)) ^ half * 6; }
 constexpr int OperandAt(int row, int input, int padded_inputs) {
-  const int lane = row % 8 * 4 + input % 32 / 8;
-  return ((row / 16 * (padded_inputs / 32) + input / 32) * 2 + input % 8 / 4) * 256 + lane * 8 +
-         input % 4 / 2 * 4 + row % 16 / 8 * 2 + input % 2;
+  const int half = input % 8 / 4;
+  return ((row / 16 * (padded_inputs / 32) + input / 32) * 2 + half) * 256 +
+         OperandPlace(row % 8, input % 32 / 8, half) * 8 + input % 4 / 2 * 4 + row % 16 / 8 * 2 +
+         input % 2;
 }
 
 // ---- Context chunks ------------------------------------------------------------------------

@@ -29,8 +29,9 @@ enum class RowProduct : int {
 };
 inline constexpr int kProducts = 5;
 
-// The rows of one block on their way through the stages. Every stage but Load ends with all its
-// writes to shared memory done for the whole block.
+// The rows of one block on their way through the stages. MergeChunks, FillOperand and Multiply end
+// with all their writes to shared memory done for the whole block; what only loads, or stores a few
+// elements, does not.
 //
 // All products go through the same few hundred instructions, and loops over slabs are not unrolled:
 // every instruction of this kernel runs a few times in a launch, and code that the instruction
@@ -201,7 +202,7 @@ class Rows {
       if (column >= columns) continue;
       const uint16_t* from = wide_ + OperandAt(first + row, column, wide_inputs_);
       const Words4 a = LoadAs<Words4>(from);
-      const Words4 b = LoadAs<Words4>(from + 256);
+      const Words4 b = LoadAs<Words4>(wide_ + OperandAt(first + row, column + 4, wide_inputs_));
       LeaveWords(layer, first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
       LeaveWords(layer, first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
     }
@@ -213,8 +214,10 @@ class Rows {
  private:
   static constexpr int kRowsBarrier = 1;
 
-  // Rows that a warp normalizes, or merges, at a time.
+  // Rows that a warp merges at a time, kWarps rows apart, and normalizes: rows g and g + 8 of one
+  // or two groups, which lie side by side in an operand.
   static constexpr int kRowsTogether = kRows >= 4 * kWarps ? 4 : kRows >= 2 * kWarps ? 2 : 1;
+  static constexpr int kNormalizedTogether = kRowsTogether < 2 ? 2 : kRowsTogether;
 
   __device__ __forceinline__ static void Fetch(float* to, const float* from, int size) {
 #pragma unroll 1
@@ -347,7 +350,7 @@ class Rows {
   // element, so what cancels is of the order of the variance itself. x also goes back to global
   // memory if `keep`.
   __device__ __forceinline__ void Normalize(RowProduct product, bool keep) {
-    constexpr int kTogether = kRowsTogether;
+    constexpr int kTogether = kNormalizedTogether;
     constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarp);
     const float* gamma = product == RowProduct::kAttention ? finish_
                          : product == RowProduct::kDown    ? finish_ + 2 * p_.width
@@ -356,14 +359,20 @@ class Rows {
     const int lane_column = threadIdx.x % kWarp * 4;
     const float weight = 1.0f / static_cast<float>(p_.width);
 #pragma unroll 1
-    for (int row = threadIdx.x / kWarp; row < kRows; row += kTogether * kWarps) {
+    for (int set = threadIdx.x / kWarp; set < kRows / kTogether; set += kWarps) {
+      int rows[kTogether];
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) {
+        const int pair = set + r / 2 * (kRows / kTogether);
+        rows[r] = pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
+      }
       Floats4 quads[kTogether][kQuads];
       float mean[kTogether];
       float scale[kTogether];
 #pragma unroll
       for (int r = 0; r < kTogether; ++r) {
-        const float* x = x_ + (row + r * kWarps) * x_stride_ + lane_column;
-        const float shift = x_[(row + r * kWarps) * x_stride_];
+        const float* x = x_ + rows[r] * x_stride_ + lane_column;
+        const float shift = x_[rows[r] * x_stride_];
         float sum = 0;
         float squares = 0;
 #pragma unroll
@@ -401,14 +410,17 @@ class Rows {
           for (int i = 0; i < 4; ++i) {
             quad.v[i] = fmaf((quad.v[i] - mean[r]) * scale[r], g.v[i], b.v[i]);
           }
-          const int of_row = row + r * kWarps;
           if (column < p_.width) {
-            StoreAs<Floats4>(x_ + of_row * x_stride_ + column, quad);
-            if (keep && of_row < rows_in_use_) {
-              StoreAs<Floats4>(p_.x + Global(of_row) * p_.width + column, quad);
+            StoreAs<Floats4>(x_ + rows[r] * x_stride_ + column, quad);
+            if (keep && rows[r] < rows_in_use_) {
+              StoreAs<Floats4>(p_.x + Global(rows[r]) * p_.width + column, quad);
             }
           }
-          if (column < SlabsOf(p_.width) * kSlabInputs) StoreOperand(of_row, column, quad);
+        }
+        if (column >= SlabsOf(p_.width) * kSlabInputs) continue;
+#pragma unroll
+        for (int r = 0; r < kTogether; r += 2) {
+          StoreOperands(rows[r], column, quads[r][q], quads[r + 1][q]);
         }
       }
     }
@@ -427,6 +439,14 @@ class Rows {
     StoreAs<uint32_t>(to + 4, PackBf16(x.v[2], x.v[3]));
   }
 
+  // Of that row, of a group's first 8, and of the one 8 below it.
+  __device__ __forceinline__ void StoreOperands(int row, int column, const Floats4& x,
+                                                const Floats4& below) {
+    StoreAs<Words4>(operand_ + OperandAt(row, column, operand_inputs_),
+                    {PackBf16(x.v[0], x.v[1]), PackBf16(below.v[0], below.v[1]),
+                     PackBf16(x.v[2], x.v[3]), PackBf16(below.v[2], below.v[3])});
+  }
+
   // operand = attention, of all rows, kTogether of them at a time, and kChunks chunks of each.
   template <int kTogether, int kChunks>
   __device__ __forceinline__ void MergeRows() {
@@ -438,8 +458,15 @@ class Rows {
       for (int row = threadIdx.x / kWarp; row < rows_; row += kTogether * kWarps) {
         Floats4 merged[kTogether] = {};
         if (column < width) MergeElements<kTogether, kChunks>(row, column, merged);
+        if constexpr (kTogether == 1) {
+          StoreOperand(row, column, merged[0]);
+        } else {
+          static_assert(kWarps == 8);  // the second row is the one 8 below the first
 #pragma unroll
-        for (int r = 0; r < kTogether; ++r) StoreOperand(row + r * kWarps, column, merged[r]);
+          for (int r = 0; r < kTogether; r += 2) {
+            StoreOperands(row + r * kWarps, column, merged[r], merged[r + 1]);
+          }
+        }
       }
     }
   }

@@ -42,6 +42,7 @@ struct StageRing {
     const uint32_t slot = stage - round * stages;
     WaitForValue(owner + slot, stage);
     WaitForPhase(full + slot, round % 2);
+    __syncwarp();
     return reinterpret_cast<const uint16_t*>(memory + slot * stage_bytes);
   }
 

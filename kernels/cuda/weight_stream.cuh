@@ -39,7 +39,9 @@ __device__ __forceinline__ void AddProducts(const uint16_t* operand, int stride,
                                             Sums<kGroups> (&sums)[kTiles]) {
   constexpr int kTogether = Fragments<kGroups>::kInputs;
   constexpr int kInputs = kSlabInputs / 16;
-  operand += threadIdx.x % kWarp * 8;
+  const int lane = threadIdx.x % kWarp;
+  const uint16_t* const halves[2] = {operand + OperandPlace(lane / 4, lane % 4, 0) * 8,
+                                     operand + OperandPlace(lane / 4, lane % 4, 1) * 8};
   Words4 w[kTiles];
 #pragma unroll
   for (int first = 0; first < kInputs; first += kTogether) {
@@ -48,7 +50,7 @@ __device__ __forceinline__ void AddProducts(const uint16_t* operand, int stride,
       for (int i = 0; i < kTogether; ++i) {
 #pragma unroll
         for (int m = 0; m < kGroups; ++m) {
-          a.v[i][m] = LoadAs<Words4>(operand + m * stride + (first + i) * 256);
+          a.v[i][m] = LoadAs<Words4>(halves[(first + i) % 2] + m * stride + (first + i) * 256);
         }
       }
     }

@@ -66,7 +66,8 @@ TEST(TilePlanTest, ADensityHasAsManyTilesAsThereIsRoomFor) {
   EXPECT_EQ(plan(1 << 20, 7).tile_paths, 7);
   EXPECT_EQ(plan(6 * 4 * 64, 100).tile_paths, 12);  // no more than half of the pool
   EXPECT_EQ(plan(6 * 4 * 64, 100).slots, 1);
-  EXPECT_EQ(plan(4 * 64, 100).tile_paths, 4);  // but one is always allowed
+  EXPECT_EQ(plan(6 * 4 * 64, 18).tile_paths, 12);  // whole tiles
+  EXPECT_EQ(plan(4 * 64, 100).tile_paths, 4);      // but one is always allowed
   EXPECT_EQ(plan(4 * 64, 100).slots, 1);
   EXPECT_EQ(plan(4 * 64 - 1, 100).slots, 0);
 }

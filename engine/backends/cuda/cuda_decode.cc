@@ -287,13 +287,12 @@ int CudaDecoder::RowsAtOnce(const std::vector<Item>& items, int64_t steps,
                             int64_t largest_context) const {
   const kernels::cuda::DeviceProperties& gpu = device_.properties();
   if (gpu.compute_major < kernels::cuda::kDecodeComputeMajor) return 0;
-  int64_t groups = 0;
+  kernels::cuda::DecodeCrowd crowd = {.largest_context = largest_context, .steps = steps};
   for (const Item& item : items) {
-    groups += kernels::CeilDiv(item.work->paths(), kernels::cuda::kGroupPaths);
+    ++crowd.tiles_with[kernels::CeilDiv(item.work->paths(), kernels::cuda::kGroupPaths)];
   }
-  return kernels::cuda::ChooseDecodeRows(DecodeParamsOf(items.front().work->model(), {}), groups,
-                                         largest_context, steps, gpu.multiprocessors,
-                                         gpu.shared_bytes_per_block);
+  return kernels::cuda::ChooseDecodeRows(DecodeParamsOf(items.front().work->model(), {}), crowd,
+                                         gpu.multiprocessors, gpu.shared_bytes_per_block);
 }
 
 void CudaDecoder::RunAtOnce(const CudaModel& model, const TileSet& set, int block_rows) {

@@ -41,6 +41,9 @@ const Case kCases[] = {
     {"twelve_heads_of_four",
      {.layers = 2, .width = 128, .heads = 12, .kv_heads = 4, .hidden = 136},
      {{.context_rows = 200, .paths = 32, .steps = 2}}},
+    {"twelve_heads_of_one",
+     {.layers = 1, .width = 64, .heads = 12, .kv_heads = 1, .hidden = 64},
+     {{.context_rows = 200, .paths = 32, .steps = 2}}},
     {"one_head",
      {.layers = 2, .width = 32, .heads = 1, .kv_heads = 1, .hidden = 64},
      {{.context_rows = 1100, .paths = 8, .steps = 2}}},
@@ -84,9 +87,8 @@ TEST_P(DecodeTest, HasTheBitsOfKernelsThatTakeOneLayerEach) {
   const SmallDecode::Result expected = decode.LayerByLayer(ChunkSplit::kTogether, 16, stream_);
   for (uint32_t bits : expected.values) ASSERT_TRUE(std::isfinite(std::bit_cast<float>(bits)));
   const int shared_bytes = properties_.shared_bytes_per_block;
-  const int most_rows =
-      ChooseDecodeRows(decode.Params(), /*groups=*/1 << 20, /*largest_context=*/1, /*steps=*/1,
-                       /*multiprocessors=*/1, shared_bytes);
+  const int most_rows = ChooseDecodeRows(decode.Params(), {.tiles_with = {0, 0, 0, 0, 9}},
+                                         /*multiprocessors=*/1, shared_bytes);
   ASSERT_GE(most_rows, kGroupRows);
   for (int rows = kGroupRows; rows <= most_rows; rows *= 2) {
     const SmallDecode::Result at_once = decode.AtOnce(rows, shared_bytes, stream_);
@@ -101,10 +103,13 @@ class ChooseDecodeRowsTest : public ::testing::Test {
   ChooseDecodeRowsTest() { SetDecodeWay(DecodeWay::kAtOnce); }
   ~ChooseDecodeRowsTest() override { SetDecodeWay(DecodeWay::kBest); }
 
-  static int Choose(const DecodeParams& params, int64_t groups, int64_t context_rows = 1024,
-                    int64_t steps = 32) {
-    return ChooseDecodeRows(params, groups, context_rows, steps, /*multiprocessors=*/132,
-                            /*shared_bytes=*/227 << 10);
+  static int Choose(const DecodeParams& params, const DecodeCrowd& crowd) {
+    return ChooseDecodeRows(params, crowd, /*multiprocessors=*/132, /*shared_bytes=*/227 << 10);
+  }
+  // So many full tiles.
+  static int Choose(const DecodeParams& params, int64_t tiles) {
+    return Choose(params,
+                  {.tiles_with = {0, 0, 0, 0, tiles}, .largest_context = 1024, .steps = 32});
   }
 
   DecodeParams params_ = {.head = {},
@@ -119,11 +124,21 @@ class ChooseDecodeRowsTest : public ::testing::Test {
 
 TEST_F(ChooseDecodeRowsTest, TheFewestWithWhichAllBlocksRunAtOnce) {
   EXPECT_EQ(Choose(params_, 1), 16);
-  EXPECT_EQ(Choose(params_, 132), 16);
-  EXPECT_EQ(Choose(params_, 133), 32);
-  EXPECT_EQ(Choose(params_, 2 * 132), 32);
-  EXPECT_EQ(Choose(params_, 2 * 132 + 1), 64);
+  EXPECT_EQ(Choose(params_, 33), 16);
+  EXPECT_EQ(Choose(params_, 34), 32);
+  EXPECT_EQ(Choose(params_, 66), 32);
+  EXPECT_EQ(Choose(params_, 67), 64);
   EXPECT_EQ(Choose(params_, 100'000), 64);
+}
+
+// A tile of one group takes a block of any size.
+TEST_F(ChooseDecodeRowsTest, NoMoreRowsThanTilesHave) {
+  DecodeCrowd crowd = {.tiles_with = {0, 200}, .largest_context = 1024, .steps = 32};
+  EXPECT_EQ(Choose(params_, crowd), 16);
+  crowd.tiles_with[2] = 1;
+  EXPECT_EQ(Choose(params_, crowd), 32);
+  EXPECT_EQ(crowd.Blocks(16), 202);
+  EXPECT_EQ(crowd.Blocks(32), 201);
 }
 
 TEST_F(ChooseDecodeRowsTest, NoMoreThanSharedMemoryHolds) {
@@ -138,7 +153,7 @@ TEST_F(ChooseDecodeRowsTest, NoMoreThanSharedMemoryHolds) {
 }
 
 TEST_F(ChooseDecodeRowsTest, LayerByLayerWhereTheKernelCannot) {
-  EXPECT_EQ(Choose(params_, 1, /*context_rows=*/1024, /*steps=*/1'000'000), 0);
+  EXPECT_EQ(Choose(params_, {.tiles_with = {0, 1}, .steps = 1'000'000}), 0);
   params_.head_dim = 16;
   EXPECT_EQ(Choose(params_, 1), 0);
   params_.head_dim = 64;

@@ -105,12 +105,6 @@ int64_t SmallDecode::BufferSize() const {
          BufferLayerSize(model_.targets, kMostPaths, model_.kv_heads, model_.head_dim);
 }
 
-int64_t SmallDecode::groups() const {
-  int64_t groups = 0;
-  for (const SmallTile& tile : shapes_) groups += CeilDiv(tile.paths, kGroupPaths);
-  return groups;
-}
-
 void SmallDecode::Upload() {
   const int64_t tile_values = int64_t{model_.targets} * kMostPaths;
   values_ = DeviceArray<float>(RandomTensor(tile_count() * tile_values, 99));

@@ -52,8 +52,6 @@ class SmallDecode {
 
   // Of the decode at once.
   DecodeParams Params() const;
-  int64_t groups() const;
-  const std::vector<SmallTile>& shapes() const { return shapes_; }
 
  private:
   void Upload();
