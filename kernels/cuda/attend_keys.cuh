@@ -41,7 +41,7 @@ __device__ __forceinline__ void AttendKeys(const uint16_t* block, int first, int
                                            RowState<kHeadDim> (&state)[kGroups]) {
   using T = AttentionTraits<kHeadDim>;
   constexpr int kKeys = T::kKeys;
-  const int lane = threadIdx.x % kWarp;
+  const int lane = ThreadIndex() % kWarp;
   const uint16_t* keys = block + first * kHeadDim + lane * T::kLaneElements;
   float s[kGroups][kKeys / 8][4];  // scores of rows g and g + 8, keys 8n + {2j, 2j+1}
 #pragma unroll

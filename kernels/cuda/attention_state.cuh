@@ -79,7 +79,7 @@ class MergedState {
   static constexpr int kBytes = 4 * (4 + 4 * T::kColumns) * kThreads;
 
   // `memory`: of all threads, kBytes.
-  __device__ __forceinline__ explicit MergedState(float* memory) : own_(memory + threadIdx.x) {}
+  __device__ __forceinline__ explicit MergedState(float* memory) : own_(memory + ThreadIndex()) {}
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll

@@ -28,7 +28,7 @@ class BufferReader {
         keys_(tile.buffer +
               layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, kv_heads, kHeadDim) +
               BufferKeyAt(kv_head, 0, path, tile.buffer_capacity, tile.buffer_paths, kHeadDim) +
-              threadIdx.x % 4 * T::kLaneElements) {
+              ThreadIndex() % 4 * T::kLaneElements) {
     if (tile.buffer == nullptr || path >= tile.buffer_paths) places_ = 0;
   }
 
@@ -106,7 +106,7 @@ class BufferReader {
       for (int i = 0; i < kPlaces; ++i) {
         // A row that has seen no key at all keeps m = -inf, and all its scores are -inf.
         s[i][half] = s[i][half] == -INFINITY ? 0.0f : Exp2(s[i][half] - state.m[half]);
-        if (threadIdx.x % 4 == 0) state.l[half] += s[i][half];  // once a row
+        if (ThreadIndex() % 4 == 0) state.l[half] += s[i][half];  // once a row
       }
     }
   }

@@ -75,11 +75,11 @@ class ChunkExchange {
   __device__ __forceinline__ void Sync() const { SyncThreads(barrier_, lanes_ * kWarp); }
 
   __device__ __forceinline__ int RunAt(int i) const {
-    return (i * lanes_ + lane_) * kWarp + static_cast<int>(threadIdx.x) % kWarp;
+    return (i * lanes_ + lane_) * kWarp + ThreadIndex() % kWarp;
   }
 
   __device__ __forceinline__ void Leave(const RowState<kHeadDim>& state) {
-    const int lane = threadIdx.x % kWarp;
+    const int lane = ThreadIndex() % kWarp;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float* row = memory_ + lane_ * kStateFloats + (half * 8 + lane / 4) * kStride;

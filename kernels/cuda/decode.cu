@@ -28,20 +28,22 @@ __global__ void __launch_bounds__(kThreads, 1)
   constexpr int kBlocksOfTile = kTileGroups / kGroups;
   const int tile_index = blockIdx.x / kBlocksOfTile;
   const int first_group = blockIdx.x % kBlocksOfTile * kGroups;
+  auto* const tile = reinterpret_cast<Tile*>(Shared() + params.shared.tile);
   auto* const paths = reinterpret_cast<PathTile*>(Shared() + params.shared.paths);
   WaitForPrevious();
-  const Tile tile = LoadFresh<Tile>(params.rows.rows.tiles + tile_index);
-  if (tile.groups <= first_group) return;
-  const PathTile uploaded = LoadFresh<PathTile>(params.head.head.paths + tile_index);
-  const int steps = min(uploaded.steps_left, uploaded.targets - uploaded.place);
+  const Tile uploaded = LoadFresh<Tile>(params.rows.rows.tiles + tile_index);
+  if (uploaded.groups <= first_group) return;
+  const PathTile uploaded_paths = LoadFresh<PathTile>(params.head.head.paths + tile_index);
+  const int steps = min(uploaded_paths.steps_left, uploaded_paths.targets - uploaded_paths.place);
   if (threadIdx.x == 0) {
-    *paths = uploaded;
+    *tile = uploaded;
+    *paths = uploaded_paths;
     RingOf(params, StageBytes(kHeadDim)).Init();
   }
   __syncthreads();
   if (threadIdx.x >= kDecodeWarps * kWarp) {
     KeepRegisters<kFillerRegisters>();
-    if (threadIdx.x == kDecodeWarps * kWarp) FillRing<kHeadDim>(params, tile, steps);
+    if (threadIdx.x == kDecodeWarps * kWarp) FillRing<kHeadDim>(params, uploaded, steps);
     return;
   }
   TakeRegisters<kComputeRegisters>();

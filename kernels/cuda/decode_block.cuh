@@ -131,13 +131,14 @@ class DecodeBlock {
   static_assert(MergedState<kHeadDim, kDecodeWarps * kWarp>::kBytes <= ExchangeBytes(kHeadDim));
 
  public:
-  // `paths`, in shared memory, becomes what the tile's paths are at each step.
-  __device__ __forceinline__ DecodeBlock(const DecodeKernelParams& params, const Tile& tile,
+  // `tile` and `paths`, in shared memory, become what they are at each step.
+  __device__ __forceinline__ DecodeBlock(const DecodeKernelParams& params, Tile* tile,
                                          PathTile* paths, int first_group)
       : params_(params),
         p_(params.rows.rows),
         ring_(RingOf(params, StageBytes(kHeadDim))),
         rows_(params.rows),
+        tile_(tile),
         paths_(paths),
         first_group_(first_group) {
     rows_.SetTile(tile);
@@ -148,34 +149,31 @@ class DecodeBlock {
   // The targets and buffer tokens at the current place, through all layers and the head; then the
   // next place.
   __device__ __forceinline__ void Step() {
-    BeginPlace();
     Embed();
     for (int layer = 0; layer < params_.layer_count; ++layer) Layer(layer);
     Head();
-    if (threadIdx.x == 0) {
-      paths_->token_place = paths_->place;
-      ++paths_->place;
-    }
+    if (ThreadIndex() == 0) NextPlace();
     rows_.Sync();
   }
 
  private:
   using Weights = RingWeights<kGroups, StageBytes(kHeadDim)>;
 
-  // What LaunchNextPlace does for kernels that take one layer each.
-  __device__ __forceinline__ void BeginPlace() {
-    Tile tile = rows_.tile();
-    tile.visible_target = paths_->place;
-    tile.visible_buffer = paths_->place;
-    tile.append_place = paths_->token_place;
-    rows_.SetTile(tile);
+  // As LaunchNextPlace.
+  __device__ __forceinline__ void NextPlace() {
+    const int place = paths_->place;
+    paths_->token_place = place;
+    paths_->place = place + 1;
+    tile_->append_place = place;
+    tile_->visible_target = place + 1;
+    tile_->visible_buffer = place + 1;
   }
 
   // x of targets and tokens, as LaunchEmbedPaths has it, a row a warp. Zeros fill the operand up:
   // what no product stores is multiplied with zeros, and must be finite for that.
   __device__ __forceinline__ void Embed() {
 #pragma unroll 1
-    for (int row = threadIdx.x / kWarp; row < kRows; row += kDecodeWarps) {
+    for (int row = ThreadIndex() / kWarp; row < kRows; row += kDecodeWarps) {
       const bool is_token = row % kGroupRows >= kGroupPaths;
       const int path = (first_group_ + row / kGroupRows) * kGroupPaths + row % kGroupPaths;
       const int place = is_token ? paths_->token_place : paths_->place;
@@ -192,7 +190,7 @@ class DecodeBlock {
       const float* offset =
           params_.offsets + (is_token && !empty ? 2 + place % params_.places : 0) * p_.width;
 #pragma unroll 1
-      for (int c = threadIdx.x % kWarp * 4; c < rows_.operand_inputs(); c += kWarp * 4) {
+      for (int c = ThreadIndex() % kWarp * 4; c < rows_.operand_inputs(); c += kWarp * 4) {
         Floats4 x = {};
         if (!empty && c < p_.width)
           x = EmbedElements(encoding + c, offset + c, params_.y_weight + c, y);
@@ -237,8 +235,8 @@ class DecodeBlock {
 
   // operand = attention, of the heads from first_head on that are attended to at once.
   __device__ __forceinline__ void Attend(int layer, int first_head) {
-    const int warp = threadIdx.x / kWarp;
-    const int lane = threadIdx.x % kWarp;
+    const int warp = ThreadIndex() / kWarp;
+    const int lane = ThreadIndex() % kWarp;
     const int lanes = params_.teams.lanes;
     const int team = warp / lanes;
     const int own = warp - team * lanes;  // chunk of each round
@@ -249,7 +247,7 @@ class DecodeBlock {
     const int heads_of_kv = p_.heads / p_.kv_heads;
     const int kv = head / heads_of_kv;
     const int kv_heads = pass.end_kv - pass.first_kv;
-    const Tile& tile = rows_.tile();
+    const Tile& tile = *tile_;
     const ContextOrder order(tile.context_rows, lanes);
 
     // Of the warps that read a key head's stage, one arrives for all who are missing.
@@ -309,7 +307,7 @@ class DecodeBlock {
 
   // Of a state that all chunks were merged to.
   __device__ __forceinline__ void StoreAttention(int group, int head, RowState<kHeadDim>& state) {
-    const int lane = threadIdx.x % kWarp;
+    const int lane = ThreadIndex() % kWarp;
     float divisor[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -328,17 +326,17 @@ class DecodeBlock {
   __device__ __forceinline__ void Head() {
     const HeadKernelParams& head = params_.head;
     float* const shared = reinterpret_cast<float*>(Shared());
-    const int warp = threadIdx.x / kWarp;
+    const int warp = ThreadIndex() / kWarp;
     HeadBatch batch;
     LoadBatch(ShareOf(head, 0).weight, batch);
-    const int groups = min(kGroups, rows_.tile().groups - first_group_);
+    const int groups = min(kGroups, tile_->groups - first_group_);
 #pragma unroll 1
     for (int group = 0; group < groups; ++group) {
       if (warp < kHeadRows) {
         const float* x = rows_.x(group * kGroupRows + warp);
         NormalizeHeadRow(
             head, [x](int i) { return x[i]; }, warp, shared);
-      } else if (warp == kHeadRows && threadIdx.x % kWarp < kHeadRows) {
+      } else if (warp == kHeadRows && ThreadIndex() % kWarp < kHeadRows) {
         MakeDraws(head, first_group_ + group, shared);
       }
       rows_.Sync();
@@ -353,6 +351,7 @@ class DecodeBlock {
   const RowLayerParams& p_;
   const StageRing ring_;
   Rows<kGroups, kPanels, kDecodeWarps> rows_;
+  Tile* const tile_;
   PathTile* const paths_;
   const int first_group_;
   uint32_t next_stage_ = 0;

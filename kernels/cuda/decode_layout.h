@@ -80,6 +80,7 @@ struct DecodeLayout {
   int exchange = 0;  // ExchangeBytes; the end of the work area
   HeadLayout head;   // what it multiplies lies in the work area, when the layers are done with it
   int paths = 0;     // PathTile: the head's, from one step to the next
+  int tile = 0;      // Tile
   int arrivals = 0;  // [2][stages] Arrivals: full, empty
   int owners = 0;    // [stages] uint32
   int ring = 0;      // [stages] StageBytes
@@ -114,6 +115,7 @@ constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadPara
     *kept += moved;
   }
   layout.paths = 4 * layout.head.paths;
+  layout.tile = take(static_cast<int>(sizeof(Tile)));
   layout.arrivals = take(2 * kMostStages * 8);
   layout.owners = take(kMostStages * 4);
   layout.ring = next;

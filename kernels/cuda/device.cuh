@@ -116,6 +116,15 @@ __device__ __forceinline__ void WaitForPrevious() {
 #endif
 }
 
+// The thread's number in its block, in a form that the compiler asks for anew in every function:
+// from threadIdx.x it would make all addresses of a kernel that is one long loop ahead of the loop,
+// and then have no registers to keep them in.
+__device__ __forceinline__ int ThreadIndex() {
+  int index;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+  return index;
+}
+
 __device__ __forceinline__ char* Shared() {
   extern __shared__ __align__(128) char shared[];
   return shared;
@@ -295,6 +304,8 @@ __device__ __forceinline__ void WaitForValue(const uint32_t* word, uint32_t valu
 
 inline void LetNextBegin() {}
 inline void WaitForPrevious() {}
+
+inline int ThreadIndex() { return threadIdx.x; }
 
 inline char* Shared() { return emulator::Shared(); }
 

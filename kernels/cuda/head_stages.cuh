@@ -46,12 +46,12 @@ __device__ __forceinline__ HeadShare ShareOf(const HeadKernelParams& params, int
   const int before = params.maps[0].passes;
   const HeadMap& map = params.maps[pass < before ? 0 : 1];
   const int first_column = (pass < before ? pass : pass - before) << map.column_bits;
-  const int warp = threadIdx.x / kWarp;
+  const int warp = ThreadIndex() / kWarp;
   const int part = warp >> map.column_bits;
   const int column = first_column + (warp & (map.columns_at_once - 1));
   const int first = (part * map.batches) >> map.part_bits;
   const int end = ((part + 1) * map.batches) >> map.part_bits;
-  HeadShare share = {map.weight + threadIdx.x % kWarp * 4, first, 0};
+  HeadShare share = {map.weight + ThreadIndex() % kWarp * 4, first, 0};
   if (column < map.columns && first < end) {
     share.weight += (column * map.batches + first) * kHeadInputs * kHeadOutputs;
     share.batches = end - first;
@@ -108,7 +108,7 @@ __device__ __forceinline__ void MultiplyShare(const HeadShare& share, const floa
     }
     inputs += HeadInputsSize(kHeadInputs);
   }
-  float* to = parts + threadIdx.x / kWarp * kHeadPartSize + threadIdx.x % kWarp * 2;
+  float* to = parts + ThreadIndex() / kWarp * kHeadPartSize + ThreadIndex() % kWarp * 2;
 #pragma unroll
   for (int r = 0; r < kHeadRows; ++r) {
     StoreAs<Floats2>(to + r * kHeadOutputs, {sums[r][0], sums[r][1]});
@@ -121,12 +121,12 @@ __device__ __forceinline__ void AddParts(const HeadKernelParams& params, int pas
   const bool first_map = pass < params.maps[0].passes;
   const HeadMap& map = params.maps[first_map ? 0 : 1];
   const int first_column = (first_map ? pass : pass - params.maps[0].passes) << map.column_bits;
-  const int row = threadIdx.x / kHeadOutputs;
+  const int row = ThreadIndex() / kHeadOutputs;
   const float* bias = shared + (first_map ? params.shared.b1 : params.shared.b2);
-  const float* parts = shared + params.shared.parts + threadIdx.x;
+  const float* parts = shared + params.shared.parts + ThreadIndex();
 #pragma unroll 1
   for (int c = 0; c < map.columns_at_once && first_column + c < map.columns; ++c) {
-    const int output = (first_column + c) * kHeadOutputs + threadIdx.x % kHeadOutputs;
+    const int output = (first_column + c) * kHeadOutputs + ThreadIndex() % kHeadOutputs;
     float sum = output < map.outputs ? bias[output] : 0.0f;
 #pragma unroll 4
     for (int k = 0; k < map.parts; ++k) sum += parts[((k << map.column_bits) + c) * kHeadPartSize];
@@ -160,7 +160,7 @@ __device__ __forceinline__ void MultiplyHead(const HeadKernelParams& params, Hea
 __device__ __forceinline__ void KeepHeadVectors(const HeadKernelParams& params, float* shared) {
   const HeadParams& p = params.head;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < max(p.width, p.hidden); i += kHeadThreads) {
+  for (int i = ThreadIndex(); i < max(p.width, p.hidden); i += kHeadThreads) {
     const float gamma = i < p.width ? p.weights.gamma[i] : 0.0f;
     const float beta = i < p.width ? p.weights.beta[i] : 0.0f;
     const float b1 = i < p.hidden ? p.weights.b1[i] : 0.0f;
@@ -170,7 +170,7 @@ __device__ __forceinline__ void KeepHeadVectors(const HeadKernelParams& params, 
     if (i < p.hidden) shared[params.shared.b1 + i] = b1;
   }
 #pragma unroll 1
-  for (int i = kHeadThreads - 1 - threadIdx.x; i < 3 * p.components; i += kHeadThreads) {
+  for (int i = kHeadThreads - 1 - ThreadIndex(); i < 3 * p.components; i += kHeadThreads) {
     const int array = i / p.components;
     const float* biases = array == 0   ? p.weights.mean_bias
                           : array == 1 ? p.weights.std_bias
@@ -191,7 +191,7 @@ __device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params,
   float* z = shared + params.shared.z;
   const int padded_width = params.maps[0].batches * kHeadInputs;
   constexpr int kAtOnce = 4;
-  const int lane = threadIdx.x % kWarp;
+  const int lane = ThreadIndex() % kWarp;
   const float count = static_cast<float>(p.width);
   float sum = 0;
 #pragma unroll 1
@@ -249,7 +249,7 @@ __device__ __forceinline__ void MakeComponents(const HeadParams& p, const float*
                                                const float* biases, const RowMixture& mixture) {
   constexpr double kHalfLogTwoPi = 0.91893853320467274178;
 #pragma unroll 1
-  for (int j = threadIdx.x % kWarp; j < p.components; j += kWarp) {
+  for (int j = ThreadIndex() % kWarp; j < p.components; j += kWarp) {
     mixture.mean[j] = static_cast<double>(raw[3 * j]) + biases[j];
     const double s = static_cast<double>(raw[3 * j + 1]) + biases[p.components + j];
     // Beyond 40, exp(-s) is lost against s.
@@ -262,7 +262,7 @@ __device__ __forceinline__ void MakeComponents(const HeadParams& p, const float*
 
 // The sum over the lanes up to this one.
 __device__ __forceinline__ double SumUpToLane(double value) {
-  const int lane = threadIdx.x % kWarp;
+  const int lane = ThreadIndex() % kWarp;
 #pragma unroll
   for (int lanes = 1; lanes < kWarp; lanes *= 2) {
     const double other = __shfl_sync(kAllLanes, value, max(lane - lanes, 0));
@@ -274,7 +274,7 @@ __device__ __forceinline__ double SumUpToLane(double value) {
 // Returns the sum that the cumulative weights are to be divided by.
 __device__ __forceinline__ double MakeWeights(const HeadParams& p, const float* raw,
                                               const float* biases, const RowMixture& mixture) {
-  const int lane = threadIdx.x % kWarp;
+  const int lane = ThreadIndex() % kWarp;
   double largest = -INFINITY;
 #pragma unroll 1
   for (int j = lane; j < p.components; j += kWarp) {
@@ -308,7 +308,7 @@ __device__ __forceinline__ double DrawValue(const HeadParams& p, const RowMixtur
   int chosen = 0;
 #pragma unroll 1
   for (int first = 0; first < p.components; first += kWarp) {
-    const int j = first + threadIdx.x % kWarp;
+    const int j = first + ThreadIndex() % kWarp;
     const double cumulative = j < p.components ? mixture.cumulative[j] : -1;
     const uint32_t beyond = __ballot_sync(kAllLanes, cumulative > threshold);
     const uint32_t weighty = __ballot_sync(kAllLanes, cumulative > 0);
@@ -324,7 +324,7 @@ __device__ __forceinline__ double DrawValue(const HeadParams& p, const RowMixtur
 // Leaves the terms where the cumulative weights were.
 __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixture& mixture,
                                              double y) {
-  const int lane = threadIdx.x % kWarp;
+  const int lane = ThreadIndex() % kWarp;
   double largest = -INFINITY;
 #pragma unroll 1
   for (int j = lane; j < p.components; j += kWarp) {
@@ -344,7 +344,7 @@ __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixtu
 __device__ __forceinline__ void StoreMixture(const HeadParams& p, const RowMixture& mixture,
                                              float* to) {
 #pragma unroll 1
-  for (int j = threadIdx.x % kWarp; j < p.components; j += kWarp) {
+  for (int j = ThreadIndex() % kWarp; j < p.components; j += kWarp) {
     to[j] = static_cast<float>(mixture.mean[j]);
     to[p.components + j] = static_cast<float>(mixture.std[j]);
     to[2 * p.components + j] = static_cast<float>(mixture.log_weight[j]);
@@ -363,7 +363,7 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
   const float value =
       tile.draw != 0 ? static_cast<float>(DrawValue(p, mixture, total, draw)) : given;
   const double log_density = LogDensity(p, mixture, value);
-  if (threadIdx.x % kWarp != 0) return;
+  if (ThreadIndex() % kWarp != 0) return;
   const int64_t emitted = PathAt(tile, path, tile.first_emitted);
   if (tile.draw != 0) tile.values[PathAt(tile, path, 0)] = value;
   if (tile.emitted_values != nullptr) tile.emitted_values[emitted] = value;
@@ -375,8 +375,8 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
 __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int tile_index, int set,
                                          float* shared) {
   const HeadParams& p = params.head;
-  const int row = threadIdx.x / kWarp % kHeadRows;
-  const bool of_weights = threadIdx.x / kWarp < kHeadRows;
+  const int row = ThreadIndex() / kWarp % kHeadRows;
+  const bool of_weights = ThreadIndex() / kWarp < kHeadRows;
   const bool of_paths = p.paths != nullptr;
   const float* raw = shared + params.shared.raw + row * 3 * p.components;
   const float* biases = shared + params.shared.biases;
@@ -411,7 +411,7 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int til
 // The first lanes of one warp, one a row, while other warps multiply: what the rows' draws are made
 // from.
 __device__ __forceinline__ void MakeDraws(const HeadKernelParams& params, int set, float* shared) {
-  const int lane = threadIdx.x % kWarp;
+  const int lane = ThreadIndex() % kWarp;
   const PathTile& tile = *reinterpret_cast<const PathTile*>(shared + params.shared.paths);
   reinterpret_cast<StepDraw*>(shared + params.shared.draws)[lane] = StepDrawOf(
       tile.seed, tile.first_path + set * kGroupPaths + lane, static_cast<uint32_t>(tile.place));

@@ -43,7 +43,9 @@ __global__ void __launch_bounds__(RowWarps(kGroups* kGroupRows) * kWarp, 1)
   if (finishes) rows.FetchFinishVectors(p.finish.vectors);
   if (leaves) rows.FetchLeaveVectors(p.leave.vectors);
   WaitForPrevious();
+  const Tile tile = LoadFresh<Tile>(p.tiles + rows.tile_index());
   rows.Load();
+  rows.SetTile(&tile);
   if (finishes) {
     rows.MergeChunks();
   } else {

@@ -70,13 +70,12 @@ class Rows {
     Fetch(leave_, vectors, LeaveVectorsSize(p_));
   }
 
-  // Asks for x, and for the tile. Rows that are not in use are read all the same, so that nothing
-  // waits for the tile; nothing that is kept depends on them.
+  // Asks for x. Rows that are not in use are read all the same, so that nothing waits for the tile;
+  // nothing that is kept depends on them.
   __device__ __forceinline__ void Load() {
-    SetTile(LoadFresh<Tile>(p_.tiles + tile_index_));
     const float* x = p_.x + Global(0) * p_.width;
-    for (int row = threadIdx.x / kWarp; row < rows_; row += kWarps) {
-      for (int column = threadIdx.x % kWarp * 4; column < p_.width; column += kWarp * 4) {
+    for (int row = ThreadIndex() / kWarp; row < rows_; row += kWarps) {
+      for (int column = ThreadIndex() % kWarp * 4; column < p_.width; column += kWarp * 4) {
         CopyLater16(x_ + row * x_stride_ + column, x + row * p_.width + column);
       }
     }
@@ -91,13 +90,13 @@ class Rows {
     StoreOperand(row, column, x);
   }
 
-  // The tile as it is from now on.
-  __device__ __forceinline__ void SetTile(const Tile& tile) {
+  // As the tile is from now on. It stays where it is.
+  __device__ __forceinline__ void SetTile(const Tile* tile) {
     tile_ = tile;
-    rows_in_use_ = min(rows_, tile_.groups * kGroupRows - first_row_);
+    rows_in_use_ = min(rows_, tile->groups * kGroupRows - first_row_);
   }
 
-  __device__ __forceinline__ const Tile& tile() const { return tile_; }
+  __device__ __forceinline__ int tile_index() const { return tile_index_; }
   __device__ __forceinline__ const float* x(int row) const { return x_ + row * x_stride_; }
   // Of a group's rows, as OperandAt has them: where q lies behind the last product of a layer.
   __device__ __forceinline__ const uint16_t* wide(int group) const {
@@ -121,8 +120,8 @@ class Rows {
   __device__ __forceinline__ void FillOperand() {
     WaitForCopies<0>();
     Sync();
-    for (int row = threadIdx.x / kWarp; row < kRows; row += kWarps) {
-      for (int column = threadIdx.x % kWarp * 4; column < SlabsOf(p_.width) * kSlabInputs;
+    for (int row = ThreadIndex() / kWarp; row < kRows; row += kWarps) {
+      for (int column = ThreadIndex() % kWarp * 4; column < SlabsOf(p_.width) * kSlabInputs;
            column += kWarp * 4) {
         Floats4 x = {};
         if (column < p_.width) x = LoadAs<Floats4>(x_ + row * x_stride_ + column);
@@ -160,11 +159,11 @@ class Rows {
     const int outputs = OutputsOf(product);
     constexpr int kTiles = Weights::kTiles;
     constexpr int kOwn = kGroups / Weights::kParts;
-    const int warp = threadIdx.x / kWarp;
-    const int lane_column = warp / Weights::kParts * (8 * kTiles) + threadIdx.x % 4 * 2;
+    const int warp = ThreadIndex() / kWarp;
+    const int lane_column = warp / Weights::kParts * (8 * kTiles) + ThreadIndex() % 4 * 2;
     const int first_group = warp % Weights::kParts * kOwn;
     operand += first_group * kGroupRows * padded_inputs;
-    Fragments<kOwn> fragments;
+    Fragments<kOwn, Weights::Together(kOwn)> fragments;
     const int busy_outputs = warp < Weights::kBusyWarps ? outputs : 0;
     if (warp >= Weights::kBusyWarps) weights.Skip(inputs * SlabsOf(outputs));
 #pragma unroll 1
@@ -193,12 +192,12 @@ class Rows {
   // Brings q, K and V of a layer from `wide` to where they go: a lane 8 columns of rows g and g + 8
   // at a time.
   __device__ __forceinline__ void Leave(int layer) const {
-    const int row = threadIdx.x % kWarp / 4;
+    const int row = ThreadIndex() % kWarp / 4;
     const int columns = ProjectedWidth(p_);
 #pragma unroll 1
-    for (int i = threadIdx.x / kWarp; i / kGroups * 32 < columns; i += kWarps) {
+    for (int i = ThreadIndex() / kWarp; i / kGroups * 32 < columns; i += kWarps) {
       const int first = i % kGroups * kGroupRows;
-      const int column = i / kGroups * 32 + threadIdx.x % 4 * 8;
+      const int column = i / kGroups * 32 + ThreadIndex() % 4 * 8;
       if (column >= columns) continue;
       const uint16_t* from = wide_ + OperandAt(first + row, column, wide_inputs_);
       const Words4 a = LoadAs<Words4>(from);
@@ -221,7 +220,7 @@ class Rows {
 
   __device__ __forceinline__ static void Fetch(float* to, const float* from, int size) {
 #pragma unroll 1
-    for (int i = threadIdx.x * 4; i < size; i += kThreads * 4) CopyLater16(to + i, from + i);
+    for (int i = ThreadIndex() * 4; i < size; i += kThreads * 4) CopyLater16(to + i, from + i);
   }
 
   // x += sums + bias, of columns `column` and column + 1 of kOwn groups; `bias` may be null.
@@ -230,7 +229,7 @@ class Rows {
                                          const Sums<kOwn>& sums) const {
     Floats2 more = {};
     if (bias != nullptr) more = LoadAs<Floats2>(bias + column);
-    const int first_row = first_group * kGroupRows + static_cast<int>(threadIdx.x) % kWarp / 4;
+    const int first_row = first_group * kGroupRows + ThreadIndex() % kWarp / 4;
     float* x = x_ + first_row * x_stride_ + column;
     Floats2 pairs[2 * kOwn];
 #pragma unroll
@@ -253,7 +252,7 @@ class Rows {
                                             const Sums<kOwn>& sums) const {
     const int group = wide_inputs_ * kGroupRows;  // elements
     uint16_t* wide =
-        wide_ + first_group * group + OperandAt(threadIdx.x % kWarp / 4, column, wide_inputs_);
+        wide_ + first_group * group + OperandAt(ThreadIndex() % kWarp / 4, column, wide_inputs_);
     if (bias == nullptr) {
 #pragma unroll
       for (int m = 0; m < kOwn; ++m) {
@@ -287,9 +286,9 @@ class Rows {
     column -= queries + (value ? kv_width : 0);
     const int kv_head = column >> head_shift_;
     const int d = column & (p_.head_dim - 1);
-    if (tile_.first_row >= 0) {
+    if (tile_->first_row >= 0) {
       LeaveToContext(layer, first_row_ + row, kv_head, d, value, words);
-    } else if (tile_.append_place >= 0) {
+    } else if (tile_->append_place >= 0) {
       LeaveToBuffer(layer, first_row_ + row, kv_head, d, value, words);
     }
   }
@@ -297,11 +296,11 @@ class Rows {
   // Elements d to d + 7 of a head, of a row of the tile.
   __device__ __forceinline__ void LeaveToContext(int layer, int row, int kv_head, int d, bool value,
                                                  Words4 words) const {
-    if (row >= tile_.encode_rows) words = {};  // fills up the last block
-    const int64_t blocks = ContextBlocks(tile_.context_rows);
-    uint16_t* block = tile_.context +
-                      layer * ContextLayerSize(tile_.context_rows, p_.kv_heads, p_.head_dim) +
-                      (kv_head * blocks + tile_.first_row / kBlockKeys) * BlockSize(p_.head_dim);
+    if (row >= tile_->encode_rows) words = {};  // fills up the last block
+    const int64_t blocks = ContextBlocks(tile_->context_rows);
+    uint16_t* block = tile_->context +
+                      layer * ContextLayerSize(tile_->context_rows, p_.kv_heads, p_.head_dim) +
+                      (kv_head * blocks + tile_->first_row / kBlockKeys) * BlockSize(p_.head_dim);
     if (!value) {
       StoreAs<Words4>(block + BlockKeyAt(row, d, p_.head_dim), words);
       return;
@@ -319,17 +318,17 @@ class Rows {
                                                 const Words4& words) const {
     const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
     const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
-    if (!of_buffer_token || path >= tile_.buffer_paths) return;
-    uint16_t* place = tile_.buffer +
-                      layer * BufferLayerSize(tile_.buffer_capacity, tile_.buffer_paths,
+    if (!of_buffer_token || path >= tile_->buffer_paths) return;
+    uint16_t* place = tile_->buffer +
+                      layer * BufferLayerSize(tile_->buffer_capacity, tile_->buffer_paths,
                                               p_.kv_heads, p_.head_dim) +
-                      BufferKeyAt(kv_head, tile_.append_place, path, tile_.buffer_capacity,
-                                  tile_.buffer_paths, p_.head_dim);
+                      BufferKeyAt(kv_head, tile_->append_place, path, tile_->buffer_capacity,
+                                  tile_->buffer_paths, p_.head_dim);
     if (!value) {
       StoreAs<Words4>(place + d, words);
       return;
     }
-    place += tile_.buffer_paths * p_.head_dim;
+    place += tile_->buffer_paths * p_.head_dim;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       StoreAs<uint32_t>(place + BufferValueColumn(d + 2 * i, p_.head_dim), words.w[i]);
@@ -356,10 +355,10 @@ class Rows {
                          : product == RowProduct::kDown    ? finish_ + 2 * p_.width
                                                            : leave_;
     const float* beta = gamma + p_.width;
-    const int lane_column = threadIdx.x % kWarp * 4;
+    const int lane_column = ThreadIndex() % kWarp * 4;
     const float weight = 1.0f / static_cast<float>(p_.width);
 #pragma unroll 1
-    for (int set = threadIdx.x / kWarp; set < kRows / kTogether; set += kWarps) {
+    for (int set = ThreadIndex() / kWarp; set < kRows / kTogether; set += kWarps) {
       int rows[kTogether];
 #pragma unroll
       for (int r = 0; r < kTogether; ++r) {
@@ -452,10 +451,10 @@ class Rows {
   __device__ __forceinline__ void MergeRows() {
     const int width = p_.heads * p_.head_dim;
 #pragma unroll 1
-    for (int column = threadIdx.x % kWarp * 4; column < SlabsOf(width) * kSlabInputs;
+    for (int column = ThreadIndex() % kWarp * 4; column < SlabsOf(width) * kSlabInputs;
          column += kWarp * 4) {
 #pragma unroll 1
-      for (int row = threadIdx.x / kWarp; row < rows_; row += kTogether * kWarps) {
+      for (int row = ThreadIndex() / kWarp; row < rows_; row += kTogether * kWarps) {
         Floats4 merged[kTogether] = {};
         if (column < width) MergeElements<kTogether, kChunks>(row, column, merged);
         if constexpr (kTogether == 1) {
@@ -535,7 +534,7 @@ class Rows {
   const int tile_index_;
   const int first_row_;  // of the tile
   const int slots_;      // of states to merge
-  Tile tile_;
+  const Tile* tile_ = nullptr;
   int rows_in_use_ = 0;
 };
 

@@ -50,7 +50,7 @@ struct StageRing {
   __device__ __forceinline__ void Release(uint32_t stage, int arrivals) const {
     __syncwarp();
     const uint32_t slot = stage - __umulhi(stage, inverse) * stages;
-    if (threadIdx.x % kWarp == 0) Arrive(empty + slot, arrivals);
+    if (ThreadIndex() % kWarp == 0) Arrive(empty + slot, arrivals);
   }
 };
 
@@ -109,19 +109,27 @@ class RingWeights {
 
   __device__ __forceinline__ void Skip(int slabs) { next_ += slabs * kSlabStages; }
 
-  template <int kOwn>
+  // Few, for want of registers: an operand is read anew for every slab.
+  static constexpr int Together(int groups) { return groups == 1 ? 4 : 2; }
+
+  template <int kOwn, int kTogether>
   __device__ __forceinline__ void AddSlab(const uint16_t* operand, int stride, bool again,
-                                          Fragments<kOwn>& a, Sums<kOwn> (&sums)[kTiles]) {
-    const int output = static_cast<int>(threadIdx.x) / kWarp / kParts * kWarpOutputs;
+                                          Fragments<kOwn, kTogether>& a,
+                                          Sums<kOwn> (&sums)[kTiles]) {
+    const int thread = ThreadIndex();
+    const int output = thread / kWarp / kParts * kWarpOutputs;
     const uint32_t stage = next_ + output / kStageOutputs;
-    const uint16_t* weights = ring_.Wait(stage) + output % kStageOutputs * kSlabInputs +
-                              static_cast<int>(threadIdx.x) % kWarp * 8;
-    AddProducts(
-        operand, stride, again,
-        [weights](int tile, int step) {
-          return LoadAs<Words4>(weights + (tile * (kSlabInputs / 32) + step) * 256);
-        },
-        a, sums);
+    const uint16_t* weights =
+        ring_.Wait(stage) + output % kStageOutputs * kSlabInputs + thread % kWarp * 8;
+    const OperandLane rows(operand, stride);
+    const auto weight = [weights](int tile, int step) {
+      return LoadAs<Words4>(weights + (tile * (kSlabInputs / 32) + step) * 256);
+    };
+#pragma unroll
+    for (int first = 0; first < kSlabInputs / 16; first += kTogether) {
+      AddProducts(rows, first, false, weight, a, sums);
+      __syncwarp();  // or the compiler asks for everything at once, and has no registers for it
+    }
     ring_.Release(stage, kStageReaders / kStageWarps);
     next_ += kSlabStages;
   }

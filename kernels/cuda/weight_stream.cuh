@@ -21,51 +21,59 @@ struct Sums {
   }
 };
 
-// Fragments of an operand that are loaded together, so that only the first is waited for. Of one
-// group they are all that a slab is multiplied with, and can be kept for the next slab.
-template <int kGroups>
+// Fragments of an operand that are loaded together, so that only the first is waited for: of
+// kInputs times 16 inputs. When they are all that a slab is multiplied with, they can be kept for
+// the next.
+template <int kGroups, int kInputs>
 struct Fragments {
-  static constexpr int kInputs = 8 / kGroups;  // times 16 inputs
   Words4 v[kInputs][kGroups];
 };
 
-// Adds the products of a slab's outputs with an operand of kGroups groups: that of group 0 and the
-// slab's first input is at `operand`, groups lie `stride` elements apart. `again`: the operand is
-// that of the slab before, and so what is kept of it in `a`. weight(tile, step): the lane's 8
-// weights of 8 outputs and 32 inputs.
-template <int kGroups, int kTiles, typename Weight>
-__device__ __forceinline__ void AddProducts(const uint16_t* operand, int stride, bool again,
-                                            const Weight& weight, Fragments<kGroups>& a,
+// A lane's view of the operand that a slab is multiplied with: that of group 0 and the slab's first
+// input is at `operand`, groups lie `stride` elements apart.
+struct OperandLane {
+  const uint16_t* halves[2];
+  int stride;
+
+  __device__ __forceinline__ OperandLane(const uint16_t* operand, int group_stride)
+      : stride(group_stride) {
+    const int lane = ThreadIndex() % kWarp;
+    halves[0] = operand + OperandPlace(lane / 4, lane % 4, 0) * 8;
+    halves[1] = operand + OperandPlace(lane / 4, lane % 4, 1) * 8;
+  }
+
+  // Of the 16 inputs number `step`.
+  __device__ __forceinline__ Words4 Load(int group, int step) const {
+    return LoadAs<Words4>(halves[step % 2] + group * stride + step * 256);
+  }
+};
+
+// Adds the products of a slab's outputs with kTogether times 16 inputs, from number `first` on.
+// `keep`: those that `a` holds already. weight(tile, step): the lane's 8 weights of 8 outputs and
+// 32 inputs.
+template <int kGroups, int kTogether, int kTiles, typename Weight>
+__device__ __forceinline__ void AddProducts(const OperandLane& operand, int first, bool keep,
+                                            const Weight& weight, Fragments<kGroups, kTogether>& a,
                                             Sums<kGroups> (&sums)[kTiles]) {
-  constexpr int kTogether = Fragments<kGroups>::kInputs;
-  constexpr int kInputs = kSlabInputs / 16;
-  const int lane = threadIdx.x % kWarp;
-  const uint16_t* const halves[2] = {operand + OperandPlace(lane / 4, lane % 4, 0) * 8,
-                                     operand + OperandPlace(lane / 4, lane % 4, 1) * 8};
-  Words4 w[kTiles];
-#pragma unroll
-  for (int first = 0; first < kInputs; first += kTogether) {
-    if (kTogether < kInputs || !again) {
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
-#pragma unroll
-        for (int m = 0; m < kGroups; ++m) {
-          a.v[i][m] = LoadAs<Words4>(halves[(first + i) % 2] + m * stride + (first + i) * 256);
-        }
-      }
-    }
+  if (!keep) {
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
-      const int half = (first + i) % 2;
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        if (half == 0) w[tile] = weight(tile, (first + i) / 2);
+      for (int m = 0; m < kGroups; ++m) a.v[i][m] = operand.Load(m, first + i);
+    }
+  }
+  Words4 w[kTiles];
 #pragma unroll
-        for (int m = 0; m < kGroups; ++m) {
-          const Words4& rows = a.v[i][m];
-          Mma(sums[tile].parts[m][half], rows.w[0], rows.w[1], rows.w[2], rows.w[3],
-              w[tile].w[2 * half], w[tile].w[2 * half + 1]);
-        }
+  for (int i = 0; i < kTogether; ++i) {
+    const int half = (first + i) % 2;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      if (half == 0) w[tile] = weight(tile, (first + i) / 2);
+#pragma unroll
+      for (int m = 0; m < kGroups; ++m) {
+        const Words4& rows = a.v[i][m];
+        Mma(sums[tile].parts[m][half], rows.w[0], rows.w[1], rows.w[2], rows.w[3],
+            w[tile].w[2 * half], w[tile].w[2 * half + 1]);
       }
     }
   }
@@ -96,13 +104,19 @@ class WeightStream {
   // behind it. To be called once, before the first product.
   __device__ __forceinline__ void FetchSecond() { Refill(ahead_[1]); }
 
+  // Of fragments of so many groups.
+  static constexpr int Together(int groups) { return 8 / groups; }
+
   // There is no warp that is not busy.
   __device__ __forceinline__ void Skip(int slabs) {}
 
-  // Adds the products with the next slab, as AddProducts.
-  template <int kGroups>
+  // Adds the products with the next slab. `operand`: of group 0 and the slab's first input; groups
+  // lie `stride` elements apart. `again`: it is that of the slab before, and so what is kept in
+  // `a`.
+  template <int kGroups, int kTogether>
   __device__ __forceinline__ void AddSlab(const uint16_t* operand, int stride, bool again,
-                                          Fragments<kGroups>& a, Sums<kGroups> (&sums)[kTiles]) {
+                                          Fragments<kGroups, kTogether>& a,
+                                          Sums<kGroups> (&sums)[kTiles]) {
     // Registers have no index: the two slabs take turns in two copies of the code.
     if (second_) {
       AddAndRefill(operand, stride, again, ahead_[1], a, sums);
@@ -118,8 +132,8 @@ class WeightStream {
 
   // Where this lane's words begin in every slab.
   __device__ __forceinline__ static int Own() {
-    return static_cast<int>(threadIdx.x / kWarp) * (kLaneWords * kWarp) +
-           static_cast<int>(threadIdx.x % kWarp);
+    return static_cast<int>(ThreadIndex() / kWarp) * (kLaneWords * kWarp) +
+           static_cast<int>(ThreadIndex() % kWarp);
   }
 
   __device__ __forceinline__ void Refill(Words4 (&slab)[kLaneWords]) {
@@ -133,13 +147,17 @@ class WeightStream {
     --left_;
   }
 
-  template <int kGroups>
+  template <int kGroups, int kTogether>
   __device__ __forceinline__ void AddAndRefill(const uint16_t* operand, int stride, bool again,
-                                               Words4 (&slab)[kLaneWords], Fragments<kGroups>& a,
+                                               Words4 (&slab)[kLaneWords],
+                                               Fragments<kGroups, kTogether>& a,
                                                Sums<kGroups> (&sums)[kTiles]) {
-    AddProducts(
-        operand, stride, again, [&slab](int tile, int step) { return slab[tile * kSteps + step]; },
-        a, sums);
+    const OperandLane rows(operand, stride);
+    const auto weight = [&slab](int tile, int step) { return slab[tile * kSteps + step]; };
+#pragma unroll
+    for (int first = 0; first < kSlabInputs / 16; first += kTogether) {
+      AddProducts(rows, first, kTogether == kSlabInputs / 16 && again, weight, a, sums);
+    }
     Refill(slab);
   }
 
