@@ -103,7 +103,7 @@ constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadPara
   layout.rows.operand = take(alone.wide - alone.operand);
   layout.rows.wide = take(alone.x - alone.wide);
   layout.exchange = take(ExchangeBytes(rows.head_dim));
-  next = std::max(next, static_cast<int>(RoundUp(4 * head_alone.norm, 128)));
+  next = std::max(next, static_cast<int>(RoundUp(int64_t{4} * head_alone.norm, 128)));
   layout.rows.x = take(alone.finish - alone.x);
   layout.rows.finish = take(alone.leave - alone.finish);
   layout.rows.leave = take(alone.bytes - alone.leave);
