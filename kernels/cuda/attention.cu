@@ -13,9 +13,8 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// How a launch is cut up: kWarpGroups groups of rows to a warp, and kBlocks blocks on a
-// multiprocessor, which bounds the registers of a thread.
-template <int kHeadDim, int kWarpGroups, int kBlocks>
+// A block with kWarpGroups groups of rows to a warp.
+template <int kHeadDim, int kWarpGroups>
 struct Shape {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kThreads = kTileGroups / kWarpGroups * kWarp;
@@ -106,10 +105,10 @@ class ContextStream {
 // one; before it, only zeros are scaled. A chunk may have neither keys of the context nor places of
 // the buffer: its m stays -inf, and l and o zero.
 template <int kHeadDim, int kWarpGroups, int kBlocks>
-__global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups, kBlocks>::kThreads, kBlocks)
+__global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups>::kThreads, kBlocks)
     AttentionKernel(const __grid_constant__ AttentionParams p) {
   using T = AttentionTraits<kHeadDim>;
-  using S = Shape<kHeadDim, kWarpGroups, kBlocks>;
+  using S = Shape<kHeadDim, kWarpGroups>;
   LetNextBegin();
   const Tile uploaded = LoadFresh<Tile>(p.tiles + blockIdx.x);
   const int head = blockIdx.y;
@@ -205,7 +204,7 @@ __global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups, kBlocks>::kThread
 
 template <int kHeadDim, int kWarpGroups, int kBlocks>
 ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
-  using S = Shape<kHeadDim, kWarpGroups, kBlocks>;
+  using S = Shape<kHeadDim, kWarpGroups>;
   const LaunchShape shape = {
       .blocks_x = params.tile_count,
       .blocks_y = params.heads,
@@ -216,7 +215,8 @@ ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
   return Launch(&AttentionKernel<kHeadDim, kWarpGroups, kBlocks>, shape, stream, params);
 }
 
-// Blocks on a multiprocessor: where a launch has few blocks, each is faster with more registers.
+// Blocks on a multiprocessor bound the registers of a thread: where a launch has few blocks, each
+// is faster with more.
 ErrorCode LaunchFor32(const AttentionParams& params, Stream stream) {
   if (params.warp_groups == 2) return LaunchAs<32, 2, 6>(params, stream);
   const int64_t slots = params.split == ChunkSplit::kTogether ? 1 : params.slots;

@@ -11,6 +11,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/embed_elements.cuh"
 #include "kernels/cuda/head_stages.cuh"
+#include "kernels/cuda/next_place.cuh"
 #include "kernels/cuda/row_stages.cuh"
 #include "kernels/cuda/stage_ring.cuh"
 
@@ -152,48 +153,29 @@ class DecodeBlock {
     Embed();
     for (int layer = 0; layer < params_.layer_count; ++layer) Layer(layer);
     Head();
-    if (ThreadIndex() == 0) NextPlace();
+    if (ThreadIndex() == 0) SetNextPlace(paths_->place, *tile_, *paths_);
     rows_.Sync();
   }
 
  private:
   using Weights = RingWeights<kGroups, StageBytes(kHeadDim)>;
 
-  // As LaunchNextPlace.
-  __device__ __forceinline__ void NextPlace() {
-    const int place = paths_->place;
-    paths_->token_place = place;
-    paths_->place = place + 1;
-    tile_->append_place = place;
-    tile_->visible_target = place + 1;
-    tile_->visible_buffer = place + 1;
-  }
-
   // x of targets and tokens, as LaunchEmbedPaths has it, a row a warp. Zeros fill the operand up:
   // what no product stores is multiplied with zeros, and must be finite for that.
   __device__ __forceinline__ void Embed() {
 #pragma unroll 1
     for (int row = ThreadIndex() / kWarp; row < kRows; row += kDecodeWarps) {
-      const bool is_token = row % kGroupRows >= kGroupPaths;
       const int path = (first_group_ + row / kGroupRows) * kGroupPaths + row % kGroupPaths;
-      const int place = is_token ? paths_->token_place : paths_->place;
-      const bool empty = path >= paths_->paths || place < 0;
-      int target = 0;
-      float y = 0;
-      if (!empty) {
-        if (is_token) y = LoadFresh<float>(paths_->values + place * paths_->paths + path);
-        target = paths_->order == nullptr
-                     ? place
-                     : LoadFresh<int32_t>(paths_->order + path * paths_->targets + place);
-      }
-      const float* encoding = paths_->encodings + static_cast<int64_t>(target) * p_.width;
-      const float* offset =
-          params_.offsets + (is_token && !empty ? 2 + place % params_.places : 0) * p_.width;
+      const PathRow from =
+          PathRowOf(*paths_, path, row % kGroupRows >= kGroupPaths, params_.places);
+      const float* encoding = paths_->encodings + from.target * p_.width;
+      const float* offset = params_.offsets + from.offset * p_.width;
 #pragma unroll 1
       for (int c = ThreadIndex() % kWarp * 4; c < rows_.operand_inputs(); c += kWarp * 4) {
         Floats4 x = {};
-        if (!empty && c < p_.width)
-          x = EmbedElements(encoding + c, offset + c, params_.y_weight + c, y);
+        if (!from.empty && c < p_.width) {
+          x = EmbedElements(encoding + c, offset + c, params_.y_weight + c, from.y);
+        }
         rows_.StoreRow(row, c, x);
       }
     }
@@ -327,11 +309,11 @@ class DecodeBlock {
     const HeadKernelParams& head = params_.head;
     float* const shared = reinterpret_cast<float*>(Shared());
     const int warp = ThreadIndex() / kWarp;
-    HeadBatch batch;
-    LoadBatch(ShareOf(head, 0).weight, batch);
     const int groups = min(kGroups, tile_->groups - first_group_);
 #pragma unroll 1
     for (int group = 0; group < groups; ++group) {
+      HeadBatch batch;
+      LoadBatch(ShareOf(head, 0).weight, batch);
       if (warp < kHeadRows) {
         const float* x = rows_.x(group * kGroupRows + warp);
         NormalizeHeadRow(
@@ -343,7 +325,6 @@ class DecodeBlock {
       MultiplyHead(head, batch, shared);
       EmitRows(head, 0, first_group_ + group, shared);
       rows_.Sync();
-      if (group + 1 < groups) LoadBatch(ShareOf(head, 0).weight, batch);
     }
   }
 

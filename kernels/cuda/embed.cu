@@ -33,21 +33,11 @@ __global__ void __launch_bounds__(kThreads)
   const PathTile paths = LoadFresh<PathTile>(p.paths + tile_index);
   if (group >= groups) return;
   const int row = threadIdx.x / kWarp;
-  const bool is_token = row >= kGroupPaths;
-  const int path = group * kGroupPaths + row % kGroupPaths;
-  const int place = is_token ? paths.token_place : paths.place;
-  const bool empty = path >= paths.paths || place < 0;
-  int target = 0;
-  float y = 0;
-  if (!empty) {
-    if (is_token) y = LoadFresh<float>(paths.values + place * paths.paths + path);
-    target = paths.order == nullptr
-                 ? place
-                 : LoadFresh<int32_t>(paths.order + path * paths.targets + place);
-  }
-  EmbedRow(paths.encodings + static_cast<int64_t>(target) * p.width,
-           p.offsets + (is_token && !empty ? 2 + place % p.places : 0) * p.width, p.y_weight, y,
-           empty, p.width, p.x + (static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + row) * p.width);
+  const PathRow from =
+      PathRowOf(paths, group * kGroupPaths + row % kGroupPaths, row >= kGroupPaths, p.places);
+  EmbedRow(paths.encodings + from.target * p.width, p.offsets + from.offset * p.width, p.y_weight,
+           from.y, from.empty, p.width,
+           p.x + (static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + row) * p.width);
 }
 
 // Grid: x groups of 16 rows, as many as fill whole tiles.

@@ -4,6 +4,7 @@
 #include "kernels/cuda/head_stages.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/layout.h"
+#include "kernels/cuda/next_place.cuh"
 #include "kernels/cuda/prepare.h"
 
 namespace chorale::kernels::cuda {
@@ -69,12 +70,8 @@ __global__ void __launch_bounds__(kThreads)
   if (LoadFresh<int32_t>(&tile.groups) == 0) return;
   const int place = LoadFresh<int32_t>(&paths.place);
   const int steps_left = LoadFresh<int32_t>(&paths.steps_left) - 1;
-  paths.token_place = place;
-  paths.place = place + 1;
   paths.steps_left = steps_left;
-  tile.append_place = place;
-  tile.visible_target = place + 1;
-  tile.visible_buffer = place + 1;
+  SetNextPlace(place, tile, paths);
   if (steps_left == 0 || place + 1 == LoadFresh<int32_t>(&paths.targets)) tile.groups = 0;
 }
 

@@ -48,6 +48,29 @@ int64_t RecordedContext(int64_t largest_context) {
   return ContextOfChunks(chunks);
 }
 
+kernels::cuda::DecodeParams DecodeParamsOf(const CudaModel& model, const TileSet& set) {
+  const ModelConfig& config = model.config();
+  const CudaShape& shape = model.shape();
+  return {.tiles = set.tiles,
+          .paths = set.paths,
+          .layers = model.device_layers(),
+          .offsets = model.offsets(),
+          .y_weight = model.y_weight(),
+          .head = model.head(),
+          .tile_count = set.count,
+          .layer_count = shape.layers,
+          .width = shape.width,
+          .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .hidden = shape.hidden,
+          .components = shape.components,
+          .places = static_cast<int32_t>(config.buffer_size),
+          .epsilon = config.layer_norm_eps,
+          .std_min = config.std_min,
+          .std_max = config.std_max};
+}
+
 }  // namespace
 
 CudaDecodeWork::CudaDecodeWork(DecodeSpec spec, CudaDevice& device)
@@ -254,33 +277,6 @@ void CudaDecoder::RunRound(const std::vector<Item>& items, const Room& room) {
     outbox += item.work->outbox_bytes(item.steps);
   }
 }
-
-namespace {
-
-kernels::cuda::DecodeParams DecodeParamsOf(const CudaModel& model, const TileSet& set) {
-  const ModelConfig& config = model.config();
-  const CudaShape& shape = model.shape();
-  return {.tiles = set.tiles,
-          .paths = set.paths,
-          .layers = model.device_layers(),
-          .offsets = model.offsets(),
-          .y_weight = model.y_weight(),
-          .head = model.head(),
-          .tile_count = set.count,
-          .layer_count = shape.layers,
-          .width = shape.width,
-          .heads = shape.heads,
-          .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
-          .hidden = shape.hidden,
-          .components = shape.components,
-          .places = static_cast<int32_t>(config.buffer_size),
-          .epsilon = config.layer_norm_eps,
-          .std_min = config.std_min,
-          .std_max = config.std_max};
-}
-
-}  // namespace
 
 // 0: layer by layer.
 int CudaDecoder::RowsAtOnce(const std::vector<Item>& items, int64_t steps,
