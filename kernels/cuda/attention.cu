@@ -146,13 +146,9 @@ __global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups>::kThreads, kBlock
   if (being_encoded) context.Begin();
   // A warp's last groups may not be in use: they have no buffer, and nothing is kept of them.
   const bool in_use = first_group < tile.groups;
-  const auto buffer_of = [&](auto ahead, int group) {
-    return BufferReader<kHeadDim, decltype(ahead)::value>(
-        tile, p.layer, p.kv_heads, kv_head,
-        group < tile.groups ? group * kGroupPaths + lane / 4 : kTilePaths, chunks);
-  };
-  using Ahead = std::bool_constant<T::kPlacesAhead>;
-  auto buffer = buffer_of(Ahead(), first_group);
+  // Of several groups, there are no registers for places that come ahead of their time.
+  BufferReader<kHeadDim, kWarpGroups, T::kPlacesAhead && kWarpGroups == 1> buffer(
+      tile, p.layer, p.kv_heads, kv_head, first_group * kGroupPaths + lane / 4, chunks);
 
   auto* const merged_memory = reinterpret_cast<float*>(Shared() + S::kStages * T::kBlockBytes);
   const auto merged_of = [&](int m) {
@@ -180,13 +176,7 @@ __global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups>::kThreads, kBlock
       for (int key = 0; key < kBlockKeys; key += T::kKeys) AttendKeys(keys, key, valid, q, state);
     }
     if (!in_use) continue;
-    buffer.Attend(chunk, q[0], state[0]);
-    // Only the first group has registers for places that come ahead of their time.
-#pragma unroll
-    for (int m = 1; m < kWarpGroups; ++m) {
-      auto later = buffer_of(std::false_type(), first_group + m);
-      later.Attend(chunk, q[m], state[m]);
-    }
+    buffer.Attend(chunk, q, state);
 #pragma unroll
     for (int m = 0; m < kWarpGroups; ++m) {
       state[m].FinishChunk();

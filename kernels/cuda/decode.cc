@@ -67,7 +67,7 @@ int64_t DecodeStages(const DecodeParams& params, int64_t context_rows, int64_t s
       FinishSlabs(params.width, int64_t{params.heads} * params.head_dim, params.hidden);
   const int64_t slab_stages = kSlabSize * 2 / StageBytes(params.head_dim);
   // A pass over heads streams the key heads that it touches; two passes may share one.
-  const int64_t fewest_heads = kDecodeWarps / kTileGroups;  // of a pass
+  const int64_t fewest_heads = kDecodeWarps / kTileGroups;  // of a pass, with one group to a team
   const int64_t context_stages =
       (params.kv_heads + CeilDiv(params.heads, fewest_heads)) * ContextBlocks(context_rows);
   return steps * params.layer_count * (slabs * slab_stages + context_stages);

@@ -13,7 +13,7 @@ namespace {
 // their threads fills the ring, and those who compute get what they can give up.
 constexpr int kThreads = (kDecodeWarps + 4) * kWarp;
 constexpr int kFillerRegisters = 24;
-constexpr int kComputeRegisters = 112;
+constexpr int kComputeRegisters = 240;
 
 // Grid: x blocks of kGroups groups of each tile. Nothing that a block reads is written by another
 // block of the launch. What it writes itself and reads again, values and its paths' keys, it reads
@@ -100,7 +100,7 @@ ErrorCode LaunchDecode(const DecodeParams& params, int block_rows, int shared_by
       .rows = {rows, shared.rows, block_rows},
       .head = HeadKernelParamsOf(head),
       .shared = shared,
-      .teams = AttentionTeamsOf(params.heads, block_rows / kGroupRows),
+      .teams = AttentionTeamsOf(params.heads, params.head_dim, block_rows / kGroupRows),
       .ring_inverse = RingInverse(static_cast<uint32_t>(shared.stages)),
       .layer_count = params.layer_count,
       .places = params.places,

@@ -129,7 +129,10 @@ class DecodeBlock {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kRows = kGroups * kGroupRows;
   static_assert(T::kBlockBytes == StageBytes(kHeadDim));
-  static_assert(MergedState<kHeadDim, kDecodeWarps * kWarp>::kBytes <= ExchangeBytes(kHeadDim));
+  static constexpr int kOwn = TeamGroups(kHeadDim, kGroups);  // of a warp's attention
+  static constexpr int kTeamsOfHead = kGroups / kOwn;
+  using Merged = MergedState<kHeadDim, kDecodeWarps * kWarp>;
+  static_assert(kOwn * Merged::kBytes <= ExchangeBytes(kHeadDim, kGroups));
 
  public:
   // `tile` and `paths`, in shared memory, become what they are at each step.
@@ -144,7 +147,7 @@ class DecodeBlock {
         first_group_(first_group) {
     rows_.SetTile(tile);
     FetchLeaveVectors(0);
-    KeepHeadVectors(params.head, reinterpret_cast<float*>(Shared()));
+    KeepHeadVectors<kDecodeWarps>(params.head, reinterpret_cast<float*>(Shared()));
   }
 
   // The targets and buffer tokens at the current place, through all layers and the head; then the
@@ -223,9 +226,9 @@ class DecodeBlock {
     const int team = warp / lanes;
     const int own = warp - team * lanes;  // chunk of each round
     const HeadPass pass(p_, first_head, params_.teams.heads_at_once);
-    const int group = team % kGroups;
-    const int head = pass.first + team / kGroups;
-    const bool busy = team / kGroups < params_.teams.heads_at_once && head < pass.end;
+    const int first_group = team % kTeamsOfHead * kOwn;
+    const int head = pass.first + team / kTeamsOfHead;
+    const bool busy = team / kTeamsOfHead < params_.teams.heads_at_once && head < pass.end;
     const int heads_of_kv = p_.heads / p_.kv_heads;
     const int kv = head / heads_of_kv;
     const int kv_heads = pass.end_kv - pass.first_kv;
@@ -234,26 +237,38 @@ class DecodeBlock {
 
     // Of the warps that read a key head's stage, one arrives for all who are missing.
     const int first_reader = max(pass.first, kv * heads_of_kv);
-    const int readers = (min(pass.end, (kv + 1) * heads_of_kv) - first_reader) * kGroups;
-    const int arrivals = head == first_reader && group == 0 ? kStageReaders - readers + 1 : 1;
+    const int readers = (min(pass.end, (kv + 1) * heads_of_kv) - first_reader) * kTeamsOfHead;
+    const int arrivals =
+        head == first_reader && first_group == 0 ? kStageReaders - readers + 1 : 1;
 
-    Queries<kHeadDim> q[1];
-    if (busy) q[0].LoadOperand(rows_.wide(group), head * kHeadDim, lane);
-    BufferReader<kHeadDim> buffer(tile, layer, p_.kv_heads, busy ? kv : 0,
-                                  (first_group_ + group) * kGroupPaths + lane / 4, order.chunks());
+    Queries<kHeadDim> q[kOwn];
+    if (busy) {
+#pragma unroll
+      for (int m = 0; m < kOwn; ++m) {
+        q[m].LoadOperand(rows_.wide(first_group + m), head * kHeadDim, lane);
+      }
+    }
+    const int first_path = (first_group_ + first_group) * kGroupPaths + lane / 4;
+    BufferReader<kHeadDim, kOwn> buffers(tile, layer, p_.kv_heads, busy ? kv : 0, first_path,
+                                         order.chunks());
     float* const memory = reinterpret_cast<float*>(Shared() + params_.shared.exchange);
-    MergedState<kHeadDim, kDecodeWarps * kWarp> merged(memory);
-    ChunkExchange<kHeadDim> exchange(memory + team * lanes * kGroupRows * ExchangeStride(kHeadDim),
-                                     lanes, own, 2 + team);
-    if (lanes == 1) merged.Clear();
-    RowState<kHeadDim> states[1];
-    RowState<kHeadDim>& state = states[0];
+    const auto merged_of = [memory](int m) {
+      return Merged(memory + m * (Merged::kBytes / 4));
+    };
+    ChunkExchange<kHeadDim, kOwn> exchange(
+        memory + team * lanes * kOwn * kGroupRows * ExchangeStride(kHeadDim), lanes, own, 2 + team);
+    if (lanes == 1) {
+#pragma unroll
+      for (int m = 0; m < kOwn; ++m) merged_of(m).Clear();
+    }
+    RowState<kHeadDim> states[kOwn];
 #pragma unroll 1
     for (int first = 0; first < order.chunks(); first += lanes) {
       const int chunk = first + own;
       const bool has_chunk = busy && chunk < order.chunks();
-      if (has_chunk) buffer.Begin(chunk);
-      state.Clear();
+      if (has_chunk) buffers.Begin(chunk);
+#pragma unroll
+      for (int m = 0; m < kOwn; ++m) states[m].Clear();
 #pragma unroll 1
       for (int block = 0; block < order.chunk_blocks(); ++block) {
         const int with_block = order.LanesWith(first, block);
@@ -267,28 +282,32 @@ class DecodeBlock {
         next_stage_ += with_block * kv_heads;
       }
       if (has_chunk) {
-        buffer.Attend(chunk, q[0], state);
-        state.FinishChunk();
+        buffers.Attend(chunk, q, states);
+#pragma unroll
+        for (int m = 0; m < kOwn; ++m) states[m].FinishChunk();
       }
       if (!busy) continue;
       if (lanes == 1) {
-        merged.Merge(state);
+#pragma unroll
+        for (int m = 0; m < kOwn; ++m) merged_of(m).Merge(states[m]);
       } else {
-        exchange.Merge(state, min(lanes, order.chunks() - first));
+        exchange.Merge(states, min(lanes, order.chunks() - first));
       }
     }
     if (!busy) return;
     if (lanes == 1) {
-      StoreAttention(group, head, state);
+#pragma unroll
+      for (int m = 0; m < kOwn; ++m) StoreAttention(first_group + m, head, states[m]);
       return;
     }
     exchange.Finish([&](int row, int column, const Floats4& attention) {
-      rows_.StoreAttention(group * kGroupRows + row, head * kHeadDim + column, attention);
+      rows_.StoreAttention(first_group * kGroupRows + row, head * kHeadDim + column, attention);
     });
   }
 
   // Of a state that all chunks were merged to.
-  __device__ __forceinline__ void StoreAttention(int group, int head, RowState<kHeadDim>& state) {
+  __device__ __forceinline__ void StoreAttention(int group, int head,
+                                                 const RowState<kHeadDim>& state) {
     const int lane = ThreadIndex() % kWarp;
     float divisor[2];
 #pragma unroll
@@ -313,17 +332,18 @@ class DecodeBlock {
 #pragma unroll 1
     for (int group = 0; group < groups; ++group) {
       HeadBatch batch;
-      LoadBatch(ShareOf(head, 0).weight, batch);
+      LoadBatch(ShareOf(head, 0, warp).weight, batch);
+      if (warp == 0 && ThreadIndex() % kWarp < kHeadRows) {
+        MakeDraws(head, first_group_ + group, shared);
+      }
       if (warp < kHeadRows) {
         const float* x = rows_.x(group * kGroupRows + warp);
         NormalizeHeadRow(
             head, [x](int i) { return x[i]; }, warp, shared);
-      } else if (warp == kHeadRows && ThreadIndex() % kWarp < kHeadRows) {
-        MakeDraws(head, first_group_ + group, shared);
       }
       rows_.Sync();
-      MultiplyHead(head, batch, shared);
-      EmitRows(head, 0, first_group_ + group, shared);
+      MultiplyHead<kDecodeWarps>(head, batch, shared);
+      EmitRows<kDecodeWarps>(head, 0, first_group_ + group, shared);
       rows_.Sync();
     }
   }

@@ -10,6 +10,8 @@
 namespace chorale::kernels::cuda {
 namespace {
 
+constexpr int kHeadThreads = kHeadWarps * kWarp;
+
 // Grid: x sets of 8 rows: the targets of each group of paths, or all rows of a tile that predicts.
 // A block owns 8 rows. Blocks are few and have little to do: what counts is how long each waits for
 // memory, so weights are asked for as early as there are registers for them.
@@ -22,9 +24,9 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   const HeadParams& p = params.head;
   float* shared = reinterpret_cast<float*>(Shared());
   HeadBatch batch;
-  LoadBatch(ShareOf(params, 0).weight, batch);
+  LoadBatch(ShareOf(params, 0, threadIdx.x / kWarp).weight, batch);
   __syncwarp();  // or the compiler moves these loads behind the next ones' arrival
-  KeepHeadVectors(params, shared);
+  KeepHeadVectors<kHeadWarps>(params, shared);
   __syncthreads();
   WaitForPrevious();
   const bool of_paths = p.paths != nullptr;
@@ -52,8 +54,8 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   if (row_of_tile >= groups * kGroupRows) return;
   __syncthreads();
   if (warp == kHeadRows && of_paths && lane < kHeadRows) MakeDraws(params, set, shared);
-  MultiplyHead(params, batch, shared);
-  EmitRows(params, tile_index, set, shared);
+  MultiplyHead<kHeadWarps>(params, batch, shared);
+  EmitRows<kHeadWarps>(params, tile_index, set, shared);
 }
 
 constexpr int kThreads = 512;  // of a block that counts places

@@ -94,13 +94,13 @@ class RingFiller {
 };
 
 // Weights of the row kernel's stages from a ring (Rows::Multiply). What bounds a product is how
-// often operands are read from shared memory: of one group half of the warps do all of it, of more
-// each warp has half of the rows.
+// often operands and weights are read from shared memory: of four groups, half of the warps have
+// half of the rows.
 template <int kGroups, int kStageBytes>
 class RingWeights {
  public:
-  static constexpr int kParts = kGroups == 1 ? 1 : 2;
-  static constexpr int kTiles = 2;
+  static constexpr int kParts = kGroups == 4 ? 2 : 1;
+  static constexpr int kTiles = 2 * kParts;
   static constexpr int kBusyWarps = kSlabOutputs / (8 * kTiles) * kParts;
 
   // `next`: the stage of the stream that is consumed next, moved on with every slab.
@@ -109,8 +109,7 @@ class RingWeights {
 
   __device__ __forceinline__ void Skip(int slabs) { next_ += slabs * kSlabStages; }
 
-  // Few, for want of registers: an operand is read anew for every slab.
-  static constexpr int Together(int groups) { return groups == 1 ? 4 : 2; }
+  static constexpr int Together(int) { return kSlabInputs / 16; }
 
   template <int kOwn, int kTogether>
   __device__ __forceinline__ void AddSlab(const uint16_t* operand, int stride, bool again,
@@ -125,11 +124,7 @@ class RingWeights {
     const auto weight = [weights](int tile, int step) {
       return LoadAs<Words4>(weights + (tile * (kSlabInputs / 32) + step) * 256);
     };
-#pragma unroll
-    for (int first = 0; first < kSlabInputs / 16; first += kTogether) {
-      AddProducts(rows, first, false, weight, a, sums);
-      __syncwarp();  // or the compiler asks for everything at once, and has no registers for it
-    }
+    AddProducts(rows, 0, again, weight, a, sums);
     ring_.Release(stage, kStageReaders / kStageWarps);
     next_ += kSlabStages;
   }
