@@ -28,8 +28,8 @@ absl::Status ValidateDecode(const DecodeParams& p) {
       !s.ok()) {
     return s;
   }
-  if (absl::Status s = ValidateRowShapes(DecodeRows(p)); !s.ok()) return s;
-  HeadParams head = DecodeHead(p);
+  if (absl::Status s = ValidateRowShapes(DecodeRowShapes(p)); !s.ok()) return s;
+  HeadParams head = DecodeHeadShapes(p);
   head.x = p.y_weight;  // there is none: rows stay in shared memory
   return ValidateHead(head);
 }
@@ -49,7 +49,8 @@ int ChooseDecodeRows(const DecodeParams& params, const DecodeCrowd& crowd, int m
   if (DecodeStages(params, crowd.largest_context, crowd.steps) > kMostDecodeStages) return 0;
   const auto fits = [&](int rows) {
     return Slabs(params.width) <= MostDecodePanels(rows) &&
-           DecodeLayoutOf(DecodeRows(params), DecodeHead(params), rows, shared_bytes).stages > 0;
+           DecodeLayoutOf(DecodeRowShapes(params), DecodeHeadShapes(params), rows, shared_bytes)
+                   .stages > 0;
   };
   int rows = kGroupRows;
   if (!fits(rows)) return 0;
@@ -61,13 +62,13 @@ int ChooseDecodeRows(const DecodeParams& params, const DecodeCrowd& crowd, int m
 }
 
 int64_t DecodeStages(const DecodeParams& params, int64_t context_rows, int64_t steps) {
-  const RowLayerParams rows = DecodeRows(params);
+  const RowLayerParams rows = DecodeRowShapes(params);
   const int64_t slabs =
       LeaveSlabs(params.width, ProjectedWidth(rows)) +
       FinishSlabs(params.width, int64_t{params.heads} * params.head_dim, params.hidden);
   const int64_t slab_stages = kSlabSize * 2 / StageBytes(params.head_dim);
   // A pass over heads streams the key heads that it touches; two passes may share one.
-  const int64_t fewest_heads = kDecodeWarps / kTileGroups;  // of a pass, with one group to a team
+  const int64_t fewest_heads = kDecodeWarps / kTileGroups;  // of a pass
   const int64_t context_stages =
       (params.kv_heads + CeilDiv(params.heads, fewest_heads)) * ContextBlocks(context_rows);
   return steps * params.layer_count * (slabs * slab_stages + context_stages);

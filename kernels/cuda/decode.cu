@@ -24,20 +24,22 @@ constexpr int kComputeRegisters = 240;
 template <int kHeadDim, int kGroups, int kPanels>
 __global__ void __launch_bounds__(kThreads, 1)
     DecodeKernel(const __grid_constant__ DecodeKernelParams params) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int kBlocksOfTile = kTileGroups / kGroups;
   const int tile_index = blockIdx.x / kBlocksOfTile;
   const int first_group = blockIdx.x % kBlocksOfTile * kGroups;
   auto* const tile = reinterpret_cast<Tile*>(Shared() + params.shared.tile);
+  auto* const order = reinterpret_cast<ContextOrder*>(Shared() + params.shared.order);
   auto* const paths = reinterpret_cast<PathTile*>(Shared() + params.shared.paths);
   WaitForPrevious();
-  const Tile uploaded = LoadFresh<Tile>(params.rows.rows.tiles + tile_index);
+  const Tile uploaded = LoadFresh<Tile>(params.rows.tiles + tile_index);
   if (uploaded.groups <= first_group) return;
   const PathTile uploaded_paths = LoadFresh<PathTile>(params.head.head.paths + tile_index);
   const int steps = min(uploaded_paths.steps_left, uploaded_paths.targets - uploaded_paths.place);
   if (threadIdx.x == 0) {
     *tile = uploaded;
     *paths = uploaded_paths;
+    *order = ContextOrderOf(uploaded.context_rows);
     RingOf(params, StageBytes(kHeadDim)).Init();
   }
   __syncthreads();
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
   TakeRegisters<kComputeRegisters>();
-  DecodeBlock<kHeadDim, kGroups, kPanels> block(params, tile, paths, first_group);
+  DecodeBlock<kHeadDim, kGroups, kPanels> block(params, tile, paths, order, first_group);
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) block.Step();
   WaitForCopies<0>();
@@ -90,18 +92,20 @@ ErrorCode PrepareDecode(int shared_bytes) {
 
 ErrorCode LaunchDecode(const DecodeParams& params, int block_rows, int shared_bytes,
                        Stream stream) {
-  const RowLayerParams rows = DecodeRows(params);
-  const HeadParams head = DecodeHead(params);
+  const RowLayerParams rows = DecodeRowShapes(params);
+  const HeadParams head = DecodeHeadShapes(params);
   const DecodeLayout shared = DecodeLayoutOf(rows, head, block_rows, shared_bytes);
   DecodeKernelParams kernel_params = {
       .layers = params.layers,
       .offsets = params.offsets,
       .y_weight = params.y_weight,
-      .rows = {rows, shared.rows, block_rows},
+      .rows = rows,
       .head = HeadKernelParamsOf(head),
       .shared = shared,
       .teams = AttentionTeamsOf(params.heads, params.head_dim, block_rows / kGroupRows),
       .ring_inverse = RingInverse(static_cast<uint32_t>(shared.stages)),
+      .heads_of_kv = params.heads / params.kv_heads,
+      .kv_inverse = 65536 / (params.heads / params.kv_heads) + 1,
       .layer_count = params.layer_count,
       .places = params.places,
   };

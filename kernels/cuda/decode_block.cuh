@@ -8,11 +8,11 @@
 #include "kernels/cuda/chunk_exchange.cuh"
 #include "kernels/cuda/decode.h"
 #include "kernels/cuda/decode_layout.h"
+#include "kernels/cuda/decode_rows.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/embed_elements.cuh"
 #include "kernels/cuda/head_stages.cuh"
 #include "kernels/cuda/next_place.cuh"
-#include "kernels/cuda/row_stages.cuh"
 #include "kernels/cuda/stage_ring.cuh"
 
 namespace chorale::kernels::cuda {
@@ -21,11 +21,13 @@ struct DecodeKernelParams {
   const LayerWeights* layers;
   const float* offsets;
   const float* y_weight;
-  RowKernelParams rows;  // shapes alone, besides `tiles`
+  RowLayerParams rows;  // shapes alone, besides `tiles`
   HeadKernelParams head;
   DecodeLayout shared;
   AttentionTeams teams;
   uint32_t ring_inverse;
+  int32_t heads_of_kv;
+  int32_t kv_inverse;  // head / heads_of_kv is head * kv_inverse / 2^16
   int32_t layer_count;
   int32_t places;
 };
@@ -33,34 +35,31 @@ struct DecodeKernelParams {
 // The order in which a context's blocks of keys are streamed, for the passes over heads: rounds of
 // as many chunks as a team has lanes; in a round, first the first block of every chunk, then the
 // second; of each, the key heads of the pass.
-class ContextOrder {
- public:
-  __device__ __forceinline__ ContextOrder(int rows, int lanes)
-      : lanes_(lanes),
-        blocks_(static_cast<int>(ContextBlocks(rows))),
-        chunk_blocks_(static_cast<int>(ChunkBlocks(rows))),
-        chunks_(static_cast<int>(ContextChunks(rows))),
-        full_chunks_(blocks_ / chunk_blocks_),
-        blocks_behind_(blocks_ - full_chunks_ * chunk_blocks_) {}
+struct ContextOrder {
+  int rows;
+  int blocks;
+  int chunk_blocks;
+  int chunks;
+  int full_chunks;
+  int blocks_behind;  // in the chunk behind them
 
-  __device__ __forceinline__ int blocks() const { return blocks_; }
-  __device__ __forceinline__ int chunk_blocks() const { return chunk_blocks_; }
-  __device__ __forceinline__ int chunks() const { return chunks_; }
-
-  // How many of the chunks from `first` on that the lanes have at once have a block number `block`.
-  __device__ __forceinline__ int LanesWith(int first, int block) const {
-    const int chunks = full_chunks_ + (block < blocks_behind_ ? 1 : 0);
-    return max(0, min(lanes_, chunks - first));
+  // How many of the chunks from `first` on that `lanes` lanes have at once have a block number
+  // `block`.
+  __device__ __forceinline__ int LanesWith(int lanes, int first, int block) const {
+    const int with_block = full_chunks + (block < blocks_behind ? 1 : 0);
+    return max(0, min(lanes, with_block - first));
   }
-
- private:
-  const int lanes_;
-  const int blocks_;
-  const int chunk_blocks_;
-  const int chunks_;
-  const int full_chunks_;
-  const int blocks_behind_;  // in the chunk behind them
 };
+
+__device__ __forceinline__ ContextOrder ContextOrderOf(int rows) {
+  ContextOrder order = {.rows = rows,
+                        .blocks = static_cast<int>(ContextBlocks(rows)),
+                        .chunk_blocks = static_cast<int>(ChunkBlocks(rows)),
+                        .chunks = static_cast<int>(ContextChunks(rows))};
+  order.full_chunks = order.blocks / order.chunk_blocks;
+  order.blocks_behind = order.blocks - order.full_chunks * order.chunk_blocks;
+  return order;
+}
 
 // The heads of one pass, and the key heads that they attend to.
 struct HeadPass {
@@ -69,19 +68,22 @@ struct HeadPass {
   int first_kv;
   int end_kv;
 
-  __device__ __forceinline__ HeadPass(const RowLayerParams& p, int first_head, int heads_at_once)
-      : first(first_head), end(min(p.heads, first_head + heads_at_once)) {
-    const int heads_of_kv = p.heads / p.kv_heads;
-    first_kv = first / heads_of_kv;
-    end_kv = (end - 1) / heads_of_kv + 1;
+  __device__ __forceinline__ HeadPass(const DecodeKernelParams& params, int first_head)
+      : first(first_head), end(min(params.rows.heads, first_head + params.teams.heads_at_once)) {
+    first_kv = KeyHeadOf(params, first);
+    end_kv = KeyHeadOf(params, end - 1) + 1;
+  }
+
+  __device__ __forceinline__ static int KeyHeadOf(const DecodeKernelParams& params, int head) {
+    return head * params.kv_inverse >> 16;
   }
 };
 
 __device__ __forceinline__ StageRing RingOf(const DecodeKernelParams& params, int stage_bytes) {
   auto* arrivals = reinterpret_cast<Arrivals*>(Shared() + params.shared.arrivals);
-  auto* owner = reinterpret_cast<uint32_t*>(Shared() + params.shared.owners);
+  auto* asked = reinterpret_cast<uint32_t*>(Shared() + params.shared.asked);
   const auto stages = static_cast<uint32_t>(params.shared.stages);
-  return {Shared() + params.shared.ring, arrivals,   arrivals + stages, owner, stages,
+  return {Shared() + params.shared.ring, arrivals,   arrivals + stages, asked, stages,
           params.ring_inverse,           stage_bytes};
 }
 
@@ -90,10 +92,10 @@ __device__ __forceinline__ StageRing RingOf(const DecodeKernelParams& params, in
 template <int kHeadDim>
 __device__ __forceinline__ void FillRing(const DecodeKernelParams& params, const Tile& tile,
                                          int steps) {
-  const RowLayerParams& p = params.rows.rows;
+  const RowLayerParams& p = params.rows;
   const StageRing ring = RingOf(params, StageBytes(kHeadDim));
   RingFiller filler(ring);
-  const ContextOrder order(tile.context_rows, params.teams.lanes);
+  const ContextOrder order = ContextOrderOf(tile.context_rows);
   const auto leave = static_cast<int>(LeaveSlabs(p.width, ProjectedWidth(p)));
   const auto finish = static_cast<int>(FinishSlabs(p.width, p.heads * p.head_dim, p.hidden));
   const int64_t layer_size = ContextLayerSize(tile.context_rows, p.kv_heads, kHeadDim);
@@ -103,14 +105,14 @@ __device__ __forceinline__ void FillRing(const DecodeKernelParams& params, const
       filler.FillSlabs(weights.leave.slabs, leave);
       const uint16_t* context = tile.context + layer * layer_size;
       for (int head = 0; head < p.heads; head += params.teams.heads_at_once) {
-        const HeadPass pass(p, head, params.teams.heads_at_once);
-        for (int first = 0; first < order.chunks(); first += params.teams.lanes) {
-          for (int block = 0; block < order.chunk_blocks(); ++block) {
-            const int lanes = order.LanesWith(first, block);
+        const HeadPass pass(params, head);
+        for (int first = 0; first < order.chunks; first += params.teams.lanes) {
+          for (int block = 0; block < order.chunk_blocks; ++block) {
+            const int lanes = order.LanesWith(params.teams.lanes, first, block);
             for (int lane = 0; lane < lanes; ++lane) {
-              const int at = (first + lane) * order.chunk_blocks() + block;
+              const int at = (first + lane) * order.chunk_blocks + block;
               for (int kv = pass.first_kv; kv < pass.end_kv; ++kv) {
-                filler.Fill(context + (kv * order.blocks() + at) * BlockSize(kHeadDim),
+                filler.Fill(context + (kv * order.blocks + at) * BlockSize(kHeadDim),
                             AttentionTraits<kHeadDim>::kBlockBytes);
               }
             }
@@ -135,17 +137,18 @@ class DecodeBlock {
   static_assert(kOwn * Merged::kBytes <= ExchangeBytes(kHeadDim, kGroups));
 
  public:
-  // `tile` and `paths`, in shared memory, become what they are at each step.
+  // In shared memory; `tile` and `paths` become what they are at each step.
   __device__ __forceinline__ DecodeBlock(const DecodeKernelParams& params, Tile* tile,
-                                         PathTile* paths, int first_group)
+                                         PathTile* paths, const ContextOrder* order,
+                                         int first_group)
       : params_(params),
-        p_(params.rows.rows),
+        p_(params.rows),
         ring_(RingOf(params, StageBytes(kHeadDim))),
-        rows_(params.rows),
+        rows_(params.rows, params.shared, first_group * kGroupRows),
         tile_(tile),
         paths_(paths),
+        order_(order),
         first_group_(first_group) {
-    rows_.SetTile(tile);
     FetchLeaveVectors(0);
     KeepHeadVectors<kDecodeWarps>(params.head, reinterpret_cast<float*>(Shared()));
   }
@@ -161,8 +164,6 @@ class DecodeBlock {
   }
 
  private:
-  using Weights = RingWeights<kGroups, StageBytes(kHeadDim)>;
-
   // x of targets and tokens, as LaunchEmbedPaths has it, a row a warp. Zeros fill the operand up:
   // what no product stores is multiplied with zeros, and must be finite for that.
   __device__ __forceinline__ void Embed() {
@@ -182,7 +183,7 @@ class DecodeBlock {
         rows_.StoreRow(row, c, x);
       }
     }
-    rows_.Sync();
+    rows_.SyncOperands();
   }
 
   __device__ __forceinline__ void FetchLeaveVectors(int layer) const {
@@ -190,136 +191,179 @@ class DecodeBlock {
     CommitCopies();
   }
 
-  // All products in one loop, see Rows. Vectors are on their way for half a layer: when those of
-  // one half are waited for, those of the other may still be.
+  // Vectors are on their way for half a layer: when those of one half are waited for, those of the
+  // other may still be.
   __device__ __forceinline__ void Layer(int layer) {
-    constexpr auto kFeature = static_cast<int>(RowProduct::kFeature);
-    constexpr auto kProjection = static_cast<int>(RowProduct::kProjection);
-    constexpr auto kAttention = static_cast<int>(RowProduct::kAttention);
-    static_assert(kAttention == 0 && kProjection == kFeature + 1 && kProjection == kProducts - 1);
-    Weights weights(ring_, next_stage_);
     rows_.FetchFinishVectors(params_.layers[layer].finish.vectors);
     CommitCopies();
 #pragma unroll 1
-    for (int i = 0; i < kProducts; ++i) {
-      const int product = kFeature + i < kProducts ? kFeature + i : kFeature + i - kProducts;
-      if (product == kFeature || product == kAttention) WaitForCopies<1>();
-      rows_.Multiply(static_cast<RowProduct>(product), weights, false);
-      if (product == kFeature) FetchLeaveVectors(layer + 1 < params_.layer_count ? layer + 1 : 0);
-      if (product == kProjection) AttendToAll(layer);
+    for (int i = 0; i < kDecodeProducts;
+         ++i) {  // in one loop: a kernel waits for its instructions, too
+      const auto product = static_cast<DecodeProduct>(i);
+      if (product == DecodeProduct::kFeature || product == DecodeProduct::kAttention) {
+        WaitForCopies<1>();
+      }
+      rows_.Multiply(product, ring_, next_stage_);
+      if (product == DecodeProduct::kFeature) {
+        FetchLeaveVectors(layer + 1 < params_.layer_count ? layer + 1 : 0);
+      }
+      if (product == DecodeProduct::kProjection) AttendToAll(layer);
     }
   }
 
   __device__ __forceinline__ void AttendToAll(int layer) {
-    rows_.Leave(layer);
+    rows_.Leave(*tile_, layer);
     rows_.Sync();  // a path's own new keys are there
+    if (params_.teams.lanes == 1) {
 #pragma unroll 1
-    for (int head = 0; head < p_.heads; head += params_.teams.heads_at_once) Attend(layer, head);
-    rows_.Sync();
-  }
-
-  // operand = attention, of the heads from first_head on that are attended to at once.
-  __device__ __forceinline__ void Attend(int layer, int first_head) {
-    const int warp = ThreadIndex() / kWarp;
-    const int lane = ThreadIndex() % kWarp;
-    const int lanes = params_.teams.lanes;
-    const int team = warp / lanes;
-    const int own = warp - team * lanes;  // chunk of each round
-    const HeadPass pass(p_, first_head, params_.teams.heads_at_once);
-    const int first_group = team % kTeamsOfHead * kOwn;
-    const int head = pass.first + team / kTeamsOfHead;
-    const bool busy = team / kTeamsOfHead < params_.teams.heads_at_once && head < pass.end;
-    const int heads_of_kv = p_.heads / p_.kv_heads;
-    const int kv = head / heads_of_kv;
-    const int kv_heads = pass.end_kv - pass.first_kv;
-    const Tile& tile = *tile_;
-    const ContextOrder order(tile.context_rows, lanes);
-
-    // Of the warps that read a key head's stage, one arrives for all who are missing.
-    const int first_reader = max(pass.first, kv * heads_of_kv);
-    const int readers = (min(pass.end, (kv + 1) * heads_of_kv) - first_reader) * kTeamsOfHead;
-    const int arrivals =
-        head == first_reader && first_group == 0 ? kStageReaders - readers + 1 : 1;
-
-    Queries<kHeadDim> q[kOwn];
-    if (busy) {
-#pragma unroll
-      for (int m = 0; m < kOwn; ++m) {
-        q[m].LoadOperand(rows_.wide(first_group + m), head * kHeadDim, lane);
+      for (int head = 0; head < p_.heads; head += params_.teams.heads_at_once) {
+        Attend<true>(layer, head);
+      }
+    } else {
+#pragma unroll 1
+      for (int head = 0; head < p_.heads; head += params_.teams.heads_at_once) {
+        Attend<false>(layer, head);
       }
     }
-    const int first_path = (first_group_ + first_group) * kGroupPaths + lane / 4;
-    BufferReader<kHeadDim, kOwn> buffers(tile, layer, p_.kv_heads, busy ? kv : 0, first_path,
-                                         order.chunks());
-    float* const memory = reinterpret_cast<float*>(Shared() + params_.shared.exchange);
-    const auto merged_of = [memory](int m) {
-      return Merged(memory + m * (Merged::kBytes / 4));
-    };
-    ChunkExchange<kHeadDim, kOwn> exchange(
-        memory + team * lanes * kOwn * kGroupRows * ExchangeStride(kHeadDim), lanes, own, 2 + team);
-    if (lanes == 1) {
+    rows_.SyncOperands();
+  }
+
+  // operand = attention, of the heads from first_head on that are attended to at once. With kAlone,
+  // a team has one lane.
+  template <bool kAlone>
+  __device__ __forceinline__ void Attend(int layer, int first_head) {
+    const int warp = ThreadIndex() / kWarp;
+    const int lanes = kAlone ? 1 : params_.teams.lanes;
+    const int team = warp / lanes;
+    const int own = warp - team * lanes;  // chunk of each round
+    const HeadPass pass(params_, first_head);
+    const int first_group = team % kTeamsOfHead * kOwn;
+    const int head = pass.first + team / kTeamsOfHead;
+    const int kv_heads = pass.end_kv - pass.first_kv;
+    const uint32_t first_stage = next_stage_;
+    next_stage_ += order_->blocks * kv_heads;
+    if (team / kTeamsOfHead >= params_.teams.heads_at_once || head >= pass.end) return;
+    const int kv = HeadPass::KeyHeadOf(params_, head);
+
+    // Of the warps that read a key head's stage, one arrives for all who are missing.
+    const int first_reader = max(pass.first, kv * params_.heads_of_kv);
+    const int readers =
+        (min(pass.end, (kv + 1) * params_.heads_of_kv) - first_reader) * kTeamsOfHead;
+    const int arrivals = head == first_reader && first_group == 0 ? kStageReaders - readers + 1 : 1;
+
+    Queries<kHeadDim> q[kOwn];
 #pragma unroll
-      for (int m = 0; m < kOwn; ++m) merged_of(m).Clear();
+    for (int m = 0; m < kOwn; ++m) {
+      q[m].LoadOperand(rows_.queries(first_group + m), head * kHeadDim, ThreadIndex() % kWarp);
     }
+    BufferReader<kHeadDim, kOwn> buffers(
+        *tile_, layer, p_.kv_heads, kv,
+        (first_group_ + first_group) * kGroupPaths + ThreadIndex() % kWarp / 4, order_->chunks);
+    const uint32_t stage = first_stage + kv - pass.first_kv;
+    if constexpr (kAlone) {
+      AttendAlone(stage, kv_heads, arrivals, q, buffers, first_group, head);
+    } else {
+      AttendInTurn(stage, kv_heads, arrivals, q, buffers, team, own, first_group, head);
+    }
+  }
+
+  // The stage of the key head's first block, and how far apart those of the others are.
+  __device__ __forceinline__ void AttendAlone(uint32_t stage, int stride, int arrivals,
+                                              const Queries<kHeadDim> (&q)[kOwn],
+                                              BufferReader<kHeadDim, kOwn>& buffers,
+                                              int first_group, int head) {
+    const auto merged_of = [this](int m) { return Merged(exchange() + m * (Merged::kBytes / 4)); };
+#pragma unroll
+    for (int m = 0; m < kOwn; ++m) merged_of(m).Clear();
+    RowState<kHeadDim> states[kOwn];
+    int left = order_->rows;
+#pragma unroll 1
+    for (int chunk = 0; chunk < order_->chunks; ++chunk) {
+      buffers.Begin(chunk);
+#pragma unroll
+      for (int m = 0; m < kOwn; ++m) states[m].Clear();
+      int blocks = order_->chunk_blocks;
+#pragma unroll 1
+      while (blocks-- > 0 && left > 0) {
+        AttendKeys(ring_.Wait(stage), 0, min(kBlockKeys, left), q, states);
+        ring_.Release(stage, arrivals);
+        stage += stride;
+        left -= kBlockKeys;
+      }
+      buffers.Attend(chunk, q, states);
+#pragma unroll
+      for (int m = 0; m < kOwn; ++m) {
+        states[m].FinishChunk();
+        merged_of(m).Merge(states[m]);
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < kOwn; ++m) StoreAttention(first_group + m, head, states[m]);
+  }
+
+  // For all lanes of a team.
+  __device__ __forceinline__ void AttendInTurn(uint32_t stage, int kv_heads, int arrivals,
+                                               const Queries<kHeadDim> (&q)[kOwn],
+                                               BufferReader<kHeadDim, kOwn>& buffers, int team,
+                                               int own, int first_group, int head) {
+    const int lanes = params_.teams.lanes;
+    ChunkExchange<kHeadDim, kOwn> merged(
+        exchange() + team * lanes * kOwn * kGroupRows * ExchangeStride(kHeadDim), lanes, own,
+        2 + team);
     RowState<kHeadDim> states[kOwn];
 #pragma unroll 1
-    for (int first = 0; first < order.chunks(); first += lanes) {
+    for (int first = 0; first < order_->chunks; first += lanes) {
       const int chunk = first + own;
-      const bool has_chunk = busy && chunk < order.chunks();
+      const bool has_chunk = chunk < order_->chunks;
       if (has_chunk) buffers.Begin(chunk);
 #pragma unroll
       for (int m = 0; m < kOwn; ++m) states[m].Clear();
 #pragma unroll 1
-      for (int block = 0; block < order.chunk_blocks(); ++block) {
-        const int with_block = order.LanesWith(first, block);
-        if (busy && own < with_block) {
-          const uint32_t stage = next_stage_ + own * kv_heads + kv - pass.first_kv;
-          const uint16_t* keys = ring_.Wait(stage);
-          const int first_key = (chunk * order.chunk_blocks() + block) * kBlockKeys;
-          AttendKeys(keys, 0, min(kBlockKeys, tile.context_rows - first_key), q, states);
-          ring_.Release(stage, arrivals);
+      for (int block = 0; block < order_->chunk_blocks; ++block) {
+        const int with_block = order_->LanesWith(lanes, first, block);
+        if (own < with_block) {
+          const uint32_t own_stage = stage + own * kv_heads;
+          const int first_key = (chunk * order_->chunk_blocks + block) * kBlockKeys;
+          AttendKeys(ring_.Wait(own_stage), 0, min(kBlockKeys, order_->rows - first_key), q,
+                     states);
+          ring_.Release(own_stage, arrivals);
         }
-        next_stage_ += with_block * kv_heads;
+        stage += with_block * kv_heads;
       }
       if (has_chunk) {
         buffers.Attend(chunk, q, states);
 #pragma unroll
         for (int m = 0; m < kOwn; ++m) states[m].FinishChunk();
       }
-      if (!busy) continue;
-      if (lanes == 1) {
-#pragma unroll
-        for (int m = 0; m < kOwn; ++m) merged_of(m).Merge(states[m]);
-      } else {
-        exchange.Merge(states, min(lanes, order.chunks() - first));
-      }
+      merged.Merge(states, min(lanes, order_->chunks - first));
     }
-    if (!busy) return;
-    if (lanes == 1) {
-#pragma unroll
-      for (int m = 0; m < kOwn; ++m) StoreAttention(first_group + m, head, states[m]);
-      return;
-    }
-    exchange.Finish([&](int row, int column, const Floats4& attention) {
+    merged.Finish([&](int row, int column, const Floats4& attention) {
       rows_.StoreAttention(first_group * kGroupRows + row, head * kHeadDim + column, attention);
     });
+  }
+
+  __device__ __forceinline__ float* exchange() const {
+    return reinterpret_cast<float*>(Shared() + params_.shared.exchange);
   }
 
   // Of a state that all chunks were merged to.
   __device__ __forceinline__ void StoreAttention(int group, int head,
                                                  const RowState<kHeadDim>& state) {
     const int lane = ThreadIndex() % kWarp;
-    float divisor[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      divisor[half] = state.l[half] > 0 ? Reciprocal(state.l[half]) : 0.0f;
-    }
+      const float divisor = state.l[half] > 0 ? Reciprocal(state.l[half]) : 0.0f;
 #pragma unroll
-    for (int n = 0; n < T::kColumns; ++n) {
-      const float(&o)[4] = state.o[n];
-      rows_.StoreAttention(group, lane / 4, head * kHeadDim + 8 * n + lane % 4 * 2,
-                           PackBf16(o[0] * divisor[0], o[1] * divisor[0]),
-                           PackBf16(o[2] * divisor[1], o[3] * divisor[1]));
+      for (int slice = 0; slice < kHeadDim / 32; ++slice) {
+        Words4 words;
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          const float(&o)[4] = state.o[slice * 4 + n];
+          words.w[n] = PackBf16(o[2 * half] * divisor, o[2 * half + 1] * divisor);
+        }
+        rows_.StoreAttention(group * kGroupRows + half * 8 + lane / 4,
+                             head * kHeadDim + slice * 32 + lane % 4 * 2, words);
+      }
     }
   }
 
@@ -350,10 +394,11 @@ class DecodeBlock {
 
   const DecodeKernelParams& params_;
   const RowLayerParams& p_;
-  const StageRing ring_;
-  Rows<kGroups, kPanels, kDecodeWarps> rows_;
+  RingReader ring_;
+  const DecodeRows<kGroups, kPanels, StageBytes(kHeadDim)> rows_;
   Tile* const tile_;
   PathTile* const paths_;
+  const ContextOrder* const order_;
   const int first_group_;
   uint32_t next_stage_ = 0;
 };

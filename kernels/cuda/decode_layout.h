@@ -12,11 +12,14 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kDecodeWarps = 8;  // that compute: few, for each to have all registers it wants
+inline constexpr int kDecodeWarps =
+    8;  // that compute: few, for each to have all registers it wants
 
-// A stage of the ring: a quarter or a half of a slab, or one block of a head's keys and values.
+// A stage of the ring: a quarter of a slab (layout.h), or half of it with all its inputs, or one
+// block of a head's keys and values.
 constexpr int StageBytes(int head_dim) { return head_dim <= 32 ? 8 << 10 : 16 << 10; }
-inline constexpr int kFewestStages = 3;
+// Of two slabs: one is let go when the next is asked for.
+constexpr int FewestStages(int head_dim) { return 2 * kSlabSize * 2 / StageBytes(head_dim); }
 inline constexpr int kMostStages = 32;
 
 // Groups of a block whose attention a warp computes side by side: each key is read once for both,
@@ -52,8 +55,8 @@ constexpr int MostDecodePanels(int block_rows) {
   return block_rows == kGroupRows ? 4 : block_rows == 2 * kGroupRows ? 2 : 1;
 }
 
-// What the stages of other kernels take, as far as they are the same for all layers.
-constexpr RowLayerParams DecodeRows(const DecodeParams& p) {
+// What the stages of other kernels take, as far as it is the same for all layers.
+constexpr RowLayerParams DecodeRowShapes(const DecodeParams& p) {
   RowLayerParams rows;
   rows.tiles = p.tiles;
   rows.tile_count = p.tile_count;
@@ -65,7 +68,7 @@ constexpr RowLayerParams DecodeRows(const DecodeParams& p) {
   rows.epsilon = p.epsilon;
   return rows;
 }
-constexpr HeadParams DecodeHead(const DecodeParams& p) {
+constexpr HeadParams DecodeHeadShapes(const DecodeParams& p) {
   HeadParams head;
   head.tiles = p.tiles;
   head.paths = p.paths;
@@ -80,15 +83,27 @@ constexpr HeadParams DecodeHead(const DecodeParams& p) {
   return head;
 }
 
-// Offsets in bytes, but for those of HeadLayout.
+// Offsets in bytes, but for those of HeadLayout. What is multiplied lies in the work area, which
+// begins at 0.
 struct DecodeLayout {
-  RowLayout rows;    // operand and wide lie in the work area, which begins at 0
-  int exchange = 0;  // ExchangeBytes; the end of the work area
+  int operand_inputs = 0;  // padded to whole slabs, as the next two
+  int hidden = 0;
+  int projected = 0;
+  int x_stride = 0;
+  int head_shift = 0;  // log2 of Dh
+  int operand = 0;     // [rows, operand_inputs] bf16 as ProductOperandAt has it: attention, then x
+  // [rows, hidden] likewise, or [rows, projected] bf16 as OperandAt has it: q, K and V.
+  int wide = 0;
+  int exchange = 0;  // ExchangeBytes, behind q, K and V: where the end of the hidden elements was
+  int x = 0;         // [rows][x_stride] f32
+  int finish = 0;    // FinishWeights::vectors
+  int leave = 0;     // LeaveWeights::vectors
   HeadLayout head;   // what it multiplies lies in the work area, when the layers are done with it
   int paths = 0;     // PathTile: the head's, from one step to the next
   int tile = 0;      // Tile
+  int order = 0;     // ContextOrder
   int arrivals = 0;  // [2][stages] Arrivals: full, empty
-  int owners = 0;    // [stages] uint32
+  int asked = 0;     // uint32
   int ring = 0;      // [stages] StageBytes
   int stages = 0;    // as many as there is room for, 0 if that is too few
   int bytes = 0;
@@ -96,8 +111,8 @@ struct DecodeLayout {
 
 constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadParams& head,
                                       int block_rows, int shared_bytes) {
-  const RowLayout alone = RowLayoutOf(rows, block_rows);
   const HeadLayout head_alone = HeadLayoutOf(head);
+  const auto padded = [](int n) { return static_cast<int>(Slabs(n)) * kSlabInputs; };
   int next = 0;
   const auto take = [&next](int bytes) {
     const int at = next;
@@ -105,14 +120,19 @@ constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadPara
     return at;
   };
   DecodeLayout layout;
-  layout.rows = alone;
-  layout.rows.operand = take(alone.wide - alone.operand);
-  layout.rows.wide = take(alone.x - alone.wide);
+  layout.operand_inputs = padded(std::max(rows.heads * rows.head_dim, rows.width));
+  layout.hidden = padded(rows.hidden);
+  layout.projected = padded(ProjectedWidth(rows));
+  layout.x_stride = rows.width + 4;  // columns 2g of rows 2j hit each bank once
+  while (1 << layout.head_shift < rows.head_dim) ++layout.head_shift;
+  layout.operand = take(2 * ProductOperandSize(block_rows, layout.operand_inputs));
+  layout.wide = take(2 * block_rows * layout.projected);
   layout.exchange = take(ExchangeBytes(rows.head_dim, block_rows / kGroupRows));
-  next = std::max(next, static_cast<int>(RoundUp(int64_t{4} * head_alone.norm, 128)));
-  layout.rows.x = take(alone.finish - alone.x);
-  layout.rows.finish = take(alone.leave - alone.finish);
-  layout.rows.leave = take(alone.bytes - alone.leave);
+  const int hidden_end = layout.wide + 2 * ProductOperandSize(block_rows, layout.hidden);
+  next = static_cast<int>(RoundUp(std::max({next, hidden_end, 4 * head_alone.norm}), 128));
+  layout.x = take(4 * block_rows * layout.x_stride);
+  layout.finish = take(4 * FinishVectorsSize(rows));
+  layout.leave = take(4 * LeaveVectorsSize(rows));
   // The head's vectors and paths stay from step to step.
   const int moved = take(head_alone.bytes - 4 * head_alone.norm) / 4 - head_alone.norm;
   layout.head = head_alone;
@@ -122,11 +142,12 @@ constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadPara
   }
   layout.paths = 4 * layout.head.paths;
   layout.tile = take(static_cast<int>(sizeof(Tile)));
+  layout.order = take(6 * 4);
   layout.arrivals = take(2 * kMostStages * 8);
-  layout.owners = take(kMostStages * 4);
+  layout.asked = take(4);
   layout.ring = next;
   layout.stages = std::min(kMostStages, (shared_bytes - next) / StageBytes(rows.head_dim));
-  if (layout.stages < kFewestStages) layout.stages = 0;
+  if (layout.stages < FewestStages(rows.head_dim)) layout.stages = 0;
   layout.bytes = layout.ring + layout.stages * StageBytes(rows.head_dim);
   return layout;
 }

@@ -100,6 +100,18 @@ __device__ __forceinline__ float SecondBf16(uint32_t word) {
   return BitsToFloat(word & 0xffff0000u);
 }
 
+// A matrix of bf16 in shared memory as products of a warpgroup take it, 16 columns of it at a time:
+// its rows in eights, of which 8 columns are 8 times 16 bytes without a gap; one such piece lies
+// `columns_stride` bytes behind that of the 8 columns before, and `rows_stride` behind that of the
+// 8 rows before. Strides and addresses are multiples of 16, and small enough for shared memory.
+// (PTX: matrix descriptor, K-major, without swizzling.) A descriptor may be added to: sixteenths of
+// bytes.
+__device__ __forceinline__ uint64_t DescribeMatrix(uint32_t address, int columns_stride,
+                                                   int rows_stride) {
+  return address >> 4 | static_cast<uint64_t>(columns_stride >> 4) << 16 |
+         static_cast<uint64_t>(rows_stride >> 4) << 32;
+}
+
 #ifdef __CUDACC__
 
 // A kernel may begin while the one ahead of it on the stream still runs: launch.h says what follows
@@ -284,20 +296,112 @@ __device__ __forceinline__ void WaitForPhase(Arrivals* arrivals, uint32_t parity
 #endif
 }
 
+// Products of a warpgroup, four warps of which the first has a number that is a multiple of 4 (PTX:
+// wgmma): c = a b^T, or c += a b^T if `add`; a [64, 16] and b [rows, 16] are described by
+// DescribeMatrix. Of c [64, rows], warp w of the four has rows 16 w to 16 w + 15, and a lane of it
+// c[4 n + i] for i of the pairs {row g, row g + 8} x {column 8 n + 2 j, 8 n + 2 j + 1}, columns
+// first. Sums have the bits of Mma's when each takes the same 16 columns in the same order.
+//
+// They are asked for, and done when they are waited for: until then nobody touches c, a or b. Begin
+// comes first, and after anything else that touched c; what was written to a or b comes before
+// ShareWithCopies and a barrier.
+__device__ __forceinline__ void BeginAsWarpgroup() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void CommitAsWarpgroup() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+// Until at most that many commits are not done yet.
+template <int kLeft>
+__device__ __forceinline__ void WaitAsWarpgroup() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+#endif
+}
+__device__ __forceinline__ void MultiplyAsWarpgroup(float (&c)[8], uint64_t a, uint64_t b,
+                                                    bool add) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %10, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7}, "
+      "%8, %9, add, 1, 1, 0, 0;\n"
+      "}"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+        "+f"(c[7])
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
+__device__ __forceinline__ void MultiplyAsWarpgroup(float (&c)[16], uint64_t a, uint64_t b,
+                                                    bool add) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15}, "
+      "%16, %17, add, 1, 1, 0, 0;\n"
+      "}"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+        "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+        "+f"(c[14]), "+f"(c[15])
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
+__device__ __forceinline__ void MultiplyAsWarpgroup(float (&c)[32], uint64_t a, uint64_t b,
+                                                    bool add) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, add, 1, 1, 0, 0;\n"
+      "}"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+        "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+        "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
+        "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+        "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
+// What this thread has written to shared memory is there for what is not a thread: products of a
+// warpgroup, and copies in bulk.
+__device__ __forceinline__ void ShareWithCopies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 // A word in shared memory by which one thread of a block lets others go on. What it did before is
 // there for those who have seen the value.
 __device__ __forceinline__ void StoreValue(uint32_t* word, uint32_t value) {
   asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(SharedAddress(word)), "r"(value)
                : "memory");
 }
-__device__ __forceinline__ void WaitForValue(const uint32_t* word, uint32_t value) {
+// Returns a value that is larger than `value`.
+__device__ __forceinline__ uint32_t WaitForMore(const uint32_t* word, uint32_t value) {
   uint32_t found;
   do {
     asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
                  : "=r"(found)
                  : "r"(SharedAddress(word))
                  : "memory");
-  } while (found != value);
+  } while (found <= value);
+  return found;
 }
 
 #else
@@ -396,9 +500,39 @@ inline void CopyInBulk(void* to, const void* from, int bytes, Arrivals* arrivals
 inline void WaitForPhase(Arrivals* arrivals, uint32_t parity) {
   emulator::WaitForPhase(arrivals, parity);
 }
+inline uint32_t SharedAddress(const void* at) {
+  return static_cast<uint32_t>(static_cast<const char*>(at) - emulator::Shared());
+}
+inline void BeginAsWarpgroup() {}
+inline void CommitAsWarpgroup() {}
+template <int kLeft>
+void WaitAsWarpgroup() {}
+inline void ShareWithCopies() {}
+// Element `column` of a row of what DescribeMatrix describes.
+inline float DescribedElement(uint64_t matrix, int row, int column) {
+  const auto field = [matrix](int first_bit) {
+    return static_cast<int>(matrix >> first_bit & 0x3fffu) * 16;
+  };
+  const char* at = emulator::Shared() + field(0) + column / 8 * field(16) + row / 8 * field(32) +
+                   row % 8 * 16 + column % 8 * 2;
+  return FirstBf16(*reinterpret_cast<const uint16_t*>(at));
+}
+template <int kSums>
+void MultiplyAsWarpgroup(float (&c)[kSums], uint64_t a, uint64_t b, bool add) {
+  const int lane = emulator::Lane();
+  const int first_row = static_cast<int>(threadIdx.x) / kWarp % 4 * 16 + lane / 4;
+  for (int i = 0; i < kSums; ++i) {
+    const int row = first_row + i % 4 / 2 * 8;
+    const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    if (!add) c[i] = 0;
+    for (int k = 0; k < 16; ++k) {
+      c[i] += DescribedElement(a, row, k) * DescribedElement(b, column, k);
+    }
+  }
+}
 inline void StoreValue(uint32_t* word, uint32_t value) { *word = value; }
-inline void WaitForValue(const uint32_t* word, uint32_t value) {
-  emulator::WaitForValue(word, value);
+inline uint32_t WaitForMore(const uint32_t* word, uint32_t value) {
+  return emulator::WaitForMore(word, value);
 }
 
 #endif

@@ -70,7 +70,7 @@ struct Thread {
   const Arrivals* waits_for_phase = nullptr;
   uint32_t parity = 0;
   const uint32_t* waits_for_word = nullptr;
-  uint32_t until_value = 0;
+  uint32_t more_than = 0;
   int64_t exchanges = 0;
   std::vector<std::vector<PendingCopy>> groups;  // committed
   std::vector<PendingCopy> copies;               // not yet committed
@@ -132,7 +132,7 @@ bool IsOver(const Arrivals& arrivals, uint32_t parity) {
 bool CanRun(const Thread& thread) {
   if (thread.done) return false;
   if (thread.waits_for_phase != nullptr) return IsOver(*thread.waits_for_phase, thread.parity);
-  if (thread.waits_for_word != nullptr) return *thread.waits_for_word == thread.until_value;
+  if (thread.waits_for_word != nullptr) return *thread.waits_for_word > thread.more_than;
   return thread.waits_for == nullptr || thread.waits_for->passed >= thread.until_passed;
 }
 
@@ -330,11 +330,13 @@ const char* Exchange(const void* value, int bytes) {
   return slots[0];
 }
 
-void WaitForValue(const uint32_t* word, uint32_t value) {
-  if (*word == value) return;
-  Running().waits_for_word = word;
-  Running().until_value = value;
-  Leave();
+uint32_t WaitForMore(const uint32_t* word, uint32_t value) {
+  if (*word <= value) {
+    Running().waits_for_word = word;
+    Running().more_than = value;
+    Leave();
+  }
+  return *word;
 }
 
 void RequireAligned(const void* pointer, size_t alignment) {

@@ -127,6 +127,45 @@ constexpr int OperandAt(int row, int input, int padded_inputs) {
          input % 2;
 }
 
+// ---- Products of a warpgroup ---------------------------------------------------------------
+//
+// The decode kernel multiplies with instructions of four warps (device.cuh, DescribeMatrix), which
+// read weights and rows from shared memory by themselves: 64 outputs by 16 inputs of up to 64 rows.
+// The inputs of one such instruction, and their order, are those of one mma above, so that sums
+// have the same bits: of 32 inputs, instruction s has element i of lane j for i in 4s..4s+3, the
+// first two in its first half, the last two in its second.
+
+// Which 16 inputs an input belongs to, which half of them, and its place there.
+constexpr int ProductOf(int input) { return input / 32 * 2 + input % 8 / 4; }
+constexpr int ProductHalf(int input) { return input % 4 / 2; }
+constexpr int ProductPlace(int input) { return input % 32 / 8 * 2 + input % 2; }
+
+// A slab in quarters of 64 outputs by 64 inputs: [output half][input half][16 inputs at a
+// time][half][8 outputs at a time][8][8 inputs]. Of 16 outputs, the even ones are the first 8 rows
+// of the instruction: one lane then has the sums of two neighbouring outputs.
+inline constexpr int kQuarterSize = kSlabSize / 4;
+inline constexpr int kQuarterOutputs = 64;
+inline constexpr int kQuarterInputs = 64;
+inline constexpr int kQuarterHalfBytes = kQuarterOutputs * 16;  // of 8 inputs
+
+constexpr int QuarterAt(int output, int input) {
+  const int row = output % kQuarterOutputs / 16 * 16 + output % 2 * 8 + output % 16 / 2;
+  const int half_product = ProductOf(input % kQuarterInputs) * 2 + ProductHalf(input);
+  return (output / kQuarterOutputs * 2 + input / kQuarterInputs) * kQuarterSize +
+         (half_product * kQuarterOutputs + row) * 8 + ProductPlace(input);
+}
+
+// Rows that a slab is multiplied with: [half][16 inputs at a time][rows, and a gap][8], the gap so
+// that neighbouring inputs share no bank.
+constexpr int ProductRowsBytes(int rows) { return (rows + 1) * 16; }
+constexpr int ProductOperandSize(int rows, int padded_inputs) {
+  return padded_inputs / 8 * (rows + 1) * 8;
+}
+constexpr int ProductOperandAt(int row, int input, int rows, int padded_inputs) {
+  return ((ProductHalf(input) * (padded_inputs / 16) + ProductOf(input)) * (rows + 1) + row) * 8 +
+         ProductPlace(input);
+}
+
 // ---- Context chunks ------------------------------------------------------------------------
 //
 // Attention over a context is done in chunks of keys, each with a softmax state of its own; the

@@ -5,6 +5,8 @@
 #include "kernels/cuda/chunk_state.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/gelu.cuh"
+#include "kernels/cuda/leave_to_buffer.cuh"
+#include "kernels/cuda/normalize_rows.cuh"
 #include "kernels/cuda/row_layer.h"
 #include "kernels/cuda/row_layout.h"
 #include "kernels/cuda/weight_stream.cuh"
@@ -17,8 +19,6 @@ struct RowKernelParams {
   int32_t block_rows;
 };
 
-__device__ __forceinline__ int SlabsOf(int n) { return (n + kSlabInputs - 1) / kSlabInputs; }
-
 // The products of a layer, in their order.
 enum class RowProduct : int {
   kAttention,   // x = LN2(x + Wo attention)
@@ -27,7 +27,6 @@ enum class RowProduct : int {
   kFeature,     // x = LN1(x + P x)
   kProjection,  // wide = (Wq over Wk over Wv) x
 };
-inline constexpr int kProducts = 5;
 
 // The rows of one block on their way through the stages. MergeChunks, FillOperand and Multiply end
 // with all their writes to shared memory done for the whole block; what only loads, or stores a few
@@ -84,12 +83,6 @@ class Rows {
 
   __device__ __forceinline__ bool idle() const { return rows_in_use_ <= 0; }
 
-  // Columns `column` to column + 3 of a row, as the x that comes in; of columns beyond D, zeros.
-  __device__ __forceinline__ void StoreRow(int row, int column, const Floats4& x) {
-    if (column < p_.width) StoreAs<Floats4>(x_ + row * x_stride_ + column, x);
-    StoreOperand(row, column, x);
-  }
-
   // As the tile is from now on. It stays where it is.
   __device__ __forceinline__ void SetTile(const Tile* tile) {
     tile_ = tile;
@@ -97,24 +90,6 @@ class Rows {
   }
 
   __device__ __forceinline__ int tile_index() const { return tile_index_; }
-  __device__ __forceinline__ const float* x(int row) const { return x_ + row * x_stride_; }
-  // Of a group's rows, as OperandAt has them: where q lies behind the last product of a layer.
-  __device__ __forceinline__ const uint16_t* wide(int group) const {
-    return wide_ + group * kGroupRows * wide_inputs_;
-  }
-
-  // operand = attention, of columns `column` and column + 1 of rows g and g + 8 of a group.
-  __device__ __forceinline__ void StoreAttention(int group, int g, int column, uint32_t of_g,
-                                                 uint32_t of_g_plus_8) {
-    StoreAs<Words2>(operand_ + OperandAt(group * kGroupRows + g, column, operand_inputs_),
-                    {of_g, of_g_plus_8});
-  }
-  // Likewise, of columns `column` to column + 3 of a row.
-  __device__ __forceinline__ void StoreAttention(int row, int column, const Floats4& attention) {
-    StoreOperand(row, column, attention);
-  }
-
-  __device__ __forceinline__ int operand_inputs() const { return operand_inputs_; }
 
   // operand = x.
   __device__ __forceinline__ void FillOperand() {
@@ -143,12 +118,10 @@ class Rows {
     Sync();
   }
 
-  // With the next slabs of `weights`. The normalized x also goes back to global memory if `keep`.
-  //
-  // Weights: each of the first kBusyWarps warps computes kTiles times 8 outputs of a slab, of one
-  // of kParts parts of the groups; warps that share outputs stand side by side.
-  template <typename Weights>
-  __device__ __forceinline__ void Multiply(RowProduct product, Weights& weights, bool keep) {
+  // With the next slabs of `weights`, of which each warp computes kTiles times 8 outputs. The
+  // normalized x also goes back to global memory if `keep`.
+  __device__ __forceinline__ void Multiply(RowProduct product, WeightStream<kWarps>& weights,
+                                           bool keep) {
     const bool up = product == RowProduct::kUp;
     const bool down = product == RowProduct::kDown;
     const bool into_x = !up && product != RowProduct::kProjection;
@@ -157,18 +130,12 @@ class Rows {
     const float* bias = up ? finish_ + 5 * p_.width : down ? finish_ + 4 * p_.width : nullptr;
     const int inputs = SlabsOf(InputsOf(product));
     const int outputs = OutputsOf(product);
-    constexpr int kTiles = Weights::kTiles;
-    constexpr int kOwn = kGroups / Weights::kParts;
-    const int warp = ThreadIndex() / kWarp;
-    const int lane_column = warp / Weights::kParts * (8 * kTiles) + ThreadIndex() % 4 * 2;
-    const int first_group = warp % Weights::kParts * kOwn;
-    operand += first_group * kGroupRows * padded_inputs;
-    Fragments<kOwn, Weights::Together(kOwn)> fragments;
-    const int busy_outputs = warp < Weights::kBusyWarps ? outputs : 0;
-    if (warp >= Weights::kBusyWarps) weights.Skip(inputs * SlabsOf(outputs));
+    constexpr int kTiles = WeightStream<kWarps>::kTiles;
+    const int lane_column = ThreadIndex() / kWarp * (8 * kTiles) + ThreadIndex() % 4 * 2;
+    Fragments<kGroups, 8 / kGroups> fragments;
 #pragma unroll 1
-    for (int first = 0; first < busy_outputs; first += kSlabOutputs) {
-      Sums<kOwn> sums[kTiles];
+    for (int first = 0; first < outputs; first += kSlabOutputs) {
+      Sums<kGroups> sums[kTiles];
 #pragma unroll 1
       for (int k = 0; k < inputs; ++k) {
         // A slab's inputs take 4 times 32 of each group of rows.
@@ -179,9 +146,9 @@ class Rows {
       for (int tile = 0; tile < kTiles; ++tile) {
         const int column = first + lane_column + tile * 8;
         if (!into_x) {
-          StoreWide(first_group, column, bias, sums[tile]);
+          StoreWide(column, bias, sums[tile]);
         } else if (column < outputs) {
-          AddToX(first_group, column, bias, sums[tile]);
+          AddToX(column, bias, sums[tile]);
         }
       }
     }
@@ -213,31 +180,26 @@ class Rows {
  private:
   static constexpr int kRowsBarrier = 1;
 
-  // Rows that a warp merges at a time, kWarps rows apart, and normalizes: rows g and g + 8 of one
-  // or two groups, which lie side by side in an operand.
+  // Rows that a warp merges at a time, kWarps rows apart.
   static constexpr int kRowsTogether = kRows >= 4 * kWarps ? 4 : kRows >= 2 * kWarps ? 2 : 1;
-  static constexpr int kNormalizedTogether = kRowsTogether < 2 ? 2 : kRowsTogether;
 
   __device__ __forceinline__ static void Fetch(float* to, const float* from, int size) {
-#pragma unroll 1
-    for (int i = ThreadIndex() * 4; i < size; i += kThreads * 4) CopyLater16(to + i, from + i);
+    FetchVectors<kThreads>(to, from, size);
   }
 
-  // x += sums + bias, of columns `column` and column + 1 of kOwn groups; `bias` may be null.
-  template <int kOwn>
-  __device__ __forceinline__ void AddToX(int first_group, int column, const float* bias,
-                                         const Sums<kOwn>& sums) const {
+  // x += sums + bias, of columns `column` and column + 1; `bias` may be null.
+  __device__ __forceinline__ void AddToX(int column, const float* bias,
+                                         const Sums<kGroups>& sums) const {
     Floats2 more = {};
     if (bias != nullptr) more = LoadAs<Floats2>(bias + column);
-    const int first_row = first_group * kGroupRows + ThreadIndex() % kWarp / 4;
-    float* x = x_ + first_row * x_stride_ + column;
-    Floats2 pairs[2 * kOwn];
+    float* x = x_ + ThreadIndex() % kWarp / 4 * x_stride_ + column;
+    Floats2 pairs[2 * kGroups];
 #pragma unroll
-    for (int half = 0; half < 2 * kOwn; ++half) {
+    for (int half = 0; half < 2 * kGroups; ++half) {
       pairs[half] = LoadAs<Floats2>(x + half * 8 * x_stride_);
     }
 #pragma unroll
-    for (int half = 0; half < 2 * kOwn; ++half) {
+    for (int half = 0; half < 2 * kGroups; ++half) {
       const Floats2& pair = pairs[half];
       const float first = sums.Total(half / 2, half % 2 * 2);
       const float second = sums.Total(half / 2, half % 2 * 2 + 1);
@@ -247,15 +209,13 @@ class Rows {
   }
 
   // wide = sums; with a bias, wide = gelu(sums + bias). As AddToX.
-  template <int kOwn>
-  __device__ __forceinline__ void StoreWide(int first_group, int column, const float* bias,
-                                            const Sums<kOwn>& sums) const {
+  __device__ __forceinline__ void StoreWide(int column, const float* bias,
+                                            const Sums<kGroups>& sums) const {
     const int group = wide_inputs_ * kGroupRows;  // elements
-    uint16_t* wide =
-        wide_ + first_group * group + OperandAt(ThreadIndex() % kWarp / 4, column, wide_inputs_);
+    uint16_t* wide = wide_ + OperandAt(ThreadIndex() % kWarp / 4, column, wide_inputs_);
     if (bias == nullptr) {
 #pragma unroll
-      for (int m = 0; m < kOwn; ++m) {
+      for (int m = 0; m < kGroups; ++m) {
         StoreAs<Words2>(wide + m * group, {PackBf16(sums.Total(m, 0), sums.Total(m, 1)),
                                            PackBf16(sums.Total(m, 2), sums.Total(m, 3))});
       }
@@ -263,7 +223,7 @@ class Rows {
     }
     const Floats2 more = LoadAs<Floats2>(bias + column);
 #pragma unroll
-    for (int m = 0; m < kOwn; ++m) {
+    for (int m = 0; m < kGroups; ++m) {
       float v[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) v[i] = Gelu(sums.Total(m, i) + more.v[i % 2]);
@@ -278,7 +238,6 @@ class Rows {
     const int queries = p_.heads * p_.head_dim;
     const int kv_width = p_.kv_heads * p_.head_dim;
     if (column < queries) {
-      if (p_.q == nullptr) return;
       StoreAs<Words4>(p_.q + Global(row) * queries + column, words);
       return;
     }
@@ -289,7 +248,7 @@ class Rows {
     if (tile_->first_row >= 0) {
       LeaveToContext(layer, first_row_ + row, kv_head, d, value, words);
     } else if (tile_->append_place >= 0) {
-      LeaveToBuffer(layer, first_row_ + row, kv_head, d, value, words);
+      LeaveToBuffer(*tile_, p_, layer, first_row_ + row, kv_head, d, value, words);
     }
   }
 
@@ -313,28 +272,6 @@ class Rows {
     }
   }
 
-  // As LeaveToContext.
-  __device__ __forceinline__ void LeaveToBuffer(int layer, int row, int kv_head, int d, bool value,
-                                                const Words4& words) const {
-    const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
-    const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
-    if (!of_buffer_token || path >= tile_->buffer_paths) return;
-    uint16_t* place = tile_->buffer +
-                      layer * BufferLayerSize(tile_->buffer_capacity, tile_->buffer_paths,
-                                              p_.kv_heads, p_.head_dim) +
-                      BufferKeyAt(kv_head, tile_->append_place, path, tile_->buffer_capacity,
-                                  tile_->buffer_paths, p_.head_dim);
-    if (!value) {
-      StoreAs<Words4>(place + d, words);
-      return;
-    }
-    place += tile_->buffer_paths * p_.head_dim;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      StoreAs<uint32_t>(place + BufferValueColumn(d + 2 * i, p_.head_dim), words.w[i]);
-    }
-  }
-
   __device__ __forceinline__ int InputsOf(RowProduct product) const {
     if (product == RowProduct::kAttention) return p_.heads * p_.head_dim;
     return product == RowProduct::kDown ? p_.hidden : p_.width;
@@ -344,86 +281,27 @@ class Rows {
     return product == RowProduct::kProjection ? ProjectedWidth(p_) : p_.width;
   }
 
-  // x = LN(x); operand = x. A warp has a few rows at a time, whose elements stay in registers. Mean
-  // and variance are taken together, of the elements less the row's first one: that is some
-  // element, so what cancels is of the order of the variance itself. x also goes back to global
-  // memory if `keep`.
+  // x = LN(x); operand = x. x also goes back to global memory if `keep`.
   __device__ __forceinline__ void Normalize(RowProduct product, bool keep) {
-    constexpr int kTogether = kNormalizedTogether;
-    constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarp);
     const float* gamma = product == RowProduct::kAttention ? finish_
                          : product == RowProduct::kDown    ? finish_ + 2 * p_.width
                                                            : leave_;
-    const float* beta = gamma + p_.width;
-    const int lane_column = ThreadIndex() % kWarp * 4;
-    const float weight = 1.0f / static_cast<float>(p_.width);
-#pragma unroll 1
-    for (int set = ThreadIndex() / kWarp; set < kRows / kTogether; set += kWarps) {
-      int rows[kTogether];
+    constexpr int kTogether = kRowsTogether < 2 ? 2 : kRowsTogether;
+    NormalizeRows<kRows, kWarps, kTogether, kPanels>(
+        x_, x_stride_, gamma, gamma + p_.width, p_.width, p_.epsilon,
+        [&](const int(&rows)[kTogether], int column, const Floats4(&x)[kTogether]) {
+          if (keep && column < p_.width) {
 #pragma unroll
-      for (int r = 0; r < kTogether; ++r) {
-        const int pair = set + r / 2 * (kRows / kTogether);
-        rows[r] = pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
-      }
-      Floats4 quads[kTogether][kQuads];
-      float mean[kTogether];
-      float scale[kTogether];
-#pragma unroll
-      for (int r = 0; r < kTogether; ++r) {
-        const float* x = x_ + rows[r] * x_stride_ + lane_column;
-        const float shift = x_[rows[r] * x_stride_];
-        float sum = 0;
-        float squares = 0;
-#pragma unroll
-        for (int q = 0; q < kQuads; ++q) {
-          Floats4& quad = quads[r][q];
-          quad = {};
-          if (lane_column + q * kWarp * 4 >= p_.width) continue;
-          quad = LoadAs<Floats4>(x + q * kWarp * 4);
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            float& v = quad.v[i];
-            v -= shift;
-            sum += v;
-            squares = fmaf(v, v, squares);
+            for (int r = 0; r < kTogether; ++r) Keep(rows[r], column, x[r]);
           }
-        }
-        sum = SumOverLanes<kWarp>(sum);
-        squares = SumOverLanes<kWarp>(squares);
-        mean[r] = sum * weight;  // less the shift
-        scale[r] = ReciprocalRoot((squares - mean[r] * sum) * weight + p_.epsilon);
-      }
 #pragma unroll
-      for (int q = 0; q < kQuads; ++q) {
-        const int column = lane_column + q * kWarp * 4;
-        Floats4 g = {};
-        Floats4 b = {};
-        if (column < p_.width) {
-          g = LoadAs<Floats4>(gamma + column);
-          b = LoadAs<Floats4>(beta + column);
-        }
-#pragma unroll
-        for (int r = 0; r < kTogether; ++r) {
-          Floats4& quad = quads[r][q];
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            quad.v[i] = fmaf((quad.v[i] - mean[r]) * scale[r], g.v[i], b.v[i]);
-          }
-          if (column < p_.width) {
-            StoreAs<Floats4>(x_ + rows[r] * x_stride_ + column, quad);
-            if (keep && rows[r] < rows_in_use_) {
-              StoreAs<Floats4>(p_.x + Global(rows[r]) * p_.width + column, quad);
-            }
-          }
-        }
-        if (column >= SlabsOf(p_.width) * kSlabInputs) continue;
-#pragma unroll
-        for (int r = 0; r < kTogether; r += 2) {
-          StoreOperands(rows[r], column, quads[r][q], quads[r + 1][q]);
-        }
-      }
-    }
+          for (int r = 0; r < kTogether; r += 2) StoreOperands(rows[r], column, x[r], x[r + 1]);
+        });
     Sync();
+  }
+
+  __device__ __forceinline__ void Keep(int row, int column, const Floats4& x) {
+    if (row < rows_in_use_) StoreAs<Floats4>(p_.x + Global(row) * p_.width + column, x);
   }
 
   // Of all tiles' rows.

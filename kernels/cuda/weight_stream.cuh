@@ -88,8 +88,6 @@ class WeightStream {
  public:
   // A warp computes so many times 8 outputs of a slab, of all groups.
   static constexpr int kTiles = kSlabOutputs / 8 / kWarps;
-  static constexpr int kParts = 1;
-  static constexpr int kBusyWarps = kWarps;
 
   __device__ __forceinline__ WeightStream(const uint16_t* slabs, int count,
                                           const uint16_t* more_slabs, int more_count)
@@ -103,12 +101,6 @@ class WeightStream {
   // Asks for the second slab: apart from the first, so that what is needed earlier need not queue
   // behind it. To be called once, before the first product.
   __device__ __forceinline__ void FetchSecond() { Refill(ahead_[1]); }
-
-  // Of fragments of so many groups.
-  static constexpr int Together(int groups) { return 8 / groups; }
-
-  // There is no warp that is not busy.
-  __device__ __forceinline__ void Skip(int slabs) {}
 
   // Adds the products with the next slab. `operand`: of group 0 and the slab's first input; groups
   // lie `stride` elements apart. `again`: it is that of the slab before, and so what is kept in

@@ -98,6 +98,18 @@ std::vector<uint16_t> PackLeaveSlabs(const Matrix& feature, const Matrix& query_
   return slabs;
 }
 
+std::vector<uint16_t> PackQuarters(const std::vector<uint16_t>& slabs) {
+  std::vector<uint16_t> quarters(slabs.size());
+  for (size_t slab = 0; slab < slabs.size(); slab += kSlabSize) {
+    for (int o = 0; o < kSlabOutputs; ++o) {
+      for (int i = 0; i < kSlabInputs; ++i) {
+        quarters[slab + QuarterAt(o, i)] = slabs[slab + SlabAt(o, i)];
+      }
+    }
+  }
+  return quarters;
+}
+
 std::vector<float> PackFinishVectors(const std::vector<float>& gamma2,
                                      const std::vector<float>& beta2,
                                      const std::vector<float>& gamma3,

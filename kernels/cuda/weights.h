@@ -29,6 +29,8 @@ Matrix Below(const std::vector<Matrix>& matrices);
 // The slabs and vectors of FinishWeights and LeaveWeights (row_layer.h), slabs in bf16.
 std::vector<uint16_t> PackFinishSlabs(const Matrix& wo, const Matrix& w1, const Matrix& w2);
 std::vector<uint16_t> PackLeaveSlabs(const Matrix& feature, const Matrix& query_key_value);
+// Slabs in quarters, as products of a warpgroup take them (layout.h).
+std::vector<uint16_t> PackQuarters(const std::vector<uint16_t>& slabs);
 std::vector<float> PackFinishVectors(const std::vector<float>& gamma2,
                                      const std::vector<float>& beta2,
                                      const std::vector<float>& gamma3,

@@ -208,7 +208,7 @@ void TurnsKernel(TurnsParams p) {
     p.out[i] = shared[63 - i];
     return;
   }
-  WaitForValue(turn, 7);
+  WaitForMore(turn, 6);
   p.out[64 + i] = shared[i];
 }
 

@@ -72,16 +72,24 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
   vectors_ =
       DeviceArray<float>(RandomTensor(5 * model.width + hidden + 3 * model.components, seed++));
   const auto random = [&seed](int64_t out, int64_t in) { return RandomMatrix(out, in, seed++); };
+  const auto add = [this](const std::vector<uint16_t>& slabs) {
+    slabs_.emplace_back(slabs);
+    quarters_.emplace_back(PackQuarters(slabs));
+  };
+  std::vector<LayerWeights> of_quarters;
   for (int layer = 0; layer < model.layers; ++layer) {
     const Matrix feature = random(model.width, model.width);
-    slabs_.emplace_back(PackLeaveSlabs(feature, random(queries + 2 * kv_width, model.width)));
+    add(PackLeaveSlabs(feature, random(queries + 2 * kv_width, model.width)));
     const Matrix wo = random(model.width, queries);
     const Matrix w1 = random(model.hidden, model.width);
-    slabs_.emplace_back(PackFinishSlabs(wo, w1, random(model.width, model.hidden)));
-    layers_.push_back({{slabs_[2 * layer].data(), vectors_.data() + 4 * layer},
-                       {slabs_[2 * layer + 1].data(), vectors_.data()}});
+    add(PackFinishSlabs(wo, w1, random(model.width, model.hidden)));
+    const float* vectors = vectors_.data();
+    layers_.push_back(
+        {{slabs_[2 * layer].data(), vectors + 4 * layer}, {slabs_[2 * layer + 1].data(), vectors}});
+    of_quarters.push_back({{quarters_[2 * layer].data(), vectors + 4 * layer},
+                           {quarters_[2 * layer + 1].data(), vectors}});
   }
-  device_layers_ = DeviceArray<LayerWeights>(layers_);
+  device_layers_ = DeviceArray<LayerWeights>(of_quarters);
   encodings_ = DeviceArray<float>(RandomTensor(model.targets * model.width, seed++));
   offsets_ = DeviceArray<float>(RandomTensor((2 + model.targets) * model.width, seed++));
   std::vector<float> maps = PackHeadMap(random(model.hidden, model.width));

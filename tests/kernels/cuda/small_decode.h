@@ -68,6 +68,7 @@ class SmallDecode {
   std::vector<DeviceArray<uint16_t>> contexts_;  // [tiles]
   std::vector<DeviceArray<int32_t>> orders_;     // [tiles]
   std::vector<DeviceArray<uint16_t>> slabs_;     // [layers] leave, finish
+  std::vector<DeviceArray<uint16_t>> quarters_;  // the same, as the decode kernel has them
   std::vector<LayerWeights> layers_;
   DeviceArray<LayerWeights> device_layers_;
   DeviceArray<float> vectors_;

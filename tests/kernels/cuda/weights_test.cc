@@ -56,5 +56,39 @@ TEST(PackSlabsTest, SlabsLieInTheOrderInWhichTheyAreConsumed) {
   EXPECT_EQ(FromBf16(leave[3 * kSlabSize + SlabAt(1, 1)]), 13);
 }
 
+// Read as the instruction reads it, a quarter is the slab's outputs, neighbours 8 rows apart, and
+// its inputs in the order of mma.
+TEST(PackSlabsTest, QuartersAreWhatProductsOfAWarpgroupTake) {
+  std::vector<uint16_t> slabs(2 * kSlabSize);
+  const auto name = [](int slab, int output, int input) {
+    return static_cast<uint16_t>(slab * kSlabSize + output * kSlabInputs + input);
+  };
+  for (int slab = 0; slab < 2; ++slab) {
+    for (int o = 0; o < kSlabOutputs; ++o) {
+      for (int i = 0; i < kSlabInputs; ++i) {
+        slabs[slab * kSlabSize + SlabAt(o, i)] = name(slab, o, i);
+      }
+    }
+  }
+  const std::vector<uint16_t> quarters = PackQuarters(slabs);
+  ASSERT_EQ(quarters.size(), slabs.size());
+  for (int quarter = 0; quarter < 8; ++quarter) {
+    for (int product = 0; product < kQuarterInputs / 16; ++product) {
+      for (int row = 0; row < kQuarterOutputs; ++row) {
+        for (int place = 0; place < 16; ++place) {
+          const int output = quarter % 4 / 2 * 64 + row / 16 * 16 + row % 8 * 2 + row % 16 / 8;
+          // Lane j of mma has places 2j, 2j + 1, 2j + 8 and 2j + 9, and of 32 inputs 8j to 8j + 7.
+          const int input = quarter % 2 * 64 + product / 2 * 32 + place % 8 / 2 * 8 +
+                            product % 2 * 4 + place / 8 * 2 + place % 2;
+          const int at = quarter * kQuarterSize + product * 16 * kQuarterOutputs +
+                         place / 8 * (kQuarterHalfBytes / 2) + row / 8 * 64 + row % 8 * 8 +
+                         place % 8;
+          ASSERT_EQ(quarters[at], name(quarter / 4, output, input)) << at;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace chorale::kernels::cuda

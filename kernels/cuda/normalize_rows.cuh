@@ -1,0 +1,97 @@
+// Layer norm of a block's rows, by whichever kernel has them.
+#ifndef CHORALE_KERNELS_CUDA_NORMALIZE_ROWS_CUH_
+#define CHORALE_KERNELS_CUDA_NORMALIZE_ROWS_CUH_
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/layout.h"
+
+namespace chorale::kernels::cuda {
+
+__device__ __forceinline__ int SlabsOf(int n) { return (n + kSlabInputs - 1) / kSlabInputs; }
+
+// x = LN(x), of rows in shared memory that lie `stride` apart, at most kPanels slabs wide. A warp
+// has kTogether rows at a time, one, or rows g and g + 8 of one or two groups, whose elements stay
+// in registers.
+// Mean and variance are taken together, of the elements less the row's first one: that is some
+// element, so what cancels is of the order of the variance itself.
+//
+// store(rows, column, x): columns `column` to column + 3 of those rows, also of columns beyond
+// `width` that fill up the last slab: zeros.
+template <int kRows, int kWarps, int kTogether, int kPanels, typename Store>
+__device__ __forceinline__ void NormalizeRows(float* x, int stride, const float* gamma,
+                                              const float* beta, int width, float epsilon,
+                                              const Store& store) {
+  constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarp);
+  const int lane_column = ThreadIndex() % kWarp * 4;
+  const int padded_width = SlabsOf(width) * kSlabInputs;
+  const float weight = 1.0f / static_cast<float>(width);
+#pragma unroll 1
+  for (int set = ThreadIndex() / kWarp; set < kRows / kTogether; set += kWarps) {
+    int rows[kTogether];
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const int pair = set + r / 2 * (kRows / kTogether);
+      rows[r] = kTogether == 1 ? set : pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
+    }
+    Floats4 quads[kQuads][kTogether];
+    float mean[kTogether];
+    float scale[kTogether];
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const float* row = x + rows[r] * stride;
+      const float shift = *row;
+      float sum = 0;
+      float squares = 0;
+#pragma unroll
+      for (int q = 0; q < kQuads; ++q) {
+        const int column = lane_column + q * kWarp * 4;
+        Floats4& quad = quads[q][r];
+        quad = {};
+        if (column >= width) continue;
+        quad = LoadAs<Floats4>(row + column);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& v = quad.v[i];
+          v -= shift;
+          sum += v;
+          squares = fmaf(v, v, squares);
+        }
+      }
+      sum = SumOverLanes<kWarp>(sum);
+      squares = SumOverLanes<kWarp>(squares);
+      mean[r] = sum * weight;  // less the shift
+      scale[r] = ReciprocalRoot((squares - mean[r] * sum) * weight + epsilon);
+    }
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const int column = lane_column + q * kWarp * 4;
+      Floats4 g = {};
+      Floats4 b = {};
+      if (column < width) {
+        g = LoadAs<Floats4>(gamma + column);
+        b = LoadAs<Floats4>(beta + column);
+      }
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) {
+        Floats4& quad = quads[q][r];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          quad.v[i] = fmaf((quad.v[i] - mean[r]) * scale[r], g.v[i], b.v[i]);
+        }
+        if (column < width) StoreAs<Floats4>(x + rows[r] * stride + column, quad);
+      }
+      if (column < padded_width) store(rows, column, quads[q]);
+    }
+  }
+}
+
+// Asks for a vector of `size` floats, by kThreads threads.
+template <int kThreads>
+__device__ __forceinline__ void FetchVectors(float* to, const float* from, int size) {
+#pragma unroll 1
+  for (int i = ThreadIndex() * 4; i < size; i += kThreads * 4) CopyLater16(to + i, from + i);
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_NORMALIZE_ROWS_CUH_
