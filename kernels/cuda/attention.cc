@@ -32,10 +32,6 @@ absl::Status ValidateAttention(const AttentionParams& p) {
     return s;
   }
   if (absl::Status s = RequireNotNegative({{"layer", p.layer}}); !s.ok()) return s;
-  if (p.warp_groups != 1 && p.warp_groups != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("warp_groups is ", p.warp_groups, ", must be 1 or 2"));
-  }
   return ValidateHeads(p.heads, p.kv_heads, p.head_dim);
 }
 

@@ -1,5 +1,4 @@
 #include <initializer_list>
-#include <type_traits>
 
 #include "kernels/cuda/attend_keys.cuh"
 #include "kernels/cuda/attention.h"
@@ -13,15 +12,15 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// A block with kWarpGroups groups of rows to a warp.
-template <int kHeadDim, int kWarpGroups>
+constexpr int kThreads = kTileGroups * kWarp;  // of a block, a group of rows to a warp
+
+template <int kHeadDim>
 struct Shape {
   using T = AttentionTraits<kHeadDim>;
-  static constexpr int kThreads = kTileGroups / kWarpGroups * kWarp;
-  static constexpr int kStages = kHeadDim > 64 ? 2 : kHeadDim > 32 || kWarpGroups > 1 ? 3 : 4;
+  static constexpr int kStages = kHeadDim > 64 ? 2 : kHeadDim > 32 ? 3 : 4;
   using Merged = MergedState<kHeadDim, kThreads>;
-  // Blocks of keys, and behind them what the chunks of each group were merged to.
-  static constexpr int kSharedBytes = kStages * T::kBlockBytes + kWarpGroups * Merged::kBytes;
+  // Blocks of keys, and behind them what the chunks were merged to.
+  static constexpr int kSharedBytes = kStages * T::kBlockBytes + Merged::kBytes;
   static_assert(T::kBlockBytes % (16 * kThreads) == 0);
 };
 
@@ -47,7 +46,7 @@ __device__ __forceinline__ void StoreState(const AttentionParams& p, int slot, i
 
 // The blocks of context keys that one block of threads attends to, on their way through shared
 // memory.
-template <int kHeadDim, int kStages, int kThreads>
+template <int kHeadDim, int kStages>
 class ContextStream {
   using T = AttentionTraits<kHeadDim>;
 
@@ -93,8 +92,7 @@ class ContextStream {
 };
 
 // Grid: x tiles, y heads, z chunks (1 when they are done together). A block owns one head of one
-// tile's 64 rows, a warp kWarpGroups times 16 of them: two groups read each key once for both, and
-// while one waits the other goes on. The chunk's keys and values stream through shared memory once
+// tile's 64 rows, a warp 16 of them. The chunk's keys and values stream through shared memory once
 // and are read by all warps; queries and states stay in registers; the chunk's places of a path's
 // buffer go from global memory to the four lanes that own its two rows.
 //
@@ -104,16 +102,16 @@ class ContextStream {
 // -inf: every block of context keys has at least one that counts, so m is finite after the first
 // one; before it, only zeros are scaled. A chunk may have neither keys of the context nor places of
 // the buffer: its m stays -inf, and l and o zero.
-template <int kHeadDim, int kWarpGroups, int kBlocks>
-__global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups>::kThreads, kBlocks)
+template <int kHeadDim, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks)
     AttentionKernel(const __grid_constant__ AttentionParams p) {
   using T = AttentionTraits<kHeadDim>;
-  using S = Shape<kHeadDim, kWarpGroups>;
+  using S = Shape<kHeadDim>;
   LetNextBegin();
   const Tile uploaded = LoadFresh<Tile>(p.tiles + blockIdx.x);
   const int head = blockIdx.y;
   const int kv_head = head / (p.heads / p.kv_heads);
-  const int first_group = static_cast<int>(threadIdx.x) / kWarp * kWarpGroups;
+  const int group = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = threadIdx.x % kWarp;
   const bool together = p.split == ChunkSplit::kTogether;
   const int slot = blockIdx.z;
@@ -123,7 +121,7 @@ __global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups>::kThreads, kBlock
   const int chunk_blocks = static_cast<int>(ChunkBlocks(rows));
   const int first = slot * chunk_blocks;
   const int end = together ? blocks : min(blocks, first + chunk_blocks);
-  ContextStream<kHeadDim, S::kStages, S::kThreads> context(
+  ContextStream<kHeadDim, S::kStages> context(
       uploaded.context + p.layer * ContextLayerSize(rows, p.kv_heads, kHeadDim) +
           kv_head * blocks * BlockSize(kHeadDim),
       first, end);
@@ -131,41 +129,26 @@ __global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups>::kThreads, kBlock
   if (!being_encoded) context.Begin();
   WaitForPrevious();
   const Tile tile = LoadFresh<Tile>(p.tiles + blockIdx.x);
-  Queries<kHeadDim> q[kWarpGroups];
-#pragma unroll
-  for (int m = 0; m < kWarpGroups; ++m) {
-    const int row = (first_group + m) * kGroupRows;
-    q[m].Load(
-        p.q + ((static_cast<int64_t>(blockIdx.x) * kTileRows + row) * p.heads + head) * kHeadDim,
-        p.heads * kHeadDim, lane);
-  }
+  const int64_t first_row = static_cast<int64_t>(blockIdx.x) * kTileRows + group * kGroupRows;
+  Queries<kHeadDim> q[1];
+  q[0].Load(p.q + (first_row * p.heads + head) * kHeadDim, p.heads * kHeadDim, lane);
   if (tile.groups == 0 || slot >= chunks) {
     WaitForCopies<0>();
     return;
   }
   if (being_encoded) context.Begin();
-  // A warp's last groups may not be in use: they have no buffer, and nothing is kept of them.
-  const bool in_use = first_group < tile.groups;
-  // Of several groups, there are no registers for places that come ahead of their time.
-  BufferReader<kHeadDim, kWarpGroups, T::kPlacesAhead && kWarpGroups == 1> buffer(
-      tile, p.layer, p.kv_heads, kv_head, first_group * kGroupPaths + lane / 4, chunks);
-
-  auto* const merged_memory = reinterpret_cast<float*>(Shared() + S::kStages * T::kBlockBytes);
-  const auto merged_of = [&](int m) {
-    return typename S::Merged(merged_memory + m * (S::Merged::kBytes / 4));
-  };
-  if (together) {
-#pragma unroll
-    for (int m = 0; m < kWarpGroups; ++m) merged_of(m).Clear();
-  }
-  RowState<kHeadDim> state[kWarpGroups];
+  const bool in_use = group < tile.groups;
+  BufferReader<kHeadDim, 1> buffer(tile, p.layer, p.kv_heads, kv_head,
+                                   group * kGroupPaths + lane / 4, chunks);
+  typename S::Merged merged(reinterpret_cast<float*>(Shared() + S::kStages * T::kBlockBytes));
+  if (together) merged.Clear();
+  RowState<kHeadDim> state[1];
   const int end_chunk = together ? chunks : slot + 1;
   int block = first;
 #pragma unroll 1
   for (int chunk = slot; chunk < end_chunk; ++chunk) {
     if (in_use) buffer.Begin(chunk);
-#pragma unroll
-    for (int m = 0; m < kWarpGroups; ++m) state[m].Clear();
+    state[0].Clear();
     const int chunk_end = min(end, block + chunk_blocks);
 #pragma unroll 1
     for (; block < chunk_end; ++block) {
@@ -177,50 +160,41 @@ __global__ void __launch_bounds__(Shape<kHeadDim, kWarpGroups>::kThreads, kBlock
     }
     if (!in_use) continue;
     buffer.Attend(chunk, q, state);
-#pragma unroll
-    for (int m = 0; m < kWarpGroups; ++m) {
-      state[m].FinishChunk();
-      if (together) merged_of(m).Merge(state[m]);
-    }
+    state[0].FinishChunk();
+    if (together) merged.Merge(state[0]);
   }
   WaitForCopies<0>();
-#pragma unroll
-  for (int m = 0; m < kWarpGroups; ++m) {
-    if (first_group + m < tile.groups) {
-      StoreState<kHeadDim>(p, slot, first_group + m, head, state[m]);
-    }
-  }
+  if (in_use) StoreState<kHeadDim>(p, slot, group, head, state[0]);
 }
 
-template <int kHeadDim, int kWarpGroups, int kBlocks>
+template <int kHeadDim, int kBlocks>
 ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
-  using S = Shape<kHeadDim, kWarpGroups>;
+  using S = Shape<kHeadDim>;
   const LaunchShape shape = {
       .blocks_x = params.tile_count,
       .blocks_y = params.heads,
       .blocks_z = params.split == ChunkSplit::kTogether ? 1 : params.slots,
-      .threads = S::kThreads,
+      .threads = kThreads,
       .shared_bytes = S::kSharedBytes,
   };
-  return Launch(&AttentionKernel<kHeadDim, kWarpGroups, kBlocks>, shape, stream, params);
+  return Launch(&AttentionKernel<kHeadDim, kBlocks>, shape, stream, params);
 }
 
 // Blocks on a multiprocessor bound the registers of a thread: where a launch has few blocks, each
 // is faster with more.
 ErrorCode LaunchFor32(const AttentionParams& params, Stream stream) {
-  if (params.warp_groups == 2) return LaunchAs<32, 2, 6>(params, stream);
   const int64_t slots = params.split == ChunkSplit::kTogether ? 1 : params.slots;
   const int64_t blocks = slots * params.tile_count * params.heads;
-  return blocks > int64_t{3} * params.multiprocessors ? LaunchAs<32, 1, 4>(params, stream)
-                                                      : LaunchAs<32, 1, 3>(params, stream);
+  return blocks > int64_t{3} * params.multiprocessors ? LaunchAs<32, 4>(params, stream)
+                                                      : LaunchAs<32, 3>(params, stream);
 }
 
 }  // namespace
 
 ErrorCode PrepareAttention(int shared_bytes) {
   for (const auto kernel :
-       {&AttentionKernel<16, 1, 4>, &AttentionKernel<32, 1, 3>, &AttentionKernel<32, 1, 4>,
-        &AttentionKernel<32, 2, 6>, &AttentionKernel<64, 1, 2>, &AttentionKernel<128, 1, 1>}) {
+       {&AttentionKernel<16, 4>, &AttentionKernel<32, 3>, &AttentionKernel<32, 4>,
+        &AttentionKernel<64, 2>, &AttentionKernel<128, 1>}) {
     if (const ErrorCode error = PrepareKernel(kernel, shared_bytes); error != 0) return error;
   }
   return 0;
@@ -229,13 +203,13 @@ ErrorCode PrepareAttention(int shared_bytes) {
 ErrorCode LaunchAttention(const AttentionParams& params, Stream stream) {
   switch (params.head_dim) {
     case 16:
-      return LaunchAs<16, 1, 4>(params, stream);
+      return LaunchAs<16, 4>(params, stream);
     case 32:
       return LaunchFor32(params, stream);
     case 64:
-      return LaunchAs<64, 1, 2>(params, stream);
+      return LaunchAs<64, 2>(params, stream);
     default:
-      return LaunchAs<128, 1, 1>(params, stream);
+      return LaunchAs<128, 1>(params, stream);
   }
 }
 

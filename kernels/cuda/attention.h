@@ -33,10 +33,7 @@ struct AttentionParams {
   int32_t layer = 0;     // of the tiles' contexts and buffers
   int32_t slots = 0;     // room for that many chunks
   ChunkSplit split = ChunkSplit::kTogether;
-  // Matters of speed: multiprocessors of the device, and groups of rows to a warp, 1 or, where
-  // there are many rows, 2. Heads of other widths than 32 always have 1.
-  int32_t multiprocessors = 1;
-  int32_t warp_groups = 1;
+  int32_t multiprocessors = 1;  // of the device: a matter of speed alone
 };
 
 // What the kernels ask of heads: InvalidArgument naming the field. REQUIRES: kv_heads > 0.

@@ -12,8 +12,8 @@ namespace {
 // Four warps more than compute: a warp more would take as many registers from the others. One of
 // their threads fills the ring, and those who compute get what they can give up.
 constexpr int kThreads = (kDecodeWarps + 4) * kWarp;
-constexpr int kFillerRegisters = 24;
-constexpr int kComputeRegisters = 240;
+[[maybe_unused]] constexpr int kFillerRegisters = 24;
+[[maybe_unused]] constexpr int kComputeRegisters = 240;
 
 // Grid: x blocks of kGroups groups of each tile. Nothing that a block reads is written by another
 // block of the launch. What it writes itself and reads again, values and its paths' keys, it reads

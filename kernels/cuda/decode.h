@@ -25,7 +25,7 @@
 
 namespace chorale::kernels::cuda {
 
-// For this kernel, with slabs in quarters (weights.h, PackQuarters).
+// With quarters.
 struct LayerWeights {
   LeaveWeights leave;
   FinishWeights finish;
@@ -84,13 +84,9 @@ int ChooseDecodeRows(const DecodeParams& params, const DecodeCrowd& crowd, int m
 int64_t DecodeStages(const DecodeParams& params, int64_t context_rows, int64_t steps);
 inline constexpr int64_t kMostDecodeStages = int64_t{1} << 27;
 
-// The compute capability that has what the kernel is made of, products of a warpgroup: no other
-// has.
-inline constexpr int kDecodeComputeMajor = 9;
-
 // REQUIRES: ValidateDecode(params).ok(), no tile takes more than kMostDecodeStages, block_rows is
-// what ChooseDecodeRows gave for the device's shared_bytes, or fewer, and the device has compute
-// capability 9.0.
+// what ChooseDecodeRows gave for the device's shared_bytes, or fewer, and the device has products
+// of warpgroups.
 ErrorCode LaunchDecode(const DecodeParams& params, int block_rows, int shared_bytes, Stream stream);
 
 }  // namespace chorale::kernels::cuda

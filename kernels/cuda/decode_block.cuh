@@ -8,11 +8,12 @@
 #include "kernels/cuda/chunk_exchange.cuh"
 #include "kernels/cuda/decode.h"
 #include "kernels/cuda/decode_layout.h"
-#include "kernels/cuda/decode_rows.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/embed_elements.cuh"
 #include "kernels/cuda/head_stages.cuh"
+#include "kernels/cuda/leave_rows.cuh"
 #include "kernels/cuda/next_place.cuh"
+#include "kernels/cuda/product_rows.cuh"
 #include "kernels/cuda/stage_ring.cuh"
 
 namespace chorale::kernels::cuda {
@@ -36,12 +37,12 @@ struct DecodeKernelParams {
 // as many chunks as a team has lanes; in a round, first the first block of every chunk, then the
 // second; of each, the key heads of the pass.
 struct ContextOrder {
-  int rows;
-  int blocks;
-  int chunk_blocks;
-  int chunks;
-  int full_chunks;
-  int blocks_behind;  // in the chunk behind them
+  int rows = 0;
+  int blocks = 0;
+  int chunk_blocks = 0;
+  int chunks = 0;
+  int full_chunks = 0;
+  int blocks_behind = 0;  // in the chunk behind them
 
   // How many of the chunks from `first` on that `lanes` lanes have at once have a block number
   // `block`.
@@ -102,7 +103,7 @@ __device__ __forceinline__ void FillRing(const DecodeKernelParams& params, const
   for (int step = 0; step < steps; ++step) {
     for (int layer = 0; layer < params.layer_count; ++layer) {
       const LayerWeights weights = params.layers[layer];
-      filler.FillSlabs(weights.leave.slabs, leave);
+      filler.FillSlabs(weights.leave.quarters, leave);
       const uint16_t* context = tile.context + layer * layer_size;
       for (int head = 0; head < p.heads; head += params.teams.heads_at_once) {
         const HeadPass pass(params, head);
@@ -119,7 +120,7 @@ __device__ __forceinline__ void FillRing(const DecodeKernelParams& params, const
           }
         }
       }
-      filler.FillSlabs(weights.finish.slabs, finish);
+      filler.FillSlabs(weights.finish.quarters, finish);
     }
   }
 }
@@ -144,7 +145,7 @@ class DecodeBlock {
       : params_(params),
         p_(params.rows),
         ring_(RingOf(params, StageBytes(kHeadDim))),
-        rows_(params.rows, params.shared, first_group * kGroupRows),
+        rows_(params.rows, params.shared.rows),
         tile_(tile),
         paths_(paths),
         order_(order),
@@ -196,23 +197,48 @@ class DecodeBlock {
   __device__ __forceinline__ void Layer(int layer) {
     rows_.FetchFinishVectors(params_.layers[layer].finish.vectors);
     CommitCopies();
+    // In one loop: a kernel waits for its instructions, too.
 #pragma unroll 1
-    for (int i = 0; i < kDecodeProducts;
-         ++i) {  // in one loop: a kernel waits for its instructions, too
-      const auto product = static_cast<DecodeProduct>(i);
-      if (product == DecodeProduct::kFeature || product == DecodeProduct::kAttention) {
-        WaitForCopies<1>();
-      }
+    for (int i = 0; i < kRowProducts; ++i) {
+      constexpr auto kFirst = static_cast<int>(RowProduct::kFeature);
+      const auto product = static_cast<RowProduct>(
+          kFirst + i < kRowProducts ? kFirst + i : kFirst + i - kRowProducts);
+      if (product == RowProduct::kFeature || product == RowProduct::kAttention) WaitForCopies<1>();
       rows_.Multiply(product, ring_, next_stage_);
-      if (product == DecodeProduct::kFeature) {
+      if (product == RowProduct::kFeature) {
         FetchLeaveVectors(layer + 1 < params_.layer_count ? layer + 1 : 0);
       }
-      if (product == DecodeProduct::kProjection) AttendToAll(layer);
+      if (product == RowProduct::kProjection) AttendToAll(layer);
+    }
+  }
+
+  // Brings K and V of the paths' new tokens from where the projection left them to their buffers: a
+  // lane 8 columns of a row.
+  __device__ __forceinline__ void Leave(int layer) const {
+    if (tile_->append_place < 0) return;
+    const int g = ThreadIndex() % kWarp / 4;
+    const int queries = p_.heads * kHeadDim;
+    const int kv_width = p_.kv_heads * kHeadDim;
+#pragma unroll 1
+    for (int i = ThreadIndex() / kWarp; i / kGroups * 32 < 2 * kv_width; i += kDecodeWarps) {
+      const int group = i % kGroups;
+      int column = i / kGroups * 32 + ThreadIndex() % 4 * 8;
+      if (column >= 2 * kv_width) continue;
+      // Each pair of columns of row g, and behind it of row g + 8: the token's.
+      const uint16_t* from = rows_.projected(group) + OperandAt(kGroupPaths, 0, 0);
+      const uint16_t* pairs = from + OperandAt(g, queries + column, 0);
+      const uint16_t* more = from + OperandAt(g, queries + column + 4, 0);
+      const Words4 words = {LoadAs<uint32_t>(pairs), LoadAs<uint32_t>(pairs + 4),
+                            LoadAs<uint32_t>(more), LoadAs<uint32_t>(more + 4)};
+      const bool value = column >= kv_width;
+      if (value) column -= kv_width;
+      LeaveToBuffer(*tile_, p_, layer, (first_group_ + group) * kGroupRows + kGroupPaths + g,
+                    column / kHeadDim, column % kHeadDim, value, words);
     }
   }
 
   __device__ __forceinline__ void AttendToAll(int layer) {
-    rows_.Leave(*tile_, layer);
+    Leave(layer);
     rows_.Sync();  // a path's own new keys are there
     if (params_.teams.lanes == 1) {
 #pragma unroll 1
@@ -254,7 +280,7 @@ class DecodeBlock {
     Queries<kHeadDim> q[kOwn];
 #pragma unroll
     for (int m = 0; m < kOwn; ++m) {
-      q[m].LoadOperand(rows_.queries(first_group + m), head * kHeadDim, ThreadIndex() % kWarp);
+      q[m].LoadOperand(rows_.projected(first_group + m), head * kHeadDim, ThreadIndex() % kWarp);
     }
     BufferReader<kHeadDim, kOwn> buffers(
         *tile_, layer, p_.kv_heads, kv,
@@ -338,7 +364,7 @@ class DecodeBlock {
       merged.Merge(states, min(lanes, order_->chunks - first));
     }
     merged.Finish([&](int row, int column, const Floats4& attention) {
-      rows_.StoreAttention(first_group * kGroupRows + row, head * kHeadDim + column, attention);
+      rows_.StoreOperand(first_group * kGroupRows + row, head * kHeadDim + column, attention);
     });
   }
 
@@ -361,8 +387,8 @@ class DecodeBlock {
           const float(&o)[4] = state.o[slice * 4 + n];
           words.w[n] = PackBf16(o[2 * half] * divisor, o[2 * half + 1] * divisor);
         }
-        rows_.StoreAttention(group * kGroupRows + half * 8 + lane / 4,
-                             head * kHeadDim + slice * 32 + lane % 4 * 2, words);
+        rows_.StoreOperand(group * kGroupRows + half * 8 + lane / 4,
+                           head * kHeadDim + slice * 32 + lane % 4 * 2, words);
       }
     }
   }
@@ -395,7 +421,7 @@ class DecodeBlock {
   const DecodeKernelParams& params_;
   const RowLayerParams& p_;
   RingReader ring_;
-  const DecodeRows<kGroups, kPanels, StageBytes(kHeadDim)> rows_;
+  const ProductRows<kGroups, kPanels, StageBytes(kHeadDim)> rows_;
   Tile* const tile_;
   PathTile* const paths_;
   const ContextOrder* const order_;

@@ -12,8 +12,7 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kDecodeWarps =
-    8;  // that compute: few, for each to have all registers it wants
+inline constexpr int kDecodeWarps = kProductWarps;
 
 // A stage of the ring: a quarter of a slab (layout.h), or half of it with all its inputs, or one
 // block of a head's keys and values.
@@ -86,18 +85,8 @@ constexpr HeadParams DecodeHeadShapes(const DecodeParams& p) {
 // Offsets in bytes, but for those of HeadLayout. What is multiplied lies in the work area, which
 // begins at 0.
 struct DecodeLayout {
-  int operand_inputs = 0;  // padded to whole slabs, as the next two
-  int hidden = 0;
-  int projected = 0;
-  int x_stride = 0;
-  int head_shift = 0;  // log2 of Dh
-  int operand = 0;     // [rows, operand_inputs] bf16 as ProductOperandAt has it: attention, then x
-  // [rows, hidden] likewise, or [rows, projected] bf16 as OperandAt has it: q, K and V.
-  int wide = 0;
+  ProductLayout rows;
   int exchange = 0;  // ExchangeBytes, behind q, K and V: where the end of the hidden elements was
-  int x = 0;         // [rows][x_stride] f32
-  int finish = 0;    // FinishWeights::vectors
-  int leave = 0;     // LeaveWeights::vectors
   HeadLayout head;   // what it multiplies lies in the work area, when the layers are done with it
   int paths = 0;     // PathTile: the head's, from one step to the next
   int tile = 0;      // Tile
@@ -112,7 +101,6 @@ struct DecodeLayout {
 constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadParams& head,
                                       int block_rows, int shared_bytes) {
   const HeadLayout head_alone = HeadLayoutOf(head);
-  const auto padded = [](int n) { return static_cast<int>(Slabs(n)) * kSlabInputs; };
   int next = 0;
   const auto take = [&next](int bytes) {
     const int at = next;
@@ -120,19 +108,16 @@ constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadPara
     return at;
   };
   DecodeLayout layout;
-  layout.operand_inputs = padded(std::max(rows.heads * rows.head_dim, rows.width));
-  layout.hidden = padded(rows.hidden);
-  layout.projected = padded(ProjectedWidth(rows));
-  layout.x_stride = rows.width + 4;  // columns 2g of rows 2j hit each bank once
-  while (1 << layout.head_shift < rows.head_dim) ++layout.head_shift;
-  layout.operand = take(2 * ProductOperandSize(block_rows, layout.operand_inputs));
-  layout.wide = take(2 * block_rows * layout.projected);
+  ProductLayout& shared = layout.rows;
+  shared = ProductLayoutOf(rows);
+  shared.operand = take(2 * ProductOperandSize(block_rows, shared.operand_inputs));
+  shared.wide = take(2 * block_rows * shared.projected);
   layout.exchange = take(ExchangeBytes(rows.head_dim, block_rows / kGroupRows));
-  const int hidden_end = layout.wide + 2 * ProductOperandSize(block_rows, layout.hidden);
+  const int hidden_end = shared.wide + 2 * ProductOperandSize(block_rows, shared.hidden);
   next = static_cast<int>(RoundUp(std::max({next, hidden_end, 4 * head_alone.norm}), 128));
-  layout.x = take(4 * block_rows * layout.x_stride);
-  layout.finish = take(4 * FinishVectorsSize(rows));
-  layout.leave = take(4 * LeaveVectorsSize(rows));
+  shared.x = take(4 * block_rows * shared.x_stride);
+  shared.finish = take(4 * FinishVectorsSize(rows));
+  shared.leave = take(4 * LeaveVectorsSize(rows));
   // The head's vectors and paths stay from step to step.
   const int moved = take(head_alone.bytes - 4 * head_alone.norm) / 4 - head_alone.norm;
   layout.head = head_alone;

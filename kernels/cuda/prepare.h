@@ -20,6 +20,7 @@ ErrorCode PrepareMixRows(int shared_bytes);
 ErrorCode PreparePoolCells(int shared_bytes);
 ErrorCode PrepareReadColumns(int shared_bytes);
 ErrorCode PrepareRowLayer(int shared_bytes);
+ErrorCode PrepareRowProduct(int shared_bytes);
 ErrorCode PrepareSummariseColumns(int shared_bytes);
 
 }  // namespace chorale::kernels::cuda

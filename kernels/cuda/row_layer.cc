@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/row_layout.h"
+#include "kernels/cuda/row_product_layout.h"
 #include "kernels/field_checks.h"
 
 namespace chorale::kernels::cuda {
@@ -65,6 +66,13 @@ absl::Status ValidateRowLayer(const RowLayerParams& p) {
 
 int RowLayerSharedBytes(const RowLayerParams& params, int block_rows) {
   return RowLayoutOf(params, block_rows).bytes;
+}
+
+bool TakesWarpgroups(const RowLayerParams& params, int block_rows, int shared_bytes) {
+  const bool given = (params.stages == RowStages::kLeave || params.finish.quarters != nullptr) &&
+                     (params.stages == RowStages::kFinish || params.leave.quarters != nullptr);
+  return given && block_rows >= 2 * kGroupRows &&
+         RowProductLayoutOf(params, block_rows, shared_bytes).stages > 0;
 }
 
 absl::StatusOr<int> ChooseBlockRows(const RowLayerParams& params, int multiprocessors,

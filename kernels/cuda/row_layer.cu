@@ -4,6 +4,7 @@
 #include "kernels/cuda/prepare.h"
 #include "kernels/cuda/row_layer.h"
 #include "kernels/cuda/row_layout.h"
+#include "kernels/cuda/row_product.h"
 #include "kernels/cuda/row_stages.cuh"
 #include "kernels/cuda/weight_stream.cuh"
 
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(RowWarps(kGroups* kGroupRows) * kWarp, 1)
   for (; product <= last; ++product) {
     rows.Multiply(static_cast<RowProduct>(product), weights, product == kept);
   }
-  if (leaves) rows.Leave(p.layer);
+  if (leaves) rows.Leave();
 }
 
 template <int kGroups, typename Use>
@@ -89,7 +90,11 @@ ErrorCode PrepareRowLayer(int shared_bytes) {
   return 0;
 }
 
-ErrorCode LaunchRowLayer(const RowLayerParams& params, int block_rows, Stream stream) {
+ErrorCode LaunchRowLayer(const RowLayerParams& params, int block_rows, int shared_bytes,
+                         Stream stream) {
+  if (TakesWarpgroups(params, block_rows, shared_bytes)) {
+    return LaunchRowProduct(params, block_rows, shared_bytes, stream);
+  }
   const RowKernelParams kernel_params = {params, RowLayoutOf(params, block_rows), block_rows};
   const LaunchShape shape = {
       .blocks_x = params.tile_count * (kTileRows / block_rows),

@@ -32,16 +32,23 @@ inline constexpr int64_t kLargestWidth = 512;
 // Device memory. Slabs as layout.h describes them: all of Wo, then W1, then W2, each in the order
 // for o in slabs of outputs, for i in slabs of inputs.
 struct FinishWeights {
-  const uint16_t* slabs = nullptr;  // bf16
+  const uint16_t* slabs = nullptr;     // bf16
+  const uint16_t* quarters = nullptr;  // the same, or null: see kWarpgroupComputeMajor
   // gamma2, beta2, gamma3, beta3, b2 [D] each, then b1 [128 Slabs(Dff)], zero beyond Dff.
   const float* vectors = nullptr;
 };
 
 // All of P, then Wq over Wk over Wv as one matrix.
 struct LeaveWeights {
-  const uint16_t* slabs = nullptr;  // bf16; Wq is multiplied by log2(e) Dh^-0.5
-  const float* vectors = nullptr;   // gamma1, beta1 [D] each
+  const uint16_t* slabs = nullptr;     // bf16; Wq is multiplied by log2(e) Dh^-0.5
+  const uint16_t* quarters = nullptr;  // as above
+  const float* vectors = nullptr;      // gamma1, beta1 [D] each
 };
+
+// The compute capability whose multiprocessors have products of a warpgroup: no other has. There,
+// slabs may also be given in quarters (weights.h, PackQuarters), and large blocks take these, with
+// the same bits.
+inline constexpr int kWarpgroupComputeMajor = 9;
 
 constexpr int64_t FinishSlabs(int64_t width, int64_t attention_width, int64_t hidden) {
   return Slabs(width) * Slabs(attention_width) + 2 * Slabs(hidden) * Slabs(width);
@@ -86,9 +93,15 @@ int RowLayerSharedBytes(const RowLayerParams& params, int block_rows);
 absl::StatusOr<int> ChooseBlockRows(const RowLayerParams& params, int multiprocessors,
                                     int shared_bytes);
 
-// REQUIRES: ValidateRowLayer(params).ok(), block_rows is 8, 16, 32 or 64, and the device has the
-// shared memory.
-ErrorCode LaunchRowLayer(const RowLayerParams& params, int block_rows, Stream stream);
+// Whether a launch takes products of warpgroups: quarters are given, and a block has many rows, and
+// room for them and for weights on their way.
+bool TakesWarpgroups(const RowLayerParams& params, int block_rows, int shared_bytes);
+
+// REQUIRES: ValidateRowLayer(params).ok(), block_rows is 8, 16, 32 or 64, a block of the device has
+// shared_bytes of shared memory, which are enough, and quarters are null where there are no
+// products of warpgroups.
+ErrorCode LaunchRowLayer(const RowLayerParams& params, int block_rows, int shared_bytes,
+                         Stream stream);
 
 }  // namespace chorale::kernels::cuda
 

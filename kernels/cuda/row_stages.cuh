@@ -5,7 +5,8 @@
 #include "kernels/cuda/chunk_state.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/gelu.cuh"
-#include "kernels/cuda/leave_to_buffer.cuh"
+#include "kernels/cuda/leave_rows.cuh"
+#include "kernels/cuda/merge_chunks.cuh"
 #include "kernels/cuda/normalize_rows.cuh"
 #include "kernels/cuda/row_layer.h"
 #include "kernels/cuda/row_layout.h"
@@ -17,15 +18,6 @@ struct RowKernelParams {
   RowLayerParams rows;
   RowLayout shared;
   int32_t block_rows;
-};
-
-// The products of a layer, in their order.
-enum class RowProduct : int {
-  kAttention,   // x = LN2(x + Wo attention)
-  kUp,          // wide = gelu(W1 x + b1)
-  kDown,        // x = LN3(x + W2 wide + b2)
-  kFeature,     // x = LN1(x + P x)
-  kProjection,  // wide = (Wq over Wk over Wv) x
 };
 
 // The rows of one block on their way through the stages. MergeChunks, FillOperand and Multiply end
@@ -156,22 +148,10 @@ class Rows {
     if (into_x) Normalize(product, keep);
   }
 
-  // Brings q, K and V of a layer from `wide` to where they go: a lane 8 columns of rows g and g + 8
-  // at a time.
-  __device__ __forceinline__ void Leave(int layer) const {
-    const int row = ThreadIndex() % kWarp / 4;
-    const int columns = ProjectedWidth(p_);
-#pragma unroll 1
-    for (int i = ThreadIndex() / kWarp; i / kGroups * 32 < columns; i += kWarps) {
-      const int first = i % kGroups * kGroupRows;
-      const int column = i / kGroups * 32 + ThreadIndex() % 4 * 8;
-      if (column >= columns) continue;
-      const uint16_t* from = wide_ + OperandAt(first + row, column, wide_inputs_);
-      const Words4 a = LoadAs<Words4>(from);
-      const Words4 b = LoadAs<Words4>(wide_ + OperandAt(first + row, column + 4, wide_inputs_));
-      LeaveWords(layer, first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
-      LeaveWords(layer, first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
-    }
+  // Brings q, K and V of a layer from `wide` to where they go.
+  __device__ __forceinline__ void Leave() const {
+    LeaveRows<kGroups, kWarps>({*tile_, tile_index_, first_row_, rows_in_use_}, p_, head_shift_,
+                               wide_, wide_inputs_);
   }
 
   // Waits for all threads that work on the rows.
@@ -228,47 +208,6 @@ class Rows {
 #pragma unroll
       for (int i = 0; i < 4; ++i) v[i] = Gelu(sums.Total(m, i) + more.v[i % 2]);
       StoreAs<Words2>(wide + m * group, {PackBf16(v[0], v[1]), PackBf16(v[2], v[3])});
-    }
-  }
-
-  // Columns `column` to column + 7 of a row.
-  __device__ __forceinline__ void LeaveWords(int layer, int row, int column,
-                                             const Words4& words) const {
-    if (row >= rows_in_use_) return;
-    const int queries = p_.heads * p_.head_dim;
-    const int kv_width = p_.kv_heads * p_.head_dim;
-    if (column < queries) {
-      StoreAs<Words4>(p_.q + Global(row) * queries + column, words);
-      return;
-    }
-    const bool value = column >= queries + kv_width;
-    column -= queries + (value ? kv_width : 0);
-    const int kv_head = column >> head_shift_;
-    const int d = column & (p_.head_dim - 1);
-    if (tile_->first_row >= 0) {
-      LeaveToContext(layer, first_row_ + row, kv_head, d, value, words);
-    } else if (tile_->append_place >= 0) {
-      LeaveToBuffer(*tile_, p_, layer, first_row_ + row, kv_head, d, value, words);
-    }
-  }
-
-  // Elements d to d + 7 of a head, of a row of the tile.
-  __device__ __forceinline__ void LeaveToContext(int layer, int row, int kv_head, int d, bool value,
-                                                 Words4 words) const {
-    if (row >= tile_->encode_rows) words = {};  // fills up the last block
-    const int64_t blocks = ContextBlocks(tile_->context_rows);
-    uint16_t* block = tile_->context +
-                      layer * ContextLayerSize(tile_->context_rows, p_.kv_heads, p_.head_dim) +
-                      (kv_head * blocks + tile_->first_row / kBlockKeys) * BlockSize(p_.head_dim);
-    if (!value) {
-      StoreAs<Words4>(block + BlockKeyAt(row, d, p_.head_dim), words);
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      block[BlockValueAt(row, d + 2 * i, p_.head_dim)] = static_cast<uint16_t>(words.w[i]);
-      block[BlockValueAt(row, d + 2 * i + 1, p_.head_dim)] =
-          static_cast<uint16_t>(words.w[i] >> 16);
     }
   }
 
@@ -334,7 +273,10 @@ class Rows {
 #pragma unroll 1
       for (int row = ThreadIndex() / kWarp; row < rows_; row += kTogether * kWarps) {
         Floats4 merged[kTogether] = {};
-        if (column < width) MergeElements<kTogether, kChunks>(row, column, merged);
+        if (column < width) {
+          MergeElements<kTogether, kChunks>(p_, slots_, Global(row), kWarps, column, head_shift_,
+                                            merged);
+        }
         if constexpr (kTogether == 1) {
           StoreOperand(row, column, merged[0]);
         } else {
@@ -345,56 +287,6 @@ class Rows {
           }
         }
       }
-    }
-  }
-
-  // Four elements of each of kTogether rows, kWarps rows apart, merged and divided.
-  template <int kTogether, int kChunks>
-  __device__ __forceinline__ void MergeElements(int row, int column,
-                                                Floats4 (&o)[kTogether]) const {
-    const int64_t heads = static_cast<int64_t>(p_.tile_count) * kTileRows * p_.heads;  // of a slot
-    const int64_t head = Global(row) * p_.heads + (column >> head_shift_);
-    const int64_t next_row = static_cast<int64_t>(kWarps) * p_.heads;
-    const float* states = p_.chunk_state + head * 2;
-    const float* chunks = p_.chunk_o + head * p_.head_dim + (column & (p_.head_dim - 1));
-    float m[kTogether];
-    float l[kTogether];
-#pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
-      m[r] = -INFINITY;
-      l[r] = 0;
-    }
-#pragma unroll 1
-    for (int first = 0; first < slots_; first += kChunks) {
-      Floats2 state[kChunks][kTogether];
-      Floats4 chunk[kChunks][kTogether];
-#pragma unroll
-      for (int i = 0; i < kChunks; ++i) {
-        if (first + i >= slots_) break;
-#pragma unroll
-        for (int r = 0; r < kTogether; ++r) {
-          const int64_t at = (first + i) * heads + r * next_row;
-          state[i][r] = LoadFresh<Floats2>(states + at * 2);
-          chunk[i][r] = LoadFresh<Floats4>(chunks + at * p_.head_dim);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kChunks; ++i) {
-        if (first + i >= slots_) break;
-#pragma unroll
-        for (int r = 0; r < kTogether; ++r) {
-          const MergeScale scale = MergeMaximum(m[r], state[i][r].v[0]);
-          l[r] = MergeSum(l[r], state[i][r].v[1], scale);
-#pragma unroll
-          for (int k = 0; k < 4; ++k) o[r].v[k] = MergeSum(o[r].v[k], chunk[i][r].v[k], scale);
-        }
-      }
-    }
-#pragma unroll
-    for (int r = 0; r < kTogether; ++r) {
-      const float divisor = l[r] > 0 ? Reciprocal(l[r]) : 0.0f;  // no key at all: attention is 0
-#pragma unroll
-      for (int k = 0; k < 4; ++k) o[r].v[k] *= divisor;
     }
   }
 

@@ -282,7 +282,7 @@ void CudaDecoder::RunRound(const std::vector<Item>& items, const Room& room) {
 int CudaDecoder::RowsAtOnce(const std::vector<Item>& items, int64_t steps,
                             int64_t largest_context) const {
   const kernels::cuda::DeviceProperties& gpu = device_.properties();
-  if (gpu.compute_major != kernels::cuda::kDecodeComputeMajor) return 0;
+  if (gpu.compute_major != kernels::cuda::kWarpgroupComputeMajor) return 0;
   kernels::cuda::DecodeCrowd crowd = {.largest_context = largest_context, .steps = steps};
   for (const Item& item : items) {
     ++crowd.tiles_with[kernels::CeilDiv(item.work->paths(), kernels::cuda::kGroupPaths)];

@@ -173,7 +173,10 @@ void CudaForward::Rows(RowStages stages, int64_t layer, const TileSet& set,
   const absl::StatusOr<int> block_rows = kernels::cuda::ChooseBlockRows(
       params, device_.properties().multiprocessors, device_.properties().shared_bytes_per_block);
   Require(block_rows.ok(), "the model's shape was checked when it was added");
-  device_.Check(kernels::cuda::LaunchRowLayer(params, *block_rows, device_.stream()), "rows");
+  device_.Check(
+      kernels::cuda::LaunchRowLayer(params, *block_rows,
+                                    device_.properties().shared_bytes_per_block, device_.stream()),
+      "rows");
 }
 
 }  // namespace chorale

@@ -16,16 +16,15 @@ namespace {
 
 using kernels::cuda::Matrix;
 
-// Slabs for the kernels that take one layer each, and the same for the decode kernel.
-void AddSlabs(const std::vector<uint16_t>& slabs, WeightBlob& blob, const uint16_t** of_layer,
-              const uint16_t** of_decode) {
-  blob.Add(slabs, of_layer);
-  blob.Add(kernels::cuda::PackQuarters(slabs), of_decode);
+// Slabs, and the same in quarters where the device has products of warpgroups.
+void AddSlabs(const std::vector<uint16_t>& slabs, bool warpgroups, WeightBlob& blob,
+              const uint16_t** in_slabs, const uint16_t** in_quarters) {
+  blob.Add(slabs, in_slabs);
+  if (warpgroups) blob.Add(kernels::cuda::PackQuarters(slabs), in_quarters);
 }
 
 void AddLayer(const LayerWeights& weights, const ModelConfig& config, const CudaShape& shape,
-              WeightBlob& blob, kernels::cuda::LayerWeights& layer,
-              kernels::cuda::LayerWeights& of_decode) {
+              bool warpgroups, WeightBlob& blob, kernels::cuda::LayerWeights& layer) {
   const int64_t d = config.d_model;
   const int64_t head_dim = config.head_dim();
   const auto heads = [&](const std::vector<float>& w, int64_t out) {
@@ -37,8 +36,8 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Cuda
   for (float& w : wq.values) w = static_cast<float>(w * scale);
   const Matrix projection = kernels::cuda::Below(
       {wq, heads(weights.wk, config.kv_width()), heads(weights.wv, config.kv_width())});
-  AddSlabs(kernels::cuda::PackLeaveSlabs({weights.feature, d, d}, projection), blob,
-           &layer.leave.slabs, &of_decode.leave.slabs);
+  AddSlabs(kernels::cuda::PackLeaveSlabs({weights.feature, d, d}, projection), warpgroups, blob,
+           &layer.leave.slabs, &layer.leave.quarters);
   blob.Add(kernels::cuda::PackLeaveVectors(weights.norm1.gamma, weights.norm1.beta),
            &layer.leave.vectors);
 
@@ -46,7 +45,7 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Cuda
                                                  head_dim, shape.head_dim);
   AddSlabs(kernels::cuda::PackFinishSlabs(wo, {weights.w1, config.d_ff, d},
                                           {weights.w2, d, config.d_ff}),
-           blob, &layer.finish.slabs, &of_decode.finish.slabs);
+           warpgroups, blob, &layer.finish.slabs, &layer.finish.quarters);
   blob.Add(
       kernels::cuda::PackFinishVectors(weights.norm2.gamma, weights.norm2.beta, weights.norm3.gamma,
                                        weights.norm3.beta, weights.b2, weights.b1),
@@ -152,10 +151,11 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
   std::shared_ptr<CudaModel> made(new CudaModel(model));
   if (absl::Status s = CheckShape(made->config_, made->shape_); !s.ok()) return s;
   made->layers_.resize(model.layers.size());
-  std::vector<kernels::cuda::LayerWeights> of_decode(model.layers.size());
+  const bool warpgroups =
+      device.properties().compute_major == kernels::cuda::kWarpgroupComputeMajor;
   WeightBlob blob;
   for (size_t l = 0; l < model.layers.size(); ++l) {
-    AddLayer(model.layers[l], made->config_, made->shape_, blob, made->layers_[l], of_decode[l]);
+    AddLayer(model.layers[l], made->config_, made->shape_, warpgroups, blob, made->layers_[l]);
   }
   AddHead(model.head, made->config_, blob, made->head_);
   blob.Add(model.embedding.y_weight, &made->y_weight_);
@@ -167,12 +167,8 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
     return s;
   }
   if (absl::Status s = blob.MoveToDevice(device); !s.ok()) return s;
-  for (size_t l = 0; l < of_decode.size(); ++l) {
-    of_decode[l].leave.vectors = made->layers_[l].leave.vectors;
-    of_decode[l].finish.vectors = made->layers_[l].finish.vectors;
-  }
   WeightBlob layers;  // now that their addresses are known
-  layers.Add(of_decode, &made->device_layers_);
+  layers.Add(made->layers_, &made->device_layers_);
   if (absl::Status s = layers.MoveToDevice(device); !s.ok()) return s;
   return made;
 }

@@ -44,7 +44,7 @@ class CudaModel : public BackendModel {
   const ModelConfig& config() const override { return config_; }
   const CudaShape& shape() const { return shape_; }
   const std::vector<kernels::cuda::LayerWeights>& layers() const { return layers_; }
-  // Of the decode kernel, in device memory, [L].
+  // The same in device memory, [L].
   const kernels::cuda::LayerWeights* device_layers() const { return device_layers_; }
   const kernels::cuda::HeadWeights& head() const { return head_; }
   const float* y_weight() const { return y_weight_; }  // [D], device

@@ -179,25 +179,6 @@ TEST_F(AttentionTest, ATileAloneHasTheBitsOfTheTileInABatch) {
   }
 }
 
-TEST_F(AttentionTest, TwoGroupsToAWarpHaveTheBitsOfOne) {
-  ProblemShape shape = {.heads = 4, .kv_heads = 2, .tiles = {}};
-  for (int groups = 1; groups <= 4; ++groups) {
-    shape.tiles.push_back({.context_rows = 150 * groups,
-                           .groups = groups,
-                           .paths = 8 * groups - 3,
-                           .capacity = 20,
-                           .visible_target = 20,
-                           .visible_buffer = 19});
-  }
-  const TileProblem problem(shape, 9);
-  for (ChunkSplit split : {ChunkSplit::kTogether, ChunkSplit::kApart}) {
-    const TileProblem::States one = problem.Launch(split, stream_);
-    const TileProblem::States two = problem.Launch(split, stream_, /*warp_groups=*/2);
-    EXPECT_THAT(two.chunk_o.ToHost(stream_), TensorBitsEqual(one.chunk_o.ToHost(stream_)));
-    EXPECT_THAT(two.chunk_state.ToHost(stream_), TensorBitsEqual(one.chunk_state.ToHost(stream_)));
-  }
-}
-
 TEST(ValidateAttentionTest, NamesTheField) {
   Tile tile;
   uint16_t q = 0;
@@ -221,8 +202,6 @@ TEST(ValidateAttentionTest, NamesTheField) {
   EXPECT_THAT(message([](AttentionParams& p) { p.head_dim = 8; }), testing::HasSubstr("head_dim"));
   EXPECT_THAT(message([](AttentionParams& p) { p.kv_heads = 3; }), testing::HasSubstr("kv_heads"));
   EXPECT_THAT(message([](AttentionParams& p) { p.slots = 0; }), testing::HasSubstr("slots"));
-  EXPECT_THAT(message([](AttentionParams& p) { p.warp_groups = 3; }),
-              testing::HasSubstr("warp_groups"));
 }
 
 TEST(ChooseSplitTest, SplitsLongContextsOfFewTiles) {

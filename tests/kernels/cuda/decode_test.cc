@@ -53,6 +53,9 @@ const Case kCases[] = {
     {"wide",
      {.layers = 1, .width = 256, .heads = 8, .kv_heads = 8, .hidden = 512},
      {{.context_rows = 300, .paths = 17, .steps = 2}}},
+    {"wide_hidden",
+     {.layers = 2, .width = 256, .heads = 8, .kv_heads = 8, .hidden = 1024},
+     {{.context_rows = 1024, .paths = 32}}},
     {"widest",
      {.layers = 1, .width = 512, .heads = 16, .kv_heads = 2, .hidden = 512},
      {{.context_rows = 100, .paths = 8, .steps = 2}}},
@@ -66,11 +69,8 @@ class DecodeTest : public DeviceTest, public ::testing::WithParamInterface<Case>
   void SetUp() override {
     DeviceTest::SetUp();
     if (IsSkipped()) return;
-    int devices = 0;
-    ExpectSuccess(CountDevices(&devices), "counting");
-    ExpectSuccess(OpenDevice(&properties_), "opening the device");
-    if (properties_.compute_major != kDecodeComputeMajor) {
-      GTEST_SKIP() << "needs compute capability " << kDecodeComputeMajor << ".0";
+    if (properties_.compute_major != kWarpgroupComputeMajor) {
+      GTEST_SKIP() << "needs compute capability " << kWarpgroupComputeMajor << ".0";
     }
     SetDecodeWay(DecodeWay::kAtOnce);
   }
@@ -78,13 +78,15 @@ class DecodeTest : public DeviceTest, public ::testing::WithParamInterface<Case>
     SetDecodeWay(DecodeWay::kBest);
     DeviceTest::TearDown();
   }
-
-  DeviceProperties properties_;
 };
 
 TEST_P(DecodeTest, HasTheBitsOfKernelsThatTakeOneLayerEach) {
-  SmallDecode decode(GetParam().model, GetParam().tiles);
+  SmallDecode decode(GetParam().model, GetParam().tiles, properties_);
   const SmallDecode::Result expected = decode.LayerByLayer(ChunkSplit::kTogether, 16, stream_);
+  const SmallDecode::Result of_warpgroups = decode.LayerByLayer(ChunkSplit::kTogether, 32, stream_);
+  EXPECT_EQ(of_warpgroups.values, expected.values);
+  EXPECT_EQ(of_warpgroups.densities, expected.densities);
+  EXPECT_TRUE(of_warpgroups.buffers == expected.buffers);
   for (uint32_t bits : expected.values) ASSERT_TRUE(std::isfinite(std::bit_cast<float>(bits)));
   const int shared_bytes = properties_.shared_bytes_per_block;
   const int most_rows = ChooseDecodeRows(decode.Params(), {.tiles_with = {0, 0, 0, 0, 9}},

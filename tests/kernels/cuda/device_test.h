@@ -25,8 +25,7 @@ class DeviceTest : public ::testing::Test {
   void SetUp() override {
     int devices = 0;
     if (CountDevices(&devices) != 0 || devices == 0) GTEST_SKIP() << "there is no GPU";
-    DeviceProperties properties;
-    ExpectSuccess(OpenDevice(&properties), "opening the device");
+    ExpectSuccess(OpenDevice(&properties_), "opening the device");
     ExpectSuccess(CreateStream(&stream_), "making a stream");
     opened_ = true;
   }
@@ -34,6 +33,7 @@ class DeviceTest : public ::testing::Test {
     if (opened_) ExpectSuccess(DestroyStream(stream_), "ending a stream");
   }
 
+  DeviceProperties properties_;
   Stream stream_ = nullptr;
 
  private:

@@ -17,7 +17,7 @@ class OverlapTest : public DeviceTest {
 };
 
 TEST_F(OverlapTest, ChangesNothing) {
-  SmallDecode decode({}, {{}, {}});
+  SmallDecode decode({}, {{}, {}}, properties_);
   const auto run = [&] { return decode.LayerByLayer(ChunkSplit::kApart, 8, stream_); };
   SetOverlap(Overlap::kOff);
   const SmallDecode::Result expected = run();

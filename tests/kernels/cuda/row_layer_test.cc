@@ -136,6 +136,8 @@ class LayerProblem {
         buffer_(2 * BufferLayerSize(kCapacity, 16, shape.kv_heads, shape.head_dim)),
         finish_slabs_(PackFinishSlabs(layer_.wo, layer_.w1, layer_.w2)),
         leave_slabs_(PackLeaveSlabs(layer_.feature, layer_.projection)),
+        finish_quarters_(PackQuarters(PackFinishSlabs(layer_.wo, layer_.w1, layer_.w2))),
+        leave_quarters_(PackQuarters(PackLeaveSlabs(layer_.feature, layer_.projection))),
         finish_vectors_(PackFinishVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
                                           layer_.beta[2], layer_.b2, layer_.b1)),
         leave_vectors_(PackLeaveVectors(layer_.gamma[0], layer_.beta[0])) {
@@ -169,28 +171,36 @@ class LayerProblem {
     bool operator==(const Result&) const = default;
   };
 
-  Result Run(RowStages stages, int block_rows, Stream stream) {
+  Result Run(RowStages stages, int block_rows, Stream stream, bool warpgroups = false) {
     const DeviceArray<float> x(x_);
     const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
-    const RowLayerParams params = {.tiles = tiles_.data(),
-                                   .x = x.data(),
-                                   .chunk_o = chunk_o_.data(),
-                                   .chunk_state = chunk_state_.data(),
-                                   .q = q.data(),
-                                   .finish = {finish_slabs_.data(), finish_vectors_.data()},
-                                   .leave = {leave_slabs_.data(), leave_vectors_.data()},
-                                   .tile_count = kTiles,
-                                   .width = shape_.width,
-                                   .heads = shape_.heads,
-                                   .kv_heads = shape_.kv_heads,
-                                   .head_dim = shape_.head_dim,
-                                   .hidden = shape_.hidden,
-                                   .layer = kLayer,
-                                   .split = ChunkSplit::kApart,
-                                   .epsilon = 1e-5f,
-                                   .stages = stages};
+    const RowLayerParams params = {
+        .tiles = tiles_.data(),
+        .x = x.data(),
+        .chunk_o = chunk_o_.data(),
+        .chunk_state = chunk_state_.data(),
+        .q = q.data(),
+        .finish = {finish_slabs_.data(), warpgroups ? finish_quarters_.data() : nullptr,
+                   finish_vectors_.data()},
+        .leave = {leave_slabs_.data(), warpgroups ? leave_quarters_.data() : nullptr,
+                  leave_vectors_.data()},
+        .tile_count = kTiles,
+        .width = shape_.width,
+        .heads = shape_.heads,
+        .kv_heads = shape_.kv_heads,
+        .head_dim = shape_.head_dim,
+        .hidden = shape_.hidden,
+        .layer = kLayer,
+        .split = ChunkSplit::kApart,
+        .epsilon = 1e-5f,
+        .stages = stages};
     EXPECT_TRUE(ValidateRowLayer(params).ok()) << ValidateRowLayer(params);
-    ExpectSuccess(LaunchRowLayer(params, block_rows, stream), "launching the row kernel");
+    DeviceProperties device;
+    ExpectSuccess(OpenDevice(&device), "opening the device");
+    const int shared_bytes = device.shared_bytes_per_block;
+    EXPECT_EQ(TakesWarpgroups(params, block_rows, shared_bytes), warpgroups);
+    ExpectSuccess(LaunchRowLayer(params, block_rows, shared_bytes, stream),
+                  "launching the row kernel");
     Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),
                      buffer_.ToHost(stream)};
     return result;
@@ -254,6 +264,7 @@ class LayerProblem {
   DeviceArray<float> chunk_o_, chunk_state_;
   DeviceArray<uint16_t> context_, buffer_;
   DeviceArray<uint16_t> finish_slabs_, leave_slabs_;
+  DeviceArray<uint16_t> finish_quarters_, leave_quarters_;
   DeviceArray<float> finish_vectors_, leave_vectors_;
 };
 
@@ -379,6 +390,28 @@ TEST_F(RowLayerTest, AnyBlock) {
   }
 }
 
+// Products of warpgroups change no bit either.
+TEST_F(RowLayerTest, ByWarpgroups) {
+  if (properties_.compute_major != kWarpgroupComputeMajor) {
+    GTEST_SKIP() << "needs compute capability " << kWarpgroupComputeMajor << ".0";
+  }
+  for (const LayerShape& shape :
+       {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
+        LayerShape{.width = 384, .heads = 12, .kv_heads = 2},
+        LayerShape{.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
+        LayerShape{.width = 512, .heads = 4, .kv_heads = 1, .head_dim = 128, .hidden = 64}}) {
+    LayerProblem problem(shape);
+    for (RowStages stages : {RowStages::kLeave, RowStages::kFinish, RowStages::kFinishAndLeave}) {
+      const LayerProblem::Result expected = problem.Run(stages, 16, stream_);
+      for (const int block_rows : {32, 64}) {
+        if (block_rows == 64 && shape.width > 128) continue;  // more than the shared memory
+        SCOPED_TRACE(testing::Message() << shape.width << ", " << block_rows << " rows");
+        EXPECT_TRUE(problem.Run(stages, block_rows, stream_, /*warpgroups=*/true) == expected);
+      }
+    }
+  }
+}
+
 TEST(ValidateRowLayerTest, NamesTheField) {
   RowLayerParams p;
   EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("tiles is null"));
@@ -389,7 +422,7 @@ TEST(ValidateRowLayerTest, NamesTheField) {
        .x = &x,
        .q = &bits,
        .finish = {},
-       .leave = {&bits, &x},
+       .leave = {&bits, nullptr, &x},
        .tile_count = 1,
        .width = 128,
        .heads = 4,

@@ -49,8 +49,9 @@ std::vector<Bits> BitsOf(const std::vector<T>& values) {
 
 }  // namespace
 
-SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles)
-    : model_(model), shapes_(tiles) {
+SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles,
+                         const DeviceProperties& device)
+    : model_(model), shapes_(tiles), shared_bytes_(device.shared_bytes_per_block) {
   const int queries = model.heads * model.head_dim;
   const int kv_width = model.kv_heads * model.head_dim;
   uint32_t seed = 1;
@@ -72,11 +73,11 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
   vectors_ =
       DeviceArray<float>(RandomTensor(5 * model.width + hidden + 3 * model.components, seed++));
   const auto random = [&seed](int64_t out, int64_t in) { return RandomMatrix(out, in, seed++); };
-  const auto add = [this](const std::vector<uint16_t>& slabs) {
+  const bool warpgroups = device.compute_major == kWarpgroupComputeMajor;
+  const auto add = [&](const std::vector<uint16_t>& slabs) {
     slabs_.emplace_back(slabs);
-    quarters_.emplace_back(PackQuarters(slabs));
+    if (warpgroups) quarters_.emplace_back(PackQuarters(slabs));
   };
-  std::vector<LayerWeights> of_quarters;
   for (int layer = 0; layer < model.layers; ++layer) {
     const Matrix feature = random(model.width, model.width);
     add(PackLeaveSlabs(feature, random(queries + 2 * kv_width, model.width)));
@@ -84,12 +85,11 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     const Matrix w1 = random(model.hidden, model.width);
     add(PackFinishSlabs(wo, w1, random(model.width, model.hidden)));
     const float* vectors = vectors_.data();
-    layers_.push_back(
-        {{slabs_[2 * layer].data(), vectors + 4 * layer}, {slabs_[2 * layer + 1].data(), vectors}});
-    of_quarters.push_back({{quarters_[2 * layer].data(), vectors + 4 * layer},
-                           {quarters_[2 * layer + 1].data(), vectors}});
+    const auto quarters = [&](int i) { return warpgroups ? quarters_[i].data() : nullptr; };
+    layers_.push_back({{slabs_[2 * layer].data(), quarters(2 * layer), vectors + 4 * layer},
+                       {slabs_[2 * layer + 1].data(), quarters(2 * layer + 1), vectors}});
   }
-  device_layers_ = DeviceArray<LayerWeights>(of_quarters);
+  device_layers_ = DeviceArray<LayerWeights>(layers_);
   encodings_ = DeviceArray<float>(RandomTensor(model.targets * model.width, seed++));
   offsets_ = DeviceArray<float>(RandomTensor((2 + model.targets) * model.width, seed++));
   std::vector<float> maps = PackHeadMap(random(model.hidden, model.width));
@@ -253,7 +253,7 @@ void SmallDecode::Rows(RowStages stages, int layer, ChunkSplit split, int block_
                            .stages = stages};
   if (stages != RowStages::kLeave) params.finish = layers_[layer - 1].finish;
   if (stages != RowStages::kFinish) params.leave = layers_[layer].leave;
-  ExpectSuccess(LaunchRowLayer(params, block_rows, stream), "rows");
+  ExpectSuccess(LaunchRowLayer(params, block_rows, shared_bytes_, stream), "rows");
 }
 
 }  // namespace chorale::kernels::cuda

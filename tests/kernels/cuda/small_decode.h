@@ -36,7 +36,8 @@ struct SmallModel {
 
 class SmallDecode {
  public:
-  SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles);
+  SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles,
+              const DeviceProperties& device);
 
   // All that a decode leaves behind. What nobody wrote stays as it was, so that two of them can be
   // compared bit by bit.
@@ -64,11 +65,12 @@ class SmallDecode {
 
   const SmallModel model_;
   const std::vector<SmallTile> shapes_;
+  const int shared_bytes_;  // of a block
   int slots_ = 0;
   std::vector<DeviceArray<uint16_t>> contexts_;  // [tiles]
   std::vector<DeviceArray<int32_t>> orders_;     // [tiles]
   std::vector<DeviceArray<uint16_t>> slabs_;     // [layers] leave, finish
-  std::vector<DeviceArray<uint16_t>> quarters_;  // the same, as the decode kernel has them
+  std::vector<DeviceArray<uint16_t>> quarters_;  // the same in quarters
   std::vector<LayerWeights> layers_;
   DeviceArray<LayerWeights> device_layers_;
   DeviceArray<float> vectors_;

@@ -182,7 +182,7 @@ Attended TileProblem::Reference() const {
   return all;
 }
 
-TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream, int warp_groups) const {
+TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream) const {
   int64_t slots = 1;
   if (split == ChunkSplit::kApart) {
     for (const TileShape& tile : shape_.tiles) {
@@ -202,8 +202,7 @@ TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream, int war
                                   .head_dim = shape_.head_dim,
                                   .layer = kLayer,
                                   .slots = states.slots,
-                                  .split = split,
-                                  .warp_groups = warp_groups};
+                                  .split = split};
   EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
   ExpectSuccess(LaunchAttention(params, stream), "launching attention");
   return states;

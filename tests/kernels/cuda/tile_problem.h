@@ -64,7 +64,7 @@ class TileProblem {
     ChunkSplit split = ChunkSplit::kTogether;
   };
   // Checks the parameters, and launches on poisoned outputs.
-  States Launch(ChunkSplit split, Stream stream, int warp_groups = 1) const;
+  States Launch(ChunkSplit split, Stream stream) const;
 
   // The states merged on the host, in float64. NaN for rows that do not count.
   Attended Merge(const States& states, Stream stream) const;

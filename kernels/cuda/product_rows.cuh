@@ -1,14 +1,11 @@
-// What the decode kernel does to the rows of one block between two attentions: the products and
-// norms of row_stages.cuh, with the same bits, but with weights from a ring and products of
-// warpgroups.
-#ifndef CHORALE_KERNELS_CUDA_DECODE_ROWS_CUH_
-#define CHORALE_KERNELS_CUDA_DECODE_ROWS_CUH_
+// The products and norms of a layer, of the rows of one block, with weights from a ring and by
+// products of warpgroups. Bits are those of row_stages.cuh.
+#ifndef CHORALE_KERNELS_CUDA_PRODUCT_ROWS_CUH_
+#define CHORALE_KERNELS_CUDA_PRODUCT_ROWS_CUH_
 
-#include "kernels/cuda/decode_layout.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/layout.h"
-#include "kernels/cuda/leave_to_buffer.cuh"
 #include "kernels/cuda/normalize_rows.cuh"
 #include "kernels/cuda/row_layer.h"
 #include "kernels/cuda/row_layout.h"
@@ -16,31 +13,20 @@
 
 namespace chorale::kernels::cuda {
 
-// The products of a layer, in the order of their weights in the ring.
-enum class DecodeProduct : int {
-  kFeature,     // x = LN1(x + P x)
-  kProjection,  // projected = (Wq over Wk over Wv) x
-  kAttention,   // x = LN2(x + Wo attention)
-  kUp,          // hidden = gelu(W1 x + b1)
-  kDown,        // x = LN3(x + W2 hidden + b2)
-};
-inline constexpr int kDecodeProducts = 5;
-
-// Of kDecodeWarps warps. What is multiplied lies in shared memory as ProductOperandAt has it, but
+// By kProductWarps warps. What is multiplied lies in shared memory as ProductOperandAt has it, but
 // for q, K and V, which lie as OperandAt has them. A warpgroup computes half of the outputs of
 // every slab, of all rows.
 template <int kGroups, int kPanels, int kStageBytes>
-class DecodeRows {
-  static constexpr int kThreads = kDecodeWarps * kWarp;
+class ProductRows {
+  static constexpr int kThreads = kProductWarps * kWarp;
   static constexpr int kSums = kGroups * kGroupRows / 2;  // of a lane
-  static_assert(kDecodeWarps == 8);
+  static_assert(kProductWarps == 8);
 
  public:
   static constexpr int kRows = kGroups * kGroupRows;
 
-  __device__ __forceinline__ DecodeRows(const RowLayerParams& params, const DecodeLayout& shared,
-                                        int first_row)
-      : p_(params), shared_(shared), first_row_(first_row) {}
+  __device__ __forceinline__ ProductRows(const RowLayerParams& params, const ProductLayout& shared)
+      : p_(params), shared_(shared) {}
 
   // Asks for the vectors that are added and multiplied with.
   __device__ __forceinline__ void FetchFinishVectors(const float* vectors) const {
@@ -50,42 +36,44 @@ class DecodeRows {
     FetchVectors<kThreads>(leave(), vectors, LeaveVectorsSize(p_));
   }
 
-  __device__ __forceinline__ const float* x(int row) const {
+  __device__ __forceinline__ float* x(int row) const {
     return At<float>(shared_.x) + row * shared_.x_stride;
   }
 
   // Columns `column` to column + 3 of a row, as the x that comes in; of columns beyond D, zeros.
   __device__ __forceinline__ void StoreRow(int row, int column, const Floats4& x) const {
-    if (column < p_.width) {
-      StoreAs<Floats4>(At<float>(shared_.x) + row * shared_.x_stride + column, x);
-    }
+    if (column < p_.width) StoreAs<Floats4>(this->x(row) + column, x);
     StoreOperand(row, column, x);
   }
   __device__ __forceinline__ int operand_inputs() const { return shared_.operand_inputs; }
 
-  // The queries of a group: where they lie behind the projection.
-  __device__ __forceinline__ const uint16_t* queries(int group) const {
+  // Behind the projection: q, K and V of a group's rows, as OperandAt has them.
+  __device__ __forceinline__ const uint16_t* projected(int group) const {
     return At<uint16_t>(shared_.wide) + group * kGroupRows * shared_.projected;
   }
 
-  // operand = attention, of columns `column` to column + 3 of a row.
-  __device__ __forceinline__ void StoreAttention(int row, int column,
-                                                 const Floats4& attention) const {
-    StoreOperand(row, column, attention);
+  // operand = what is given, of columns `column` to column + 3 of a row.
+  __device__ __forceinline__ void StoreOperand(int row, int column, const Floats4& x) const {
+    uint16_t* to = At<uint16_t>(shared_.operand) +
+                   ProductOperandAt(row, column, kRows, shared_.operand_inputs);
+    StoreAs<uint32_t>(to, PackBf16(x.v[0], x.v[1]));
+    to += shared_.operand_inputs / 16 * (kRows + 1) * 8;  // the other half
+    StoreAs<uint32_t>(to, PackBf16(x.v[2], x.v[3]));
   }
   // Likewise, of the two columns 2 j, 2 j + 1 of each of four times 8 neighbouring columns, of
   // which the first is `column` - 2 j.
-  __device__ __forceinline__ void StoreAttention(int row, int column, const Words4& words) const {
+  __device__ __forceinline__ void StoreOperand(int row, int column, const Words4& words) const {
     StoreAs<Words4>(At<uint16_t>(shared_.operand) +
                         ProductOperandAt(row, column, kRows, shared_.operand_inputs),
                     words);
   }
 
   // Ends with x, operand, or the wide operand complete for the whole block. `next`: the stage of
-  // the ring that is consumed next, moved on.
-  __device__ __forceinline__ void Multiply(DecodeProduct product, RingReader& ring,
-                                           uint32_t& next) const {
-    const bool down = product == DecodeProduct::kDown;
+  // the ring that is consumed next, moved on. The first `keep` rows of the normalized x also go to
+  // `kept`, [keep, D] in global memory.
+  __device__ __forceinline__ void Multiply(RowProduct product, RingReader& ring, uint32_t& next,
+                                           float* kept = nullptr, int keep = 0) const {
+    const bool down = product == RowProduct::kDown;
     const int padded_inputs = down ? shared_.hidden : shared_.operand_inputs;
     const uint64_t rows =
         DescribeMatrix(SharedAddress(At<uint16_t>(down ? shared_.wide : shared_.operand)),
@@ -99,41 +87,18 @@ class DecodeRows {
       float sums[2][kSums];
       MultiplySlabs(ring, rows, inputs, next, sums);
       next += inputs * kSlabStages;
-      if (product == DecodeProduct::kUp) {
+      if (product == RowProduct::kUp) {
         StoreHidden(first + column, sums);
-      } else if (product == DecodeProduct::kProjection) {
+      } else if (product == RowProduct::kProjection) {
         StoreProjected(first + column, sums);
       } else if (first + column < outputs) {
         AddToX(first + column, down ? finish() + 4 * p_.width : nullptr, sums);
       }
     }
-    if (product == DecodeProduct::kUp) ShareWithCopies();
+    if (product == RowProduct::kUp) ShareWithCopies();
     Sync();
-    if (product != DecodeProduct::kUp && product != DecodeProduct::kProjection) Normalize(product);
-  }
-
-  // Brings K and V of the paths' new tokens from where the projection left them to their buffers: a
-  // lane 8 columns of a row.
-  __device__ __forceinline__ void Leave(const Tile& tile, int layer) const {
-    if (tile.append_place < 0) return;
-    const int g = ThreadIndex() % kWarp / 4;
-    const int queries = p_.heads * p_.head_dim;
-    const int kv_width = p_.kv_heads * p_.head_dim;
-#pragma unroll 1
-    for (int i = ThreadIndex() / kWarp; i / kGroups * 32 < 2 * kv_width; i += kDecodeWarps) {
-      const int row = i % kGroups * kGroupRows + kGroupPaths + g;  // of a token
-      int column = i / kGroups * 32 + ThreadIndex() % 4 * 8;
-      if (column >= 2 * kv_width) continue;
-      const uint16_t* from =
-          At<uint16_t>(shared_.wide) + OperandAt(row, queries + column, shared_.projected);
-      const uint16_t* more =
-          At<uint16_t>(shared_.wide) + OperandAt(row, queries + column + 4, shared_.projected);
-      const Words4 words = {LoadAs<uint32_t>(from), LoadAs<uint32_t>(from + 4),
-                            LoadAs<uint32_t>(more), LoadAs<uint32_t>(more + 4)};
-      const bool value = column >= kv_width;
-      if (value) column -= kv_width;
-      LeaveToBuffer(tile, p_, layer, first_row_ + row, column >> shared_.head_shift,
-                    column & (p_.head_dim - 1), value, words);
+    if (product != RowProduct::kUp && product != RowProduct::kProjection) {
+      Normalize(product, kept, keep);
     }
   }
 
@@ -262,44 +227,39 @@ class DecodeRows {
     }
   }
 
-  __device__ __forceinline__ int InputsOf(DecodeProduct product) const {
-    if (product == DecodeProduct::kAttention) return p_.heads * p_.head_dim;
-    return product == DecodeProduct::kDown ? p_.hidden : p_.width;
+  __device__ __forceinline__ int InputsOf(RowProduct product) const {
+    if (product == RowProduct::kAttention) return p_.heads * p_.head_dim;
+    return product == RowProduct::kDown ? p_.hidden : p_.width;
   }
-  __device__ __forceinline__ int OutputsOf(DecodeProduct product) const {
-    if (product == DecodeProduct::kUp) return p_.hidden;
-    return product == DecodeProduct::kProjection ? ProjectedWidth(p_) : p_.width;
+  __device__ __forceinline__ int OutputsOf(RowProduct product) const {
+    if (product == RowProduct::kUp) return p_.hidden;
+    return product == RowProduct::kProjection ? ProjectedWidth(p_) : p_.width;
   }
 
-  // x = LN(x); operand = x.
-  __device__ __forceinline__ void Normalize(DecodeProduct product) const {
-    const float* gamma = product == DecodeProduct::kAttention ? finish()
-                         : product == DecodeProduct::kDown    ? finish() + 2 * p_.width
-                                                              : leave();
+  // x = LN(x); operand = x. See Multiply.
+  __device__ __forceinline__ void Normalize(RowProduct product, float* kept, int keep) const {
+    const float* gamma = product == RowProduct::kAttention ? finish()
+                         : product == RowProduct::kDown    ? finish() + 2 * p_.width
+                                                           : leave();
     constexpr int kTogether = kGroups > 1 ? 4 : 2;
-    NormalizeRows<kRows, kDecodeWarps, kTogether, kPanels>(
+    NormalizeRows<kRows, kProductWarps, kTogether, kPanels>(
         At<float>(shared_.x), shared_.x_stride, gamma, gamma + p_.width, p_.width, p_.epsilon,
-        [this](const int(&rows)[kTogether], int column, const Floats4(&x)[kTogether]) {
+        [&](const int(&rows)[kTogether], int column, const Floats4(&x)[kTogether]) {
 #pragma unroll
-          for (int r = 0; r < kTogether; ++r) StoreOperand(rows[r], column, x[r]);
+          for (int r = 0; r < kTogether; ++r) {
+            StoreOperand(rows[r], column, x[r]);
+            if (rows[r] < keep && column < p_.width) {
+              StoreAs<Floats4>(kept + rows[r] * p_.width + column, x[r]);
+            }
+          }
         });
     SyncOperands();
   }
 
-  // operand = x, of columns `column` to column + 3.
-  __device__ __forceinline__ void StoreOperand(int row, int column, const Floats4& x) const {
-    uint16_t* to = At<uint16_t>(shared_.operand) +
-                   ProductOperandAt(row, column, kRows, shared_.operand_inputs);
-    StoreAs<uint32_t>(to, PackBf16(x.v[0], x.v[1]));
-    to += shared_.operand_inputs / 16 * (kRows + 1) * 8;  // the other half
-    StoreAs<uint32_t>(to, PackBf16(x.v[2], x.v[3]));
-  }
-
   const RowLayerParams& p_;
-  const DecodeLayout& shared_;
-  const int first_row_;  // of the tile
+  const ProductLayout& shared_;
 };
 
 }  // namespace chorale::kernels::cuda
 
-#endif  // CHORALE_KERNELS_CUDA_DECODE_ROWS_CUH_
+#endif  // CHORALE_KERNELS_CUDA_PRODUCT_ROWS_CUH_
