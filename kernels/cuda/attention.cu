@@ -138,8 +138,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   }
   if (being_encoded) context.Begin();
   const bool in_use = group < tile.groups;
-  BufferReader<kHeadDim, 1> buffer(tile, p.layer, p.kv_heads, kv_head,
-                                   group * kGroupPaths + lane / 4, chunks);
+  BufferReader<kHeadDim> buffer(tile, p.layer, p.kv_heads, kv_head, group * kGroupPaths + lane / 4,
+                                chunks);
   typename S::Merged merged(reinterpret_cast<float*>(Shared() + S::kStages * T::kBlockBytes));
   if (together) merged.Clear();
   RowState<kHeadDim> state[1];
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       for (int key = 0; key < kBlockKeys; key += T::kKeys) AttendKeys(keys, key, valid, q, state);
     }
     if (!in_use) continue;
-    buffer.Attend(chunk, q, state);
+    buffer.Attend(chunk, q[0], state[0]);
     state[0].FinishChunk();
     if (together) merged.Merge(state[0]);
   }

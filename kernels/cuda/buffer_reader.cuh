@@ -1,4 +1,4 @@
-// Attention of paths' rows to the paths' own buffers.
+// Attention of a path's two rows to the path's own buffer.
 #ifndef CHORALE_KERNELS_CUDA_BUFFER_READER_CUH_
 #define CHORALE_KERNELS_CUDA_BUFFER_READER_CUH_
 
@@ -7,25 +7,21 @@
 
 namespace chorale::kernels::cuda {
 
-// The buffers of the lane's paths, one of each of kGroups groups: four lanes read a path's buffer
-// together, kPlaces places at a time. The chunks of the context take turns with them (layout.h,
-// Context chunks). With kAhead, what a chunk takes first is on its way while it attends to its part
-// of the context; what comes next, as soon as the last keys, or values, are multiplied with.
-template <int kHeadDim, int kGroups = 1, bool kAhead = AttentionTraits<kHeadDim>::kPlacesAhead>
+// The buffer of the lane's path, which four lanes read together, kPlaces places at a time. The
+// chunks of the context take turns with them (layout.h, Context chunks). With kAhead, what a chunk
+// takes first is on its way while it attends to its part of the context; what comes next, as soon
+// as the last keys, or values, are multiplied with.
+template <int kHeadDim, bool kAhead = AttentionTraits<kHeadDim>::kPlacesAhead>
 class BufferReader {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kPlaces = T::kPlaces;
   using Share = SliceWords<T::kLaneElements / 2>;
-  using Shares = Share[kGroups][kPlaces][T::kSlices];
-  using Scores = float[kPlaces][2];
 
  public:
-  // `path`: the lane's of the first group. Row g attends to tile.visible_target places, row g + 8
-  // to tile.visible_buffer.
+  // Row g attends to tile.visible_target places, row g + 8 to tile.visible_buffer.
   __device__ __forceinline__ BufferReader(const Tile& tile, int layer, int kv_heads, int kv_head,
                                           int path, int chunks)
       : visible_{tile.visible_target, tile.visible_buffer},
-        groups_((tile.buffer_paths - path + kGroupPaths - 1) / kGroupPaths),
         stride_(chunks * kPlaces),
         places_(max(tile.visible_target, tile.visible_buffer)),
         value_offset_(tile.buffer_paths * kHeadDim),
@@ -42,20 +38,17 @@ class BufferReader {
   }
 
   // Attends to the places of the chunk that was begun last.
-  __device__ __forceinline__ void Attend(int chunk, const Queries<kHeadDim> (&q)[kGroups],
-                                         RowState<kHeadDim> (&states)[kGroups]) {
+  __device__ __forceinline__ void Attend(int chunk, const Queries<kHeadDim>& q,
+                                         RowState<kHeadDim>& state) {
     if (!kAhead) FetchFirst(chunk * kPlaces);
 #pragma unroll 1
     for (int first = chunk * kPlaces; first < places_; first += stride_) {
       const int next = first + stride_;
-      Scores s[kGroups];
-#pragma unroll
-      for (int m = 0; m < kGroups; ++m) Score(first, m, q[m], s[m]);
+      float s[kPlaces][2];
+      Scores(first, q, s);
       if (next < places_) Fetch(next, 0, k_);
-#pragma unroll
-      for (int m = 0; m < kGroups; ++m) Exponentiate(s[m], states[m]);
-#pragma unroll
-      for (int m = 0; m < kGroups; ++m) AddValues(s[m], v_[m], states[m]);
+      Exponentiate(s, state);
+      AddValues(s, state);
       if (next < places_) Fetch(next, value_offset_, v_);
     }
   }
@@ -67,23 +60,19 @@ class BufferReader {
     Fetch(first, value_offset_, v_);
   }
 
-  __device__ __forceinline__ void Fetch(int first, int offset, Shares& shares) const {
+  __device__ __forceinline__ void Fetch(int first, int offset,
+                                        Share (&share)[kPlaces][T::kSlices]) const {
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
       const int place = min(first + i, places_ - 1);  // the last one again, but not counted again
       const uint16_t* from = keys_ + place * int64_t{2} * value_offset_ + offset;
 #pragma unroll
-      for (int m = 0; m < kGroups; ++m) {
-        // Of a group without a buffer, another's, but not counted.
-        const uint16_t* of_group = m < groups_ ? from + m * (kGroupPaths * kHeadDim) : from;
-#pragma unroll
-        for (int b = 0; b < T::kSlices; ++b) shares[m][i][b].LoadNew(of_group + b * T::kSlice);
-      }
+      for (int b = 0; b < T::kSlices; ++b) share[i][b].LoadNew(from + b * T::kSlice);
     }
   }
 
-  __device__ __forceinline__ void Score(int first, int group, const Queries<kHeadDim>& q,
-                                        Scores& s) const {
+  __device__ __forceinline__ void Scores(int first, const Queries<kHeadDim>& q,
+                                         float (&s)[kPlaces][2]) const {
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
 #pragma unroll
@@ -94,19 +83,19 @@ class BufferReader {
 #pragma unroll
           for (int w = 0; w < T::kLaneElements / 2; ++w) {
             const uint32_t qw = q.row[half][b].w[w];
-            const uint32_t kw = k_[group][i][b].w[w];
-            dot = fmaf(FirstBf16(qw), FirstBf16(kw), dot);
-            dot = fmaf(SecondBf16(qw), SecondBf16(kw), dot);
+            dot = fmaf(FirstBf16(qw), FirstBf16(k_[i][b].w[w]), dot);
+            dot = fmaf(SecondBf16(qw), SecondBf16(k_[i][b].w[w]), dot);
           }
         }
         dot = SumOverLanes<4>(dot);
-        s[i][half] = first + i < visible_[half] && group < groups_ ? dot : -INFINITY;
+        s[i][half] = first + i < visible_[half] ? dot : -INFINITY;
       }
     }
   }
 
   // Scores become weights.
-  __device__ __forceinline__ static void Exponentiate(Scores& s, RowState<kHeadDim>& state) {
+  __device__ __forceinline__ static void Exponentiate(float (&s)[kPlaces][2],
+                                                      RowState<kHeadDim>& state) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float largest = s[0][half];
@@ -122,9 +111,8 @@ class BufferReader {
     }
   }
 
-  __device__ __forceinline__ static void AddValues(const Scores& s,
-                                                   const Share (&v)[kPlaces][T::kSlices],
-                                                   RowState<kHeadDim>& state) {
+  __device__ __forceinline__ void AddValues(const float (&s)[kPlaces][2],
+                                            RowState<kHeadDim>& state) const {
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
 #pragma unroll
@@ -134,8 +122,8 @@ class BufferReader {
           float(&o)[4] = state.o[b * (T::kSlice / 8) + w];
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            o[2 * half] = fmaf(s[i][half], FirstBf16(v[i][b].w[w]), o[2 * half]);
-            o[2 * half + 1] = fmaf(s[i][half], SecondBf16(v[i][b].w[w]), o[2 * half + 1]);
+            o[2 * half] = fmaf(s[i][half], FirstBf16(v_[i][b].w[w]), o[2 * half]);
+            o[2 * half + 1] = fmaf(s[i][half], SecondBf16(v_[i][b].w[w]), o[2 * half + 1]);
           }
         }
       }
@@ -143,13 +131,12 @@ class BufferReader {
   }
 
   const int visible_[2];
-  const int groups_;  // that have a buffer
   const int stride_;  // from places of a chunk to its next ones
   int places_;
   const int value_offset_;      // from a K to its V; places lie twice as far apart
   const uint16_t* const keys_;  // this lane's share of the K of place 0
-  Shares k_;
-  Shares v_;
+  Share k_[kPlaces][T::kSlices];
+  Share v_[kPlaces][T::kSlices];
 };
 
 }  // namespace chorale::kernels::cuda

@@ -1,4 +1,4 @@
-// Attention of a head by several warps, which take the chunks of the context in turn: their
+// Attention of a group's head by several warps, which take the chunks of the context in turn: their
 // softmax states meet in shared memory, and are merged in the order of the chunks.
 #ifndef CHORALE_KERNELS_CUDA_CHUNK_EXCHANGE_CUH_
 #define CHORALE_KERNELS_CUDA_CHUNK_EXCHANGE_CUH_
@@ -12,12 +12,11 @@ namespace chorale::kernels::cuda {
 
 // A thread's view of it. Each thread merges a few runs of 4 columns of a row, whose sums it keeps
 // in registers; the order of its sums is that of Rows::MergeChunks.
-template <int kHeadDim, int kGroups>
+template <int kHeadDim>
 class ChunkExchange {
   static constexpr int kStride = ExchangeStride(kHeadDim);
-  static constexpr int kRows = kGroups * kGroupRows;
-  static constexpr int kStateFloats = kRows * kStride;
-  static constexpr int kRuns = kRows * kHeadDim / 4;  // of a head
+  static constexpr int kStateFloats = kGroupRows * kStride;
+  static constexpr int kRuns = kGroupRows * kHeadDim / 4;  // of a group's head
   // Of a thread, when the fewest warps share them.
   static constexpr int kOwnRuns = kRuns / (2 * kWarp);
 
@@ -36,11 +35,8 @@ class ChunkExchange {
 
   // For all warps of the team: the states of `chunks` neighbouring chunks, of which each warp below
   // that number has one. REQUIRES: FinishChunk was called on it.
-  __device__ __forceinline__ void Merge(const RowState<kHeadDim> (&states)[kGroups], int chunks) {
-    if (lane_ < chunks) {
-#pragma unroll
-      for (int m = 0; m < kGroups; ++m) Leave(m, states[m]);
-    }
+  __device__ __forceinline__ void Merge(const RowState<kHeadDim>& state, int chunks) {
+    if (lane_ < chunks) Leave(state);
     Sync();
 #pragma unroll
     for (int i = 0; i < kOwnRuns; ++i) {
@@ -60,8 +56,8 @@ class ChunkExchange {
     Sync();  // so that the next states may be left
   }
 
-  // store(row, column, attention): of columns `column` to column + 3 of the head, of a row of
-  // the groups.
+  // store(row, column, attention): of columns `column` to column + 3 of the head, of a row of the
+  // group.
   template <typename Store>
   __device__ __forceinline__ void Finish(const Store& store) {
 #pragma unroll
@@ -82,12 +78,11 @@ class ChunkExchange {
     return (i * lanes_ + lane_) * kWarp + ThreadIndex() % kWarp;
   }
 
-  __device__ __forceinline__ void Leave(int group, const RowState<kHeadDim>& state) {
+  __device__ __forceinline__ void Leave(const RowState<kHeadDim>& state) {
     const int lane = ThreadIndex() % kWarp;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int index = group * kGroupRows + half * 8 + lane / 4;
-      float* row = memory_ + lane_ * kStateFloats + index * kStride;
+      float* row = memory_ + lane_ * kStateFloats + (half * 8 + lane / 4) * kStride;
 #pragma unroll
       for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
         StoreAs<Floats2>(row + 8 * n + lane % 4 * 2,

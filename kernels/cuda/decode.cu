@@ -102,7 +102,7 @@ ErrorCode LaunchDecode(const DecodeParams& params, int block_rows, int shared_by
       .rows = rows,
       .head = HeadKernelParamsOf(head),
       .shared = shared,
-      .teams = AttentionTeamsOf(params.heads, params.head_dim, block_rows / kGroupRows),
+      .teams = AttentionTeamsOf(params.heads, block_rows / kGroupRows),
       .ring_inverse = RingInverse(static_cast<uint32_t>(shared.stages)),
       .heads_of_kv = params.heads / params.kv_heads,
       .kv_inverse = 65536 / (params.heads / params.kv_heads) + 1,

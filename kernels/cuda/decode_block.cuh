@@ -132,10 +132,8 @@ class DecodeBlock {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kRows = kGroups * kGroupRows;
   static_assert(T::kBlockBytes == StageBytes(kHeadDim));
-  static constexpr int kOwn = TeamGroups(kHeadDim, kGroups);  // of a warp's attention
-  static constexpr int kTeamsOfHead = kGroups / kOwn;
   using Merged = MergedState<kHeadDim, kDecodeWarps * kWarp>;
-  static_assert(kOwn * Merged::kBytes <= ExchangeBytes(kHeadDim, kGroups));
+  static_assert(Merged::kBytes <= ExchangeBytes(kHeadDim));
 
  public:
   // In shared memory; `tile` and `paths` become what they are at each step.
@@ -263,51 +261,44 @@ class DecodeBlock {
     const int team = warp / lanes;
     const int own = warp - team * lanes;  // chunk of each round
     const HeadPass pass(params_, first_head);
-    const int first_group = team % kTeamsOfHead * kOwn;
-    const int head = pass.first + team / kTeamsOfHead;
+    const int group = team % kGroups;
+    const int head = pass.first + team / kGroups;
     const int kv_heads = pass.end_kv - pass.first_kv;
     const uint32_t first_stage = next_stage_;
     next_stage_ += order_->blocks * kv_heads;
-    if (team / kTeamsOfHead >= params_.teams.heads_at_once || head >= pass.end) return;
+    if (team / kGroups >= params_.teams.heads_at_once || head >= pass.end) return;
     const int kv = HeadPass::KeyHeadOf(params_, head);
 
     // Of the warps that read a key head's stage, one arrives for all who are missing.
     const int first_reader = max(pass.first, kv * params_.heads_of_kv);
-    const int readers =
-        (min(pass.end, (kv + 1) * params_.heads_of_kv) - first_reader) * kTeamsOfHead;
-    const int arrivals = head == first_reader && first_group == 0 ? kStageReaders - readers + 1 : 1;
+    const int readers = (min(pass.end, (kv + 1) * params_.heads_of_kv) - first_reader) * kGroups;
+    const int arrivals = head == first_reader && group == 0 ? kStageReaders - readers + 1 : 1;
 
-    Queries<kHeadDim> q[kOwn];
-#pragma unroll
-    for (int m = 0; m < kOwn; ++m) {
-      q[m].LoadOperand(rows_.projected(first_group + m), head * kHeadDim, ThreadIndex() % kWarp);
-    }
-    BufferReader<kHeadDim, kOwn> buffers(
-        *tile_, layer, p_.kv_heads, kv,
-        (first_group_ + first_group) * kGroupPaths + ThreadIndex() % kWarp / 4, order_->chunks);
+    Queries<kHeadDim> q[1];
+    q[0].LoadOperand(rows_.projected(group), head * kHeadDim, ThreadIndex() % kWarp);
+    BufferReader<kHeadDim> buffer(*tile_, layer, p_.kv_heads, kv,
+                                  (first_group_ + group) * kGroupPaths + ThreadIndex() % kWarp / 4,
+                                  order_->chunks);
     const uint32_t stage = first_stage + kv - pass.first_kv;
     if constexpr (kAlone) {
-      AttendAlone(stage, kv_heads, arrivals, q, buffers, first_group, head);
+      AttendAlone(stage, kv_heads, arrivals, q, buffer, group, head);
     } else {
-      AttendInTurn(stage, kv_heads, arrivals, q, buffers, team, own, first_group, head);
+      AttendInTurn(stage, kv_heads, arrivals, q, buffer, team, own, group, head);
     }
   }
 
   // The stage of the key head's first block, and how far apart those of the others are.
   __device__ __forceinline__ void AttendAlone(uint32_t stage, int stride, int arrivals,
-                                              const Queries<kHeadDim> (&q)[kOwn],
-                                              BufferReader<kHeadDim, kOwn>& buffers,
-                                              int first_group, int head) {
-    const auto merged_of = [this](int m) { return Merged(exchange() + m * (Merged::kBytes / 4)); };
-#pragma unroll
-    for (int m = 0; m < kOwn; ++m) merged_of(m).Clear();
-    RowState<kHeadDim> states[kOwn];
+                                              const Queries<kHeadDim> (&q)[1],
+                                              BufferReader<kHeadDim>& buffer, int group, int head) {
+    Merged merged(exchange());
+    merged.Clear();
+    RowState<kHeadDim> states[1];
     int left = order_->rows;
 #pragma unroll 1
     for (int chunk = 0; chunk < order_->chunks; ++chunk) {
-      buffers.Begin(chunk);
-#pragma unroll
-      for (int m = 0; m < kOwn; ++m) states[m].Clear();
+      buffer.Begin(chunk);
+      states[0].Clear();
       int blocks = order_->chunk_blocks;
 #pragma unroll 1
       while (blocks-- > 0 && left > 0) {
@@ -316,34 +307,28 @@ class DecodeBlock {
         stage += stride;
         left -= kBlockKeys;
       }
-      buffers.Attend(chunk, q, states);
-#pragma unroll
-      for (int m = 0; m < kOwn; ++m) {
-        states[m].FinishChunk();
-        merged_of(m).Merge(states[m]);
-      }
+      buffer.Attend(chunk, q[0], states[0]);
+      states[0].FinishChunk();
+      merged.Merge(states[0]);
     }
-#pragma unroll
-    for (int m = 0; m < kOwn; ++m) StoreAttention(first_group + m, head, states[m]);
+    StoreAttention(group, head, states[0]);
   }
 
   // For all lanes of a team.
   __device__ __forceinline__ void AttendInTurn(uint32_t stage, int kv_heads, int arrivals,
-                                               const Queries<kHeadDim> (&q)[kOwn],
-                                               BufferReader<kHeadDim, kOwn>& buffers, int team,
-                                               int own, int first_group, int head) {
+                                               const Queries<kHeadDim> (&q)[1],
+                                               BufferReader<kHeadDim>& buffer, int team, int own,
+                                               int group, int head) {
     const int lanes = params_.teams.lanes;
-    ChunkExchange<kHeadDim, kOwn> merged(
-        exchange() + team * lanes * kOwn * kGroupRows * ExchangeStride(kHeadDim), lanes, own,
-        2 + team);
-    RowState<kHeadDim> states[kOwn];
+    ChunkExchange<kHeadDim> merged(
+        exchange() + team * lanes * kGroupRows * ExchangeStride(kHeadDim), lanes, own, 2 + team);
+    RowState<kHeadDim> states[1];
 #pragma unroll 1
     for (int first = 0; first < order_->chunks; first += lanes) {
       const int chunk = first + own;
       const bool has_chunk = chunk < order_->chunks;
-      if (has_chunk) buffers.Begin(chunk);
-#pragma unroll
-      for (int m = 0; m < kOwn; ++m) states[m].Clear();
+      if (has_chunk) buffer.Begin(chunk);
+      states[0].Clear();
 #pragma unroll 1
       for (int block = 0; block < order_->chunk_blocks; ++block) {
         const int with_block = order_->LanesWith(lanes, first, block);
@@ -357,14 +342,13 @@ class DecodeBlock {
         stage += with_block * kv_heads;
       }
       if (has_chunk) {
-        buffers.Attend(chunk, q, states);
-#pragma unroll
-        for (int m = 0; m < kOwn; ++m) states[m].FinishChunk();
+        buffer.Attend(chunk, q[0], states[0]);
+        states[0].FinishChunk();
       }
-      merged.Merge(states, min(lanes, order_->chunks - first));
+      merged.Merge(states[0], min(lanes, order_->chunks - first));
     }
     merged.Finish([&](int row, int column, const Floats4& attention) {
-      rows_.StoreOperand(first_group * kGroupRows + row, head * kHeadDim + column, attention);
+      rows_.StoreOperand(group * kGroupRows + row, head * kHeadDim + column, attention);
     });
   }
 

@@ -21,32 +21,26 @@ constexpr int StageBytes(int head_dim) { return head_dim <= 32 ? 8 << 10 : 16 <<
 constexpr int FewestStages(int head_dim) { return 2 * kSlabSize * 2 / StageBytes(head_dim); }
 inline constexpr int kMostStages = 32;
 
-// Groups of a block whose attention a warp computes side by side: each key is read once for both,
-// and neither waits for what the other just did. Wider heads leave no registers for it.
-constexpr int TeamGroups(int head_dim, int groups) { return head_dim <= 32 && groups > 1 ? 2 : 1; }
-
-// How the warps share attention. A team has a head of TeamGroups groups; its warps, called lanes
-// here, take the chunks of the context in turn. Where there are more heads than teams, they have
-// several passes over them.
+// How the warps share attention. A team has a head of one group; its warps, called lanes here, take
+// the chunks of the context in turn. Where there are more heads than teams, they have several
+// passes over them.
 struct AttentionTeams {
   int heads_at_once = 1;
   int lanes = 1;
 };
 
-constexpr AttentionTeams AttentionTeamsOf(int heads, int head_dim, int groups) {
-  const int teams_of_head = groups / TeamGroups(head_dim, groups);
+constexpr AttentionTeams AttentionTeamsOf(int heads, int groups) {
   AttentionTeams teams;
-  teams.heads_at_once = std::min(heads, kDecodeWarps / teams_of_head);
-  teams.lanes = kDecodeWarps / (teams_of_head * teams.heads_at_once);
+  teams.heads_at_once = std::min(heads, kDecodeWarps / groups);
+  teams.lanes = kDecodeWarps / (groups * teams.heads_at_once);
   return teams;
 }
 
-// The states of all warps' chunks: of 16 rows of each group, o, then m and l and a gap, so that
-// neighbouring rows share no bank. With one lane to a team, what chunks were merged to so far takes
-// as much.
+// The states of all warps' chunks: of 16 rows each, o, then m and l and a gap, so that neighbouring
+// rows share no bank. With one lane to a team, what chunks were merged to so far takes as much.
 constexpr int ExchangeStride(int head_dim) { return head_dim + 8; }
-constexpr int ExchangeBytes(int head_dim, int groups) {
-  return 4 * kDecodeWarps * TeamGroups(head_dim, groups) * kGroupRows * ExchangeStride(head_dim);
+constexpr int ExchangeBytes(int head_dim) {
+  return 4 * kDecodeWarps * kGroupRows * ExchangeStride(head_dim);
 }
 
 // Slabs of D that the kernel is built for.
@@ -112,7 +106,7 @@ constexpr DecodeLayout DecodeLayoutOf(const RowLayerParams& rows, const HeadPara
   shared = ProductLayoutOf(rows);
   shared.operand = take(2 * ProductOperandSize(block_rows, shared.operand_inputs));
   shared.wide = take(2 * block_rows * shared.projected);
-  layout.exchange = take(ExchangeBytes(rows.head_dim, block_rows / kGroupRows));
+  layout.exchange = take(ExchangeBytes(rows.head_dim));
   const int hidden_end = shared.wide + 2 * ProductOperandSize(block_rows, shared.hidden);
   next = static_cast<int>(RoundUp(std::max({next, hidden_end, 4 * head_alone.norm}), 128));
   shared.x = take(4 * block_rows * shared.x_stride);

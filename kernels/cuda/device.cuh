@@ -386,21 +386,26 @@ __device__ __forceinline__ void ShareWithCopies() {
 #endif
 }
 
-// A word in shared memory by which one thread of a block lets others go on. What it did before is
-// there for those who have seen the value.
-__device__ __forceinline__ void StoreValue(uint32_t* word, uint32_t value) {
-  asm volatile("st.release.cta.shared::cta.u32 [%0], %1;" ::"r"(SharedAddress(word)), "r"(value)
+// A word in shared memory by which one thread of a block lets others go on: it counts up. What it
+// did before is there for those who have seen the count. Both sides are atomic, which is what tells
+// tools that look for races that this is none.
+__device__ __forceinline__ void CountUp(uint32_t* word) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.release.cta.shared::cta.add.u32 [%0], 1;" ::"r"(SharedAddress(word))
                : "memory");
+#endif
 }
-// Returns a value that is larger than `value`.
-__device__ __forceinline__ uint32_t WaitForMore(const uint32_t* word, uint32_t value) {
-  uint32_t found;
+// Returns a count that is larger than `value`.
+__device__ __forceinline__ uint32_t WaitForMore(uint32_t* word, uint32_t value) {
+  uint32_t found = ~0u;
+#if __CUDA_ARCH__ >= 900
   do {
-    asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];"
+    asm volatile("atom.acquire.cta.shared::cta.or.b32 %0, [%1], 0;"
                  : "=r"(found)
                  : "r"(SharedAddress(word))
                  : "memory");
   } while (found <= value);
+#endif
   return found;
 }
 
@@ -530,8 +535,8 @@ void MultiplyAsWarpgroup(float (&c)[kSums], uint64_t a, uint64_t b, bool add) {
     }
   }
 }
-inline void StoreValue(uint32_t* word, uint32_t value) { *word = value; }
-inline uint32_t WaitForMore(const uint32_t* word, uint32_t value) {
+inline void CountUp(uint32_t* word) { ++*word; }
+inline uint32_t WaitForMore(uint32_t* word, uint32_t value) {
   return emulator::WaitForMore(word, value);
 }
 

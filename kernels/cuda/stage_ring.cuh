@@ -76,7 +76,7 @@ class RingFiller {
   // The next stage of the stream: waits until there is room, and asks for it.
   __device__ __forceinline__ void Fill(const void* from, int bytes) {
     WaitForPhase(ring_.empty + slot_, parity_);
-    StoreValue(ring_.asked, ++stage_);
+    CountUp(ring_.asked);
     ArriveExpecting(ring_.full + slot_, bytes);
     CopyInBulk(ring_.memory + slot_ * ring_.stage_bytes, from, bytes, ring_.full + slot_);
     if (++slot_ == ring_.stages) {
@@ -97,7 +97,6 @@ class RingFiller {
 
  private:
   const StageRing& ring_;
-  uint32_t stage_ = 0;
   uint32_t slot_ = 0;
   uint32_t parity_ = 1;  // all stages are empty
 };

@@ -204,11 +204,11 @@ void TurnsKernel(TurnsParams p) {
   if (threadIdx.x < 64) {
     shared[i] = static_cast<float>(i);
     SyncThreads<64>(1);
-    if (threadIdx.x == 63) StoreValue(turn, 7);
+    if (threadIdx.x == 63) CountUp(turn);
     p.out[i] = shared[63 - i];
     return;
   }
-  WaitForMore(turn, 6);
+  WaitForMore(turn, 0);
   p.out[64 + i] = shared[i];
 }
 
