@@ -48,7 +48,11 @@ class RingReader {
   // stage in the same slot has not arrived yet, and a phase's parity alone does not tell the two
   // apart: so the warp first sees that the stage was asked for, which it remembers of all before.
   __device__ __forceinline__ const uint16_t* Wait(uint32_t stage) {
-    if (stage >= asked_) asked_ = WaitForMore(ring_.asked, stage);
+    if (stage >= asked_) {
+      uint32_t asked = 0;
+      if (ThreadIndex() % kWarp == 0) asked = WaitForMore(ring_.asked, stage);
+      asked_ = __shfl_sync(kAllLanes, asked, 0);
+    }
     const uint32_t round = __umulhi(stage, ring_.inverse);
     const uint32_t slot = stage - round * ring_.stages;
     WaitForPhase(ring_.full + slot, round % 2);
