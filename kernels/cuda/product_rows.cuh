@@ -78,8 +78,8 @@ class ProductRows {
     const uint64_t rows =
         DescribeMatrix(SharedAddress(At<uint16_t>(down ? shared_.wide : shared_.operand)),
                        padded_inputs / 16 * ProductRowsBytes(kRows), 8 * 16);
-    const int inputs = SlabsOf(InputsOf(product));
-    const int outputs = OutputsOf(product);
+    const int inputs = SlabsOf(InputsOf(p_, product));
+    const int outputs = OutputsOf(p_, product);
     // Of 16 outputs, a lane has two neighbours.
     const int column = ThreadIndex() / kWarp * 16 + ThreadIndex() % kWarp / 4 * 2;
 #pragma unroll 1
@@ -225,15 +225,6 @@ class ProductRows {
                           PackBf16(Total(sums, n, 0, row), Total(sums, n, 1, row)));
       }
     }
-  }
-
-  __device__ __forceinline__ int InputsOf(RowProduct product) const {
-    if (product == RowProduct::kAttention) return p_.heads * p_.head_dim;
-    return product == RowProduct::kDown ? p_.hidden : p_.width;
-  }
-  __device__ __forceinline__ int OutputsOf(RowProduct product) const {
-    if (product == RowProduct::kUp) return p_.hidden;
-    return product == RowProduct::kProjection ? ProjectedWidth(p_) : p_.width;
   }
 
   // x = LN(x); operand = x. See Multiply.

@@ -61,6 +61,15 @@ enum class RowProduct : int {
 };
 inline constexpr int kRowProducts = 5;
 
+constexpr int InputsOf(const RowLayerParams& p, RowProduct product) {
+  if (product == RowProduct::kAttention) return p.heads * p.head_dim;
+  return product == RowProduct::kDown ? p.hidden : p.width;
+}
+constexpr int OutputsOf(const RowLayerParams& p, RowProduct product) {
+  if (product == RowProduct::kUp) return p.hidden;
+  return product == RowProduct::kProjection ? ProjectedWidth(p) : p.width;
+}
+
 // Warps that take products of warpgroups: few, for each to have all registers it wants.
 inline constexpr int kProductWarps = 8;
 

@@ -55,10 +55,10 @@ class Rows {
 
   // Asks for the vectors that are added and multiplied with.
   __device__ __forceinline__ void FetchFinishVectors(const float* vectors) const {
-    Fetch(finish_, vectors, FinishVectorsSize(p_));
+    FetchVectors<kThreads>(finish_, vectors, FinishVectorsSize(p_));
   }
   __device__ __forceinline__ void FetchLeaveVectors(const float* vectors) const {
-    Fetch(leave_, vectors, LeaveVectorsSize(p_));
+    FetchVectors<kThreads>(leave_, vectors, LeaveVectorsSize(p_));
   }
 
   // Asks for x. Rows that are not in use are read all the same, so that nothing waits for the tile;
@@ -120,8 +120,8 @@ class Rows {
     const uint16_t* operand = down ? wide_ : operand_;
     const int padded_inputs = down ? wide_inputs_ : operand_inputs_;
     const float* bias = up ? finish_ + 5 * p_.width : down ? finish_ + 4 * p_.width : nullptr;
-    const int inputs = SlabsOf(InputsOf(product));
-    const int outputs = OutputsOf(product);
+    const int inputs = SlabsOf(InputsOf(p_, product));
+    const int outputs = OutputsOf(p_, product);
     constexpr int kTiles = WeightStream<kWarps>::kTiles;
     const int lane_column = ThreadIndex() / kWarp * (8 * kTiles) + ThreadIndex() % 4 * 2;
     Fragments<kGroups, 8 / kGroups> fragments;
@@ -162,10 +162,6 @@ class Rows {
 
   // Rows that a warp merges at a time, kWarps rows apart.
   static constexpr int kRowsTogether = kRows >= 4 * kWarps ? 4 : kRows >= 2 * kWarps ? 2 : 1;
-
-  __device__ __forceinline__ static void Fetch(float* to, const float* from, int size) {
-    FetchVectors<kThreads>(to, from, size);
-  }
 
   // x += sums + bias, of columns `column` and column + 1; `bias` may be null.
   __device__ __forceinline__ void AddToX(int column, const float* bias,
@@ -209,15 +205,6 @@ class Rows {
       for (int i = 0; i < 4; ++i) v[i] = Gelu(sums.Total(m, i) + more.v[i % 2]);
       StoreAs<Words2>(wide + m * group, {PackBf16(v[0], v[1]), PackBf16(v[2], v[3])});
     }
-  }
-
-  __device__ __forceinline__ int InputsOf(RowProduct product) const {
-    if (product == RowProduct::kAttention) return p_.heads * p_.head_dim;
-    return product == RowProduct::kDown ? p_.hidden : p_.width;
-  }
-  __device__ __forceinline__ int OutputsOf(RowProduct product) const {
-    if (product == RowProduct::kUp) return p_.hidden;
-    return product == RowProduct::kProjection ? ProjectedWidth(p_) : p_.width;
   }
 
   // x = LN(x); operand = x. x also goes back to global memory if `keep`.
