@@ -1,4 +1,4 @@
-// Attention of a warp's rows, one group of 16 or more, to keys of a context in shared memory.
+// Attention of a warp's 16 rows to keys of a context in shared memory.
 #ifndef CHORALE_KERNELS_CUDA_ATTEND_KEYS_CUH_
 #define CHORALE_KERNELS_CUDA_ATTEND_KEYS_CUH_
 
@@ -33,36 +33,27 @@ __device__ __forceinline__ void Exponentiate(float (&s)[AttentionTraits<kHeadDim
 }
 
 // kKeys keys of a block of context keys in shared memory, from `first` on, of which those below
-// `valid` count. Each key is read once for all kGroups groups; a group's result does not depend on
-// the others. REQUIRES: the rows have seen a key already, or first < valid.
-template <int kHeadDim, int kGroups>
+// `valid` count. REQUIRES: the rows have seen a key already, or first < valid.
+template <int kHeadDim>
 __device__ __forceinline__ void AttendKeys(const uint16_t* block, int first, int valid,
-                                           const Queries<kHeadDim> (&q)[kGroups],
-                                           RowState<kHeadDim> (&state)[kGroups]) {
+                                           const Queries<kHeadDim>& q, RowState<kHeadDim>& state) {
   using T = AttentionTraits<kHeadDim>;
   constexpr int kKeys = T::kKeys;
   const int lane = ThreadIndex() % kWarp;
   const uint16_t* keys = block + first * kHeadDim + lane * T::kLaneElements;
-  float s[kGroups][kKeys / 8][4];  // scores of rows g and g + 8, keys 8n + {2j, 2j+1}
+  float s[kKeys / 8][4];  // scores of rows g and g + 8, keys 8n + {2j, 2j+1}
 #pragma unroll
   for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
-    for (int m = 0; m < kGroups; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) s[m][n][i] = 0;
-    }
+    for (int i = 0; i < 4; ++i) s[n][i] = 0;
 #pragma unroll
     for (int b = 0; b < T::kSlices; ++b) {
       SliceWords<T::kLaneElements / 2> k;
       k.Load(keys + (n * T::kSlices + b) * 8 * T::kSlice);
 #pragma unroll
       for (int step = 0; step < T::kSteps; ++step) {
-#pragma unroll
-        for (int m = 0; m < kGroups; ++m) {
-          const auto& rows = q[m].row;
-          Mma(s[m][n], rows[0][b].w[2 * step], rows[1][b].w[2 * step], rows[0][b].w[2 * step + 1],
-              rows[1][b].w[2 * step + 1], k.w[2 * step], k.w[2 * step + 1]);
-        }
+        Mma(s[n], q.row[0][b].w[2 * step], q.row[1][b].w[2 * step], q.row[0][b].w[2 * step + 1],
+            q.row[1][b].w[2 * step + 1], k.w[2 * step], k.w[2 * step + 1]);
       }
     }
   }
@@ -71,35 +62,23 @@ __device__ __forceinline__ void AttendKeys(const uint16_t* block, int first, int
     for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if (first + 8 * n + lane % 4 * 2 + i % 2 < valid) continue;
-#pragma unroll
-        for (int m = 0; m < kGroups; ++m) s[m][n][i] = -INFINITY;
+        if (first + 8 * n + lane % 4 * 2 + i % 2 >= valid) s[n][i] = -INFINITY;
       }
     }
   }
-#pragma unroll
-  for (int m = 0; m < kGroups; ++m) Exponentiate<kHeadDim>(s[m], state[m]);
+  Exponentiate<kHeadDim>(s, state);
   const uint16_t* values = block + (kBlockKeys + first) * kHeadDim + lane * 8;
 #pragma unroll
   for (int g = 0; g < kKeys / 16; ++g) {
-    uint32_t a[kGroups][4];
-#pragma unroll
-    for (int m = 0; m < kGroups; ++m) {
-      const float(&p)[4] = s[m][2 * g];
-      const float(&next)[4] = s[m][2 * g + 1];
-      a[m][0] = PackBf16(p[0], p[1]);
-      a[m][1] = PackBf16(p[2], p[3]);
-      a[m][2] = PackBf16(next[0], next[1]);
-      a[m][3] = PackBf16(next[2], next[3]);
-    }
+    const float(&p)[4] = s[2 * g];
+    const float(&next)[4] = s[2 * g + 1];
+    const uint32_t a[4] = {PackBf16(p[0], p[1]), PackBf16(p[2], p[3]), PackBf16(next[0], next[1]),
+                           PackBf16(next[2], next[3])};
 #pragma unroll
     for (int n = 0; n < T::kColumns; n += 2) {
       const Words4 v = LoadAs<Words4>(values + (g * (kHeadDim / 16) + n / 2) * 256);
-#pragma unroll
-      for (int m = 0; m < kGroups; ++m) {
-        Mma(state[m].o[n], a[m][0], a[m][1], a[m][2], a[m][3], v.w[0], v.w[1]);
-        Mma(state[m].o[n + 1], a[m][0], a[m][1], a[m][2], a[m][3], v.w[2], v.w[3]);
-      }
+      Mma(state.o[n], a[0], a[1], a[2], a[3], v.w[0], v.w[1]);
+      Mma(state.o[n + 1], a[0], a[1], a[2], a[3], v.w[2], v.w[3]);
     }
   }
 }

@@ -130,8 +130,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   WaitForPrevious();
   const Tile tile = LoadFresh<Tile>(p.tiles + blockIdx.x);
   const int64_t first_row = static_cast<int64_t>(blockIdx.x) * kTileRows + group * kGroupRows;
-  Queries<kHeadDim> q[1];
-  q[0].Load(p.q + (first_row * p.heads + head) * kHeadDim, p.heads * kHeadDim, lane);
+  Queries<kHeadDim> q;
+  q.Load(p.q + (first_row * p.heads + head) * kHeadDim, p.heads * kHeadDim, lane);
   if (tile.groups == 0 || slot >= chunks) {
     WaitForCopies<0>();
     return;
@@ -142,13 +142,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
                                 chunks);
   typename S::Merged merged(reinterpret_cast<float*>(Shared() + S::kStages * T::kBlockBytes));
   if (together) merged.Clear();
-  RowState<kHeadDim> state[1];
+  RowState<kHeadDim> state;
   const int end_chunk = together ? chunks : slot + 1;
   int block = first;
 #pragma unroll 1
   for (int chunk = slot; chunk < end_chunk; ++chunk) {
     if (in_use) buffer.Begin(chunk);
-    state[0].Clear();
+    state.Clear();
     const int chunk_end = min(end, block + chunk_blocks);
 #pragma unroll 1
     for (; block < chunk_end; ++block) {
@@ -159,12 +159,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       for (int key = 0; key < kBlockKeys; key += T::kKeys) AttendKeys(keys, key, valid, q, state);
     }
     if (!in_use) continue;
-    buffer.Attend(chunk, q[0], state[0]);
-    state[0].FinishChunk();
-    if (together) merged.Merge(state[0]);
+    buffer.Attend(chunk, q, state);
+    state.FinishChunk();
+    if (together) merged.Merge(state);
   }
   WaitForCopies<0>();
-  if (in_use) StoreState<kHeadDim>(p, slot, group, head, state[0]);
+  if (in_use) StoreState<kHeadDim>(p, slot, group, head, state);
 }
 
 template <int kHeadDim, int kBlocks>

@@ -151,24 +151,6 @@ struct Queries {
       for (int s = 0; s < T::kSlices; ++s) row[half][s].LoadNew(from + s * T::kSlice);
     }
   }
-
-  // From a group's part of an operand in shared memory (OperandAt), of which a head begins at input
-  // `column`.
-  __device__ __forceinline__ void LoadOperand(const uint16_t* group, int column, int lane) {
-#pragma unroll
-    for (int s = 0; s < T::kSlices; ++s) {
-#pragma unroll
-      for (int first = 0; first < T::kLaneElements; first += 4) {
-        const int input = column + s * T::kSlice + lane % 4 * T::kLaneElements + first;
-        const Words4 words = LoadAs<Words4>(group + OperandAt(lane / 4, input, 0));
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          row[half][s].w[first / 2] = words.w[half];
-          row[half][s].w[first / 2 + 1] = words.w[half + 2];
-        }
-      }
-    }
-  }
 };
 
 }  // namespace chorale::kernels::cuda

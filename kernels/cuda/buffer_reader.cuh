@@ -8,10 +8,10 @@
 namespace chorale::kernels::cuda {
 
 // The buffer of the lane's path, which four lanes read together, kPlaces places at a time. The
-// chunks of the context take turns with them (layout.h, Context chunks). With kAhead, what a chunk
-// takes first is on its way while it attends to its part of the context; what comes next, as soon
-// as the last keys, or values, are multiplied with.
-template <int kHeadDim, bool kAhead = AttentionTraits<kHeadDim>::kPlacesAhead>
+// chunks of the context take turns with them (layout.h, Context chunks). With kPlacesAhead, what a
+// chunk takes first is on its way while it attends to its part of the context; what comes next, as
+// soon as the last keys, or values, are multiplied with.
+template <int kHeadDim>
 class BufferReader {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kPlaces = T::kPlaces;
@@ -34,13 +34,13 @@ class BufferReader {
 
   // Asks for the first places of a chunk.
   __device__ __forceinline__ void Begin(int chunk) {
-    if (kAhead) FetchFirst(chunk * kPlaces);
+    if (T::kPlacesAhead) FetchFirst(chunk * kPlaces);
   }
 
   // Attends to the places of the chunk that was begun last.
   __device__ __forceinline__ void Attend(int chunk, const Queries<kHeadDim>& q,
                                          RowState<kHeadDim>& state) {
-    if (!kAhead) FetchFirst(chunk * kPlaces);
+    if (!T::kPlacesAhead) FetchFirst(chunk * kPlaces);
 #pragma unroll 1
     for (int first = chunk * kPlaces; first < places_; first += stride_) {
       const int next = first + stride_;

@@ -128,15 +128,6 @@ __device__ __forceinline__ void WaitForPrevious() {
 #endif
 }
 
-// The thread's number in its block, in a form that the compiler asks for anew in every function:
-// from threadIdx.x it would make all addresses of a kernel that is one long loop ahead of the loop,
-// and then have no registers to keep them in.
-__device__ __forceinline__ int ThreadIndex() {
-  int index;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
-  return index;
-}
-
 __device__ __forceinline__ char* Shared() {
   extern __shared__ __align__(128) char shared[];
   return shared;
@@ -209,9 +200,6 @@ __device__ __forceinline__ void WaitForCopies() {
 template <int kThreads>
 __device__ __forceinline__ void SyncThreads(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
-}
-__device__ __forceinline__ void SyncThreads(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 // Registers that every thread of four neighbouring warps gives up, or gets of what others gave up:
@@ -386,35 +374,10 @@ __device__ __forceinline__ void ShareWithCopies() {
 #endif
 }
 
-// A word in shared memory by which one thread of a block lets others go on: it counts up. What it
-// did before is there for those who have seen the count. Both sides are atomic, which is what tells
-// tools that look for races that this is none.
-__device__ __forceinline__ void CountUp(uint32_t* word) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("red.release.cta.shared::cta.add.u32 [%0], 1;" ::"r"(SharedAddress(word))
-               : "memory");
-#endif
-}
-// Returns a count that is larger than `value`.
-__device__ __forceinline__ uint32_t WaitForMore(uint32_t* word, uint32_t value) {
-  uint32_t found = ~0u;
-#if __CUDA_ARCH__ >= 900
-  do {
-    asm volatile("atom.acquire.cta.shared::cta.or.b32 %0, [%1], 0;"
-                 : "=r"(found)
-                 : "r"(SharedAddress(word))
-                 : "memory");
-  } while (found <= value);
-#endif
-  return found;
-}
-
 #else
 
 inline void LetNextBegin() {}
 inline void WaitForPrevious() {}
-
-inline int ThreadIndex() { return threadIdx.x; }
 
 inline char* Shared() { return emulator::Shared(); }
 
@@ -475,10 +438,9 @@ void WaitForCopies() {
   emulator::WaitForCopies(kGroupsLeft);
 }
 
-inline void SyncThreads(int barrier, int threads) { emulator::WaitForThreads(barrier, threads); }
 template <int kThreads>
 void SyncThreads(int barrier) {
-  SyncThreads(barrier, kThreads);
+  emulator::WaitForThreads(barrier, kThreads);
 }
 
 template <int kRegisters>
@@ -535,12 +497,17 @@ void MultiplyAsWarpgroup(float (&c)[kSums], uint64_t a, uint64_t b, bool add) {
     }
   }
 }
-inline void CountUp(uint32_t* word) { ++*word; }
-inline uint32_t WaitForMore(uint32_t* word, uint32_t value) {
-  return emulator::WaitForMore(word, value);
-}
 
 #endif
+
+// The thread's number in its block.
+__device__ __forceinline__ int ThreadIndex() { return static_cast<int>(threadIdx.x); }
+
+// The number of the thread's warpgroup, for all lanes of a warp together: the exchange tells the
+// compiler that they have the same one, and what follows from it then needs one register a warp.
+__device__ __forceinline__ int Warpgroup() {
+  return __shfl_sync(kAllLanes, ThreadIndex() / (4 * kWarp), 0);
+}
 
 // The sum and the largest of a value over the lanes that differ in the bits below kLanes, which
 // all get the same bits.
@@ -549,6 +516,18 @@ __device__ __forceinline__ T SumOverLanes(T value) {
 #pragma unroll
   for (int bits = 1; bits < kLanes; bits *= 2) value += __shfl_xor_sync(kAllLanes, value, bits);
   return value;
+}
+// Of several values, so that none waits for the others.
+template <int kLanes, int kValues>
+__device__ __forceinline__ void SumOverLanes(float (&values)[kValues]) {
+#pragma unroll
+  for (int bits = 1; bits < kLanes; bits *= 2) {
+    float others[kValues];
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) others[i] = __shfl_xor_sync(kAllLanes, values[i], bits);
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) values[i] += others[i];
+  }
 }
 template <int kLanes, typename T>
 __device__ __forceinline__ T MaxOverLanes(T value) {

@@ -1,6 +1,5 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/embed.h"
-#include "kernels/cuda/embed_elements.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/prepare.h"
@@ -17,9 +16,40 @@ __device__ __forceinline__ void EmbedRow(const float* encoding, const float* off
                                          float* x) {
   for (int c = threadIdx.x % kWarp * 4; c < width; c += kWarp * 4) {
     Floats4 sum = {};
-    if (!empty) sum = EmbedElements(encoding + c, offset + c, y_weight + c, y);
+    if (!empty) {
+      const Floats4 e = LoadFresh<Floats4>(encoding + c);
+      const Floats4 o = LoadAs<Floats4>(offset + c);
+      const Floats4 w = LoadAs<Floats4>(y_weight + c);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum.v[i] = fmaf(y, w.v[i], e.v[i] + o.v[i]);
+    }
     StoreAs<Floats4>(x + c, sum);
   }
+}
+
+// What the row of a path at the tile's current place is made from: its target, or its buffer token.
+struct PathRow {
+  bool empty = true;  // there is no such path, or no token yet; the rest is then of no use
+  int64_t target = 0;
+  int32_t offset = 0;  // row of the offsets of target, context and buffer places
+  float y = 0;
+};
+
+// `places`: as in EmbedPathsParams.
+__device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int path, bool is_token,
+                                             int places) {
+  PathRow row;
+  const int place = is_token ? paths.token_place : paths.place;
+  row.empty = path >= paths.paths || place < 0;
+  if (row.empty) return row;
+  if (is_token) {
+    row.y = LoadFresh<float>(paths.values + place * paths.paths + path);
+    row.offset = 2 + place % places;
+  }
+  row.target = paths.order == nullptr
+                   ? place
+                   : LoadFresh<int32_t>(paths.order + path * paths.targets + place);
+  return row;
 }
 
 // Grid: x groups of all tiles. A block owns the 16 rows of one group.

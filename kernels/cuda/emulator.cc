@@ -69,8 +69,6 @@ struct Thread {
   int64_t until_passed = 0;
   const Arrivals* waits_for_phase = nullptr;
   uint32_t parity = 0;
-  const uint32_t* waits_for_word = nullptr;
-  uint32_t more_than = 0;
   int64_t exchanges = 0;
   std::vector<std::vector<PendingCopy>> groups;  // committed
   std::vector<PendingCopy> copies;               // not yet committed
@@ -132,7 +130,6 @@ bool IsOver(const Arrivals& arrivals, uint32_t parity) {
 bool CanRun(const Thread& thread) {
   if (thread.done) return false;
   if (thread.waits_for_phase != nullptr) return IsOver(*thread.waits_for_phase, thread.parity);
-  if (thread.waits_for_word != nullptr) return *thread.waits_for_word > thread.more_than;
   return thread.waits_for == nullptr || thread.waits_for->passed >= thread.until_passed;
 }
 
@@ -160,7 +157,6 @@ void Resume(int index) {
   block.running = index;
   block.threads[index].waits_for = nullptr;
   block.threads[index].waits_for_phase = nullptr;
-  block.threads[index].waits_for_word = nullptr;
   threadIdx = {index, 0, 0};
   if (_setjmp(block.scheduler) != 0) return;
   Thread& thread = block.threads[index];
@@ -194,7 +190,6 @@ void Begin(int threads, int shared_bytes) {
     thread.started = false;
     thread.waits_for = nullptr;
     thread.waits_for_phase = nullptr;
-    thread.waits_for_word = nullptr;
     thread.exchanges = 0;
     thread.groups.clear();
     thread.copies.clear();
@@ -328,15 +323,6 @@ const char* Exchange(const void* value, int bytes) {
   if (bytes > 0) std::memcpy(slots[Lane()], value, bytes);
   Wait(warp.barrier);
   return slots[0];
-}
-
-uint32_t WaitForMore(const uint32_t* word, uint32_t value) {
-  if (*word <= value) {
-    Running().waits_for_word = word;
-    Running().more_than = value;
-    Leave();
-  }
-  return *word;
 }
 
 void RequireAligned(const void* pointer, size_t alignment) {

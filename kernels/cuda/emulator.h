@@ -95,9 +95,6 @@ void ExpectBytes(void* arrivals, int bytes);
 // Until the phase of that parity is over.
 void WaitForPhase(void* arrivals, uint32_t parity);
 
-// Until a word of shared memory is more than that value; returns it.
-uint32_t WaitForMore(const uint32_t* word, uint32_t value);
-
 void CopyLater(void* to, const void* from, int bytes);
 void CommitCopies();
 void WaitForCopies(int groups_left);

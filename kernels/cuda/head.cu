@@ -4,13 +4,10 @@
 #include "kernels/cuda/head_stages.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/layout.h"
-#include "kernels/cuda/next_place.cuh"
 #include "kernels/cuda/prepare.h"
 
 namespace chorale::kernels::cuda {
 namespace {
-
-constexpr int kHeadThreads = kHeadWarps * kWarp;
 
 // Grid: x sets of 8 rows: the targets of each group of paths, or all rows of a tile that predicts.
 // A block owns 8 rows. Blocks are few and have little to do: what counts is how long each waits for
@@ -24,9 +21,9 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   const HeadParams& p = params.head;
   float* shared = reinterpret_cast<float*>(Shared());
   HeadBatch batch;
-  LoadBatch(ShareOf(params, 0, threadIdx.x / kWarp).weight, batch);
+  LoadBatch(ShareOf(params, 0).weight, batch);
   __syncwarp();  // or the compiler moves these loads behind the next ones' arrival
-  KeepHeadVectors<kHeadWarps>(params, shared);
+  KeepHeadVectors(params, shared);
   __syncthreads();
   WaitForPrevious();
   const bool of_paths = p.paths != nullptr;
@@ -54,8 +51,8 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   if (row_of_tile >= groups * kGroupRows) return;
   __syncthreads();
   if (warp == kHeadRows && of_paths && lane < kHeadRows) MakeDraws(params, set, shared);
-  MultiplyHead<kHeadWarps>(params, batch, shared);
-  EmitRows<kHeadWarps>(params, tile_index, set, shared);
+  MultiplyHead(params, batch, shared);
+  EmitRows(params, tile_index, set, shared);
 }
 
 constexpr int kThreads = 512;  // of a block that counts places
@@ -73,7 +70,11 @@ __global__ void __launch_bounds__(kThreads)
   const int place = LoadFresh<int32_t>(&paths.place);
   const int steps_left = LoadFresh<int32_t>(&paths.steps_left) - 1;
   paths.steps_left = steps_left;
-  SetNextPlace(place, tile, paths);
+  paths.token_place = place;
+  paths.place = place + 1;
+  tile.append_place = place;
+  tile.visible_target = place + 1;
+  tile.visible_buffer = place + 1;
   if (steps_left == 0 || place + 1 == LoadFresh<int32_t>(&paths.targets)) tile.groups = 0;
 }
 

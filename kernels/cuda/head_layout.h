@@ -10,7 +10,7 @@
 namespace chorale::kernels::cuda {
 
 inline constexpr int kHeadRows = 8;           // of a block: the targets of one group
-inline constexpr int kHeadWarps = 16;         // that the work is cut for
+inline constexpr int kHeadWarps = 16;         // of a block
 inline constexpr int kHeadMixtureArrays = 5;  // RowMixture (head_stages.cuh)
 inline constexpr int kHeadOutputs = 64;       // of a map that a warp sums up, a lane two of them
 inline constexpr int kHeadInputs = 8;         // whose weights a lane asks for at a time

@@ -1,6 +1,4 @@
-// What the head does to the targets of one group of paths, or to 8 other rows: by kWarps warps of a
-// block, whichever kernel they belong to. The work is cut for kHeadWarps; fewer warps have several
-// shares each, in the same order, so that a result's bits do not depend on who computes it.
+// What a block of the head's kernel does to the targets of one group of paths, or to 8 other rows.
 #ifndef CHORALE_KERNELS_CUDA_HEAD_STAGES_CUH_
 #define CHORALE_KERNELS_CUDA_HEAD_STAGES_CUH_
 
@@ -13,8 +11,10 @@
 
 namespace chorale::kernels::cuda {
 
+inline constexpr int kHeadThreads = kHeadWarps * kWarp;
 inline constexpr int kHeadPartSize = kHeadRows * kHeadOutputs;
-static_assert(kHeadRows == kGroupPaths);
+static_assert(kHeadThreads == kHeadPartSize && kHeadRows == kGroupPaths);
+static_assert(2 * kHeadRows == kHeadWarps);
 static_assert(kHeadOutputs == 2 * kWarp && kHeadInputs % 4 == 0);
 
 struct HeadKernelParams {
@@ -31,25 +31,23 @@ constexpr HeadKernelParams HeadKernelParamsOf(const HeadParams& params) {
            HeadMapOf(w.w2, w.b2, 3 * params.components, params.hidden)}};
 }
 
-template <int kWarps>
-__device__ __forceinline__ void SyncHead() {
-  SyncThreads<kWarps * kWarp>(1);
-}
+__device__ __forceinline__ void SyncHead() { SyncThreads<kHeadThreads>(1); }
 
-// A share of one pass over columns of a map: a column, and a part of the inputs.
+// What a warp does in one pass over columns of a map: a column, and a part of the inputs.
 struct HeadShare {
   const float* weight;  // of the lane; of another share where there is none, to be loaded in vain
   int first;            // batch of inputs
   int batches;
 };
 
-// Share `index` of kHeadWarps. Passes of both maps are counted on.
-__device__ __forceinline__ HeadShare ShareOf(const HeadKernelParams& params, int pass, int index) {
+// Passes of both maps are counted on.
+__device__ __forceinline__ HeadShare ShareOf(const HeadKernelParams& params, int pass) {
   const int before = params.maps[0].passes;
   const HeadMap& map = params.maps[pass < before ? 0 : 1];
   const int first_column = (pass < before ? pass : pass - before) << map.column_bits;
-  const int part = index >> map.column_bits;
-  const int column = first_column + (index & (map.columns_at_once - 1));
+  const int warp = ThreadIndex() / kWarp;
+  const int part = warp >> map.column_bits;
+  const int column = first_column + (warp & (map.columns_at_once - 1));
   const int first = (part * map.batches) >> map.part_bits;
   const int end = ((part + 1) * map.batches) >> map.part_bits;
   HeadShare share = {map.weight + ThreadIndex() % kWarp * 4, first, 0};
@@ -74,11 +72,11 @@ __device__ __forceinline__ void LoadBatch(const float* weight, HeadBatch& batch)
   }
 }
 
-// A warp's share of a map of the inputs `in`, which goes to `part`. `batch` holds the first
+// A warp's share of a map of the inputs `in`, which goes to `parts`. `batch` holds the first
 // weights, and in the end those of the share behind: where one has been multiplied with, the next
 // is asked for.
 __device__ __forceinline__ void MultiplyShare(const HeadShare& share, const float* behind,
-                                              const float* in, HeadBatch& batch, float* part) {
+                                              const float* in, HeadBatch& batch, float* parts) {
   const float* weight = share.weight;
   const float* inputs = in + HeadInputsSize(share.first * kHeadInputs);
   float sums[kHeadRows][2] = {};
@@ -109,7 +107,7 @@ __device__ __forceinline__ void MultiplyShare(const HeadShare& share, const floa
     }
     inputs += HeadInputsSize(kHeadInputs);
   }
-  float* to = part + ThreadIndex() % kWarp * 2;
+  float* to = parts + ThreadIndex() / kWarp * kHeadPartSize + ThreadIndex() % kWarp * 2;
 #pragma unroll
   for (int r = 0; r < kHeadRows; ++r) {
     StoreAs<Floats2>(to + r * kHeadOutputs, {sums[r][0], sums[r][1]});
@@ -118,65 +116,50 @@ __device__ __forceinline__ void MultiplyShare(const HeadShare& share, const floa
 
 // Puts the parts of one pass together: hidden = gelu(W1 z + b1), with zeros behind it, or
 // raw = W2 hidden + b2.
-template <int kWarps>
 __device__ __forceinline__ void AddParts(const HeadKernelParams& params, int pass, float* shared) {
   const bool first_map = pass < params.maps[0].passes;
   const HeadMap& map = params.maps[first_map ? 0 : 1];
   const int first_column = (first_map ? pass : pass - params.maps[0].passes) << map.column_bits;
+  const int row = ThreadIndex() / kHeadOutputs;
   const float* bias = shared + (first_map ? params.shared.b1 : params.shared.b2);
+  const float* parts = shared + params.shared.parts + ThreadIndex();
 #pragma unroll 1
   for (int c = 0; c < map.columns_at_once && first_column + c < map.columns; ++c) {
-#pragma unroll 1
-    for (int i = ThreadIndex(); i < kHeadPartSize; i += kWarps * kWarp) {
-      const int row = i / kHeadOutputs;
-      const float* parts = shared + params.shared.parts + i;
-      const int output = (first_column + c) * kHeadOutputs + i % kHeadOutputs;
-      float sum = output < map.outputs ? bias[output] : 0.0f;
+    const int output = (first_column + c) * kHeadOutputs + ThreadIndex() % kHeadOutputs;
+    float sum = output < map.outputs ? bias[output] : 0.0f;
 #pragma unroll 4
-      for (int k = 0; k < map.parts; ++k) {
-        sum += parts[((k << map.column_bits) + c) * kHeadPartSize];
-      }
-      if (!first_map) {
-        if (output < map.outputs) shared[params.shared.raw + row * map.outputs + output] = sum;
-      } else if (output < params.maps[1].batches * kHeadInputs) {
-        shared[params.shared.hidden + HeadInputAt(row, output)] =
-            output < map.outputs ? Gelu(sum) : 0.0f;
-      }
+    for (int k = 0; k < map.parts; ++k) sum += parts[((k << map.column_bits) + c) * kHeadPartSize];
+    if (!first_map) {
+      if (output < map.outputs) shared[params.shared.raw + row * map.outputs + output] = sum;
+    } else if (output < params.maps[1].batches * kHeadInputs) {
+      shared[params.shared.hidden + HeadInputAt(row, output)] =
+          output < map.outputs ? Gelu(sum) : 0.0f;
     }
   }
 }
 
 // Both maps, in one loop: a kernel waits for its instructions, too. `batch` holds the first
 // weights; those of the second map are on their way while sums of the first are put together.
-template <int kWarps>
 __device__ __forceinline__ void MultiplyHead(const HeadKernelParams& params, HeadBatch& batch,
                                              float* shared) {
-  const int warp = ThreadIndex() / kWarp;
   const int passes = params.maps[0].passes + params.maps[1].passes;
 #pragma unroll 1
   for (int pass = 0; pass < passes; ++pass) {
     const float* in =
         shared + (pass < params.maps[0].passes ? params.shared.z : params.shared.hidden);
-#pragma unroll 1
-    for (int index = warp; index < kHeadWarps; index += kWarps) {
-      const bool last = index + kWarps >= kHeadWarps;
-      const HeadShare behind = ShareOf(params, pass + last, last ? warp : index + kWarps);
-      MultiplyShare(ShareOf(params, pass, index), behind.weight, in, batch,
-                    shared + params.shared.parts + index * kHeadPartSize);
-    }
-    SyncHead<kWarps>();
-    AddParts<kWarps>(params, pass, shared);
-    SyncHead<kWarps>();
+    MultiplyShare(ShareOf(params, pass), ShareOf(params, pass + 1).weight, in, batch,
+                  shared + params.shared.parts);
+    SyncHead();
+    AddParts(params, pass, shared);
+    SyncHead();
   }
 }
 
 // Small vectors, asked for early; by threads from both ends, so that no warp waits twice.
-template <int kWarps>
 __device__ __forceinline__ void KeepHeadVectors(const HeadKernelParams& params, float* shared) {
-  constexpr int kThreads = kWarps * kWarp;
   const HeadParams& p = params.head;
 #pragma unroll 1
-  for (int i = ThreadIndex(); i < max(p.width, p.hidden); i += kThreads) {
+  for (int i = ThreadIndex(); i < max(p.width, p.hidden); i += kHeadThreads) {
     const float gamma = i < p.width ? p.weights.gamma[i] : 0.0f;
     const float beta = i < p.width ? p.weights.beta[i] : 0.0f;
     const float b1 = i < p.hidden ? p.weights.b1[i] : 0.0f;
@@ -186,7 +169,7 @@ __device__ __forceinline__ void KeepHeadVectors(const HeadKernelParams& params, 
     if (i < p.hidden) shared[params.shared.b1 + i] = b1;
   }
 #pragma unroll 1
-  for (int i = kThreads - 1 - ThreadIndex(); i < 3 * p.components; i += kThreads) {
+  for (int i = kHeadThreads - 1 - ThreadIndex(); i < 3 * p.components; i += kHeadThreads) {
     const int array = i / p.components;
     const float* biases = array == 0   ? p.weights.mean_bias
                           : array == 1 ? p.weights.std_bias
@@ -386,17 +369,13 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
   tile.emitted_densities[emitted] = log_density;
 }
 
-// Mixtures of 8 rows, set `set` of a tile, and what becomes of them. What is computed in float64
-// takes long, and half of it does not need the other half: of 16 warps, two share a row.
-template <int kWarps>
+// Mixtures of 8 rows, set `set` of a tile, and what becomes of them. Two warps share a row: what is
+// computed in float64 takes long, and half of it does not need the other half.
 __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int tile_index, int set,
                                          float* shared) {
-  static_assert(kWarps == kHeadRows || kWarps == 2 * kHeadRows);
-  constexpr bool kShared = kWarps > kHeadRows;
   const HeadParams& p = params.head;
   const int row = ThreadIndex() / kWarp % kHeadRows;
-  const bool of_weights = !kShared || ThreadIndex() / kWarp < kHeadRows;
-  const bool of_components = !kShared || !of_weights;
+  const bool of_weights = ThreadIndex() / kWarp < kHeadRows;
   const bool of_paths = p.paths != nullptr;
   const float* raw = shared + params.shared.raw + row * 3 * p.components;
   const float* biases = shared + params.shared.biases;
@@ -412,15 +391,14 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int til
   if (of_weights) {
     if (has_path && tile.draw == 0) given = LoadFresh<float>(tile.values + PathAt(tile, path, 0));
     total = MakeWeights(p, raw, biases, mixture);
+  } else {
+    MakeComponents(p, raw, biases, mixture);
   }
-  if (of_components) MakeComponents(p, raw, biases, mixture);
-  SyncHead<kWarps>();
-  if (of_weights && has_path) {
+  SyncHead();
+  if (of_weights) {
     const auto* draws = reinterpret_cast<const StepDraw*>(shared + params.shared.draws);
-    EmitPath(p, mixture, total, draws[row], given, tile, path);
-  }
-  if (!of_components) return;
-  if (!of_paths) {
+    if (has_path) EmitPath(p, mixture, total, draws[row], given, tile, path);
+  } else if (!of_paths) {
     const int64_t to = static_cast<int64_t>(tile_index) * kTileRows + set * kHeadRows + row;
     StoreMixture(p, mixture, p.mixtures + to * 3 * p.components);
   } else if (has_path && tile.emitted_mixtures != nullptr) {

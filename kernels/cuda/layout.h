@@ -129,7 +129,7 @@ constexpr int OperandAt(int row, int input, int padded_inputs) {
 
 // ---- Products of a warpgroup ---------------------------------------------------------------
 //
-// The decode kernel multiplies with instructions of four warps (device.cuh, DescribeMatrix), which
+// The row kernel can multiply with instructions of four warps (device.cuh, DescribeMatrix), which
 // read weights and rows from shared memory by themselves: 64 outputs by 16 inputs of up to 64 rows.
 // The inputs of one such instruction, and their order, are those of one mma above, so that sums
 // have the same bits: of 32 inputs, instruction s has element i of lane j for i in 4s..4s+3, the

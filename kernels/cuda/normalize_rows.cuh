@@ -34,14 +34,13 @@ __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float*
       rows[r] = kTogether == 1 ? set : pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
     }
     Floats4 quads[kQuads][kTogether];
-    float mean[kTogether];
-    float scale[kTogether];
+    float sums[2 * kTogether] = {};  // and, behind them, of squares
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
       const float* row = x + rows[r] * stride;
       const float shift = *row;
-      float sum = 0;
-      float squares = 0;
+      float& sum = sums[r];
+      float& squares = sums[kTogether + r];
 #pragma unroll
       for (int q = 0; q < kQuads; ++q) {
         const int column = lane_column + q * kWarp * 4;
@@ -57,10 +56,14 @@ __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float*
           squares = fmaf(v, v, squares);
         }
       }
-      sum = SumOverLanes<kWarp>(sum);
-      squares = SumOverLanes<kWarp>(squares);
-      mean[r] = sum * weight;  // less the shift
-      scale[r] = ReciprocalRoot((squares - mean[r] * sum) * weight + epsilon);
+    }
+    SumOverLanes<kWarp>(sums);
+    float mean[kTogether];  // less the shift
+    float scale[kTogether];
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      mean[r] = sums[r] * weight;
+      scale[r] = ReciprocalRoot((sums[kTogether + r] - mean[r] * sums[r]) * weight + epsilon);
     }
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {

@@ -5,8 +5,8 @@
 namespace chorale::kernels::cuda {
 
 ErrorCode PrepareKernels(int shared_bytes) {
-  for (const auto prepare : {&PrepareAttention, &PrepareDecode, &PrepareEmbed, &PrepareEncodeMeans,
-                             &PrepareHead, &PrepareMixRows, &PreparePoolCells, &PrepareReadColumns,
+  for (const auto prepare : {&PrepareAttention, &PrepareEmbed, &PrepareEncodeMeans, &PrepareHead,
+                             &PrepareMixRows, &PreparePoolCells, &PrepareReadColumns,
                              &PrepareRowLayer, &PrepareRowProduct, &PrepareSummariseColumns}) {
     if (const ErrorCode error = prepare(shared_bytes); error != 0) return error;
   }

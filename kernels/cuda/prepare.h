@@ -12,7 +12,6 @@ namespace chorale::kernels::cuda {
 ErrorCode PrepareKernels(int shared_bytes);
 
 ErrorCode PrepareAttention(int shared_bytes);
-ErrorCode PrepareDecode(int shared_bytes);
 ErrorCode PrepareEmbed(int shared_bytes);
 ErrorCode PrepareEncodeMeans(int shared_bytes);
 ErrorCode PrepareHead(int shared_bytes);

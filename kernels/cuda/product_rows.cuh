@@ -16,11 +16,11 @@ namespace chorale::kernels::cuda {
 // By kProductWarps warps. What is multiplied lies in shared memory as ProductOperandAt has it, but
 // for q, K and V, which lie as OperandAt has them. A warpgroup computes half of the outputs of
 // every slab, of all rows.
-template <int kGroups, int kPanels, int kStageBytes>
+template <int kGroups, int kPanels>
 class ProductRows {
   static constexpr int kThreads = kProductWarps * kWarp;
   static constexpr int kSums = kGroups * kGroupRows / 2;  // of a lane
-  static_assert(kProductWarps == 8);
+  static_assert(kRingReaders * kQuarterOutputs == kSlabOutputs);
 
  public:
   static constexpr int kRows = kGroups * kGroupRows;
@@ -68,11 +68,10 @@ class ProductRows {
                     words);
   }
 
-  // Ends with x, operand, or the wide operand complete for the whole block. `next`: the stage of
-  // the ring that is consumed next, moved on. The first `keep` rows of the normalized x also go to
-  // `kept`, [keep, D] in global memory.
-  __device__ __forceinline__ void Multiply(RowProduct product, RingReader& ring, uint32_t& next,
-                                           float* kept = nullptr, int keep = 0) const {
+  // Ends with x, operand, or the wide operand complete for the whole block. The first `keep` rows
+  // of the normalized x also go to `kept`, [keep, D] in global memory.
+  __device__ __forceinline__ void Multiply(RowProduct product, RingReader& ring, float* kept,
+                                           int keep) const {
     const bool down = product == RowProduct::kDown;
     const int padded_inputs = down ? shared_.hidden : shared_.operand_inputs;
     const uint64_t rows =
@@ -85,8 +84,7 @@ class ProductRows {
 #pragma unroll 1
     for (int first = 0; first < outputs; first += kSlabOutputs) {
       float sums[2][kSums];
-      MultiplySlabs(ring, rows, inputs, next, sums);
-      next += inputs * kSlabStages;
+      MultiplySlabs(ring, rows, inputs, sums);
       if (product == RowProduct::kUp) {
         StoreHidden(first + column, sums);
       } else if (product == RowProduct::kProjection) {
@@ -112,10 +110,7 @@ class ProductRows {
 
  private:
   static constexpr int kRowsBarrier = 1;
-  static constexpr int kSlabStages = kSlabSize * 2 / kStageBytes;
-  static constexpr int kStageQuarters = kStageBytes / (kQuarterSize * 2);
-  static constexpr int kHalfStages = kSlabStages / 2;  // of half of the outputs
-  static constexpr int kProductsOfQuarter = kQuarterInputs / 16;
+  static constexpr int kProductsOfSlab = kSlabInputs / 16;
 
   template <typename T>
   __device__ __forceinline__ static T* At(int offset) {
@@ -124,45 +119,32 @@ class ProductRows {
   __device__ __forceinline__ float* finish() const { return At<float>(shared_.finish); }
   __device__ __forceinline__ float* leave() const { return At<float>(shared_.leave); }
 
-  // sums = the next slabs with the warpgroup's outputs, times `rows`, as Sums has them: in two
-  // parts, each over every other 16 inputs.
+  // sums = the warpgroup's outputs of the next slabs, times `rows`, as Sums has them: in two parts,
+  // each over every other 16 inputs.
   __device__ __forceinline__ static void MultiplySlabs(RingReader& ring, uint64_t rows, int slabs,
-                                                       uint32_t first, float (&sums)[2][kSums]) {
-    first += ThreadIndex() / (4 * kWarp) * kHalfStages;
+                                                       float (&sums)[2][kSums]) {
+    int last = 0;  // slot
 #pragma unroll 1
     for (int slab = 0; slab < slabs; ++slab) {
-      const uint32_t own = first + slab * kSlabStages;
-      uint64_t weights[kHalfStages];
-#pragma unroll
-      for (int stage = 0; stage < kHalfStages; ++stage) {
-        weights[stage] =
-            DescribeMatrix(SharedAddress(ring.Wait(own + stage)), kQuarterHalfBytes, 8 * 16);
-      }
+      const int slot = ring.Next();
+      const uint64_t weights =
+          DescribeMatrix(SharedAddress(ring.At(slot)), kQuarterHalfBytes, 8 * 16);
       BeginAsWarpgroup();
 #pragma unroll
-      for (int stage = 0; stage < kHalfStages; ++stage) {
-#pragma unroll
-        for (int i = 0; i < kStageQuarters * kProductsOfQuarter; ++i) {
-          const bool first_of_part = stage == 0 && i < 2;
-          MultiplyAsWarpgroup(sums[i % 2], weights[stage] + i * (2 * kQuarterHalfBytes / 16), rows,
-                              !first_of_part || slab > 0);
-          rows += ProductRowsBytes(kRows) / 16;
-        }
+      for (int i = 0; i < kProductsOfSlab; ++i) {
+        MultiplyAsWarpgroup(sums[i % 2], weights + i * (2 * kQuarterHalfBytes / 16), rows,
+                            i >= 2 || slab > 0);
+        rows += ProductRowsBytes(kRows) / 16;
       }
       CommitAsWarpgroup();
       if (slab > 0) {
         WaitAsWarpgroup<1>();
-        Release(ring, own - kSlabStages);
+        ring.Release(last);
       }
+      last = slot;
     }
     WaitAsWarpgroup<0>();
-    Release(ring, first + (slabs - 1) * kSlabStages);
-  }
-
-  // The stages of half of a slab's outputs.
-  __device__ __forceinline__ static void Release(const RingReader& ring, uint32_t stage) {
-#pragma unroll
-    for (int i = 0; i < kHalfStages; ++i) ring.Release(stage + i, kStageReaders / 4);
+    ring.Release(last);
   }
 
   // Of the lane: the first of the rows 8 n + 2 j, 8 n + 2 j + 1 of which it has sums.

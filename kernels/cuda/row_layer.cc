@@ -71,7 +71,7 @@ int RowLayerSharedBytes(const RowLayerParams& params, int block_rows) {
 bool TakesWarpgroups(const RowLayerParams& params, int block_rows, int shared_bytes) {
   const bool given = (params.stages == RowStages::kLeave || params.finish.quarters != nullptr) &&
                      (params.stages == RowStages::kFinish || params.leave.quarters != nullptr);
-  return given && block_rows >= 2 * kGroupRows &&
+  return given && block_rows >= kGroupRows &&
          RowProductLayoutOf(params, block_rows, shared_bytes).stages > 0;
 }
 
@@ -79,7 +79,10 @@ absl::StatusOr<int> ChooseBlockRows(const RowLayerParams& params, int multiproce
                                     int shared_bytes) {
   const int64_t rows = int64_t{params.tile_count} * kTileRows;
   int block_rows = kGroupRows;
-  if (rows <= kGroupPaths * int64_t{multiprocessors} / 2) block_rows = kGroupPaths;
+  if (rows <= kGroupPaths * int64_t{multiprocessors} / 2 &&
+      !TakesWarpgroups(params, kGroupRows, shared_bytes)) {
+    block_rows = kGroupPaths;
+  }
   while (block_rows < kTileRows && rows > block_rows * int64_t{multiprocessors}) block_rows *= 2;
   for (; block_rows >= kGroupPaths; block_rows /= 2) {
     if (RowLayerSharedBytes(params, block_rows) <= shared_bytes) return block_rows;

@@ -45,9 +45,14 @@ struct LeaveWeights {
   const float* vectors = nullptr;      // gamma1, beta1 [D] each
 };
 
+struct LayerWeights {
+  LeaveWeights leave;
+  FinishWeights finish;
+};
+
 // The compute capability whose multiprocessors have products of a warpgroup: no other has. There,
-// slabs may also be given in quarters (weights.h, PackQuarters), and large blocks take these, with
-// the same bits.
+// slabs may also be given in quarters (weights.h, PackQuarters), and blocks of 16 rows and more
+// take these, with the same bits.
 inline constexpr int kWarpgroupComputeMajor = 9;
 
 constexpr int64_t FinishSlabs(int64_t width, int64_t attention_width, int64_t hidden) {
@@ -86,15 +91,15 @@ int RowLayerSharedBytes(const RowLayerParams& params, int block_rows);
 
 // How many rows a block of threads takes, which changes the speed of a launch and no bit of its
 // result: as many as leave no multiprocessor idle, since every block reads all weights, and as
-// there is shared memory for. Eight only where they leave half of the multiprocessors idle: the
-// other half of a tensor-core tile is wasted, but there is half as much to merge.
-// ResourceExhausted, with the numbers, when there is too little shared memory for the smallest
-// block. Looks at shapes and tile_count alone.
+// there is shared memory for. Eight only where they leave half of the multiprocessors idle and
+// there are no products of warpgroups: the other half of a tensor-core tile is wasted, but there is
+// half as much to merge. ResourceExhausted, with the numbers, when there is too little shared
+// memory for the smallest block. Looks at shapes, at tile_count and at whether there are quarters.
 absl::StatusOr<int> ChooseBlockRows(const RowLayerParams& params, int multiprocessors,
                                     int shared_bytes);
 
-// Whether a launch takes products of warpgroups: quarters are given, and a block has many rows, and
-// room for them and for weights on their way.
+// Whether a launch takes products of warpgroups: quarters are given, and a block has at least 16
+// rows, and room for them and for weights on their way.
 bool TakesWarpgroups(const RowLayerParams& params, int block_rows, int shared_bytes);
 
 // REQUIRES: ValidateRowLayer(params).ok(), block_rows is 8, 16, 32 or 64, a block of the device has

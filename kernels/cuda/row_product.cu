@@ -7,8 +7,9 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// As in the decode kernel.
-constexpr int kThreads = (kProductWarps + 4) * kWarp;
+// Four warps more than compute: a warp more would take as many registers from the others. One of
+// their threads fills the ring, and those who compute get what they can give up.
+constexpr int kThreads = (kProductWarps + kWarpgroupWarps) * kWarp;
 [[maybe_unused]] constexpr int kFillerRegisters = 24;
 [[maybe_unused]] constexpr int kComputeRegisters = 240;
 
@@ -24,19 +25,18 @@ __global__ void __launch_bounds__(kThreads, 1)
   const StageRing ring = RingOf(params);
   if (threadIdx.x == 0) ring.Init();
   __syncthreads();
-  WaitForPrevious();
   constexpr int kBlocksOfTile = kTileGroups / kGroups;
   const int tile_index = blockIdx.x / kBlocksOfTile;
   const int first_group = blockIdx.x % kBlocksOfTile * kGroups;
-  const Tile tile = LoadFresh<Tile>(params.rows.tiles + tile_index);
-  if (tile.groups <= first_group) return;
   if (threadIdx.x >= kProductWarps * kWarp) {
     KeepRegisters<kFillerRegisters>();
-    if (threadIdx.x == kProductWarps * kWarp) FillRing(params, ring);
+    if (threadIdx.x == kProductWarps * kWarp) {
+      FillRing(params, ring, params.rows.tiles + tile_index, first_group);
+    }
     return;
   }
   TakeRegisters<kComputeRegisters>();
-  RowProductBlock<kGroups, kPanels> block(params, ring, tile, tile_index, first_group);
+  RowProductBlock<kGroups, kPanels> block(params, ring, tile_index, first_group);
   block.Run();
 #else
   WaitForPrevious();
@@ -51,15 +51,20 @@ ErrorCode WithKernel(int block_rows, int64_t panels, const Use& use) {
            : panels == 2 ? use(&RowProductKernel<4, 2>)
                          : use(&RowProductKernel<4, 4>);
   }
-  return panels == 1   ? use(&RowProductKernel<2, 1>)
-         : panels == 2 ? use(&RowProductKernel<2, 2>)
-                       : use(&RowProductKernel<2, 4>);
+  if (block_rows == 2 * kGroupRows) {
+    return panels == 1   ? use(&RowProductKernel<2, 1>)
+           : panels == 2 ? use(&RowProductKernel<2, 2>)
+                         : use(&RowProductKernel<2, 4>);
+  }
+  return panels == 1   ? use(&RowProductKernel<1, 1>)
+         : panels == 2 ? use(&RowProductKernel<1, 2>)
+                       : use(&RowProductKernel<1, 4>);
 }
 
 }  // namespace
 
 ErrorCode PrepareRowProduct(int shared_bytes) {
-  for (const int block_rows : {2 * kGroupRows, 4 * kGroupRows}) {
+  for (const int block_rows : {kGroupRows, 2 * kGroupRows, 4 * kGroupRows}) {
     for (const int panels : {1, 2, 4}) {
       const ErrorCode error = WithKernel(
           block_rows, panels, [&](auto kernel) { return PrepareKernel(kernel, shared_bytes); });
@@ -72,8 +77,7 @@ ErrorCode PrepareRowProduct(int shared_bytes) {
 ErrorCode LaunchRowProduct(const RowLayerParams& params, int block_rows, int shared_bytes,
                            Stream stream) {
   const RowProductLayout shared = RowProductLayoutOf(params, block_rows, shared_bytes);
-  const RowProductParams kernel_params = {params, shared,
-                                          RingInverse(static_cast<uint32_t>(shared.stages))};
+  const RowProductParams kernel_params = {params, shared};
   const LaunchShape shape = {
       .blocks_x = params.tile_count * (kTileRows / block_rows),
       .threads = kThreads,

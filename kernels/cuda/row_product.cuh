@@ -15,27 +15,63 @@ namespace chorale::kernels::cuda {
 struct RowProductParams {
   RowLayerParams rows;
   RowProductLayout shared;
-  uint32_t ring_inverse;
 };
 
 __device__ __forceinline__ StageRing RingOf(const RowProductParams& params) {
   auto* arrivals = reinterpret_cast<Arrivals*>(Shared() + params.shared.arrivals);
-  auto* asked = reinterpret_cast<uint32_t*>(Shared() + params.shared.asked);
-  const auto stages = static_cast<uint32_t>(params.shared.stages);
-  return {Shared() + params.shared.ring, arrivals,      arrivals + stages, asked, stages,
-          params.ring_inverse,           kRowStageBytes};
+  const int slots = params.shared.stages;
+  return {Shared() + params.shared.ring, arrivals, arrivals + slots, slots};
 }
 
-// All weights of the stages that are run, in the order in which RowProductBlock takes them.
-__device__ __forceinline__ void FillRing(const RowProductParams& params, const StageRing& ring) {
-  const RowLayerParams& p = params.rows;
-  RingFiller filler(ring);
-  if (p.stages != RowStages::kLeave) {
-    const int64_t slabs = FinishSlabs(p.width, int64_t{p.heads} * p.head_dim, p.hidden);
-    filler.FillSlabs(p.finish.quarters, static_cast<int>(slabs));
+// The weights of the stages that are run, in the order in which RowProductBlock takes them.
+class WeightFiller {
+ public:
+  __device__ __forceinline__ WeightFiller(const RowLayerParams& p, const StageRing& ring)
+      : ring_(ring) {
+    const auto finish = static_cast<int>(FinishSlabs(p.width, p.heads * p.head_dim, p.hidden));
+    const auto leave = static_cast<int>(LeaveSlabs(p.width, ProjectedWidth(p)));
+    finish_ = p.stages == RowStages::kLeave ? 0 : finish * kSlabStages;
+    leave_ = p.stages == RowStages::kFinish ? 0 : leave * kSlabStages;
+    next_ = reinterpret_cast<const char*>(p.finish.quarters);
+    more_ = reinterpret_cast<const char*>(p.leave.quarters);
   }
-  if (p.stages != RowStages::kFinish) {
-    filler.FillSlabs(p.leave.quarters, static_cast<int>(LeaveSlabs(p.width, ProjectedWidth(p))));
+
+  // So many stages more, or all that are left.
+  __device__ __forceinline__ void Fill(int stages) {
+    for (; stages > 0 && left() > 0; --stages) {
+      if (filled_ == finish_) next_ = more_;
+      ring_.Fill(next_);
+      next_ += kRowStageBytes;
+      ++filled_;
+    }
+  }
+
+  __device__ __forceinline__ int filled() const { return filled_; }
+  __device__ __forceinline__ int left() const { return finish_ + leave_ - filled_; }
+
+ private:
+  static constexpr int kSlabStages = kRingReaders;
+
+  RingFiller ring_;
+  int finish_;  // stages
+  int leave_;
+  int filled_ = 0;
+  const char* next_;
+  const char* more_;
+};
+
+// By one thread. The ring is full of weights before the kernel ahead has ended: they are nobody's
+// result.
+__device__ __forceinline__ void FillRing(const RowProductParams& params, const StageRing& ring,
+                                         const Tile* tile, int first_group) {
+  WeightFiller filler(params.rows, ring);
+  filler.Fill(ring.slots);
+  WaitForPrevious();
+  if (LoadFresh<int32_t>(&tile->groups) > first_group) {
+    filler.Fill(filler.left());
+  } else {
+    // A block does not end while something is on its way to it.
+    for (int i = 0; i < filler.filled(); ++i) WaitForPhase(ring.full + i, 0);
   }
 }
 
@@ -47,35 +83,39 @@ class RowProductBlock {
 
  public:
   __device__ __forceinline__ RowProductBlock(const RowProductParams& params, const StageRing& ring,
-                                             const Tile& tile, int tile_index, int first_group)
+                                             int tile_index, int first_group)
       : params_(params),
         p_(params.rows),
-        tile_(tile),
         tile_index_(tile_index),
         first_group_(first_group),
         rows_(params.rows, params.shared.rows),
-        ring_(ring) {}
+        ring_(ring, Warpgroup()) {}
 
   __device__ __forceinline__ void Run() {
     const bool finishes = p_.stages != RowStages::kLeave;
     const bool leaves = p_.stages != RowStages::kFinish;
     if (finishes) rows_.FetchFinishVectors(p_.finish.vectors);
     if (leaves) rows_.FetchLeaveVectors(p_.leave.vectors);
+    // No kernel changes it, so it need not be waited for behind the kernel ahead.
+    const int context_rows = LoadFresh<int32_t>(&p_.tiles[tile_index_].context_rows);
+    WaitForPrevious();
+    tile_ = LoadFresh<Tile>(p_.tiles + tile_index_);
     Load();
     if (finishes) {
-      MergeChunks();
+      MergeChunks(static_cast<int>(ContextChunks(context_rows)));
       WaitForCopies<0>();
     } else {
       FillOperand();
     }
+    if (rows_in_use() <= 0) return;
     rows_.SyncOperands();
     auto product = static_cast<int>(finishes ? RowProduct::kAttention : RowProduct::kFeature);
     const auto last = static_cast<int>(leaves ? RowProduct::kProjection : RowProduct::kDown);
     const auto kept = static_cast<int>(leaves ? RowProduct::kFeature : RowProduct::kDown);
 #pragma unroll 1
     for (; product <= last; ++product) {
-      rows_.Multiply(static_cast<RowProduct>(product), ring_, next_stage_,
-                     p_.x + first_row() * p_.width, product == kept ? rows_in_use() : 0);
+      rows_.Multiply(static_cast<RowProduct>(product), ring_, p_.x + first_row() * p_.width,
+                     product == kept ? rows_in_use() : 0);
     }
     if (leaves) {
       LeaveRows<kGroups, kProductWarps>(
@@ -93,7 +133,8 @@ class RowProductBlock {
     return min(kRows, (tile_.groups - first_group_) * kGroupRows);
   }
 
-  // Asks for x.
+  // Asks for x. Rows that are not in use are read all the same, so that nothing waits for the tile;
+  // nothing that is kept depends on them.
   __device__ __forceinline__ void Load() const {
     const float* x = p_.x + first_row() * p_.width;
 #pragma unroll 1
@@ -124,11 +165,11 @@ class RowProductBlock {
 
   // operand = attention, from the states of its chunks in their order: as many loads in flight as
   // registers allow, of rows or of chunks.
-  __device__ __forceinline__ void MergeChunks() const {
+  __device__ __forceinline__ void MergeChunks(int chunks) const {
     if (p_.split == ChunkSplit::kTogether) {
       MergeRows<kRows / kProductWarps, 1>(1);
     } else {
-      MergeRows<1, 8>(static_cast<int>(ContextChunks(tile_.context_rows)));
+      MergeRows<2, 8>(chunks);
     }
   }
 
@@ -155,12 +196,11 @@ class RowProductBlock {
 
   const RowProductParams& params_;
   const RowLayerParams& p_;
-  const Tile& tile_;
   const int tile_index_;
   const int first_group_;
-  const ProductRows<kGroups, kPanels, kRowStageBytes> rows_;
+  Tile tile_;
+  const ProductRows<kGroups, kPanels> rows_;
   RingReader ring_;
-  uint32_t next_stage_ = 0;
 };
 
 }  // namespace chorale::kernels::cuda

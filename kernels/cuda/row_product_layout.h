@@ -10,17 +10,19 @@
 
 namespace chorale::kernels::cuda {
 
+inline constexpr int kWarpgroupWarps = 4;
+inline constexpr int kRingReaders = kProductWarps / kWarpgroupWarps;
+
 // A stage of the ring (stage_ring.cuh): half of the outputs of a slab. One slab is let go when the
 // next is asked for.
-inline constexpr int kRowStageBytes = kSlabSize;
-inline constexpr int kFewestRowStages = 4;
-inline constexpr int kMostRowStages = 8;
+inline constexpr int kRowStageBytes = kSlabSize * static_cast<int>(sizeof(uint16_t)) / kRingReaders;
+inline constexpr int kFewestRowStages = 2 * kRingReaders;
+inline constexpr int kMostRowStages = 6 * kRingReaders;
 
 // Offsets in bytes.
 struct RowProductLayout {
   ProductLayout rows;
   int arrivals = 0;  // [2][stages] Arrivals: full, empty
-  int asked = 0;     // uint32
   int ring = 0;      // [stages] kRowStageBytes
   int stages = 0;    // as many as there is room for, 0 if that is too few
   int bytes = 0;
@@ -44,9 +46,9 @@ constexpr RowProductLayout RowProductLayoutOf(const RowLayerParams& p, int block
   rows.finish = take(4 * FinishVectorsSize(p));
   rows.leave = take(4 * LeaveVectorsSize(p));
   layout.arrivals = take(2 * kMostRowStages * 8);
-  layout.asked = take(4);
   layout.ring = next;
-  layout.stages = std::min(kMostRowStages, (shared_bytes - next) / kRowStageBytes);
+  layout.stages = std::min(kMostRowStages,
+                           (shared_bytes - next) / (kRingReaders * kRowStageBytes) * kRingReaders);
   if (layout.stages < kFewestRowStages) layout.stages = 0;
   layout.bytes = layout.ring + layout.stages * kRowStageBytes;
   return layout;

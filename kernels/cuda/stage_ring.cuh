@@ -1,75 +1,67 @@
-// The stream of weights and keys that a block of the decode kernel consumes: stages of a few
-// kilobytes, in a ring in shared memory.
+// The stream of weights that a block consumes: stages of a few kilobytes, in a ring in shared
+// memory.
 //
-// One thread fills the ring, far ahead of those who compute, by copies in bulk; they go on while
-// rows are normalized, and from one layer and one step to the next. A stage is read by one or by a
-// few warps, which know its number in the stream without being told.
+// One thread fills the ring, far ahead of those who compute, by copies in bulk, which go on while
+// rows are normalized. Readers, warpgroups, take the stages in turn. The ring has a multiple of as
+// many slots, so that the stages that a slot has one after the other all have the same reader: one
+// that skipped some could come when an earlier stage had not arrived yet, and take it for its own.
 #ifndef CHORALE_KERNELS_CUDA_STAGE_RING_CUH_
 #define CHORALE_KERNELS_CUDA_STAGE_RING_CUH_
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/layout.h"
+#include "kernels/cuda/row_product_layout.h"
 
 namespace chorale::kernels::cuda {
 
-// Arrivals that make a stage empty; its readers share them.
-inline constexpr int kStageReaders = 16;
-
 struct StageRing {
-  char* memory;     // [stages] of stage_bytes
-  Arrivals* full;   // [stages]
-  Arrivals* empty;  // [stages]
-  uint32_t* asked;  // stages that were asked for so far
-  uint32_t stages;
-  uint32_t inverse;  // RingInverse(stages)
-  int stage_bytes;
+  char* memory;     // [slots] of kRowStageBytes
+  Arrivals* full;   // [slots]
+  Arrivals* empty;  // [slots]
+  int slots;
 
   // By one thread, before all others begin.
   __device__ __forceinline__ void Init() const {
-    for (uint32_t i = 0; i < stages; ++i) {
+    for (int i = 0; i < slots; ++i) {
       InitArrivals(full + i, 1);
-      InitArrivals(empty + i, kStageReaders);
+      InitArrivals(empty + i, kWarpgroupWarps);
     }
-    *asked = 0;
   }
+
+  __device__ __forceinline__ char* At(int slot) const { return memory + slot * kRowStageBytes; }
 };
 
-// Of stage < 2^27, stage / stages is the upper half of stage * RingInverse(stages).
-constexpr uint32_t RingInverse(uint32_t stages) {
-  return static_cast<uint32_t>((uint64_t{1} << 32) / stages + 1);
-}
-
-// What a warp reads a ring by.
+// What a warp reads a ring by. All lanes call it together.
 class RingReader {
  public:
-  __device__ __forceinline__ explicit RingReader(const StageRing& ring) : ring_(ring) {}
+  // `reader`: the warpgroup's number, by which its first stage is known.
+  __device__ __forceinline__ RingReader(const StageRing& ring, int reader)
+      : ring_(ring), slot_(reader) {}
 
-  // For a whole warp: waits for a stage of the stream. A warp may come so early that an earlier
-  // stage in the same slot has not arrived yet, and a phase's parity alone does not tell the two
-  // apart: so the warp first sees that the stage was asked for, which it remembers of all before.
-  __device__ __forceinline__ const uint16_t* Wait(uint32_t stage) {
-    if (stage >= asked_) {
-      uint32_t asked = 0;
-      if (ThreadIndex() % kWarp == 0) asked = WaitForMore(ring_.asked, stage);
-      asked_ = __shfl_sync(kAllLanes, asked, 0);
-    }
-    const uint32_t round = __umulhi(stage, ring_.inverse);
-    const uint32_t slot = stage - round * ring_.stages;
-    WaitForPhase(ring_.full + slot, round % 2);
+  // Waits for the reader's next stage; returns its slot.
+  __device__ __forceinline__ int Next() {
+    const int slot = slot_;
+    WaitForPhase(ring_.full + slot, parity_);
     __syncwarp();
-    return reinterpret_cast<const uint16_t*>(ring_.memory + slot * ring_.stage_bytes);
+    slot_ += kRingReaders;
+    if (slot_ >= ring_.slots) {
+      slot_ -= ring_.slots;
+      parity_ ^= 1;
+    }
+    return slot;
   }
 
-  // For a whole warp, when it has read the stage. All readers' arrivals together are kStageReaders.
-  __device__ __forceinline__ void Release(uint32_t stage, int arrivals) const {
+  __device__ __forceinline__ const char* At(int slot) const { return ring_.At(slot); }
+
+  // The warp has read the slot's stage.
+  __device__ __forceinline__ void Release(int slot) const {
     __syncwarp();
-    const uint32_t slot = stage - __umulhi(stage, ring_.inverse) * ring_.stages;
-    if (ThreadIndex() % kWarp == 0) Arrive(ring_.empty + slot, arrivals);
+    if (ThreadIndex() % kWarp == 0) Arrive(ring_.empty + slot, 1);
   }
 
  private:
   const StageRing ring_;  // not a reference: the compiler would keep all of it in memory
-  uint32_t asked_ = 0;
+  int slot_;
+  uint32_t parity_ = 0;
 };
 
 // The one thread that fills a ring.
@@ -78,31 +70,20 @@ class RingFiller {
   __device__ __forceinline__ explicit RingFiller(const StageRing& ring) : ring_(ring) {}
 
   // The next stage of the stream: waits until there is room, and asks for it.
-  __device__ __forceinline__ void Fill(const void* from, int bytes) {
+  __device__ __forceinline__ void Fill(const char* from) {
     WaitForPhase(ring_.empty + slot_, parity_);
-    CountUp(ring_.asked);
-    ArriveExpecting(ring_.full + slot_, bytes);
-    CopyInBulk(ring_.memory + slot_ * ring_.stage_bytes, from, bytes, ring_.full + slot_);
-    if (++slot_ == ring_.stages) {
+    ArriveExpecting(ring_.full + slot_, kRowStageBytes);
+    CopyInBulk(ring_.At(slot_), from, kRowStageBytes, ring_.full + slot_);
+    if (++slot_ == ring_.slots) {
       slot_ = 0;
       parity_ ^= 1;
     }
   }
 
-  // A sequence of slabs, or a part of one.
-  __device__ __forceinline__ void FillSlabs(const uint16_t* slabs, int count) {
-    const char* from = reinterpret_cast<const char*>(slabs);
-    const int stages = count * (kSlabSize * 2 / ring_.stage_bytes);
-    for (int i = 0; i < stages; ++i) {
-      Fill(from, ring_.stage_bytes);
-      from += ring_.stage_bytes;
-    }
-  }
-
  private:
-  const StageRing& ring_;
-  uint32_t slot_ = 0;
-  uint32_t parity_ = 1;  // all stages are empty
+  const StageRing ring_;
+  int slot_ = 0;
+  uint32_t parity_ = 1;  // all slots are empty
 };
 
 }  // namespace chorale::kernels::cuda

@@ -28,7 +28,6 @@
 #include "engine/backends/backend.h"
 #include "engine/backends/cuda/cuda_backend.h"
 #include "engine/model/model.h"
-#include "kernels/cuda/decode.h"
 #include "kernels/cuda/runtime.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/bench_point.h"
@@ -51,7 +50,6 @@ ABSL_FLAG(int64_t, cpu_rows, 8192,
 ABSL_FLAG(double, bound, 0.02,
           "Largest mean difference from the CPU backend: in nats of a log-density, or in the "
           "target's units of a prediction.");
-ABSL_FLAG(std::string, decode, "best", "Steps at_once or layer by layer, by layers.");
 ABSL_FLAG(bool, overlap, true, "Whether a kernel may begin before the one ahead has ended.");
 ABSL_FLAG(bool, profile, false, "No rounds: one run, which a profiler is told to look at.");
 
@@ -200,25 +198,15 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
               static_cast<double>(context_formula * point.paths + buffer_formula)}});
 }
 
-kernels::cuda::DecodeWay WayFromFlags() {
-  const std::string way = absl::GetFlag(FLAGS_decode);
-  if (way == "best") return kernels::cuda::DecodeWay::kBest;
-  if (way == "layers") return kernels::cuda::DecodeWay::kLayerByLayer;
-  if (way != "at_once") Fail(absl::StrCat("--decode: there is no ", way));
-  return kernels::cuda::DecodeWay::kAtOnce;
-}
-
-// The same draws layer by layer where no kernel overlaps another, on a backend of its own: what a
-// backend has recorded stays as it was.
+// The same draws where no kernel overlaps another, on a backend of its own: what a backend has
+// recorded stays as it was.
 void HoldToNoOverlap(const Subject& subject, const Model& model) {
   kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOff);
-  kernels::cuda::SetDecodeWay(kernels::cuda::DecodeWay::kLayerByLayer);
   const std::vector<std::vector<float>> expected =
       DrawnValues(Subject(subject.session().point(), model).session(), kSeed);
   kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOn);
-  kernels::cuda::SetDecodeWay(WayFromFlags());
   if (DrawnValues(subject.session(), kSeed) != expected) {
-    Fail("other values are drawn than layer by layer, by kernels that do not overlap");
+    Fail("other values are drawn than by kernels that do not overlap");
   }
 }
 
@@ -259,7 +247,6 @@ int Main() {
   }
   const BenchPoint point = PointFromFlags();
   const Model model = ModelFromFlags(point);
-  kernels::cuda::SetDecodeWay(WayFromFlags());
   if (!absl::GetFlag(FLAGS_overlap)) kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOff);
   if (measure == "memory") {
     PrintMemory(point, model);

@@ -7,7 +7,6 @@
 
 #include "engine/backends/cpu_cost.h"
 #include "engine/require.h"
-#include "kernels/cuda/decode.h"
 #include "kernels/cuda/head.h"
 #include "kernels/cuda/layout.h"
 
@@ -46,29 +45,6 @@ int64_t RecordedContext(int64_t largest_context) {
   int64_t chunks = 1;
   while (chunks < kernels::cuda::MostContextChunks(largest_context)) chunks *= 2;
   return ContextOfChunks(chunks);
-}
-
-kernels::cuda::DecodeParams DecodeParamsOf(const CudaModel& model, const TileSet& set) {
-  const ModelConfig& config = model.config();
-  const CudaShape& shape = model.shape();
-  return {.tiles = set.tiles,
-          .paths = set.paths,
-          .layers = model.device_layers(),
-          .offsets = model.offsets(),
-          .y_weight = model.y_weight(),
-          .head = model.head(),
-          .tile_count = set.count,
-          .layer_count = shape.layers,
-          .width = shape.width,
-          .heads = shape.heads,
-          .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
-          .hidden = shape.hidden,
-          .components = shape.components,
-          .places = static_cast<int32_t>(config.buffer_size),
-          .epsilon = config.layer_norm_eps,
-          .std_min = config.std_min,
-          .std_max = config.std_max};
 }
 
 }  // namespace
@@ -254,18 +230,12 @@ void CudaDecoder::RunRound(const std::vector<Item>& items, const Room& room) {
     steps = std::max(steps, item.steps);
     largest_context = std::max(largest_context, item.work->context_rows());
   }
-  int64_t outbox_bytes = 0;
-  if (const int block_rows = RowsAtOnce(items, steps, largest_context); block_rows > 0) {
-    outbox_bytes = UploadTiles(items, static_cast<int64_t>(items.size()), room);
-    RunAtOnce(model, room.Set(static_cast<int64_t>(items.size()), largest_context), block_rows);
-  } else {
-    const int64_t recorded =
-        std::min(RecordedTiles(static_cast<int64_t>(items.size())), room.most_tiles);
-    outbox_bytes = UploadTiles(items, recorded, room);
-    kernels::cuda::Graph* graph = GraphFor(model, recorded, largest_context, room);
-    for (int64_t i = 0; i < steps && device_.status().ok(); ++i) {
-      device_.Check(kernels::cuda::RunGraph(graph, device_.stream()), "running a step");
-    }
+  const int64_t recorded =
+      std::min(RecordedTiles(static_cast<int64_t>(items.size())), room.most_tiles);
+  const int64_t outbox_bytes = UploadTiles(items, recorded, room);
+  kernels::cuda::Graph* graph = GraphFor(model, recorded, largest_context, room);
+  for (int64_t i = 0; i < steps && device_.status().ok(); ++i) {
+    device_.Check(kernels::cuda::RunGraph(graph, device_.stream()), "running a step");
   }
   outbox_.resize(outbox_bytes);
   device_.Download(outbox_.data(), room.outbox, outbox_bytes);
@@ -276,28 +246,6 @@ void CudaDecoder::RunRound(const std::vector<Item>& items, const Room& room) {
     item.work->Take(item.steps, item.work->OutboxAt(outbox, item.steps));
     outbox += item.work->outbox_bytes(item.steps);
   }
-}
-
-// 0: layer by layer.
-int CudaDecoder::RowsAtOnce(const std::vector<Item>& items, int64_t steps,
-                            int64_t largest_context) const {
-  const kernels::cuda::DeviceProperties& gpu = device_.properties();
-  if (gpu.compute_major != kernels::cuda::kWarpgroupComputeMajor) return 0;
-  kernels::cuda::DecodeCrowd crowd = {.largest_context = largest_context, .steps = steps};
-  for (const Item& item : items) {
-    ++crowd.tiles_with[kernels::CeilDiv(item.work->paths(), kernels::cuda::kGroupPaths)];
-  }
-  return kernels::cuda::ChooseDecodeRows(DecodeParamsOf(items.front().work->model(), {}), crowd,
-                                         gpu.multiprocessors, gpu.shared_bytes_per_block);
-}
-
-void CudaDecoder::RunAtOnce(const CudaModel& model, const TileSet& set, int block_rows) {
-  const kernels::cuda::DecodeParams params = DecodeParamsOf(model, set);
-  assert(kernels::cuda::ValidateDecode(params).ok());
-  device_.Check(
-      kernels::cuda::LaunchDecode(params, block_rows, device_.properties().shared_bytes_per_block,
-                                  device_.stream()),
-      "decoding");
 }
 
 // What the kernels are told of the items, and of idle tiles behind them. Returns the bytes that the

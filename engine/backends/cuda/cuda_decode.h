@@ -105,8 +105,6 @@ class CudaDecoder {
 
   void RunWave(const std::vector<Item>& items, const Room& room);
   void RunRound(const std::vector<Item>& items, const Room& room);
-  int RowsAtOnce(const std::vector<Item>& items, int64_t steps, int64_t largest_context) const;
-  void RunAtOnce(const CudaModel& model, const TileSet& set, int block_rows);
   int64_t UploadTiles(const std::vector<Item>& items, int64_t recorded, const Room& room);
   kernels::cuda::Graph* GraphFor(const CudaModel& model, int64_t tiles, int64_t largest_context,
                                  const Room& room);

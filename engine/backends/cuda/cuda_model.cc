@@ -167,9 +167,6 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
     return s;
   }
   if (absl::Status s = blob.MoveToDevice(device); !s.ok()) return s;
-  WeightBlob layers;  // now that their addresses are known
-  layers.Add(made->layers_, &made->device_layers_);
-  if (absl::Status s = layers.MoveToDevice(device); !s.ok()) return s;
   return made;
 }
 

@@ -11,8 +11,8 @@
 #include "engine/backends/cuda/cuda_device.h"
 #include "engine/backends/cuda/cuda_row_encoder.h"
 #include "engine/model/model.h"
-#include "kernels/cuda/decode.h"
 #include "kernels/cuda/head.h"
+#include "kernels/cuda/row_layer.h"
 
 namespace chorale {
 
@@ -44,8 +44,6 @@ class CudaModel : public BackendModel {
   const ModelConfig& config() const override { return config_; }
   const CudaShape& shape() const { return shape_; }
   const std::vector<kernels::cuda::LayerWeights>& layers() const { return layers_; }
-  // The same in device memory, [L].
-  const kernels::cuda::LayerWeights* device_layers() const { return device_layers_; }
   const kernels::cuda::HeadWeights& head() const { return head_; }
   const float* y_weight() const { return y_weight_; }  // [D], device
   // [2 + K, D], device: what the roles target, context and buffer place add to an encoding.
@@ -59,7 +57,6 @@ class CudaModel : public BackendModel {
   const ModelConfig config_;
   const CudaShape shape_;
   std::vector<kernels::cuda::LayerWeights> layers_;
-  const kernels::cuda::LayerWeights* device_layers_ = nullptr;
   kernels::cuda::HeadWeights head_;
   const float* y_weight_ = nullptr;
   const float* offsets_ = nullptr;

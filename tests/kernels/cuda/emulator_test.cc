@@ -194,21 +194,21 @@ struct TurnsParams {
   float* out;
 };
 
-// Two warps of three meet at a barrier of their own; the third goes on when it sees a value.
+// Two warps of three meet at a barrier of their own; the third waits for one thread of them.
 void TurnsKernel(TurnsParams p) {
-  auto* turn = reinterpret_cast<uint32_t*>(Shared());
+  auto* turn = reinterpret_cast<Arrivals*>(Shared());
   float* shared = reinterpret_cast<float*>(Shared() + 16);
-  if (threadIdx.x == 0) *turn = 0;
+  if (threadIdx.x == 0) InitArrivals(turn, 1);
   __syncthreads();
   const int i = threadIdx.x % 64;
   if (threadIdx.x < 64) {
     shared[i] = static_cast<float>(i);
     SyncThreads<64>(1);
-    if (threadIdx.x == 63) CountUp(turn);
+    if (threadIdx.x == 63) Arrive(turn, 1);
     p.out[i] = shared[63 - i];
     return;
   }
-  WaitForMore(turn, 0);
+  WaitForPhase(turn, 0);
   p.out[64 + i] = shared[i];
 }
 

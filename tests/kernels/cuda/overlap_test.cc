@@ -18,7 +18,7 @@ class OverlapTest : public DeviceTest {
 
 TEST_F(OverlapTest, ChangesNothing) {
   SmallDecode decode({}, {{}, {}}, properties_);
-  const auto run = [&] { return decode.LayerByLayer(ChunkSplit::kApart, 8, stream_); };
+  const auto run = [&] { return decode.Run(ChunkSplit::kApart, 8, stream_); };
   SetOverlap(Overlap::kOff);
   const SmallDecode::Result expected = run();
   SetOverlap(Overlap::kOn);

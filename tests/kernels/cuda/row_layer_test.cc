@@ -403,7 +403,7 @@ TEST_F(RowLayerTest, ByWarpgroups) {
     LayerProblem problem(shape);
     for (RowStages stages : {RowStages::kLeave, RowStages::kFinish, RowStages::kFinishAndLeave}) {
       const LayerProblem::Result expected = problem.Run(stages, 16, stream_);
-      for (const int block_rows : {32, 64}) {
+      for (const int block_rows : {16, 32, 64}) {
         if (block_rows == 64 && shape.width > 128) continue;  // more than the shared memory
         SCOPED_TRACE(testing::Message() << shape.width << ", " << block_rows << " rows");
         EXPECT_TRUE(problem.Run(stages, block_rows, stream_, /*warpgroups=*/true) == expected);

@@ -89,7 +89,6 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     layers_.push_back({{slabs_[2 * layer].data(), quarters(2 * layer), vectors + 4 * layer},
                        {slabs_[2 * layer + 1].data(), quarters(2 * layer + 1), vectors}});
   }
-  device_layers_ = DeviceArray<LayerWeights>(layers_);
   encodings_ = DeviceArray<float>(RandomTensor(model.targets * model.width, seed++));
   offsets_ = DeviceArray<float>(RandomTensor((2 + model.targets) * model.width, seed++));
   std::vector<float> maps = PackHeadMap(random(model.hidden, model.width));
@@ -148,38 +147,9 @@ SmallDecode::Result SmallDecode::Download(Stream stream) const {
           buffer_.ToHost(stream)};
 }
 
-SmallDecode::Result SmallDecode::LayerByLayer(ChunkSplit split, int block_rows, Stream stream) {
+SmallDecode::Result SmallDecode::Run(ChunkSplit split, int block_rows, Stream stream) {
   Upload();
   for (int step = 0; step < model_.targets; ++step) Step(split, block_rows, stream);
-  return Download(stream);
-}
-
-DecodeParams SmallDecode::Params() const {
-  return {.tiles = tiles_.data(),
-          .paths = paths_.data(),
-          .layers = device_layers_.data(),
-          .offsets = offsets_.data(),
-          .y_weight = vectors_.data(),
-          .head = head_,
-          .tile_count = tile_count(),
-          .layer_count = model_.layers,
-          .width = model_.width,
-          .heads = model_.heads,
-          .kv_heads = model_.kv_heads,
-          .head_dim = model_.head_dim,
-          .hidden = model_.hidden,
-          .components = model_.components,
-          .places = model_.targets,
-          .epsilon = 1e-5f,
-          .std_min = 0.1f,
-          .std_max = 10};
-}
-
-SmallDecode::Result SmallDecode::AtOnce(int block_rows, int shared_bytes, Stream stream) {
-  Upload();
-  const DecodeParams params = Params();
-  EXPECT_EQ(ValidateDecode(params), absl::OkStatus());
-  ExpectSuccess(LaunchDecode(params, block_rows, shared_bytes, stream), "decoding");
   return Download(stream);
 }
 

@@ -1,5 +1,4 @@
-// A small model with random weights, and tiles of paths that are drawn with it: by kernels that
-// take one layer each, or by the kernel that takes all steps.
+// A small model with random weights, and tiles of paths that are drawn with it.
 #ifndef CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
 #define CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
 
@@ -7,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention.h"
-#include "kernels/cuda/decode.h"
+#include "kernels/cuda/head.h"
 #include "kernels/cuda/path_tile.h"
 #include "kernels/cuda/row_layer.h"
 #include "kernels/cuda/tile.h"
@@ -48,11 +47,7 @@ class SmallDecode {
     bool operator==(const Result&) const = default;
   };
 
-  Result LayerByLayer(ChunkSplit split, int block_rows, Stream stream);
-  Result AtOnce(int block_rows, int shared_bytes, Stream stream);
-
-  // Of the decode at once.
-  DecodeParams Params() const;
+  Result Run(ChunkSplit split, int block_rows, Stream stream);
 
  private:
   void Upload();
@@ -72,7 +67,6 @@ class SmallDecode {
   std::vector<DeviceArray<uint16_t>> slabs_;     // [layers] leave, finish
   std::vector<DeviceArray<uint16_t>> quarters_;  // the same in quarters
   std::vector<LayerWeights> layers_;
-  DeviceArray<LayerWeights> device_layers_;
   DeviceArray<float> vectors_;
   DeviceArray<float> encodings_;
   DeviceArray<float> offsets_;

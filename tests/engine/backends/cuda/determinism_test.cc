@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/decode.h"
 #include "tests/engine/backends/cuda/cuda_case.h"
 #include "tests/engine/backends/model_case.h"
 #include "tests/engine/backends/work_results.h"
@@ -23,16 +22,8 @@ const ModelCase kCase = {
     .paths = 18,
 };
 
-using kernels::cuda::DecodeWay;
-
-class CudaDeterminismTest : public CudaTest, public testing::WithParamInterface<DecodeWay> {
+class CudaDeterminismTest : public CudaTest {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    kernels::cuda::SetDecodeWay(GetParam());
-  }
-  void TearDown() override { kernels::cuda::SetDecodeWay(DecodeWay::kBest); }
-
   static WorkResults RunAlone(int64_t steps_per_slice, int64_t workspace_bytes = 64 << 20) {
     BackendDriver driver = Driver(workspace_bytes);
     const LoadedCase loaded(kCase, driver, steps_per_slice);
@@ -46,35 +37,30 @@ class CudaDeterminismTest : public CudaTest, public testing::WithParamInterface<
   }
 
   static const WorkResults& Expected() {
-    static const WorkResults* const results = [] {
-      kernels::cuda::SetDecodeWay(DecodeWay::kLayerByLayer);
-      auto* expected = new WorkResults(RunAlone(1'000));
-      kernels::cuda::SetDecodeWay(GetParam());
-      return expected;
-    }();
+    static const auto* const results = new WorkResults(RunAlone(1'000));
     return *results;
   }
 };
 
-TEST_P(CudaDeterminismTest, ResultsAreNotTrivial) {
+TEST_F(CudaDeterminismTest, ResultsAreNotTrivial) {
   for (const Doubles* numbers : {&Expected().values, &Expected().decode, &Expected().density}) {
     ASSERT_EQ(numbers->size(), static_cast<size_t>(kCase.paths * kCase.targets));
     EXPECT_NE((*numbers)[0], (*numbers)[1]);
   }
 }
 
-TEST_P(CudaDeterminismTest, AnySlicing) {
+TEST_F(CudaDeterminismTest, AnySlicing) {
   for (int64_t steps : {1, 2}) EXPECT_TRUE(RunAlone(steps) == Expected()) << steps;
 }
 
 // Room for one tile of a decode, without a second chunk of states.
-TEST_P(CudaDeterminismTest, LittleWorkspace) {
+TEST_F(CudaDeterminismTest, LittleWorkspace) {
   EXPECT_TRUE(RunAlone(1'000, 75 << 10) == Expected());
 }
 
 // A step's mixtures are more than values and log-densities of a whole round: the host fetches them
 // step by step.
-TEST_P(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
+TEST_F(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
   const ModelCase model_case = {.options = {.n_heads = 1, .n_kv_heads = 1, .num_components = 48},
                                 .context_rows = 20,
                                 .targets = 4,
@@ -96,7 +82,7 @@ TEST_P(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
   }
 }
 
-TEST_P(CudaDeterminismTest, AnyCompany) {
+TEST_F(CudaDeterminismTest, AnyCompany) {
   const ModelCase other_case = {
       .options = {.seed = 9}, .context_rows = 333, .targets = 5, .paths = 13};
   BackendDriver driver = Driver();
@@ -116,7 +102,7 @@ TEST_P(CudaDeterminismTest, AnyCompany) {
   EXPECT_TRUE(WorkResults(*decode, *density, *predict, kCase.targets) == Expected());
 }
 
-TEST_P(CudaDeterminismTest, AnySplitIntoTiles) {
+TEST_F(CudaDeterminismTest, AnySplitIntoTiles) {
   BackendDriver driver = Driver();
   const LoadedCase loaded(kCase, driver);
   std::vector<std::unique_ptr<DecodeWork>> works;
@@ -173,12 +159,6 @@ TEST_F(CudaDensityTest, SeveralTilesAreAsEachByItself) {
     }
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(Ways, CudaDeterminismTest,
-                         testing::Values(DecodeWay::kLayerByLayer, DecodeWay::kAtOnce),
-                         [](const auto& info) {
-                           return info.param == DecodeWay::kAtOnce ? "AtOnce" : "LayerByLayer";
-                         });
 
 }  // namespace
 }  // namespace chorale
