@@ -170,6 +170,17 @@ __device__ __forceinline__ void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uin
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+// Has the compiler compute a number or an address here, ahead of a wait, rather than behind it
+// where it is used.
+template <typename T>
+__device__ __forceinline__ void ComputeNow(T& value) {
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("" : "+r"(value));
+  } else {
+    asm volatile("" : "+l"(value));
+  }
+}
+
 // Read-only data that no other thread of the block will want.
 __device__ __forceinline__ Words4 LoadOnce(const Words4* from) {
   Words4 value;
@@ -425,6 +436,9 @@ inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a
     }
   }
 }
+
+template <typename T>
+void ComputeNow(T&) {}
 
 inline Words4 LoadOnce(const Words4* from) { return LoadAs<Words4>(from); }
 inline void CopyLater16(void* to, const void* from) {

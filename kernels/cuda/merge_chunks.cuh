@@ -8,56 +8,104 @@
 
 namespace chorale::kernels::cuda {
 
-// Four elements of each of kTogether rows, `apart` rows apart from `row` of all tiles on: the
-// states of `slots` chunks merged in their order, kChunks of them loaded at a time, and divided. o
-// is zero before.
-template <int kTogether, int kChunks>
-__device__ __forceinline__ void MergeElements(const RowLayerParams& p, int slots, int64_t row,
-                                              int64_t apart, int column, int head_shift,
-                                              Floats4 (&o)[kTogether]) {
-  const int64_t heads = static_cast<int64_t>(p.tile_count) * kTileRows * p.heads;  // of a slot
-  const int64_t head = row * p.heads + (column >> head_shift);
-  const int64_t next_row = apart * p.heads;
-  const float* states = p.chunk_state + head * 2;
-  const float* chunks = p.chunk_o + head * p.head_dim + (column & (p.head_dim - 1));
+// Four elements of each of kTogether rows, and what chunks were merged to.
+template <int kTogether>
+struct MergingRows {
   float m[kTogether];
   float l[kTogether];
+  Floats4 o[kTogether];
+};
+
+// Where the first chunk's states lie, of the head of four columns of a row.
+struct ChunkSource {
+  const float* state;  // m and l
+  const float* o;
+  int64_t next_state;  // from a chunk to the next one
+  int64_t next_o;
+
+  // Of row `row` of all tiles, columns `column` to column + 3.
+  __device__ __forceinline__ ChunkSource(const RowLayerParams& p, int64_t row, int column,
+                                         int head_shift)
+      : state(p.chunk_state + (row * p.heads + (column >> head_shift)) * 2),
+        o(p.chunk_o + row * p.heads * p.head_dim + column),
+        next_state(static_cast<int64_t>(p.tile_count) * kTileRows * p.heads * 2),
+        next_o(next_state / 2 * p.head_dim) {}
+
+  // Ahead of a wait.
+  __device__ __forceinline__ void Compute() {
+    ComputeNow(state);
+    ComputeNow(o);
+    ComputeNow(next_state);
+    ComputeNow(next_o);
+  }
+
+  // Of a row `rows` rows further on, and of columns `columns` further on, whole heads.
+  __device__ __forceinline__ ChunkSource At(const RowLayerParams& p, int rows, int columns,
+                                            int head_shift) const {
+    ChunkSource source = *this;
+    source.state += (rows * p.heads + (columns >> head_shift)) * 2;
+    source.o += rows * p.heads * p.head_dim + columns;
+    return source;
+  }
+};
+
+// Merges kChunks chunks more, which are loaded together.
+template <int kChunks, int kTogether>
+__device__ __forceinline__ void MergeChunks(ChunkSource& from, int next_row_state, int next_row_o,
+                                            MergingRows<kTogether>& rows) {
+  Floats2 state[kChunks][kTogether];
+  Floats4 chunk[kChunks][kTogether];
+#pragma unroll
+  for (int i = 0; i < kChunks; ++i) {
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      state[i][r] = LoadFresh<Floats2>(from.state + r * next_row_state);
+      chunk[i][r] = LoadFresh<Floats4>(from.o + r * next_row_o);
+    }
+    from.state += from.next_state;
+    from.o += from.next_o;
+  }
+#pragma unroll
+  for (int i = 0; i < kChunks; ++i) {
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const MergeScale scale = MergeMaximum(rows.m[r], state[i][r].v[0]);
+      rows.l[r] = MergeSum(rows.l[r], state[i][r].v[1], scale);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        rows.o[r].v[k] = MergeSum(rows.o[r].v[k], chunk[i][r].v[k], scale);
+      }
+    }
+  }
+}
+
+// Four elements of each of kTogether rows, of which the first one's states are at `from` and the
+// others `apart` rows apart: the states of `slots` chunks merged in their order, up to kChunks of
+// them loaded at a time, and divided.
+template <int kTogether, int kChunks>
+__device__ __forceinline__ void MergeElements(const RowLayerParams& p, int slots, ChunkSource from,
+                                              int apart, Floats4 (&o)[kTogether]) {
+  const int next_state = apart * p.heads * 2;
+  const int next_o = apart * p.heads * p.head_dim;
+  MergingRows<kTogether> rows;
 #pragma unroll
   for (int r = 0; r < kTogether; ++r) {
-    m[r] = -INFINITY;
-    l[r] = 0;
+    rows.m[r] = -INFINITY;
+    rows.l[r] = 0;
+    rows.o[r] = {};
+  }
+  if constexpr (kChunks > 1) {
+#pragma unroll 1
+    for (; slots >= kChunks; slots -= kChunks) MergeChunks<kChunks>(from, next_state, next_o, rows);
   }
 #pragma unroll 1
-  for (int first = 0; first < slots; first += kChunks) {
-    Floats2 state[kChunks][kTogether];
-    Floats4 chunk[kChunks][kTogether];
-#pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-      if (first + i >= slots) break;
-#pragma unroll
-      for (int r = 0; r < kTogether; ++r) {
-        const int64_t at = (first + i) * heads + r * next_row;
-        state[i][r] = LoadFresh<Floats2>(states + at * 2);
-        chunk[i][r] = LoadFresh<Floats4>(chunks + at * p.head_dim);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-      if (first + i >= slots) break;
-#pragma unroll
-      for (int r = 0; r < kTogether; ++r) {
-        const MergeScale scale = MergeMaximum(m[r], state[i][r].v[0]);
-        l[r] = MergeSum(l[r], state[i][r].v[1], scale);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) o[r].v[k] = MergeSum(o[r].v[k], chunk[i][r].v[k], scale);
-      }
-    }
-  }
+  for (; slots > 0; --slots) MergeChunks<1>(from, next_state, next_o, rows);
 #pragma unroll
   for (int r = 0; r < kTogether; ++r) {
-    const float divisor = l[r] > 0 ? Reciprocal(l[r]) : 0.0f;  // no key at all: attention is 0
+    const float l = rows.l[r];
+    const float divisor = l > 0 ? Reciprocal(l) : 0.0f;  // no key at all: attention is 0
 #pragma unroll
-    for (int k = 0; k < 4; ++k) o[r].v[k] *= divisor;
+    for (int k = 0; k < 4; ++k) o[r].v[k] = rows.o[r].v[k] * divisor;
   }
 }
 

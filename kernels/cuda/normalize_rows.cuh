@@ -88,13 +88,6 @@ __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float*
   }
 }
 
-// Asks for a vector of `size` floats, by kThreads threads.
-template <int kThreads>
-__device__ __forceinline__ void FetchVectors(float* to, const float* from, int size) {
-#pragma unroll 1
-  for (int i = ThreadIndex() * 4; i < size; i += kThreads * 4) CopyLater16(to + i, from + i);
-}
-
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_KERNELS_CUDA_NORMALIZE_ROWS_CUH_

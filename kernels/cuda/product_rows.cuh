@@ -28,24 +28,9 @@ class ProductRows {
   __device__ __forceinline__ ProductRows(const RowLayerParams& params, const ProductLayout& shared)
       : p_(params), shared_(shared) {}
 
-  // Asks for the vectors that are added and multiplied with.
-  __device__ __forceinline__ void FetchFinishVectors(const float* vectors) const {
-    FetchVectors<kThreads>(finish(), vectors, FinishVectorsSize(p_));
-  }
-  __device__ __forceinline__ void FetchLeaveVectors(const float* vectors) const {
-    FetchVectors<kThreads>(leave(), vectors, LeaveVectorsSize(p_));
-  }
-
   __device__ __forceinline__ float* x(int row) const {
     return At<float>(shared_.x) + row * shared_.x_stride;
   }
-
-  // Columns `column` to column + 3 of a row, as the x that comes in; of columns beyond D, zeros.
-  __device__ __forceinline__ void StoreRow(int row, int column, const Floats4& x) const {
-    if (column < p_.width) StoreAs<Floats4>(this->x(row) + column, x);
-    StoreOperand(row, column, x);
-  }
-  __device__ __forceinline__ int operand_inputs() const { return shared_.operand_inputs; }
 
   // Behind the projection: q, K and V of a group's rows, as OperandAt has them.
   __device__ __forceinline__ const uint16_t* projected(int group) const {

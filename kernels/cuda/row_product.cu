@@ -8,13 +8,13 @@ namespace chorale::kernels::cuda {
 namespace {
 
 // Four warps more than compute: a warp more would take as many registers from the others. One of
-// their threads fills the ring, and those who compute get what they can give up.
+// them brings what is needed, and those who compute get what they can give up.
 constexpr int kThreads = (kProductWarps + kWarpgroupWarps) * kWarp;
 [[maybe_unused]] constexpr int kFillerRegisters = 24;
 [[maybe_unused]] constexpr int kComputeRegisters = 240;
 
 // Grid: x blocks of kGroups groups. What RowLayerKernel does, with the same bits, by products of
-// warpgroups: one thread fills the ring of weights, two warpgroups compute.
+// warpgroups: one warp brings what is needed, two warpgroups compute.
 //
 // -inf: as in RowLayerKernel.
 template <int kGroups, int kPanels>
@@ -23,15 +23,18 @@ __global__ void __launch_bounds__(kThreads, 1)
   LetNextBegin();
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   const StageRing ring = RingOf(params);
-  if (threadIdx.x == 0) ring.Init();
+  if (threadIdx.x == 0) {
+    ring.Init();
+    InitArrivals(GivenOf(params), 1);
+  }
   __syncthreads();
   constexpr int kBlocksOfTile = kTileGroups / kGroups;
   const int tile_index = blockIdx.x / kBlocksOfTile;
   const int first_group = blockIdx.x % kBlocksOfTile * kGroups;
   if (threadIdx.x >= kProductWarps * kWarp) {
     KeepRegisters<kFillerRegisters>();
-    if (threadIdx.x == kProductWarps * kWarp) {
-      FillRing(params, ring, params.rows.tiles + tile_index, first_group);
+    if (threadIdx.x / kWarp == kProductWarps) {
+      BringAll<kGroups * kGroupRows>(params, ring, tile_index, first_group);
     }
     return;
   }

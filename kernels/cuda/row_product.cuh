@@ -23,6 +23,10 @@ __device__ __forceinline__ StageRing RingOf(const RowProductParams& params) {
   return {Shared() + params.shared.ring, arrivals, arrivals + slots, slots};
 }
 
+__device__ __forceinline__ Arrivals* GivenOf(const RowProductParams& params) {
+  return reinterpret_cast<Arrivals*>(Shared() + params.shared.given);
+}
+
 // The weights of the stages that are run, in the order in which RowProductBlock takes them.
 class WeightFiller {
  public:
@@ -60,18 +64,45 @@ class WeightFiller {
   const char* more_;
 };
 
-// By one thread. The ring is full of weights before the kernel ahead has ended: they are nobody's
-// result.
-__device__ __forceinline__ void FillRing(const RowProductParams& params, const StageRing& ring,
-                                         const Tile* tile, int first_group) {
-  WeightFiller filler(params.rows, ring);
-  filler.Fill(ring.slots);
+// Brings a block what it needs of x, vectors and weights, by one warp. All but x is on its way
+// before the kernel ahead has ended: it is nobody's result.
+template <int kRows>
+__device__ __forceinline__ void BringAll(const RowProductParams& params, const StageRing& ring,
+                                         int tile_index, int first_group) {
+  const RowLayerParams& p = params.rows;
+  const ProductLayout& shared = params.shared.rows;
+  Arrivals* const given = GivenOf(params);
+  const int lane = ThreadIndex() % kWarp;
+  const int row_bytes = 4 * p.width;
+  WeightFiller filler(p, ring);
+  if (lane == 0) {
+    const int finish_bytes = p.stages == RowStages::kLeave ? 0 : 4 * FinishVectorsSize(p);
+    const int leave_bytes = p.stages == RowStages::kFinish ? 0 : 4 * LeaveVectorsSize(p);
+    ArriveExpecting(given, finish_bytes + leave_bytes + kRows * row_bytes);
+    if (finish_bytes > 0) {
+      CopyInBulk(Shared() + shared.finish, p.finish.vectors, finish_bytes, given);
+    }
+    if (leave_bytes > 0) {
+      CopyInBulk(Shared() + shared.leave, p.leave.vectors, leave_bytes, given);
+    }
+    filler.Fill(ring.slots);
+  }
+  __syncwarp();
   WaitForPrevious();
-  if (LoadFresh<int32_t>(&tile->groups) > first_group) {
+  // Rows that are not in use come all the same; nothing that is kept depends on them.
+  const int64_t first_row = static_cast<int64_t>(tile_index) * kTileRows + first_group * kGroupRows;
+#pragma unroll 1
+  for (int row = lane; row < kRows; row += kWarp) {
+    CopyInBulk(Shared() + shared.x + 4 * row * shared.x_stride, p.x + (first_row + row) * p.width,
+               row_bytes, given);
+  }
+  if (lane > 0) return;
+  if (LoadFresh<int32_t>(&p.tiles[tile_index].groups) > first_group) {
     filler.Fill(filler.left());
   } else {
     // A block does not end while something is on its way to it.
     for (int i = 0; i < filler.filled(); ++i) WaitForPhase(ring.full + i, 0);
+    WaitForPhase(given, 0);
   }
 }
 
@@ -94,20 +125,19 @@ class RowProductBlock {
   __device__ __forceinline__ void Run() {
     const bool finishes = p_.stages != RowStages::kLeave;
     const bool leaves = p_.stages != RowStages::kFinish;
-    if (finishes) rows_.FetchFinishVectors(p_.finish.vectors);
-    if (leaves) rows_.FetchLeaveVectors(p_.leave.vectors);
-    // No kernel changes it, so it need not be waited for behind the kernel ahead.
-    const int context_rows = LoadFresh<int32_t>(&p_.tiles[tile_index_].context_rows);
+    // No kernel changes the context's rows.
+    auto chunks =
+        static_cast<int>(ContextChunks(LoadFresh<int32_t>(&p_.tiles[tile_index_].context_rows)));
+    ChunkSource source(p_, first_row() + ThreadIndex() / kWarp, ThreadIndex() % kWarp * 4,
+                       params_.shared.rows.head_shift);
+    ComputeNow(chunks);
+    source.Compute();
     WaitForPrevious();
     tile_ = LoadFresh<Tile>(p_.tiles + tile_index_);
-    Load();
-    if (finishes) {
-      MergeChunks(static_cast<int>(ContextChunks(context_rows)));
-      WaitForCopies<0>();
-    } else {
-      FillOperand();
-    }
+    if (finishes) MergeChunks(source, chunks);
     if (rows_in_use() <= 0) return;
+    WaitForPhase(GivenOf(params_), 0);
+    if (!finishes) FillOperand();
     rows_.SyncOperands();
     auto product = static_cast<int>(finishes ? RowProduct::kAttention : RowProduct::kFeature);
     const auto last = static_cast<int>(leaves ? RowProduct::kProjection : RowProduct::kDown);
@@ -133,24 +163,8 @@ class RowProductBlock {
     return min(kRows, (tile_.groups - first_group_) * kGroupRows);
   }
 
-  // Asks for x. Rows that are not in use are read all the same, so that nothing waits for the tile;
-  // nothing that is kept depends on them.
-  __device__ __forceinline__ void Load() const {
-    const float* x = p_.x + first_row() * p_.width;
-#pragma unroll 1
-    for (int row = ThreadIndex() / kWarp; row < kRows; row += kProductWarps) {
-#pragma unroll 1
-      for (int column = ThreadIndex() % kWarp * 4; column < p_.width; column += kWarp * 4) {
-        CopyLater16(rows_.x(row) + column, x + row * p_.width + column);
-      }
-    }
-    CommitCopies();
-  }
-
   // operand = x.
   __device__ __forceinline__ void FillOperand() const {
-    WaitForCopies<0>();
-    rows_.Sync();
 #pragma unroll 1
     for (int row = ThreadIndex() / kWarp; row < kRows; row += kProductWarps) {
 #pragma unroll 1
@@ -164,31 +178,34 @@ class RowProductBlock {
   }
 
   // operand = attention, from the states of its chunks in their order: as many loads in flight as
-  // registers allow, of rows or of chunks.
-  __device__ __forceinline__ void MergeChunks(int chunks) const {
+  // registers allow, of rows or of chunks. `source`: of the warp's first row and the lane's first
+  // columns.
+  __device__ __forceinline__ void MergeChunks(const ChunkSource& source, int chunks) const {
     if (p_.split == ChunkSplit::kTogether) {
-      MergeRows<kRows / kProductWarps, 1>(1);
+      MergeRows<kRows / kProductWarps, 1>(source, 1);
     } else {
-      MergeRows<2, 8>(chunks);
+      MergeRows<2, 4>(source, chunks);
     }
   }
 
   template <int kTogether, int kChunks>
-  __device__ __forceinline__ void MergeRows(int slots) const {
+  __device__ __forceinline__ void MergeRows(const ChunkSource& source, int slots) const {
     const int width = p_.heads * p_.head_dim;
+    constexpr int kColumns = 4 * kWarp;
 #pragma unroll 1
-    for (int column = ThreadIndex() % kWarp * 4; column < SlabsOf(width) * kSlabInputs;
-         column += kWarp * 4) {
+    for (int first = 0; first < SlabsOf(width) * kSlabInputs; first += kColumns) {
+      const int column = first + ThreadIndex() % kWarp * 4;
 #pragma unroll 1
-      for (int row = ThreadIndex() / kWarp; row < kRows; row += kTogether * kProductWarps) {
+      for (int row = 0; row < kRows; row += kTogether * kProductWarps) {
         Floats4 merged[kTogether] = {};
         if (column < width) {
-          MergeElements<kTogether, kChunks>(p_, slots, first_row() + row, kProductWarps, column,
-                                            params_.shared.rows.head_shift, merged);
+          MergeElements<kTogether, kChunks>(
+              p_, slots, source.At(p_, row, first, params_.shared.rows.head_shift), kProductWarps,
+              merged);
         }
 #pragma unroll
         for (int r = 0; r < kTogether; ++r) {
-          rows_.StoreOperand(row + r * kProductWarps, column, merged[r]);
+          rows_.StoreOperand(row + ThreadIndex() / kWarp + r * kProductWarps, column, merged[r]);
         }
       }
     }

@@ -22,6 +22,7 @@ inline constexpr int kMostRowStages = 6 * kRingReaders;
 // Offsets in bytes.
 struct RowProductLayout {
   ProductLayout rows;
+  int given = 0;     // Arrivals: x and vectors have come
   int arrivals = 0;  // [2][stages] Arrivals: full, empty
   int ring = 0;      // [stages] kRowStageBytes
   int stages = 0;    // as many as there is room for, 0 if that is too few
@@ -45,6 +46,7 @@ constexpr RowProductLayout RowProductLayoutOf(const RowLayerParams& p, int block
   rows.x = take(4 * block_rows * rows.x_stride);
   rows.finish = take(4 * FinishVectorsSize(p));
   rows.leave = take(4 * LeaveVectorsSize(p));
+  layout.given = take(8);
   layout.arrivals = take(2 * kMostRowStages * 8);
   layout.ring = next;
   layout.stages = std::min(kMostRowStages,

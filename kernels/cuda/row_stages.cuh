@@ -55,10 +55,10 @@ class Rows {
 
   // Asks for the vectors that are added and multiplied with.
   __device__ __forceinline__ void FetchFinishVectors(const float* vectors) const {
-    FetchVectors<kThreads>(finish_, vectors, FinishVectorsSize(p_));
+    Fetch(finish_, vectors, FinishVectorsSize(p_));
   }
   __device__ __forceinline__ void FetchLeaveVectors(const float* vectors) const {
-    FetchVectors<kThreads>(leave_, vectors, LeaveVectorsSize(p_));
+    Fetch(leave_, vectors, LeaveVectorsSize(p_));
   }
 
   // Asks for x. Rows that are not in use are read all the same, so that nothing waits for the tile;
@@ -159,6 +159,11 @@ class Rows {
 
  private:
   static constexpr int kRowsBarrier = 1;
+
+  __device__ __forceinline__ static void Fetch(float* to, const float* from, int size) {
+#pragma unroll 1
+    for (int i = ThreadIndex() * 4; i < size; i += kThreads * 4) CopyLater16(to + i, from + i);
+  }
 
   // Rows that a warp merges at a time, kWarps rows apart.
   static constexpr int kRowsTogether = kRows >= 4 * kWarps ? 4 : kRows >= 2 * kWarps ? 2 : 1;
@@ -261,8 +266,8 @@ class Rows {
       for (int row = ThreadIndex() / kWarp; row < rows_; row += kTogether * kWarps) {
         Floats4 merged[kTogether] = {};
         if (column < width) {
-          MergeElements<kTogether, kChunks>(p_, slots_, Global(row), kWarps, column, head_shift_,
-                                            merged);
+          MergeElements<kTogether, kChunks>(
+              p_, slots_, ChunkSource(p_, Global(row), column, head_shift_), kWarps, merged);
         }
         if constexpr (kTogether == 1) {
           StoreOperand(row, column, merged[0]);
