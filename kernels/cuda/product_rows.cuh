@@ -32,9 +32,9 @@ class ProductRows {
     return At<float>(shared_.x) + row * shared_.x_stride;
   }
 
-  // Behind the projection: q, K and V of a group's rows, as OperandAt has them.
-  __device__ __forceinline__ const uint16_t* projected(int group) const {
-    return At<uint16_t>(shared_.wide) + group * kGroupRows * shared_.projected;
+  // Behind the projection: q, K and V, as OperandAt has them.
+  __device__ __forceinline__ const uint16_t* projected() const {
+    return At<uint16_t>(shared_.wide);
   }
 
   // operand = what is given, of columns `column` to column + 3 of a row.
@@ -44,13 +44,6 @@ class ProductRows {
     StoreAs<uint32_t>(to, PackBf16(x.v[0], x.v[1]));
     to += shared_.operand_inputs / 16 * (kRows + 1) * 8;  // the other half
     StoreAs<uint32_t>(to, PackBf16(x.v[2], x.v[3]));
-  }
-  // Likewise, of the two columns 2 j, 2 j + 1 of each of four times 8 neighbouring columns, of
-  // which the first is `column` - 2 j.
-  __device__ __forceinline__ void StoreOperand(int row, int column, const Words4& words) const {
-    StoreAs<Words4>(At<uint16_t>(shared_.operand) +
-                        ProductOperandAt(row, column, kRows, shared_.operand_inputs),
-                    words);
   }
 
   // Ends with x, operand, or the wide operand complete for the whole block. The first `keep` rows

@@ -150,7 +150,7 @@ class RowProductBlock {
     if (leaves) {
       LeaveRows<kGroups, kProductWarps>(
           {tile_, tile_index_, first_group_ * kGroupRows, rows_in_use()}, p_,
-          params_.shared.rows.head_shift, rows_.projected(0), params_.shared.rows.projected);
+          params_.shared.rows.head_shift, rows_.projected(), params_.shared.rows.projected);
     }
   }
 

@@ -120,8 +120,8 @@ stage_service() {
 stage_sanitizer() {
   if ! have cuda_kernels_test || ! have gpu_bench; then return; fi
   local tool few
-  few='AttentionTest.BuffersOfDecodeAndDensity:RowLayerTest.EveryStage:HeadTest.*:EmbedTest.*'
-  few+=':CellColumnsTest.*:CellPoolTest.*:CellRowsTest.*:CellSummaryTest.*:EncodeMeansTest.*'
+  few='AttentionTest.BuffersOfDecodeAndDensity:RowLayerTest.EveryStage:RowLayerTest.ByWarpgroups'
+  few+=':HeadTest.*:EmbedTest.*:CellColumnsTest.*:CellPoolTest.*:CellRowsTest.*:CellSummaryTest.*:EncodeMeansTest.*'
   for tool in memcheck racecheck initcheck; do
     check "${tool}_kernels" 110 compute-sanitizer --target-processes all --tool "${tool}" \
       --error-exitcode 1 "${ours[@]}" "${programs}/bin/cuda_kernels_test" --gtest_filter="${few}"
@@ -138,7 +138,7 @@ profile() {
   shift 3
   check "profile_${name}" 140 ncu --target-processes all --clock-control none --cache-control none \
     --profile-from-start off --set full --csv --page raw --print-units base \
-    --kernel-name 'regex:AttentionKernel|RowLayerKernel' \
+    --kernel-name 'regex:AttentionKernel|RowLayerKernel|RowProductKernel' \
     --launch-skip "${skip}" --launch-count "${count}" \
     "${ours[@]}" "${programs}/bin/gpu_bench" --profile --overlap=false "$@" || return
   "${python}" tests/bench/profile_table.py "${name}" <"${out}/.last" >>"${results}"

@@ -460,6 +460,10 @@ TEST(ChooseBlockRowsTest, TakesMoreRowsWhenThereAreMore) {
   EXPECT_EQ(rows(50, {}), 32);
   EXPECT_EQ(rows(128, {}), 64);
   EXPECT_EQ(rows(128, wide), 16) << "shared memory";
+  const uint16_t quarters = 0;
+  RowLayerParams few = ShapeOf(2, {});
+  few.finish.quarters = few.leave.quarters = &quarters;
+  EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16) << "by products of warpgroups";
 }
 
 TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
