@@ -48,8 +48,8 @@ struct RowState {
     }
   }
 
-  // Makes room for scores up to `largest`, and returns what all that is summed so far was scaled
-  // by. With no key yet, m is -inf: 2^-inf = 0 scales zeros.
+  // Makes room for scores up to `largest`: scales all that is summed so far. With no key yet, m is
+  // -inf: 2^-inf = 0 scales zeros.
   __device__ __forceinline__ void RaiseMaximum(int half, float largest) {
     const float raised = fmaxf(m[half], largest);
     const float scale = raised == -INFINITY ? 1.0f : Exp2(m[half] - raised);

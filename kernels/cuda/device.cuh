@@ -517,8 +517,9 @@ void MultiplyAsWarpgroup(float (&c)[kSums], uint64_t a, uint64_t b, bool add) {
 // The thread's number in its block.
 __device__ __forceinline__ int ThreadIndex() { return static_cast<int>(threadIdx.x); }
 
-// The number of the thread's warpgroup, for all lanes of a warp together: the exchange tells the
-// compiler that they have the same one, and what follows from it then needs one register a warp.
+// The number of the thread's warpgroup, for all lanes of a warp together. The exchange tells the
+// compiler that they have the same one: what is computed from it takes a register of the warp, not
+// one of each lane.
 __device__ __forceinline__ int Warpgroup() {
   return __shfl_sync(kAllLanes, ThreadIndex() / (4 * kWarp), 0);
 }

@@ -77,6 +77,7 @@ struct Thread {
 // Copies in bulk that belong to the current phase of arrivals.
 struct Bulk {
   int expected_bytes = 0;
+  int bytes = 0;  // of the copies
   std::vector<PendingCopy> copies;
 };
 
@@ -123,8 +124,14 @@ void Wait(Barrier& barrier) {
   Leave();
 }
 
+// Whether all members have come, and all bytes that they expect have been asked for.
+bool IsComplete(const Arrivals& arrivals) {
+  const Bulk& bulk = block.bulk[&arrivals];
+  return arrivals.missing == 0 && bulk.bytes == bulk.expected_bytes;
+}
+
 bool IsOver(const Arrivals& arrivals, uint32_t parity) {
-  return arrivals.phase % 2 != parity || arrivals.missing == 0;
+  return arrivals.phase % 2 != parity || IsComplete(arrivals);
 }
 
 bool CanRun(const Thread& thread) {
@@ -139,15 +146,9 @@ bool CanRun(const Thread& thread) {
   std::abort();
 }
 
-// What is expected and what comes must be the same: hardware would wait for ever, or too short.
 void EndPhase(Arrivals& arrivals) {
   Bulk& bulk = block.bulk[&arrivals];
-  int bytes = 0;
-  for (const PendingCopy& copy : bulk.copies) {
-    std::memcpy(copy.to, copy.from, copy.bytes);
-    bytes += copy.bytes;
-  }
-  if (bytes != bulk.expected_bytes) Fail("other bytes come in bulk than were expected");
+  for (const PendingCopy& copy : bulk.copies) std::memcpy(copy.to, copy.from, copy.bytes);
   bulk = {};
   ++arrivals.phase;
   arrivals.missing = arrivals.members;
@@ -298,7 +299,10 @@ void Arrive(void* arrivals, int count) {
 }
 
 void CopyInBulk(void* to, const void* from, int bytes, void* arrivals) {
-  block.bulk[static_cast<Arrivals*>(arrivals)].copies.push_back({to, from, bytes});
+  Bulk& bulk = block.bulk[static_cast<Arrivals*>(arrivals)];
+  bulk.copies.push_back({to, from, bytes});
+  bulk.bytes += bytes;
+  if (bulk.bytes > bulk.expected_bytes) Fail("more bytes come in bulk than are expected");
 }
 
 void ExpectBytes(void* arrivals, int bytes) {

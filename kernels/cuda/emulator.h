@@ -132,10 +132,6 @@ inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
 // The lowest bit that is set, counted from 1, and the zeros above the highest.
 inline int __ffs(uint32_t bits) { return bits == 0 ? 0 : std::countr_zero(bits) + 1; }
 inline int __clz(uint32_t bits) { return std::countl_zero(bits); }
-// The upper half of a product.
-inline uint32_t __umulhi(uint32_t a, uint32_t b) {
-  return static_cast<uint32_t>(uint64_t{a} * b >> 32);
-}
 
 }  // namespace chorale::kernels::cuda
 

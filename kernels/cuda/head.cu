@@ -39,8 +39,7 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   // Of a tile that turns out to be idle, too: its rows are memory like any other.
   if (warp < kHeadRows) {
     const float* x = p.x + (first_row + warp) * p.width;
-    NormalizeHeadRow(
-        params, [x](int i) { return LoadFresh<float>(x + i); }, warp, shared);
+    NormalizeHeadRow(params, x, warp, shared);
   } else if (warp == kHeadRows && of_paths) {
     constexpr int kWords = sizeof(PathTile) / 4;
     static_assert(kWords <= kWarp);

@@ -31,8 +31,6 @@ constexpr HeadKernelParams HeadKernelParamsOf(const HeadParams& params) {
            HeadMapOf(w.w2, w.b2, 3 * params.components, params.hidden)}};
 }
 
-__device__ __forceinline__ void SyncHead() { SyncThreads<kHeadThreads>(1); }
-
 // What a warp does in one pass over columns of a map: a column, and a part of the inputs.
 struct HeadShare {
   const float* weight;  // of the lane; of another share where there is none, to be loaded in vain
@@ -149,9 +147,9 @@ __device__ __forceinline__ void MultiplyHead(const HeadKernelParams& params, Hea
         shared + (pass < params.maps[0].passes ? params.shared.z : params.shared.hidden);
     MultiplyShare(ShareOf(params, pass), ShareOf(params, pass + 1).weight, in, batch,
                   shared + params.shared.parts);
-    SyncHead();
+    __syncthreads();
     AddParts(params, pass, shared);
-    SyncHead();
+    __syncthreads();
   }
 }
 
@@ -181,9 +179,8 @@ __device__ __forceinline__ void KeepHeadVectors(const HeadKernelParams& params, 
   }
 }
 
-// z = LN(x), a warp a row; zeros behind it. load(i) gives element i of x.
-template <typename Load>
-__device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params, const Load& load,
+// z = LN(x), a warp a row; zeros behind it.
+__device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params, const float* x,
                                                  int row, float* shared) {
   const HeadParams& p = params.head;
   const float* norm = shared + params.shared.norm;
@@ -198,7 +195,7 @@ __device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params,
     float v[kAtOnce] = {};
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i * kWarp < p.width) v[i] = load(first + i * kWarp);
+      if (first + i * kWarp < p.width) v[i] = LoadFresh<float>(x + first + i * kWarp);
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
@@ -394,7 +391,7 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int til
   } else {
     MakeComponents(p, raw, biases, mixture);
   }
-  SyncHead();
+  __syncthreads();
   if (of_weights) {
     const auto* draws = reinterpret_cast<const StepDraw*>(shared + params.shared.draws);
     if (has_path) EmitPath(p, mixture, total, draws[row], given, tile, path);

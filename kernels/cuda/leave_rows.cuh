@@ -12,15 +12,14 @@ namespace chorale::kernels::cuda {
 
 // Elements d to d + 7 of a head's key, or of its value, of a row of the tile: to the path's buffer,
 // if the row is a buffer token's.
-__device__ __forceinline__ void LeaveToBuffer(const Tile& tile, const RowLayerParams& p, int layer,
-                                              int row, int kv_head, int d, bool value,
-                                              const Words4& words) {
+__device__ __forceinline__ void LeaveToBuffer(const Tile& tile, const RowLayerParams& p, int row,
+                                              int kv_head, int d, bool value, const Words4& words) {
   const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
   const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
   if (!of_buffer_token || path >= tile.buffer_paths) return;
   uint16_t* place =
       tile.buffer +
-      layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, p.kv_heads, p.head_dim) +
+      p.layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, p.kv_heads, p.head_dim) +
       BufferKeyAt(kv_head, tile.append_place, path, tile.buffer_capacity, tile.buffer_paths,
                   p.head_dim);
   if (!value) {
@@ -35,13 +34,12 @@ __device__ __forceinline__ void LeaveToBuffer(const Tile& tile, const RowLayerPa
 }
 
 // Likewise, of a row of a context that is being encoded.
-__device__ __forceinline__ void LeaveToContext(const Tile& tile, const RowLayerParams& p, int layer,
-                                               int row, int kv_head, int d, bool value,
-                                               Words4 words) {
+__device__ __forceinline__ void LeaveToContext(const Tile& tile, const RowLayerParams& p, int row,
+                                               int kv_head, int d, bool value, Words4 words) {
   if (row >= tile.encode_rows) words = {};  // fills up the last block
   const int64_t blocks = ContextBlocks(tile.context_rows);
   uint16_t* block = tile.context +
-                    layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
+                    p.layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
                     (kv_head * blocks + tile.first_row / kBlockKeys) * BlockSize(p.head_dim);
   if (!value) {
     StoreAs<Words4>(block + BlockKeyAt(row, d, p.head_dim), words);
@@ -80,9 +78,9 @@ __device__ __forceinline__ void LeaveWords(const LeavingRows& rows, const RowLay
   const int kv_head = column >> head_shift;
   const int d = column & (p.head_dim - 1);
   if (rows.tile.first_row >= 0) {
-    LeaveToContext(rows.tile, p, p.layer, row, kv_head, d, value, words);
+    LeaveToContext(rows.tile, p, row, kv_head, d, value, words);
   } else if (rows.tile.append_place >= 0) {
-    LeaveToBuffer(rows.tile, p, p.layer, row, kv_head, d, value, words);
+    LeaveToBuffer(rows.tile, p, row, kv_head, d, value, words);
   }
 }
 

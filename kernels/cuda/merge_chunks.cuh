@@ -8,7 +8,7 @@
 
 namespace chorale::kernels::cuda {
 
-// Four elements of each of kTogether rows, and what chunks were merged to.
+// Four elements of each of kTogether rows: what the chunks so far were merged to.
 template <int kTogether>
 struct MergingRows {
   float m[kTogether];
@@ -18,10 +18,12 @@ struct MergingRows {
 
 // Where the first chunk's states lie, of the head of four columns of a row.
 struct ChunkSource {
-  const float* state;  // m and l
-  const float* o;
-  int64_t next_state;  // from a chunk to the next one
-  int64_t next_o;
+  const float* state = nullptr;  // m and l
+  const float* o = nullptr;
+  int64_t next_state = 0;  // from a chunk to the next one
+  int64_t next_o = 0;
+
+  ChunkSource() = default;
 
   // Of row `row` of all tiles, columns `column` to column + 3.
   __device__ __forceinline__ ChunkSource(const RowLayerParams& p, int64_t row, int column,
@@ -51,8 +53,8 @@ struct ChunkSource {
 
 // Merges kChunks chunks more, which are loaded together.
 template <int kChunks, int kTogether>
-__device__ __forceinline__ void MergeChunks(ChunkSource& from, int next_row_state, int next_row_o,
-                                            MergingRows<kTogether>& rows) {
+__device__ __forceinline__ void MergeMore(ChunkSource& from, int next_row_state, int next_row_o,
+                                          MergingRows<kTogether>& rows) {
   Floats2 state[kChunks][kTogether];
   Floats4 chunk[kChunks][kTogether];
 #pragma unroll
@@ -81,7 +83,7 @@ __device__ __forceinline__ void MergeChunks(ChunkSource& from, int next_row_stat
 
 // Four elements of each of kTogether rows, of which the first one's states are at `from` and the
 // others `apart` rows apart: the states of `slots` chunks merged in their order, up to kChunks of
-// them loaded at a time, and divided.
+// them loaded at a time (1, or a multiple of kFewestChunks), and divided.
 template <int kTogether, int kChunks>
 __device__ __forceinline__ void MergeElements(const RowLayerParams& p, int slots, ChunkSource from,
                                               int apart, Floats4 (&o)[kTogether]) {
@@ -94,12 +96,18 @@ __device__ __forceinline__ void MergeElements(const RowLayerParams& p, int slots
     rows.l[r] = 0;
     rows.o[r] = {};
   }
+  if constexpr (kChunks > kFewestChunks) {
+#pragma unroll 1
+    for (; slots >= kChunks; slots -= kChunks) MergeMore<kChunks>(from, next_state, next_o, rows);
+  }
   if constexpr (kChunks > 1) {
 #pragma unroll 1
-    for (; slots >= kChunks; slots -= kChunks) MergeChunks<kChunks>(from, next_state, next_o, rows);
+    for (; slots >= kFewestChunks; slots -= kFewestChunks) {
+      MergeMore<kFewestChunks>(from, next_state, next_o, rows);
+    }
   }
 #pragma unroll 1
-  for (; slots > 0; --slots) MergeChunks<1>(from, next_state, next_o, rows);
+  for (; slots > 0; --slots) MergeMore<1>(from, next_state, next_o, rows);
 #pragma unroll
   for (int r = 0; r < kTogether; ++r) {
     const float l = rows.l[r];

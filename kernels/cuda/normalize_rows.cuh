@@ -10,8 +10,9 @@ namespace chorale::kernels::cuda {
 __device__ __forceinline__ int SlabsOf(int n) { return (n + kSlabInputs - 1) / kSlabInputs; }
 
 // x = LN(x), of rows in shared memory that lie `stride` apart, at most kPanels slabs wide. A warp
-// has kTogether rows at a time, one, or rows g and g + 8 of one or two groups, whose elements stay
-// in registers.
+// has kTogether rows at a time, rows g and g + 8 of one or two groups, whose elements stay in
+// registers.
+//
 // Mean and variance are taken together, of the elements less the row's first one: that is some
 // element, so what cancels is of the order of the variance itself.
 //
@@ -21,6 +22,7 @@ template <int kRows, int kWarps, int kTogether, int kPanels, typename Store>
 __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float* gamma,
                                               const float* beta, int width, float epsilon,
                                               const Store& store) {
+  static_assert(kTogether % 2 == 0);
   constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarp);
   const int lane_column = ThreadIndex() % kWarp * 4;
   const int padded_width = SlabsOf(width) * kSlabInputs;
@@ -31,7 +33,7 @@ __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float*
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
       const int pair = set + r / 2 * (kRows / kTogether);
-      rows[r] = kTogether == 1 ? set : pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
+      rows[r] = pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
     }
     Floats4 quads[kQuads][kTogether];
     float sums[2 * kTogether] = {};  // and, behind them, of squares

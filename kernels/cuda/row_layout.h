@@ -59,7 +59,6 @@ enum class RowProduct : int {
   kFeature,     // x = LN1(x + P x)
   kProjection,  // wide = (Wq over Wk over Wv) x
 };
-inline constexpr int kRowProducts = 5;
 
 constexpr int InputsOf(const RowLayerParams& p, RowProduct product) {
   if (product == RowProduct::kAttention) return p.heads * p.head_dim;
@@ -70,6 +69,7 @@ constexpr int OutputsOf(const RowLayerParams& p, RowProduct product) {
   return product == RowProduct::kProjection ? ProjectedWidth(p) : p.width;
 }
 
+inline constexpr int kWarpgroupWarps = 4;
 // Warps that take products of warpgroups: few, for each to have all registers it wants.
 inline constexpr int kProductWarps = 8;
 

@@ -35,6 +35,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     KeepRegisters<kFillerRegisters>();
     if (threadIdx.x / kWarp == kProductWarps) {
       BringAll<kGroups * kGroupRows>(params, ring, tile_index, first_group);
+    } else {
+      WaitForPrevious();
     }
     return;
   }

@@ -64,8 +64,8 @@ class WeightFiller {
   const char* more_;
 };
 
-// Brings a block what it needs of x, vectors and weights, by one warp. All but x is on its way
-// before the kernel ahead has ended: it is nobody's result.
+// Brings a block what it needs of x, vectors and weights, by one warp. Vectors and weights, which
+// no kernel writes, are on their way before the kernel ahead has ended.
 template <int kRows>
 __device__ __forceinline__ void BringAll(const RowProductParams& params, const StageRing& ring,
                                          int tile_index, int first_group) {
@@ -128,8 +128,11 @@ class RowProductBlock {
     // No kernel changes the context's rows.
     auto chunks =
         static_cast<int>(ContextChunks(LoadFresh<int32_t>(&p_.tiles[tile_index_].context_rows)));
-    ChunkSource source(p_, first_row() + ThreadIndex() / kWarp, ThreadIndex() % kWarp * 4,
-                       params_.shared.rows.head_shift);
+    ChunkSource source;
+    if (finishes) {
+      source = ChunkSource(p_, first_row() + ThreadIndex() / kWarp, ThreadIndex() % kWarp * 4,
+                           params_.shared.rows.head_shift);
+    }
     ComputeNow(chunks);
     source.Compute();
     WaitForPrevious();
@@ -184,7 +187,7 @@ class RowProductBlock {
     if (p_.split == ChunkSplit::kTogether) {
       MergeRows<kRows / kProductWarps, 1>(source, 1);
     } else {
-      MergeRows<2, 4>(source, chunks);
+      MergeRows<2, kFewestChunks>(source, chunks);
     }
   }
 

@@ -1,4 +1,4 @@
-// The row kernel by products of warpgroups: LaunchRowLayer takes it where it is the faster one.
+// The row kernel by products of warpgroups: LaunchRowLayer takes it wherever it can.
 #ifndef CHORALE_KERNELS_CUDA_ROW_PRODUCT_H_
 #define CHORALE_KERNELS_CUDA_ROW_PRODUCT_H_
 

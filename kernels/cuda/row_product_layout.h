@@ -10,7 +10,6 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kWarpgroupWarps = 4;
 inline constexpr int kRingReaders = kProductWarps / kWarpgroupWarps;
 
 // A stage of the ring (stage_ring.cuh): half of the outputs of a slab. One slab is let go when the

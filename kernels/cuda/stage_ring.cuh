@@ -2,9 +2,9 @@
 // memory.
 //
 // One thread fills the ring, far ahead of those who compute, by copies in bulk, which go on while
-// rows are normalized. Readers, warpgroups, take the stages in turn. The ring has a multiple of as
-// many slots, so that the stages that a slot has one after the other all have the same reader: one
-// that skipped some could come when an earlier stage had not arrived yet, and take it for its own.
+// rows are normalized. Readers, warpgroups, take the stages in turn. The number of slots is a
+// multiple of the number of readers, so that all stages of a slot have the same reader: one that
+// skipped some of them could take an earlier one for its own, since a phase tells its parity alone.
 #ifndef CHORALE_KERNELS_CUDA_STAGE_RING_CUH_
 #define CHORALE_KERNELS_CUDA_STAGE_RING_CUH_
 

@@ -1,5 +1,4 @@
-// Autoregressive decode: tiles of any sessions and contexts together, all steps by one kernel, or
-// layer by layer with a CUDA graph a step.
+// Autoregressive decode: tiles of any sessions and contexts together, a CUDA graph a step.
 #ifndef CHORALE_ENGINE_BACKENDS_CUDA_CUDA_DECODE_H_
 #define CHORALE_ENGINE_BACKENDS_CUDA_CUDA_DECODE_H_
 
@@ -65,8 +64,7 @@ class CudaDecodeWork : public DecodeWork {
   CudaMixtures mixtures_;              // [T * paths] when kept
 };
 
-// Steps tiles together. Where the kernel that takes all steps is the faster way (decode.h), that is
-// one launch. Otherwise a step is a graph of launches, recorded once for each model and each number
+// Steps tiles together. A step is a graph of launches, recorded once for each model and each number
 // of tiles (rounded up; surplus tiles are idle): embed, leave layer 0, then attention and rows
 // layer by layer, head and draw, next place. Several steps follow each other without the host.
 //

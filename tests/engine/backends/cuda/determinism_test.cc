@@ -1,5 +1,5 @@
 // A call's result depends on nothing but the call: the same bits for any slicing, any company, any
-// split of paths into tiles, either way of decoding, and however little room there is for a launch.
+// split of paths into tiles, and however little room there is for a launch.
 #include <algorithm>
 #include <memory>
 #include <vector>
