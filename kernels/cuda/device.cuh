@@ -10,6 +10,7 @@
 #ifndef __CUDACC__
 #include "kernels/cuda/emulator.h"
 #endif
+#include "kernels/cuda/layout.h"
 
 namespace chorale::kernels::cuda {
 
@@ -249,10 +250,9 @@ __device__ __forceinline__ void InitArrivals(Arrivals* arrivals, int members) {
 #endif
 }
 // What this thread did before is there for those who wait for the phase.
-__device__ __forceinline__ void Arrive(Arrivals* arrivals, int count) {
+__device__ __forceinline__ void Arrive(Arrivals* arrivals) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(arrivals)),
-               "r"(count)
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(arrivals))
                : "memory");
 #endif
 }
@@ -468,10 +468,10 @@ struct alignas(8) Arrivals {
 inline void InitArrivals(Arrivals* arrivals, int members) {
   emulator::InitArrivals(arrivals, members);
 }
-inline void Arrive(Arrivals* arrivals, int count) { emulator::Arrive(arrivals, count); }
+inline void Arrive(Arrivals* arrivals) { emulator::Arrive(arrivals); }
 inline void ArriveExpecting(Arrivals* arrivals, int bytes) {
   emulator::ExpectBytes(arrivals, bytes);
-  emulator::Arrive(arrivals, 1);
+  emulator::Arrive(arrivals);
 }
 inline void CopyInBulk(void* to, const void* from, int bytes, Arrivals* arrivals) {
   RequireAligned<Words4>(to);
@@ -521,28 +521,27 @@ __device__ __forceinline__ int ThreadIndex() { return static_cast<int>(threadIdx
 // compiler that they have the same one: what is computed from it takes a register of the warp, not
 // one of each lane.
 __device__ __forceinline__ int Warpgroup() {
-  return __shfl_sync(kAllLanes, ThreadIndex() / (4 * kWarp), 0);
+  return __shfl_sync(kAllLanes, ThreadIndex() / (kWarpgroupWarps * kWarp), 0);
 }
 
 // The sum and the largest of a value over the lanes that differ in the bits below kLanes, which
-// all get the same bits.
-template <int kLanes, typename T>
-__device__ __forceinline__ T SumOverLanes(T value) {
-#pragma unroll
-  for (int bits = 1; bits < kLanes; bits *= 2) value += __shfl_xor_sync(kAllLanes, value, bits);
-  return value;
-}
-// Of several values, so that none waits for the others.
-template <int kLanes, int kValues>
-__device__ __forceinline__ void SumOverLanes(float (&values)[kValues]) {
+// all get the same bits; sums also of several values together, so that none waits for the others.
+template <int kLanes, int kValues, typename T>
+__device__ __forceinline__ void SumOverLanes(T (&values)[kValues]) {
 #pragma unroll
   for (int bits = 1; bits < kLanes; bits *= 2) {
-    float others[kValues];
+    T others[kValues];
 #pragma unroll
     for (int i = 0; i < kValues; ++i) others[i] = __shfl_xor_sync(kAllLanes, values[i], bits);
 #pragma unroll
     for (int i = 0; i < kValues; ++i) values[i] += others[i];
   }
+}
+template <int kLanes, typename T>
+__device__ __forceinline__ T SumOverLanes(T value) {
+  T values[1] = {value};
+  SumOverLanes<kLanes>(values);
+  return values[0];
 }
 template <int kLanes, typename T>
 __device__ __forceinline__ T MaxOverLanes(T value) {

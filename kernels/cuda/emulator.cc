@@ -291,10 +291,10 @@ void InitArrivals(void* arrivals, int members) {
   *static_cast<Arrivals*>(arrivals) = {.members = count, .missing = count, .phase = 0};
 }
 
-void Arrive(void* arrivals, int count) {
+void Arrive(void* arrivals) {
   auto& to = *static_cast<Arrivals*>(arrivals);
-  if (count > to.missing) Fail("more arrive than a phase has members");
-  to.missing = static_cast<uint16_t>(to.missing - count);
+  if (to.missing == 0) Fail("more arrive than a phase has members");
+  --to.missing;
   if (to.missing == 0 && block.bulk[&to].expected_bytes == 0) EndPhase(to);
 }
 

@@ -89,7 +89,7 @@ void RequireAligned(const void* pointer, size_t alignment);
 
 // Arrivals that are counted in phases, in 8 bytes of shared memory (device.cuh).
 void InitArrivals(void* arrivals, int members);
-void Arrive(void* arrivals, int count);
+void Arrive(void* arrivals);
 void CopyInBulk(void* to, const void* from, int bytes, void* arrivals);
 void ExpectBytes(void* arrivals, int bytes);
 // Until the phase of that parity is over.

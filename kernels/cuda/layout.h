@@ -135,6 +135,8 @@ constexpr int OperandAt(int row, int input, int padded_inputs) {
 // have the same bits: of 32 inputs, instruction s has element i of lane j for i in 4s..4s+3, the
 // first two in its first half, the last two in its second.
 
+inline constexpr int kWarpgroupWarps = 4;
+
 // Which 16 inputs an input belongs to, which half of them, and its place there.
 constexpr int ProductOf(int input) { return input / 32 * 2 + input % 8 / 4; }
 constexpr int ProductHalf(int input) { return input % 4 / 2; }

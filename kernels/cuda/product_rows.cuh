@@ -9,6 +9,7 @@
 #include "kernels/cuda/normalize_rows.cuh"
 #include "kernels/cuda/row_layer.h"
 #include "kernels/cuda/row_layout.h"
+#include "kernels/cuda/row_product_layout.h"
 #include "kernels/cuda/stage_ring.cuh"
 
 namespace chorale::kernels::cuda {
@@ -25,7 +26,8 @@ class ProductRows {
  public:
   static constexpr int kRows = kGroups * kGroupRows;
 
-  __device__ __forceinline__ ProductRows(const RowLayerParams& params, const ProductLayout& shared)
+  __device__ __forceinline__ ProductRows(const RowLayerParams& params,
+                                         const RowProductLayout& shared)
       : p_(params), shared_(shared) {}
 
   __device__ __forceinline__ float* x(int row) const {
@@ -208,7 +210,7 @@ class ProductRows {
   }
 
   const RowLayerParams& p_;
-  const ProductLayout& shared_;
+  const RowProductLayout& shared_;
 };
 
 }  // namespace chorale::kernels::cuda

@@ -69,38 +69,6 @@ constexpr int OutputsOf(const RowLayerParams& p, RowProduct product) {
   return product == RowProduct::kProjection ? ProjectedWidth(p) : p.width;
 }
 
-inline constexpr int kWarpgroupWarps = 4;
-// Warps that take products of warpgroups: few, for each to have all registers it wants.
-inline constexpr int kProductWarps = 8;
-
-// Where a block has the rows that products of warpgroups are taken of (product_rows.cuh). Offsets
-// in bytes.
-struct ProductLayout {
-  int operand_inputs = 0;  // padded to whole slabs, as the next two
-  int hidden = 0;
-  int projected = 0;
-  int x_stride = 0;
-  int head_shift = 0;  // log2 of Dh
-  int operand = 0;     // [rows, operand_inputs] bf16 as ProductOperandAt has it: attention, then x
-  // [rows, hidden] likewise, or [rows, projected] bf16 as OperandAt has it: q, K and V.
-  int wide = 0;
-  int x = 0;       // [rows][x_stride] f32
-  int finish = 0;  // FinishWeights::vectors
-  int leave = 0;   // LeaveWeights::vectors
-};
-
-// Without offsets.
-constexpr ProductLayout ProductLayoutOf(const RowLayerParams& p) {
-  const auto padded = [](int n) { return static_cast<int>(Slabs(n)) * kSlabInputs; };
-  ProductLayout layout;
-  layout.operand_inputs = padded(std::max(p.heads * p.head_dim, p.width));
-  layout.hidden = padded(p.hidden);
-  layout.projected = padded(ProjectedWidth(p));
-  layout.x_stride = p.width + 4;  // columns 2g of rows 2j hit each bank once
-  while (1 << layout.head_shift < p.head_dim) ++layout.head_shift;
-  return layout;
-}
-
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_KERNELS_CUDA_ROW_LAYOUT_H_

@@ -34,8 +34,9 @@ class WeightFiller {
       : ring_(ring) {
     const auto finish = static_cast<int>(FinishSlabs(p.width, p.heads * p.head_dim, p.hidden));
     const auto leave = static_cast<int>(LeaveSlabs(p.width, ProjectedWidth(p)));
-    finish_ = p.stages == RowStages::kLeave ? 0 : finish * kSlabStages;
-    leave_ = p.stages == RowStages::kFinish ? 0 : leave * kSlabStages;
+    // A slab has a stage for each reader.
+    finish_ = p.stages == RowStages::kLeave ? 0 : finish * kRingReaders;
+    leave_ = p.stages == RowStages::kFinish ? 0 : leave * kRingReaders;
     next_ = reinterpret_cast<const char*>(p.finish.quarters);
     more_ = reinterpret_cast<const char*>(p.leave.quarters);
   }
@@ -54,8 +55,6 @@ class WeightFiller {
   __device__ __forceinline__ int left() const { return finish_ + leave_ - filled_; }
 
  private:
-  static constexpr int kSlabStages = kRingReaders;
-
   RingFiller ring_;
   int finish_;  // stages
   int leave_;
@@ -64,13 +63,18 @@ class WeightFiller {
   const char* more_;
 };
 
+// Of a block's rows, the first one among those of all tiles.
+__device__ __forceinline__ int64_t FirstRowOf(int tile_index, int first_group) {
+  return static_cast<int64_t>(tile_index) * kTileRows + first_group * kGroupRows;
+}
+
 // Brings a block what it needs of x, vectors and weights, by one warp. Vectors and weights, which
 // no kernel writes, are on their way before the kernel ahead has ended.
 template <int kRows>
 __device__ __forceinline__ void BringAll(const RowProductParams& params, const StageRing& ring,
                                          int tile_index, int first_group) {
   const RowLayerParams& p = params.rows;
-  const ProductLayout& shared = params.shared.rows;
+  const RowProductLayout& shared = params.shared;
   Arrivals* const given = GivenOf(params);
   const int lane = ThreadIndex() % kWarp;
   const int row_bytes = 4 * p.width;
@@ -90,7 +94,7 @@ __device__ __forceinline__ void BringAll(const RowProductParams& params, const S
   __syncwarp();
   WaitForPrevious();
   // Rows that are not in use come all the same; nothing that is kept depends on them.
-  const int64_t first_row = static_cast<int64_t>(tile_index) * kTileRows + first_group * kGroupRows;
+  const int64_t first_row = FirstRowOf(tile_index, first_group);
 #pragma unroll 1
   for (int row = lane; row < kRows; row += kWarp) {
     CopyInBulk(Shared() + shared.x + 4 * row * shared.x_stride, p.x + (first_row + row) * p.width,
@@ -119,7 +123,7 @@ class RowProductBlock {
         p_(params.rows),
         tile_index_(tile_index),
         first_group_(first_group),
-        rows_(params.rows, params.shared.rows),
+        rows_(params.rows, params.shared),
         ring_(ring, Warpgroup()) {}
 
   __device__ __forceinline__ void Run() {
@@ -131,7 +135,7 @@ class RowProductBlock {
     ChunkSource source;
     if (finishes) {
       source = ChunkSource(p_, first_row() + ThreadIndex() / kWarp, ThreadIndex() % kWarp * 4,
-                           params_.shared.rows.head_shift);
+                           params_.shared.head_shift);
     }
     ComputeNow(chunks);
     source.Compute();
@@ -153,14 +157,13 @@ class RowProductBlock {
     if (leaves) {
       LeaveRows<kGroups, kProductWarps>(
           {tile_, tile_index_, first_group_ * kGroupRows, rows_in_use()}, p_,
-          params_.shared.rows.head_shift, rows_.projected(), params_.shared.rows.projected);
+          params_.shared.head_shift, rows_.projected(), params_.shared.projected);
     }
   }
 
  private:
-  // Of all tiles' rows.
   __device__ __forceinline__ int64_t first_row() const {
-    return static_cast<int64_t>(tile_index_) * kTileRows + first_group_ * kGroupRows;
+    return FirstRowOf(tile_index_, first_group_);
   }
   __device__ __forceinline__ int rows_in_use() const {
     return min(kRows, (tile_.groups - first_group_) * kGroupRows);
@@ -202,9 +205,9 @@ class RowProductBlock {
       for (int row = 0; row < kRows; row += kTogether * kProductWarps) {
         Floats4 merged[kTogether] = {};
         if (column < width) {
-          MergeElements<kTogether, kChunks>(
-              p_, slots, source.At(p_, row, first, params_.shared.rows.head_shift), kProductWarps,
-              merged);
+          MergeElements<kTogether, kChunks>(p_, slots,
+                                            source.At(p_, row, first, params_.shared.head_shift),
+                                            kProductWarps, merged);
         }
 #pragma unroll
         for (int r = 0; r < kTogether; ++r) {

@@ -75,7 +75,7 @@ class Rows {
 
   __device__ __forceinline__ bool idle() const { return rows_in_use_ <= 0; }
 
-  // As the tile is from now on. It stays where it is.
+  // The block's tile, which stays where it is.
   __device__ __forceinline__ void SetTile(const Tile* tile) {
     tile_ = tile;
     rows_in_use_ = min(rows_, tile->groups * kGroupRows - first_row_);

@@ -55,7 +55,7 @@ class RingReader {
   // The warp has read the slot's stage.
   __device__ __forceinline__ void Release(int slot) const {
     __syncwarp();
-    if (ThreadIndex() % kWarp == 0) Arrive(ring_.empty + slot, 1);
+    if (ThreadIndex() % kWarp == 0) Arrive(ring_.empty + slot);
   }
 
  private:

@@ -1,7 +1,6 @@
 #include "engine/backends/cuda/cuda_decode.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
 

@@ -204,7 +204,7 @@ void TurnsKernel(TurnsParams p) {
   if (threadIdx.x < 64) {
     shared[i] = static_cast<float>(i);
     SyncThreads<64>(1);
-    if (threadIdx.x == 63) Arrive(turn, 1);
+    if (threadIdx.x == 63) Arrive(turn);
     p.out[i] = shared[63 - i];
     return;
   }
