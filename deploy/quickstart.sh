@@ -18,7 +18,7 @@ readonly PID_FILE="${STATE}/server.pid"
 readonly PORT_FILE="${STATE}/port"
 readonly LOG="${STATE}/server.log"
 readonly SERVER=build/release/server/chorale-server
-readonly CLIENT=build/release/client/chorale
+readonly CLIENT=build/release/client/cli/chorale
 readonly MODEL=models/default
 readonly CONTEXT=penguins
 

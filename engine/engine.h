@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "engine/backends/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
 #include "engine/metrics_sink.h"
@@ -122,7 +122,7 @@ class Engine {
 
   // --- Inference ----------------------------------------------------------------------------
   // Every error, also a malformed request, arrives through the callback or observer (details as in
-  // engine/data/error_details.h):
+  // base/error_details.h):
   //   InvalidArgument    a field is wrong; the message names it and the limit; carries ErrorField
   //   NotFound           no such context
   //   FailedPrecondition the context's model is not served

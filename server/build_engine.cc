@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "engine/model/model.h"
 #include "engine/store/context_store.h"
-#include "server/logging.h"
 #include "server/open_backend.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 namespace {
@@ -36,11 +37,11 @@ absl::StatusOr<std::vector<Model>> LoadModels(const std::vector<std::string>& fo
 absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
                                                     PrometheusMetrics* metrics) {
   absl::StatusOr<std::vector<Model>> models = LoadModels(setup.models);
-  if (!models.ok()) return models.status();
+  RETURN_IF_ERROR(models.status());
   absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(setup.data_dir);
-  if (!store.ok()) return store.status();
+  RETURN_IF_ERROR(store.status());
   absl::StatusOr<std::unique_ptr<Backend>> backend = OpenBackend(setup);
-  if (!backend.ok()) return backend.status();
+  RETURN_IF_ERROR(backend.status());
   metrics->PoolBytes((*backend)->context_pool_bytes(), (*backend)->buffer_pool_bytes());
   EngineOptions options;
   options.limits = setup.limits;

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
-#include "server/prometheus_metrics.h"
 #include "server/server_options.h"
+#include "server/telemetry/prometheus_metrics.h"
 
 namespace chorale {
 

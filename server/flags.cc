@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 
 ABSL_FLAG(std::string, listen_address, "127.0.0.1:50051",
           "Address and port for gRPC, without encryption. Port 0: any free one, which the log "
@@ -267,7 +268,7 @@ absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments)
       }
       value = arguments[i];
     }
-    if (absl::Status status = Set(flag, value); !status.ok()) return status;
+    RETURN_IF_ERROR(Set(flag, value));
   }
   return FlagAction::kRun;
 }

@@ -5,9 +5,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cpu_backend.h"
-#include "engine/backends/load_cuda_backend.h"
-#include "server/logging.h"
+#include "base/status_macros.h"
+#include "engine/backend/cpu/backend.h"
+#include "engine/backend/cuda_plugin/load_cuda_backend.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 namespace {
@@ -55,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Choose(const EngineSetup& setup) {
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const EngineSetup& setup) {
   absl::StatusOr<std::unique_ptr<Backend>> backend = Choose(setup);
-  if (!backend.ok()) return backend;
+  RETURN_IF_ERROR(backend.status());
   LogEvent(spdlog::level::info, "backend_opened",
            {{"backend", (*backend)->description()},
             {"context_pool_mib", (*backend)->context_pool_bytes() >> 20},

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "engine/backends/backend.h"
+#include "engine/backend/backend.h"
 #include "server/server_options.h"
 
 namespace chorale {

@@ -8,11 +8,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
-#include "engine/mutex.h"
+#include "base/mutex.h"
 #include "server/build_engine.h"
-#include "server/logging.h"
+#include "server/lifecycle/shutdown_signal.h"
 #include "server/server.h"
-#include "server/shutdown_signal.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 namespace {

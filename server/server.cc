@@ -18,7 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/logging.h"
+#include "base/status_macros.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 namespace {
@@ -101,16 +102,16 @@ Server::Server(const ServerOptions& options)
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   auto server = std::unique_ptr<Server>(new Server(options));
-  if (absl::Status status = server->Bind(); !status.ok()) return status;
+  RETURN_IF_ERROR(server->Bind());
   if (!options.metrics_address.empty()) {
-    if (absl::Status status = CheckPort(options.metrics_address); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckPort(options.metrics_address));
     auto endpoint = MetricsEndpoint::Start(options.metrics_address, server->metrics_);
-    if (!endpoint.ok()) return endpoint.status();
+    RETURN_IF_ERROR(endpoint.status());
     server->metrics_endpoint_ = *std::move(endpoint);
   }
   server->watchdog_ = std::make_unique<ClientWatchdog>(&server->registry_, &server->metrics_,
                                                        options.stalled_write_timeout);
-  if (absl::Status status = server->WritePortFile(); !status.ok()) return status;
+  RETURN_IF_ERROR(server->WritePortFile());
   LogEvent(spdlog::level::info, "listening",
            {{"address", options.listen_address},
             {"port", int64_t{server->port()}},
@@ -120,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 }
 
 absl::Status Server::Bind() {
-  if (absl::Status status = CheckPort(options_.listen_address); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckPort(options_.listen_address));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -160,7 +161,7 @@ void Server::SetServing(bool serving) {
 
 absl::Status Server::Open(const EngineFactory& factory, std::function<void()> backend_failed) {
   absl::StatusOr<std::unique_ptr<Engine>> engine = factory(&metrics_);
-  if (!engine.ok()) return engine.status();
+  RETURN_IF_ERROR(engine.status());
   engine_ = *std::move(engine);
   metrics_.BuildInfo(CHORALE_VERSION, engine_->backend_description());
   environment_.engine = engine_.get();

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "engine/data/limits.h"
-#include "server/logging.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 

@@ -5,9 +5,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "engine/data/error_details.h"
-#include "engine/data/names.h"
-#include "engine/data/utf8.h"
+#include "base/error_details.h"
+#include "base/names.h"
+#include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace chorale {
 namespace {
@@ -125,7 +126,7 @@ absl::Status ValidateColumnNames(absl::string_view table, const Table& columns,
   absl::flat_hash_set<absl::string_view> seen;
   seen.reserve(columns.columns.size());
   for (const Column& column : columns.columns) {
-    if (absl::Status s = ValidateColumnName(field, column.name, limits); !s.ok()) return s;
+    RETURN_IF_ERROR(ValidateColumnName(field, column.name, limits));
     if (!seen.insert(column.name).second) {
       return InvalidField(field,
                           absl::StrCat("two columns have the name ", QuoteName(column.name)));

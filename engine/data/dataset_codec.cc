@@ -15,6 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/status_macros.h"
 #include "engine/data/category_dictionary.h"
 #include "engine/data/cbor_bounds.h"
 #include "engine/data/column_validation.h"
@@ -150,7 +151,7 @@ absl::Status CheckFormat(const Json& json) {
 absl::StatusOr<Dataset> DecodeBounded(absl::string_view bytes) {
   const Json json = Json::from_cbor(bytes.begin(), bytes.end(), /*strict=*/true,
                                     /*allow_exceptions=*/false);
-  if (absl::Status s = CheckFormat(json); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckFormat(json));
   Dataset dataset;
   if (!DecodeDocument(json, dataset)) return absl::DataLossError("the dataset is malformed");
   if (absl::Status s = ValidateDataset(dataset, NoLimits()); !s.ok()) {

@@ -3,10 +3,11 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "base/names.h"
+#include "base/status_macros.h"
 #include "engine/data/column_validation.h"
 #include "engine/data/dataset_codec.h"
-#include "engine/data/error_details.h"
-#include "engine/data/names.h"
 
 namespace chorale {
 namespace {
@@ -33,9 +34,7 @@ absl::Status ValidateShape(const Dataset& dataset, const Limits& limits) {
 }
 
 absl::Status ValidateTarget(const Dataset& dataset, const Limits& limits) {
-  if (absl::Status s = ValidateColumnName("target_column", dataset.target, limits); !s.ok()) {
-    return s;
-  }
+  RETURN_IF_ERROR(ValidateColumnName("target_column", dataset.target, limits));
   if (dataset.features.Find(dataset.target) >= 0) {
     return InvalidField("target_column", absl::StrCat(QuoteName(dataset.target),
                                                       " is also the name of a feature column"));
@@ -65,16 +64,16 @@ int64_t PayloadBytes(const Dataset& dataset) {
 }  // namespace
 
 absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits) {
-  if (absl::Status s = ValidateShape(dataset, limits); !s.ok()) return s;
+  RETURN_IF_ERROR(ValidateShape(dataset, limits));
   if (const int64_t bytes = PayloadBytes(dataset); bytes > limits.max_dataset_bytes) {
     return InvalidField(kTable, absl::StrCat("holds ", bytes, " bytes of data; the limit is ",
                                              limits.max_dataset_bytes));
   }
-  if (absl::Status s = ValidateColumnNames(kTable, dataset.features, limits); !s.ok()) return s;
-  if (absl::Status s = ValidateTarget(dataset, limits); !s.ok()) return s;
+  RETURN_IF_ERROR(ValidateColumnNames(kTable, dataset.features, limits));
+  RETURN_IF_ERROR(ValidateTarget(dataset, limits));
   const int64_t rows = static_cast<int64_t>(dataset.y.size());
   for (const Column& column : dataset.features.columns) {
-    if (absl::Status s = ValidateColumnCells(kTable, column, rows, limits); !s.ok()) return s;
+    RETURN_IF_ERROR(ValidateColumnCells(kTable, column, rows, limits));
   }
   return absl::OkStatus();
 }

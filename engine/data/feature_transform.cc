@@ -7,10 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/error_details.h"
+#include "base/status_macros.h"
 #include "engine/data/category_dictionary.h"
 #include "engine/data/column_statistics.h"
 #include "engine/data/column_validation.h"
-#include "engine/data/error_details.h"
 #include "engine/data/target_columns.h"
 
 namespace chorale {
@@ -72,10 +73,10 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
   FeatureTransform transform;
   for (const Column& column : context.features.columns) {
     absl::StatusOr<ColumnTransform> fitted = FitColumn(column, config.normalize_x);
-    if (!fitted.ok()) return fitted.status();
+    RETURN_IF_ERROR(fitted.status());
     transform.columns_.push_back(*std::move(fitted));
   }
-  if (absl::Status s = transform.FitTarget(context, config.normalize_y); !s.ok()) return s;
+  RETURN_IF_ERROR(transform.FitTarget(context, config.normalize_y));
   // So that encoding the context later cannot fail.
   for (int64_t i = 0; i < features; ++i) {
     const Column& column = context.features.columns[i];
@@ -109,7 +110,7 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
                     : statistics.mean;
   if (normalize == Normalization::kZScore) {
     absl::StatusOr<ColumnStatistics> finite = FiniteStatistics(column.name, numbers);
-    if (!finite.ok()) return finite.status();
+    RETURN_IF_ERROR(finite.status());
     fitted.mean = finite->mean;
     fitted.std = finite->std;
   }
@@ -119,7 +120,7 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
 absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization normalize) {
   if (normalize == Normalization::kZScore) {
     absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(context.target, context.y);
-    if (!statistics.ok()) return statistics.status();
+    RETURN_IF_ERROR(statistics.status());
     y_mean_ = statistics->mean;
     y_std_ = statistics->std;
   }
@@ -181,16 +182,13 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table) const 
   columns.reserve(columns_.size());
   for (const ColumnTransform& column : columns_) columns.push_back({column.name, column.type});
   absl::StatusOr<std::vector<const Column*>> matched = MatchTargets(columns, table);
-  if (!matched.ok()) return matched.status();
+  RETURN_IF_ERROR(matched.status());
   FeatureMatrix matrix;
   matrix.rows = table.rows();
   matrix.features = features();
   matrix.x.resize(static_cast<size_t>(matrix.rows) * columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
-    if (absl::Status s = ApplyColumn(columns_[i], *(*matched)[i], static_cast<int64_t>(i), &matrix);
-        !s.ok()) {
-      return s;
-    }
+    RETURN_IF_ERROR(ApplyColumn(columns_[i], *(*matched)[i], static_cast<int64_t>(i), &matrix));
   }
   return matrix;
 }

@@ -5,9 +5,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "base/names.h"
+#include "base/status_macros.h"
 #include "engine/data/column_validation.h"
-#include "engine/data/error_details.h"
-#include "engine/data/names.h"
 
 namespace chorale {
 namespace {
@@ -68,11 +69,11 @@ absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(
 absl::StatusOr<std::vector<const Column*>> MatchTargets(absl::Span<const FeatureColumn> context,
                                                         const Table& targets) {
   absl::StatusOr<std::vector<const Column*>> matched = MatchNamesAndTypes(context, targets);
-  if (!matched.ok()) return matched.status();
+  RETURN_IF_ERROR(matched.status());
   const int64_t rows = targets.rows();
   if (rows == 0) return InvalidField(kTargetTable, "needs at least one row");
   for (const Column* column : *matched) {
-    if (auto s = ValidateColumnCells(kTargetTable, *column, rows, NoLimits()); !s.ok()) return s;
+    RETURN_IF_ERROR(ValidateColumnCells(kTargetTable, *column, rows, NoLimits()));
   }
   return matched;
 }

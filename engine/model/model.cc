@@ -12,7 +12,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
-#include "engine/data/names.h"
+#include "base/names.h"
+#include "base/status_macros.h"
 #include "engine/model/tensor_file.h"
 #include "engine/model/weight_reader.h"
 
@@ -152,12 +153,12 @@ absl::Status TakeWeights(const TensorFile& file, Model* model) {
 absl::StatusOr<Model> LoadModel(const std::string& folder) {
   Model model;
   absl::StatusOr<std::string> name = ModelName(folder);
-  if (!name.ok()) return name.status();
+  RETURN_IF_ERROR(name.status());
   model.name = *std::move(name);
 
   const std::string config_path = absl::StrCat(folder, "/config.json");
   absl::StatusOr<MappedFile> config_file = MappedFile::Open(config_path);
-  if (!config_file.ok()) return config_file.status();
+  RETURN_IF_ERROR(config_file.status());
   const absl::Span<const uint8_t> config_bytes = config_file->bytes();
   absl::StatusOr<ModelConfig> config = ParseModelConfig(
       absl::string_view(reinterpret_cast<const char*>(config_bytes.data()), config_bytes.size()));
@@ -168,12 +169,12 @@ absl::StatusOr<Model> LoadModel(const std::string& folder) {
   model.config = *std::move(config);
 
   absl::StatusOr<TensorFile> weights = TensorFile::Open(absl::StrCat(folder, "/model.safetensors"));
-  if (!weights.ok()) return weights.status();
+  RETURN_IF_ERROR(weights.status());
   const absl::Status taken = TakeWeights(*weights, &model);
-  if (!taken.ok()) return taken;
+  RETURN_IF_ERROR(taken);
 
   absl::StatusOr<std::string> digest = Digest(config_bytes, weights->bytes());
-  if (!digest.ok()) return digest.status();
+  RETURN_IF_ERROR(digest.status());
   model.digest = *std::move(digest);
   return model;
 }

@@ -12,7 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kernels/shared_context_attention.h"
+#include "base/status_macros.h"
+#include "kernels/ops/shared_context_attention.h"
 #include "nlohmann/json.hpp"
 
 namespace chorale {
@@ -150,7 +151,7 @@ class FieldReader {
 
   // The first error, or that a key was never asked for.
   absl::Status Finish() const {
-    if (!status_.ok()) return status_;
+    RETURN_IF_ERROR(status_);
     for (const auto& [key, value] : values_) {
       if (!taken_.contains(key)) return Invalid(key, "unknown key");
     }
@@ -264,7 +265,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   fields.Text("notice", kOptional, 1'024, &config.notice);
   absl::Status status = fields.Finish();
   if (status.ok()) status = CheckTogether(config);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(status);
   return config;
 }
 

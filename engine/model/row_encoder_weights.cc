@@ -1,7 +1,7 @@
 #include "engine/model/row_encoder_weights.h"
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cell_features.h"
+#include "kernels/ops/cell_features.h"
 
 namespace chorale {
 namespace {

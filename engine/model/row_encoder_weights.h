@@ -42,8 +42,9 @@ struct EncoderBlockWeights {
   std::vector<float> b2;  // [E]
 };
 
-// "cell_attention": attention in columns, then in rows; see engine/backends/cpu_cell_attention.cc.
-// Number and cell features are those of kernels/cell_features.h.
+// "cell_attention": attention in columns, then in rows; see
+// engine/backend/row_encoder/cell_attention.cc. Number and cell features are those of
+// kernels/ops/cell_features.h.
 struct CellAttentionWeights {
   std::vector<float> cell;        // [E, kCellFeatures]
   std::vector<float> cell_bias;   // [E]

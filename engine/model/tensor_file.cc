@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "engine/model/tensor_header.h"
 
 namespace chorale {
@@ -226,7 +227,7 @@ MappedFile::~MappedFile() {
 
 absl::StatusOr<TensorFile> TensorFile::Open(const std::string& path) {
   absl::StatusOr<MappedFile> mapped = MappedFile::Open(path);
-  if (!mapped.ok()) return mapped.status();
+  RETURN_IF_ERROR(mapped.status());
   absl::StatusOr<TensorFile> file = Parse(mapped->bytes(), path);
   if (file.ok()) file->file_ = *std::move(mapped);
   return file;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace chorale {
 
@@ -36,7 +37,7 @@ std::vector<float> WeightReader::Take(absl::string_view name,
 }
 
 absl::Status WeightReader::Finish() const {
-  if (!status_.ok()) return status_;
+  RETURN_IF_ERROR(status_);
   for (const auto& [name, view] : file_.tensors()) {
     if (!taken_.contains(name)) {
       return absl::InvalidArgumentError(absl::StrCat(file_.name(), ": tensor '", name,

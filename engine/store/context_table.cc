@@ -2,8 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/names.h"
+#include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
-#include "engine/data/names.h"
 #include "engine/store/column_info_json.h"
 #include "engine/store/failpoint.h"
 #include "engine/store/posix_file.h"
@@ -116,25 +117,23 @@ class Transaction {
 absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::string& path,
                                                                  IfNew if_new) {
   absl::StatusOr<std::unique_ptr<SqliteConnection>> connection = SqliteConnection::Open(path);
-  if (!connection.ok()) return connection.status();
+  RETURN_IF_ERROR(connection.status());
   std::unique_ptr<ContextTable> table(new ContextTable(*std::move(connection)));
   // Before anything is written, lest a foreign database be changed.
-  if (absl::Status s = table->CheckIdentity(); !s.ok()) return s;
-  if (absl::Status s = table->CheckPages(); !s.ok()) return s;
+  RETURN_IF_ERROR(table->CheckIdentity());
+  RETURN_IF_ERROR(table->CheckPages());
   if (table->is_new_ && if_new == IfNew::kRefuse) {
     return absl::DataLossError(absl::StrCat(
         path,
         ": is missing or empty although there are datasets beside it; restore it, or remove "
         "the datasets to start afresh"));
   }
-  if (absl::Status s = table->connection_->Execute("PRAGMA journal_mode = WAL;"
-                                                   "PRAGMA synchronous = FULL;"
-                                                   "PRAGMA foreign_keys = ON;");
-      !s.ok()) {
-    return s;
-  }
+  RETURN_IF_ERROR(
+      table->connection_->Execute("PRAGMA journal_mode = WAL;"
+                                  "PRAGMA synchronous = FULL;"
+                                  "PRAGMA foreign_keys = ON;"));
   if (table->is_new_) {
-    if (absl::Status s = table->CreateSchema(); !s.ok()) return s;
+    RETURN_IF_ERROR(table->CreateSchema());
   }
   return table;
 }
@@ -142,18 +141,18 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
 absl::StatusOr<int64_t> ContextTable::Pragma(const char* name) {
   SqliteStatement statement(*connection_, absl::StrCat("PRAGMA ", name));
   absl::StatusOr<bool> row = statement.Step();
-  if (!row.ok()) return row.status();
+  RETURN_IF_ERROR(row.status());
   return *row ? statement.Integer(0) : 0;
 }
 
 absl::Status ContextTable::CheckIdentity() {
   absl::StatusOr<int64_t> application = Pragma("application_id");
-  if (!application.ok()) return application.status();
+  RETURN_IF_ERROR(application.status());
   absl::StatusOr<int64_t> version = Pragma("user_version");
-  if (!version.ok()) return version.status();
+  RETURN_IF_ERROR(version.status());
   SqliteStatement count(*connection_, "SELECT count(*) FROM sqlite_schema");
   absl::StatusOr<bool> row = count.Step();
-  if (!row.ok()) return row.status();
+  RETURN_IF_ERROR(row.status());
 
   is_new_ = *application == 0 && *version == 0 && count.Integer(0) == 0;
   if (is_new_) return absl::OkStatus();
@@ -175,7 +174,7 @@ absl::Status ContextTable::CheckPages() {
   // digest a second time. Files are removed on the word of these.
   SqliteStatement check(*connection_, "PRAGMA integrity_check(1)");
   absl::StatusOr<bool> row = check.Step();
-  if (!row.ok()) return row.status();
+  RETURN_IF_ERROR(row.status());
   const std::string verdict = *row ? check.Text(0) : "no answer";
   if (verdict == "ok") return absl::OkStatus();
   return absl::DataLossError(
@@ -184,10 +183,10 @@ absl::Status ContextTable::CheckPages() {
 
 absl::Status ContextTable::CreateSchema() {
   Transaction transaction(*connection_);
-  if (absl::Status s = transaction.Begin(); !s.ok()) return s;
+  RETURN_IF_ERROR(transaction.Begin());
   const std::string sql = absl::StrCat(kSchema, "PRAGMA application_id = ", kApplicationId,
                                        "; PRAGMA user_version = ", kSchemaVersion, ";");
-  if (absl::Status s = connection_->Execute(sql); !s.ok()) return s;
+  RETURN_IF_ERROR(connection_->Execute(sql));
   return transaction.Commit();
 }
 
@@ -197,7 +196,7 @@ absl::StatusOr<ContextRecord> ContextTable::Find(const std::string& tenant,
   query.Bind(tenant);
   query.Bind(name);
   absl::StatusOr<bool> row = query.Step();
-  if (!row.ok()) return row.status();
+  RETURN_IF_ERROR(row.status());
   if (!*row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
   return ReadRecord(query, connection_->path());
 }
@@ -209,7 +208,7 @@ absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::st
   dataset.Bind(record.tenant);
   dataset.Bind(record.digest);
   dataset.Bind(record.dataset_bytes);
-  if (absl::Status s = dataset.Run(); !s.ok()) return s;
+  RETURN_IF_ERROR(dataset.Run());
 
   SqliteStatement context(
       *connection_,
@@ -229,14 +228,14 @@ absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::st
 
 absl::Status ContextTable::Insert(const ContextRecord& record) {
   absl::StatusOr<std::string> columns = ColumnInfosToJson(record.columns);
-  if (!columns.ok()) return columns.status();
+  RETURN_IF_ERROR(columns.status());
   const std::string& path = connection_->path();
 
   Transaction transaction(*connection_);
   if (const int error = AtFailpoint("put_begin")) return FileError(error, "write", path);
-  if (absl::Status s = transaction.Begin(); !s.ok()) return s;
+  RETURN_IF_ERROR(transaction.Begin());
   if (const int error = AtFailpoint("put_insert")) return FileError(error, "write", path);
-  if (absl::Status s = InsertRows(record, *columns); !s.ok()) return s;
+  RETURN_IF_ERROR(InsertRows(record, *columns));
   if (const int error = AtFailpoint("put_commit")) return FileError(error, "write", path);
   return transaction.Commit();
 }
@@ -247,11 +246,11 @@ absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::stri
   context.Bind(tenant);
   context.Bind(name);
   absl::StatusOr<bool> row = context.Step();
-  if (!row.ok()) return row.status();
+  RETURN_IF_ERROR(row.status());
   if (!*row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
   const std::string digest = context.Text(0);
   // To its end: a commit is refused while a statement is under way.
-  if (absl::Status s = context.Run(); !s.ok()) return s;
+  RETURN_IF_ERROR(context.Run());
 
   SqliteStatement dataset(*connection_,
                           "DELETE FROM datasets WHERE tenant = ?1 AND digest = ?2 AND NOT EXISTS"
@@ -265,8 +264,8 @@ absl::Status ContextTable::Remove(const std::string& tenant, const std::string& 
   const std::string& path = connection_->path();
   Transaction transaction(*connection_);
   if (const int error = AtFailpoint("delete_begin")) return FileError(error, "write", path);
-  if (absl::Status s = transaction.Begin(); !s.ok()) return s;
-  if (absl::Status s = RemoveRows(tenant, name); !s.ok()) return s;
+  RETURN_IF_ERROR(transaction.Begin());
+  RETURN_IF_ERROR(RemoveRows(tenant, name));
   if (const int error = AtFailpoint("delete_commit")) return FileError(error, "write", path);
   return transaction.Commit();
 }
@@ -289,10 +288,10 @@ absl::StatusOr<std::vector<ContextRecord>> ContextTable::List(const std::string&
   std::vector<ContextRecord> records;
   while (true) {
     absl::StatusOr<bool> row = query.Step();
-    if (!row.ok()) return row.status();
+    RETURN_IF_ERROR(row.status());
     if (!*row) return records;
     absl::StatusOr<ContextRecord> record = ReadRecord(query, connection_->path());
-    if (!record.ok()) return record.status();
+    RETURN_IF_ERROR(record.status());
     records.push_back(*std::move(record));
   }
 }
@@ -302,7 +301,7 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ContextTable::A
   std::vector<std::pair<std::string, std::string>> datasets;
   while (true) {
     absl::StatusOr<bool> row = query.Step();
-    if (!row.ok()) return row.status();
+    RETURN_IF_ERROR(row.status());
     if (!*row) return datasets;
     datasets.emplace_back(query.Text(0), query.Text(1));
   }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/store/failpoint.h"
 #include "engine/store/posix_file.h"
@@ -86,9 +87,9 @@ std::string DatasetFiles::LostPath(const std::string& key) const {
 
 absl::Status DatasetFiles::Open() {
   const std::string incoming = absl::StrCat(folder_, "/incoming");
-  if (absl::Status s = MakeFolder(incoming); !s.ok()) return s;
+  RETURN_IF_ERROR(MakeFolder(incoming));
   absl::StatusOr<std::set<std::string>> left_behind = ListFolder(incoming);
-  if (!left_behind.ok()) return left_behind.status();
+  RETURN_IF_ERROR(left_behind.status());
   for (const std::string& name : *left_behind) {
     const std::string path = absl::StrCat(incoming, "/", name);
     if (unlink(path.c_str()) != 0) return FileError(errno, "remove", path);
@@ -100,7 +101,7 @@ absl::Status DatasetFiles::RemoveLongLost() {
   std::error_code unknown;
   if (!fs::exists(lost_, unknown)) return absl::OkStatus();
   absl::StatusOr<std::set<std::string>> names = ListFolder(lost_);
-  if (!names.ok()) return names.status();
+  RETURN_IF_ERROR(names.status());
   const absl::Time now = absl::Now();
   for (const std::string& name : *names) {
     if (!IsDatasetName(name)) continue;
@@ -121,7 +122,7 @@ absl::Status DatasetFiles::EnsureShard(const std::string& key) {
     return FileError(errno, "create the folder", shard);
   }
   // Also when it exists: whoever created it may have died before this.
-  if (absl::Status s = SyncFolder(folder_); !s.ok()) return s;
+  RETURN_IF_ERROR(SyncFolder(folder_));
   shards_.insert(shard);
   return absl::OkStatus();
 }
@@ -134,18 +135,18 @@ absl::Status DatasetFiles::WriteIncoming(const std::string& path, absl::string_v
   // In two halves, so that tests can stop between them.
   const size_t half = dataset.size() / 2;
   if (const int error = AtFailpoint("dataset_write")) return FileError(error, "write", path);
-  if (absl::Status s = WriteAll(file, dataset.substr(0, half), path); !s.ok()) return s;
+  RETURN_IF_ERROR(WriteAll(file, dataset.substr(0, half), path));
   if (const int error = AtFailpoint("dataset_write_half")) return FileError(error, "write", path);
-  if (absl::Status s = WriteAll(file, dataset.substr(half), path); !s.ok()) return s;
+  RETURN_IF_ERROR(WriteAll(file, dataset.substr(half), path));
   if (const int error = AtFailpoint("dataset_fsync")) return FileError(error, "fsync", path);
   if (fsync(file.get()) != 0) return FileError(errno, "fsync", path);
   return absl::OkStatus();
 }
 
 absl::Status DatasetFiles::Write(const std::string& key, absl::string_view dataset) {
-  if (absl::Status s = EnsureShard(key); !s.ok()) return s;
+  RETURN_IF_ERROR(EnsureShard(key));
   IncomingFile incoming(absl::StrCat(folder_, "/incoming/", key, ".", next_incoming_++));
-  if (absl::Status s = WriteIncoming(incoming.path(), dataset); !s.ok()) return s;
+  RETURN_IF_ERROR(WriteIncoming(incoming.path(), dataset));
 
   const std::string path = Path(key);
   if (const int error = AtFailpoint("dataset_rename")) return FileError(error, "rename to", path);
@@ -154,7 +155,7 @@ absl::Status DatasetFiles::Write(const std::string& key, absl::string_view datas
   }
   incoming.SetRenamed();
   if (const int error = AtFailpoint("dataset_folder_fsync")) return FileError(error, "fsync", path);
-  if (absl::Status s = SyncFolder(ShardFolder(key)); !s.ok()) return s;
+  RETURN_IF_ERROR(SyncFolder(ShardFolder(key)));
   if (const int error = AtFailpoint("dataset_durable")) return FileError(error, "write", path);
   return absl::OkStatus();
 }
@@ -166,7 +167,7 @@ absl::StatusOr<std::string> DatasetFiles::Read(const std::string& key, int64_t b
   if (absl::IsNotFound(dataset.status())) {
     return absl::DataLossError(absl::StrCat(path, ": the dataset's file is missing"));
   }
-  if (!dataset.ok()) return dataset;
+  RETURN_IF_ERROR(dataset.status());
   if (ContentDigest(*dataset) != digest) {
     return absl::DataLossError(
         absl::StrCat(path, ": the content no longer matches its digest ", digest));
@@ -187,7 +188,7 @@ absl::Status DatasetFiles::Remove(const std::string& key) {
 }
 
 absl::Status DatasetFiles::SetAside(const std::string& key) {
-  if (absl::Status s = MakeFolder(lost_); !s.ok()) return s;
+  RETURN_IF_ERROR(MakeFolder(lost_));
   const std::string path = Path(key);
   const std::string lost = LostPath(key);
   // The date says when it was set aside.
@@ -195,7 +196,7 @@ absl::Status DatasetFiles::SetAside(const std::string& key) {
     return FileError(errno, "set the date of", path);
   }
   if (rename(path.c_str(), lost.c_str()) != 0) return FileError(errno, "rename to", lost);
-  if (absl::Status s = SyncFolder(lost_); !s.ok()) return s;
+  RETURN_IF_ERROR(SyncFolder(lost_));
   return SyncFolder(ShardFolder(key));
 }
 
@@ -204,10 +205,10 @@ absl::StatusOr<bool> DatasetFiles::TakeBack(const std::string& key) {
   const std::string lost = LostPath(key);
   std::error_code unknown;
   if (!fs::exists(lost, unknown)) return false;
-  if (absl::Status s = EnsureShard(key); !s.ok()) return s;
+  RETURN_IF_ERROR(EnsureShard(key));
   if (rename(lost.c_str(), path.c_str()) != 0) return FileError(errno, "rename to", path);
-  if (absl::Status s = SyncFolder(ShardFolder(key)); !s.ok()) return s;
-  if (absl::Status s = SyncFolder(lost_); !s.ok()) return s;
+  RETURN_IF_ERROR(SyncFolder(ShardFolder(key)));
+  RETURN_IF_ERROR(SyncFolder(lost_));
   return true;
 }
 
@@ -220,12 +221,12 @@ absl::Status DatasetFiles::ForgetLost(const std::string& key) {
 absl::StatusOr<std::set<std::string>> DatasetFiles::List() const {
   std::set<std::string> keys;
   absl::StatusOr<std::set<std::string>> shards = ListFolder(folder_);
-  if (!shards.ok()) return shards.status();
+  RETURN_IF_ERROR(shards.status());
   for (const std::string& shard : *shards) {
     // Whatever else lies here is not ours to judge.
     if (shard.size() != kShardDigits || !IsLowerHex(shard)) continue;
     absl::StatusOr<std::set<std::string>> names = ListFolder(absl::StrCat(folder_, "/", shard));
-    if (!names.ok()) return names.status();
+    RETURN_IF_ERROR(names.status());
     for (const std::string& name : *names) {
       if (IsDatasetName(name) && absl::StartsWith(name, shard)) {
         keys.insert(name.substr(0, kKeyDigits));

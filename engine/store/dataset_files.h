@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "engine/mutex.h"
+#include "base/mutex.h"
 
 namespace chorale {
 

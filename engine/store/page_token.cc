@@ -2,9 +2,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "base/names.h"
 #include "engine/data/dataset_codec.h"
-#include "engine/data/error_details.h"
-#include "engine/data/names.h"
 
 namespace chorale {
 namespace {

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace chorale {
 namespace {
@@ -92,7 +93,7 @@ absl::Status MakeFolder(const std::string& given) {
   if (IsFolder(path)) return absl::OkStatus();
   if (mkdir(path.c_str(), 0700) != 0) {
     if (errno == ENOENT) {
-      if (absl::Status s = MakeFolder(ParentOf(path)); !s.ok()) return s;
+      RETURN_IF_ERROR(MakeFolder(ParentOf(path)));
       if (mkdir(path.c_str(), 0700) == 0) return SyncFolder(ParentOf(path));
     }
     if (errno == ENOSPC || errno == EDQUOT) return FileError(errno, "create the folder", path);

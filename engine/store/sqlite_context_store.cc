@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "base/names.h"
+#include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
-#include "engine/data/error_details.h"
-#include "engine/data/names.h"
 #include "engine/store/failpoint.h"
 #include "engine/store/page_token.h"
 #include "spdlog/spdlog.h"
@@ -18,8 +19,8 @@ namespace {
 constexpr int64_t kMaxPageSize = 1000;
 
 absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset) {
-  if (absl::Status s = ValidateName("context_id", record.name); !s.ok()) return s;
-  if (absl::Status s = ValidateName("model", record.model); !s.ok()) return s;
+  RETURN_IF_ERROR(ValidateName("context_id", record.name));
+  RETURN_IF_ERROR(ValidateName("model", record.model));
   if (record.digest != ContentDigest(dataset)) {
     return InvalidField("digest", "is not that of the dataset");
   }
@@ -58,42 +59,42 @@ absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::
 }
 
 absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std::string& folder) {
-  if (absl::Status s = MakeFolder(folder); !s.ok()) return s;
+  RETURN_IF_ERROR(MakeFolder(folder));
   absl::StatusOr<FileDescriptor> lock = LockFile(absl::StrCat(folder, "/LOCK"));
-  if (!lock.ok()) return lock.status();
+  RETURN_IF_ERROR(lock.status());
   auto files = std::make_unique<DatasetFiles>(absl::StrCat(folder, "/datasets"),
                                               absl::StrCat(folder, "/lost"));
-  if (absl::Status s = files->Open(); !s.ok()) return s;
+  RETURN_IF_ERROR(files->Open());
   absl::StatusOr<std::set<std::string>> present = files->List();
-  if (!present.ok()) return present.status();
+  RETURN_IF_ERROR(present.status());
 
   // A new database beside datasets means that the old one was lost. To go on would be to set all
   // datasets aside.
   absl::StatusOr<std::unique_ptr<ContextTable>> table = ContextTable::Open(
       absl::StrCat(folder, "/contexts.db"),
       present->empty() ? ContextTable::IfNew::kCreate : ContextTable::IfNew::kRefuse);
-  if (!table.ok()) return table.status();
-  if (absl::Status s = SyncFolder(folder); !s.ok()) return s;
+  RETURN_IF_ERROR(table.status());
+  RETURN_IF_ERROR(SyncFolder(folder));
 
   std::unique_ptr<SqliteContextStore> store(
       new SqliteContextStore(*std::move(lock), *std::move(table), std::move(files)));
-  if (absl::Status s = store->MatchFiles(*std::move(present)); !s.ok()) return s;
+  RETURN_IF_ERROR(store->MatchFiles(*std::move(present)));
   return store;
 }
 
 absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
   MutexLock lock(&mutex_);
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> named = table_->AllDatasets();
-  if (!named.ok()) return named.status();
+  RETURN_IF_ERROR(named.status());
 
   for (const auto& [tenant, digest] : *named) {
     const std::string key = DatasetKey(tenant, digest);
     if (files.erase(key) > 0) {
-      if (absl::Status s = files_->ForgetLost(key); !s.ok()) return s;
+      RETURN_IF_ERROR(files_->ForgetLost(key));
       continue;
     }
     const absl::StatusOr<bool> taken_back = files_->TakeBack(key);
-    if (!taken_back.ok()) return taken_back.status();
+    RETURN_IF_ERROR(taken_back.status());
     if (*taken_back) {
       spdlog::info("the dataset file {} had been set aside and is needed again", key);
       continue;
@@ -104,7 +105,7 @@ absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
                   QuoteName(tenant));
   }
   for (const std::string& key : files) {
-    if (absl::Status s = files_->SetAside(key); !s.ok()) return s;
+    RETURN_IF_ERROR(files_->SetAside(key));
   }
   if (!files.empty()) {
     spdlog::warn(
@@ -126,7 +127,7 @@ absl::Status SqliteContextStore::CheckOpen() const {
 absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& record) {
   absl::StatusOr<ContextRecord> existing = table_->Find(record.tenant, record.name);
   if (absl::IsNotFound(existing.status())) return PutOutcome::kCreated;
-  if (!existing.ok()) return existing.status();
+  RETURN_IF_ERROR(existing.status());
   if (existing->digest != record.digest) {
     return absl::AlreadyExistsError(
         absl::StrCat("the name ", QuoteName(record.name), " is taken by other content"));
@@ -141,15 +142,15 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& reco
 
 absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
                                                    absl::string_view dataset) {
-  if (absl::Status s = ValidatePut(record, dataset); !s.ok()) return s;
+  RETURN_IF_ERROR(ValidatePut(record, dataset));
   const std::string key = DatasetKey(record.tenant, record.digest);
   std::unique_ptr<Pin> pin;
   PutOutcome before = PutOutcome::kCreated;
   {
     MutexLock lock(&mutex_);
-    if (absl::Status s = CheckOpen(); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckOpen());
     absl::StatusOr<PutOutcome> outcome = Compare(record);
-    if (!outcome.ok()) return outcome;
+    RETURN_IF_ERROR(outcome.status());
     before = *outcome;
     pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
   }
@@ -157,7 +158,7 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
   const bool intact = before == PutOutcome::kUnchanged &&
                       files_->Read(key, record.dataset_bytes, record.digest).ok();
   if (!intact) {
-    if (absl::Status s = files_->Write(key, dataset); !s.ok()) return s;
+    RETURN_IF_ERROR(files_->Write(key, dataset));
   }
   {
     // Another call may have put or deleted the name meanwhile.
@@ -180,7 +181,7 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
 absl::StatusOr<ContextRecord> SqliteContextStore::Get(const std::string& tenant,
                                                       const std::string& name) {
   MutexLock lock(&mutex_);
-  if (absl::Status s = CheckOpen(); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckOpen());
   return table_->Find(tenant, name);
 }
 
@@ -190,9 +191,9 @@ absl::StatusOr<std::string> SqliteContextStore::ReadDataset(const std::string& t
   ContextRecord record;
   {
     MutexLock lock(&mutex_);
-    if (absl::Status s = CheckOpen(); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckOpen());
     absl::StatusOr<ContextRecord> found = table_->Find(tenant, name);
-    if (!found.ok()) return found.status();
+    RETURN_IF_ERROR(found.status());
     record = *std::move(found);
     pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
   }
@@ -205,13 +206,13 @@ absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, 
     return InvalidField("page_size", absl::StrCat("is ", page_size, "; it is 1 to ", kMaxPageSize));
   }
   absl::StatusOr<std::string> after = ReadPageToken(tenant, page_token);
-  if (!after.ok()) return after.status();
+  RETURN_IF_ERROR(after.status());
 
   MutexLock lock(&mutex_);
-  if (absl::Status s = CheckOpen(); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckOpen());
   // One more than asked for tells whether there is another page.
   absl::StatusOr<std::vector<ContextRecord>> records = table_->List(tenant, *after, page_size + 1);
-  if (!records.ok()) return records.status();
+  RETURN_IF_ERROR(records.status());
   ContextPage page;
   page.records = *std::move(records);
   if (static_cast<int64_t>(page.records.size()) > page_size) {
@@ -223,11 +224,11 @@ absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, 
 
 absl::Status SqliteContextStore::Delete(const std::string& tenant, const std::string& name) {
   MutexLock lock(&mutex_);
-  if (absl::Status s = CheckOpen(); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckOpen());
   absl::StatusOr<ContextRecord> record = table_->Find(tenant, name);
   if (absl::IsNotFound(record.status())) return NoContext(name);
   // A record that cannot be read can still be deleted; Open finds its dataset later.
-  if (absl::Status s = table_->Remove(tenant, name); !s.ok()) return s;
+  RETURN_IF_ERROR(table_->Remove(tenant, name));
   if (const int error = AtFailpoint("delete_committed")) return FileError(error, "delete", name);
   if (record.ok()) RemoveUnneeded({tenant, record->digest});
   AtFailpoint("delete_done");

@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "engine/mutex.h"
+#include "base/mutex.h"
 #include "engine/store/context_store.h"
 #include "engine/store/context_table.h"
 #include "engine/store/dataset_files.h"

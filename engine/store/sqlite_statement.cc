@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include "base/status_macros.h"
+
 namespace chorale {
 
 SqliteStatement::SqliteStatement(SqliteConnection& connection, absl::string_view sql)
@@ -28,7 +30,7 @@ void SqliteStatement::Bind(int64_t number) {
 }
 
 absl::StatusOr<bool> SqliteStatement::Step() {
-  if (!error_.ok()) return error_;
+  RETURN_IF_ERROR(error_);
   const int result = sqlite3_step(statement_);
   if (result == SQLITE_ROW) return true;
   if (result == SQLITE_DONE) return false;

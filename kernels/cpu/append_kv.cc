@@ -1,10 +1,10 @@
 // A copy and a transposition: bound by memory, so plain C++ serves every machine.
-#include "kernels/append_kv.h"
+#include "kernels/ops/append_kv.h"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/layout.h"
+#include "kernels/ops/panel_layout.h"
 
 namespace chorale::kernels {
 

@@ -16,7 +16,6 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/elementwise-inl.h"
 #include "kernels/cpu/fma_tile-inl.h"
-#include "kernels/layout.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace chorale::kernels {

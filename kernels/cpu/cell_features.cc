@@ -1,4 +1,4 @@
-#include "kernels/cell_features.h"
+#include "kernels/ops/cell_features.h"
 
 #include <algorithm>
 #include <cstdint>

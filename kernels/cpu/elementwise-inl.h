@@ -12,7 +12,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/fma_tile-inl.h"
-#include "kernels/softmax_state.h"
+#include "kernels/ops/softmax_state.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace chorale::kernels {

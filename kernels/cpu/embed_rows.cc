@@ -1,4 +1,4 @@
-#include "kernels/embed_rows.h"
+#include "kernels/ops/embed_rows.h"
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-#include "kernels/layer_norm.h"
+#include "kernels/ops/layer_norm.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // A few thousand numbers per step: computed in float64 with the C library.
-#include "kernels/mixture_head.h"
+#include "kernels/ops/mixture_head.h"
 
 #include <algorithm>
 #include <cmath>

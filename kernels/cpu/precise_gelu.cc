@@ -1,4 +1,4 @@
-#include "kernels/precise_gelu.h"
+#include "kernels/ops/precise_gelu.h"
 
 #include <algorithm>
 #include <cstdint>

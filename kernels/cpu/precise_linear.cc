@@ -1,10 +1,10 @@
-#include "kernels/precise_linear.h"
+#include "kernels/ops/precise_linear.h"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
-#include "kernels/layout.h"
+#include "kernels/ops/panel_layout.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/precise_linear.cc"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/layout.h"
+#include "kernels/ops/panel_layout.h"
 
 namespace chorale::kernels {
 

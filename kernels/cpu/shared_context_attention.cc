@@ -9,16 +9,17 @@
 //
 // Every sum runs over keys (and over the head width) in one fixed order per query row, whatever
 // the other rows of the tile are.
-#include "kernels/shared_context_attention.h"
+#include "kernels/ops/shared_context_attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
+#include "base/integer_math.h"
 #include "kernels/cpu/enabled_targets.h"
 #include "kernels/cpu/prefetch.h"
-#include "kernels/layout.h"
-#include "kernels/softmax_state.h"
+#include "kernels/ops/panel_layout.h"
+#include "kernels/ops/softmax_state.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/shared_context_attention.cc"

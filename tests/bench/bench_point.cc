@@ -1,6 +1,6 @@
 #include "tests/bench/bench_point.h"
 
-#include "tests/engine/backends/test_model.h"
+#include "tests/engine/backend/test_model.h"
 
 namespace chorale {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tests/engine/backends/test_model.h"
+#include "tests/engine/backend/test_model.h"
 
 namespace chorale {
 namespace {

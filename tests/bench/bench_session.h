@@ -10,7 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "engine/backends/backend.h"
+#include "engine/backend/backend.h"
 #include "tests/bench/bench_point.h"
 
 namespace chorale {

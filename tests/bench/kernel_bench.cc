@@ -14,14 +14,15 @@
 #include <string>
 #include <vector>
 
-#include "kernels/append_kv.h"
 #include "kernels/cpu/target.h"
-#include "kernels/layer_norm.h"
-#include "kernels/layout.h"
-#include "kernels/linear.h"
-#include "kernels/mixture_head.h"
-#include "kernels/shared_context_attention.h"
+#include "kernels/ops/append_kv.h"
+#include "kernels/ops/layer_norm.h"
+#include "kernels/ops/linear.h"
+#include "kernels/ops/mixture_head.h"
+#include "kernels/ops/panel_layout.h"
+#include "kernels/ops/shared_context_attention.h"
 #include "tests/bench/fma_peak.h"
+#include "tests/kernels/reference/reference.h"
 
 namespace chorale::kernels {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/bench/sampler.h"
-#include "tests/engine/backends/test_model.h"
+#include "tests/engine/backend/test_model.h"
 
 namespace chorale {
 

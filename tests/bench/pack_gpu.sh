@@ -14,7 +14,7 @@ readonly PROGRAMS=(
   tests/bench/gpu_bench
   tests/bench/load_bench
   tests/kernels/cuda/cuda_kernels_test
-  tests/engine/backends/cuda/cuda_backend_test
+  tests/engine/backend/cuda/cuda_backend_test
   tests/end_to_end/end_to_end_backend_test
   tests/end_to_end/end_to_end_determinism_test
   tests/end_to_end/end_to_end_golden_test

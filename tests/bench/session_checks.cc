@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "engine/backends/backend.h"
-#include "engine/backends/cpu_backend.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cpu/backend.h"
 
 namespace chorale {
 namespace {

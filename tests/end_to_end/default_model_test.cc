@@ -181,7 +181,7 @@ TEST_P(DefaultModelTest, LogDensityInOtherOrdersIsThatOfTheTrainingCode) {
 }
 
 // The log-density said of a drawn value is the one that scoring it gives. That values are drawn
-// from that distribution is shown in tests/engine/backends/sampling_test.cc.
+// from that distribution is shown in tests/engine/backend/sampling_test.cc.
 TEST_P(DefaultModelTest, SampledValuesHaveTheLogDensitySaid) {
   const Samples samples = Draw(v1::SampleRequest::GIVEN);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;

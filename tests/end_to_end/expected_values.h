@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/engine/backends/closeness.h"
+#include "tests/engine/backend/closeness.h"
 
 namespace chorale::end_to_end {
 

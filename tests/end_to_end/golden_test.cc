@@ -12,7 +12,7 @@
 #include "tests/end_to_end/expected_values.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
-#include "tests/engine/backends/cuda/golden_bounds.h"
+#include "tests/engine/backend/cuda/golden_bounds.h"
 
 namespace chorale::end_to_end {
 namespace {

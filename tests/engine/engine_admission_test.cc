@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "engine/data/error_details.h"
-#include "engine/mutex.h"
+#include "base/error_details.h"
+#include "base/mutex.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace chorale::testing {

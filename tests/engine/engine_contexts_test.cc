@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "engine/data/error_details.h"
+#include "base/error_details.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace chorale::testing {

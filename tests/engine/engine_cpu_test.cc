@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cpu_backend.h"
+#include "engine/backend/cpu/backend.h"
 #include "engine/engine.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backends/test_model.h"
+#include "tests/engine/backend/test_model.h"
 #include "tests/engine/engine_fixture.h"
 #include "tests/engine/metered_backend.h"
 

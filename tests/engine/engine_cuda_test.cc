@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/backend/cuda/backend.h"
 #include "engine/engine.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/runtime.h"
-#include "tests/engine/backends/test_model.h"
+#include "kernels/cuda/runtime/runtime.h"
+#include "tests/engine/backend/test_model.h"
 #include "tests/engine/engine_fixture.h"
 #include "tests/engine/fake_store.h"
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/notification.h"
 #include "engine/engine.h"
-#include "engine/mutex.h"
-#include "engine/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "absl/time/clock.h"
-#include "engine/data/error_details.h"
+#include "base/error_details.h"
 #include "engine/data/feature_transform.h"
-#include "engine/target_orders.h"
+#include "engine/session/target_orders.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace chorale::testing {

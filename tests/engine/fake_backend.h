@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/backends/backend.h"
-#include "engine/mutex.h"
+#include "base/mutex.h"
+#include "engine/backend/backend.h"
 
 namespace chorale::testing {
 

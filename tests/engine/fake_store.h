@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/mutex.h"
+#include "base/mutex.h"
 #include "engine/store/context_store.h"
 
 namespace chorale::testing {

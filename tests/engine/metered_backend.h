@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backends/backend.h"
-#include "engine/mutex.h"
+#include "base/mutex.h"
+#include "engine/backend/backend.h"
 
 namespace chorale::testing {
 

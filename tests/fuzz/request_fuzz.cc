@@ -16,8 +16,8 @@
 #include "chorale/v1/chorale.pb.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/limits.h"
-#include "server/dataset_assembler.h"
-#include "server/request_decoder.h"
+#include "server/codec/dataset_assembler.h"
+#include "server/codec/request_decoder.h"
 
 namespace chorale {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/require.h"
 #include "engine/data/column_statistics.h"
-#include "engine/require.h"
 #include "tests/golden/source_folder.h"
 
 namespace chorale {

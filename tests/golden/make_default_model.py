@@ -24,9 +24,9 @@ from safetensors.numpy import save_file
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from models.evaluate import tables  # noqa: E402
-from models.training.mixture import Mixture  # noqa: E402
-from models.training.predictor import EncodedContext, Predictor  # noqa: E402
+from models.research.evaluate import tables  # noqa: E402
+from models.research.training.mixture import Mixture  # noqa: E402
+from models.research.training.predictor import EncodedContext, Predictor  # noqa: E402
 
 MODEL = ROOT / "models" / "default"
 OUTPUT = ROOT / "tests" / "golden" / "default_model"
@@ -84,7 +84,7 @@ def read_penguins() -> GoldenTable:
 
 
 def read_evaluated(name: str) -> GoldenTable:
-    """One of the tables of models/evaluate."""
+    """One of the tables of models/research/evaluate."""
     source = tables.SOURCES[name]
     frame = source.load().dropna(subset=[source.target])
     is_target = np.arange(len(frame)) % EVERY == FIRST

@@ -25,14 +25,14 @@ class CheckIncludesTest(unittest.TestCase):
         return check_includes.check_tree(self.root)
 
     def test_a_clean_tree_has_no_violations(self):
-        self.write('kernels/linear.h', '#include <cstdint>', '#include "absl/status/status.h"')
-        self.write('engine/mutex.h', '#include <mutex>')
-        self.write('engine/backends/backend.h', '#include "engine/mutex.h"',
-                   '#include "kernels/linear.h"')
-        self.write('engine/engine.h', '#include "engine/backends/backend.h"')
+        self.write('kernels/ops/linear.h', '#include <cstdint>', '#include "absl/status/status.h"')
+        self.write('base/mutex.h', '#include <mutex>')
+        self.write('engine/backend/backend.h', '#include "base/mutex.h"',
+                   '#include "kernels/ops/linear.h"')
+        self.write('engine/engine.h', '#include "engine/backend/backend.h"')
         self.write('server/codec.h', '#include "engine/engine.h"', '#include <grpcpp/grpcpp.h>',
                    '#include "chorale/v1/chorale.pb.h"')
-        self.write('client/client.h', '#include "chorale/v1/chorale.grpc.pb.h"')
+        self.write('client/cpp/client.h', '#include "chorale/v1/chorale.grpc.pb.h"')
         self.assertEqual(self.check(), [])
 
     def test_every_forbidden_edge_is_found(self):
@@ -43,14 +43,14 @@ class CheckIncludesTest(unittest.TestCase):
                             'prometheus/counter.h', 'chorale/v1/chorale.pb.h', 'client/x.h'),
             'engine/data/a.cc': ('engine/model/x.h', 'engine/x.h', 'engine/store/x.h',
                                  'kernels/x.h'),
-            'engine/model/a.cc': ('engine/data/x.h', 'engine/backends/x.h', 'sqlite3.h'),
-            'engine/store/a.cc': ('engine/model/x.h', 'engine/backends/x.h', 'kernels/x.h'),
-            'engine/backends/a.cc': ('engine/store/x.h', 'engine/x.h'),
+            'engine/model/a.cc': ('engine/data/x.h', 'engine/backend/x.h', 'sqlite3.h'),
+            'engine/store/a.cc': ('engine/model/x.h', 'engine/backend/x.h', 'kernels/x.h'),
+            'engine/backend/a.cc': ('engine/store/x.h', 'engine/x.h'),
             'server/a.cc': ('client/x.h', 'kernels/x.h', 'CLI/CLI.hpp'),
             'client/a.cc': ('server/x.h', 'engine/x.h', 'kernels/x.h', 'prometheus/counter.h'),
         }
         for folder in ('kernels', 'engine', 'engine/data', 'engine/model', 'engine/store',
-                       'engine/backends', 'server', 'client'):
+                       'engine/backend', 'server', 'client'):
             self.write(f'{folder}/x.h')
         for path, includes in edges.items():
             self.write(path, *(f'#include "{include}"' for include in includes))

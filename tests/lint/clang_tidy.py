@@ -25,8 +25,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OWN_INCLUDE = re.compile(
-    rb'^\s*#\s*include\s+"((?:kernels|engine|server|client|tests|proto)/[^"]+)"', re.MULTILINE)
-OWN_FOLDERS = ('kernels', 'engine', 'server', 'client')
+    rb'^\s*#\s*include\s+"((?:base|kernels|engine|server|client|tests|proto)/[^"]+)"', re.MULTILINE)
+OWN_FOLDERS = ('base', 'kernels', 'engine', 'server', 'client')
 NOISE = re.compile(r'^\d+ warnings? (generated|treated)|^Suppressed |^Use -header-filter')
 
 

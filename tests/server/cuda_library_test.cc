@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backends/load_cuda_backend.h"
+#include "engine/backend/cuda_plugin/load_cuda_backend.h"
 #include "gtest/gtest.h"
-#include "server/metrics_endpoint.h"
+#include "server/telemetry/metrics_endpoint.h"
 #include "tests/end_to_end/prometheus_page.h"
 
 namespace chorale {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
-#include "engine/mutex.h"
 #include "tests/eventually.h"
 
 namespace chorale {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <string>
 
+#include "base/error_details.h"
 #include "engine/data/dataset_codec.h"
-#include "engine/data/error_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "engine/data/error_details.h"
+#include "base/error_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/data/make_column.h"

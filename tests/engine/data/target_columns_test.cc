@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/data/error_details.h"
+#include "base/error_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/data/make_column.h"

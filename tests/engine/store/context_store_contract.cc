@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/data/error_details.h"
+#include "base/error_details.h"
 #include "gmock/gmock.h"
 #include "tests/engine/store/make_record.h"
 

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/runtime.h"
-#include "kernels/cuda/status.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/runtime.h"
+#include "kernels/cuda/runtime/status.h"
 
 namespace chorale::kernels::cuda {
 

@@ -5,10 +5,11 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/cuda/embed.h"
-#include "kernels/cuda/head.h"
-#include "kernels/cuda/layout.h"
-#include "kernels/cuda/weights.h"
+#include "base/integer_math.h"
+#include "kernels/cuda/embed/embed.h"
+#include "kernels/cuda/head/head.h"
+#include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/layout.h"
 #include "tests/kernels/simd_targets.h"
 
 namespace chorale::kernels::cuda {

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/head.h"
-#include "kernels/cuda/path_tile.h"
-#include "kernels/cuda/row_layer.h"
-#include "kernels/cuda/tile.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/head/head.h"
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layout/path_tile.h"
+#include "kernels/cuda/layout/tile.h"
 #include "tests/kernels/cuda/device_test.h"
 
 namespace chorale::kernels::cuda {

@@ -5,10 +5,12 @@
 #include <limits>
 #include <numbers>
 
-#include "kernels/append_kv.h"
-#include "kernels/cuda/layout.h"
-#include "kernels/cuda/weights.h"
-#include "kernels/shared_context_attention.h"
+#include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/layout.h"
+#include "kernels/ops/append_kv.h"
+#include "kernels/ops/panel_layout.h"
+#include "kernels/ops/shared_context_attention.h"
+#include "tests/kernels/reference/reference.h"
 #include "tests/kernels/simd_targets.h"
 
 namespace chorale::kernels::cuda {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/tile.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/layout/tile.h"
 #include "tests/kernels/cuda/device_test.h"
 
 namespace chorale::kernels::cuda {

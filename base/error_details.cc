@@ -1,0 +1,46 @@
+#include "base/error_details.h"
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+
+namespace chorale {
+namespace {
+
+constexpr absl::string_view kFieldPayload = "chorale/field";
+// Whole nanoseconds, in decimal.
+constexpr absl::string_view kRetryPayload = "chorale/retry-delay-ns";
+
+}  // namespace
+
+absl::Status InvalidField(absl::string_view field, absl::string_view what) {
+  absl::Status status = absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+  status.SetPayload(kFieldPayload, absl::Cord(field));
+  return status;
+}
+
+std::string ErrorField(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kFieldPayload);
+  return payload.has_value() ? std::string(*payload) : std::string();
+}
+
+absl::Status ExhaustedRetryAfter(absl::string_view message, absl::Duration delay) {
+  absl::Status status = absl::ResourceExhaustedError(message);
+  status.SetPayload(kRetryPayload, absl::Cord(absl::StrCat(absl::ToInt64Nanoseconds(delay))));
+  return status;
+}
+
+absl::Duration RetryDelay(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kRetryPayload);
+  int64_t nanoseconds = 0;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &nanoseconds)) {
+    return absl::ZeroDuration();
+  }
+  return absl::Nanoseconds(nanoseconds);
+}
+
+}  // namespace chorale

@@ -1,0 +1,63 @@
+// A mutex that Clang's thread-safety analysis understands.
+//
+// It wraps std::mutex and not absl::Mutex on purpose: the thread sanitizer follows POSIX mutexes in
+// any library, but not the atomics inside a distribution's uninstrumented build of Abseil.
+#ifndef CHORALE_BASE_MUTEX_H_
+#define CHORALE_BASE_MUTEX_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+
+namespace chorale {
+
+class ABSL_LOCKABLE Mutex {
+ public:
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
+  void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
+
+ private:
+  friend class CondVar;
+  std::mutex mutex_;
+};
+
+class ABSL_SCOPED_LOCKABLE MutexLock {
+ public:
+  explicit MutexLock(Mutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
+    mutex_->Lock();
+  }
+  ~MutexLock() ABSL_UNLOCK_FUNCTION() { mutex_->Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex* const mutex_;
+};
+
+// Waits may wake spuriously: always wait in a loop on the condition.
+class CondVar {
+ public:
+  void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+    condition_.wait(lock);
+    lock.release();
+  }
+  void WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+    condition_.wait_until(lock, deadline);
+    lock.release();
+  }
+  void NotifyOne() { condition_.notify_one(); }
+  void NotifyAll() { condition_.notify_all(); }
+
+ private:
+  std::condition_variable condition_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_BASE_MUTEX_H_

@@ -1,0 +1,42 @@
+// A thread for work that must not run on the engine thread.
+#ifndef CHORALE_BASE_WORKER_THREAD_H_
+#define CHORALE_BASE_WORKER_THREAD_H_
+
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "base/mutex.h"
+
+namespace chorale {
+
+// Runs jobs one after another, in the order in which they were added.
+//
+// Thread-safe; Stop is called by one thread.
+class WorkerThread {
+ public:
+  using Job = std::function<void()>;
+
+  WorkerThread() : thread_([this] { Run(); }) {}
+  ~WorkerThread() { Stop(); }
+  WorkerThread(const WorkerThread&) = delete;
+  WorkerThread& operator=(const WorkerThread&) = delete;
+
+  // After Stop, jobs are dropped.
+  void Add(Job job);
+  // Waits for the job that runs, and drops the others.
+  void Stop();
+
+ private:
+  void Run();
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_BASE_WORKER_THREAD_H_

@@ -1,0 +1,93 @@
+#include "client/cli/context_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "client/cli/command_line.h"
+
+namespace chorale::client {
+namespace {
+
+std::string Created(const v1::Context& context) {
+  const absl::Time time = absl::FromUnixSeconds(context.create_time().seconds());
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
+std::string StateName(const v1::Context& context) {
+  return absl::AsciiStrToLower(v1::Context::State_Name(context.state()));
+}
+
+std::string TypeName(const v1::ColumnSummary& feature) {
+  return absl::AsciiStrToLower(v1::ColumnSummary::Type_Name(feature.type()));
+}
+
+void AddRow(const v1::Context& context, ReportWriter* report) {
+  report->Add({IdOf(context.name()), IdOf(context.model()), context.target_column(),
+               context.row_count(), int64_t{context.features_size()}, StateName(context),
+               Bytes{context.resident_bytes()}, Bytes{context.dataset_bytes()}, Created(context)});
+}
+
+const std::vector<std::string> kColumns = {"name",           "model",         "target",
+                                           "rows",           "features",      "state",
+                                           "resident_bytes", "dataset_bytes", "created"};
+
+void WriteFeatures(const v1::Context& context, std::ostream* out) {
+  ReportWriter report({"feature", "type", "categories", "missing"}, Format::kTable, out);
+  for (const v1::ColumnSummary& feature : context.features()) {
+    const bool categorical = feature.type() == v1::ColumnSummary::CATEGORICAL;
+    report.Add({feature.name(), TypeName(feature),
+                categorical ? Cell(int64_t{feature.category_count()}) : Cell(),
+                int64_t{feature.missing_count()}});
+  }
+  report.Finish();
+}
+
+nlohmann::ordered_json Json(const v1::Context& context) {
+  nlohmann::ordered_json features = nlohmann::ordered_json::array();
+  for (const v1::ColumnSummary& feature : context.features()) {
+    features.push_back({{"name", feature.name()},
+                        {"type", TypeName(feature)},
+                        {"categories", feature.category_count()},
+                        {"missing", feature.missing_count()}});
+  }
+  return {{"name", IdOf(context.name())},
+          {"model", IdOf(context.model())},
+          {"target", context.target_column()},
+          {"rows", context.row_count()},
+          {"state", StateName(context)},
+          {"resident_bytes", context.resident_bytes()},
+          {"dataset_bytes", context.dataset_bytes()},
+          {"created", Created(context)},
+          {"digest", context.digest()},
+          {"features", std::move(features)}};
+}
+
+}  // namespace
+
+absl::Status WriteContexts(const std::vector<v1::Context>& contexts, Environment* environment) {
+  return environment->Write([&](std::ostream& out) {
+    ReportWriter report(kColumns, environment->format(Environment::Readers::kPeople), &out);
+    for (const v1::Context& context : contexts) AddRow(context, &report);
+    report.Finish();
+  });
+}
+
+absl::Status WriteContext(const v1::Context& context, Environment* environment) {
+  const Format format = environment->format(Environment::Readers::kPeople);
+  return environment->Write([&](std::ostream& out) {
+    if (format == Format::kJson) {
+      out << Json(context).dump(1) << '\n';
+      return;
+    }
+    ReportWriter report(kColumns, format, &out);
+    AddRow(context, &report);
+    report.Finish();
+    if (format != Format::kTable) return;
+    out << "\ndigest " << context.digest() << "\n\n";
+    WriteFeatures(context, &out);
+  });
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,21 @@
+// How contexts are shown.
+#ifndef CHORALE_CLIENT_CLI_CONTEXT_REPORT_H_
+#define CHORALE_CLIENT_CLI_CONTEXT_REPORT_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "chorale/v1/chorale.pb.h"
+#include "client/cli/environment.h"
+
+namespace chorale::client {
+
+// A line per context.
+absl::Status WriteContexts(const std::vector<v1::Context>& contexts, Environment* environment);
+
+// One context with all its columns.
+absl::Status WriteContext(const v1::Context& context, Environment* environment);
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CLI_CONTEXT_REPORT_H_

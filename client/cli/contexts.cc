@@ -1,0 +1,67 @@
+// chorale ls, show, rm and warm
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/cli/command_line.h"
+#include "client/cli/commands.h"
+#include "client/cli/context_report.h"
+
+namespace chorale::client {
+namespace {
+
+struct NoArguments {};
+
+struct NameArgument {
+  std::string name;
+};
+
+absl::Status RunList(const NoArguments&, Environment* environment) {
+  absl::StatusOr<Client*> client = environment->Connect();
+  RETURN_IF_ERROR(client.status());
+  absl::StatusOr<std::vector<v1::Context>> contexts = (*client)->ListContexts(environment->call());
+  RETURN_IF_ERROR(contexts.status());
+  return WriteContexts(*contexts, environment);
+}
+
+absl::Status RunShow(const NameArgument& arguments, Environment* environment) {
+  absl::StatusOr<Client*> client = environment->Connect();
+  RETURN_IF_ERROR(client.status());
+  absl::StatusOr<v1::Context> context = (*client)->GetContext(arguments.name, environment->call());
+  RETURN_IF_ERROR(context.status());
+  return WriteContext(*context, environment);
+}
+
+absl::Status RunRemove(const NameArgument& arguments, Environment* environment) {
+  absl::StatusOr<Client*> client = environment->Connect();
+  RETURN_IF_ERROR(client.status());
+  absl::Status status = (*client)->DeleteContext(arguments.name, environment->call());
+  if (status.ok()) environment->Note(absl::StrCat("context '", arguments.name, "' is deleted"));
+  return status;
+}
+
+absl::Status RunWarm(const NameArgument& arguments, Environment* environment) {
+  absl::StatusOr<Client*> client = environment->Connect();
+  RETURN_IF_ERROR(client.status());
+  absl::StatusOr<v1::Context> context = (*client)->WarmContext(arguments.name, environment->call());
+  RETURN_IF_ERROR(context.status());
+  return WriteContext(*context, environment);
+}
+
+void AddNamed(CLI::App* app, Environment* environment, const std::string& name,
+              const std::string& description,
+              absl::Status (*run)(const NameArgument&, Environment*)) {
+  auto arguments = std::make_shared<NameArgument>();
+  CLI::App* command = AddCommand(app, environment, name, description, arguments, run);
+  command->add_option("NAME", arguments->name, "The context's name")->required();
+}
+
+}  // namespace
+
+void AddContextCommands(CLI::App* app, Environment* environment) {
+  AddCommand(app, environment, "ls", "List the contexts", std::make_shared<NoArguments>(), RunList);
+  AddNamed(app, environment, "show", "Show a context and its columns", RunShow);
+  AddNamed(app, environment, "rm", "Delete a context", RunRemove);
+  AddNamed(app, environment, "warm",
+           "Make a context resident now, so that the next call need not wait", RunWarm);
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,62 @@
+// What every command works with: the options that all share, the server, and where output goes.
+#ifndef CHORALE_CLIENT_CLI_ENVIRONMENT_H_
+#define CHORALE_CLIENT_CLI_ENVIRONMENT_H_
+
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/cli/progress.h"
+#include "client/cli/report.h"
+#include "client/cpp/client.h"
+
+namespace chorale::client {
+
+struct SharedOptions {
+  std::string server = "127.0.0.1:50051";
+  std::string format;  // "csv", "json", "table"; empty: by command and terminal
+  std::string output;  // a file; empty: standard output
+  double timeout_s = 300.0;
+  double connect_timeout_s = 2.0;
+  int retries = 3;
+  bool quiet = false;
+  bool tls = false;
+  std::string tls_ca;  // files, PEM
+  std::string tls_cert;
+  std::string tls_key;
+};
+
+// Used by the main thread alone; signals only set its Cancellation.
+class Environment {
+ public:
+  SharedOptions options;
+  absl::Status result;  // of the command that ran
+
+  // The server, connected on first use. From then on Ctrl-C cancels the call in flight, and a
+  // second one ends the program.
+  absl::StatusOr<Client*> Connect();
+  CallOptions call() const;
+
+  // The format asked for; else a table when `people` read it on a terminal; else CSV.
+  enum class Readers { kPrograms, kPeople };
+  Format format(Readers readers) const;
+
+  // Runs `write` on standard output, or on the output file, which appears only when all went well.
+  absl::Status Write(absl::FunctionRef<void(std::ostream&)> write) const;
+
+  // One line on standard error, unless quiet.
+  void Note(absl::string_view text) const;
+  Progress::Display progress() const;
+
+ private:
+  absl::StatusOr<ClientOptions> MakeClientOptions() const;
+
+  std::unique_ptr<Client> client_;
+};
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CLI_ENVIRONMENT_H_

@@ -1,0 +1,29 @@
+#include "client/cli/exit_code.h"
+
+#include "client/cpp/retry.h"
+
+namespace chorale::client {
+
+ExitCode ExitCodeFor(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return ExitCode::kOk;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kFailedPrecondition:
+      return ExitCode::kBadInput;
+    case absl::StatusCode::kNotFound:
+      return ExitCode::kNotFound;
+    case absl::StatusCode::kAlreadyExists:
+      return ExitCode::kAlreadyExists;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:
+      return IsTransient(status) ? ExitCode::kTryAgain : ExitCode::kServerError;
+    case absl::StatusCode::kCancelled:
+      return ExitCode::kInterrupted;
+    default:
+      return ExitCode::kServerError;
+  }
+}
+
+}  // namespace chorale::client

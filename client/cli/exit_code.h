@@ -1,0 +1,24 @@
+// What the program's exit code says.
+#ifndef CHORALE_CLIENT_CLI_EXIT_CODE_H_
+#define CHORALE_CLIENT_CLI_EXIT_CODE_H_
+
+#include "absl/status/status.h"
+
+namespace chorale::client {
+
+// Scripts rely on these numbers; --help lists them.
+enum class ExitCode {
+  kOk = 0,
+  kServerError = 1,  // the server failed, did not answer, or cannot be reached
+  kBadInput = 2,     // wrong usage, or a file or value that cannot be used
+  kNotFound = 3,
+  kAlreadyExists = 4,
+  kTryAgain = 5,       // the server is full or draining
+  kInterrupted = 130,  // Ctrl-C, as shells have it
+};
+
+ExitCode ExitCodeFor(const absl::Status& status);
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CLI_EXIT_CODE_H_

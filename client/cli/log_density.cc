@@ -1,0 +1,170 @@
+// chorale log-density
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/cli/command_line.h"
+#include "client/cli/commands.h"
+
+namespace chorale::client {
+namespace {
+
+struct LogDensityArguments {
+  RowsOptions rows;
+  std::vector<std::string> columns;
+  std::string values_file;
+  int32_t orders = 0;
+  uint64_t seed = 0;
+  bool step_by_step = false;
+  bool terms = false;
+  bool wrap = false;
+};
+
+// B vectors of target values, each with the name of its column.
+struct Vectors {
+  std::vector<std::string> names;  // [B]
+  std::vector<double> values;      // [B, T]
+};
+
+absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::string& name,
+                       const LogDensityArguments& arguments, Vectors* vectors) {
+  absl::StatusOr<std::vector<double>> values =
+      NumberColumn(csv, name, MissingOrDefault(arguments.rows.missing));
+  if (!values.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": ", values.status().message()));
+  }
+  for (size_t row = 0; row < values->size(); ++row) {
+    if (std::isnan((*values)[row])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": line ", csv.Line(static_cast<int64_t>(row)), ", column '", name,
+                       "': the value is missing, and a density needs them all"));
+    }
+  }
+  vectors->names.push_back(name);
+  vectors->values.insert(vectors->values.end(), values->begin(), values->end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Vectors> LoadVectors(const Rows& rows, const LogDensityArguments& arguments) {
+  CsvTable other;
+  const CsvTable* csv = &rows.csv;
+  std::vector<std::string> columns = arguments.columns;
+  if (!arguments.values_file.empty()) {
+    absl::StatusOr<CsvTable> read = ReadCsv(arguments.values_file);
+    RETURN_IF_ERROR(read.status());
+    other = *std::move(read);
+    csv = &other;
+    if (columns.empty()) columns = other.names();
+    if (other.row_count() != rows.csv.row_count()) {
+      return absl::InvalidArgumentError(absl::StrCat(arguments.values_file, ": ", other.row_count(),
+                                                     " rows, but ", arguments.rows.file, " has ",
+                                                     rows.csv.row_count()));
+    }
+  }
+  if (columns.empty()) columns = {rows.context.target_column()};
+  const std::string& file = csv == &other ? arguments.values_file : arguments.rows.file;
+  Vectors vectors;
+  for (const std::string& name : columns) {
+    absl::Status status = AddVector(*csv, file, name, arguments, &vectors);
+    RETURN_IF_ERROR(status);
+  }
+  return vectors;
+}
+
+LogDensityOptions ToOptions(const LogDensityArguments& arguments) {
+  LogDensityOptions options;
+  options.random_orders = arguments.orders;
+  options.seed = arguments.seed;
+  if (arguments.step_by_step) options.method = LogDensityOptions::Method::kStepByStep;
+  if (arguments.terms) options.terms = LogDensityOptions::Terms::kInclude;
+  if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
+  return options;
+}
+
+void WriteDensities(const LogDensities& densities, const Vectors& vectors, Format format,
+                    std::ostream* out) {
+  const bool with_errors = !densities.standard_errors.empty();
+  std::vector<std::string> columns = {"vector", "log_density"};
+  if (with_errors) columns.push_back("standard_error");
+  ReportWriter report(columns, format, out);
+  for (size_t b = 0; b < densities.joint.size(); ++b) {
+    std::vector<Cell> cells = {vectors.names[b], densities.joint[b]};
+    if (with_errors) cells.emplace_back(densities.standard_errors[b]);
+    report.Add(cells);
+  }
+  report.Finish();
+}
+
+void WriteTerms(const LogDensities& densities, const Vectors& vectors, Format format,
+                std::ostream* out) {
+  const size_t rows = densities.terms.size() / densities.joint.size();
+  ReportWriter report({"vector", "row", "log_density"}, format, out);
+  for (size_t i = 0; i < densities.terms.size(); ++i) {
+    report.Add({vectors.names[i / rows], static_cast<int64_t>(i % rows), densities.terms[i]});
+  }
+  report.Finish();
+}
+
+absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* environment) {
+  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, TargetColumn::kUsed, environment);
+  RETURN_IF_ERROR(rows.status());
+  absl::StatusOr<Vectors> vectors = LoadVectors(*rows, arguments);
+  RETURN_IF_ERROR(vectors.status());
+  absl::StatusOr<Client*> client = environment->Connect();
+  RETURN_IF_ERROR(client.status());
+  absl::StatusOr<LogDensities> densities =
+      (*client)->LogDensity(arguments.rows.context, rows->features, vectors->values,
+                            ToOptions(arguments), environment->call());
+  RETURN_IF_ERROR(densities.status());
+  if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities->seed));
+  const Format format = environment->format(Environment::Readers::kPrograms);
+  return environment->Write([&](std::ostream& out) {
+    if (arguments.terms) {
+      WriteTerms(*densities, *vectors, format, &out);
+    } else {
+      WriteDensities(*densities, *vectors, format, &out);
+    }
+  });
+}
+
+}  // namespace
+
+void AddLogDensityCommand(CLI::App* app, Environment* environment) {
+  auto arguments = std::make_shared<LogDensityArguments>();
+  CLI::App* command =
+      AddCommand(app, environment, "log-density", "Joint log-density of given values of rows",
+                 arguments, RunLogDensity);
+  AddRowsOptions(command, &arguments->rows);
+  AddList(command, "--values", &arguments->columns,
+          "Columns of values; each is one vector over all rows [the context's target column]")
+      ->type_name("COLUMN,...");
+  command
+      ->add_option("--values-file", arguments->values_file,
+                   "CSV file that has those columns, its rows in the order of ROWS [ROWS itself]")
+      ->type_name("FILE");
+  CLI::Option* orders =
+      command
+          ->add_option("--orders", arguments->orders,
+                       "Average the density over R random orders of the rows; 0: the order given")
+          ->check(CLI::NonNegativeNumber)
+          ->type_name("R")
+          ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "Of the random orders; 0: the server picks one")
+      ->needs(orders);
+  command->add_flag("--step-by-step", arguments->step_by_step,
+                    "Compute it as sampling does, step by step: slower, equal up to rounding");
+  command
+      ->add_flag("--terms", arguments->terms,
+                 "One line per row: its log-density given the rows before it")
+      ->excludes(orders);
+  command->add_flag("--wrap", arguments->wrap,
+                    "Allow more rows than the model's buffer was trained with");
+  command->footer(
+      "Writes one line per vector: the natural logarithm of its joint density, in the target's\n"
+      "units, and with several orders its standard error.\n\n"
+      "Examples:\n"
+      "  chorale log-density houses sold.csv\n"
+      "  chorale log-density houses sold.csv --values price,offer --orders 8");
+}
+
+}  // namespace chorale::client

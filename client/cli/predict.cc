@@ -1,0 +1,90 @@
+// chorale predict
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/cli/command_line.h"
+#include "client/cli/commands.h"
+
+namespace chorale::client {
+namespace {
+
+struct PredictArguments {
+  RowsOptions rows;
+  std::vector<double> quantiles;
+  bool mixture = false;
+};
+
+std::vector<std::string> Columns(const PredictArguments& arguments, int64_t components) {
+  std::vector<std::string> columns = {"row", "mean", "sd"};
+  for (const double p : arguments.quantiles) columns.push_back(absl::StrCat("q", p));
+  for (int64_t k = 0; k < components; ++k) {
+    for (const char* part : {"weight", "mean", "sd"}) {
+      columns.push_back(absl::StrCat("component", k, "_", part));
+    }
+  }
+  return columns;
+}
+
+void WritePredictions(const Predictions& predictions, const PredictArguments& arguments,
+                      Format format, std::ostream* out) {
+  const int64_t components = arguments.mixture ? predictions.mixtures.component_count() : 0;
+  const size_t quantiles = arguments.quantiles.size();
+  ReportWriter report(Columns(arguments, components), format, out);
+  for (size_t row = 0; row < predictions.means.size(); ++row) {
+    std::vector<Cell> cells = {static_cast<int64_t>(row), predictions.means[row],
+                               predictions.stds[row]};
+    for (size_t q = 0; q < quantiles; ++q) {
+      cells.emplace_back(predictions.quantiles[row * quantiles + q]);
+    }
+    for (int64_t k = 0; k < components; ++k) {
+      const int at = static_cast<int>(static_cast<int64_t>(row) * components + k);
+      cells.emplace_back(predictions.mixtures.weights(at));
+      cells.emplace_back(predictions.mixtures.means(at));
+      cells.emplace_back(predictions.mixtures.stds(at));
+    }
+    report.Add(cells);
+  }
+  report.Finish();
+}
+
+absl::Status RunPredict(const PredictArguments& arguments, Environment* environment) {
+  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, TargetColumn::kUnused, environment);
+  RETURN_IF_ERROR(rows.status());
+  absl::StatusOr<Client*> client = environment->Connect();
+  RETURN_IF_ERROR(client.status());
+  Progress progress("rows predicted", rows->features.row_count(), environment->progress());
+  PredictOptions options;
+  options.quantiles = arguments.quantiles;
+  if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
+  options.on_progress = [&progress](int64_t done) { progress.Update(done); };
+  absl::StatusOr<Predictions> predictions =
+      (*client)->Predict(arguments.rows.context, rows->features, options, environment->call());
+  RETURN_IF_ERROR(predictions.status());
+  const Format format = environment->format(Environment::Readers::kPrograms);
+  return environment->Write(
+      [&](std::ostream& out) { WritePredictions(*predictions, arguments, format, &out); });
+}
+
+}  // namespace
+
+void AddPredictCommand(CLI::App* app, Environment* environment) {
+  auto arguments = std::make_shared<PredictArguments>();
+  CLI::App* command = AddCommand(app, environment, "predict", "Predict rows, each by itself",
+                                 arguments, RunPredict);
+  AddRowsOptions(command, &arguments->rows);
+  AddList(command, "--quantiles", &arguments->quantiles,
+          "Probabilities, each strictly between 0 and 1")
+      ->type_name("P,...")
+      ->check([](const std::string& text) {
+        double p = 0.0;
+        const bool good = CLI::detail::lexical_cast(text, p) && p > 0.0 && p < 1.0;
+        return good ? std::string() : "must lie strictly between 0 and 1: " + text;
+      });
+  command->add_flag("--mixture", arguments->mixture,
+                    "Also the Gaussian mixture behind each prediction");
+  command->footer(
+      "Writes one line per row: its number from 0, mean and standard deviation in the target's\n"
+      "units, and the quantiles asked for. Any number of rows.\n\n"
+      "Example:\n  chorale predict houses new.csv --quantiles 0.05,0.5,0.95");
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,43 @@
+// How far a long call has come, on standard error.
+#ifndef CHORALE_CLIENT_CLI_PROGRESS_H_
+#define CHORALE_CLIENT_CLI_PROGRESS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace chorale::client {
+
+// Says nothing in the first second; then, on a terminal, keeps one line up to date, and elsewhere
+// prints a line every ten seconds. Used by one thread.
+class Progress {
+ public:
+  enum class Display { kNone, kLines, kTerminal };
+
+  // `unit` names what is counted, as in "120 of 300 rows uploaded"; `total` > 0.
+  Progress(std::string unit, int64_t total, Display display);
+  // Clears the terminal's line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Update(int64_t done);
+
+  // "120 of 300 rows uploaded (40 %), 60/s, 3s left".
+  static std::string Line(const std::string& unit, int64_t done, int64_t total,
+                          absl::Duration elapsed);
+
+ private:
+  const std::string unit_;
+  const int64_t total_;
+  const Display display_;
+  const absl::Time start_ = absl::Now();
+  absl::Time next_print_;
+  bool printed_ = false;
+};
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CLI_PROGRESS_H_

@@ -1,0 +1,50 @@
+// Rows of results, printed as CSV, as JSON or as a table for people.
+#ifndef CHORALE_CLIENT_CLI_REPORT_H_
+#define CHORALE_CLIENT_CLI_REPORT_H_
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace chorale::client {
+
+enum class Format { kCsv, kJson, kTable };
+
+// A number of bytes: people see "1.5 MiB", programs the number.
+struct Bytes {
+  int64_t count = 0;
+};
+
+// monostate is "nothing known here": an empty cell, or null.
+using Cell = std::variant<std::monostate, std::string, int64_t, double, Bytes>;
+
+// Writes rows as they come (a table only at the end, when its widths are known). Numbers in CSV and
+// JSON read back as the same doubles; a table shows six digits. JSON is an array of objects.
+// Used by one thread.
+class ReportWriter {
+ public:
+  // `out` outlives the writer.
+  ReportWriter(std::vector<std::string> columns, Format format, std::ostream* out);
+
+  // Requires as many cells as columns.
+  void Add(const std::vector<Cell>& cells);
+  // Call once, after the last row.
+  void Finish();
+
+ private:
+  void AddJson(const std::vector<Cell>& cells);
+  void WriteTable();
+
+  const std::vector<std::string> columns_;
+  const Format format_;
+  std::ostream* const out_;
+  bool first_ = true;
+  std::vector<std::vector<std::string>> table_;  // rows of a table, the header first
+  std::vector<bool> right_aligned_;              // [columns]: numbers
+};
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CLI_REPORT_H_

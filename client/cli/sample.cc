@@ -1,0 +1,124 @@
+// chorale sample
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "client/cli/command_line.h"
+#include "client/cli/commands.h"
+#include "client/cli/sample_report.h"
+
+namespace chorale::client {
+namespace {
+
+struct SampleArguments {
+  RowsOptions rows;
+  int64_t paths = 100;
+  uint64_t seed = 0;
+  std::string order = "given";
+  bool log_density = false;
+  bool wrap = false;
+  bool summary = false;
+};
+
+SampleOptions ToOptions(const SampleArguments& arguments) {
+  SampleOptions options;
+  options.path_count = arguments.paths;
+  options.seed = arguments.seed;
+  if (arguments.order == "random") options.order = TargetOrder::kRandomPerPath;
+  if (arguments.log_density) options.step_densities = StepDensities::kInclude;
+  if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
+  return options;
+}
+
+// What the target column of the rows file says; empty when it has none.
+absl::StatusOr<std::vector<double>> KnownValues(const Rows& rows,
+                                                const SampleArguments& arguments) {
+  const std::string& target = rows.context.target_column();
+  if (!arguments.summary || rows.csv.Find(target) < 0) return std::vector<double>();
+  absl::StatusOr<std::vector<double>> known =
+      NumberColumn(rows.csv, target, MissingOrDefault(arguments.rows.missing));
+  if (known.ok()) return known;
+  return absl::Status(known.status().code(),
+                      absl::StrCat(arguments.rows.file, ": ", known.status().message()));
+}
+
+std::string Text(const google::protobuf::Duration& duration) {
+  const absl::Duration time =
+      absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+  return absl::FormatDuration(absl::Trunc(time, absl::Microseconds(100)));
+}
+
+void NoteSummary(const v1::SampleSummary& summary, const Environment& environment) {
+  const v1::Timings& timings = summary.timings();
+  environment.Note(absl::StrCat("seed ", summary.seed(), "; first step after ",
+                                Text(timings.first_step()), ", all after ", Text(timings.total()),
+                                " (queued ", Text(timings.queued()), ", encoding ",
+                                Text(timings.encoding()), ")"));
+}
+
+absl::Status RunSample(const SampleArguments& arguments, Environment* environment) {
+  const TargetColumn target = arguments.summary ? TargetColumn::kUsed : TargetColumn::kUnused;
+  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, target, environment);
+  RETURN_IF_ERROR(rows.status());
+  absl::StatusOr<std::vector<double>> known = KnownValues(*rows, arguments);
+  RETURN_IF_ERROR(known.status());
+  absl::StatusOr<Client*> client = environment->Connect();
+  RETURN_IF_ERROR(client.status());
+  SampleOptions options = ToOptions(arguments);
+  absl::StatusOr<Samples> samples;
+  {
+    Progress progress("path-steps drawn", arguments.paths * rows->features.row_count(),
+                      environment->progress());
+    options.on_progress = [&progress](int64_t values) { progress.Update(values); };
+    samples =
+        (*client)->Sample(arguments.rows.context, rows->features, options, environment->call());
+  }
+  RETURN_IF_ERROR(samples.status());
+  NoteSummary(samples->summary, *environment);
+  const SampleTitle title{arguments.rows.context, rows->context.target_column()};
+  if (arguments.summary) {
+    const Format format = environment->format(Environment::Readers::kPeople);
+    return environment->Write(
+        [&](std::ostream& out) { WriteSampleSummary(*samples, *known, title, format, &out); });
+  }
+  const Format format = environment->format(Environment::Readers::kPrograms);
+  return environment->Write(
+      [&](std::ostream& out) { WriteSamples(*samples, title, format, &out); });
+}
+
+}  // namespace
+
+void AddSampleCommand(CLI::App* app, Environment* environment) {
+  auto arguments = std::make_shared<SampleArguments>();
+  CLI::App* command = AddCommand(app, environment, "sample", "Draw joint sample paths over rows",
+                                 arguments, RunSample);
+  AddRowsOptions(command, &arguments->rows);
+  command->add_option("--paths", arguments->paths, "Joint sample paths to draw")
+      ->check(CLI::PositiveNumber)
+      ->type_name("B")
+      ->capture_default_str();
+  command
+      ->add_option("--seed", arguments->seed,
+                   "The same seed gives the same samples; 0: the server picks one and tells")
+      ->capture_default_str();
+  command
+      ->add_option("--order", arguments->order,
+                   "Draw the rows in the order given, or on each path in a random order of its own")
+      ->check(CLI::IsMember({"given", "random"}))
+      ->capture_default_str();
+  command->add_flag("--log-density", arguments->log_density,
+                    "Also each value's natural log-density, given those drawn before it");
+  command->add_flag("--wrap", arguments->wrap,
+                    "Allow more rows than the model's buffer was trained with");
+  command->add_flag(
+      "--summary", arguments->summary,
+      "Print a summary in place of the samples: each row, and what only joint samples "
+      "can tell. Known values in the target column are compared with it");
+  command->footer(
+      "Writes one line per path and row, numbered from 0, with the value in the target's units;\n"
+      "as JSON, one object with arrays of [paths][rows].\n\n"
+      "Examples:\n"
+      "  chorale sample houses new.csv --paths 1000 --seed 7 --output samples.csv\n"
+      "  chorale sample houses new.csv --paths 1000 --summary");
+}
+
+}  // namespace chorale::client

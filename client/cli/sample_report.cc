@@ -1,0 +1,213 @@
+#include "client/cli/sample_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cpp/sample_summary.h"
+
+namespace chorale::client {
+namespace {
+
+using nlohmann::ordered_json;
+
+// [B, T] values as an array of arrays.
+template <class Value>
+ordered_json Paths(const std::vector<Value>& values, int64_t target_count) {
+  ordered_json paths = ordered_json::array();
+  for (size_t begin = 0; begin < values.size(); begin += target_count) {
+    paths.push_back(
+        std::vector<Value>(values.begin() + begin, values.begin() + begin + target_count));
+  }
+  return paths;
+}
+
+void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ostream* out) {
+  ordered_json object = {{"context", title.context},
+                         {"target", title.target},
+                         {"seed", samples.summary.seed()},
+                         {"values", Paths(samples.values, samples.target_count)}};
+  if (!samples.log_densities.empty()) {
+    object["log_densities"] = Paths(samples.log_densities, samples.target_count);
+  }
+  if (!samples.targets_by_step.empty()) {
+    object["targets_by_step"] = Paths(samples.targets_by_step, samples.target_count);
+  }
+  *out << object.dump() << '\n';
+}
+
+// [B, T]: the step at which a path drew each target.
+std::vector<int64_t> StepsByTarget(const Samples& samples) {
+  std::vector<int64_t> steps(samples.targets_by_step.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const int64_t path = static_cast<int64_t>(i) / samples.target_count;
+    const int64_t step = static_cast<int64_t>(i) % samples.target_count;
+    steps[path * samples.target_count + samples.targets_by_step[i]] = step;
+  }
+  return steps;
+}
+
+std::vector<Cell> SummaryCells(std::string quantity, const DrawSummary& draws, double known) {
+  return {std::move(quantity), draws.mean, draws.sd,
+          draws.q05,           draws.q25,  draws.q50,
+          draws.q75,           draws.q95,  std::isnan(known) ? Cell() : Cell(known)};
+}
+
+// What the known values say of a joint quantity: only known when all rows are.
+struct KnownJoint {
+  double sum = std::numeric_limits<double>::quiet_NaN();
+  double mean = sum;
+  double max = sum;
+  double min = sum;
+};
+
+KnownJoint JoinKnown(absl::Span<const double> known) {
+  KnownJoint joint;
+  if (known.empty() ||
+      std::any_of(known.begin(), known.end(), [](double y) { return std::isnan(y); })) {
+    return joint;
+  }
+  joint.sum = 0.0;
+  for (const double y : known) joint.sum += y;
+  joint.mean = joint.sum / static_cast<double>(known.size());
+  joint.max = *std::max_element(known.begin(), known.end());
+  joint.min = *std::min_element(known.begin(), known.end());
+  return joint;
+}
+
+void WriteRows(const SampleStatistics& statistics, absl::Span<const double> known, Format format,
+               std::ostream* out) {
+  ReportWriter report(
+      {"quantity", "mean", "sd", "q0.05", "q0.25", "q0.5", "q0.75", "q0.95", "known"}, format, out);
+  for (size_t t = 0; t < statistics.targets.size(); ++t) {
+    const double value = known.empty() ? std::nan("") : known[t];
+    report.Add(SummaryCells(absl::StrCat("row ", t), statistics.targets[t], value));
+  }
+  const KnownJoint joint = JoinKnown(known);
+  report.Add(SummaryCells("sum", statistics.sum, joint.sum));
+  report.Add(SummaryCells("mean", statistics.mean, joint.mean));
+  report.Add(SummaryCells("max", statistics.max, joint.max));
+  report.Add(SummaryCells("min", statistics.min, joint.min));
+  report.Finish();
+}
+
+// What only joint samples can say.
+void WriteJointWords(const SampleStatistics& statistics, std::ostream* out) {
+  *out << absl::StrFormat(
+      "\nJointly:\n  the sum has a standard deviation of %.6g; were the rows independent, it would "
+      "have %.6g\n",
+      statistics.sum.sd, statistics.independent_sum_sd);
+  if (statistics.mean_pairwise_correlation.has_value()) {
+    *out << absl::StrFormat("  the mean correlation between two rows is %.3f\n",
+                            *statistics.mean_pairwise_correlation);
+  }
+}
+
+void WriteIntervalWords(const char* name, const IntervalCoverage& interval, int64_t known,
+                        std::ostream* out) {
+  *out << absl::StrFormat(
+      "  %s: %.4g wide on average; %d known values inside (%.0f %%), %d to %d expected\n", name,
+      interval.mean_width, interval.inside,
+      100.0 * static_cast<double>(interval.inside) / static_cast<double>(known),
+      interval.fewest_expected, interval.most_expected);
+}
+
+void WriteCoverageWords(const Coverage& coverage, std::ostream* out) {
+  if (coverage.known == 0) return;
+  *out << absl::StrFormat("\nCompared with %d known values:\n", coverage.known);
+  WriteIntervalWords("50 % intervals (q0.25 to q0.75)", coverage.half, coverage.known, out);
+  WriteIntervalWords("90 % intervals (q0.05 to q0.95)", coverage.ninety, coverage.known, out);
+  *out << absl::StrFormat("  medians: off by %.4g on average", coverage.mean_median_error);
+  if (coverage.known > 1) {
+    *out << absl::StrFormat("; the known values have a standard deviation of %.4g",
+                            coverage.known_sd);
+  }
+  *out << "\n  (expected: that many of a path's own values are inside on nine paths of ten)\n";
+}
+
+ordered_json Json(const DrawSummary& draws) {
+  return {{"mean", draws.mean}, {"sd", draws.sd},   {"q05", draws.q05}, {"q25", draws.q25},
+          {"q50", draws.q50},   {"q75", draws.q75}, {"q95", draws.q95}};
+}
+
+ordered_json Json(const IntervalCoverage& interval) {
+  return {{"inside", interval.inside},
+          {"mean_width", interval.mean_width},
+          {"fewest_expected", interval.fewest_expected},
+          {"most_expected", interval.most_expected}};
+}
+
+ordered_json SummaryJson(const SampleStatistics& statistics, const Coverage& coverage) {
+  ordered_json rows = ordered_json::array();
+  for (const DrawSummary& draws : statistics.targets) rows.push_back(Json(draws));
+  ordered_json object = {
+      {"rows", std::move(rows)},       {"sum", Json(statistics.sum)},
+      {"mean", Json(statistics.mean)}, {"max", Json(statistics.max)},
+      {"min", Json(statistics.min)},   {"independent_sum_sd", statistics.independent_sum_sd}};
+  if (statistics.mean_pairwise_correlation.has_value()) {
+    object["mean_pairwise_correlation"] = *statistics.mean_pairwise_correlation;
+  }
+  if (coverage.known > 0) {
+    object["coverage"] = {{"known", coverage.known},
+                          {"interval_50", Json(coverage.half)},
+                          {"interval_90", Json(coverage.ninety)},
+                          {"mean_median_error", coverage.mean_median_error},
+                          {"known_sd", coverage.known_sd}};
+  }
+  return object;
+}
+
+}  // namespace
+
+void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
+                  std::ostream* out) {
+  if (format == Format::kJson) {
+    WriteSamplesJson(samples, title, out);
+    return;
+  }
+  const bool with_densities = !samples.log_densities.empty();
+  const std::vector<int64_t> steps = StepsByTarget(samples);
+  std::vector<std::string> columns = {"path", "row", title.target};
+  if (with_densities) columns.push_back("log_density");
+  if (!steps.empty()) columns.push_back("step");
+  ReportWriter report(columns, format, out);
+  for (size_t i = 0; i < samples.values.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    std::vector<Cell> cells = {place / samples.target_count, place % samples.target_count,
+                               samples.values[i]};
+    if (with_densities) cells.emplace_back(samples.log_densities[i]);
+    if (!steps.empty()) cells.emplace_back(steps[i]);
+    report.Add(cells);
+  }
+  report.Finish();
+}
+
+void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
+                        const SampleTitle& title, Format format, std::ostream* out) {
+  const SampleStatistics statistics = Summarize(samples);
+  const Coverage coverage = CountCovered(samples, statistics, known);
+  if (format == Format::kJson) {
+    ordered_json object = {{"context", title.context},
+                           {"target", title.target},
+                           {"seed", samples.summary.seed()},
+                           {"paths", samples.path_count}};
+    object.update(SummaryJson(statistics, coverage));
+    *out << object.dump(1) << '\n';
+    return;
+  }
+  if (format == Format::kTable) {
+    *out << absl::StrFormat("%s of %d rows in %d joint sample paths (context %s, seed %d)\n\n",
+                            title.target, samples.target_count, samples.path_count, title.context,
+                            samples.summary.seed());
+  }
+  WriteRows(statistics, known, format, out);
+  if (format != Format::kTable) return;
+  if (samples.target_count > 1) WriteJointWords(statistics, out);
+  WriteCoverageWords(coverage, out);
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,57 @@
+#include "client/cpp/call.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cpp/status_from_grpc.h"
+
+namespace chorale::client {
+namespace {
+
+constexpr std::chrono::milliseconds kCancellationCheck{20};
+
+}  // namespace
+
+Call::Call(absl::Time deadline, const Cancellation* cancellation)
+    : start_(absl::Now()), deadline_(deadline), cancellation_(cancellation) {
+  context_.set_deadline(absl::ToChronoTime(deadline));
+}
+
+Call::~Call() {
+  queue_.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) {
+  }
+}
+
+bool Call::Wait() {
+  void* tag = nullptr;
+  bool ok = false;
+  bool told = cancellation_ == nullptr;
+  while (!told) {
+    const auto next =
+        queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kCancellationCheck);
+    if (next == grpc::CompletionQueue::GOT_EVENT) return ok;
+    told = cancellation_->cancelled();
+    if (told) context_.TryCancel();
+  }
+  return queue_.Next(&tag, &ok) && ok;
+}
+
+absl::Status Call::Result(const grpc::Status& status) const {
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("no complete answer within ",
+                     absl::FormatDuration(absl::Trunc(deadline_ - start_ + absl::Microseconds(500),
+                                                      absl::Milliseconds(1)))));
+  }
+  if (status.error_code() == grpc::StatusCode::CANCELLED && cancellation_ != nullptr &&
+      cancellation_->cancelled()) {
+    return absl::CancelledError("cancelled");
+  }
+  return StatusFromGrpc(status);
+}
+
+}  // namespace chorale::client

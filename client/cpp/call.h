@@ -1,0 +1,44 @@
+// One gRPC call in flight, ended early by its deadline or a Cancellation.
+#ifndef CHORALE_CLIENT_CPP_CALL_H_
+#define CHORALE_CLIENT_CPP_CALL_H_
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/cpp/cancellation.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/support/status.h"
+
+namespace chorale::client {
+
+// Operations are started on queue() one at a time, each followed by Wait(); so tags carry no
+// meaning. Used by one thread.
+class Call {
+ public:
+  // `cancellation` may be null.
+  Call(absl::Time deadline, const Cancellation* cancellation);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  grpc::ClientContext* context() { return &context_; }
+  grpc::CompletionQueue* queue() { return &queue_; }
+  static void* tag() { return nullptr; }
+
+  // Waits until the operation in flight is done; whether it succeeded.
+  bool Wait();
+
+  // What the call ended with, in the client's terms.
+  absl::Status Result(const grpc::Status& status) const;
+
+ private:
+  const absl::Time start_;
+  const absl::Time deadline_;
+  const Cancellation* const cancellation_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+};
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CPP_CALL_H_

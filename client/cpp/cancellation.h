@@ -1,0 +1,29 @@
+// A flag that stops calls in flight.
+#ifndef CHORALE_CLIENT_CPP_CANCELLATION_H_
+#define CHORALE_CLIENT_CPP_CANCELLATION_H_
+
+#include <atomic>
+
+namespace chorale::client {
+
+// Calls look at it every few milliseconds and then end with CANCELLED, on the server too. Once set,
+// it stays set.
+//
+// Any thread may set and read it, and so may a signal handler: it is one lock-free atomic.
+class Cancellation {
+ public:
+  Cancellation() = default;
+  Cancellation(const Cancellation&) = delete;
+  Cancellation& operator=(const Cancellation&) = delete;
+
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free);
+};
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CPP_CANCELLATION_H_

@@ -1,0 +1,211 @@
+#include "client/cpp/client.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "client/cpp/connection.h"
+#include "client/cpp/table_codec.h"
+
+namespace chorale::client {
+namespace {
+
+// Large enough to keep a fast link busy, small enough that no message strains the server.
+constexpr int64_t kMaxChunkBytes = 512 << 10;
+constexpr int64_t kMaxChunkRows = 1 << 16;
+constexpr int kPageSize = 1000;
+
+// One attempt at a registration: its stream from header to response.
+class Upload {
+ public:
+  Upload(v1::Chorale::Stub* stub, absl::Time deadline, const Cancellation* cancellation)
+      : call_(deadline, cancellation) {
+    writer_ = stub->PrepareAsyncRegisterContext(call_.context(), &response_, call_.queue());
+    writer_->StartCall(Call::tag());
+    open_ = call_.Wait();
+  }
+
+  // Writes one message. False when the server has ended the call: Finish says why.
+  bool Write(const v1::RegisterContextRequest& message) {
+    if (!open_) return false;
+    writer_->Write(message, Call::tag());
+    open_ = call_.Wait();
+    return open_;
+  }
+
+  absl::Status Finish() {
+    if (open_) {
+      writer_->WritesDone(Call::tag());
+      call_.Wait();
+    }
+    grpc::Status status;
+    writer_->Finish(&status, Call::tag());
+    call_.Wait();
+    return call_.Result(status);
+  }
+
+  v1::RegisterContextResponse* response() { return &response_; }
+
+ private:
+  Call call_;
+  v1::RegisterContextResponse response_;
+  std::unique_ptr<grpc::ClientAsyncWriter<v1::RegisterContextRequest>> writer_;
+  bool open_ = false;
+};
+
+absl::Status CheckRegistration(const DataFrame& table, const RegisterOptions& options) {
+  if (table.row_count() == 0) return absl::InvalidArgumentError("the table has no rows");
+  const DataColumn* target = table.Find(options.target_column);
+  if (target == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("target_column: the table has no column '", options.target_column, "'"));
+  }
+  if (target->kind != ColumnKind::kNumeric) {
+    return absl::InvalidArgumentError(absl::StrCat("target_column: column '", options.target_column,
+                                                   "' is categorical, and a target is numeric"));
+  }
+  if (const int64_t missing = target->missing_count(); missing > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("target_column: column '", options.target_column,
+                                                   "' has ", missing,
+                                                   " missing cells, and a target has none"));
+  }
+  return absl::OkStatus();
+}
+
+std::string ContextName(const std::string& id) { return absl::StrCat("contexts/", id); }
+
+}  // namespace
+
+Client::Client(std::unique_ptr<Connection> connection, ClientOptions options)
+    : connection_(std::move(connection)), options_(std::move(options)) {}
+
+Client::~Client() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
+                                                        const ClientOptions& options,
+                                                        const Cancellation* cancellation) {
+  auto connection = std::make_unique<Connection>(address, options);
+  const absl::Time deadline = absl::Now() + options.connect_timeout;
+  absl::Status status = connection->WaitUntilReady(deadline, cancellation);
+  RETURN_IF_ERROR(status);
+  return std::unique_ptr<Client>(new Client(std::move(connection), options));
+}
+
+absl::Status Client::Run(const CallOptions& call,
+                         absl::FunctionRef<absl::Status(absl::Time deadline)> attempt) const {
+  const absl::Duration timeout =
+      call.timeout > absl::ZeroDuration() ? call.timeout : options_.call_timeout;
+  const absl::Time deadline = absl::Now() + timeout;
+  return WithRetry(options_.retry, deadline, call.cancellation, [&] { return attempt(deadline); });
+}
+
+absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, const DataFrame& table,
+                                                     const RegisterOptions& options,
+                                                     const CallOptions& call) {
+  RETURN_IF_ERROR(CheckRegistration(table, options));
+  v1::RegisterContextRequest header;
+  header.mutable_header()->set_context_id(id);
+  header.mutable_header()->set_target_column(options.target_column);
+  header.mutable_header()->set_row_count(table.row_count());
+  if (!options.model.empty()) {
+    header.mutable_header()->set_model(absl::StrCat("models/", options.model));
+  }
+  const std::vector<RowRange> chunks = SplitRows(table, kMaxChunkBytes, kMaxChunkRows);
+  Registration registration;
+  absl::Status status = Run(call, [&](absl::Time deadline) {
+    Upload upload(connection_->calls(), deadline, call.cancellation);
+    bool open = upload.Write(header);
+    for (size_t i = 0; open && i < chunks.size(); ++i) {
+      v1::RegisterContextRequest message;
+      *message.mutable_rows() = EncodeRows(table, chunks[i]);
+      open = upload.Write(message);
+      if (open && options.on_progress) options.on_progress(chunks[i].end);
+    }
+    absl::Status end = upload.Finish();
+    if (end.ok()) {
+      registration.context = std::move(*upload.response()->mutable_context());
+      registration.already_registered = upload.response()->already_registered();
+    }
+    return end;
+  });
+  RETURN_IF_ERROR(status);
+  return registration;
+}
+
+absl::StatusOr<v1::Context> Client::GetContext(const std::string& id, const CallOptions& call) {
+  v1::GetContextRequest request;
+  request.set_name(ContextName(id));
+  v1::Context context;
+  absl::Status status = Run(call, [&](absl::Time deadline) {
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncGetContext, request,
+                     deadline, call.cancellation, &context);
+  });
+  RETURN_IF_ERROR(status);
+  return context;
+}
+
+absl::StatusOr<v1::Context> Client::WarmContext(const std::string& id, const CallOptions& call) {
+  v1::WarmContextRequest request;
+  request.set_name(ContextName(id));
+  v1::Context context;
+  absl::Status status = Run(call, [&](absl::Time deadline) {
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncWarmContext, request,
+                     deadline, call.cancellation, &context);
+  });
+  RETURN_IF_ERROR(status);
+  return context;
+}
+
+absl::Status Client::DeleteContext(const std::string& id, const CallOptions& call) {
+  v1::DeleteContextRequest request;
+  request.set_name(ContextName(id));
+  google::protobuf::Empty nothing;
+  const absl::Duration timeout =
+      call.timeout > absl::ZeroDuration() ? call.timeout : options_.call_timeout;
+  // Never twice: when only the answer was lost, the second attempt would report NotFound.
+  return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext, request,
+                   absl::Now() + timeout, call.cancellation, &nothing);
+}
+
+absl::StatusOr<std::vector<v1::Context>> Client::ListContexts(const CallOptions& call) {
+  std::vector<v1::Context> contexts;
+  v1::ListContextsRequest request;
+  request.set_page_size(kPageSize);
+  absl::Status status = Run(call, [&](absl::Time deadline) {
+    while (true) {
+      v1::ListContextsResponse page;
+      absl::Status page_status =
+          UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncListContexts, request,
+                    deadline, call.cancellation, &page);
+      RETURN_IF_ERROR(page_status);
+      contexts.insert(contexts.end(), page.contexts().begin(), page.contexts().end());
+      if (page.next_page_token().empty()) return absl::OkStatus();
+      request.set_page_token(page.next_page_token());
+    }
+  });
+  RETURN_IF_ERROR(status);
+  return contexts;
+}
+
+absl::StatusOr<std::vector<v1::Model>> Client::ListModels(const CallOptions& call) {
+  std::vector<v1::Model> models;
+  v1::ListModelsRequest request;
+  request.set_page_size(kPageSize);
+  absl::Status status = Run(call, [&](absl::Time deadline) {
+    while (true) {
+      v1::ListModelsResponse page;
+      absl::Status page_status =
+          UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncListModels, request,
+                    deadline, call.cancellation, &page);
+      RETURN_IF_ERROR(page_status);
+      models.insert(models.end(), page.models().begin(), page.models().end());
+      if (page.next_page_token().empty()) return absl::OkStatus();
+      request.set_page_token(page.next_page_token());
+    }
+  });
+  RETURN_IF_ERROR(status);
+  return models;
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,250 @@
+// The calls of Client that ask something of a context.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/cpp/client.h"
+#include "client/cpp/connection.h"
+#include "client/cpp/table_codec.h"
+
+namespace chorale::client {
+namespace {
+
+// Rows are predicted by themselves, so how they are cut into requests is only a matter of size.
+constexpr int64_t kMaxPredictRows = 1024;
+constexpr int64_t kMaxPredictBytes = 1 << 20;
+
+v1::BeyondBuffer ToProto(BeyondBuffer beyond) {
+  return beyond == BeyondBuffer::kWrap ? v1::WRAP : v1::BEYOND_BUFFER_UNSPECIFIED;
+}
+
+absl::Status CheckRows(const DataFrame& targets) {
+  if (targets.row_count() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("targets: there are no rows");
+}
+
+// DataLoss when an answer holds another number of values than was asked for.
+absl::Status CheckSize(absl::string_view what, int64_t size, int64_t expected) {
+  if (size == expected) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("the server answered ", size, " ", what, " where ", expected, " were due"));
+}
+
+template <class Values>
+void Append(const Values& values, std::vector<double>* out) {
+  out->insert(out->end(), values.begin(), values.end());
+}
+
+absl::Status AppendPredictions(const v1::PredictResponse& response, int64_t rows,
+                               const PredictOptions& options, Predictions* out) {
+  const bool with_mixtures = options.mixture == PredictOptions::Mixture::kInclude;
+  const v1::Mixtures& mixtures = response.mixtures();
+  const int64_t components = with_mixtures ? rows * mixtures.component_count() : 0;
+  const auto quantiles = static_cast<int64_t>(options.quantiles.size());
+  for (const absl::Status& status :
+       {CheckSize("means", response.means_size(), rows),
+        CheckSize("standard deviations", response.stds_size(), rows),
+        CheckSize("quantiles", response.quantiles_size(), rows * quantiles),
+        CheckSize("mixture means", mixtures.means_size(), components),
+        CheckSize("mixture standard deviations", mixtures.stds_size(), components),
+        CheckSize("mixture weights", mixtures.weights_size(), components)}) {
+    RETURN_IF_ERROR(status);
+  }
+  Append(response.means(), &out->means);
+  Append(response.stds(), &out->stds);
+  Append(response.quantiles(), &out->quantiles);
+  if (with_mixtures) {
+    v1::Mixtures* all = &out->mixtures;
+    all->set_component_count(mixtures.component_count());
+    all->mutable_means()->MergeFrom(mixtures.means());
+    all->mutable_stds()->MergeFrom(mixtures.stds());
+    all->mutable_weights()->MergeFrom(mixtures.weights());
+  }
+  return absl::OkStatus();
+}
+
+v1::SampleRequest ToProto(const std::string& id, const DataFrame& targets,
+                          const SampleOptions& options) {
+  v1::SampleRequest request;
+  request.set_context(absl::StrCat("contexts/", id));
+  *request.mutable_targets() = EncodeTable(targets);
+  request.set_path_count(options.path_count);
+  request.set_seed(options.seed);
+  request.set_order(options.order == TargetOrder::kGiven ? v1::SampleRequest::GIVEN
+                                                         : v1::SampleRequest::RANDOM_PER_PATH);
+  request.set_include_log_densities(options.step_densities == StepDensities::kInclude);
+  request.set_beyond_buffer(ToProto(options.beyond_buffer));
+  return request;
+}
+
+using BlockHandler = absl::FunctionRef<absl::Status(const v1::SampleBlock&)>;
+
+// How one attempt at a sampling stream went.
+struct StreamEnd {
+  absl::Status status;
+  bool handed_out = false;  // at least one block
+};
+
+// Reads messages until the stream ends or `on_block` refuses one; the latter's status.
+absl::Status ReadBlocks(Call* call, grpc::ClientAsyncReader<v1::SampleResponse>* reader,
+                        BlockHandler on_block, StreamEnd* end,
+                        std::optional<v1::SampleSummary>* summary) {
+  while (true) {
+    v1::SampleResponse message;
+    reader->Read(&message, Call::tag());
+    if (!call->Wait()) return absl::OkStatus();
+    if (message.has_summary()) *summary = std::move(*message.mutable_summary());
+    for (const v1::SampleBlock& block : message.blocks().blocks()) {
+      end->handed_out = true;
+      RETURN_IF_ERROR(on_block(block));
+    }
+  }
+}
+
+StreamEnd RunStream(v1::Chorale::Stub* stub, const v1::SampleRequest& request, absl::Time deadline,
+                    const Cancellation* cancellation, BlockHandler on_block,
+                    v1::SampleSummary* summary_out) {
+  StreamEnd end;
+  Call call(deadline, cancellation);
+  auto reader = stub->PrepareAsyncSample(call.context(), request, call.queue());
+  reader->StartCall(Call::tag());
+  absl::Status refused;
+  std::optional<v1::SampleSummary> summary;
+  if (call.Wait()) refused = ReadBlocks(&call, reader.get(), on_block, &end, &summary);
+  if (!refused.ok()) call.context()->TryCancel();
+  grpc::Status status;
+  reader->Finish(&status, Call::tag());
+  call.Wait();
+  end.status = refused.ok() ? call.Result(status) : refused;
+  if (!end.status.ok()) return end;
+  if (!summary.has_value()) {
+    end.status = absl::DataLossError("the server ended the samples without a summary");
+    return end;
+  }
+  *summary_out = std::move(*summary);
+  return end;
+}
+
+}  // namespace
+
+absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFrame& targets,
+                                            const PredictOptions& options,
+                                            const CallOptions& call) {
+  RETURN_IF_ERROR(CheckRows(targets));
+  Predictions predictions;
+  const std::vector<RowRange> pieces = SplitRows(targets, kMaxPredictBytes, kMaxPredictRows);
+  size_t done = 0;  // a retry carries on with the piece that failed
+  absl::Status status = Run(call, [&](absl::Time deadline) {
+    for (; done < pieces.size(); ++done) {
+      v1::PredictRequest request;
+      request.set_context(absl::StrCat("contexts/", id));
+      *request.mutable_targets() = EncodeRows(targets, pieces[done]);
+      request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
+      request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
+      v1::PredictResponse response;
+      absl::Status piece = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict,
+                                     request, deadline, call.cancellation, &response);
+      if (piece.ok())
+        piece = AppendPredictions(response, pieces[done].size(), options, &predictions);
+      RETURN_IF_ERROR(piece);
+      if (options.on_progress) options.on_progress(pieces[done].end);
+    }
+    return absl::OkStatus();
+  });
+  RETURN_IF_ERROR(status);
+  return predictions;
+}
+
+absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id,
+                                                       const DataFrame& targets,
+                                                       const SampleOptions& options,
+                                                       BlockHandler on_block,
+                                                       const CallOptions& call) {
+  RETURN_IF_ERROR(CheckRows(targets));
+  const v1::SampleRequest request = ToProto(id, targets, options);
+  RETURN_IF_ERROR(CheckMessageSize(request));
+  v1::SampleSummary summary;
+  absl::Status broken;  // why a stream ended of which blocks had been handed out
+  absl::Status status = Run(call, [&](absl::Time deadline) {
+    const StreamEnd end =
+        RunStream(connection_->streams(), request, deadline, call.cancellation, on_block, &summary);
+    if (!end.handed_out) return end.status;
+    broken = end.status;
+    return absl::OkStatus();
+  });
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(broken);
+  return summary;
+}
+
+absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& targets,
+                                       const SampleOptions& options, const CallOptions& call) {
+  if (options.path_count < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("path_count: ", options.path_count, ", must be at least 1"));
+  }
+  RETURN_IF_ERROR(CheckRows(targets));
+  std::optional<SampleAssembly> assembly;
+  const auto on_block = [&](const v1::SampleBlock& block) {
+    // Made only now, so that a request that the server refuses takes no memory here.
+    if (!assembly.has_value()) {
+      assembly.emplace(options.path_count, targets.row_count(), options.order,
+                       options.step_densities);
+    }
+    absl::Status added = assembly->Add(block);
+    if (added.ok() && options.on_progress) options.on_progress(assembly->value_count());
+    return added;
+  };
+  absl::StatusOr<v1::SampleSummary> summary = SampleStream(id, targets, options, on_block, call);
+  RETURN_IF_ERROR(summary.status());
+  if (!assembly.has_value()) {
+    return absl::DataLossError("the server ended the samples without any value");
+  }
+  return assembly->Finish(std::move(*summary));
+}
+
+absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const DataFrame& targets,
+                                                absl::Span<const double> values,
+                                                const LogDensityOptions& options,
+                                                const CallOptions& call) {
+  RETURN_IF_ERROR(CheckRows(targets));
+  const int64_t rows = targets.row_count();
+  const auto size = static_cast<int64_t>(values.size());
+  if (size == 0 || size % rows != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "values: ", size, " values, must be a positive multiple of the ", rows, " rows"));
+  }
+  const bool with_terms = options.terms == LogDensityOptions::Terms::kInclude;
+  v1::LogDensityRequest request;
+  request.set_context(absl::StrCat("contexts/", id));
+  *request.mutable_targets() = EncodeTable(targets);
+  request.mutable_values()->Add(values.begin(), values.end());
+  request.set_random_order_count(options.random_orders);
+  request.set_seed(options.seed);
+  request.set_method(options.method == LogDensityOptions::Method::kOnePass
+                         ? v1::LogDensityRequest::ONE_PASS
+                         : v1::LogDensityRequest::STEP_BY_STEP);
+  request.set_include_terms(with_terms);
+  request.set_beyond_buffer(ToProto(options.beyond_buffer));
+  v1::LogDensityResponse response;
+  absl::Status status = Run(call, [&](absl::Time deadline) {
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request,
+                     deadline, call.cancellation, &response);
+  });
+  const int64_t vectors = size / rows;
+  for (const absl::Status& next :
+       {status, CheckSize("log-densities", response.log_densities_size(), vectors),
+        CheckSize("standard errors", response.standard_errors_size(),
+                  options.random_orders >= 2 ? vectors : 0),
+        CheckSize("terms", response.terms_size(), with_terms ? size : 0)}) {
+    RETURN_IF_ERROR(next);
+  }
+  LogDensities densities;
+  Append(response.log_densities(), &densities.joint);
+  Append(response.standard_errors(), &densities.standard_errors);
+  Append(response.terms(), &densities.terms);
+  densities.seed = response.seed();
+  return densities;
+}
+
+}  // namespace chorale::client

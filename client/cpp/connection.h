@@ -1,0 +1,64 @@
+// The client's channels to one server, and how unary calls go over them.
+#ifndef CHORALE_CLIENT_CPP_CONNECTION_H_
+#define CHORALE_CLIENT_CPP_CONNECTION_H_
+
+#include <memory>
+#include <string>
+
+#include "base/status_macros.h"
+#include "chorale/v1/chorale.grpc.pb.h"
+#include "client/cpp/call.h"
+#include "client/cpp/client.h"
+
+namespace chorale::client {
+
+// What one message may hold, as the API says.
+inline constexpr int64_t kMaxMessageBytes = 4 << 20;
+
+// Immutable after construction; channels and stubs may be used by many threads.
+class Client::Connection {
+ public:
+  Connection(const std::string& address, const ClientOptions& options);
+
+  // OK when the server answers before `deadline`; else Cancelled, or what ConnectionFailure says.
+  absl::Status WaitUntilReady(absl::Time deadline, const Cancellation* cancellation);
+
+  v1::Chorale::Stub* calls() { return calls_.get(); }
+  // For streams from the server. Their flow control is per connection too: on a connection shared
+  // with other calls, a reader that stops would stop those.
+  v1::Chorale::Stub* streams() { return streams_.get(); }
+
+  const std::string& address() const { return address_; }
+
+ private:
+  const std::string address_;
+  const ClientOptions options_;
+  std::shared_ptr<grpc::Channel> call_channel_;
+  std::unique_ptr<v1::Chorale::Stub> calls_;
+  std::unique_ptr<v1::Chorale::Stub> streams_;
+};
+
+// InvalidArgument when the request is larger than one message may be.
+absl::Status CheckMessageSize(const google::protobuf::Message& request);
+
+// Makes one unary call, `prepare` being the stub's PrepareAsync method for it.
+template <class Request, class Response>
+absl::Status UnaryCall(v1::Chorale::Stub* stub,
+                       std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (
+                           v1::Chorale::Stub::*prepare)(grpc::ClientContext*, const Request&,
+                                                        grpc::CompletionQueue*),
+                       const Request& request, absl::Time deadline,
+                       const Cancellation* cancellation, Response* response) {
+  RETURN_IF_ERROR(CheckMessageSize(request));
+  Call call(deadline, cancellation);
+  auto reader = (stub->*prepare)(call.context(), request, call.queue());
+  reader->StartCall();
+  grpc::Status status;
+  reader->Finish(response, &status, Call::tag());
+  call.Wait();
+  return call.Result(status);
+}
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CPP_CONNECTION_H_

@@ -1,0 +1,57 @@
+#include "client/cpp/connection_failure.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace chorale::client {
+namespace {
+
+// gRPC says the general first and the particular last, with colons between.
+absl::string_view LastPart(absl::string_view message) {
+  const size_t colon = message.rfind(": ");
+  return colon == absl::string_view::npos ? message : message.substr(colon + 2);
+}
+
+// The error when the handshake has come to a verdict, and not just to an end; else OK.
+absl::Status TlsVerdict(const std::string& address, absl::string_view message) {
+  if (absl::StrContains(message, "certificate verify failed")) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("the certificate of the server at ", address,
+                     " is signed by no authority that this client trusts"));
+  }
+  if (absl::StrContains(message, "is not in peer certificate")) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("the certificate of the server at ", address,
+                     " is for another name: use the name that the server has in its certificate"));
+  }
+  if (absl::StrContains(message, "wrong version number")) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("the server at ", address, " does not speak TLS"));
+  }
+  if (absl::StrContains(message, "SSL_ERROR_SSL")) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the server at ", address, " and this client do not agree on TLS: ", LastPart(message)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ConnectionFailure(const std::string& address, const ClientOptions& options,
+                               absl::string_view grpc_message) {
+  RETURN_IF_ERROR(TlsVerdict(address, grpc_message));
+  const bool tls = options.tls.has_value();
+  // What is left when gRPC cannot even make a connection's TLS part.
+  if (tls && absl::StrContains(grpc_message, "empty address list")) {
+    return absl::InvalidArgumentError("the certificates or the key for TLS are not valid PEM");
+  }
+  absl::string_view guess;
+  if (absl::StrContains(grpc_message, "Socket closed")) {
+    guess = tls ? "; it may want a client certificate" : "; it may want TLS";
+  }
+  return absl::UnavailableError(
+      absl::StrCat("no server at ", address, ": ", LastPart(grpc_message), guess));
+}
+
+}  // namespace chorale::client

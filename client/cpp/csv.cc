@@ -1,0 +1,222 @@
+#include "client/cpp/csv.h"
+
+#include <csv.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+
+namespace chorale::client {
+namespace {
+
+constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr size_t kParserBlockBytes = 1 << 16;
+
+// Length of the UTF-8 sequence that starts `bytes`, or 0 when that is none (Unicode 15, table 3-7).
+size_t Utf8SequenceLength(absl::string_view bytes) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const unsigned char lead = at(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  if (length == 0 || bytes.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((at(i) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates and what lies beyond U+10FFFF.
+  if (lead == 0xE0 && at(1) < 0xA0) return 0;
+  if (lead == 0xED && at(1) > 0x9F) return 0;
+  if (lead == 0xF0 && at(1) < 0x90) return 0;
+  if (lead == 0xF4 && at(1) > 0x8F) return 0;
+  return length;
+}
+
+bool IsUtf8(absl::string_view text) {
+  while (!text.empty()) {
+    const size_t length = Utf8SequenceLength(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+// Cuts the next physical line, with its end, off `content`.
+absl::string_view TakeLine(absl::string_view* content) {
+  size_t end = content->find_first_of("\r\n");
+  if (end == absl::string_view::npos) {
+    end = content->size();
+  } else if (content->substr(end, 2) == "\r\n") {
+    end += 2;
+  } else {
+    end += 1;
+  }
+  const absl::string_view line = content->substr(0, end);
+  content->remove_prefix(end);
+  return line;
+}
+
+}  // namespace
+
+int64_t CsvTable::Find(absl::string_view name) const {
+  const auto it = std::find(names_.begin(), names_.end(), name);
+  return it == names_.end() ? -1 : it - names_.begin();
+}
+
+absl::string_view CsvTable::Cell(int64_t row, int64_t column) const {
+  const size_t index = static_cast<size_t>(row * column_count() + column);
+  const size_t begin = index == 0 ? 0 : ends_[index - 1];
+  return absl::string_view(text_).substr(begin, ends_[index] - begin);
+}
+
+// Builds a table from libcsv's callbacks. It feeds libcsv line by line, because that library does
+// not count lines and users need them. Used by one thread, for one file.
+class CsvParser {
+ public:
+  absl::StatusOr<CsvTable> Parse(absl::string_view content) {
+    csv_parser parser;
+    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) {
+      return absl::InternalError("cannot start the CSV parser");
+    }
+    const absl::Cleanup free_parser = [&parser] { csv_free(&parser); };
+    csv_set_blk_size(&parser, kParserBlockBytes);
+    absl::ConsumePrefix(&content, kByteOrderMark);
+    while (!content.empty() && status_.ok()) {
+      const absl::string_view line = TakeLine(&content);
+      ++line_;
+      // Where a record starts, unless a quoted cell carries on from the line before.
+      if (!in_record_) record_line_ = line_;
+      in_record_ = true;
+      if (!IsUtf8(line))
+        return ErrorAt(line_, "bytes that are not UTF-8 (convert the file, e.g. with iconv)");
+      if (csv_parse(&parser, line.data(), line.size(), OnCell, OnRecord, this) != line.size()) {
+        return ErrorAt(
+            line_, "a quote in the middle of a cell; quote the whole cell and double the quotes");
+      }
+      // A blank line calls nothing back; it ends no record and starts none.
+      if (cells_.empty() && parser.pstate == 0) in_record_ = false;
+    }
+    if (status_.ok() && csv_fini(&parser, OnCell, OnRecord, this) != 0) {
+      return ErrorAt(record_line_, "a quote that is opened in this row is never closed");
+    }
+    RETURN_IF_ERROR(status_);
+    if (table_.names_.empty())
+      return absl::InvalidArgumentError("no header line: the file is empty");
+    return std::move(table_);
+  }
+
+ private:
+  static void OnCell(void* text, size_t size, void* self) {
+    static_cast<CsvParser*>(self)->cells_.emplace_back(static_cast<const char*>(text), size);
+  }
+
+  static void OnRecord(int, void* self) { static_cast<CsvParser*>(self)->EndRecord(); }
+
+  void EndRecord() {
+    in_record_ = false;
+    if (!status_.ok()) return;
+    if (table_.names_.empty()) {
+      EndHeader();
+    } else if (static_cast<int64_t>(cells_.size()) != table_.column_count()) {
+      status_ = ErrorAt(record_line_, absl::StrCat(cells_.size(), " cells, but the header has ",
+                                                   table_.column_count(), " columns"));
+    } else {
+      table_.lines_.push_back(record_line_);
+      for (const std::string& cell : cells_) {
+        table_.text_ += cell;
+        table_.ends_.push_back(table_.text_.size());
+      }
+    }
+    cells_.clear();
+  }
+
+  void EndHeader() {
+    absl::flat_hash_set<absl::string_view> seen;
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      if (cells_[i].empty()) {
+        status_ =
+            ErrorAt(record_line_, absl::StrCat("column ", i + 1, " of the header has no name"));
+        return;
+      }
+      if (!seen.insert(cells_[i]).second) {
+        status_ =
+            ErrorAt(record_line_, absl::StrCat("column '", cells_[i], "' is in the header twice"));
+        return;
+      }
+    }
+    table_.names_ = cells_;
+  }
+
+  static absl::Status ErrorAt(int64_t line, absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("line ", line, ": ", what));
+  }
+
+  CsvTable table_;
+  absl::Status status_;
+  std::vector<std::string> cells_;  // of the record that is being read
+  int64_t line_ = 0;
+  int64_t record_line_ = 0;
+  bool in_record_ = false;
+};
+
+absl::StatusOr<CsvTable> ParseCsv(absl::string_view content) { return CsvParser().Parse(content); }
+
+absl::StatusOr<CsvTable> ReadCsv(const std::string& path) {
+  std::string content;
+  if (path == "-") {
+    content.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream buffer;
+    // Opening a folder succeeds; reading from it is what fails.
+    if (!file || !(file.peek() == EOF || buffer << file.rdbuf()) || file.bad()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": cannot read this file"));
+    }
+    content = std::move(buffer).str();
+  }
+  absl::StatusOr<CsvTable> table = ParseCsv(content);
+  if (!table.ok()) {
+    return absl::Status(table.status().code(), absl::StrCat(path == "-" ? "standard input" : path,
+                                                            ": ", table.status().message()));
+  }
+  return table;
+}
+
+std::string CsvLine(absl::Span<const std::string> cells) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) line += ',';
+    const std::string& cell = cells[i];
+    // A lone empty cell would be a blank line, and blank lines are skipped.
+    const bool lone_empty = cell.empty() && cells.size() == 1;
+    const bool trimmed = !cell.empty() && (cell.front() == ' ' || cell.front() == '\t' ||
+                                           cell.back() == ' ' || cell.back() == '\t');
+    if (!lone_empty && !trimmed && cell.find_first_of(",\"\r\n") == std::string::npos) {
+      line += cell;
+      continue;
+    }
+    const size_t begin = line.size();
+    line.resize(begin + csv_write(nullptr, 0, cell.data(), cell.size()));
+    csv_write(line.data() + begin, line.size() - begin, cell.data(), cell.size());
+  }
+  line += '\n';
+  return line;
+}
+
+std::string FormatDouble(double value) {
+  if (std::isnan(value)) return "";
+  char buffer[32];
+  const std::to_chars_result result = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  return std::string(buffer, result.ptr);
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,104 @@
+#include "client/cpp/data_frame.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+
+namespace chorale::client {
+
+int64_t DataColumn::row_count() const {
+  return static_cast<int64_t>(kind == ColumnKind::kNumeric ? numbers.size() : codes.size());
+}
+
+int64_t DataColumn::missing_count() const {
+  if (kind == ColumnKind::kCategorical) {
+    return std::count(codes.begin(), codes.end(), kMissingCategory);
+  }
+  return std::count_if(numbers.begin(), numbers.end(), [](double x) { return std::isnan(x); });
+}
+
+absl::Status DataFrame::AddNumeric(std::string name, std::vector<double> values) {
+  for (size_t row = 0; row < values.size(); ++row) {
+    if (std::isinf(values[row])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column '", name, "', row ", row, ": infinity is not a value"));
+    }
+  }
+  DataColumn column;
+  column.name = std::move(name);
+  column.numbers = std::move(values);
+  return Add(std::move(column));
+}
+
+absl::Status DataFrame::AddCategorical(std::string name,
+                                       const std::vector<std::optional<std::string>>& values) {
+  std::vector<std::string> categories;
+  std::vector<int32_t> codes;
+  codes.reserve(values.size());
+  absl::flat_hash_map<absl::string_view, int32_t> code_of;
+  for (const std::optional<std::string>& value : values) {
+    if (!value.has_value()) {
+      codes.push_back(kMissingCategory);
+      continue;
+    }
+    const auto [it, is_new] = code_of.try_emplace(*value, static_cast<int32_t>(categories.size()));
+    if (is_new) categories.push_back(*value);
+    codes.push_back(it->second);
+  }
+  return AddCategorical(std::move(name), std::move(categories), std::move(codes));
+}
+
+absl::Status DataFrame::AddCategorical(std::string name, std::vector<std::string> categories,
+                                       std::vector<int32_t> codes) {
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const std::string& category : categories) {
+    if (category.empty() || !seen.insert(category).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column '", name, "': category '", category,
+                       category.empty() ? "' is empty" : "' is listed twice"));
+    }
+  }
+  const auto count = static_cast<int32_t>(categories.size());
+  for (size_t row = 0; row < codes.size(); ++row) {
+    if (codes[row] < kMissingCategory || codes[row] >= count) {
+      return absl::InvalidArgumentError(absl::StrCat("column '", name, "', row ", row, ": code ",
+                                                     codes[row], " of ", count, " categories"));
+    }
+  }
+  DataColumn column;
+  column.name = std::move(name);
+  column.kind = ColumnKind::kCategorical;
+  column.categories = std::move(categories);
+  column.codes = std::move(codes);
+  return Add(std::move(column));
+}
+
+const DataColumn* DataFrame::Find(absl::string_view name) const {
+  const auto it = std::find_if(columns_.begin(), columns_.end(),
+                               [&](const DataColumn& column) { return column.name == name; });
+  return it == columns_.end() ? nullptr : &*it;
+}
+
+bool DataFrame::Remove(absl::string_view name) {
+  return std::erase_if(columns_, [&](const DataColumn& column) { return column.name == name; }) > 0;
+}
+
+absl::Status DataFrame::Add(DataColumn column) {
+  if (column.name.empty()) return absl::InvalidArgumentError("a column has an empty name");
+  if (Find(column.name) != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' is there twice"));
+  }
+  if (!columns_.empty() && column.row_count() != row_count()) {
+    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' has ",
+                                                   column.row_count(), " rows, the others have ",
+                                                   row_count()));
+  }
+  columns_.push_back(std::move(column));
+  return absl::OkStatus();
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,62 @@
+// A table of named, typed columns, as users of the client hold it.
+#ifndef CHORALE_CLIENT_CPP_DATA_FRAME_H_
+#define CHORALE_CLIENT_CPP_DATA_FRAME_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace chorale::client {
+
+enum class ColumnKind { kNumeric, kCategorical };
+
+inline constexpr int32_t kMissingCategory = -1;
+
+struct DataColumn {
+  std::string name;
+  ColumnKind kind = ColumnKind::kNumeric;
+  std::vector<double> numbers;          // [rows] when numeric; NaN is a missing cell
+  std::vector<std::string> categories;  // distinct and non-empty, when categorical
+  std::vector<int32_t> codes;           // [rows] into categories, or kMissingCategory
+
+  int64_t row_count() const;
+  int64_t missing_count() const;
+};
+
+// Columns of equal length with distinct names. A plain value: safe to share while nobody writes.
+class DataFrame {
+ public:
+  // All of them return InvalidArgument, naming the column, when the name is empty or taken, when
+  // the number of rows differs from that of the columns before, or as said below; the frame is
+  // then unchanged.
+
+  // `values` [rows]: finite, or NaN for a missing cell.
+  absl::Status AddNumeric(std::string name, std::vector<double> values);
+  // `values` [rows]: nullopt is a missing cell; an empty string is refused.
+  absl::Status AddCategorical(std::string name,
+                              const std::vector<std::optional<std::string>>& values);
+  // The same by code: `codes` [rows] index `categories` (distinct, non-empty), or are
+  // kMissingCategory.
+  absl::Status AddCategorical(std::string name, std::vector<std::string> categories,
+                              std::vector<int32_t> codes);
+
+  const std::vector<DataColumn>& columns() const { return columns_; }
+  int64_t row_count() const { return columns_.empty() ? 0 : columns_.front().row_count(); }
+  // The column of that name, or null. The frame owns it.
+  const DataColumn* Find(absl::string_view name) const;
+  // Removes the column of that name; false when there is none.
+  bool Remove(absl::string_view name);
+
+ private:
+  absl::Status Add(DataColumn column);
+
+  std::vector<DataColumn> columns_;
+};
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CPP_DATA_FRAME_H_

@@ -1,0 +1,103 @@
+#include "client/cpp/sample_assembly.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace chorale::client {
+namespace {
+
+absl::Status Loss(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("the server's samples are not whole: ", what));
+}
+
+// Whether [first, first + count) is a non-empty part of [0, size), for any numbers at all.
+bool Within(int64_t first, int64_t count, int64_t size) {
+  return first >= 0 && count > 0 && first < size && count <= size - first;
+}
+
+}  // namespace
+
+SampleAssembly::SampleAssembly(int64_t path_count, int64_t target_count, TargetOrder order,
+                               StepDensities densities)
+    : order_(order), densities_(densities) {
+  const size_t size = static_cast<size_t>(path_count) * static_cast<size_t>(target_count);
+  samples_.path_count = path_count;
+  samples_.target_count = target_count;
+  samples_.values.resize(size);
+  if (densities == StepDensities::kInclude) samples_.log_densities.resize(size);
+  if (order == TargetOrder::kRandomPerPath) samples_.targets_by_step.resize(size);
+  step_seen_.resize(size);
+  target_seen_.resize(size);
+}
+
+absl::Status SampleAssembly::Add(const v1::SampleBlock& block) {
+  RETURN_IF_ERROR(CheckShape(block));
+  for (int64_t path = 0; path < block.path_count(); ++path) {
+    for (int64_t step = 0; step < block.step_count(); ++step) {
+      RETURN_IF_ERROR(Place(block, path, step));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SampleAssembly::CheckShape(const v1::SampleBlock& block) const {
+  if (!Within(block.first_path(), block.path_count(), samples_.path_count) ||
+      !Within(block.first_step(), block.step_count(), samples_.target_count)) {
+    return Loss(absl::StrCat("a block of paths ", block.first_path(), " +", block.path_count(),
+                             ", steps ", block.first_step(), " +", block.step_count(), " in ",
+                             samples_.path_count, " paths of ", samples_.target_count, " steps"));
+  }
+  const int64_t size = block.path_count() * block.step_count();
+  const int64_t densities = densities_ == StepDensities::kInclude ? size : 0;
+  const int64_t targets = order_ == TargetOrder::kRandomPerPath ? size : 0;
+  if (block.values_size() != size || block.log_densities_size() != densities ||
+      block.targets_size() != targets) {
+    return Loss(absl::StrCat("a block of ", size, " values has ", block.values_size(), " values, ",
+                             block.log_densities_size(), " log-densities and ",
+                             block.targets_size(), " targets"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SampleAssembly::Place(const v1::SampleBlock& block, int64_t path_in_block,
+                                   int64_t step_in_block) {
+  const int64_t path = block.first_path() + path_in_block;
+  const int64_t step = block.first_step() + step_in_block;
+  const int from = static_cast<int>(path_in_block * block.step_count() + step_in_block);
+  const int64_t target = order_ == TargetOrder::kGiven ? step : block.targets(from);
+  if (target < 0 || target >= samples_.target_count) {
+    return Loss(absl::StrCat("target ", target, " of ", samples_.target_count));
+  }
+  const size_t by_step = path * samples_.target_count + step;
+  const size_t by_target = path * samples_.target_count + target;
+  if (step_seen_[by_step] || target_seen_[by_target]) {
+    return Loss(absl::StrCat(
+        "path ", path, " has ",
+        step_seen_[by_step] ? absl::StrCat("step ", step) : absl::StrCat("target ", target),
+        " twice"));
+  }
+  step_seen_[by_step] = true;
+  target_seen_[by_target] = true;
+  samples_.values[by_target] = block.values(from);
+  if (densities_ == StepDensities::kInclude) {
+    samples_.log_densities[by_target] = block.log_densities(from);
+  }
+  if (order_ == TargetOrder::kRandomPerPath) {
+    samples_.targets_by_step[by_step] = static_cast<int32_t>(target);
+  }
+  ++value_count_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Samples> SampleAssembly::Finish(v1::SampleSummary summary) {
+  const int64_t expected = samples_.path_count * samples_.target_count;
+  if (value_count_ != expected) {
+    return Loss(absl::StrCat(value_count_, " of ", expected, " values came"));
+  }
+  samples_.summary = std::move(summary);
+  return std::move(samples_);
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,65 @@
+// Puts the blocks of a sampling stream together, and holds the server to its promise that each
+// value comes exactly once.
+#ifndef CHORALE_CLIENT_CPP_SAMPLE_ASSEMBLY_H_
+#define CHORALE_CLIENT_CPP_SAMPLE_ASSEMBLY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "chorale/v1/chorale.pb.h"
+
+namespace chorale::client {
+
+// The order in which a path draws the targets.
+enum class TargetOrder { kGiven, kRandomPerPath };
+
+enum class StepDensities { kOmit, kInclude };
+
+// B joint sample paths over T targets, in the rows' order and the user's units.
+struct Samples {
+  int64_t path_count = 0;      // B
+  int64_t target_count = 0;    // T
+  std::vector<double> values;  // [B, T], row-major
+  // [B, T] when asked for: natural log-density of each value given those drawn before it on its
+  // path. A path's sum is its joint log-density.
+  std::vector<double> log_densities;
+  // [B, T] for random orders: the target that a path drew at each step.
+  std::vector<int32_t> targets_by_step;
+  v1::SampleSummary summary;
+};
+
+// Thread-compatible: one thread, or locked by its user.
+class SampleAssembly {
+ public:
+  // Requires path_count > 0 and target_count > 0.
+  SampleAssembly(int64_t path_count, int64_t target_count, TargetOrder order,
+                 StepDensities densities);
+
+  // Takes the values of one block, in any order of blocks. DataLoss, saying what is wrong, when the
+  // block lies outside [B, T], when its arrays have other sizes than its ranges, or when it repeats
+  // a step or a target of a path.
+  absl::Status Add(const v1::SampleBlock& block);
+
+  // Values taken so far, of B * T.
+  int64_t value_count() const { return value_count_; }
+
+  // The samples; call once, at the end of the stream. DataLoss when values are missing.
+  absl::StatusOr<Samples> Finish(v1::SampleSummary summary);
+
+ private:
+  absl::Status CheckShape(const v1::SampleBlock& block) const;
+  absl::Status Place(const v1::SampleBlock& block, int64_t path_in_block, int64_t step_in_block);
+
+  const TargetOrder order_;
+  const StepDensities densities_;
+  Samples samples_;
+  int64_t value_count_ = 0;
+  std::vector<bool> step_seen_;    // [B, T]
+  std::vector<bool> target_seen_;  // [B, T]
+};
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CPP_SAMPLE_ASSEMBLY_H_

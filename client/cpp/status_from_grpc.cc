@@ -1,0 +1,105 @@
+#include "client/cpp/status_from_grpc.h"
+
+#include <algorithm>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "grpcpp/support/status.h"
+
+namespace chorale::client {
+namespace {
+
+constexpr char kRetryPayload[] = "chorale.client/retry_delay_ns";
+constexpr char kFieldsPayload[] = "chorale.client/refused_fields";
+
+// A server may send anything: seconds beyond this are read as "an hour".
+constexpr int64_t kMostRetrySeconds = 3600;
+
+struct Details {
+  std::vector<google::rpc::BadRequest::FieldViolation> violations;
+  absl::Duration retry_delay = absl::InfiniteDuration();
+};
+
+Details DecodeDetails(const grpc::Status& status) {
+  Details details;
+  google::rpc::Status rpc;
+  if (status.error_details().empty() || !rpc.ParseFromString(status.error_details())) {
+    return details;
+  }
+  for (const google::protobuf::Any& any : rpc.details()) {
+    google::rpc::BadRequest bad_request;
+    google::rpc::RetryInfo retry;
+    if (any.UnpackTo(&bad_request)) {
+      for (const auto& violation : bad_request.field_violations()) {
+        details.violations.push_back(violation);
+      }
+    } else if (any.UnpackTo(&retry)) {
+      const auto& delay = retry.retry_delay();
+      const absl::Duration asked =
+          absl::Seconds(delay.seconds()) + absl::Nanoseconds(delay.nanos());
+      details.retry_delay =
+          std::min(std::max(asked, absl::ZeroDuration()), absl::Seconds(kMostRetrySeconds));
+    }
+  }
+  return details;
+}
+
+std::string Message(const grpc::Status& status, const Details& details) {
+  std::string message = status.error_message();
+  for (const auto& violation : details.violations) {
+    // Servers that repeat the violation in the message need no second copy of it.
+    const bool said = absl::StrContains(message, violation.field()) &&
+                      absl::StrContains(message, violation.description());
+    if (said) continue;
+    absl::StrAppend(&message, message.empty() ? "" : "; ", violation.field(), ": ",
+                    violation.description());
+  }
+  if (details.retry_delay != absl::InfiniteDuration()) {
+    absl::StrAppend(&message, message.empty() ? "" : "; ", "try again in ",
+                    absl::FormatDuration(details.retry_delay));
+  }
+  return message;
+}
+
+}  // namespace
+
+absl::Status StatusFromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const Details details = DecodeDetails(status);
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), Message(status, details));
+  if (details.retry_delay != absl::InfiniteDuration()) {
+    result.SetPayload(kRetryPayload,
+                      absl::Cord(absl::StrCat(absl::ToInt64Nanoseconds(details.retry_delay))));
+  }
+  if (!details.violations.empty()) {
+    result.SetPayload(kFieldsPayload,
+                      absl::Cord(absl::StrJoin(details.violations, "\n",
+                                               [](std::string* out, const auto& violation) {
+                                                 out->append(violation.field());
+                                               })));
+  }
+  return result;
+}
+
+absl::Duration RetryDelay(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kRetryPayload);
+  int64_t nanoseconds = 0;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &nanoseconds)) {
+    return absl::InfiniteDuration();
+  }
+  return absl::Nanoseconds(nanoseconds);
+}
+
+std::vector<std::string> RefusedFields(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kFieldsPayload);
+  if (!payload.has_value()) return {};
+  return absl::StrSplit(std::string(*payload), '\n');
+}
+
+}  // namespace chorale::client

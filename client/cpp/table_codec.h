@@ -1,0 +1,32 @@
+// Data frames as messages of the API.
+#ifndef CHORALE_CLIENT_CPP_TABLE_CODEC_H_
+#define CHORALE_CLIENT_CPP_TABLE_CODEC_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "chorale/v1/chorale.pb.h"
+#include "client/cpp/data_frame.h"
+
+namespace chorale::client {
+
+// Rows [begin, end) of a frame.
+struct RowRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t size() const { return end - begin; }
+};
+
+// Those rows as a message; categorical columns list only the categories that occur in them.
+// Requires 0 <= begin <= end <= row_count().
+v1::Table EncodeRows(const DataFrame& frame, RowRange rows);
+v1::Table EncodeTable(const DataFrame& frame);
+
+// Cuts the frame's rows, in order, into ranges whose message takes at most `max_bytes` each, and
+// at most `max_rows` rows; a range has one row at least, even where that row alone is larger.
+std::vector<RowRange> SplitRows(const DataFrame& frame, int64_t max_bytes, int64_t max_rows);
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CPP_TABLE_CODEC_H_

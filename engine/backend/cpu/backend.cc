@@ -1,0 +1,171 @@
+#include "engine/backend/cpu/backend.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/require.h"
+#include "base/status_macros.h"
+#include "engine/backend/cpu/decode.h"
+#include "engine/backend/cpu/density.h"
+#include "engine/backend/cpu/encode.h"
+#include "engine/backend/cpu/memory_pool.h"
+#include "engine/backend/cpu/model.h"
+#include "engine/backend/cpu/predict.h"
+#include "engine/backend/cpu/scratch.h"
+#include "engine/backend/cpu/thread_pool.h"
+#include "engine/backend/cpu/work.h"
+#include "kernels/cpu/target.h"
+
+namespace chorale {
+namespace {
+
+constexpr int kMaxThreads = 1'024;
+
+// Thread contract: that of Backend.
+class CpuBackend : public Backend {
+ public:
+  CpuBackend(std::unique_ptr<MemoryPool> context_pool, std::unique_ptr<MemoryPool> buffer_pool,
+             std::unique_ptr<ThreadPool> threads)
+      : context_pool_(std::move(context_pool)),
+        buffer_pool_(std::move(buffer_pool)),
+        scratch_(threads->threads()),
+        threads_(std::move(threads)) {}
+
+  std::string description() const override {
+    return absl::StrCat("cpu ", kernels::SimdTargetName(), ", ", threads_->threads(),
+                        threads_->threads() == 1 ? " thread" : " threads");
+  }
+  // Two slices per thread, so that one that ends early leaves no thread idle.
+  Pacing pacing() const override {
+    return {.max_slices = std::max<int64_t>(4, 2 * static_cast<int64_t>(threads_->threads()))};
+  }
+  int64_t tile_paths() const override { return kTilePaths; }
+  int64_t context_pool_bytes() const override { return context_pool_->bytes(); }
+  int64_t buffer_pool_bytes() const override { return buffer_pool_->bytes(); }
+
+  int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
+    return ContextKvBytes(config, rows);
+  }
+  int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return DecodeBufferBytes(config, targets, paths);
+  }
+  int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+    return DensityBufferBytes(config, targets, paths);
+  }
+
+  absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
+    for (CpuScratch& scratch : scratch_) scratch.Reserve(model.config);
+    return std::make_shared<const CpuModel>(model);
+  }
+
+  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
+                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
+                                        PoolRange workspace) override {
+    return std::make_unique<CpuEncodeWork>(std::move(model), std::move(features), std::move(y), kv,
+                                           context_pool_->At(kv), threads_->threads());
+  }
+  std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
+                                    FeatureMatrix features, PoolRange buffer) override {
+    return std::make_unique<CpuRowsWork>(std::move(context), std::move(features));
+  }
+  std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
+    const float* context = context_pool_->At(spec.tile.context->kv);
+    float* buffer = buffer_pool_->At(spec.buffer);
+    return std::make_unique<CpuDecodeWork>(std::move(spec), context, buffer);
+  }
+  std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
+    const float* context = context_pool_->At(spec.tile.context->kv);
+    float* buffer = buffer_pool_->At(spec.buffer);
+    return std::make_unique<CpuDensityWork>(std::move(spec), context, buffer);
+  }
+  std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
+    const float* context = context_pool_->At(spec.context->kv);
+    return std::make_unique<CpuPredictWork>(std::move(spec), context);
+  }
+
+  absl::Status Advance(absl::Span<const Slice> slices) override;
+
+  void ReleaseContext(PoolRange range) override { context_pool_->Clear(range); }
+  void ReleaseBuffer(PoolRange range) override { buffer_pool_->Clear(range); }
+
+ private:
+  struct Running {
+    Work* work = nullptr;
+    CpuWork* cpu_work = nullptr;
+    int64_t steps_left = 0;
+  };
+  struct Task {
+    CpuWork* work = nullptr;
+    int64_t index = 0;
+  };
+
+  // Drops work that has had its steps, and plans a round of the rest.
+  void PlanRound();
+
+  const std::unique_ptr<MemoryPool> context_pool_;
+  const std::unique_ptr<MemoryPool> buffer_pool_;
+  std::vector<CpuScratch> scratch_;  // one per thread
+  // Of the Advance in progress; kept for their capacity.
+  std::vector<Running> running_;
+  std::vector<Task> tasks_;
+  const std::unique_ptr<ThreadPool> threads_;  // last: it ends before what its threads use
+};
+
+absl::Status CpuBackend::Advance(absl::Span<const Slice> slices) {
+  running_.clear();
+  for (const Slice& slice : slices) {
+    CpuWork* cpu_work = dynamic_cast<CpuWork*>(slice.work);
+    Require(cpu_work != nullptr, "the work belongs to the CPU backend");
+    Require(slice.max_steps >= 1, "a slice has at least one step");
+    running_.push_back({slice.work, cpu_work, slice.max_steps});
+  }
+  for (;;) {
+    PlanRound();
+    if (tasks_.empty()) return absl::OkStatus();
+    threads_->Run(static_cast<int64_t>(tasks_.size()), [this](int64_t task, int thread) {
+      tasks_[task].work->RunTask(tasks_[task].index, scratch_[thread]);
+    });
+    for (Running& running : running_) running.steps_left -= running.cpu_work->EndRound();
+  }
+}
+
+void CpuBackend::PlanRound() {
+  std::erase_if(running_, [](const Running& running) {
+    return running.steps_left <= 0 || running.work->done();
+  });
+  tasks_.clear();
+  if (running_.empty()) return;
+  const int works = static_cast<int>(running_.size());
+  const int parallelism = (threads_->threads() + works - 1) / works;
+  for (Running& running : running_) {
+    const int64_t tasks = running.cpu_work->BeginRound(running.steps_left, parallelism);
+    for (int64_t i = 0; i < tasks; ++i) tasks_.push_back({running.cpu_work, i});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> NewCpuBackend(const CpuBackendOptions& options) {
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads: ", options.threads, " is outside [0, ", kMaxThreads, "]"));
+  }
+  absl::StatusOr<std::unique_ptr<MemoryPool>> context_pool =
+      MemoryPool::Create("context_pool_bytes", options.context_pool_bytes);
+  RETURN_IF_ERROR(context_pool.status());
+  absl::StatusOr<std::unique_ptr<MemoryPool>> buffer_pool =
+      MemoryPool::Create("buffer_pool_bytes", options.buffer_pool_bytes);
+  RETURN_IF_ERROR(buffer_pool.status());
+  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = options.threads > 0 ? options.threads : std::min(processors, kMaxThreads);
+  absl::StatusOr<std::unique_ptr<ThreadPool>> pool = ThreadPool::Create(threads);
+  RETURN_IF_ERROR(pool.status());
+  return std::make_unique<CpuBackend>(*std::move(context_pool), *std::move(buffer_pool),
+                                      *std::move(pool));
+}
+
+}  // namespace chorale

@@ -1,0 +1,25 @@
+// The backend for a machine without a GPU: float32, on one pool of threads, with the widest vector
+// instructions that the processor has (chosen at run time, named in description()).
+#ifndef CHORALE_ENGINE_BACKEND_CPU_BACKEND_H_
+#define CHORALE_ENGINE_BACKEND_CPU_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/backend.h"
+
+namespace chorale {
+
+struct CpuBackendOptions {
+  int threads = 0;                         // 0: one per processor
+  int64_t context_pool_bytes = 4LL << 30;  // address space; memory is taken as it is used
+  int64_t buffer_pool_bytes = 1LL << 30;
+};
+
+// InvalidArgument for non-positive pools; ResourceExhausted when the address space is refused.
+absl::StatusOr<std::unique_ptr<Backend>> NewCpuBackend(const CpuBackendOptions& options);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_CPU_BACKEND_H_

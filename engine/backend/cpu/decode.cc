@@ -1,0 +1,176 @@
+#include "engine/backend/cpu/decode.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/integer_math.h"
+#include "base/require.h"
+#include "engine/backend/cpu/forward.h"
+#include "engine/backend/cpu/memory_pool.h"
+#include "engine/backend/flop_model.h"
+#include "kernels/ops/panel_layout.h"
+#include "kernels/ops/random.h"
+
+namespace chorale {
+namespace {
+
+// The value at the last place is never attended to. Whole panels of keys waste nothing.
+int64_t BufferCapacity(int64_t targets) {
+  return RoundUp(std::max<int64_t>(targets - 1, 0), kernels::kPanel);
+}
+
+}  // namespace
+
+int64_t DecodeBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) {
+  const int64_t elements =
+      config.n_layers * paths * LayerKvShape(config).Elements(BufferCapacity(targets));
+  return std::max<int64_t>(
+      RoundUp(elements * static_cast<int64_t>(sizeof(float)), MemoryPool::kAlignment),
+      MemoryPool::kAlignment);
+}
+
+CpuDecodeWork::CpuDecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
+    : spec_(std::move(spec)),
+      context_(*spec_.tile.context, context_kv),
+      model_(context_.model()),
+      encodings_(EncodingsOf(*spec_.tile.targets)),
+      buffer_(buffer),
+      targets_(spec_.tile.targets->rows()),
+      capacity_(BufferCapacity(targets_)),
+      path_stride_(LayerKvShape(model_.config()).Elements(capacity_)),
+      values_(targets_ * spec_.tile.paths),
+      log_densities_(values_.size()) {
+  const TileSpec& tile = spec_.tile;
+  Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
+  Require(targets_ >= 1, "a decode has targets");
+  Require(tile.order.empty() || tile.order.size() == values_.size(), "order is [paths, T]");
+  Require(spec_.given.empty() || spec_.given.size() == values_.size(), "given is [T, paths]");
+  Require(spec_.buffer.bytes >= DecodeBufferBytes(model_.config(), targets_, tile.paths),
+          "the buffer range holds the tile's buffer");
+  if (tile.keep_mixtures) {
+    mixtures_ = MixtureStore(targets_ * tile.paths, model_.config().num_components);
+  }
+}
+
+double CpuDecodeWork::next_step_flops() const {
+  if (done()) return 0;
+  const double keys = static_cast<double>(context_.rows() + steps_done_);
+  return static_cast<double>(spec_.tile.paths) *
+         PathStepFlops(model_.config(), steps_done_ == 0 ? 1 : 2, keys);
+}
+
+MixtureSpan CpuDecodeWork::mixture(int64_t path, int64_t step) const {
+  Require(step < steps_done_, "the step is done");
+  return mixtures_.Get(step * spec_.tile.paths + path);
+}
+
+int64_t CpuDecodeWork::BeginRound(int64_t max_steps, int parallelism) {
+  round_steps_ = std::min(max_steps, targets_ - steps_done_);
+  round_tasks_ = std::clamp<int64_t>(parallelism, 1, spec_.tile.paths);
+  return round_tasks_;
+}
+
+int64_t CpuDecodeWork::EndRound() {
+  steps_done_ += round_steps_;
+  return round_steps_;
+}
+
+void CpuDecodeWork::RunTask(int64_t task, CpuScratch& scratch) {
+  const int64_t first = spec_.tile.paths * task / round_tasks_;
+  const int64_t end = spec_.tile.paths * (task + 1) / round_tasks_;
+  for (int64_t i = 0; i < round_steps_; ++i) {
+    Step({.first = first, .count = end - first}, steps_done_ + i, scratch);
+  }
+}
+
+// The chunk holds, per path, target t in an even row and the buffer token with the value at place
+// t - 1 in the odd row behind it. Both attend to buffer keys 0..t-1: the token's own key is the
+// last of them.
+void CpuDecodeWork::Step(PathRange paths, int64_t step, CpuScratch& scratch) {
+  const std::vector<CpuLayer>& layers = model_.layers();
+  const int64_t d = model_.config().d_model;
+  const bool buffered = step > 0;
+  float* x = scratch.tokens.data();
+  int64_t rows = buffered ? 2 * paths.count : paths.count;
+  Embed(paths, step, scratch);
+  for (size_t l = 0; l < layers.size(); ++l) {
+    MixFeatures(model_, layers[l], rows, x, scratch);
+    if (buffered) AppendBuffer(paths, step, l, scratch);
+    if (buffered && l + 1 == layers.size()) {  // nobody reads what the buffer token becomes
+      KeepEvenRows(rows, d, x, x);
+      rows = paths.count;
+      for (int64_t p = 0; p < rows; ++p)
+        scratch.row_path[p] = static_cast<int32_t>(paths.first + p);
+    }
+    AttendRows(model_, layers[l], KeysOf(l, step), rows, x, scratch);
+    FeedForward(model_, layers[l], rows, x, scratch);
+  }
+  PredictMixtures(model_, rows, x, scratch);
+  Emit(paths, step, scratch);
+}
+
+void CpuDecodeWork::Embed(PathRange paths, int64_t step, CpuScratch& scratch) {
+  int64_t row = 0;
+  const auto add = [&](int64_t path, int64_t place, int32_t offset, float y) {
+    scratch.encoding[row] = TargetAt(spec_.tile, path, place);
+    scratch.offset[row] = offset;
+    scratch.y[row] = y;
+    scratch.row_path[row] = static_cast<int32_t>(path);
+    scratch.row_visible[row] = static_cast<int32_t>(step);
+    ++row;
+  };
+  const int64_t place = step - 1;
+  for (int64_t path = paths.first; path < paths.first + paths.count; ++path) {
+    add(path, step, TokenOffset::kTarget, 0);
+    if (step == 0) continue;
+    add(path, place, TokenOffset::Buffer(place, model_.config()),
+        values_[place * spec_.tile.paths + path]);
+  }
+  EmbedTokens(model_, encodings_, row, scratch, scratch.tokens.data());
+}
+
+void CpuDecodeWork::AppendBuffer(PathRange paths, int64_t step, int64_t layer,
+                                 CpuScratch& scratch) {
+  const ModelConfig& config = model_.config();
+  const KeysValuesShape shape = LayerKvShape(config);
+  const int64_t d = config.d_model;
+  const int64_t row = 2 * config.kv_width();
+  ProjectKeysValues(model_, model_.layers()[layer], paths.count, scratch.tokens.data() + d, 2 * d,
+                    scratch);
+  for (int64_t p = 0; p < paths.count; ++p) {
+    AppendKeysValues(shape, 1, scratch.key_value.data() + p * row, row,
+                     shape.At(BufferAt(layer, paths.first + p), capacity_), step - 1);
+  }
+}
+
+void CpuDecodeWork::Emit(PathRange paths, int64_t step, const CpuScratch& scratch) {
+  for (int64_t p = 0; p < paths.count; ++p) {
+    const int64_t path = paths.first + p;
+    const int64_t at = step * spec_.tile.paths + path;
+    const kernels::MixtureView mixture = MixtureOf(model_, scratch, p);
+    if (spec_.given.empty()) {
+      const kernels::StepDraw draw =
+          kernels::DrawStep(spec_.seed, spec_.first_path + path, static_cast<uint32_t>(step));
+      values_[at] = static_cast<float>(kernels::MixtureDraw(mixture, draw.uniform, draw.normal));
+    } else {
+      values_[at] = spec_.given[at];
+    }
+    log_densities_[at] = kernels::MixtureLogDensity(mixture, values_[at]);
+    if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);
+  }
+}
+
+float* CpuDecodeWork::BufferAt(int64_t layer, int64_t path) const {
+  return buffer_ + (layer * spec_.tile.paths + path) * path_stride_;
+}
+
+VisibleKeys CpuDecodeWork::KeysOf(int64_t layer, int64_t step) const {
+  VisibleKeys keys = context_.Layer(layer);
+  if (step == 0) return keys;
+  const float* base = BufferAt(layer, 0);
+  keys.buffer = LayerKvShape(model_.config()).At(base, capacity_);
+  keys.buffer_path_stride = path_stride_;
+  return keys;
+}
+
+}  // namespace chorale

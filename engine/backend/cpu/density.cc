@@ -1,0 +1,201 @@
+#include "engine/backend/cpu/density.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/integer_math.h"
+#include "base/require.h"
+#include "engine/backend/cpu/forward.h"
+#include "engine/backend/cpu/memory_pool.h"
+#include "engine/backend/flop_model.h"
+#include "kernels/ops/panel_layout.h"
+
+namespace chorale {
+namespace {
+
+// Rows of a group, unless one path alone has more: enough chunks for many threads, and little
+// memory.
+constexpr int64_t kGroupRows = 2'048;
+
+}  // namespace
+
+DensityLayout::DensityLayout(const ModelConfig& config, int64_t targets, int64_t paths)
+    : group_paths(std::max<int64_t>(1, std::min(paths, kGroupRows / (2 * targets)))),
+      capacity(targets - 1),
+      path_stride(RoundUp(LayerKvShape(config).Elements(capacity), kernels::kPanel)),
+      tokens(RoundUp(group_paths * 2 * targets * config.d_model, kernels::kPanel)) {}
+
+int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) {
+  const int64_t bytes =
+      DensityLayout(config, targets, paths).elements() * static_cast<int64_t>(sizeof(float));
+  return RoundUp(bytes, MemoryPool::kAlignment);
+}
+
+CpuDensityWork::CpuDensityWork(DensitySpec spec, const float* context_kv, float* buffer)
+    : spec_(std::move(spec)),
+      context_(*spec_.tile.context, context_kv),
+      model_(context_.model()),
+      encodings_(EncodingsOf(*spec_.tile.targets)),
+      targets_(spec_.tile.targets->rows()),
+      layout_(model_.config(), targets_, spec_.tile.paths),
+      tokens_(buffer),
+      kv_(buffer + layout_.tokens),
+      phases_(PhasesOfGroup()),
+      log_densities_(targets_ * spec_.tile.paths) {
+  const TileSpec& tile = spec_.tile;
+  Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
+  Require(targets_ >= 1, "a density has targets");
+  Require(tile.order.empty() || tile.order.size() == log_densities_.size(), "order is [paths, T]");
+  Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
+  Require(spec_.buffer.bytes >= DensityBufferBytes(model_.config(), targets_, tile.paths),
+          "the buffer range holds what is kept between steps");
+  if (tile.keep_mixtures) {
+    mixtures_ = MixtureStore(targets_ * tile.paths, model_.config().num_components);
+  }
+}
+
+RowPhases CpuDensityWork::PhasesOfGroup() const {
+  const int64_t paths = std::min(layout_.group_paths, spec_.tile.paths - first_path_);
+  return RowPhases(head_phase() + 1, 2 * paths * targets_ - 1, ChunkRowsFor(context_.rows()));
+}
+
+// Half of the rows are buffer tokens. On average over a path a row sees T / 2 buffer keys.
+double CpuDensityWork::next_step_flops() const {
+  if (done()) return 0;
+  const ModelConfig& config = model_.config();
+  const double rows = static_cast<double>(phases_.next_step_rows());
+  const double keys = static_cast<double>(context_.rows()) + static_cast<double>(targets_) / 2;
+  const double finish = AttendAndFeedForwardFlops(config, keys);
+  const double leave = MixFeaturesFlops(config) + KeysValuesFlops(config) / 2;
+  if (phases_.phase() == head_phase()) return rows / 2 * (finish + HeadFlops(config));
+  return rows * (phases_.phase() == 0 ? leave : finish + leave);
+}
+
+int64_t CpuDensityWork::steps_at_this_cost() const {
+  if (done()) return 0;
+  const bool layer_to_finish = 0 < phases_.phase() && phases_.phase() < head_phase();
+  return phases_.StepsThrough(layer_to_finish ? head_phase() - 1 : phases_.phase());
+}
+
+MixtureSpan CpuDensityWork::mixture(int64_t path, int64_t place) const {
+  Require(done(), "the paths are done");
+  return mixtures_.Get(path * targets_ + place);
+}
+
+int64_t CpuDensityWork::BeginRound(int64_t max_steps, int parallelism) {
+  return phases_.BeginRound(max_steps);
+}
+
+int64_t CpuDensityWork::EndRound() {
+  const int64_t steps = phases_.EndRound();
+  if (phases_.done()) {
+    first_path_ = std::min(first_path_ + layout_.group_paths, spec_.tile.paths);
+    if (!done()) phases_ = PhasesOfGroup();
+  }
+  return steps;
+}
+
+void CpuDensityWork::RunTask(int64_t task, CpuScratch& scratch) {
+  const int64_t layer = phases_.phase();
+  const RowRange rows = phases_.RowsOf(task);
+  float* x = tokens_ + rows.first * model_.config().d_model;
+  if (layer == head_phase()) {
+    FinishTargets(rows, x, scratch);
+    return;
+  }
+  if (layer == 0) {
+    Embed(rows, x, scratch);
+  } else {
+    FinishLayer(layer - 1, rows, x, scratch);
+  }
+  LeaveKeysValues(layer, rows, x, scratch);
+}
+
+void CpuDensityWork::Embed(RowRange rows, float* x, CpuScratch& scratch) const {
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    const int64_t g = (rows.first + i) / 2;
+    const int64_t place = g % targets_;
+    const int64_t path = first_path_ + g / targets_;
+    const bool target = i % 2 == 0;
+    scratch.encoding[i] = TargetAt(spec_.tile, path, place);
+    scratch.offset[i] = target ? TokenOffset::kTarget : TokenOffset::Buffer(place, model_.config());
+    scratch.y[i] = target ? 0 : spec_.values[path * targets_ + place];
+  }
+  EmbedTokens(model_, encodings_, rows.rows, scratch, x);
+}
+
+void CpuDensityWork::FinishLayer(int64_t layer, RowRange rows, float* x,
+                                 CpuScratch& scratch) const {
+  const CpuLayer& weights = model_.layers()[layer];
+  SetVisible(rows, 1, scratch);
+  AttendRows(model_, weights, KeysOf(layer), rows.rows, x, scratch);
+  FeedForward(model_, weights, rows.rows, x, scratch);
+}
+
+// K and V of the buffer tokens, but for those at a path's last place.
+void CpuDensityWork::LeaveKeysValues(int64_t layer, RowRange rows, float* x,
+                                     CpuScratch& scratch) const {
+  const ModelConfig& config = model_.config();
+  const CpuLayer& weights = model_.layers()[layer];
+  const KeysValuesShape shape = LayerKvShape(config);
+  const int64_t d = config.d_model;
+  const int64_t row = 2 * config.kv_width();
+  const int64_t tokens = rows.rows / 2;
+  MixFeatures(model_, weights, rows.rows, x, scratch);
+  if (tokens == 0 || layout_.capacity == 0) return;
+  ProjectKeysValues(model_, weights, tokens, x + d, 2 * d, scratch);
+  for (int64_t i = 0; i < tokens;) {
+    const int64_t g = rows.first / 2 + i;
+    const int64_t place = g % targets_;
+    const int64_t n = std::min(tokens - i, targets_ - place);  // up to the end of this path
+    const int64_t kept = std::min(n, layout_.capacity - place);
+    float* base = LayerKvOf(layer) + g / targets_ * layout_.path_stride;
+    if (kept > 0) {
+      AppendKeysValues(shape, kept, scratch.key_value.data() + i * row, row,
+                       shape.At(base, layout_.capacity), place);
+    }
+    i += n;
+  }
+}
+
+// In the last layer nobody reads what a buffer token becomes: only targets go on.
+void CpuDensityWork::FinishTargets(RowRange rows, const float* x, CpuScratch& scratch) {
+  const int64_t layer = head_phase() - 1;
+  const CpuLayer& weights = model_.layers()[layer];
+  const int64_t count = CeilDiv(rows.rows, 2);
+  float* targets = scratch.tokens.data();
+  KeepEvenRows(rows.rows, model_.config().d_model, x, targets);
+  SetVisible(rows, 2, scratch);
+  AttendRows(model_, weights, KeysOf(layer), count, targets, scratch);
+  FeedForward(model_, weights, count, targets, scratch);
+  PredictMixtures(model_, count, targets, scratch);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = first_path_ * targets_ + rows.first / 2 + i;  // in [paths, T]
+    const kernels::MixtureView mixture = MixtureOf(model_, scratch, i);
+    log_densities_[at] = kernels::MixtureLogDensity(mixture, spec_.values[at]);
+    if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);
+  }
+}
+
+// For every row_step-th of the rows. A target sees the places before its own, a buffer token its
+// own place too.
+void CpuDensityWork::SetVisible(RowRange rows, int64_t row_step, CpuScratch& scratch) const {
+  int64_t i = 0;
+  for (int64_t row = rows.first; row < rows.first + rows.rows; row += row_step, ++i) {
+    const int64_t g = row / 2;
+    scratch.row_path[i] = static_cast<int32_t>(g / targets_);
+    scratch.row_visible[i] =
+        static_cast<int32_t>(std::min(g % targets_ + row % 2, layout_.capacity));
+  }
+}
+
+VisibleKeys CpuDensityWork::KeysOf(int64_t layer) const {
+  VisibleKeys keys = context_.Layer(layer);
+  if (layout_.capacity == 0) return keys;
+  const float* base = LayerKvOf(layer);
+  keys.buffer = LayerKvShape(model_.config()).At(base, layout_.capacity);
+  keys.buffer_path_stride = layout_.path_stride;
+  return keys;
+}
+
+}  // namespace chorale

@@ -1,0 +1,152 @@
+#include "engine/backend/cpu/forward.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "engine/backend/host/normalize.h"
+#include "kernels/ops/embed_rows.h"
+#include "kernels/ops/precise_gelu.h"
+#include "kernels/ops/precise_linear.h"
+#include "kernels/ops/shared_context_attention.h"
+
+namespace chorale {
+namespace {
+
+using kernels::Activation;
+
+// y [rows, out] = W x + b in float64; x [rows, in] is contiguous.
+void ApplyPrecisely(const PackedLinear& linear, int64_t rows, const float* x, double* y) {
+  const kernels::PreciseLinearParams params = {.x = x,
+                                               .weight = linear.weight(),
+                                               .bias = linear.bias(),
+                                               .y = y,
+                                               .rows = rows,
+                                               .in = linear.in(),
+                                               .out = linear.out(),
+                                               .x_stride = linear.in(),
+                                               .y_stride = linear.out()};
+  assert(kernels::ValidatePreciseLinear(params).ok());
+  kernels::PreciseLinear(params);
+}
+
+}  // namespace
+
+void EmbedTokens(const CpuModel& model, const float* encodings, int64_t rows,
+                 const CpuScratch& scratch, float* tokens) {
+  const kernels::EmbedRowsParams params = {.encodings = encodings,
+                                           .offsets = model.offsets(),
+                                           .y_weight = model.y_weight(),
+                                           .y = scratch.y.data(),
+                                           .encoding = scratch.encoding.data(),
+                                           .offset = scratch.offset.data(),
+                                           .out = tokens,
+                                           .rows = rows,
+                                           .width = model.config().d_model};
+  assert(kernels::ValidateEmbedRows(params).ok());
+  kernels::EmbedRows(params);
+}
+
+void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
+                 CpuScratch& scratch) {
+  const int64_t d = model.config().d_model;
+  float* mixed = scratch.mixed.data();
+  layer.feature.Apply(rows, x, d, mixed);
+  Normalize(layer.norm1, model.config().layer_norm_eps, rows, x, mixed, x);
+}
+
+void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t rows, const float* x,
+                       int64_t x_stride, CpuScratch& scratch) {
+  layer.key_value.Apply(rows, x, x_stride, scratch.key_value.data());
+}
+
+void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys& keys, int64_t rows,
+                float* x, CpuScratch& scratch) {
+  const ModelConfig& config = model.config();
+  const int64_t d = config.d_model;
+  const bool buffered = keys.buffer.keys != nullptr;
+  float* query = scratch.query.data();
+  float* mixed = scratch.mixed.data();
+  layer.query.Apply(rows, x, d, query);
+  const kernels::SharedContextAttentionParams params = {
+      .q = query,
+      .out = query,
+      .context_keys = keys.context.keys,
+      .context_values = keys.context.values,
+      .buffer_keys = keys.buffer.keys,
+      .buffer_values = keys.buffer.values,
+      .row_path = buffered ? scratch.row_path.data() : nullptr,
+      .row_visible = buffered ? scratch.row_visible.data() : nullptr,
+      .rows = rows,
+      .heads = config.n_heads,
+      .kv_heads = config.n_kv_heads,
+      .head_dim = config.head_dim(),
+      .context_rows = keys.context_rows,
+      .buffer_capacity = keys.buffer.capacity,
+      .buffer_path_stride = keys.buffer_path_stride,
+      .q_stride = d,
+      .out_stride = d,
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim())))};
+  assert(kernels::ValidateSharedContextAttention(params).ok());
+  kernels::SharedContextAttention(params);
+  layer.output.Apply(rows, query, d, mixed);
+  Normalize(layer.norm2, model.config().layer_norm_eps, rows, x, mixed, x);
+}
+
+void FeedForward(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
+                 CpuScratch& scratch) {
+  const ModelConfig& config = model.config();
+  float* hidden = scratch.hidden.data();
+  float* mixed = scratch.mixed.data();
+  layer.up.Apply(rows, x, config.d_model, hidden, Activation::kGelu);
+  layer.down.Apply(rows, hidden, config.d_ff, mixed);
+  Normalize(layer.norm3, model.config().layer_norm_eps, rows, x, mixed, x);
+}
+
+void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScratch& scratch) {
+  const ModelConfig& config = model.config();
+  const CpuHead& head = model.head();
+  float* normed = scratch.mixed.data();
+  float* hidden = scratch.hidden.data();
+  double* raw = scratch.raw.data();
+  Normalize(head.norm, model.config().layer_norm_eps, rows, x, nullptr, normed);
+  // In float64, for the reason given in kernels/ops/precise_linear.h.
+  double* precise = scratch.precise_hidden.data();
+  ApplyPrecisely(head.up, rows, normed, precise);
+  const kernels::PreciseGeluParams gelu = {.x = precise, .y = hidden, .n = rows * config.d_ff};
+  assert(kernels::ValidatePreciseGelu(gelu).ok());
+  kernels::PreciseGelu(gelu);
+  ApplyPrecisely(head.down, rows, hidden, raw);
+  const kernels::MixtureHeadParams params = {.raw = raw,
+                                             .mean_bias = head.mean_bias.data(),
+                                             .std_bias = head.std_bias.data(),
+                                             .weight_bias = head.weight_bias.data(),
+                                             .mean = scratch.mean.data(),
+                                             .std = scratch.std.data(),
+                                             .log_weight = scratch.log_weight.data(),
+                                             .rows = rows,
+                                             .components = config.num_components,
+                                             .raw_stride = 3 * config.num_components,
+                                             .std_min = config.std_min,
+                                             .std_max = config.std_max};
+  assert(kernels::ValidateMixtureHead(params).ok());
+  kernels::MixtureHead(params);
+}
+
+kernels::MixtureView MixtureOf(const CpuModel& model, const CpuScratch& scratch, int64_t row) {
+  const int64_t m = model.config().num_components;
+  return {.mean = scratch.mean.data() + row * m,
+          .std = scratch.std.data() + row * m,
+          .log_weight = scratch.log_weight.data() + row * m,
+          .components = m};
+}
+
+void KeepEvenRows(int64_t rows, int64_t width, const float* x, float* kept) {
+  for (int64_t row = 0; row < rows; row += 2) {
+    const float* from = x + row * width;
+    float* to = kept + row / 2 * width;
+    if (from != to) std::copy_n(from, width, to);
+  }
+}
+
+}  // namespace chorale

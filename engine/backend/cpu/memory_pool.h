@@ -1,0 +1,44 @@
+// One contiguous range of memory, of which parts are used as somebody else decides.
+#ifndef CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_
+#define CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/backend/backend.h"
+
+namespace chorale {
+
+// Reserves address space; the operating system gives memory, cleared, as it is first written to.
+// Thread contract: the memory is the callers' to share out; Clear needs the range for itself.
+class MemoryPool {
+ public:
+  static constexpr int64_t kAlignment = 64;  // a cache line, and the widest vector
+
+  // InvalidArgument naming `name` for a size that is not positive; ResourceExhausted when the
+  // address space is refused.
+  static absl::StatusOr<std::unique_ptr<MemoryPool>> Create(absl::string_view name, int64_t bytes);
+  ~MemoryPool();
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+
+  int64_t bytes() const { return bytes_; }
+
+  // REQUIRES: the range lies in the pool and is aligned.
+  float* At(const PoolRange& range) const;
+
+  // Makes the range read as zero; whole pages go back to the operating system.
+  void Clear(const PoolRange& range);
+
+ private:
+  MemoryPool(char* base, int64_t bytes) : base_(base), bytes_(bytes) {}
+
+  char* const base_;
+  const int64_t bytes_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_

@@ -1,0 +1,48 @@
+#include "engine/backend/cpu/work.h"
+
+#include <algorithm>
+
+#include "base/require.h"
+
+namespace chorale {
+
+const float* EncodingsOf(const EncodedRows& rows) {
+  const auto* cpu_rows = dynamic_cast<const CpuEncodedRows*>(&rows);
+  Require(cpu_rows != nullptr, "the encoded rows belong to the CPU backend");
+  return cpu_rows->encodings();
+}
+
+int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t place) {
+  return tile.order.empty() ? static_cast<int32_t>(place)
+                            : tile.order[path * tile.targets->rows() + place];
+}
+
+void MixtureStore::Set(int64_t row, const kernels::MixtureView& mixture) {
+  const int64_t begin = row * components_;
+  std::copy_n(mixture.mean, components_, mean_.data() + begin);
+  std::copy_n(mixture.std, components_, std_.data() + begin);
+  std::copy_n(mixture.log_weight, components_, log_weight_.data() + begin);
+}
+
+MixtureSpan MixtureStore::Get(int64_t row) const {
+  const size_t begin = row * components_;
+  Require(row >= 0 && begin + components_ <= mean_.size(), "the mixture asked for is kept");
+  return {.mean = absl::MakeConstSpan(mean_).subspan(begin, components_),
+          .std = absl::MakeConstSpan(std_).subspan(begin, components_),
+          .log_weight = absl::MakeConstSpan(log_weight_).subspan(begin, components_)};
+}
+
+ContextReader::ContextReader(const ResidentContext& context, const float* pool)
+    : model_(dynamic_cast<const CpuModel*>(context.model.get())), kv_(pool), rows_(context.rows) {
+  Require(model_ != nullptr, "the context's model belongs to the CPU backend");
+}
+
+VisibleKeys ContextReader::Layer(int64_t layer) const {
+  const KeysValuesShape shape = LayerKvShape(model_->config());
+  VisibleKeys keys;
+  keys.context = shape.At(kv_ + layer * shape.Elements(rows_), rows_);
+  keys.context_rows = rows_;
+  return keys;
+}
+
+}  // namespace chorale

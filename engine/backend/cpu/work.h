@@ -1,0 +1,90 @@
+// How the CPU backend advances a piece of work: in rounds of independent tasks.
+#ifndef CHORALE_ENGINE_BACKEND_CPU_WORK_H_
+#define CHORALE_ENGINE_BACKEND_CPU_WORK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/cpu/forward.h"
+#include "engine/backend/cpu/model.h"
+#include "engine/backend/cpu/scratch.h"
+#include "kernels/ops/mixture_head.h"
+
+namespace chorale {
+
+// Thread contract: the engine thread calls everything but RunTask, which threads of the pool call
+// at the same time for different tasks of one round.
+class CpuWork {
+ public:
+  virtual ~CpuWork() = default;
+
+  // Plans up to max_steps steps (at least one) that do not wait for each other, cut into tasks;
+  // about `parallelism` of them if that is possible. Returns their number, at least one. REQUIRES:
+  // the work is not done.
+  virtual int64_t BeginRound(int64_t max_steps, int parallelism) = 0;
+
+  virtual void RunTask(int64_t task, CpuScratch& scratch) = 0;
+
+  // After all tasks of the round: returns the number of steps that it took.
+  virtual int64_t EndRound() = 0;
+};
+
+// Row encodings of targets, [T, D].
+class CpuEncodedRows : public EncodedRows {
+ public:
+  CpuEncodedRows(int64_t rows, int64_t width) : rows_(rows), encodings_(rows * width) {}
+  int64_t rows() const override { return rows_; }
+  const float* encodings() const { return encodings_.data(); }
+  float* mutable_encodings() { return encodings_.data(); }
+
+ private:
+  const int64_t rows_;
+  AlignedBuffer encodings_;
+};
+
+// The encodings [T, D] of rows that this backend made.
+const float* EncodingsOf(const EncodedRows& rows);
+
+// Which target stands at a place of a path of the tile.
+int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t place);
+
+// Mixtures of some rows, [rows, M].
+class MixtureStore {
+ public:
+  MixtureStore() = default;
+  MixtureStore(int64_t rows, int64_t components)
+      : components_(components),
+        mean_(rows * components),
+        std_(rows * components),
+        log_weight_(rows * components) {}
+
+  void Set(int64_t row, const kernels::MixtureView& mixture);
+  MixtureSpan Get(int64_t row) const;
+
+ private:
+  int64_t components_ = 0;
+  std::vector<double> mean_;
+  std::vector<double> std_;
+  std::vector<double> log_weight_;
+};
+
+// A resident context as the forward pass needs it.
+class ContextReader {
+ public:
+  // `pool` is the context pool's memory at context.kv.
+  ContextReader(const ResidentContext& context, const float* pool);
+
+  const CpuModel& model() const { return *model_; }
+  int64_t rows() const { return rows_; }
+  VisibleKeys Layer(int64_t layer) const;  // the context of one layer, and no buffer
+
+ private:
+  const CpuModel* model_;
+  const float* kv_;  // [L] of LayerKvShape(config).Elements(rows)
+  int64_t rows_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_CPU_WORK_H_

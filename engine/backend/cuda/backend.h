@@ -1,0 +1,21 @@
+// The backend for a machine with a GPU: bfloat16 operands and float32 sums on tensor cores, K/V in
+// the GPU's memory, tiles of all sessions stepped together. Rows are encoded once each; what a row
+// encoder makes of a whole column in between is made on the host, in float32.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/device/memory_budget.h"
+
+namespace chorale {
+
+// Unavailable when there is no GPU that can be used; ResourceExhausted, with the numbers, when it
+// has too little free memory; InvalidArgument for negative sizes.
+absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaMemoryBudget& budget);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_

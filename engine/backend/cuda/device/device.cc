@@ -1,0 +1,181 @@
+#include "engine/backend/cuda/device/device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/integer_math.h"
+#include "base/status_macros.h"
+#include "kernels/cuda/runtime/status.h"
+
+namespace chorale {
+namespace {
+
+using kernels::cuda::ErrorCode;
+using kernels::cuda::Memory;
+using kernels::cuda::MemoryKind;
+using kernels::cuda::ToStatus;
+
+constexpr int64_t kStagingBytes = 16 << 20;
+constexpr int64_t kAlignment = 256;
+constexpr int kOldestComputeMajor = 8;  // bfloat16 on tensor cores, asynchronous copies
+
+absl::Status FindGpu() {
+  int driver = 0;
+  if (kernels::cuda::FindDriver(&driver) != 0 || driver == 0) {
+    return absl::UnavailableError("there is no GPU driver on this machine");
+  }
+  int devices = 0;
+  const ErrorCode counted = kernels::cuda::CountDevices(&devices);
+  if (counted != 0) {
+    return absl::UnavailableError(absl::StrCat("no GPU can be used: the driver, which is for CUDA ",
+                                               driver / 1000, ".", driver % 1000 / 10,
+                                               ", says: ", kernels::cuda::ErrorText(counted)));
+  }
+  if (devices == 0) return absl::UnavailableError("there is no GPU on this machine");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBudget& asked) {
+  RETURN_IF_ERROR(FindGpu());
+  std::unique_ptr<CudaDevice> device(new CudaDevice);
+  const kernels::cuda::DeviceProperties& gpu = device->properties_;
+  const ErrorCode opened = kernels::cuda::OpenDevice(&device->properties_);
+  // Before the error of opening it: kernels cannot be prepared for such a GPU.
+  if (gpu.compute_major > 0 && gpu.compute_major < kOldestComputeMajor) {
+    return absl::UnavailableError(
+        absl::StrCat("the GPU, ", gpu.name, ", has the compute capability ", gpu.compute_major, ".",
+                     gpu.compute_minor, ", but ", kOldestComputeMajor, ".0 is needed"));
+  }
+  absl::Status status = ToStatus(opened, "opening the GPU");
+  RETURN_IF_ERROR(status);
+  const absl::StatusOr<CudaMemoryBudget> budget = ShareOutMemory(asked, gpu.free_bytes);
+  status = budget.status();
+  if (status.ok()) {
+    status = ToStatus(kernels::cuda::CreateStream(&device->stream_), "making a stream");
+  }
+  RETURN_IF_ERROR(status);
+  status = device->TakeMemory(*budget);
+  RETURN_IF_ERROR(status);
+  // A context's last block of keys is filled up with what must be numbers.
+  device->Clear(device->contexts_.At<void>(), device->contexts_.bytes());
+  device->Clear(device->buffers_.At<void>(), device->buffers_.bytes());
+  // Rows that are not in use are read like the others, so that nothing waits to know which they
+  // are, and then count as zeros.
+  device->Clear(device->encodes_.At<void>(), device->encodes_.bytes());
+  device->Clear(device->launch_memory_.At<void>(), device->launch_memory_.bytes());
+  device->Wait();
+  if (!device->status_.ok()) return device->status_;
+  return device;
+}
+
+absl::Status CudaDevice::TakeMemory(const CudaMemoryBudget& budget) {
+  absl::Status status;
+  const auto allocate = [&](MemoryKind kind, int64_t bytes, absl::string_view what) {
+    absl::StatusOr<Memory> memory = Memory::Allocate(kind, bytes, what);
+    if (memory.ok()) return *std::move(memory);
+    status.Update(memory.status());
+    return Memory();
+  };
+  contexts_ = allocate(MemoryKind::kDevice, budget.context_pool_bytes, "contexts");
+  buffers_ = allocate(MemoryKind::kDevice, budget.buffer_pool_bytes, "buffers");
+  encodes_ = allocate(MemoryKind::kDevice, budget.encode_pool_bytes, "encoding");
+  weights_ = allocate(MemoryKind::kDevice, budget.weights_bytes, "weights");
+  launch_memory_ = allocate(MemoryKind::kDevice, budget.workspace_bytes, "launches");
+  staging_ = allocate(MemoryKind::kPinned, kStagingBytes, "copies");
+  if (budget.host_context_pool_bytes > 0) {
+    host_contexts_ = allocate(MemoryKind::kPinned, budget.host_context_pool_bytes,
+                              "contexts that made room for others");
+  }
+  return status;
+}
+
+// Nobody is left to receive what is still on its way.
+CudaDevice::~CudaDevice() {
+  if (stream_ == nullptr) return;  // it was not opened
+  arrivals_.clear();
+  Wait();
+  Check(kernels::cuda::DestroyStream(stream_), "ending the stream");
+}
+
+bool CudaDevice::Check(ErrorCode error, absl::string_view what) {
+  return error == 0 ? status_.ok() : Check(ToStatus(error, what));
+}
+
+bool CudaDevice::Check(absl::Status status) {
+  status_.Update(std::move(status));
+  return status_.ok();
+}
+
+absl::StatusOr<char*> CudaDevice::TakeWeights(int64_t bytes) {
+  const int64_t left = weights_.bytes() - weights_taken_;
+  if (bytes > left) {
+    return absl::ResourceExhaustedError(absl::StrCat("the model's weights take ", bytes,
+                                                     " bytes, but of the ", weights_.bytes(),
+                                                     " for weights ", left, " are left"));
+  }
+  char* const taken = weights_.At<char>(weights_taken_);
+  weights_taken_ = std::min(RoundUp(weights_taken_ + bytes, kAlignment), weights_.bytes());
+  return taken;
+}
+
+char* CudaDevice::Stage(int64_t wanted, int64_t* bytes) {
+  if (staged_ == staging_.bytes()) Wait();
+  char* const staged = staging_.At<char>(staged_);
+  *bytes = std::min(wanted, staging_.bytes() - staged_);
+  staged_ = std::min(RoundUp(staged_ + *bytes, kAlignment), staging_.bytes());
+  return staged;
+}
+
+void CudaDevice::Upload(void* to, const void* from, int64_t bytes) {
+  for (int64_t done = 0; done < bytes && status_.ok();) {
+    int64_t part = 0;
+    char* const staged = Stage(bytes - done, &part);
+    std::memcpy(staged, static_cast<const char*>(from) + done, part);
+    Check(kernels::cuda::CopyToDevice(static_cast<char*>(to) + done, staged, part, stream_),
+          "copying to the GPU");
+    done += part;
+  }
+}
+
+void CudaDevice::Download(void* to, const void* from, int64_t bytes) {
+  for (int64_t done = 0; done < bytes && status_.ok();) {
+    int64_t part = 0;
+    char* const staged = Stage(bytes - done, &part);
+    Check(kernels::cuda::CopyToHost(staged, static_cast<const char*>(from) + done, part, stream_),
+          "copying from the GPU");
+    arrivals_.push_back({static_cast<char*>(to) + done, staged, part});
+    done += part;
+  }
+}
+
+void CudaDevice::Wait() {
+  if (Check(kernels::cuda::Synchronize(stream_), "running on the GPU")) {
+    for (const Arrival& arrival : arrivals_) {
+      std::memcpy(arrival.to, arrival.staged, arrival.bytes);
+    }
+  }
+  arrivals_.clear();
+  staged_ = 0;
+}
+
+void CudaDevice::CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction) {
+  if (!status_.ok()) return;
+  void* const on_host = host_contexts_.At<char>(host.offset);
+  if (direction == CopyDirection::kToHost) {
+    Check(kernels::cuda::CopyToHost(on_host, ContextAt(kv), kv.bytes, stream_), "saving a context");
+  } else {
+    Check(kernels::cuda::CopyToDevice(ContextAt(kv), on_host, kv.bytes, stream_),
+          "restoring a context");
+  }
+}
+
+void CudaDevice::Clear(void* memory, int64_t bytes) {
+  if (!status_.ok()) return;
+  Check(kernels::cuda::ClearDevice(memory, bytes, stream_), "clearing memory of the GPU");
+}
+
+}  // namespace chorale

@@ -1,0 +1,101 @@
+// The GPU as the backend holds it: one stream, and all of its memory, taken when it is opened. The
+// engine shares out three pools; weights and launches have their own parts.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_DEVICE_DEVICE_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_DEVICE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/device/memory_budget.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/runtime.h"
+
+namespace chorale {
+
+// Thread contract: the engine thread's, as everything that the backend makes.
+class CudaDevice {
+ public:
+  // What ShareOutMemory says of the budget; Unavailable when there is no driver, no device or only
+  // one that the kernels were not compiled for.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaMemoryBudget& budget);
+  ~CudaDevice();
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  const kernels::cuda::DeviceProperties& properties() const { return properties_; }
+  kernels::cuda::Stream stream() const { return stream_; }
+
+  int64_t context_pool_bytes() const { return contexts_.bytes(); }
+  int64_t buffer_pool_bytes() const { return buffers_.bytes(); }
+  int64_t encode_pool_bytes() const { return encodes_.bytes(); }
+  char* ContextAt(const PoolRange& range) const { return contexts_.At<char>(range.offset); }
+  char* BufferAt(const PoolRange& range) const { return buffers_.At<char>(range.offset); }
+  char* EncodeAt(const PoolRange& range) const { return encodes_.At<char>(range.offset); }
+  int64_t host_context_pool_bytes() const { return host_contexts_.bytes(); }
+  // From one range to the other, of the context pool and of the host's.
+  void CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction);
+
+  // Cleared on the stream: before whatever is asked of the GPU from now on.
+  void ClearContext(const PoolRange& range) { Clear(ContextAt(range), range.bytes); }
+  void ClearBuffer(const PoolRange& range) { Clear(BufferAt(range), range.bytes); }
+  void ClearEncode(const PoolRange& range) { Clear(EncodeAt(range), range.bytes); }
+
+  // A part of the memory for weights, for good. ResourceExhausted with the numbers.
+  absl::StatusOr<char*> TakeWeights(int64_t bytes);
+
+  // What the kernels of one launch leave for each other. Launches follow each other on one stream,
+  // so all may use the same bytes.
+  const kernels::cuda::Memory& launch_memory() const { return launch_memory_; }
+
+  // The first thing that went wrong, and from then on always: what follows an error of a GPU means
+  // nothing. Check keeps the error and says whether it is the first or one came before.
+  bool Check(kernels::cuda::ErrorCode error, absl::string_view what);
+  bool Check(absl::Status status);
+  const absl::Status& status() const { return status_; }
+
+  // In the order of the stream, and by way of pinned memory, so that the host need not wait: `from`
+  // may be changed once Upload returns, `to` holds what was downloaded once Wait() has returned,
+  // and must live until then.
+  void Upload(void* to, const void* from, int64_t bytes);
+  void Download(void* to, const void* from, int64_t bytes);
+  // Until all that was asked of the GPU is done.
+  void Wait();
+
+ private:
+  // Bytes that lie in staging memory until they can be copied to their place on the host.
+  struct Arrival {
+    void* to = nullptr;
+    const void* staged = nullptr;
+    int64_t bytes = 0;
+  };
+
+  CudaDevice() = default;
+  absl::Status TakeMemory(const CudaMemoryBudget& budget);
+  void Clear(void* memory, int64_t bytes);
+  // Staging memory for some of these bytes, at least one; waits when all of it is in use.
+  char* Stage(int64_t wanted, int64_t* bytes);
+
+  kernels::cuda::DeviceProperties properties_;
+  kernels::cuda::Stream stream_ = nullptr;
+  absl::Status status_;
+  kernels::cuda::Memory contexts_;
+  kernels::cuda::Memory buffers_;
+  kernels::cuda::Memory encodes_;
+  kernels::cuda::Memory weights_;
+  int64_t weights_taken_ = 0;
+  kernels::cuda::Memory launch_memory_;
+  kernels::cuda::Memory host_contexts_;  // pinned
+  kernels::cuda::Memory staging_;        // pinned
+  int64_t staged_ = 0;                   // bytes of it in use since the last Wait
+  std::vector<Arrival> arrivals_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_DEVICE_DEVICE_H_

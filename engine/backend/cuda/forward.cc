@@ -1,0 +1,182 @@
+#include "engine/backend/cuda/forward.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/require.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/embed/embed.h"
+#include "kernels/cuda/head/head.h"
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layout/layout.h"
+
+namespace chorale {
+namespace {
+
+using kernels::cuda::ChunkSplit;
+using kernels::cuda::kTileRows;
+using kernels::cuda::RowStages;
+
+}  // namespace
+
+TileSet TileSet::Part(const CudaShape& shape, int32_t first, int32_t part_count) const {
+  const int64_t row = static_cast<int64_t>(first) * kTileRows;
+  return {.tiles = tiles + first,
+          .paths = paths == nullptr ? nullptr : paths + first,
+          .x = x + row * shape.width,
+          .q = q + row * shape.queries,
+          .count = part_count,
+          .largest_context = largest_context};
+}
+
+int64_t TileRowBytes(const CudaShape& shape) {
+  return kTileRows * (shape.width * static_cast<int64_t>(sizeof(float)) +
+                      shape.queries * static_cast<int64_t>(sizeof(uint16_t)));
+}
+
+CudaForward::CudaForward(const CudaModel& model, CudaDevice& device, char* states,
+                         int64_t state_bytes)
+    : model_(model),
+      device_(device),
+      states_(states),
+      tile_slots_(state_bytes / StateBytes(model.shape())) {}
+
+int64_t CudaForward::StateBytes(const CudaShape& shape) {
+  const int64_t elements = int64_t{kTileRows} * (shape.queries + 2 * shape.heads);
+  return elements * static_cast<int64_t>(sizeof(float));
+}
+
+void CudaForward::EmbedPaths(const TileSet& set) const {
+  const kernels::cuda::EmbedPathsParams params = {
+      .tiles = set.tiles,
+      .paths = set.paths,
+      .offsets = model_.offsets(),
+      .y_weight = model_.y_weight(),
+      .x = set.x,
+      .tile_count = set.count,
+      .width = model_.shape().width,
+      .places = static_cast<int32_t>(model_.config().buffer_size)};
+  assert(kernels::cuda::ValidateEmbedPaths(params).ok());
+  device_.Check(kernels::cuda::LaunchEmbedPaths(params, device_.stream()), "embedding paths");
+}
+
+void CudaForward::EmbedRows(const TileSet& set, const float* encodings, int64_t rows,
+                            const float* offset, const float* y) const {
+  const kernels::cuda::EmbedRowsParams params = {.encodings = encodings,
+                                                 .offset = offset,
+                                                 .y = y,
+                                                 .y_weight = model_.y_weight(),
+                                                 .x = set.x,
+                                                 .rows = static_cast<int32_t>(rows),
+                                                 .width = model_.shape().width};
+  assert(kernels::cuda::ValidateEmbedRows(params).ok());
+  device_.Check(kernels::cuda::LaunchEmbedRows(params, device_.stream()), "embedding rows");
+}
+
+void CudaForward::Leave(int64_t layer, const TileSet& set) const {
+  Rows(RowStages::kLeave, layer, set, {});
+}
+
+void CudaForward::FinishAndLeave(int64_t layer, const TileSet& set) const {
+  Finish(RowStages::kFinishAndLeave, layer, set);
+}
+
+void CudaForward::FinishLast(const TileSet& set) const {
+  Finish(RowStages::kFinish, model_.shape().layers, set);
+}
+
+// As many tiles at a time as there is room for their states.
+void CudaForward::Finish(RowStages stages, int64_t layer, const TileSet& set) const {
+  for (int64_t first = 0; first < set.count; first += tile_slots_) {
+    const TileSet part = set.Part(model_.shape(), static_cast<int32_t>(first),
+                                  static_cast<int32_t>(std::min(tile_slots_, set.count - first)));
+    Rows(stages, layer, part, Attend(layer - 1, part));
+  }
+}
+
+void CudaForward::Head(const TileSet& set, float* mixtures) const {
+  const ModelConfig& config = model_.config();
+  const kernels::cuda::HeadParams params = {.tiles = set.tiles,
+                                            .x = set.x,
+                                            .paths = set.paths,
+                                            .mixtures = mixtures,
+                                            .weights = model_.head(),
+                                            .tile_count = set.count,
+                                            .width = model_.shape().width,
+                                            .hidden = model_.shape().hidden,
+                                            .components = model_.shape().components,
+                                            .epsilon = config.layer_norm_eps,
+                                            .std_min = config.std_min,
+                                            .std_max = config.std_max};
+  assert(kernels::cuda::ValidateHead(params).ok());
+  device_.Check(kernels::cuda::LaunchHead(params, device_.stream()), "the head");
+}
+
+int64_t CudaForward::StatesOfTile(int64_t tiles, int64_t largest_context) const {
+  const ChunkSplit split =
+      kernels::cuda::ChooseSplit(tiles, model_.shape().heads, largest_context, tile_slots_ / tiles,
+                                 device_.properties().multiprocessors);
+  return split == ChunkSplit::kApart ? kernels::cuda::MostContextChunks(largest_context) : 1;
+}
+
+CudaForward::States CudaForward::Attend(int64_t layer, const TileSet& set) const {
+  const CudaShape& shape = model_.shape();
+  States states;
+  states.slots = static_cast<int32_t>(StatesOfTile(set.count, set.largest_context));
+  if (states.slots > 1) states.split = ChunkSplit::kApart;
+  const int64_t heads = static_cast<int64_t>(states.slots) * set.count * kTileRows * shape.heads;
+  states.o = reinterpret_cast<float*>(states_);
+  states.state = states.o + heads * shape.head_dim;
+  const kernels::cuda::AttentionParams params = {
+      .tiles = set.tiles,
+      .q = set.q,
+      .chunk_o = states.o,
+      .chunk_state = states.state,
+      .tile_count = set.count,
+      .heads = shape.heads,
+      .kv_heads = shape.kv_heads,
+      .head_dim = shape.head_dim,
+      .layer = static_cast<int32_t>(layer),
+      .slots = states.slots,
+      .split = states.split,
+      .multiprocessors = device_.properties().multiprocessors};
+  assert(kernels::cuda::ValidateAttention(params).ok());
+  device_.Check(kernels::cuda::LaunchAttention(params, device_.stream()), "attention");
+  return states;
+}
+
+// `layer` is the one that is left.
+void CudaForward::Rows(RowStages stages, int64_t layer, const TileSet& set,
+                       const States& states) const {
+  const CudaShape& shape = model_.shape();
+  const std::vector<kernels::cuda::LayerWeights>& layers = model_.layers();
+  kernels::cuda::RowLayerParams params = {.tiles = set.tiles,
+                                          .x = set.x,
+                                          .chunk_o = states.o,
+                                          .chunk_state = states.state,
+                                          .q = set.q,
+                                          .finish = {},
+                                          .leave = {},
+                                          .tile_count = set.count,
+                                          .width = shape.width,
+                                          .heads = shape.heads,
+                                          .kv_heads = shape.kv_heads,
+                                          .head_dim = shape.head_dim,
+                                          .hidden = shape.hidden,
+                                          .layer = static_cast<int32_t>(layer),
+                                          .split = states.split,
+                                          .epsilon = model_.config().layer_norm_eps,
+                                          .stages = stages};
+  if (stages != RowStages::kLeave) params.finish = layers[layer - 1].finish;
+  if (stages != RowStages::kFinish) params.leave = layers[layer].leave;
+  assert(kernels::cuda::ValidateRowLayer(params).ok());
+  const absl::StatusOr<int> block_rows = kernels::cuda::ChooseBlockRows(
+      params, device_.properties().multiprocessors, device_.properties().shared_bytes_per_block);
+  Require(block_rows.ok(), "the model's shape was checked when it was added");
+  device_.Check(
+      kernels::cuda::LaunchRowLayer(params, *block_rows,
+                                    device_.properties().shared_bytes_per_block, device_.stream()),
+      "rows");
+}
+
+}  // namespace chorale

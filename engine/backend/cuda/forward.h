@@ -1,0 +1,85 @@
+// The stages of the model on tiles of rows: each is one or two launches on the device's stream.
+// What a phase (encode, decode, teacher forcing, prediction) does reads as a list of these.
+//
+// A row's result never depends on which other rows are launched with it. Errors are kept by the
+// device (CudaDevice::Check).
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_
+
+#include <cstdint>
+
+#include "engine/backend/cuda/device/device.h"
+#include "engine/backend/cuda/model.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layout/path_tile.h"
+#include "kernels/cuda/layout/tile.h"
+
+namespace chorale {
+
+// Tiles and their rows, all in device memory.
+struct TileSet {
+  kernels::cuda::Tile* tiles = nullptr;      // [count]
+  kernels::cuda::PathTile* paths = nullptr;  // [count]; null for rows that are not of paths
+  float* x = nullptr;                        // [count, 64, D] f32
+  uint16_t* q = nullptr;                     // [count, 64, H Dh] bf16
+  int32_t count = 0;
+  int64_t largest_context = 0;  // rows
+
+  TileSet Part(const CudaShape& shape, int32_t first, int32_t part_count) const;
+};
+
+// Bytes of x and q of one tile.
+int64_t TileRowBytes(const CudaShape& shape);
+
+// Where the states of attention lie between two kernels: the part of the launch memory that is
+// handed to it. Immutable.
+class CudaForward {
+ public:
+  // REQUIRES: state_bytes >= StateBytes(model.shape()).
+  CudaForward(const CudaModel& model, CudaDevice& device, char* states, int64_t state_bytes);
+
+  // Bytes of the states of one chunk of one tile.
+  static int64_t StateBytes(const CudaShape& shape);
+  // States that attention leaves for each tile of so many: 1, or one for each chunk of the largest
+  // context.
+  int64_t StatesOfTile(int64_t tiles, int64_t largest_context) const;
+
+  // x of targets and buffer tokens; of rows [first_row, first_row + rows) of `encodings`.
+  void EmbedPaths(const TileSet& set) const;
+  void EmbedRows(const TileSet& set, const float* encodings, int64_t rows, const float* offset,
+                 const float* y) const;
+
+  // x = LN1(x + P x) of a layer; its queries, and keys and values where they go.
+  void Leave(int64_t layer, const TileSet& set) const;
+  // Attention in layer - 1 and what follows it there; then Leave(layer).
+  void FinishAndLeave(int64_t layer, const TileSet& set) const;
+  // Attention in the last layer and what follows it.
+  void FinishLast(const TileSet& set) const;
+
+  // Of the targets of paths: values and log-densities. Of other rows: mixtures [count, 64, 3, M].
+  void Head(const TileSet& set, float* mixtures) const;
+
+ private:
+  struct States {
+    kernels::cuda::ChunkSplit split = kernels::cuda::ChunkSplit::kTogether;
+    int32_t slots = 1;
+    float* o = nullptr;
+    float* state = nullptr;
+  };
+
+  // Of the layer before `layer`, the one that is left.
+  void Finish(kernels::cuda::RowStages stages, int64_t layer, const TileSet& set) const;
+  States Attend(int64_t layer, const TileSet& set) const;
+  void Rows(kernels::cuda::RowStages stages, int64_t layer, const TileSet& set,
+            const States& states) const;
+
+  const CudaModel& model_;
+  CudaDevice& device_;
+  char* const states_;
+  const int64_t tile_slots_;  // states that there is room for, at least 1
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_

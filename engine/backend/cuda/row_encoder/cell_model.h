@@ -1,0 +1,72 @@
+// The weights of "cell_attention" (engine/backend/row_encoder/cell_attention.cc) where each is
+// needed: on the GPU, or on the host.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_CELL_MODEL_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_CELL_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/device/weight_blob.h"
+#include "engine/backend/host/packed_linear.h"
+#include "engine/backend/row_encoder/cell_columns.h"
+#include "engine/backend/row_encoder/encoder_block.h"
+#include "engine/model/model_config.h"
+#include "engine/model/row_encoder_weights.h"
+#include "kernels/cuda/row_encoder/cell_layout.h"
+
+namespace chorale {
+
+// InvalidArgument, with the numbers, for a shape that the kernels are not built for.
+absl::Status CheckCellConfig(const ModelConfig& config);
+
+// What rows need of every column: its points, as keys and values, and its gate.
+struct CellState : public RowEncoderState {
+  std::vector<uint16_t> points;  // [F, kTileKeysValues] bf16
+  std::vector<float> gates;      // [F, kCellWidth]
+};
+
+// Immutable once the weights are on the GPU, which sets the pointers.
+struct CellModel {
+  CellModel(const CellAttentionWeights& weights, const ModelConfig& config, WeightBlob& blob);
+
+  std::shared_ptr<const CellState> MakeState(CellColumns columns) const;
+
+  const int64_t width;  // E
+  const int64_t heads;
+  const int64_t induced_points;  // I
+  const int64_t pooled_tokens;   // P
+  const int64_t encoding;        // D
+  const int64_t max_features;
+  const kernels::cuda::CellShape shape;
+
+  // Host.
+  const std::vector<float> learnt_points;  // [I, E]
+  const EncoderBlock finish_points;        // summarise
+  const CellColumnMixer mixer;
+  const LayerNormWeights read_norm;  // of read_column, with which the points' K and V are made
+  const PackedLinear read_key_value;
+
+  // Device, as the kernels' parameters describe them.
+  const float* cell = nullptr;
+  const float* cell_and_target = nullptr;
+  const float* column_ids = nullptr;
+  const float* points = nullptr;
+  const float* pooled = nullptr;
+  const uint16_t* summarise = nullptr;
+  const uint16_t* read_column = nullptr;
+  std::vector<const uint16_t*> row_layers;
+  const uint16_t* pool = nullptr;
+  const float* out_gamma = nullptr;
+  const float* out_beta = nullptr;
+  const uint16_t* out = nullptr;
+  const float* out_bias = nullptr;
+  const float* gamma = nullptr;
+  const float* beta = nullptr;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_CELL_MODEL_H_

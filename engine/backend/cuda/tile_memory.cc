@@ -1,0 +1,110 @@
+#include "engine/backend/cuda/tile_memory.h"
+
+#include <algorithm>
+
+#include "base/integer_math.h"
+#include "engine/backend/cuda/work.h"
+#include "kernels/cuda/layout/layout.h"
+
+namespace chorale {
+
+using kernels::cuda::kTileRows;
+using kernels::cuda::PathTile;
+using kernels::cuda::Tile;
+
+namespace {
+
+// The offset of `size` bytes behind the `bytes` that are taken.
+int64_t Take(int64_t size, int64_t& bytes) {
+  const int64_t offset = bytes;
+  bytes = RoundUp(bytes + size, kCudaAlignment);
+  return offset;
+}
+
+}  // namespace
+
+TileMemory::TileMemory(const CudaShape& shape, int64_t targets, int64_t paths, Use use)
+    : capacity(targets - 1) {
+  const auto take = [&](int64_t size) { return Take(size, bytes); };
+  const int64_t kv_bytes = shape.layers * shape.BufferElements(capacity, paths) * 2;
+  kv = take(kv_bytes);
+  kv_path_bytes = kv_bytes / kernels::cuda::BufferPaths(paths);
+  values = take(targets * paths * 4);
+  order = take(targets * paths * 4);
+  if (use == Use::kDecode) return;
+  rows_tiles = targets * CeilDiv(paths, kernels::cuda::kTilePaths);
+  x = take(rows_tiles * kTileRows * shape.width * 4);
+  q = take(rows_tiles * kTileRows * shape.queries * 2);
+  tiles = take(rows_tiles * static_cast<int64_t>(sizeof(Tile)));
+  path_tiles = take(rows_tiles * static_cast<int64_t>(sizeof(PathTile)));
+  densities = take(targets * paths * 8);
+  mixtures = take(targets * paths * 3 * shape.components * 4);
+}
+
+std::vector<PathRange> TilesOfPaths(int64_t paths) {
+  std::vector<PathRange> tiles;
+  for (int64_t first = 0; first < paths; first += kernels::cuda::kTilePaths) {
+    tiles.push_back({first, std::min<int64_t>(kernels::cuda::kTilePaths, paths - first)});
+  }
+  return tiles;
+}
+
+RowMemory::RowMemory(const CudaShape& shape, int64_t rows, Use use)
+    : count(CeilDiv(rows, kTileRows)) {
+  x = Take(count * kTileRows * shape.width * 4, bytes);
+  q = Take(count * kTileRows * shape.queries * 2, bytes);
+  tiles = Take(count * static_cast<int64_t>(sizeof(Tile)), bytes);
+  if (use == Use::kPredict) {
+    mixtures = Take(count * kTileRows * 3 * shape.components * 4, bytes);
+  }
+}
+
+int64_t RowsBytes(const CudaShape& shape, int64_t rows) {
+  return RoundUp(rows * shape.width * 4, kCudaAlignment);
+}
+
+TileSet RowMemory::Set(char* memory, int64_t largest_context) const {
+  return {.tiles = reinterpret_cast<Tile*>(memory + tiles),
+          .x = reinterpret_cast<float*>(memory + x),
+          .q = reinterpret_cast<uint16_t*>(memory + q),
+          .count = static_cast<int32_t>(count),
+          .largest_context = largest_context};
+}
+
+Tile TileOfPaths(const TileMemory& layout, char* memory, uint16_t* context, int64_t context_rows,
+                 PathRange paths) {
+  Tile tile;
+  tile.context = context;
+  tile.context_rows = static_cast<int32_t>(context_rows);
+  tile.groups = static_cast<int32_t>(CeilDiv(paths.paths, kernels::cuda::kGroupPaths));
+  if (layout.capacity > 0) {
+    char* const buffer = memory + layout.kv + paths.first * layout.kv_path_bytes;
+    tile.buffer = reinterpret_cast<uint16_t*>(buffer);
+    tile.buffer_paths = static_cast<int32_t>(kernels::cuda::BufferPaths(paths.paths));
+    tile.buffer_capacity = static_cast<int32_t>(layout.capacity);
+  }
+  return tile;
+}
+
+PathTile PathTileOf(const TileMemory& layout, char* memory, const TileSpec& spec, PathRange paths) {
+  const int64_t first = paths.first * spec.targets->rows();
+  PathTile tile;
+  tile.encodings = AsCudaRows(*spec.targets).encodings();
+  if (!spec.order.empty()) {
+    tile.order = reinterpret_cast<const int32_t*>(memory + layout.order) + first;
+  }
+  tile.values = reinterpret_cast<float*>(memory + layout.values) + first;
+  tile.paths = static_cast<int32_t>(paths.paths);
+  tile.targets = static_cast<int32_t>(spec.targets->rows());
+  return tile;
+}
+
+void UploadTile(const TileMemory& layout, char* memory, const TileSpec& spec,
+                const std::vector<float>& values, CudaDevice& device) {
+  device.Upload(memory + layout.order, spec.order.data(),
+                static_cast<int64_t>(spec.order.size() * sizeof(int32_t)));
+  device.Upload(memory + layout.values, values.data(),
+                static_cast<int64_t>(values.size() * sizeof(float)));
+}
+
+}  // namespace chorale

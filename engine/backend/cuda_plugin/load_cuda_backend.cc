@@ -1,0 +1,57 @@
+#include "engine/backend/cuda_plugin/load_cuda_backend.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/backend/cuda_plugin/cuda_library.h"
+
+namespace chorale {
+namespace {
+
+constexpr char kFileName[] = "libchorale_cuda.so";
+
+std::string LastError() {
+  const char* error = dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
+  return error == nullptr ? "no reason given" : error;
+}
+
+}  // namespace
+
+std::string CudaLibraryPath() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
+  if (const char* path = std::getenv("CHORALE_CUDA_LIBRARY"); path != nullptr) return path;
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return kFileName;
+  const std::filesystem::path beside = program.parent_path() / kFileName;
+  if (std::filesystem::exists(beside, error)) return beside;
+  return program.parent_path().parent_path() / "lib" / kFileName;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> LoadCudaBackend(const std::string& path,
+                                                         const CudaMemoryBudget& budget) {
+  if (std::error_code error; !std::filesystem::exists(path, error)) {
+    return absl::NotFoundError(absl::StrCat("there is no ", path));
+  }
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot open ", path, ": ", LastError()));
+  }
+  const auto* entry = static_cast<const CudaLibraryEntry*>(dlsym(library, kCudaLibraryEntryName));
+  if (entry == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is no GPU backend: ", LastError()));
+  }
+  if (std::strcmp(entry->build, kCudaLibraryBuild) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is of build ", entry->build, ", this program of ", kCudaLibraryBuild));
+  }
+  return entry->new_backend(budget);
+}
+
+}  // namespace chorale

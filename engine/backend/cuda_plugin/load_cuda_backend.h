@@ -1,0 +1,27 @@
+// Opens the GPU backend, which lives in a shared object of its own: one build of a program serves
+// with and without a GPU, and only a program that wants one loads CUDA.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_LOAD_CUDA_BACKEND_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_LOAD_CUDA_BACKEND_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/backend.h"
+
+namespace chorale {
+
+// Where the shared object is looked for: CHORALE_CUDA_LIBRARY if that is set, else beside the
+// running program, then in ../lib from there.
+std::string CudaLibraryPath();
+
+// NotFound when there is no such file; FailedPrecondition when it cannot be opened or was built
+// from other sources than this program; else what NewCudaBackend says. The shared object stays
+// open.
+absl::StatusOr<std::unique_ptr<Backend>> LoadCudaBackend(const std::string& path,
+                                                         const CudaMemoryBudget& budget);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_LOAD_CUDA_BACKEND_H_

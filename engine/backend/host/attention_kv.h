@@ -1,0 +1,51 @@
+// Keys and values that queries attend to, in the kernels' layout: of a layer of a context, of a
+// layer of one path's buffer, or of the tokens of a row encoder.
+#ifndef CHORALE_ENGINE_BACKEND_HOST_ATTENTION_KV_H_
+#define CHORALE_ENGINE_BACKEND_HOST_ATTENTION_KV_H_
+
+#include <cstdint>
+
+#include "engine/model/model_config.h"
+#include "kernels/ops/panel_layout.h"
+
+namespace chorale {
+
+// T is float, or const float for those who only read.
+template <typename T>
+struct TokenKeysValues {
+  T* keys = nullptr;    // [Hkv] packed keys of the capacity
+  T* values = nullptr;  // [Hkv, capacity, Dh]
+  int64_t capacity = 0;
+
+  // As T* becomes const T*. NOLINTNEXTLINE(google-explicit-constructor)
+  operator TokenKeysValues<const T>() const { return {keys, values, capacity}; }
+};
+
+// What a token's keys and values are.
+struct KeysValuesShape {
+  int64_t heads = 0;     // Hkv
+  int64_t head_dim = 0;  // Dh
+
+  // Of a block of memory with room for `capacity` tokens.
+  int64_t Elements(int64_t capacity) const {
+    return kernels::LayerKvSize(capacity, heads, head_dim);
+  }
+
+  // The keys and values in such a block.
+  template <typename T>
+  TokenKeysValues<T> At(T* memory, int64_t capacity) const {
+    return {memory, memory + heads * kernels::PackedKeysSize(capacity, head_dim), capacity};
+  }
+};
+
+// Those of one layer of the trunk.
+KeysValuesShape LayerKvShape(const ModelConfig& config);
+
+// Copies the keys and values of n tokens behind the `offset` earlier ones of kv. A token's row of
+// `projected` is [K | V], [Hkv Dh] each; the rows lie `stride` apart.
+void AppendKeysValues(const KeysValuesShape& shape, int64_t n, const float* projected,
+                      int64_t stride, const TokenKeysValues<float>& kv, int64_t offset);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_HOST_ATTENTION_KV_H_

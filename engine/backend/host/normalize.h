@@ -1,0 +1,17 @@
+// The layer norm of the forward passes, in the form that they call it.
+#ifndef CHORALE_ENGINE_BACKEND_HOST_NORMALIZE_H_
+#define CHORALE_ENGINE_BACKEND_HOST_NORMALIZE_H_
+
+#include <cstdint>
+
+#include "engine/model/model.h"
+
+namespace chorale {
+
+// y [rows, width] = LN(x + residual), of the norm's width; residual may be null, y may be x.
+void Normalize(const LayerNormWeights& norm, float epsilon, int64_t rows, const float* x,
+               const float* residual, float* y);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_HOST_NORMALIZE_H_

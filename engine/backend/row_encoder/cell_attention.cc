@@ -1,0 +1,316 @@
+// The row encoder "cell_attention": attention in columns, then in rows.
+//
+//   fit, per column f of the context:
+//     cell_rf  = Wc cell_features(x_rf) + bc + Wt number_features(y_r)
+//     points_f = summarise(points; cell_.f)              I learned points read the column's cells
+//   then, among the columns:
+//     column_f  = mix_columns(mean_i points_fi + column_id_f)
+//     points_f += column_f
+//     gate_f    = Wg column_f + bg
+//
+//   encode, per row, with the points as they are:
+//     cell_f   = Wc cell_features(x_f) + bc
+//     gated    = sum_f gate_f * cell_f                   elementwise
+//     cell_f   = read_column(cell_f; points_f) + column_id_f
+//     cell     = row_layer(cell) for each layer          the cells of the row attend to each other
+//     z        = pool(pooled; cell)                      P learned tokens read the cells
+//     encoding = LN(Wo flatten(LN(z)) + bo + Wd gated)
+//
+// where block(x; m) is the attention block of engine/model/row_encoder_weights.h with memory m.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/backend/host/aligned_buffer.h"
+#include "engine/backend/host/normalize.h"
+#include "engine/backend/host/packed_linear.h"
+#include "engine/backend/row_encoder/cell_columns.h"
+#include "engine/backend/row_encoder/encoder_block.h"
+#include "engine/backend/row_encoder/row_encoder.h"
+#include "kernels/ops/cell_features.h"
+
+namespace chorale {
+namespace {
+
+// Cells that go through the layers together: few enough for their tokens to stay in the
+// second-level cache.
+constexpr int64_t kBlockCells = 512;
+
+// What one thread needs while it encodes.
+struct CellScratch {
+  AlignedBuffer features;  // [cells, kCellFeatures (+ kNumberFeatures)]
+  AlignedBuffer column;    // [cells of a column, E]
+  AlignedBuffer cells;     // [rows, F, E]
+  AlignedBuffer pooled;    // [rows, P, E]
+  AlignedBuffer gated;     // [rows, E]
+  AlignedBuffer direct;    // [rows, D]
+  EncoderBlock::Scratch block;
+};
+
+// Immutable and thread-safe.
+struct CellAttention {
+  CellAttention(const CellAttentionWeights& weights, const ModelConfig& config);
+
+  // cell_rf, or with y what the fit reads, of rows [first, first + rows) of a column; [rows, E].
+  void EmbedColumn(const FeatureMatrix& features, int64_t column, int64_t first, int64_t rows,
+                   const float* y, CellScratch& scratch, float* out) const;
+
+  const int64_t width;           // E
+  const int64_t induced_points;  // I
+  const int64_t pooled_tokens;   // P
+  const float epsilon;
+  const PackedLinear cell;
+  const PackedLinear cell_and_target;
+  const std::vector<float> column_id;
+  const std::vector<float> points;
+  const std::vector<float> pooled;
+  const EncoderBlock summarise;
+  const CellColumnMixer mixer;
+  const EncoderBlock read_column;
+  std::vector<EncoderBlock> row_layers;
+  const EncoderBlock pool;
+  const PackedLinear direct;
+  const LayerNormWeights out_norm;
+  const PackedLinear out;
+  const LayerNormWeights norm;
+};
+
+// [E, kCellFeatures + kNumberFeatures]: one map for a cell and its row's target.
+std::vector<float> SideBySide(const std::vector<float>& cell, const std::vector<float>& target) {
+  std::vector<float> joined;
+  const auto rows = static_cast<int64_t>(cell.size()) / kernels::kCellFeatures;
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* left = cell.data() + row * kernels::kCellFeatures;
+    const float* right = target.data() + row * kernels::kNumberFeatures;
+    joined.insert(joined.end(), left, left + kernels::kCellFeatures);
+    joined.insert(joined.end(), right, right + kernels::kNumberFeatures);
+  }
+  return joined;
+}
+
+CellAttention::CellAttention(const CellAttentionWeights& weights, const ModelConfig& config)
+    : width(config.encoder_width),
+      induced_points(config.encoder_induced_points),
+      pooled_tokens(config.encoder_pooled_tokens),
+      epsilon(config.layer_norm_eps),
+      cell(weights.cell, weights.cell_bias, width, kernels::kCellFeatures),
+      cell_and_target(SideBySide(weights.cell, weights.target), weights.cell_bias, width,
+                      kernels::kCellFeatures + kernels::kNumberFeatures),
+      column_id(weights.column_id),
+      points(weights.points),
+      pooled(weights.pooled),
+      summarise(weights.summarise, width, config.encoder_heads, epsilon),
+      mixer(weights, config),
+      read_column(weights.read_column, width, config.encoder_heads, epsilon),
+      pool(weights.pool, width, config.encoder_heads, epsilon),
+      direct(weights.direct, {}, config.d_model, width),
+      out_norm(weights.out_norm),
+      out(weights.out, weights.out_bias, config.d_model, pooled_tokens * width),
+      norm(weights.norm) {
+  for (const EncoderBlockWeights& layer : weights.row_layers) {
+    row_layers.emplace_back(layer, width, config.encoder_heads, epsilon);
+  }
+}
+
+void CellAttention::EmbedColumn(const FeatureMatrix& features, int64_t column, int64_t first,
+                                int64_t rows, const float* y, CellScratch& scratch,
+                                float* out) const {
+  const int64_t place = first * features.features + column;
+  kernels::CellFeaturesParams params = {
+      .values = features.x.data() + place,
+      .missing = features.missing.empty() ? nullptr : features.missing.data() + place,
+      .y = y,
+      .rows = rows,
+      .value_stride = features.features,
+      .categorical =
+          !features.categorical.empty() && features.categorical[column] != 0 ? 1.0f : 0.0f};
+  scratch.features.Reserve(rows * params.width());
+  params.out = scratch.features.data();
+  kernels::CellFeatures(params);
+  (y == nullptr ? cell : cell_and_target).Apply(rows, params.out, params.width(), out);
+}
+
+void AddTo(const float* more, int64_t n, float* x) {
+  for (int64_t i = 0; i < n; ++i) x[i] += more[i];
+}
+
+void AddProductTo(const float* a, const float* b, int64_t n, float* x) {
+  for (int64_t i = 0; i < n; ++i) x[i] += a[i] * b[i];
+}
+
+// Of every column: the keys and values of its points, for read_column, and its gate.
+class ColumnStates : public RowEncoderState {
+ public:
+  ColumnStates(const CellAttention& model, CellColumns columns)
+      : size_(model.read_column.KeysValuesSize(model.induced_points)),
+        memory_(columns.columns * size_),
+        gates_(std::move(columns.gates)) {
+    EncoderBlock::Scratch scratch;
+    const int64_t n = model.induced_points;
+    for (int64_t f = 0; f < columns.columns; ++f) {
+      model.read_column.LeaveKeysValues(
+          n, columns.points.data() + f * n * model.width, 0,
+          model.read_column.KeysValuesAt(memory_.data() + f * size_, n), scratch);
+    }
+  }
+  TokenKeysValues<const float> Column(const CellAttention& model, int64_t f) const {
+    return model.read_column.KeysValuesAt(memory_.data() + f * size_, model.induced_points);
+  }
+  const float* Gate(const CellAttention& model, int64_t f) const {
+    return gates_.data() + f * model.width;
+  }
+
+ private:
+  const int64_t size_;
+  AlignedBuffer memory_;            // [F] of size_
+  const std::vector<float> gates_;  // [F, E]
+};
+
+// A piece is a column.
+class CellAttentionFit : public RowEncoderFit {
+ public:
+  CellAttentionFit(const CellAttention& model, const FeatureMatrix& context,
+                   absl::Span<const float> y)
+      : model_(model),
+        context_(context),
+        y_(y),
+        points_(context.features * model.induced_points * model.width) {}
+
+  int64_t pieces() const override { return context_.features; }
+
+  double piece_flops() const override {
+    const auto rows = static_cast<double>(context_.rows);
+    const auto inputs = static_cast<double>(model_.cell_and_target.in());
+    return rows * 2 * inputs * static_cast<double>(model_.width) +
+           model_.summarise.KeysValuesFlops(rows) +
+           model_.summarise.AttendFlops(static_cast<double>(model_.induced_points), rows);
+  }
+
+  void RunPiece(int64_t column) override {
+    const EncoderBlock& block = model_.summarise;
+    CellScratch scratch;
+    scratch.column.Reserve(kBlockCells * model_.width);
+    AlignedBuffer memory(block.KeysValuesSize(context_.rows));
+    const TokenKeysValues<float> kv = block.KeysValuesAt(memory.data(), context_.rows);
+    for (int64_t first = 0; first < context_.rows; first += kBlockCells) {
+      const int64_t rows = std::min(kBlockCells, context_.rows - first);
+      model_.EmbedColumn(context_, column, first, rows, y_.data() + first, scratch,
+                         scratch.column.data());
+      block.LeaveKeysValues(rows, scratch.column.data(), first, kv, scratch.block);
+    }
+    float* points = PointsOf(column);
+    std::copy(model_.points.begin(), model_.points.end(), points);
+    block.Attend(model_.induced_points, points, kv, context_.rows, scratch.block);
+  }
+
+  std::shared_ptr<const RowEncoderState> Finish() override {
+    return std::make_shared<ColumnStates>(model_, model_.mixer.Mix(std::move(points_)));
+  }
+
+ private:
+  float* PointsOf(int64_t column) {
+    return points_.data() + column * model_.induced_points * model_.width;
+  }
+
+  const CellAttention& model_;
+  const FeatureMatrix& context_;
+  const absl::Span<const float> y_;
+  std::vector<float> points_;  // [F, I, E]
+};
+
+class CellAttentionEncoder : public RowEncoder {
+ public:
+  CellAttentionEncoder(const CellAttentionWeights& weights, const ModelConfig& config)
+      : model_(weights, config) {}
+
+  std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
+                                        absl::Span<const float> y) const override {
+    return std::make_unique<CellAttentionFit>(model_, context, y);
+  }
+
+  void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
+              int64_t rows, float* out) const override {
+    const auto& columns = static_cast<const ColumnStates&>(state);
+    const int64_t block_rows = std::max<int64_t>(1, kBlockCells / features.features);
+    CellScratch scratch;
+    for (int64_t done = 0; done < rows; done += block_rows) {
+      EncodeBlock(columns, features, first + done, std::min(block_rows, rows - done),
+                  out + done * model_.out.out(), scratch);
+    }
+  }
+
+  double EncodeFlops(int64_t rows, int64_t features) const override {
+    const auto f = static_cast<double>(features);
+    const auto tokens = static_cast<double>(model_.pooled_tokens);
+    double row = f * 2 * static_cast<double>(model_.cell.in() * model_.width) +
+                 model_.read_column.AttendFlops(f, static_cast<double>(model_.induced_points)) +
+                 model_.pool.KeysValuesFlops(f) + model_.pool.AttendFlops(tokens, f) +
+                 2 * static_cast<double>((model_.out.in() + model_.direct.in()) * model_.out.out());
+    for (const EncoderBlock& layer : model_.row_layers) {
+      row += layer.KeysValuesFlops(f) + layer.AttendFlops(f, f);
+    }
+    return static_cast<double>(rows) * row;
+  }
+
+ private:
+  void EncodeBlock(const ColumnStates& columns, const FeatureMatrix& features, int64_t first,
+                   int64_t rows, float* out, CellScratch& scratch) const {
+    ReadColumns(columns, features, first, rows, scratch);
+    float* cells = scratch.cells.data();
+    for (const EncoderBlock& layer : model_.row_layers) {
+      layer.AttendInSets(rows, features.features, cells, scratch.block);
+    }
+    const auto pooled_size = static_cast<int64_t>(model_.pooled.size());
+    scratch.pooled.Reserve(rows * pooled_size);
+    float* pooled = scratch.pooled.data();
+    for (int64_t row = 0; row < rows; ++row) {
+      std::copy(model_.pooled.begin(), model_.pooled.end(), pooled + row * pooled_size);
+    }
+    model_.pool.AttendToSets(rows, model_.pooled_tokens, pooled, features.features, cells,
+                             scratch.block);
+    Normalize(model_.out_norm, model_.epsilon, rows * model_.pooled_tokens, pooled, nullptr,
+              pooled);
+    model_.out.Apply(rows, pooled, pooled_size, out);
+    scratch.direct.Reserve(rows * model_.direct.out());
+    model_.direct.Apply(rows, scratch.gated.data(), model_.width, scratch.direct.data());
+    Normalize(model_.norm, model_.epsilon, rows, out, scratch.direct.data(), out);
+  }
+
+  // Leaves the cells, each of which has read its column, in scratch.cells, and their gated sum in
+  // scratch.gated.
+  void ReadColumns(const ColumnStates& columns, const FeatureMatrix& features, int64_t first,
+                   int64_t rows, CellScratch& scratch) const {
+    const int64_t width = model_.width;
+    scratch.column.Reserve(rows * width);
+    scratch.cells.Reserve(rows * features.features * width);
+    scratch.gated.Reserve(rows * width);
+    float* column = scratch.column.data();
+    float* gated = scratch.gated.data();
+    std::fill_n(gated, rows * width, 0.0f);
+    for (int64_t f = 0; f < features.features; ++f) {
+      model_.EmbedColumn(features, f, first, rows, nullptr, scratch, column);
+      for (int64_t row = 0; row < rows; ++row) {
+        AddProductTo(column + row * width, columns.Gate(model_, f), width, gated + row * width);
+      }
+      model_.read_column.Attend(rows, column, columns.Column(model_, f), model_.induced_points,
+                                scratch.block);
+      for (int64_t row = 0; row < rows; ++row) {
+        float* cell = scratch.cells.data() + (row * features.features + f) * width;
+        std::copy_n(column + row * width, width, cell);
+        AddTo(model_.column_id.data() + f * width, width, cell);
+      }
+    }
+  }
+
+  const CellAttention model_;
+};
+
+}  // namespace
+
+std::unique_ptr<const RowEncoder> MakeCellAttentionEncoder(const CellAttentionWeights& weights,
+                                                           const ModelConfig& config) {
+  return std::make_unique<CellAttentionEncoder>(weights, config);
+}
+
+}  // namespace chorale

@@ -1,0 +1,80 @@
+// The attention block of row encoders, on the CPU kernels.
+#ifndef CHORALE_ENGINE_BACKEND_ROW_ENCODER_ENCODER_BLOCK_H_
+#define CHORALE_ENGINE_BACKEND_ROW_ENCODER_ENCODER_BLOCK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/backend/host/aligned_buffer.h"
+#include "engine/backend/host/attention_kv.h"
+#include "engine/backend/host/packed_linear.h"
+#include "engine/model/row_encoder_weights.h"
+
+namespace chorale {
+
+// x += Wo attend(Wq LN1(x), Wk LN1(m), Wv LN1(m));  x += W2 gelu(W1 LN2(x) + b1) + b2
+//
+// In parts, since what is attended to is shared in different ways. Tokens are [n, E], contiguous;
+// `scratch` grows as needed and holds nothing between calls.
+// Immutable and thread-safe.
+class EncoderBlock {
+ public:
+  EncoderBlock(const EncoderBlockWeights& weights, int64_t width, int64_t heads, float epsilon);
+
+  struct Scratch {
+    AlignedBuffer normed;     // [n, E]
+    AlignedBuffer projected;  // [n, 3E]
+    AlignedBuffer attended;   // [n, E]
+    AlignedBuffer hidden;     // [n, 2E]
+    AlignedBuffer kv;         // of one set of tokens
+  };
+
+  // Elements of the keys and values of n tokens, and where they lie in such a block of memory.
+  int64_t KeysValuesSize(int64_t n) const { return kv_shape_.Elements(n); }
+  template <typename T>
+  TokenKeysValues<T> KeysValuesAt(T* memory, int64_t capacity) const {
+    return kv_shape_.At(memory, capacity);
+  }
+
+  // Writes the keys and values of memory tokens m behind those of `offset` earlier ones.
+  void LeaveKeysValues(int64_t n, const float* m, int64_t offset, const TokenKeysValues<float>& kv,
+                       Scratch& scratch) const;
+
+  // Every token of x attends to all `keys` tokens of kv.
+  void Attend(int64_t n, float* x, const TokenKeysValues<const float>& kv, int64_t keys,
+              Scratch& scratch) const;
+
+  // x [sets, n, E]: every token attends to the tokens of its own set.
+  void AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scratch) const;
+
+  // x [sets, n, E], memory [sets, keys, E]: every token attends to the memory tokens of its set.
+  void AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys, const float* memory,
+                    Scratch& scratch) const;
+
+  // The end of the block, for tokens that attended to `attended` [n, E] elsewhere.
+  void Finish(int64_t n, const float* attended, float* x, Scratch& scratch) const;
+
+  // Of n tokens that attend to `keys` others each, without making those keys.
+  double AttendFlops(double n, double keys) const;
+  double KeysValuesFlops(double n) const;
+
+ private:
+  void AttendToKeys(int64_t n, const float* q, int64_t q_stride,
+                    const TokenKeysValues<const float>& kv, int64_t keys, float* attended) const;
+
+  int64_t width_;  // E
+  KeysValuesShape kv_shape_;
+  float epsilon_;
+  LayerNormWeights norm1_;
+  PackedLinear query_;            // Wq
+  PackedLinear key_value_;        // Wk over Wv
+  PackedLinear query_key_value_;  // Wq over Wk over Wv
+  PackedLinear output_;           // Wo
+  LayerNormWeights norm2_;
+  PackedLinear up_;    // W1, b1
+  PackedLinear down_;  // W2, b2
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_ROW_ENCODER_ENCODER_BLOCK_H_

@@ -1,0 +1,61 @@
+// Row encoders: from the features of a row to one vector of the model's width.
+//
+// Rows are encoded once, never once per path, and an encoder never sees a sampled y. A new encoder
+// is one new file with its implementation and one line in MakeRowEncoder.
+#ifndef CHORALE_ENGINE_BACKEND_ROW_ENCODER_ROW_ENCODER_H_
+#define CHORALE_ENGINE_BACKEND_ROW_ENCODER_ROW_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/data/feature_transform.h"
+#include "engine/model/model.h"
+
+namespace chorale {
+
+// What an encoder learns from a context, in pieces that are independent of each other, so that a
+// large context does not hold up others.
+class RowEncoderFit {
+ public:
+  virtual ~RowEncoderFit() = default;
+  virtual int64_t pieces() const = 0;      // at least 1
+  virtual double piece_flops() const = 0;  // not zero
+  // Distinct pieces may run at the same time.
+  virtual void RunPiece(int64_t piece) = 0;
+  // Never null. REQUIRES: every piece ran, once.
+  virtual std::shared_ptr<const RowEncoderState> Finish() = 0;
+};
+
+// Immutable and thread-safe.
+class RowEncoder {
+ public:
+  virtual ~RowEncoder() = default;
+
+  // Both arguments, y [rows] in the model's target units, outlive what is returned.
+  virtual std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
+                                                absl::Span<const float> y) const = 0;
+
+  // Writes the encodings of rows [first, first + rows) to out [rows, D]. A row's encoding depends
+  // on that row and the state alone.
+  virtual void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
+                      int64_t rows, float* out) const = 0;
+
+  // Floating-point operations, for fair sharing.
+  virtual double EncodeFlops(int64_t rows, int64_t features) const = 0;
+};
+
+// The encoder whose weights the model has.
+std::unique_ptr<const RowEncoder> MakeRowEncoder(const Model& model);
+
+// encode(x) = mean_f(x_f) * weight + bias. Looks at nothing but the row.
+std::unique_ptr<const RowEncoder> MakeFeatureMeanEncoder(const FeatureMeanWeights& weights);
+
+// See engine/backend/row_encoder/cell_attention.cc.
+std::unique_ptr<const RowEncoder> MakeCellAttentionEncoder(const CellAttentionWeights& weights,
+                                                           const ModelConfig& config);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_ROW_ENCODER_ROW_ENCODER_H_

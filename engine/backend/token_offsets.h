@@ -1,0 +1,27 @@
+// What is added to a row encoding to make a token of it, by the token's role.
+#ifndef CHORALE_ENGINE_BACKEND_TOKEN_OFFSETS_H_
+#define CHORALE_ENGINE_BACKEND_TOKEN_OFFSETS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/model/model.h"
+
+namespace chorale {
+
+// What a token's role adds to its row encoding: rows of TokenOffsets.
+struct TokenOffset {
+  static constexpr int32_t kTarget = 0;
+  static constexpr int32_t kContext = 1;
+  // A buffer token at place i, with K places: ar_tokens[i mod K].
+  static int32_t Buffer(int64_t place, const ModelConfig& config) {
+    return static_cast<int32_t>(2 + place % config.buffer_size);
+  }
+};
+
+// [2 + K, D]: target marker; context marker + y bias; buffer marker + y bias + ar_tokens[i].
+std::vector<float> TokenOffsets(const EmbeddingWeights& weights, const ModelConfig& config);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_TOKEN_OFFSETS_H_

@@ -1,5 +1,0 @@
-#include "engine/backends/cuda/cuda_library.h"
-
-extern "C" __attribute__((visibility("default")))
-const chorale::CudaLibraryEntry chorale_cuda_library = {chorale::kCudaLibraryBuild,
-                                                        &chorale::NewCudaBackend};

@@ -1,0 +1,82 @@
+#include "engine/context/context_loader.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "engine/data/dataset_codec.h"
+
+namespace chorale {
+namespace {
+
+absl::Status NoSuchContext(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("no context is called '", name, "'"));
+}
+
+absl::StatusOr<ContextData> DataOf(const Dataset& dataset, const FeatureTransform& transform) {
+  absl::StatusOr<FeatureMatrix> features = transform.Apply(dataset.features);
+  RETURN_IF_ERROR(features.status());
+  ContextData data;
+  data.features = *std::move(features);
+  data.y.reserve(dataset.y.size());
+  for (const double y : dataset.y) data.y.push_back(transform.ToModel(y));
+  return data;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
+    const std::string& tenant, const std::string& name, const Preparation& preparation) {
+  // More than one round only when the registration changes while it is read.
+  while (true) {
+    if (auto known = registry_->Find(tenant, name)) {
+      RETURN_IF_ERROR(preparation.Check(*known));
+      return known;
+    }
+    registry_->BeginLoad(tenant, name);
+    absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
+    if (!record.ok()) {
+      return absl::IsNotFound(record.status()) ? NoSuchContext(name) : record.status();
+    }
+    const ServedModel* model = record->model.empty() ? nullptr : models_->Find(record->model);
+    if (model == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat("context '", name, "' belongs to model '",
+                                                        record->model, "', which is not served"));
+    }
+    RETURN_IF_ERROR(preparation.check(*record, model->info.config));
+    absl::StatusOr<std::string> bytes = store_->ReadDataset(tenant, name);
+    absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);
+    if (!again.ok() || again->digest != record->digest || again->model != record->model) continue;
+    RETURN_IF_ERROR(bytes.status());
+    absl::StatusOr<Dataset> dataset = DecodeDataset(*bytes);
+    RETURN_IF_ERROR(dataset.status());
+    absl::StatusOr<FeatureTransform> transform =
+        FeatureTransform::Fit(*dataset, model->info.config);
+    RETURN_IF_ERROR(transform.status());
+    absl::StatusOr<ContextData> data = DataOf(*dataset, *transform);
+    RETURN_IF_ERROR(data.status());
+
+    auto context = std::make_shared<RegisteredContext>();
+    context->record = *std::move(record);
+    context->transform = *std::move(transform);
+    context->model = model;
+    context->resident_bytes = byte_counts_->ContextBytes(model->info.config, context->record.rows);
+    context->data = std::make_unique<ContextData>(*std::move(data));
+    if (registry_->Publish(context)) return context;
+  }
+}
+
+absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& context) {
+  const ContextRecord& record = context.record;
+  absl::StatusOr<std::string> bytes = store_->ReadDataset(record.tenant, record.name);
+  // Bytes read after a deletion may be those of a later registration.
+  absl::StatusOr<ContextRecord> now = store_->Get(record.tenant, record.name);
+  const bool replaced = now.ok() && (now->digest != record.digest || now->model != record.model);
+  if (context.deleted || replaced) return NoSuchContext(record.name);
+  RETURN_IF_ERROR(bytes.status());
+  absl::StatusOr<Dataset> dataset = DecodeDataset(*bytes);
+  RETURN_IF_ERROR(dataset.status());
+  return DataOf(*dataset, context.transform);
+}
+
+}  // namespace chorale

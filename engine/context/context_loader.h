@@ -1,0 +1,47 @@
+// Reads registered contexts from the store.
+#ifndef CHORALE_ENGINE_CONTEXT_CONTEXT_LOADER_H_
+#define CHORALE_ENGINE_CONTEXT_CONTEXT_LOADER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/backend.h"
+#include "engine/context/context_registry.h"
+#include "engine/context/model_registry.h"
+#include "engine/context/preparation.h"
+#include "engine/context/registered_context.h"
+#include "engine/store/context_store.h"
+
+namespace chorale {
+
+// Every method blocks on the disk.
+//
+// Thread contract: the loader thread calls all methods.
+class ContextLoader {
+ public:
+  // All outlive the loader.
+  ContextLoader(ContextStore* store, const ModelRegistry* models, const Backend* byte_counts,
+                ContextRegistry* registry)
+      : store_(store), models_(models), byte_counts_(byte_counts), registry_(registry) {}
+
+  // The registration that the name stands for now. NotFound; FailedPrecondition when its model is
+  // not served; what Preparation::check says of it, before its dataset is read; errors of the
+  // store.
+  absl::StatusOr<std::shared_ptr<const RegisteredContext>> Load(const std::string& tenant,
+                                                                const std::string& name,
+                                                                const Preparation& preparation);
+
+  // The data of a context that is in memory. NotFound when it was deleted.
+  absl::StatusOr<ContextData> ReadData(const RegisteredContext& context);
+
+ private:
+  ContextStore* const store_;
+  const ModelRegistry* const models_;
+  const Backend* const byte_counts_;  // used for its const byte counts only
+  ContextRegistry* const registry_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_CONTEXT_CONTEXT_LOADER_H_

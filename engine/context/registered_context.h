@@ -1,0 +1,50 @@
+// What is kept in memory of a registered context while it is resident or wanted.
+#ifndef CHORALE_ENGINE_CONTEXT_REGISTERED_CONTEXT_H_
+#define CHORALE_ENGINE_CONTEXT_REGISTERED_CONTEXT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/data/feature_transform.h"
+#include "engine/engine.h"
+#include "engine/store/context_store.h"
+
+namespace chorale {
+
+// A model as the engine serves it. `info` is immutable; `weights` is touched by the engine thread
+// only.
+struct ServedModel {
+  Engine::ModelInfo info;
+  std::shared_ptr<const BackendModel> weights;
+};
+
+// What encoding a context needs of its dataset.
+struct ContextData {
+  FeatureMatrix features;
+  std::vector<float> y;  // [rows], model's target units
+};
+
+// One registration of a context, as it was read from the store. The object is the registration's
+// identity: a name that is deleted and registered again, even with the same content, is another
+// object, so what belongs to the old one is never taken for the new one.
+//
+// Immutable but for what is marked; thread-safe.
+struct RegisteredContext {
+  ContextRecord record;
+  FeatureTransform transform;
+  const ServedModel* model = nullptr;  // outlives this
+  int64_t resident_bytes = 0;          // that its keys and values take
+
+  // What was read along with the rest. The engine thread takes it when it first sees the context,
+  // by whichever request that comes; nobody else touches it after it was published.
+  mutable std::unique_ptr<ContextData> data;
+  mutable std::atomic<bool> deleted{false};                         // set once, by the registry
+  mutable std::atomic<ContextState> state{ContextState::kEvicted};  // set by the engine thread
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_CONTEXT_REGISTERED_CONTEXT_H_

@@ -1,0 +1,70 @@
+#include "engine/context/registration.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error_details.h"
+#include "base/names.h"
+#include "base/status_macros.h"
+#include "engine/context/context_bytes.h"
+#include "engine/data/dataset_codec.h"
+#include "engine/data/feature_transform.h"
+
+namespace chorale {
+namespace {
+
+ColumnInfo Describe(const Column& column) {
+  ColumnInfo info;
+  info.name = column.name;
+  info.type = column.type;
+  for (const double number : column.numbers) info.missing += std::isnan(number) ? 1 : 0;
+  std::vector<bool> used(column.categories.size(), false);
+  for (const int32_t code : column.codes) {
+    if (code == kMissingCode) {
+      ++info.missing;
+    } else if (!used[code]) {
+      used[code] = true;
+      ++info.categories;
+    }
+  }
+  return info;
+}
+
+}  // namespace
+
+absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, const std::string& name,
+                                                 const ServedModel& model, const Dataset& dataset,
+                                                 const Limits& limits, const Backend& backend) {
+  RETURN_IF_ERROR(ValidateName("context_id", name));
+  RETURN_IF_ERROR(ValidateDataset(dataset, limits));
+  const ModelConfig& config = model.info.config;
+  // The transform itself is made again when the context is loaded.
+  if (auto transform = FeatureTransform::Fit(dataset, config); !transform.ok()) {
+    return transform.status();
+  }
+  const int64_t rows = static_cast<int64_t>(dataset.y.size());
+  RETURN_IF_ERROR(ValidateContextBytes("rows", config, rows, backend));
+  Registration registration;
+  registration.bytes = EncodeDataset(dataset);
+  const int64_t bytes = static_cast<int64_t>(registration.bytes.size());
+  if (bytes > limits.max_dataset_bytes) {
+    return InvalidField("rows", absl::StrCat("take ", bytes, " bytes encoded; the limit is ",
+                                             limits.max_dataset_bytes));
+  }
+  ContextRecord& record = registration.record;
+  record.tenant = tenant;
+  record.name = name;
+  record.model = model.info.name;
+  record.digest = ContentDigest(registration.bytes);
+  record.target = dataset.target;
+  for (const Column& column : dataset.features.columns) record.columns.push_back(Describe(column));
+  record.rows = rows;
+  record.dataset_bytes = bytes;
+  record.created = absl::Now();
+  return registration;
+}
+
+}  // namespace chorale

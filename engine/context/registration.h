@@ -1,0 +1,28 @@
+// From a dataset that a user wants to register to the record and bytes that the store keeps.
+#ifndef CHORALE_ENGINE_CONTEXT_REGISTRATION_H_
+#define CHORALE_ENGINE_CONTEXT_REGISTRATION_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/backend/backend.h"
+#include "engine/context/registered_context.h"
+#include "engine/data/limits.h"
+#include "engine/data/table.h"
+#include "engine/store/context_store.h"
+
+namespace chorale {
+
+struct Registration {
+  ContextRecord record;
+  std::string bytes;  // the encoded dataset
+};
+
+// Checks everything that could keep the context from being encoded later. InvalidArgument.
+absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, const std::string& name,
+                                                 const ServedModel& model, const Dataset& dataset,
+                                                 const Limits& limits, const Backend& backend);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_CONTEXT_REGISTRATION_H_

@@ -1,0 +1,311 @@
+#include "engine/impl/engine_impl.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "base/monotonic_clock.h"
+#include "base/notification.h"
+#include "base/status_macros.h"
+#include "engine/context/registration.h"
+#include "engine/session/density_session.h"
+#include "engine/session/predict_session.h"
+#include "engine/session/sample_session.h"
+#include "engine/session/warm_session.h"
+#include "spdlog/spdlog.h"
+
+namespace chorale {
+namespace {
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  uint64_t seed = 0;
+  while (seed == 0) seed = uint64_t{device()} << 32 | device();
+  return seed;
+}
+
+// Holds nothing of the engine but the inbox, which drops what comes after the engine has ended.
+class CallHandle : public Call {
+ public:
+  CallHandle(std::shared_ptr<CallControl> control, std::shared_ptr<Inbox> inbox)
+      : control_(std::move(control)), inbox_(std::move(inbox)) {}
+
+  void Cancel() override {
+    control_->cancelled = true;
+    inbox_->Poke();
+  }
+  void Acknowledge(int64_t values) override {
+    if (values <= 0) return;
+    control_->acknowledged += values;
+    inbox_->Poke();
+  }
+
+ private:
+  const std::shared_ptr<CallControl> control_;
+  const std::shared_ptr<Inbox> inbox_;
+};
+
+}  // namespace
+
+EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> backend,
+                       std::unique_ptr<ContextStore> store, std::unique_ptr<ModelRegistry> models,
+                       MetricsSink* metrics)
+    : options_(options),
+      metrics_(metrics),
+      backend_(std::move(backend)),
+      store_(std::move(store)),
+      models_(std::move(models)),
+      description_(backend_->description()),
+      inbox_(std::make_shared<Inbox>()),
+      loader_(store_.get(), models_.get(), backend_.get(), &registry_),
+      environment_{backend_.get(), metrics_, options_.max_slices_per_tick,
+                   options_.max_unacknowledged_values,
+                   [this](uint64_t session, std::shared_ptr<const CallControl> control,
+                          std::function<SessionEnvironment::Continuation()> job) {
+                     RunAside(session, std::move(control), std::move(job));
+                   }},
+      loop_(options_, backend_.get(), metrics_, inbox_,
+            [this](std::shared_ptr<const RegisteredContext> context) {
+              RequestRead(std::move(context));
+            }) {}
+
+absl::Status EngineImpl::Start(const std::vector<Model>& models) {
+  Notification started;
+  absl::Status status;
+  engine_thread_ = std::thread([&, this] {
+    // The backend is the engine thread's alone, from the first call on.
+    for (size_t i = 0; i < models.size() && status.ok(); ++i) {
+      auto weights = backend_->AddModel(models[i]);
+      status = weights.status();
+      if (status.ok()) models_->models()[i]->weights = *std::move(weights);
+    }
+    const bool run = status.ok();
+    started.Notify();
+    if (run) loop_.Run();
+    for (const auto& model : models_->models()) model->weights.reset();
+  });
+  started.Wait();
+  return status;
+}
+
+EngineImpl::~EngineImpl() {
+  draining_ = true;
+  inbox_->Push(command::Stop());
+  if (engine_thread_.joinable()) engine_thread_.join();
+  loader_thread_.Stop();
+  summary_thread_.Stop();
+  if (absl::Status s = store_->Close(); !s.ok()) {
+    spdlog::error("the context store did not close cleanly: {}", s.ToString());
+  }
+}
+
+std::vector<Engine::ModelInfo> EngineImpl::Models() const {
+  std::vector<ModelInfo> infos;
+  for (const auto& model : models_->models()) {
+    infos.push_back(model->info);
+    // A context's size is rounded up layer by layer: many rows say what one takes.
+    constexpr int64_t kRows = 4096;
+    infos.back().resident_bytes_per_row = backend_->ContextBytes(model->info.config, kRows) / kRows;
+  }
+  return infos;
+}
+
+// ---- Contexts ------------------------------------------------------------------------------
+
+absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
+                                                     const std::string& name,
+                                                     const std::string& model,
+                                                     const Dataset& dataset) {
+  if (draining_) return DrainingError();
+  const ServedModel* served = models_->Find(model);
+  if (served == nullptr)
+    return absl::NotFoundError(absl::StrCat("no model is called '", model, "'"));
+  absl::StatusOr<Registration> registration =
+      PrepareRegistration(tenant, name, *served, dataset, options_.limits, *backend_);
+  RETURN_IF_ERROR(registration.status());
+  MutexLock lock(&ChangesOf(tenant, name));
+  absl::StatusOr<PutOutcome> outcome = store_->Put(registration->record, registration->bytes);
+  RETURN_IF_ERROR(outcome.status());
+  ContextRecord record = std::move(registration->record);
+  if (*outcome == PutOutcome::kUnchanged) {
+    absl::StatusOr<ContextRecord> earlier = store_->Get(tenant, name);
+    RETURN_IF_ERROR(earlier.status());
+    record = *std::move(earlier);
+  }
+  return RegisterOutcome{InfoOf(std::move(record)), *outcome};
+}
+
+absl::StatusOr<ContextInfo> EngineImpl::GetContext(const std::string& tenant,
+                                                   const std::string& name) {
+  absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
+  RETURN_IF_ERROR(record.status());
+  return InfoOf(*std::move(record));
+}
+
+absl::StatusOr<ContextInfoPage> EngineImpl::ListContexts(const std::string& tenant,
+                                                         int64_t page_size,
+                                                         const std::string& page_token) {
+  absl::StatusOr<ContextPage> page = store_->List(tenant, page_size, page_token);
+  RETURN_IF_ERROR(page.status());
+  ContextInfoPage infos;
+  infos.next_page_token = std::move(page->next_page_token);
+  for (ContextRecord& record : page->records) infos.contexts.push_back(InfoOf(std::move(record)));
+  return infos;
+}
+
+Mutex& EngineImpl::ChangesOf(const std::string& tenant, const std::string& name) {
+  return changes_[absl::HashOf(tenant, name) % changes_.size()];
+}
+
+absl::Status EngineImpl::DeleteContext(const std::string& tenant, const std::string& name) {
+  MutexLock lock(&ChangesOf(tenant, name));
+  absl::Status deleted = store_->Delete(tenant, name);
+  // A call that failed may have deleted it all the same.
+  const bool gone = deleted.ok() || absl::IsNotFound(store_->Get(tenant, name).status());
+  if (gone) {
+    registry_.Invalidate(tenant, name);
+    inbox_->Push(command::PurgeDeleted());
+  }
+  return deleted;
+}
+
+ContextInfo EngineImpl::InfoOf(ContextRecord record) {
+  ContextInfo info;
+  if (auto known = registry_.Find(record.tenant, record.name);
+      known != nullptr && known->record.digest == record.digest) {
+    info.state = known->state;
+  }
+  const ServedModel* model = record.model.empty() ? nullptr : models_->Find(record.model);
+  if (model != nullptr) {
+    info.resident_bytes = backend_->ContextBytes(model->info.config, record.rows);
+  }
+  info.record = std::move(record);
+  return info;
+}
+
+// ---- Requests ------------------------------------------------------------------------------
+
+std::shared_ptr<Call> EngineImpl::Warm(const std::string& tenant, const std::string& name,
+                                       absl::Time deadline, Callback<ContextInfo> done) {
+  CallStart start = NewCall(deadline);
+  auto control = start.control;
+  return Submit(std::make_unique<WarmSession>(std::move(start), &environment_, std::move(done)),
+                std::move(control), tenant, name, WarmSession::Prepare(backend_.get()));
+}
+
+std::shared_ptr<Call> EngineImpl::Predict(PredictRequest request, Callback<PredictResult> done) {
+  CallStart start = NewCall(request.deadline);
+  auto control = start.control;
+  auto shared = std::make_shared<const PredictRequest>(std::move(request));
+  auto preparation = PredictSession::Prepare(shared, &options_.limits, backend_.get());
+  return Submit(
+      std::make_unique<PredictSession>(std::move(start), &environment_, shared, std::move(done)),
+      std::move(control), shared->tenant, shared->context, std::move(preparation));
+}
+
+std::shared_ptr<Call> EngineImpl::Sample(SampleRequest request,
+                                         std::shared_ptr<SampleObserver> observer) {
+  CallStart start = NewCall(request.deadline);
+  auto control = start.control;
+  if (request.seed == 0) request.seed = RandomSeed();
+  auto shared = std::make_shared<const SampleRequest>(std::move(request));
+  auto preparation = SampleSession::Prepare(shared, &options_.limits, backend_.get());
+  return Submit(
+      std::make_unique<SampleSession>(std::move(start), &environment_, shared, std::move(observer)),
+      std::move(control), shared->tenant, shared->context, std::move(preparation));
+}
+
+std::shared_ptr<Call> EngineImpl::LogDensity(LogDensityRequest request,
+                                             Callback<LogDensityResult> done) {
+  CallStart start = NewCall(request.deadline);
+  auto control = start.control;
+  if (request.seed == 0) request.seed = RandomSeed();
+  auto shared = std::make_shared<const LogDensityRequest>(std::move(request));
+  auto preparation = DensitySession::Prepare(shared, &options_.limits, backend_.get());
+  return Submit(
+      std::make_unique<DensitySession>(std::move(start), &environment_, shared, std::move(done)),
+      std::move(control), shared->tenant, shared->context, std::move(preparation));
+}
+
+CallStart EngineImpl::NewCall(absl::Time deadline) {
+  return {next_call_++, std::make_shared<CallControl>(), MonotonicNow(), ToMonotonic(deadline)};
+}
+
+std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
+                                         std::shared_ptr<CallControl> control,
+                                         const std::string& tenant, const std::string& context,
+                                         Preparation preparation) {
+  auto call = std::make_shared<CallHandle>(control, inbox_);
+  const uint64_t id = session->id();
+  if (draining_) {
+    metrics_->Rejected("draining");
+    inbox_->Push(command::Refuse{std::move(session), DrainingError()});
+    return call;
+  }
+  if (!loop_.TryEnterQueue()) {
+    metrics_->Rejected("queue_full");
+    inbox_->Push(command::Refuse{
+        std::move(session),
+        ExhaustedRetryAfter(
+            absl::StrCat(options_.max_queued, " requests are waiting already; try again later"),
+            options_.retry_delay)});
+    return call;
+  }
+  if (auto known = registry_.Find(tenant, context)) {
+    const absl::Status checked = preparation.Check(*known);
+    inbox_->Push(command::Submit{std::move(session),
+                                 checked.ok() ? preparation.finish(std::move(known)) : checked});
+    return call;
+  }
+  inbox_->Push(command::Submit{std::move(session), std::nullopt});
+  LookUp(id, std::move(control), tenant, context, std::move(preparation));
+  return call;
+}
+
+void EngineImpl::LookUp(uint64_t session, std::shared_ptr<CallControl> control,
+                        const std::string& tenant, const std::string& context,
+                        Preparation preparation) {
+  loader_thread_.Add([this, session, control = std::move(control), tenant, context,
+                      preparation = std::move(preparation)] {
+    if (control->ended || control->cancelled) return;
+    auto loaded = loader_.Load(tenant, context, preparation);
+    if (!loaded.ok()) {
+      inbox_->Push(command::LookedUp{session, std::move(loaded).status(), nullptr});
+      return;
+    }
+    inbox_->Push(command::LookedUp{session, preparation.finish(*loaded), *loaded});
+  });
+}
+
+void EngineImpl::RequestRead(std::shared_ptr<const RegisteredContext> context) {
+  loader_thread_.Add([this, context = std::move(context)] {
+    inbox_->Push(command::DataRead{context, loader_.ReadData(*context)});
+  });
+}
+
+void EngineImpl::RunAside(uint64_t session, std::shared_ptr<const CallControl> control,
+                          std::function<SessionEnvironment::Continuation()> job) {
+  summary_thread_.Add([this, session, control = std::move(control), job = std::move(job)] {
+    if (control->ended || control->cancelled) return;
+    inbox_->Push(command::Continue{session, job()});
+  });
+}
+
+// ---- Life cycle ----------------------------------------------------------------------------
+
+void EngineImpl::Drain(absl::Time deadline) {
+  draining_ = true;
+  Notification done;
+  inbox_->Push(command::Drain{ToMonotonic(deadline), &done});
+  done.Wait();
+}
+
+void EngineImpl::EvictUnpinned() {
+  Notification done;
+  inbox_->Push(command::EvictUnpinned{&done});
+  done.Wait();
+}
+
+}  // namespace chorale

@@ -1,0 +1,60 @@
+#include "engine/session/mixture_results.h"
+
+#include <cmath>
+
+#include "kernels/ops/mixture_head.h"
+
+namespace chorale {
+
+Mixtures MakeMixtures(int64_t rows, int64_t components) {
+  const size_t size = static_cast<size_t>(rows * components);
+  return {components, std::vector<double>(size), std::vector<double>(size),
+          std::vector<double>(size)};
+}
+
+void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, int64_t row,
+                Mixtures* mixtures) {
+  const int64_t components = mixtures->components;
+  double total = 0;  // 1 up to rounding
+  for (const double log_weight : mixture.log_weight) total += std::exp(log_weight);
+  for (int64_t m = 0; m < components; ++m) {
+    const int64_t at = row * components + m;
+    mixtures->means[at] = transform.ToUser(mixture.mean[m]);
+    mixtures->stds[at] = mixture.std[m] * transform.y_std();
+    mixtures->weights[at] = std::exp(mixture.log_weight[m]) / total;
+  }
+}
+
+void RawMixtures::Append(const MixtureSpan& mixture) {
+  mean.insert(mean.end(), mixture.mean.begin(), mixture.mean.end());
+  std.insert(std.end(), mixture.std.begin(), mixture.std.end());
+  log_weight.insert(log_weight.end(), mixture.log_weight.begin(), mixture.log_weight.end());
+}
+
+MixtureSpan RawMixtures::Row(int64_t row) const {
+  const auto part = [&](const std::vector<double>& all) {
+    return absl::MakeConstSpan(all).subspan(row * components, components);
+  };
+  return {part(mean), part(std), part(log_weight)};
+}
+
+PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform& transform,
+                            absl::Span<const double> quantiles, bool want_mixtures) {
+  PredictResult result;
+  const int64_t rows = mixtures.rows();
+  if (want_mixtures) result.mixtures = MakeMixtures(rows, mixtures.components);
+  for (int64_t row = 0; row < rows; ++row) {
+    const MixtureSpan span = mixtures.Row(row);
+    const kernels::MixtureView view{span.mean.data(), span.std.data(), span.log_weight.data(),
+                                    mixtures.components};
+    result.mean.push_back(transform.ToUser(kernels::MixtureMean(view)));
+    result.std.push_back(kernels::MixtureStd(view) * transform.y_std());
+    for (const double q : quantiles) {
+      result.quantiles.push_back(transform.ToUser(kernels::MixtureQuantile(view, q)));
+    }
+    if (want_mixtures) SetMixture(span, transform, row, &result.mixtures);
+  }
+  return result;
+}
+
+}  // namespace chorale

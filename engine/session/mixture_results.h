@@ -1,0 +1,41 @@
+// Mixtures of the model turned into what users asked for, in their units.
+#ifndef CHORALE_ENGINE_SESSION_MIXTURE_RESULTS_H_
+#define CHORALE_ENGINE_SESSION_MIXTURE_RESULTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/data/feature_transform.h"
+#include "engine/request.h"
+
+namespace chorale {
+
+// Room for `rows` mixtures.
+Mixtures MakeMixtures(int64_t rows, int64_t components);
+
+// Writes row `row`: means and standard deviations in the user's units, weights that sum to 1.
+void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, int64_t row,
+                Mixtures* mixtures);
+
+// Copies of some rows' mixtures, in the model's units.
+struct RawMixtures {
+  int64_t components = 0;          // M
+  std::vector<double> mean;        // [rows, M]
+  std::vector<double> std;         // [rows, M]
+  std::vector<double> log_weight;  // [rows, M]
+
+  int64_t rows() const { return static_cast<int64_t>(mean.size()) / components; }
+  void Append(const MixtureSpan& mixture);
+  MixtureSpan Row(int64_t row) const;
+};
+
+// Point predictions of the rows: mean, standard deviation, `quantiles` and, when asked for, the
+// mixtures. Slow with many quantiles: each takes a root search.
+PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform& transform,
+                            absl::Span<const double> quantiles, bool want_mixtures);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_SESSION_MIXTURE_RESULTS_H_

@@ -1,0 +1,198 @@
+#include "engine/session/request_validation.h"
+
+#include <cmath>
+#include <initializer_list>
+
+#include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "base/status_macros.h"
+#include "engine/session/tile_plan.h"
+
+namespace chorale {
+namespace {
+
+absl::Status Unless(bool condition, absl::string_view field, absl::string_view what) {
+  return condition ? absl::OkStatus() : InvalidField(field, what);
+}
+
+// value is in [low, high]
+absl::Status InRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+  return Unless(low <= value && value <= high, field,
+                absl::StrCat("is ", value, "; the limit is ", low, " to ", high));
+}
+
+// The product of three counts is at most `limit`. Each factor was checked against a limit of its
+// own; the division keeps the product from overflowing whatever those limits are.
+absl::Status AtMost(absl::string_view field, absl::string_view what, int64_t a, int64_t b,
+                    int64_t c, int64_t limit) {
+  const bool fits = a == 0 || b == 0 || c == 0 || (a <= limit / b && a * b <= limit / c);
+  return Unless(fits, field,
+                absl::StrCat("asks for ", a, " x ", b, c == 1 ? "" : absl::StrCat(" x ", c), " ",
+                             what, "; the limit is ", limit));
+}
+
+absl::Status ValidateTargets(const Table& targets, const Limits& limits) {
+  if (targets.columns.empty()) return InvalidField("targets.columns", "is empty");
+  const int64_t features = static_cast<int64_t>(targets.columns.size());
+  if (features > limits.max_features) {
+    return InvalidField("targets.columns", absl::StrCat("has ", features, " columns; the limit is ",
+                                                        limits.max_features));
+  }
+  const int64_t rows = targets.rows();
+  if (rows < 1) return InvalidField("targets", "has no rows; at least 1 is needed");
+  return Unless(rows <= limits.max_targets, "targets",
+                absl::StrCat("has ", rows, " rows; the limit is ", limits.max_targets));
+}
+
+absl::Status ValidateBuffer(int64_t targets, BeyondBuffer beyond, const ModelConfig& config) {
+  return Unless(targets <= config.buffer_size || beyond == BeyondBuffer::kWrap, "targets",
+                absl::StrCat("has ", targets, " rows; the model was trained with a buffer of ",
+                             config.buffer_size, " (set beyond_buffer to WRAP to go beyond that)"));
+}
+
+absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, TileWork work,
+                                 const ModelConfig& config, const Backend& backend) {
+  const TilePlan plan = PlanTiles(backend, config, paths, targets, 1, work);
+  return Unless(
+      plan.slots > 0, "targets",
+      absl::StrCat(
+          "has ", targets, " rows, which need ", plan.slot_bytes, " bytes of buffer memory for ",
+          plan.tile_paths, work == TileWork::kPredict ? " rows" : " paths", " at a time",
+          plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes, " for their encodings") : "",
+          "; ", backend.buffer_pool_bytes(), " are available"));
+}
+
+// Some of the numbers of an answer, and the field of the request that asks for them.
+struct ResponsePart {
+  absl::string_view field;
+  int64_t numbers;
+};
+
+// The numbers of the answer fit into one message. The error names the first part that does not fit
+// beside those before it: what is always answered comes first, what is asked for later. No part is
+// more than a few times max_values, so that nothing here overflows.
+absl::Status ValidateResponse(std::initializer_list<ResponsePart> parts, const Limits& limits) {
+  int64_t needed = 0;
+  absl::string_view field;
+  for (const ResponsePart& part : parts) {
+    needed += part.numbers * static_cast<int64_t>(sizeof(double));
+    if (field.empty() && needed > limits.max_response_bytes) field = part.field;
+  }
+  return Unless(field.empty(), field,
+                absl::StrCat("makes a response of ", needed, " bytes; the limit is ",
+                             limits.max_response_bytes, ": ask for fewer rows per call"));
+}
+
+constexpr int64_t kNumbersOfComponent = 3;  // mean, std, weight
+
+absl::Status ValidateMixtureCount(int64_t vectors, int64_t targets, const ModelConfig& config,
+                                  const Limits& limits) {
+  return AtMost("include_mixtures", "values", vectors, targets, config.num_components,
+                limits.max_values);
+}
+
+// What is asked for of a density, once its counts are known to be within the limits.
+absl::Status ValidateDensityResponse(const LogDensityRequest& request, const ModelConfig& config,
+                                     const Limits& limits) {
+  const int64_t vectors = request.vectors;
+  const int64_t targets = request.targets.rows();
+  const int64_t orders = request.random_orders;
+  if (orders > 0 && request.want_terms) {
+    return InvalidField("include_terms",
+                        "terms are those of the order given; "
+                        "random_order_count must be 0");
+  }
+  if (orders > 0 && request.want_mixtures) {
+    return InvalidField("include_mixtures",
+                        "mixtures are those of the order given; "
+                        "random_order_count must be 0");
+  }
+  int64_t mixture_numbers = 0;
+  if (request.want_mixtures) {
+    RETURN_IF_ERROR(ValidateMixtureCount(vectors, targets, config, limits));
+    mixture_numbers = vectors * targets * config.num_components * kNumbersOfComponent;
+  }
+  const int64_t per_vector = orders > 1 ? 2 : 1;  // the density, and its standard error
+  return ValidateResponse({{"values", vectors * per_vector},
+                           {"include_terms", request.want_terms ? vectors * targets : 0},
+                           {"include_mixtures", mixture_numbers}},
+                          limits);
+}
+
+}  // namespace
+
+absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
+                             const Limits& limits, const Backend& backend) {
+  RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
+  const int64_t targets = request.targets.rows();
+  const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
+  if (quantiles > limits.max_quantiles) {
+    return InvalidField("quantiles", absl::StrCat("has ", quantiles, " entries; the limit is ",
+                                                  limits.max_quantiles));
+  }
+  for (int64_t i = 0; i < quantiles; ++i) {
+    const double q = request.quantiles[i];
+    if (!(q > 0 && q < 1)) {
+      return InvalidField(absl::StrCat("quantiles[", i, "]"),
+                          absl::StrCat("is ", q,
+                                       "; a probability strictly between 0 and 1 is "
+                                       "needed"));
+    }
+  }
+  RETURN_IF_ERROR(AtMost("quantiles", "values", targets, quantiles, 1, limits.max_values));
+  int64_t mixture_numbers = 0;
+  if (request.want_mixtures) {
+    RETURN_IF_ERROR(ValidateMixtureCount(1, targets, config, limits));
+    mixture_numbers = targets * config.num_components * kNumbersOfComponent;
+  }
+  RETURN_IF_ERROR(ValidateResponse({{"targets", 2 * targets},
+                                    {"quantiles", targets * quantiles},
+                                    {"include_mixtures", mixture_numbers}},
+                                   limits));
+  return ValidateBufferBytes(targets, targets, TileWork::kPredict, config, backend);
+}
+
+absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
+                            const Limits& limits, const Backend& backend) {
+  RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
+  const int64_t targets = request.targets.rows();
+  RETURN_IF_ERROR(InRange("path_count", request.paths, 1, limits.max_paths));
+  RETURN_IF_ERROR(AtMost("path_count", "values", request.paths, targets, 1, limits.max_values));
+  RETURN_IF_ERROR(ValidateBuffer(targets, request.beyond_buffer, config));
+  return ValidateBufferBytes(targets, request.paths, TileWork::kDecode, config, backend);
+}
+
+absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelConfig& config,
+                                const Limits& limits, const Backend& backend) {
+  RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
+  const int64_t targets = request.targets.rows();
+  const int64_t values = static_cast<int64_t>(request.y.size());
+  const int64_t vectors = request.vectors;
+  if (vectors < 1 || values % targets != 0 || values / targets != vectors) {
+    return InvalidField("values", absl::StrCat("has ", values, " entries; a positive multiple of ",
+                                               targets, " (the rows of targets) is needed"));
+  }
+  if (vectors > limits.max_paths) {
+    return InvalidField("values",
+                        absl::StrCat("has ", vectors, " vectors; the limit is ", limits.max_paths));
+  }
+  RETURN_IF_ERROR(AtMost("values", "values", vectors, targets, 1, limits.max_values));
+  for (int64_t i = 0; i < values; ++i) {
+    if (!std::isfinite(request.y[i])) {
+      return InvalidField(absl::StrCat("values[", i, "]"),
+                          absl::StrCat("is ", request.y[i], "; a finite number is needed"));
+    }
+  }
+  const int64_t orders = request.random_orders;
+  RETURN_IF_ERROR(InRange("random_order_count", orders, 0, limits.max_orders));
+  RETURN_IF_ERROR(
+      AtMost("random_order_count", "values", vectors, targets, orders, limits.max_values));
+  RETURN_IF_ERROR(ValidateDensityResponse(request, config, limits));
+  RETURN_IF_ERROR(ValidateBuffer(targets, request.beyond_buffer, config));
+  const TileWork work =
+      request.method == DensityMethod::kOnePass ? TileWork::kDensity : TileWork::kDecode;
+  return ValidateBufferBytes(targets, vectors * std::max<int64_t>(orders, 1), work, config,
+                             backend);
+}
+
+}  // namespace chorale

@@ -1,0 +1,24 @@
+// Checks of requests that need no engine: shapes, limits, and whether the bytes they take can ever
+// be had. Every error is an InvalidField that names the field as in the proto, and the limit.
+#ifndef CHORALE_ENGINE_SESSION_REQUEST_VALIDATION_H_
+#define CHORALE_ENGINE_SESSION_REQUEST_VALIDATION_H_
+
+#include "absl/status/status.h"
+#include "engine/backend/backend.h"
+#include "engine/data/limits.h"
+#include "engine/model/model_config.h"
+#include "engine/request.h"
+
+namespace chorale {
+
+// The context is not looked at here; engine/context/preparation.h does that.
+absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
+                             const Limits& limits, const Backend& backend);
+absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
+                            const Limits& limits, const Backend& backend);
+absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelConfig& config,
+                                const Limits& limits, const Backend& backend);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_SESSION_REQUEST_VALIDATION_H_

@@ -1,0 +1,182 @@
+// A request in flight: what all kinds have in common.
+#ifndef CHORALE_ENGINE_SESSION_SESSION_H_
+#define CHORALE_ENGINE_SESSION_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/backend/backend.h"
+#include "engine/context/context_cache.h"
+#include "engine/context/preparation.h"
+#include "engine/context/registered_context.h"
+#include "engine/memory/buffer_pool.h"
+#include "engine/metrics_sink.h"
+#include "engine/request.h"
+#include "engine/session/call_control.h"
+#include "engine/session/tile_plan.h"
+
+namespace chorale {
+
+// What sessions use of the engine. Outlives every session.
+struct SessionEnvironment {
+  Backend* backend = nullptr;
+  MetricsSink* metrics = nullptr;
+  int64_t max_slices = 1;                 // most pieces of work that one tick advances
+  int64_t max_unacknowledged_values = 0;  // see Call::Acknowledge
+
+  // Runs `job` on a thread beside the engine thread, then what it returned on the engine thread;
+  // neither once the session has ended. All sessions share that thread: a session that has much
+  // for it hands over a little at a time.
+  using Continuation = std::function<void()>;
+  std::function<void(uint64_t session, std::shared_ptr<const CallControl> control,
+                     std::function<Continuation()> job)>
+      run_aside;
+};
+
+// A piece of work that a session wants advanced.
+struct Runnable {
+  Work* work = nullptr;
+  int64_t max_steps = 1;               // 1 to work->steps_at_this_cost()
+  const DecodeWork* decode = nullptr;  // the same work, if it is a decode
+};
+
+struct CallStart {
+  uint64_t id = 0;
+  std::shared_ptr<CallControl> control;
+  absl::Time arrival;   // monotonic
+  absl::Time deadline;  // monotonic
+};
+
+// The life of a session:
+//
+//   looking up ---> waiting for context ---> waiting for admission ---> encoding rows ---> running
+//    (loader)        (pinned by now)           (resident by now)         (buffers held)       |
+//        |                  |                         |                       |               v
+//        +------------------+-------------------------+-----------------------+-----------> ended
+//                 bad request, no room, cancelled, deadline, device failed                (told
+//                 why)
+//
+// A request that finds its context in memory skips the look-up; Warm ends when its context is
+// resident; sessions without targets of their own skip nothing else.
+//
+// Thread contract: made by any thread, then owned by the engine thread alone.
+class Session {
+ public:
+  enum class State {
+    kLookingUp,
+    kWaitingForContext,
+    kWaitingForAdmission,
+    kEncodingRows,
+    kRunning,
+    kComplete,  // nothing left to do but to tell
+  };
+
+  Session(CallStart start, const SessionEnvironment* environment)
+      : start_(std::move(start)), environment_(environment), queue_clock_since_(start_.arrival) {}
+  virtual ~Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  uint64_t id() const { return start_.id; }
+  absl::Time arrival() const { return start_.arrival; }
+  absl::Time deadline() const { return start_.deadline; }
+  bool cancelled() const { return start_.control->cancelled; }
+  State state() const { return state_; }
+  const ContextCache::Pin& pin() const { return pin_; }
+
+  // --- Before admission, in this order --------------------------------------------------------
+  void SetContext(PreparedRequest prepared, ContextCache::Pin pin);
+  // To be called every turn while not admitted; `now` is monotonic. Moves on to waiting for
+  // admission once the context is resident, and keeps the time spent waiting for room.
+  void CheckContext(absl::Time now);
+  // Time spent so far waiting to be looked up, for room or for admission, not for the context's
+  // data or encoding.
+  absl::Duration TimeQueued(absl::Time now) const;
+  // Tiles and buffer bytes that it needs at once.
+  virtual TilePlan Plan() const { return TilePlan(); }
+  // `buffers` are those of Plan().ranges().
+  void Admit(std::vector<BufferPool::Lease> buffers, absl::Time now);
+
+  // --- While admitted -------------------------------------------------------------------------
+  // Appends the work to be advanced, the most urgent first.
+  void AppendRunnable(std::vector<Runnable>* runnable);
+  // Takes over what the last tick produced; may reach kComplete.
+  void Collect(absl::Time now);
+
+  // --- The end --------------------------------------------------------------------------------
+  // Frees work, buffers and pin. Derived classes free their work first.
+  virtual void ReleaseResources();
+  // Tells the caller how it ended. REQUIRES: called once, and holds no resources.
+  void End(absl::Status status, absl::Time now);
+
+ protected:
+  virtual void Deliver(absl::Status status, absl::Time now) = 0;
+  // The rows are encoded: makes the first pieces of work.
+  virtual void Start() = 0;
+  virtual void AppendTiles(std::vector<Runnable>* runnable) = 0;
+  virtual void CollectTiles(absl::Time now) = 0;
+  // Whether the session needs no more than a resident context.
+  virtual bool ContextIsEnough() const { return false; }
+
+  void Complete() { state_ = State::kComplete; }
+  void RunAside(std::function<SessionEnvironment::Continuation()> job) const {
+    environment_->run_aside(start_.id, start_.control, std::move(job));
+  }
+  void NoteFirstStep(absl::Time now);
+  Timings TimingsAt(absl::Time now) const;
+  // Tells a caller who waits for one answer: what went wrong, or the result with its timings.
+  template <typename Result>
+  void Answer(const std::function<void(absl::StatusOr<Result>)>& done, absl::Status status,
+              Result result, absl::Time now) const {
+    if (!status.ok()) {
+      done(std::move(status));
+      return;
+    }
+    result.timings = TimingsAt(now);
+    done(std::move(result));
+  }
+
+  const SessionEnvironment& environment() const { return *environment_; }
+  CallControl& control() const { return *start_.control; }
+  const RegisteredContext& context() const { return *context_; }
+  const std::shared_ptr<const RegisteredContext>& context_pointer() const { return context_; }
+  const ModelConfig& config() const { return context_->model->info.config; }
+  std::shared_ptr<const ResidentContext> resident() const { return pin_.resident(); }
+  const std::shared_ptr<const EncodedRows>& rows() const { return rows_; }
+  std::vector<BufferPool::Lease>& buffers() { return buffers_; }
+  int64_t targets() const { return target_rows_; }  // T
+
+ private:
+  const CallStart start_;
+  const SessionEnvironment* const environment_;
+  State state_ = State::kLookingUp;
+
+  std::shared_ptr<const RegisteredContext> context_;
+  int64_t target_rows_ = 0;
+  FeatureMatrix features_;  // until admission
+  // In this order: work uses rows, buffers and the pinned context.
+  ContextCache::Pin pin_;
+  std::vector<BufferPool::Lease> buffers_;  // of the slots
+  BufferPool::Lease rows_buffer_;
+  std::unique_ptr<RowsWork> rows_work_;
+  std::shared_ptr<const EncodedRows> rows_;
+
+  bool found_resident_ = false;
+  bool queue_clock_runs_ = true;  // from the arrival on
+  absl::Time queue_clock_since_;
+  absl::Duration queued_;
+  absl::Time admitted_at_ = absl::InfiniteFuture();
+  std::optional<absl::Time> first_step_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_SESSION_SESSION_H_

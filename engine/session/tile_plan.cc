@@ -1,0 +1,58 @@
+#include "engine/session/tile_plan.h"
+
+namespace chorale {
+namespace {
+
+constexpr int64_t kPredictedRows = 128;  // of one PredictWork
+
+int64_t MostTilePaths(const Backend& backend, int64_t targets, TileWork work) {
+  if (work == TileWork::kPredict) return kPredictedRows;
+  return work == TileWork::kDensity ? backend.density_paths(targets) : backend.tile_paths();
+}
+
+}  // namespace
+
+int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t targets, int64_t paths,
+                  TileWork work) {
+  switch (work) {
+    case TileWork::kDecode:
+      return backend.BufferBytes(config, targets, paths);
+    case TileWork::kDensity:
+      return backend.DensityBytes(config, targets, paths);
+    case TileWork::kPredict:
+      return backend.PredictBytes(config, paths);
+  }
+  return 0;
+}
+
+TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t paths,
+                   int64_t targets, int64_t max_slots, TileWork work) {
+  TilePlan plan;
+  plan.paths = paths;
+  plan.rows_bytes = backend.RowsBytes(config, targets);
+  const int64_t pool = backend.buffer_pool_bytes();
+  const int64_t left = pool - plan.rows_bytes;
+  const auto bytes_of = [&](int64_t tile_paths) {
+    return TileBytes(backend, config, targets, tile_paths, work);
+  };
+  plan.tile_paths = std::min(paths, MostTilePaths(backend, targets, work));
+  // What a density gains from many tiles at once is worth less than running at all.
+  const int64_t fewest = work == TileWork::kDensity
+                             ? std::min(plan.tile_paths, backend.tile_paths())
+                             : plan.tile_paths;
+  while (plan.tile_paths > fewest && bytes_of(plan.tile_paths) > std::min(pool / 2, left)) {
+    plan.tile_paths =
+        std::max(fewest, (plan.tile_paths - 1) / backend.tile_paths() * backend.tile_paths());
+  }
+  plan.tiles = (paths + plan.tile_paths - 1) / plan.tile_paths;
+  plan.slots = std::min(plan.tiles, max_slots);
+  plan.slot_bytes = bytes_of(plan.tile_paths);
+  if (plan.slot_bytes > left) {
+    plan.slots = 0;
+  } else if (plan.slot_bytes > 0) {
+    plan.slots = std::clamp<int64_t>(std::min(pool / 2, left) / plan.slot_bytes, 1, plan.slots);
+  }
+  return plan;
+}
+
+}  // namespace chorale

@@ -1,0 +1,26 @@
+#include "engine/session/warm_session.h"
+
+#include "engine/context/context_bytes.h"
+
+namespace chorale {
+
+Preparation WarmSession::Prepare(const Backend* backend) {
+  Preparation preparation;
+  preparation.check = [backend](const ContextRecord& record, const ModelConfig& config) {
+    return ValidateContextBytes("name", config, record.rows, *backend);
+  };
+  preparation.finish = [](std::shared_ptr<const RegisteredContext> context) {
+    return PreparedRequest{std::move(context), FeatureMatrix()};
+  };
+  return preparation;
+}
+
+void WarmSession::Deliver(absl::Status status, absl::Time now) {
+  if (!status.ok()) {
+    done_(std::move(status));
+    return;
+  }
+  done_(ContextInfo{context().record, ContextState::kResident, context().resident_bytes});
+}
+
+}  // namespace chorale

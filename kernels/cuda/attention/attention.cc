@@ -1,0 +1,41 @@
+#include "kernels/cuda/attention/attention.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/cuda/layout/layout.h"
+#include "kernels/ops/field_checks.h"
+
+namespace chorale::kernels::cuda {
+
+absl::Status ValidateHeads(int32_t heads, int32_t kv_heads, int32_t head_dim) {
+  if (heads % kv_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_heads is ", kv_heads, ", must divide heads ", heads));
+  }
+  if (!IsSupportedHeadDim(head_dim)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("head_dim is ", head_dim, ", must be 16, 32, 64 or 128"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateAttention(const AttentionParams& p) {
+  RETURN_IF_ERROR(RequireNotNull(
+      {{"tiles", p.tiles}, {"q", p.q}, {"chunk_o", p.chunk_o}, {"chunk_state", p.chunk_state}}));
+  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
+                                   {"heads", p.heads},
+                                   {"kv_heads", p.kv_heads},
+                                   {"slots", p.slots}}));
+  RETURN_IF_ERROR(RequireNotNegative({{"layer", p.layer}}));
+  return ValidateHeads(p.heads, p.kv_heads, p.head_dim);
+}
+
+ChunkSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t slots,
+                       int multiprocessors) {
+  const int64_t chunks = MostContextChunks(largest_context_rows);
+  // Two blocks on each multiprocessor keep it busy; more are only more states to merge.
+  const bool few_blocks = tiles * heads < 2 * static_cast<int64_t>(multiprocessors);
+  return chunks <= slots && few_blocks ? ChunkSplit::kApart : ChunkSplit::kTogether;
+}
+
+}  // namespace chorale::kernels::cuda

@@ -1,0 +1,147 @@
+// Attention of a path's two rows to the path's own buffer.
+#ifndef CHORALE_KERNELS_CUDA_ATTENTION_BUFFER_KEYS_CUH_
+#define CHORALE_KERNELS_CUDA_ATTENTION_BUFFER_KEYS_CUH_
+
+#include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/ptx/bf16.cuh"
+#include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+
+namespace chorale::kernels::cuda {
+
+// The buffer of the lane's path, which four lanes read together, kPlaces places at a time. The
+// chunks of the context take turns with them (layout.h, Context chunks). With kPlacesAhead, what a
+// chunk takes first is on its way while it attends to its part of the context; what comes next, as
+// soon as the last keys, or values, are multiplied with.
+template <int kHeadDim>
+class BufferReader {
+  using T = AttentionTraits<kHeadDim>;
+  static constexpr int kPlaces = T::kPlaces;
+  using Share = SliceWords<T::kLaneElements / 2>;
+
+ public:
+  // Row g attends to tile.visible_target places, row g + 8 to tile.visible_buffer.
+  __device__ __forceinline__ BufferReader(const Tile& tile, int layer, int kv_heads, int kv_head,
+                                          int path, int chunks)
+      : visible_{tile.visible_target, tile.visible_buffer},
+        stride_(chunks * kPlaces),
+        places_(max(tile.visible_target, tile.visible_buffer)),
+        value_offset_(tile.buffer_paths * kHeadDim),
+        keys_(tile.buffer +
+              layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, kv_heads, kHeadDim) +
+              BufferKeyAt(kv_head, 0, path, tile.buffer_capacity, tile.buffer_paths, kHeadDim) +
+              ThreadIndex() % 4 * T::kLaneElements) {
+    if (tile.buffer == nullptr || path >= tile.buffer_paths) places_ = 0;
+  }
+
+  // Asks for the first places of a chunk.
+  __device__ __forceinline__ void Begin(int chunk) {
+    if (T::kPlacesAhead) FetchFirst(chunk * kPlaces);
+  }
+
+  // Attends to the places of the chunk that was begun last.
+  __device__ __forceinline__ void Attend(int chunk, const Queries<kHeadDim>& q,
+                                         RowState<kHeadDim>& state) {
+    if (!T::kPlacesAhead) FetchFirst(chunk * kPlaces);
+#pragma unroll 1
+    for (int first = chunk * kPlaces; first < places_; first += stride_) {
+      const int next = first + stride_;
+      float s[kPlaces][2];
+      Scores(first, q, s);
+      if (next < places_) Fetch(next, 0, k_);
+      Exponentiate(s, state);
+      AddValues(s, state);
+      if (next < places_) Fetch(next, value_offset_, v_);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void FetchFirst(int first) {
+    if (first >= places_) return;
+    Fetch(first, 0, k_);
+    Fetch(first, value_offset_, v_);
+  }
+
+  __device__ __forceinline__ void Fetch(int first, int offset,
+                                        Share (&share)[kPlaces][T::kSlices]) const {
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) {
+      const int place = min(first + i, places_ - 1);  // the last one again, but not counted again
+      const uint16_t* from = keys_ + place * int64_t{2} * value_offset_ + offset;
+#pragma unroll
+      for (int b = 0; b < T::kSlices; ++b) share[i][b].LoadNew(from + b * T::kSlice);
+    }
+  }
+
+  __device__ __forceinline__ void Scores(int first, const Queries<kHeadDim>& q,
+                                         float (&s)[kPlaces][2]) const {
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float dot = 0;
+#pragma unroll
+        for (int b = 0; b < T::kSlices; ++b) {
+#pragma unroll
+          for (int w = 0; w < T::kLaneElements / 2; ++w) {
+            const uint32_t qw = q.row[half][b].w[w];
+            dot = fmaf(FirstBf16(qw), FirstBf16(k_[i][b].w[w]), dot);
+            dot = fmaf(SecondBf16(qw), SecondBf16(k_[i][b].w[w]), dot);
+          }
+        }
+        dot = SumOverLanes<4>(dot);
+        s[i][half] = first + i < visible_[half] ? dot : -INFINITY;
+      }
+    }
+  }
+
+  // Scores become weights.
+  __device__ __forceinline__ static void Exponentiate(float (&s)[kPlaces][2],
+                                                      RowState<kHeadDim>& state) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float largest = s[0][half];
+#pragma unroll
+      for (int i = 1; i < kPlaces; ++i) largest = fmaxf(largest, s[i][half]);
+      state.RaiseMaximum(half, largest);
+#pragma unroll
+      for (int i = 0; i < kPlaces; ++i) {
+        // A row that has seen no key at all keeps m = -inf, and all its scores are -inf.
+        s[i][half] = s[i][half] == -INFINITY ? 0.0f : Exp2(s[i][half] - state.m[half]);
+        if (ThreadIndex() % 4 == 0) state.l[half] += s[i][half];  // once a row
+      }
+    }
+  }
+
+  __device__ __forceinline__ void AddValues(const float (&s)[kPlaces][2],
+                                            RowState<kHeadDim>& state) const {
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) {
+#pragma unroll
+      for (int b = 0; b < T::kSlices; ++b) {
+#pragma unroll
+        for (int w = 0; w < T::kLaneElements / 2; ++w) {
+          float(&o)[4] = state.o[b * (T::kSlice / 8) + w];
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            o[2 * half] = fmaf(s[i][half], FirstBf16(v_[i][b].w[w]), o[2 * half]);
+            o[2 * half + 1] = fmaf(s[i][half], SecondBf16(v_[i][b].w[w]), o[2 * half + 1]);
+          }
+        }
+      }
+    }
+  }
+
+  const int visible_[2];
+  const int stride_;  // from places of a chunk to its next ones
+  int places_;
+  const int value_offset_;      // from a K to its V; places lie twice as far apart
+  const uint16_t* const keys_;  // this lane's share of the K of place 0
+  Share k_[kPlaces][T::kSlices];
+  Share v_[kPlaces][T::kSlices];
+};
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_ATTENTION_BUFFER_KEYS_CUH_

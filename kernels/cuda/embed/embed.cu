@@ -1,0 +1,106 @@
+#include "base/integer_math.h"
+#include "kernels/cuda/embed/embed.h"
+#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/grid_dependency.cuh"
+#include "kernels/cuda/ptx/vector_types.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+#include "kernels/cuda/runtime/kernel_registry.h"
+#include "kernels/cuda/runtime/launch.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr int kRowsOfBlock = kGroupRows;  // a warp has a row
+constexpr int kThreads = kRowsOfBlock * kWarpSize;
+
+// x = encoding + offset + y y_weight for a row, or zero.
+__device__ __forceinline__ void EmbedRow(const float* encoding, const float* offset,
+                                         const float* y_weight, float y, bool empty, int width,
+                                         float* x) {
+  for (int c = threadIdx.x % kWarpSize * 4; c < width; c += kWarpSize * 4) {
+    Floats4 sum = {};
+    if (!empty) {
+      const Floats4 e = LoadCg<Floats4>(encoding + c);
+      const Floats4 o = LoadAs<Floats4>(offset + c);
+      const Floats4 w = LoadAs<Floats4>(y_weight + c);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum.v[i] = fmaf(y, w.v[i], e.v[i] + o.v[i]);
+    }
+    StoreAs<Floats4>(x + c, sum);
+  }
+}
+
+// What the row of a path at the tile's current place is made from: its target, or its buffer token.
+struct PathRow {
+  bool empty = true;  // there is no such path, or no token yet; the rest is then of no use
+  int64_t target = 0;
+  int32_t offset = 0;  // row of the offsets of target, context and buffer places
+  float y = 0;
+};
+
+// `places`: as in EmbedPathsParams.
+__device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int path, bool is_token,
+                                             int places) {
+  PathRow row;
+  const int place = is_token ? paths.token_place : paths.place;
+  row.empty = path >= paths.paths || place < 0;
+  if (row.empty) return row;
+  if (is_token) {
+    row.y = LoadCg<float>(paths.values + place * paths.paths + path);
+    row.offset = 2 + place % places;
+  }
+  row.target =
+      paths.order == nullptr ? place : LoadCg<int32_t>(paths.order + path * paths.targets + place);
+  return row;
+}
+
+// Grid: x groups of all tiles. A block owns the 16 rows of one group.
+__global__ void __launch_bounds__(kThreads)
+    EmbedPathsKernel(const __grid_constant__ EmbedPathsParams p) {
+  GridDepLaunch();
+  GridDepWait();
+  const int tile_index = blockIdx.x / kTileGroups;
+  const int group = blockIdx.x % kTileGroups;
+  const int groups = LoadCg<int32_t>(&p.tiles[tile_index].groups);
+  const PathTile paths = LoadCg<PathTile>(p.paths + tile_index);
+  if (group >= groups) return;
+  const int row = threadIdx.x / kWarpSize;
+  const PathRow from =
+      PathRowOf(paths, group * kGroupPaths + row % kGroupPaths, row >= kGroupPaths, p.places);
+  EmbedRow(paths.encodings + from.target * p.width, p.offsets + from.offset * p.width, p.y_weight,
+           from.y, from.empty, p.width,
+           p.x + (static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + row) * p.width);
+}
+
+// Grid: x groups of 16 rows, as many as fill whole tiles.
+__global__ void __launch_bounds__(kThreads)
+    EmbedRowsKernel(const __grid_constant__ EmbedRowsParams p) {
+  GridDepLaunch();
+  GridDepWait();
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + threadIdx.x / kWarpSize;
+  const bool empty = row >= p.rows;
+  const float y = empty || p.y == nullptr ? 0.0f : LoadCg<float>(p.y + row);
+  EmbedRow(p.encodings + row * p.width, p.offset, p.y_weight, y, empty, p.width,
+           p.x + row * p.width);
+}
+
+}  // namespace
+
+ErrorCode PrepareEmbed(int shared_bytes) {
+  const ErrorCode error = PrepareKernel(&EmbedPathsKernel, shared_bytes);
+  return error != 0 ? error : PrepareKernel(&EmbedRowsKernel, shared_bytes);
+}
+
+ErrorCode LaunchEmbedPaths(const EmbedPathsParams& params, Stream stream) {
+  return Launch(&EmbedPathsKernel,
+                {.blocks_x = params.tile_count * kTileGroups, .threads = kThreads}, stream, params);
+}
+
+ErrorCode LaunchEmbedRows(const EmbedRowsParams& params, Stream stream) {
+  const int tiles = static_cast<int>(CeilDiv(params.rows, kTileRows));
+  return Launch(&EmbedRowsKernel, {.blocks_x = tiles * kTileGroups, .threads = kThreads}, stream,
+                params);
+}
+
+}  // namespace chorale::kernels::cuda

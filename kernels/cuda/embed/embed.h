@@ -1,0 +1,48 @@
+// Token embedding (kernels/ops/embed_rows.h) into the rows of tiles:
+//   x = encodings[row] + offsets[role, place] + y y_weight
+#ifndef CHORALE_KERNELS_CUDA_EMBED_EMBED_H_
+#define CHORALE_KERNELS_CUDA_EMBED_EMBED_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/layout/path_tile.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/runtime/stream.h"
+
+namespace chorale::kernels::cuda {
+
+// Target and buffer token of every path. Rows without a token are zero.
+struct EmbedPathsParams {
+  const Tile* tiles = nullptr;      // [tiles], device
+  const PathTile* paths = nullptr;  // [tiles], device
+  const float* offsets = nullptr;   // [2 + K, D] f32, device: target, context, buffer places
+  const float* y_weight = nullptr;  // [D] f32, device
+  float* x = nullptr;               // [tiles, 64, D] f32, device
+  int32_t tile_count = 0;
+  int32_t width = 0;   // D, a multiple of 4
+  int32_t places = 0;  // K: a token at place i gets offset 2 + i mod K
+};
+
+// Rows that each stand for themselves: of a context, with y, or targets to predict, without. They
+// fill tiles row by row; what is left of the last tile is zero.
+struct EmbedRowsParams {
+  const float* encodings = nullptr;  // [rows, D] f32, device; may be x
+  const float* offset = nullptr;     // [D] f32, device
+  const float* y = nullptr;          // [rows] f32, device; or null
+  const float* y_weight = nullptr;   // [D] f32, device
+  float* x = nullptr;                // [tiles, 64, D] f32, device
+  int32_t rows = 0;
+  int32_t width = 0;  // D, a multiple of 4
+};
+
+absl::Status ValidateEmbedPaths(const EmbedPathsParams& params);
+absl::Status ValidateEmbedRows(const EmbedRowsParams& params);
+
+// REQUIRES, in both: the parameters are valid.
+ErrorCode LaunchEmbedPaths(const EmbedPathsParams& params, Stream stream);
+ErrorCode LaunchEmbedRows(const EmbedRowsParams& params, Stream stream);
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_EMBED_EMBED_H_

@@ -1,0 +1,107 @@
+#include "base/integer_math.h"
+#include "kernels/cuda/head/head.h"
+#include "kernels/cuda/head/head_layout.h"
+#include "kernels/cuda/head/head_stages.cuh"
+#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/grid_dependency.cuh"
+#include "kernels/cuda/ptx/smem.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+#include "kernels/cuda/runtime/kernel_registry.h"
+#include "kernels/cuda/runtime/launch.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+// Grid: x sets of 8 rows: the targets of each group of paths, or all rows of a tile that predicts.
+// A block owns 8 rows. Blocks are few and have little to do: what counts is how long each waits for
+// memory, so weights are asked for as early as there are registers for them.
+//
+// -inf: the largest of M >= 1 finite weights is finite; a density may be -inf, and is then given
+// back as it is.
+__global__ void __launch_bounds__(kHeadThreads, 2)
+    HeadKernel(const __grid_constant__ HeadKernelParams params) {
+  GridDepLaunch();
+  const HeadParams& p = params.head;
+  float* shared = reinterpret_cast<float*>(DynamicSmem());
+  HeadBatch batch;
+  LoadBatch(ShareOf(params, 0).weight, batch);
+  __syncwarp();  // or the compiler moves these loads behind the next ones' arrival
+  KeepHeadVectors(params, shared);
+  __syncthreads();
+  GridDepWait();
+  const bool of_paths = p.paths != nullptr;
+  const int sets = of_paths ? kTileGroups : kTileRows / kHeadRows;
+  const int tile_index = blockIdx.x / sets;
+  const int set = blockIdx.x % sets;
+  const int row_of_tile = set * (of_paths ? kGroupRows : kHeadRows);
+  const int groups = LoadCg<int32_t>(&p.tiles[tile_index].groups);
+  const int warp = threadIdx.x / kWarpSize;
+  const int lane = threadIdx.x % kWarpSize;
+  const int64_t first_row = static_cast<int64_t>(tile_index) * kTileRows + row_of_tile;
+
+  // Of a tile that turns out to be idle, too: its rows are memory like any other.
+  if (warp < kHeadRows) {
+    const float* x = p.x + (first_row + warp) * p.width;
+    NormalizeHeadRow(params, x, warp, shared);
+  } else if (warp == kHeadRows && of_paths) {
+    constexpr int kWords = sizeof(PathTile) / 4;
+    static_assert(kWords <= kWarpSize);
+    const auto* from = reinterpret_cast<const uint32_t*>(p.paths + tile_index);
+    auto* to = reinterpret_cast<uint32_t*>(shared + params.shared.paths);
+    if (lane < kWords) to[lane] = LoadCg<uint32_t>(from + lane);
+  }
+  if (row_of_tile >= groups * kGroupRows) return;
+  __syncthreads();
+  if (warp == kHeadRows && of_paths && lane < kHeadRows) MakeDraws(params, set, shared);
+  MultiplyHead(params, batch, shared);
+  EmitRows(params, tile_index, set, shared);
+}
+
+constexpr int kThreads = 512;  // of a block that counts places
+
+// Grid: x tiles, one thread each.
+__global__ void __launch_bounds__(kThreads)
+    NextPlaceKernel(const __grid_constant__ NextPlaceParams p) {
+  GridDepLaunch();
+  GridDepWait();
+  const int index = blockIdx.x * kThreads + threadIdx.x;
+  if (index >= p.tile_count) return;
+  Tile& tile = p.tiles[index];
+  PathTile& paths = p.paths[index];
+  if (LoadCg<int32_t>(&tile.groups) == 0) return;
+  const int place = LoadCg<int32_t>(&paths.place);
+  const int steps_left = LoadCg<int32_t>(&paths.steps_left) - 1;
+  paths.steps_left = steps_left;
+  paths.token_place = place;
+  paths.place = place + 1;
+  tile.append_place = place;
+  tile.visible_target = place + 1;
+  tile.visible_buffer = place + 1;
+  if (steps_left == 0 || place + 1 == LoadCg<int32_t>(&paths.targets)) tile.groups = 0;
+}
+
+}  // namespace
+
+ErrorCode PrepareHead(int shared_bytes) {
+  const ErrorCode error = PrepareKernel(&HeadKernel, shared_bytes);
+  return error != 0 ? error : PrepareKernel(&NextPlaceKernel, shared_bytes);
+}
+
+ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
+  const HeadKernelParams kernel_params = HeadKernelParamsOf(params);
+  const int sets = params.paths != nullptr ? kTileGroups : kTileRows / kHeadRows;
+  const LaunchShape shape = {
+      .blocks_x = params.tile_count * sets,
+      .threads = kHeadThreads,
+      .shared_bytes = kernel_params.shared.bytes,
+  };
+  return Launch(&HeadKernel, shape, stream, kernel_params);
+}
+
+ErrorCode LaunchNextPlace(const NextPlaceParams& params, Stream stream) {
+  const int blocks = static_cast<int>(CeilDiv(params.tile_count, kThreads));
+  return Launch(&NextPlaceKernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
+}
+
+}  // namespace chorale::kernels::cuda

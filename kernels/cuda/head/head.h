@@ -1,0 +1,80 @@
+// The model's head on the GPU: layer norm and two linear maps in float32, then the mixture
+// (kernels/ops/mixture_head.h), its log-density and a draw from it in float64.
+//
+//   z = LN(x);  raw = W2 gelu(W1 z + b1) + b2
+//
+// Random numbers are those of kernels/ops/random.h: Philox words and the uniform have the same bits
+// as on a CPU; the normal differs by what the two logarithms and cosines do, a few units of 2^-53.
+#ifndef CHORALE_KERNELS_CUDA_HEAD_HEAD_H_
+#define CHORALE_KERNELS_CUDA_HEAD_HEAD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/path_tile.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/runtime/stream.h"
+
+namespace chorale::kernels::cuda {
+
+inline constexpr int64_t kLargestHidden = 4096;
+inline constexpr int64_t kMostComponents = 256;
+
+// A map as the kernel reads it (head_layout.h), in host memory.
+std::vector<float> PackHeadMap(const Matrix& map);
+
+// Device memory, f32; maps aligned to 16 bytes.
+struct HeadWeights {
+  const float* gamma = nullptr;        // [D]
+  const float* beta = nullptr;         // [D]
+  const float* w1 = nullptr;           // PackHeadMap of [Dff, D]
+  const float* b1 = nullptr;           // [Dff]
+  const float* w2 = nullptr;           // PackHeadMap of [3M, Dff]
+  const float* b2 = nullptr;           // [3M]
+  const float* mean_bias = nullptr;    // [M]
+  const float* std_bias = nullptr;     // [M]
+  const float* weight_bias = nullptr;  // [M]
+};
+
+struct HeadParams {
+  const Tile* tiles = nullptr;  // [tiles], device
+  const float* x = nullptr;     // [tiles, 64, D] f32, device
+  // [tiles], device: the targets of paths are drawn from, or their given values weighed. Null: all
+  // rows are targets to predict, and only their mixtures are wanted.
+  const PathTile* paths = nullptr;
+  float* mixtures = nullptr;  // [tiles, 64, 3, M] f32, device; only when `paths` is null
+  HeadWeights weights;
+  int32_t tile_count = 0;
+  int32_t width = 0;       // D
+  int32_t hidden = 0;      // Dff
+  int32_t components = 0;  // M
+  float epsilon = 0;
+  float std_min = 0;
+  float std_max = 0;
+};
+
+// InvalidArgument naming the field.
+absl::Status ValidateHead(const HeadParams& params);
+
+// Shared memory that a block needs. Looks at shapes alone.
+int HeadSharedBytes(const HeadParams& params);
+
+// REQUIRES: ValidateHead(params).ok(), and the device has the block's shared memory.
+ErrorCode LaunchHead(const HeadParams& params, Stream stream);
+
+// Moves every tile of a decode to its next place: counters of Tile and PathTile. A tile that has
+// had its steps, or its last target, becomes idle (groups = 0).
+struct NextPlaceParams {
+  Tile* tiles = nullptr;      // [tiles], device, updated
+  PathTile* paths = nullptr;  // [tiles], device, updated
+  int32_t tile_count = 0;
+};
+
+// REQUIRES: pointers are not null, tile_count >= 1.
+ErrorCode LaunchNextPlace(const NextPlaceParams& params, Stream stream);
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_HEAD_HEAD_H_

@@ -1,0 +1,98 @@
+// Layer norm of a block's rows, by whichever kernel has them.
+#ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_
+#define CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_
+
+#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/ptx/vector_types.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+
+namespace chorale::kernels::cuda {
+
+__device__ __forceinline__ int SlabsOf(int n) { return (n + kSlabInputs - 1) / kSlabInputs; }
+
+// x = LN(x), of rows in shared memory that lie `stride` apart, at most kPanels slabs wide. A warp
+// has kTogether rows at a time, rows g and g + 8 of one or two groups, whose elements stay in
+// registers.
+//
+// Mean and variance are taken together, of the elements less the row's first one: that is some
+// element, so what cancels is of the order of the variance itself.
+//
+// store(rows, column, x): columns `column` to column + 3 of those rows, also of columns beyond
+// `width` that fill up the last slab: zeros.
+template <int kRows, int kWarps, int kTogether, int kPanels, typename Store>
+__device__ __forceinline__ void NormalizeRows(float* x, int stride, const float* gamma,
+                                              const float* beta, int width, float epsilon,
+                                              const Store& store) {
+  static_assert(kTogether % 2 == 0);
+  constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarpSize);
+  const int lane_column = LaneIndex() * 4;
+  const int padded_width = SlabsOf(width) * kSlabInputs;
+  const float weight = 1.0f / static_cast<float>(width);
+#pragma unroll 1
+  for (int set = WarpIndex(); set < kRows / kTogether; set += kWarps) {
+    int rows[kTogether];
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const int pair = set + r / 2 * (kRows / kTogether);
+      rows[r] = pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
+    }
+    Floats4 quads[kQuads][kTogether];
+    float sums[2 * kTogether] = {};  // and, behind them, of squares
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      const float* row = x + rows[r] * stride;
+      const float shift = *row;
+      float& sum = sums[r];
+      float& squares = sums[kTogether + r];
+#pragma unroll
+      for (int q = 0; q < kQuads; ++q) {
+        const int column = lane_column + q * kWarpSize * 4;
+        Floats4& quad = quads[q][r];
+        quad = {};
+        if (column >= width) continue;
+        quad = LoadAs<Floats4>(row + column);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& v = quad.v[i];
+          v -= shift;
+          sum += v;
+          squares = fmaf(v, v, squares);
+        }
+      }
+    }
+    SumOverLanes<kWarpSize>(sums);
+    float mean[kTogether];  // less the shift
+    float scale[kTogether];
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      mean[r] = sums[r] * weight;
+      scale[r] = Rsqrt((sums[kTogether + r] - mean[r] * sums[r]) * weight + epsilon);
+    }
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const int column = lane_column + q * kWarpSize * 4;
+      Floats4 g = {};
+      Floats4 b = {};
+      if (column < width) {
+        g = LoadAs<Floats4>(gamma + column);
+        b = LoadAs<Floats4>(beta + column);
+      }
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) {
+        Floats4& quad = quads[q][r];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          quad.v[i] = fmaf((quad.v[i] - mean[r]) * scale[r], g.v[i], b.v[i]);
+        }
+        if (column < width) StoreAs<Floats4>(x + rows[r] * stride + column, quad);
+      }
+      if (column < padded_width) store(rows, column, quads[q]);
+    }
+  }
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_

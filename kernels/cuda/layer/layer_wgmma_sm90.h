@@ -1,0 +1,16 @@
+// The row kernel by products of warpgroups: LaunchRowLayer takes it wherever it can.
+#ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_H_
+#define CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_H_
+
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/runtime/stream.h"
+
+namespace chorale::kernels::cuda {
+
+// REQUIRES: as LaunchRowLayer, and TakesWarpgroups(params, block_rows, shared_bytes).
+ErrorCode LaunchRowProduct(const RowLayerParams& params, int block_rows, int shared_bytes,
+                           Stream stream);
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_H_

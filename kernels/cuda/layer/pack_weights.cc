@@ -1,0 +1,128 @@
+#include "kernels/cuda/layer/pack_weights.h"
+
+#include <algorithm>
+#include <bit>
+#include <initializer_list>
+
+#include "kernels/cuda/layout/layout.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+// Appends one slab: outputs from 128 output_slab and inputs from 128 input_slab.
+void AppendSlab(const Matrix& matrix, int64_t output_slab, int64_t input_slab,
+                std::vector<uint16_t>& slabs) {
+  const int64_t first_output = output_slab * kSlabOutputs;
+  const int64_t first_input = input_slab * kSlabInputs;
+  const int64_t outputs = std::min<int64_t>(kSlabOutputs, matrix.out - first_output);
+  const int64_t inputs = std::min<int64_t>(kSlabInputs, matrix.in - first_input);
+  slabs.resize(slabs.size() + kSlabSize, 0);
+  uint16_t* slab = slabs.data() + slabs.size() - kSlabSize;
+  for (int64_t o = 0; o < outputs; ++o) {
+    const float* row = matrix.values.data() + (first_output + o) * matrix.in + first_input;
+    for (int64_t i = 0; i < inputs; ++i) {
+      slab[SlabAt(static_cast<int>(o), static_cast<int>(i))] = ToBf16(row[i]);
+    }
+  }
+}
+
+// All slabs of a matrix, output by output.
+void AppendMatrix(const Matrix& matrix, std::vector<uint16_t>& slabs) {
+  for (int64_t o = 0; o < Slabs(matrix.out); ++o) {
+    for (int64_t i = 0; i < Slabs(matrix.in); ++i) AppendSlab(matrix, o, i, slabs);
+  }
+}
+
+std::vector<float> Concatenated(std::initializer_list<const std::vector<float>*> vectors) {
+  std::vector<float> all;
+  for (const std::vector<float>* vector : vectors) {
+    all.insert(all.end(), vector->begin(), vector->end());
+  }
+  return all;
+}
+
+}  // namespace
+
+uint16_t ToBf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+float FromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+Matrix PadHeadOutputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim) {
+  const int64_t heads = matrix.out / head_dim;
+  Matrix padded = {std::vector<float>(heads * padded_dim * matrix.in), heads * padded_dim,
+                   matrix.in};
+  for (int64_t h = 0; h < heads; ++h) {
+    std::copy_n(matrix.values.data() + h * head_dim * matrix.in, head_dim * matrix.in,
+                padded.values.data() + h * padded_dim * matrix.in);
+  }
+  return padded;
+}
+
+Matrix PadHeadInputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim) {
+  const int64_t heads = matrix.in / head_dim;
+  Matrix padded = {std::vector<float>(matrix.out * heads * padded_dim), matrix.out,
+                   heads * padded_dim};
+  for (int64_t o = 0; o < matrix.out; ++o) {
+    for (int64_t h = 0; h < heads; ++h) {
+      std::copy_n(matrix.values.data() + o * matrix.in + h * head_dim, head_dim,
+                  padded.values.data() + o * padded.in + h * padded_dim);
+    }
+  }
+  return padded;
+}
+
+Matrix Below(const std::vector<Matrix>& matrices) {
+  Matrix all = {{}, 0, matrices.front().in};
+  for (const Matrix& matrix : matrices) {
+    all.out += matrix.out;
+    all.values.insert(all.values.end(), matrix.values.begin(), matrix.values.end());
+  }
+  return all;
+}
+
+std::vector<uint16_t> PackFinishSlabs(const Matrix& wo, const Matrix& w1, const Matrix& w2) {
+  std::vector<uint16_t> slabs;
+  AppendMatrix(wo, slabs);
+  AppendMatrix(w1, slabs);
+  AppendMatrix(w2, slabs);
+  return slabs;
+}
+
+std::vector<uint16_t> PackLeaveSlabs(const Matrix& feature, const Matrix& query_key_value) {
+  std::vector<uint16_t> slabs;
+  AppendMatrix(feature, slabs);
+  AppendMatrix(query_key_value, slabs);
+  return slabs;
+}
+
+std::vector<uint16_t> PackQuarters(const std::vector<uint16_t>& slabs) {
+  std::vector<uint16_t> quarters(slabs.size());
+  for (size_t slab = 0; slab < slabs.size(); slab += kSlabSize) {
+    for (int o = 0; o < kSlabOutputs; ++o) {
+      for (int i = 0; i < kSlabInputs; ++i) {
+        quarters[slab + QuarterAt(o, i)] = slabs[slab + SlabAt(o, i)];
+      }
+    }
+  }
+  return quarters;
+}
+
+std::vector<float> PackFinishVectors(const std::vector<float>& gamma2,
+                                     const std::vector<float>& beta2,
+                                     const std::vector<float>& gamma3,
+                                     const std::vector<float>& beta3, const std::vector<float>& b2,
+                                     const std::vector<float>& b1) {
+  std::vector<float> all = Concatenated({&gamma2, &beta2, &gamma3, &beta3, &b2, &b1});
+  all.resize(all.size() - b1.size() + kSlabOutputs * Slabs(static_cast<int64_t>(b1.size())), 0);
+  return all;
+}
+
+std::vector<float> PackLeaveVectors(const std::vector<float>& gamma1,
+                                    const std::vector<float>& beta1) {
+  return Concatenated({&gamma1, &beta1});
+}
+
+}  // namespace chorale::kernels::cuda

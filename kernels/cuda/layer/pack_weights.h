@@ -1,0 +1,44 @@
+// Weights in the form that the row kernel reads, made once in host memory when a model is added.
+#ifndef CHORALE_KERNELS_CUDA_LAYER_PACK_WEIGHTS_H_
+#define CHORALE_KERNELS_CUDA_LAYER_PACK_WEIGHTS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace chorale::kernels::cuda {
+
+// A matrix [out, in] in float32, row-major.
+struct Matrix {
+  std::vector<float> values;
+  int64_t out = 0;
+  int64_t in = 0;
+};
+
+// The nearest bfloat16, ties to even. REQUIRES: value is finite.
+uint16_t ToBf16(float value);
+float FromBf16(uint16_t bits);
+
+// Of a matrix whose outputs, or inputs, are heads of head_dim elements each: with zeros behind
+// every head until it is padded_dim wide.
+Matrix PadHeadOutputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim);
+Matrix PadHeadInputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim);
+
+// The matrices' outputs below each other, with the same inputs.
+Matrix Below(const std::vector<Matrix>& matrices);
+
+// The slabs and vectors of FinishWeights and LeaveWeights (row_layer.h), slabs in bf16.
+std::vector<uint16_t> PackFinishSlabs(const Matrix& wo, const Matrix& w1, const Matrix& w2);
+std::vector<uint16_t> PackLeaveSlabs(const Matrix& feature, const Matrix& query_key_value);
+// Slabs in quarters, as products of a warpgroup take them (layout.h).
+std::vector<uint16_t> PackQuarters(const std::vector<uint16_t>& slabs);
+std::vector<float> PackFinishVectors(const std::vector<float>& gamma2,
+                                     const std::vector<float>& beta2,
+                                     const std::vector<float>& gamma3,
+                                     const std::vector<float>& beta3, const std::vector<float>& b2,
+                                     const std::vector<float>& b1);
+std::vector<float> PackLeaveVectors(const std::vector<float>& gamma1,
+                                    const std::vector<float>& beta1);
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_PACK_WEIGHTS_H_

@@ -1,0 +1,63 @@
+// Loads and stores of 4, 8 and 16 bytes. Pointers must be aligned to the size of the access.
+#ifndef CHORALE_KERNELS_CUDA_PTX_ACCESS_CUH_
+#define CHORALE_KERNELS_CUDA_PTX_ACCESS_CUH_
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cuda/ptx/vector_types.cuh"
+
+namespace chorale::kernels::cuda {
+
+template <typename Access, typename T>
+__device__ __forceinline__ Access LoadAs(const T* from) {
+  return *reinterpret_cast<const Access*>(from);
+}
+
+template <typename Access, typename T>
+__device__ __forceinline__ void StoreAs(T* to, const Access& value) {
+  *reinterpret_cast<Access*>(to) = value;
+}
+
+// What an earlier kernel may have written (launch.h): from the level-two cache, and never ahead of
+// GridDepWait. Without inputs from memory, "volatile" is what keeps it there.
+template <typename Access, typename T>
+__device__ __forceinline__ Access LoadCg(const T* from) {
+  static_assert(sizeof(Access) == 4 || sizeof(Access) % 8 == 0);
+  constexpr int kWords = sizeof(Access) / 4;
+  uint32_t words[kWords];
+  const auto* at = reinterpret_cast<const uint32_t*>(from);
+  if constexpr (kWords == 1) {
+    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(words[0]) : "l"(at));
+  } else if constexpr (alignof(Access) == 16) {
+#pragma unroll
+    for (int i = 0; i < kWords; i += 4) {
+      asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[i]), "=r"(words[i + 1]), "=r"(words[i + 2]), "=r"(words[i + 3])
+                   : "l"(at + i));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWords; i += 2) {
+      asm volatile("ld.global.cg.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(words[i]), "=r"(words[i + 1])
+                   : "l"(at + i));
+    }
+  }
+  Access value;
+  memcpy(&value, words, sizeof(value));
+  return value;
+}
+
+// Read-only data that no other thread of the block will want.
+__device__ __forceinline__ Words4 LoadNcNoAllocate(const Words4* from) {
+  Words4 value;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(value.w[0]), "=r"(value.w[1]), "=r"(value.w[2]), "=r"(value.w[3])
+      : "l"(from));
+  return value;
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_PTX_ACCESS_CUH_

@@ -1,0 +1,20 @@
+// mma.sync: the tensor-core product of one warp.
+#ifndef CHORALE_KERNELS_CUDA_PTX_MMA_CUH_
+#define CHORALE_KERNELS_CUDA_PTX_MMA_CUH_
+
+#include <cstdint>
+
+namespace chorale::kernels::cuda {
+
+// c += a b, see layout.h. Not volatile: the compiler may move it, as it may any arithmetic.
+__device__ __forceinline__ void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                    uint32_t a3, uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_PTX_MMA_CUH_

@@ -1,0 +1,56 @@
+// Warps, lanes and exchanges between lanes.
+#ifndef CHORALE_KERNELS_CUDA_PTX_WARP_CUH_
+#define CHORALE_KERNELS_CUDA_PTX_WARP_CUH_
+
+#include <cstdint>
+
+#include "kernels/cuda/layout/layout.h"
+
+namespace chorale::kernels::cuda {
+
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
+
+// The thread's number in its block.
+__device__ __forceinline__ int ThreadIndex() { return static_cast<int>(threadIdx.x); }
+__device__ __forceinline__ int LaneIndex() { return ThreadIndex() % kWarpSize; }
+__device__ __forceinline__ int WarpIndex() { return ThreadIndex() / kWarpSize; }
+
+// The number of the thread's warpgroup, for all lanes of a warp together. The exchange tells the
+// compiler that they have the same one: what is computed from it takes a register of the warp, not
+// one of each lane.
+__device__ __forceinline__ int WarpgroupIndex() {
+  return __shfl_sync(kAllLanes, ThreadIndex() / (kWarpgroupWarps * kWarpSize), 0);
+}
+
+// The sum and the largest of a value over the lanes that differ in the bits below kLanes, which
+// all get the same bits; sums also of several values together, so that none waits for the others.
+template <int kLanes, int kValues, typename T>
+__device__ __forceinline__ void SumOverLanes(T (&values)[kValues]) {
+#pragma unroll
+  for (int bits = 1; bits < kLanes; bits *= 2) {
+    T others[kValues];
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) others[i] = __shfl_xor_sync(kAllLanes, values[i], bits);
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) values[i] += others[i];
+  }
+}
+template <int kLanes, typename T>
+__device__ __forceinline__ T SumOverLanes(T value) {
+  T values[1] = {value};
+  SumOverLanes<kLanes>(values);
+  return values[0];
+}
+template <int kLanes, typename T>
+__device__ __forceinline__ T MaxOverLanes(T value) {
+#pragma unroll
+  for (int bits = 1; bits < kLanes; bits *= 2) {
+    const T other = __shfl_xor_sync(kAllLanes, value, bits);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_PTX_WARP_CUH_

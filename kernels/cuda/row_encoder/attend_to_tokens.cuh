@@ -1,0 +1,40 @@
+// The attention block for tokens whose memory is there as keys and values: the points of a column,
+// or the cells of a row.
+#ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_ATTEND_TO_TOKENS_CUH_
+#define CHORALE_KERNELS_CUDA_ROW_ENCODER_ATTEND_TO_TOKENS_CUH_
+
+#include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/vector_types.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+#include "kernels/cuda/row_encoder/cell_block.cuh"
+
+namespace chorale::kernels::cuda {
+
+// x = block(x; `count` tokens), whose keys and values lie at `keys` in tiles of 16 (cell_layout.h).
+// One warp; count is at least 1.
+__device__ __forceinline__ void AttendToTokens(const CellBlock& block, const uint16_t* keys,
+                                               int count, CellTokens& x) {
+  const int lane = threadIdx.x % kWarpSize;
+  const bool reads[2] = {true, true};
+  const CellOperand h = block.Normed(x);
+  CellOperand attended;
+#pragma unroll
+  for (int head = 0; head < kCellHeads; ++head) {
+    uint32_t q[4];
+    block.Query(h, head, q);
+    CellHeadState state;
+    state.Clear();
+    const uint16_t* of_head = keys + head * kHeadKeysValues + lane * 8;
+    for (int first = 0; first < count; first += kTileTokens) {
+      const uint16_t* tile = of_head + first / kTileTokens * kTileKeysValues;
+      state.Attend(q, LoadAs<Words4>(tile), LoadAs<Words4>(tile + kHeadValues), count - first,
+                   reads, block.shape().score_scale);
+    }
+    state.Finish(attended.w[head]);
+  }
+  block.Finish(attended, x);
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_ROW_ENCODER_ATTEND_TO_TOKENS_CUH_

@@ -1,0 +1,106 @@
+// How the row encoder "cell_attention" (engine/backend/row_encoder/cell_attention.cc) lies in
+// device memory. Its blocks work on tokens of one narrow width, so that 16 of them stay in the
+// registers of a warp from one end of a block to the other, and all weights of a block in shared
+// memory.
+//
+// Sums of 16 tokens are tensor-core C fragments (layout.h): lane l holds of tokens g and g + 8 the
+// elements 8n + {2j, 2j+1}. Packed to bfloat16 they are, word by word, A and B fragments of the
+// next product, and nothing goes through memory in between.
+//
+// Narrower tokens and heads are padded with zeros, which stay zero.
+#ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_LAYOUT_H_
+#define CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_LAYOUT_H_
+
+#include <cstdint>
+
+#include "base/integer_math.h"
+
+namespace chorale::kernels::cuda {
+
+inline constexpr int kCellWidth = 64;  // E
+inline constexpr int kCellHeads = 4;
+inline constexpr int kCellHeadWidth = kCellWidth / kCellHeads;
+inline constexpr int kCellHidden = 2 * kCellWidth;
+inline constexpr int kTileTokens = 16;
+// Columns of a table: their keys and values of one row fit in a block's shared memory.
+inline constexpr int kMostColumns = 256;
+
+// What the kernels know about the encoder's true sizes.
+struct CellShape {
+  int32_t width = 0;      // E, a multiple of 8, at most kCellWidth
+  float epsilon = 0;      // of layer norms
+  float score_scale = 0;  // log2(e) times the head width to the power -1/2
+};
+
+// ---- Weights -------------------------------------------------------------------------------
+//
+// A matrix W [out, in] is [8 outputs at a time][32 inputs at a time][lane][8]: a lane's 16 bytes
+// are what it holds of two fragments, of A as well as of B.
+
+constexpr int64_t CellWeightAt(int64_t output, int64_t input, int64_t inputs) {
+  const int64_t lane = output % 8 * 4 + input % 8 / 2;
+  return (output / 8 * (inputs / 32) + input / 32) * 256 + lane * 8 + input % 32 / 8 * 2 +
+         input % 2;
+}
+
+// A block (engine/model/row_encoder_weights.h) is its matrices in bf16, one behind the other, then
+// its vectors in float32. Offsets in elements.
+inline constexpr int kBlockWq = 0;
+inline constexpr int kBlockWk = kBlockWq + kCellWidth * kCellWidth;
+inline constexpr int kBlockWv = kBlockWk + kCellWidth * kCellWidth;
+inline constexpr int kBlockWo = kBlockWv + kCellWidth * kCellWidth;
+inline constexpr int kBlockW1 = kBlockWo + kCellWidth * kCellWidth;
+inline constexpr int kBlockW2 = kBlockW1 + kCellHidden * kCellWidth;
+inline constexpr int kBlockMatrices = kBlockW2 + kCellWidth * kCellHidden;
+
+inline constexpr int kBlockGamma1 = 0;
+inline constexpr int kBlockBeta1 = kBlockGamma1 + kCellWidth;
+inline constexpr int kBlockGamma2 = kBlockBeta1 + kCellWidth;
+inline constexpr int kBlockBeta2 = kBlockGamma2 + kCellWidth;
+inline constexpr int kBlockB2 = kBlockBeta2 + kCellWidth;
+inline constexpr int kBlockB1 = kBlockB2 + kCellWidth;
+inline constexpr int kBlockVectors = kBlockB1 + kCellHidden;
+
+inline constexpr int kCellBlockBytes = kBlockMatrices * 2 + kBlockVectors * 4;
+
+// ---- Keys and values -----------------------------------------------------------------------
+//
+// Of a tile of 16 tokens: [head][K, V][lane][8] bf16, in elements.
+
+inline constexpr int kTileKeysValues = 2 * kTileTokens * kCellWidth;
+inline constexpr int kHeadKeysValues = kTileKeysValues / kCellHeads;
+inline constexpr int kHeadValues = kHeadKeysValues / 2;  // behind a head's keys
+
+constexpr int TileKeyAt(int token, int d) {
+  return d / 16 * kHeadKeysValues + (token % 8 * 4 + d % 8 / 2) * 8 + token / 8 * 4 +
+         d % 16 / 8 * 2 + d % 2;
+}
+constexpr int TileValueAt(int token, int d) {
+  return d / 16 * kHeadKeysValues + kHeadValues + (d % 8 * 4 + token % 8 / 2) * 8 + d % 16 / 8 * 4 +
+         token / 8 * 2 + token % 2;
+}
+
+// ---- Cells of rows -------------------------------------------------------------------------
+//
+// Between kernels: [rows][tiles of 16 columns][1024] f32, a tile as the lanes hold it.
+
+inline constexpr int kCellTile = kTileTokens * kCellWidth;
+
+constexpr int64_t CellTiles(int64_t columns) { return CeilDiv(columns, kTileTokens); }
+
+constexpr int CellAt(int token, int d) {
+  return ((d / 8 * 2 + token / 8) * 32 + token % 8 * 4 + d % 8 / 2) * 2 + d % 2;
+}
+
+// ---- Summaries -----------------------------------------------------------------------------
+//
+// The softmax states of up to 16 points that read a column: o [16, 64], not normalised, then m and
+// l, [4 heads, 16] each; f32. Scores are in units of log 2.
+
+inline constexpr int kSummaryM = kTileTokens * kCellWidth;
+inline constexpr int kSummaryL = kSummaryM + kCellHeads * kTileTokens;
+inline constexpr int kSummarySize = kSummaryL + kCellHeads * kTileTokens;
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_LAYOUT_H_

@@ -1,0 +1,17 @@
+// The one place where CUDA's errors become absl::Status.
+#ifndef CHORALE_KERNELS_CUDA_RUNTIME_STATUS_H_
+#define CHORALE_KERNELS_CUDA_RUNTIME_STATUS_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "kernels/cuda/runtime/stream.h"
+
+namespace chorale::kernels::cuda {
+
+// Ok for 0; ResourceExhausted when memory ran out; Internal otherwise. `what` says what was being
+// done, for example "copying values to the host".
+absl::Status ToStatus(ErrorCode error, absl::string_view what);
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_RUNTIME_STATUS_H_

@@ -1,0 +1,16 @@
+// The two names that headers need of CUDA, so that code without CUDA can include them.
+#ifndef CHORALE_KERNELS_CUDA_RUNTIME_STREAM_H_
+#define CHORALE_KERNELS_CUDA_RUNTIME_STREAM_H_
+
+struct CUstream_st;  // what cudaStream_t points to
+
+namespace chorale::kernels::cuda {
+
+using Stream = CUstream_st*;
+
+// A cudaError_t; 0 is success. Only status.h reads more out of it.
+using ErrorCode = int;
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_RUNTIME_STREAM_H_

@@ -1,0 +1,46 @@
+// Elementwise features of table cells: what a row encoder's first linear map reads.
+//
+// Of a number x, with the soft limit s = 3:
+//   c = x where |x| <= s, else sign(x) (s + log(1 + |x| - s))     heavy tails stay bounded
+//   features(x) = c, sin(w c) for each frequency w, cos(w c) for each frequency w
+// with w = 1, 2, 4, ..., 64: sines and cosines give fine differences of a number room.
+//
+// Of a cell: features(value), all zero where the cell is missing; 1 where it is missing; 1 where
+// its column is categorical. Behind them, when targets are given, features(y) of the cell's row.
+#ifndef CHORALE_KERNELS_OPS_CELL_FEATURES_H_
+#define CHORALE_KERNELS_OPS_CELL_FEATURES_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace chorale::kernels {
+
+inline constexpr float kSoftLimit = 3.0f;
+inline constexpr int64_t kFrequencies = 7;  // 1, 2, 4, ..., 64
+inline constexpr int64_t kNumberFeatures = 1 + 2 * kFrequencies;
+inline constexpr int64_t kCellFeatures = kNumberFeatures + 2;
+
+struct CellFeaturesParams {
+  // One column's cells. Those of neighbouring rows lie value_stride apart, in both arrays.
+  const float* values = nullptr;     // [rows]
+  const uint8_t* missing = nullptr;  // [rows], not zero where missing; or null when none is
+  const float* y = nullptr;          // [rows], contiguous, or null when no row has a target
+  float* out = nullptr;  // [rows, kCellFeatures], with y [rows, kCellFeatures + kNumberFeatures]
+  int64_t rows = 0;
+  int64_t value_stride = 0;
+  float categorical = 0;  // 1 for the cells of a categorical column, else 0
+
+  int64_t width() const { return kCellFeatures + (y == nullptr ? 0 : kNumberFeatures); }
+};
+
+// InvalidArgument naming the field, for null pointers and non-positive sizes.
+absl::Status ValidateCellFeatures(const CellFeaturesParams& params);
+
+// A cell's result does not depend on which other cells are computed with it.
+// REQUIRES: ValidateCellFeatures(params).ok(), values and y are finite.
+void CellFeatures(const CellFeaturesParams& params);
+
+}  // namespace chorale::kernels
+
+#endif  // CHORALE_KERNELS_OPS_CELL_FEATURES_H_

@@ -1,0 +1,34 @@
+// y = x W^T + b for float32 x and W, summed and returned in float64: the linear maps of the head. A
+// density many standard deviations out magnifies the rounding of a mean a thousandfold, so that the
+// numbers a mixture is made of are not rounded to float32 on the way.
+#ifndef CHORALE_KERNELS_OPS_PRECISE_LINEAR_H_
+#define CHORALE_KERNELS_OPS_PRECISE_LINEAR_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace chorale::kernels {
+
+struct PreciseLinearParams {
+  const float* x = nullptr;       // [rows, in], row stride x_stride
+  const float* weight = nullptr;  // packed [ceil(out/16)][in][16], see layout.h
+  const float* bias = nullptr;    // [out]
+  double* y = nullptr;            // [rows, out], row stride y_stride
+  int64_t rows = 0;
+  int64_t in = 0;
+  int64_t out = 0;
+  int64_t x_stride = 0;
+  int64_t y_stride = 0;
+};
+
+// InvalidArgument naming the field, for null pointers, non-positive sizes or strides too small.
+absl::Status ValidatePreciseLinear(const PreciseLinearParams& params);
+
+// A row's result does not depend on which other rows are computed with it.
+// REQUIRES: ValidatePreciseLinear(params).ok().
+void PreciseLinear(const PreciseLinearParams& params);
+
+}  // namespace chorale::kernels
+
+#endif  // CHORALE_KERNELS_OPS_PRECISE_LINEAR_H_

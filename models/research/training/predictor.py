@@ -1,0 +1,162 @@
+"""Predictions of a model folder in a user's units. Float64 in and out; the model in float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.research.training.mixture import Mixture
+from models.research.training.prior.scaling import masked_statistics
+from models.research.training.row_encoders import Cells
+from models.research.training.weight_file import load_model
+
+TARGETS_AT_ONCE = 4096
+ORDERS_AT_ONCE = 64
+
+Array = np.ndarray
+
+
+class Table:
+    """A context's cells and targets, z-scored as the server does it, and the way back."""
+
+    def __init__(self, context_x: Array, context_y: Array, is_categorical: Array | None):
+        x = np.array(context_x, dtype=np.float64)
+        self.categorical = np.zeros(x.shape[1], bool)
+        if is_categorical is not None:
+            self.categorical = np.asarray(is_categorical, bool)
+        self.dictionaries = {
+            column: np.unique(x[~np.isnan(x[:, column]), column])
+            for column in np.flatnonzero(self.categorical)
+        }
+        places = torch.from_numpy(self.places(x))
+        self.mean, self.std = masked_statistics(places, ~torch.isnan(places), dim=0)
+        y = torch.from_numpy(np.array(context_y, dtype=np.float64))
+        y_mean, y_std = masked_statistics(y, torch.ones_like(y, dtype=torch.bool), dim=0)
+        self.y_mean, self.y_std = y_mean.item(), y_std.item()
+
+    def places(self, x: Array) -> Array:
+        """Categories as places in the context's sorted dictionary; unknown ones become NaN."""
+        x = np.array(x, dtype=np.float64)
+        for column, known in self.dictionaries.items():
+            if len(known) == 0:
+                x[:, column] = np.nan
+                continue
+            place = np.searchsorted(known, x[:, column]).clip(0, len(known) - 1)
+            x[:, column] = np.where(known[place] == x[:, column], place, np.nan)
+        return x
+
+    def cells(self, x: Array, device: torch.device, dtype: torch.dtype) -> Cells:
+        """[R, F] -> a batch of one table."""
+        places = torch.from_numpy(self.places(x))
+        missing = torch.isnan(places)
+        value = torch.where(missing, 0.0, (places - self.mean) / self.std)
+        return Cells(
+            value[None].to(device, dtype),
+            missing[None].to(device),
+            torch.from_numpy(self.categorical)[None].to(device),
+        )
+
+    def scale_y(self, y: Array, device: torch.device, dtype: torch.dtype) -> Tensor:
+        scaled = (np.asarray(y, dtype=np.float64) - self.y_mean) / self.y_std
+        return torch.from_numpy(scaled).to(device, dtype)
+
+
+class EncodedContext:
+    """A context that the model has read. Mixtures are in units of z-scored y."""
+
+    def __init__(self, predictor: Predictor, x: Array, y: Array, is_categorical: Array | None):
+        self.model, self.device, self.dtype = predictor.model, predictor.device, predictor.dtype
+        self.table = Table(x, y, is_categorical)
+        self.y = self.scale_y(y)[None].to(self.dtype)  # [1, Nctx]
+        cells = self.table.cells(x, self.device, self.dtype)
+        self.state = self.model.row_encoder.fit(cells, self.y)
+        self.rows = self.model.row_encoder.encode(self.state, cells)  # [1, Nctx, D]
+
+    def scale_y(self, y: Array) -> Tensor:
+        """In float64, whatever the model computes in."""
+        return self.table.scale_y(y, self.device, torch.float64)
+
+    def encode(self, x: Array) -> Tensor:
+        """[R, F] -> [R, D]."""
+        cells = self.table.cells(x, self.device, self.dtype)
+        return self.model.row_encoder.encode(self.state, cells)[0]
+
+    def alone(self, rows: Tensor) -> Mixture:
+        """Each of the encoded rows [T, D] given the context alone: [T, M]."""
+        nothing = torch.zeros(len(rows), dtype=torch.long, device=self.device)
+        rows = rows[None]
+        mixture = self.model.trunk(
+            self.rows, self.y, rows[:, :0], self.y[:, :0], rows, nothing
+        )
+        return Mixture(*(part[0] for part in mixture))
+
+    def along(self, rows: Tensor, y: Tensor) -> Mixture:
+        """Each of the encoded rows [B, T, D] given the context and the rows before it, whose y
+        [B, T] are z-scored: [B, T, M]."""
+        count, capacity = y.shape[1], self.model.config.buffer_size
+        if count > capacity:
+            raise ValueError(f"{count} targets; the model's buffer holds {capacity}")
+        prefixes = torch.arange(count, device=self.device)
+        return self.model.trunk(self.rows, self.y, rows, y.to(self.dtype), rows, prefixes)
+
+
+class Predictor:
+    """All results are in the units of the y given; densities carry the Jacobian."""
+
+    def __init__(self, folder: str | Path, device: str = "cpu", dtype: torch.dtype = torch.float32):
+        self.device, self.dtype = torch.device(device), dtype
+        self.model = load_model(folder, dtype).to(self.device)
+
+    @torch.inference_mode()
+    def encode(
+        self,
+        context_x: Array,  # [Nctx, F], NaN is missing
+        context_y: Array,  # [Nctx]
+        is_categorical: Array | None = None,  # [F] bool
+    ) -> EncodedContext:
+        return EncodedContext(self, context_x, context_y, is_categorical)
+
+    @torch.inference_mode()
+    def mixture(
+        self,
+        context_x: Array,  # [Nctx, F], NaN is missing
+        context_y: Array,  # [Nctx]
+        target_x: Array,  # [T, F]
+        is_categorical: Array | None = None,  # [F] bool
+    ) -> tuple[Array, Array, Array]:
+        """Weight, mean and standard deviation of M components, each [T, M]; targets independent."""
+        context = self.encode(context_x, context_y, is_categorical)
+        pieces = [
+            context.alone(context.encode(target_x[begin : begin + TARGETS_AT_ONCE]))
+            for begin in range(0, len(target_x), TARGETS_AT_ONCE)
+        ]
+        log_weight, mean, std = (torch.cat(part) for part in zip(*pieces))
+        table = context.table
+        return (
+            torch.exp(log_weight).cpu().numpy(),
+            (mean * table.y_std + table.y_mean).cpu().numpy(),
+            (std * table.y_std).cpu().numpy(),
+        )
+
+    @torch.inference_mode()
+    def joint_log_density(
+        self,
+        context_x: Array,  # [Nctx, F]
+        context_y: Array,  # [Nctx]
+        target_x: Array,  # [T, F], T <= K
+        target_y: Array,  # [T]
+        orders: Array,  # [R, T], each a permutation of the targets
+        is_categorical: Array | None = None,
+    ) -> Array:  # [R]
+        """The joint log-density of the targets, each given those before it, in each order."""
+        orders = np.atleast_2d(np.asarray(orders, dtype=np.int64))
+        context = self.encode(context_x, context_y, is_categorical)
+        rows, y = context.encode(target_x), context.scale_y(target_y)
+        totals = [
+            context.along(rows[order], y[order]).log_density(y[order]).sum(dim=1)
+            for order in torch.from_numpy(orders).to(self.device).split(ORDERS_AT_ONCE)
+        ]
+        return torch.cat(totals).cpu().numpy() - orders.shape[1] * np.log(context.table.y_std)

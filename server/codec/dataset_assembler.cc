@@ -1,0 +1,198 @@
+#include "server/codec/dataset_assembler.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "base/names.h"
+#include "base/status_macros.h"
+#include "server/codec/resource_name.h"
+#include "server/codec/table_decoder.h"
+
+namespace chorale {
+namespace {
+
+// Of a category beside its characters: it is a string in the column and one in the index, whose
+// entry has a code and whose slots are not all in use.
+constexpr size_t kCategoryOverhead = 2 * sizeof(std::string) + 32;
+
+std::string ColumnPath(size_t index) { return absl::StrCat("rows.columns[", index, "]"); }
+
+const char* TypeName(ColumnType type) {
+  return type == ColumnType::kNumeric ? "numeric" : "categorical";
+}
+
+}  // namespace
+
+absl::Status DatasetAssembler::Add(const v1::RegisterContextRequest& message) {
+  switch (message.payload_case()) {
+    case v1::RegisterContextRequest::kHeader:
+      return AddHeader(message.header());
+    case v1::RegisterContextRequest::kRows:
+      return AddRows(message.rows());
+    case v1::RegisterContextRequest::PAYLOAD_NOT_SET:
+      break;
+  }
+  return InvalidField("payload", "must be a header or rows");
+}
+
+absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header) {
+  if (has_header_) return InvalidField("header", "is allowed in the first message only");
+  RETURN_IF_ERROR(ValidateName("header.context_id", header.context_id()));
+  if (header.target_column().empty()) {
+    return InvalidField("header.target_column", "must not be empty");
+  }
+  if (static_cast<int64_t>(header.target_column().size()) > limits_.max_name_bytes) {
+    return InvalidField("header.target_column",
+                        absl::StrCat("has ", header.target_column().size(), " bytes; the limit is ",
+                                     limits_.max_name_bytes));
+  }
+  if (!header.model().empty()) {
+    absl::StatusOr<std::string> model = ParseModelName(header.model(), "header.model");
+    RETURN_IF_ERROR(model.status());
+    model_id_ = *std::move(model);
+  }
+  if (header.row_count() < 0 || header.row_count() > limits_.max_context_rows) {
+    return InvalidField("header.row_count",
+                        absl::StrCat("is ", header.row_count(), "; it must be 0 (not said) to ",
+                                     limits_.max_context_rows));
+  }
+  context_id_ = header.context_id();
+  announced_rows_ = header.row_count();
+  target_ = header.target_column();
+  has_header_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
+  if (!has_header_) return InvalidField("header", "must be in the first message");
+  if (chunks_ >= kMaxChunks) {
+    return InvalidField("rows", absl::StrCat("come in more than ", kMaxChunks,
+                                             " messages: put more rows into each"));
+  }
+  absl::StatusOr<Table> chunk = DecodeTable(rows, "rows", ChunkBounds(limits_));
+  RETURN_IF_ERROR(chunk.status());
+  if (rows_ + chunk->rows() > limits_.max_context_rows) {
+    return InvalidField(
+        "rows", absl::StrCat("has ", rows_ + chunk->rows(),
+                             " rows over all messages; the limit is ", limits_.max_context_rows));
+  }
+  RETURN_IF_ERROR(CheckTarget(*chunk));
+  if (chunks_ == 0) {
+    for (const Column& column : chunk->columns) {
+      table_.columns.push_back({column.name, column.type, {}, {}, {}});
+      CountBytes(column.name.size(), sizeof(Column) + sizeof(CategoryIndex));
+    }
+    category_index_.resize(table_.columns.size());
+  } else
+    RETURN_IF_ERROR(CheckSameColumns(*chunk));
+  for (size_t i = 0; i < chunk->columns.size(); ++i) {
+    RETURN_IF_ERROR(Append(chunk->columns[i], i));
+  }
+  rows_ += chunk->rows();
+  ++chunks_;
+  return absl::OkStatus();
+}
+
+absl::Status DatasetAssembler::CheckTarget(const Table& chunk) const {
+  const int64_t index = chunk.Find(target_);
+  if (index < 0) {
+    return InvalidField("header.target_column",
+                        absl::StrCat("the rows have no column ", QuoteName(target_)));
+  }
+  const Column& column = chunk.columns[index];
+  if (column.type != ColumnType::kNumeric) {
+    return InvalidField(ColumnPath(index), "the target column must be numeric");
+  }
+  for (size_t i = 0; i < column.numbers.size(); ++i) {
+    if (std::isnan(column.numbers[i])) {
+      return InvalidField(absl::StrCat(ColumnPath(index), ".numeric.values[", i, "]"),
+                          "the target column must have no missing cell");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {
+  if (chunk.columns.size() != table_.columns.size()) {
+    return InvalidField("rows.columns",
+                        absl::StrCat("has ", chunk.columns.size(), " columns; the first rows had ",
+                                     table_.columns.size()));
+  }
+  for (size_t i = 0; i < chunk.columns.size(); ++i) {
+    const Column& first = table_.columns[i];
+    const Column& column = chunk.columns[i];
+    if (column.name != first.name) {
+      return InvalidField(absl::StrCat(ColumnPath(i), ".name"),
+                          absl::StrCat("is ", QuoteName(column.name), "; in the first rows it was ",
+                                       QuoteName(first.name)));
+    }
+    if (column.type != first.type) {
+      return InvalidField(ColumnPath(i),
+                          absl::StrCat("is ", TypeName(column.type), "; in the first rows it was ",
+                                       TypeName(first.type)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void DatasetAssembler::CountBytes(size_t bytes, size_t overhead) {
+  bytes_ += static_cast<int64_t>(bytes);
+  memory_bytes_ += static_cast<int64_t>(bytes + overhead);
+}
+
+absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
+  Column& column = table_.columns[index];
+  if (chunk.type == ColumnType::kNumeric) {
+    CountBytes(chunk.numbers.size() * sizeof(double), 0);
+    column.numbers.insert(column.numbers.end(), chunk.numbers.begin(), chunk.numbers.end());
+  } else {
+    std::vector<int32_t> renumber;  // [chunk.categories]: the code over all chunks
+    renumber.reserve(chunk.categories.size());
+    for (const std::string& category : chunk.categories) {
+      const auto next = static_cast<int32_t>(column.categories.size());
+      const auto [it, is_new] = category_index_[index].try_emplace(category, next);
+      if (is_new) {
+        column.categories.push_back(category);
+        CountBytes(category.size(), category.size() + kCategoryOverhead);
+      }
+      renumber.push_back(it->second);
+    }
+    if (static_cast<int64_t>(column.categories.size()) > limits_.max_categories) {
+      return InvalidField(absl::StrCat(ColumnPath(index), ".categorical.categories"),
+                          absl::StrCat("makes more than ", limits_.max_categories,
+                                       " categories over all messages, which is the limit"));
+    }
+    CountBytes(chunk.codes.size() * sizeof(int32_t), 0);
+    for (int32_t code : chunk.codes) {
+      column.codes.push_back(code == kMissingCode ? kMissingCode : renumber[code]);
+    }
+  }
+  if (bytes_ > limits_.max_dataset_bytes) {
+    return InvalidField("rows", absl::StrCat("take more than ", limits_.max_dataset_bytes,
+                                             " bytes over all messages, which is the limit"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Dataset> DatasetAssembler::Finish() {
+  if (!has_header_) return InvalidField("header", "must be in the first message");
+  if (rows_ == 0) return InvalidField("rows", "must come after the header");
+  if (announced_rows_ != 0 && rows_ != announced_rows_) {
+    return InvalidField("header.row_count",
+                        absl::StrCat("is ", announced_rows_, ", but ", rows_, " rows came"));
+  }
+  if (table_.columns.size() < 2) {
+    return InvalidField("rows.columns", "must have at least one column beside the target");
+  }
+  Dataset dataset;
+  dataset.target = target_;
+  const int64_t target = table_.Find(target_);
+  dataset.y = std::move(table_.columns[target].numbers);
+  table_.columns.erase(table_.columns.begin() + target);
+  dataset.features = std::move(table_);
+  return dataset;
+}
+
+}  // namespace chorale

@@ -1,0 +1,22 @@
+// One page of ListModels.
+#ifndef CHORALE_SERVER_CODEC_MODEL_PAGE_H_
+#define CHORALE_SERVER_CODEC_MODEL_PAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "chorale/v1/chorale.pb.h"
+#include "engine/engine.h"
+
+namespace chorale {
+
+// Models come by name; a page's token is the name of its last model. InvalidArgument when
+// `page_token` is not such a name. REQUIRES: page_size > 0.
+absl::Status FillModelPage(std::vector<Engine::ModelInfo> models, int64_t page_size,
+                           const std::string& page_token, v1::ListModelsResponse* response);
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_CODEC_MODEL_PAGE_H_

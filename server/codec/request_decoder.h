@@ -1,0 +1,29 @@
+// Query messages, checked and turned into engine requests: every check that needs the message
+// alone. What depends on a context or a model is the engine's to check.
+#ifndef CHORALE_SERVER_CODEC_REQUEST_DECODER_H_
+#define CHORALE_SERVER_CODEC_REQUEST_DECODER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "chorale/v1/chorale.pb.h"
+#include "engine/data/limits.h"
+#include "engine/request.h"
+
+namespace chorale {
+
+// InvalidArgument names the field. Tenant and deadline are left for the caller to set.
+absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
+                                             const Limits& limits);
+absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, const Limits& limits);
+absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& message,
+                                                   const Limits& limits);
+
+// The number of entries for a page: 0 means 100, more than 1000 means 1000. InvalidArgument when
+// negative.
+absl::StatusOr<int64_t> DecodePageSize(int32_t page_size);
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_CODEC_REQUEST_DECODER_H_

@@ -1,0 +1,140 @@
+#include "server/codec/response_encoder.h"
+
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/codec/resource_name.h"
+
+namespace chorale {
+namespace {
+
+void EncodeDuration(absl::Duration duration, google::protobuf::Duration* message) {
+  absl::Duration rest;
+  message->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &rest));
+  message->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+}
+
+void EncodeTime(absl::Time time, google::protobuf::Timestamp* message) {
+  const int64_t seconds = absl::ToUnixSeconds(time);  // rounds down, also before 1970
+  message->set_seconds(seconds);
+  message->set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+}
+
+void EncodeTimings(const Timings& timings, v1::Timings* message) {
+  EncodeDuration(timings.queued, message->mutable_queued());
+  EncodeDuration(timings.encoding, message->mutable_encoding());
+  EncodeDuration(timings.first_step, message->mutable_first_step());
+  EncodeDuration(timings.total, message->mutable_total());
+}
+
+void Copy(const std::vector<double>& from, google::protobuf::RepeatedField<double>* to) {
+  to->Add(from.begin(), from.end());
+}
+
+void EncodeMixtures(const Mixtures& mixtures, v1::Mixtures* message) {
+  message->set_component_count(mixtures.components);
+  Copy(mixtures.means, message->mutable_means());
+  Copy(mixtures.stds, message->mutable_stds());
+  Copy(mixtures.weights, message->mutable_weights());
+}
+
+v1::Context::State EncodeState(ContextState state) {
+  switch (state) {
+    case ContextState::kEvicted:
+      return v1::Context::EVICTED;
+    case ContextState::kEncoding:
+      return v1::Context::ENCODING;
+    case ContextState::kResident:
+      return v1::Context::RESIDENT;
+  }
+  return v1::Context::STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+void EncodeContext(const ContextInfo& info, v1::Context* message) {
+  const ContextRecord& record = info.record;
+  message->set_name(ContextName(record.name));
+  message->set_digest(record.digest);
+  message->set_model(ModelName(record.model));
+  message->set_target_column(record.target);
+  for (const ColumnInfo& column : record.columns) {
+    v1::ColumnSummary* feature = message->add_features();
+    feature->set_name(column.name);
+    feature->set_type(column.type == ColumnType::kNumeric ? v1::ColumnSummary::NUMERIC
+                                                          : v1::ColumnSummary::CATEGORICAL);
+    feature->set_category_count(column.categories);
+    feature->set_missing_count(column.missing);
+  }
+  message->set_row_count(record.rows);
+  message->set_dataset_bytes(record.dataset_bytes);
+  message->set_resident_bytes(info.resident_bytes);
+  EncodeTime(record.created, message->mutable_create_time());
+  message->set_state(EncodeState(info.state));
+}
+
+void EncodeModel(const Engine::ModelInfo& info, v1::Model* message) {
+  const ModelConfig& config = info.config;
+  message->set_name(ModelName(info.name));
+  message->set_model_type(config.model_type);
+  message->set_row_encoder(config.row_encoder);
+  message->set_digest(info.digest);
+  message->set_parameter_count(info.parameters);
+  message->set_buffer_size(config.buffer_size);
+  message->set_max_features(config.max_features);
+  message->set_component_count(config.num_components);
+  message->set_resident_bytes_per_row(info.resident_bytes_per_row);
+  message->set_is_default(info.is_default);
+  message->set_notice(config.notice);
+}
+
+void EncodePredict(const PredictResult& result, v1::PredictResponse* message) {
+  Copy(result.mean, message->mutable_means());
+  Copy(result.std, message->mutable_stds());
+  Copy(result.quantiles, message->mutable_quantiles());
+  if (result.mixtures.components > 0) EncodeMixtures(result.mixtures, message->mutable_mixtures());
+  EncodeTimings(result.timings, message->mutable_timings());
+}
+
+void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* message) {
+  Copy(result.log_density, message->mutable_log_densities());
+  Copy(result.standard_error, message->mutable_standard_errors());
+  Copy(result.terms, message->mutable_terms());
+  if (result.mixtures.components > 0) EncodeMixtures(result.mixtures, message->mutable_mixtures());
+  message->set_seed(result.seed);
+  EncodeTimings(result.timings, message->mutable_timings());
+}
+
+void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message) {
+  message->set_seed(summary.seed);
+  EncodeTimings(summary.timings, message->mutable_timings());
+}
+
+void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message) {
+  message->set_first_path(block.first_path + first);
+  message->set_path_count(paths);
+  message->set_first_step(block.first_step);
+  message->set_step_count(block.steps);
+  const int64_t begin = first * block.steps;
+  const int64_t end = (first + paths) * block.steps;
+  message->mutable_values()->Add(block.values.begin() + begin, block.values.begin() + end);
+  if (!block.log_densities.empty()) {
+    message->mutable_log_densities()->Add(block.log_densities.begin() + begin,
+                                          block.log_densities.begin() + end);
+  }
+  if (!block.targets.empty()) {
+    message->mutable_targets()->Add(block.targets.begin() + begin, block.targets.begin() + end);
+  }
+}
+
+int64_t EncodedBytesPerPath(const SampleBlock& block) {
+  constexpr int64_t kDouble = 8;
+  constexpr int64_t kMaxVarint = 5;  // a target index is never negative
+  int64_t per_value = kDouble;
+  if (!block.log_densities.empty()) per_value += kDouble;
+  if (!block.targets.empty()) per_value += kMaxVarint;
+  return per_value * block.steps;
+}
+
+}  // namespace chorale

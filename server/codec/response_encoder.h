@@ -1,0 +1,27 @@
+// Engine results, written into response messages.
+#ifndef CHORALE_SERVER_CODEC_RESPONSE_ENCODER_H_
+#define CHORALE_SERVER_CODEC_RESPONSE_ENCODER_H_
+
+#include <cstdint>
+
+#include "chorale/v1/chorale.pb.h"
+#include "engine/engine.h"
+#include "engine/request.h"
+
+namespace chorale {
+
+void EncodeContext(const ContextInfo& info, v1::Context* message);
+void EncodeModel(const Engine::ModelInfo& info, v1::Model* message);
+void EncodePredict(const PredictResult& result, v1::PredictResponse* message);
+void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* message);
+void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message);
+
+// Paths [first, first + paths) of a block. REQUIRES: 0 <= first, first + paths <= block.paths.
+void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message);
+
+// Bytes of a response that one path of the block takes: an upper bound, without the message's head.
+int64_t EncodedBytesPerPath(const SampleBlock& block);
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_CODEC_RESPONSE_ENCODER_H_

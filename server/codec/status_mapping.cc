@@ -1,0 +1,79 @@
+#include "server/codec/status_mapping.h"
+
+#include <string>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/error_details.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "server/telemetry/logging.h"
+
+namespace chorale {
+namespace {
+
+// A peer accepts 8 KiB of trailers by default. The message travels three times (percent-encoded, in
+// the details, and in the field violation), so this keeps well below.
+constexpr size_t kMaxMessageBytes = 512;
+constexpr size_t kMaxFieldBytes = 256;
+
+// At most `limit` bytes of `text`, never half a UTF-8 sequence.
+std::string Cut(absl::string_view text, size_t limit) {
+  if (text.size() <= limit) return std::string(text);
+  size_t end = limit - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), "...");
+}
+
+bool SpeaksOfTheInside(absl::StatusCode code) {
+  return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
+         code == absl::StatusCode::kDataLoss;
+}
+
+std::string LogInside(const absl::Status& status) {
+  absl::BitGen random;
+  const std::string reference = absl::StrFormat("%016x", absl::Uniform<uint64_t>(random));
+  LogEvent(spdlog::level::err, "internal_error",
+           {{"reference", reference}, {"status", status.ToString()}});
+  return absl::StrCat("internal error; the server's log has the details under reference ",
+                      reference);
+}
+
+void SetDuration(absl::Duration delay, google::protobuf::Duration* out) {
+  absl::Duration rest;
+  out->set_seconds(absl::IDivDuration(delay, absl::Seconds(1), &rest));
+  out->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  // The codes of both are the canonical ones, by number.
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  if (SpeaksOfTheInside(status.code())) return grpc::Status(code, LogInside(status));
+
+  const std::string message = Cut(status.message(), kMaxMessageBytes);
+  google::rpc::Status details;
+  if (const std::string field = ErrorField(status); !field.empty()) {
+    google::rpc::BadRequest bad_request;
+    auto* violation = bad_request.add_field_violations();
+    violation->set_field(Cut(field, kMaxFieldBytes));
+    violation->set_description(message);
+    details.add_details()->PackFrom(bad_request);
+  }
+  if (const absl::Duration delay = RetryDelay(status); delay > absl::ZeroDuration()) {
+    google::rpc::RetryInfo retry;
+    SetDuration(delay, retry.mutable_retry_delay());
+    details.add_details()->PackFrom(retry);
+  }
+  if (details.details_size() == 0) return grpc::Status(code, message);
+  details.set_code(static_cast<int>(code));
+  details.set_message(message);
+  return grpc::Status(code, message, details.SerializeAsString());
+}
+
+}  // namespace chorale

@@ -1,0 +1,36 @@
+// Tables as they come in messages, checked and turned into engine tables.
+#ifndef CHORALE_SERVER_CODEC_TABLE_DECODER_H_
+#define CHORALE_SERVER_CODEC_TABLE_DECODER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "chorale/v1/chorale.pb.h"
+#include "engine/data/limits.h"
+#include "engine/data/table.h"
+
+namespace chorale {
+
+// What one table of a message may hold. Checked before anything is copied.
+struct TableBounds {
+  int64_t max_rows = 0;
+  int64_t max_columns = 0;
+  int64_t max_categories = 0;  // of one column
+  int64_t max_name_bytes = 0;  // a column name or a category
+};
+
+// Bounds of the `targets` of a query.
+TableBounds TargetBounds(const Limits& limits);
+// Bounds of one chunk of a dataset, whose columns also hold the target.
+TableBounds ChunkBounds(const Limits& limits);
+
+// InvalidArgument naming the field below `path`, e.g. "targets.columns[2].numeric.values[5]": no
+// column or no row, an empty or repeated name, no values, unequal lengths, an infinity, an empty or
+// repeated category, a code that names no category, a bound.
+absl::StatusOr<Table> DecodeTable(const v1::Table& message, absl::string_view path,
+                                  const TableBounds& bounds);
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_CODEC_TABLE_DECODER_H_

@@ -1,0 +1,50 @@
+#include "server/lifecycle/executor.h"
+
+#include <utility>
+
+namespace chorale {
+
+Executor::Executor(int threads, int64_t max_waiting) : max_waiting_(max_waiting) {
+  threads_.reserve(threads);
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+}
+
+Executor::~Executor() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool Executor::TryRun(Task task) {
+  {
+    MutexLock lock(&mutex_);
+    if (static_cast<int64_t>(tasks_.size()) >= max_waiting_) return false;
+    tasks_.push_back(std::move(task));
+  }
+  changed_.NotifyOne();
+  return true;
+}
+
+int64_t Executor::waiting() const {
+  MutexLock lock(&mutex_);
+  return static_cast<int64_t>(tasks_.size());
+}
+
+void Executor::Work() {
+  while (true) {
+    Task task;
+    {
+      MutexLock lock(&mutex_);
+      while (tasks_.empty() && !stopping_) changed_.Wait(&mutex_);
+      if (tasks_.empty()) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    std::move(task)();
+  }
+}
+
+}  // namespace chorale

@@ -1,0 +1,79 @@
+#include "server/rpc/reactor_registry.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "server/rpc/live_call.h"
+
+namespace chorale {
+
+void ReactorRegistry::Open() {
+  MutexLock lock(&mutex_);
+  if (state_ == State::kStarting) state_ = State::kOpen;
+}
+
+void ReactorRegistry::Close() {
+  MutexLock lock(&mutex_);
+  state_ = State::kClosed;
+}
+
+absl::Status ReactorRegistry::Add(LiveCall* call) {
+  MutexLock lock(&mutex_);
+  switch (state_) {
+    case State::kStarting:
+      return absl::UnavailableError("the server is starting; try again in a moment");
+    case State::kOpen:
+      calls_.insert(call);
+      return absl::OkStatus();
+    case State::kClosed:
+      break;
+  }
+  return absl::UnavailableError("the server is draining; try again elsewhere");
+}
+
+void ReactorRegistry::Remove(LiveCall* call) {
+  MutexLock lock(&mutex_);
+  calls_.erase(call);
+  if (calls_.empty()) emptied_.NotifyAll();
+}
+
+void ReactorRegistry::CancelAll() {
+  CancelThose([](const LiveCall& /*call*/) { return true; });
+}
+
+int64_t ReactorRegistry::CancelWaitsBegunBefore(std::chrono::steady_clock::time_point time) {
+  return CancelThose([time](const LiveCall& call) { return call.wait_begun() < time; });
+}
+
+int64_t ReactorRegistry::CancelThose(absl::FunctionRef<bool(const LiveCall&)> chosen) {
+  // Cancelling may run reactions on this very thread, and those may come back to Remove: it happens
+  // outside of the lock.
+  std::vector<CallReference> references;
+  {
+    MutexLock lock(&mutex_);
+    for (const LiveCall* call : calls_) {
+      if (chosen(*call)) references.push_back(call->reference());
+    }
+  }
+  for (const CallReference& reference : references) reference.Cancel();
+  return static_cast<int64_t>(references.size());
+}
+
+bool ReactorRegistry::WaitUntilEmpty(absl::Time deadline) {
+  const auto until = std::chrono::steady_clock::now() +
+                     absl::ToChronoNanoseconds(std::min(deadline - absl::Now(), absl::Hours(24)));
+  MutexLock lock(&mutex_);
+  while (!calls_.empty()) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    emptied_.WaitUntil(&mutex_, until);
+  }
+  return true;
+}
+
+int64_t ReactorRegistry::live() const {
+  MutexLock lock(&mutex_);
+  return static_cast<int64_t>(calls_.size());
+}
+
+}  // namespace chorale

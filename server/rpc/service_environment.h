@@ -1,0 +1,33 @@
+// What the service and its reactors work with.
+#ifndef CHORALE_SERVER_RPC_SERVICE_ENVIRONMENT_H_
+#define CHORALE_SERVER_RPC_SERVICE_ENVIRONMENT_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "engine/data/limits.h"
+#include "engine/engine.h"
+#include "server/lifecycle/executor.h"
+#include "server/rpc/byte_budget.h"
+#include "server/rpc/reactor_registry.h"
+#include "server/telemetry/prometheus_metrics.h"
+
+namespace chorale {
+
+// Nothing is owned; everything outlives every reactor. Constant once the registry is open, except
+// for what the parts synchronise by themselves.
+struct ServiceEnvironment {
+  Engine* engine = nullptr;  // set before the registry opens; not read by calls it turns away
+  ReactorRegistry* registry = nullptr;
+  PrometheusMetrics* metrics = nullptr;
+  Executor* blocking = nullptr;  // for calls that wait for the disk
+  Executor* replies = nullptr;   // encodes and sends; unbounded
+  ByteBudget* registration_memory = nullptr;
+  Limits limits;
+  int64_t max_message_bytes = 4 << 20;            // of a response too
+  absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_RPC_SERVICE_ENVIRONMENT_H_

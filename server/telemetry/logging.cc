@@ -1,0 +1,153 @@
+#include "server/telemetry/logging.h"
+
+#include <grpc/support/log.h>
+#include <spdlog/async.h>
+#include <spdlog/async_logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace chorale {
+namespace {
+
+using Level = spdlog::level::level_enum;
+
+constexpr size_t kWaitingLines = 8192;
+
+std::atomic<LogFormat> log_format{LogFormat::kText};
+
+absl::string_view LevelName(Level level) {
+  const spdlog::string_view_t name = spdlog::level::to_string_view(level);
+  return absl::string_view(name.data(), name.size());
+}
+
+std::string Timestamp() {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
+}
+
+// Makes a JSON line of what is logged through spdlog's own functions.
+class JsonFormatter : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& msg, spdlog::memory_buf_t& out) override {
+    const std::string line =
+        FormatJson(Timestamp(), LevelName(msg.level),
+                   absl::string_view(msg.payload.data(), msg.payload.size()), {});
+    out.append(line.data(), line.data() + line.size());
+    out.push_back('\n');
+  }
+  std::unique_ptr<formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
+};
+
+std::shared_ptr<spdlog::logger> MakeLogger(const std::string& name, spdlog::sink_ptr sink,
+                                           Level level) {
+  auto logger = std::make_shared<spdlog::async_logger>(
+      name, std::move(sink), spdlog::thread_pool(), spdlog::async_overflow_policy::overrun_oldest);
+  logger->set_level(level);
+  logger->flush_on(spdlog::level::info);
+  return logger;
+}
+
+std::shared_ptr<spdlog::logger>& EventLogger() {
+  static std::shared_ptr<spdlog::logger> logger;
+  return logger;
+}
+
+// gRPC's INFO is chatter about sockets: it is our DEBUG.
+void LogFromGrpc(gpr_log_func_args* args) {
+  Level level = spdlog::level::trace;
+  if (args->severity == GPR_LOG_SEVERITY_ERROR) level = spdlog::level::warn;
+  if (args->severity == GPR_LOG_SEVERITY_INFO) level = spdlog::level::debug;
+  LogEvent(level, "grpc", {{"message", std::string(args->message)}});
+}
+
+bool NeedsQuotes(absl::string_view value) {
+  if (value.empty()) return true;
+  for (char c : value) {
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c)) || c == '"' || c == '=') return true;
+  }
+  return false;
+}
+
+struct TextOf {
+  std::string operator()(int64_t value) const { return absl::StrCat(value); }
+  std::string operator()(uint64_t value) const { return absl::StrCat(value); }
+  std::string operator()(double value) const { return absl::StrCat(value); }
+  std::string operator()(const std::string& value) const {
+    if (!NeedsQuotes(value)) return value;
+    return absl::StrCat("\"", absl::Utf8SafeCEscape(value), "\"");
+  }
+};
+
+}  // namespace
+
+std::string FormatText(absl::string_view event, const std::vector<LogField>& fields) {
+  std::string line(event);
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, " ", field.key, "=", std::visit(TextOf(), field.value));
+  }
+  return line;
+}
+
+std::string FormatJson(absl::string_view time, absl::string_view level, absl::string_view event,
+                       const std::vector<LogField>& fields) {
+  nlohmann::ordered_json line;
+  line["time"] = std::string(time);
+  line["level"] = std::string(level);
+  line["event"] = std::string(event);
+  for (const LogField& field : fields) {
+    std::visit([&](const auto& value) { line[field.key] = value; }, field.value);
+  }
+  // Bytes that are not UTF-8 are replaced: the line is always valid JSON.
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void StartLogging(LogFormat format, Level level) {
+  log_format = format;
+  spdlog::init_thread_pool(kWaitingLines, 1);
+  auto plain = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  auto events = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  if (format == LogFormat::kJson) {
+    plain->set_formatter(std::make_unique<JsonFormatter>());
+    events->set_pattern("%v");  // LogEvent makes the whole line
+  } else {
+    const char* kPattern = "%Y-%m-%dT%H:%M:%S.%eZ %l %v";
+    plain->set_formatter(
+        std::make_unique<spdlog::pattern_formatter>(kPattern, spdlog::pattern_time_type::utc));
+    events->set_formatter(
+        std::make_unique<spdlog::pattern_formatter>(kPattern, spdlog::pattern_time_type::utc));
+  }
+  spdlog::set_default_logger(MakeLogger("", plain, level));
+  EventLogger() = MakeLogger("events", events, level);
+  gpr_set_log_function(LogFromGrpc);
+  gpr_set_log_verbosity(level <= spdlog::level::debug ? GPR_LOG_SEVERITY_INFO
+                                                      : GPR_LOG_SEVERITY_ERROR);
+}
+
+void StopLogging() {
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  EventLogger().reset();
+  spdlog::shutdown();
+}
+
+void LogEvent(Level level, absl::string_view event, const std::vector<LogField>& fields) {
+  // Without StartLogging (in tests) events go where spdlog's default logger writes.
+  spdlog::logger* logger = EventLogger() ? EventLogger().get() : spdlog::default_logger_raw();
+  if (logger == nullptr || !logger->should_log(level)) return;
+  const std::string line = log_format == LogFormat::kJson
+                               ? FormatJson(Timestamp(), LevelName(level), event, fields)
+                               : FormatText(event, fields);
+  logger->log(level, spdlog::string_view_t(line.data(), line.size()));
+}
+
+}  // namespace chorale

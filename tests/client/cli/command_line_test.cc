@@ -1,0 +1,351 @@
+// The chorale program from outside: what it prints, where, and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cpp/csv.h"
+#include "tests/client/cli/program.h"
+#include "tests/client/cpp/fake_service.h"
+#include "tests/eventually.h"
+
+namespace chorale::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr char kHouses[] =
+    "size,zip,price,note\n"
+    "10,01,100,x\n"
+    "20,02,200,NA\n"
+    "30,01,300,y\n"
+    "40,?,400,x\n";
+
+class CommandLineTest : public ::testing::Test {
+ protected:
+  CommandLineTest() : folder_(absl::StrCat(::testing::TempDir(), "/chorale_cli_", getpid())) {
+    std::filesystem::create_directories(folder_);
+    Write("houses.csv", kHouses);
+    Write("rows.csv", "zip,size,price\n01,1,10\n02,2,\n777,3,1000\n");
+  }
+  ~CommandLineTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  void Write(const std::string& name, const std::string& content) const {
+    std::ofstream(Path(name), std::ios::binary) << content;
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(Path(name), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+  Program Start(std::vector<std::string> arguments, const std::string& input = "") {
+    arguments.insert(arguments.begin(), CHORALE_PROGRAM);
+    return Program(arguments, {absl::StrCat("CHORALE_SERVER=", server_.address())}, input);
+  }
+  ProgramResult RunProgram(std::vector<std::string> arguments, const std::string& input = "") {
+    return Start(std::move(arguments), input).Wait();
+  }
+  // Runs what must succeed.
+  ProgramResult Good(std::vector<std::string> arguments, const std::string& input = "") {
+    ProgramResult result = RunProgram(std::move(arguments), input);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result;
+  }
+  void ExpectFailure(std::vector<std::string> arguments, int exit_code, const std::string& what) {
+    const ProgramResult result = RunProgram(std::move(arguments));
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(what));
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+
+  void RegisterHouses() {
+    Good({"register", Path("houses.csv"), "--target", "price", "--categorical", "zip", "--drop",
+          "note"});
+  }
+
+  // Cells of CSV output, by column name.
+  static std::vector<std::string> Column(const std::string& csv, const std::string& name) {
+    const absl::StatusOr<CsvTable> table = ParseCsv(csv);
+    EXPECT_TRUE(table.ok()) << table.status() << csv;
+    std::vector<std::string> cells;
+    if (!table.ok() || table->Find(name) < 0) return cells;
+    for (int64_t row = 0; row < table->row_count(); ++row) {
+      cells.emplace_back(table->Cell(row, table->Find(name)));
+    }
+    return cells;
+  }
+
+  FakeServer server_;
+  const std::string folder_;
+};
+
+TEST_F(CommandLineTest, RegisterShowsWhatItFound) {
+  const ProgramResult result =
+      Good({"register", Path("houses.csv"), "--target=price", "--categorical=zip", "--drop=note"});
+  EXPECT_THAT(result.err, HasSubstr("size    numeric            0  10 to 40"));
+  EXPECT_THAT(result.err, HasSubstr("zip     categorical        1  2 categories"));
+  EXPECT_THAT(result.err, Not(HasSubstr("note")));
+  EXPECT_THAT(Column(result.out, "name"), ElementsAre("houses"));
+  EXPECT_THAT(Column(result.out, "rows"), ElementsAre("4"));
+  EXPECT_THAT(Column(result.out, "features"), ElementsAre("2"));
+  const std::vector<v1::Table> chunks = server_.service().Chunks("houses");
+  ASSERT_EQ(chunks.size(), 1u);
+  ASSERT_EQ(chunks[0].columns_size(), 3);
+  EXPECT_THAT(chunks[0].columns(1).categorical().categories(), ElementsAre("01", "02"));
+  EXPECT_THAT(chunks[0].columns(1).categorical().codes(), ElementsAre(0, 1, 0, -1));
+}
+
+TEST_F(CommandLineTest, RegisterNamesAndReadsStandardInput) {
+  Write("My Houses (2).csv", kHouses);
+  const ProgramResult named = Good({"register", Path("My Houses (2).csv"), "--target", "price"});
+  EXPECT_THAT(Column(named.out, "name"), ElementsAre("my-houses--2-"));
+  const ProgramResult piped = Good({"register", "-", "--target", "price", "--name", "p"}, kHouses);
+  EXPECT_THAT(Column(piped.out, "name"), ElementsAre("p"));
+  ExpectFailure({"register", "-", "--target", "price"}, 2, "--name");
+}
+
+TEST_F(CommandLineTest, RegisterFailures) {
+  RegisterHouses();
+  const ProgramResult again =
+      Good({"register", Path("houses.csv"), "--target=price", "--categorical=zip", "--drop=note"});
+  EXPECT_THAT(again.err, HasSubstr("already held the same content"));
+  ExpectFailure({"register", Path("houses.csv"), "--target", "price"}, 4, "taken by other content");
+  ExpectFailure({"register", Path("houses.csv"), "--target", "cost"}, 2, "no column 'cost'");
+  ExpectFailure({"register", Path("houses.csv"), "--target", "note"}, 2, "'note' is categorical");
+  ExpectFailure({"register", Path("none.csv"), "--target", "y"}, 2, "cannot read this file");
+  ExpectFailure({"register", Path("houses.csv"), "--target", "price", "--drop", "x"}, 2,
+                "--drop: no column 'x'");
+  ExpectFailure({"register", Path("houses.csv"), "--target", "price", "--numeric", "note"}, 2,
+                "line 2, column 'note': 'x' is not a finite number");
+  Write("ragged.csv", "a,b\n1,2\n3\n");
+  ExpectFailure({"register", Path("ragged.csv"), "--target", "a"}, 2,
+                "ragged.csv: line 3: 1 cells");
+}
+
+TEST_F(CommandLineTest, ListShowWarmRemove) {
+  EXPECT_EQ(Good({"ls", "--format", "json"}).out, "[]\n");
+  RegisterHouses();
+  EXPECT_THAT(Column(Good({"ls"}).out, "target"), ElementsAre("price"));
+  EXPECT_THAT(Good({"ls", "--format", "table"}).out, HasSubstr("houses"));
+  const auto listed = nlohmann::json::parse(Good({"--format=json", "ls"}).out);
+  EXPECT_EQ(listed.at(0).at("rows"), 4);
+  const auto shown = nlohmann::json::parse(Good({"show", "houses", "--format", "json"}).out);
+  EXPECT_EQ(shown.at("features").at(1).at("name"), "zip");
+  EXPECT_EQ(shown.at("features").at(1).at("type"), "categorical");
+  EXPECT_THAT(Good({"show", "houses", "--format", "table"}).out, HasSubstr("zip      categorical"));
+  EXPECT_THAT(Column(Good({"warm", "houses"}).out, "state"), ElementsAre("resident"));
+  EXPECT_THAT(Good({"rm", "houses"}).out, IsEmpty());
+  ExpectFailure({"show", "houses"}, 3, "no context 'contexts/houses'");
+  ExpectFailure({"rm", "houses"}, 3, "no context");
+  ExpectFailure({"predict", "houses", Path("rows.csv")}, 3, "no context");
+}
+
+TEST_F(CommandLineTest, Models) {
+  const ProgramResult result = Good({"models"});
+  EXPECT_THAT(Column(result.out, "name"), ElementsAre("fake"));
+  EXPECT_THAT(Column(result.out, "max_features"), ElementsAre(""));
+  EXPECT_THAT(Column(result.out, "notice"), ElementsAre("for tests, only"));
+}
+
+// Scores of rows.csv: size + the length of zip.
+TEST_F(CommandLineTest, PredictFitsTheRowsToTheContext) {
+  RegisterHouses();
+  const ProgramResult result =
+      Good({"predict", "houses", Path("rows.csv"), "--quantiles", "0.1,0.9", "--mixture"});
+  EXPECT_THAT(Column(result.out, "row"), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(Column(result.out, "mean"), ElementsAre("3", "4", "6"));
+  EXPECT_THAT(Column(result.out, "q0.9"), ElementsAre("3.9", "4.9", "6.9"));
+  EXPECT_THAT(Column(result.out, "component1_mean"), ElementsAre("4", "5", "7"));
+  EXPECT_THAT(result.err, HasSubstr("no features of 'houses', so not used to predict: price"));
+  const v1::PredictRequest sent = server_.service().predict_requests().at(0);
+  ASSERT_EQ(sent.targets().columns_size(), 2);
+  EXPECT_EQ(sent.targets().columns(0).name(), "size");
+  // Its cells look like numbers; the context has it as categories.
+  EXPECT_THAT(sent.targets().columns(1).categorical().categories(), ElementsAre("01", "02", "777"));
+  EXPECT_THAT(Good({"predict", "houses", Path("rows.csv"), "--quiet"}).err, IsEmpty());
+}
+
+TEST_F(CommandLineTest, RowsThatDoNotFit) {
+  RegisterHouses();
+  Write("few.csv", "price\n1\n");
+  ExpectFailure({"predict", "houses", Path("few.csv")}, 2,
+                "columns 'size', 'zip' missing in the rows file; the context needs: 'size', 'zip'");
+  Write("bad.csv", "size,zip\n1,01\nlarge,02\n");
+  ExpectFailure({"predict", "houses", Path("bad.csv")}, 2,
+                "bad.csv: line 3, column 'size': 'large' is not a finite number");
+  Write("none.csv", "size,zip\n");
+  ExpectFailure({"predict", "houses", Path("none.csv")}, 2, "no rows");
+}
+
+TEST_F(CommandLineTest, SampleWritesEveryValue) {
+  RegisterHouses();
+  const ProgramResult result = Good({"sample", "houses", Path("rows.csv"), "--paths", "5", "--seed",
+                                     "7", "--order", "random", "--log-density"});
+  const std::vector<std::string> values = Column(result.out, "price");
+  const std::vector<std::string> densities = Column(result.out, "log_density");
+  ASSERT_EQ(values.size(), 15u);
+  const double scores[] = {3, 4, 6};
+  for (int i = 0; i < 15; ++i) {
+    double value = 0.0;
+    ASSERT_TRUE(absl::SimpleAtod(values[i], &value));
+    EXPECT_EQ(value, SampleValue(scores[i % 3], i / 3, 7));
+    ASSERT_TRUE(absl::SimpleAtod(densities[i], &value));
+    EXPECT_EQ(value, SampleLogDensity(i / 3, i % 3));
+  }
+  // The fake draws target (step + path) mod 3.
+  EXPECT_THAT(Column(result.out, "step"), ElementsAre("0", "1", "2", "2", "0", "1", "1", "2", "0",
+                                                      "0", "1", "2", "2", "0", "1"));
+  EXPECT_THAT(result.err, HasSubstr("seed 7"));
+}
+
+TEST_F(CommandLineTest, SampleAsJson) {
+  RegisterHouses();
+  const auto object = nlohmann::json::parse(
+      Good({"sample", "houses", Path("rows.csv"), "--paths=2", "--format=json"}).out);
+  EXPECT_EQ(object.at("seed"), kPickedSeed);
+  EXPECT_EQ(object.at("target"), "price");
+  ASSERT_EQ(object.at("values").size(), 2u);
+  EXPECT_EQ(object.at("values").at(1).at(2), SampleValue(6, 1, kPickedSeed));
+}
+
+TEST_F(CommandLineTest, SampleSummary) {
+  RegisterHouses();
+  const std::vector<std::string> command = {"sample", "houses", Path("rows.csv"), "--paths", "64",
+                                            "--seed", "7",      "--summary"};
+  std::vector<std::string> table = command;
+  table.insert(table.end(), {"--format", "table"});
+  const ProgramResult summary = Good(table);
+  EXPECT_THAT(summary.err, Not(HasSubstr("not used")));
+  const std::string& text = summary.out;
+  EXPECT_THAT(text, HasSubstr("price of 3 rows in 64 joint sample paths (context houses, seed 7)"));
+  // Path p adds p / 1024 to every row: the rows move together.
+  EXPECT_THAT(text, HasSubstr("the mean correlation between two rows is 1.000"));
+  EXPECT_THAT(text, HasSubstr("the sum has a standard deviation of"));
+  // Known values: 10 and 1000, the row without one is not counted; rows lie near 10 and 13.
+  EXPECT_THAT(text, HasSubstr("Compared with 2 known values:"));
+  EXPECT_THAT(text, HasSubstr("90 % intervals (q0.05 to q0.95): 0.05537 wide on average; 0 known "
+                              "values inside (0 %), 0 to 2 expected"));
+  EXPECT_THAT(text, HasSubstr("the known values have a standard deviation of 700"));
+  const std::string csv = Good(command).out;
+  EXPECT_THAT(Column(csv, "quantity"),
+              ElementsAre("row 0", "row 1", "row 2", "sum", "mean", "max", "min"));
+  EXPECT_THAT(Column(csv, "known"), ElementsAre("10", "", "1000", "", "", "", ""));
+  std::vector<std::string> json = command;
+  json.push_back("--format=json");
+  const auto object = nlohmann::json::parse(Good(json).out);
+  EXPECT_EQ(object.at("coverage").at("known"), 2);
+  EXPECT_EQ(object.at("coverage").at("interval_90").at("inside"), 0);
+  EXPECT_NEAR(object.at("mean_pairwise_correlation").get<double>(), 1.0, 1e-9);
+}
+
+TEST_F(CommandLineTest, LogDensity) {
+  RegisterHouses();
+  Write("sold.csv", "zip,size,price,offer\n01,1,3,4\n02,2,4,5\n777,3,6,7\n");
+  EXPECT_THAT(Column(Good({"log-density", "houses", Path("sold.csv")}).out, "log_density"),
+              ElementsAre("0"));
+  const ProgramResult two =
+      Good({"log-density", "houses", Path("sold.csv"), "--values", "price,offer", "--orders", "4"});
+  EXPECT_THAT(Column(two.out, "vector"), ElementsAre("price", "offer"));
+  EXPECT_THAT(Column(two.out, "log_density"), ElementsAre("0", "-3"));
+  EXPECT_THAT(Column(two.out, "standard_error"), ElementsAre("0.5", "0.5"));
+  EXPECT_THAT(two.err, HasSubstr(absl::StrCat("seed ", kPickedSeed)));
+  const ProgramResult terms = Good({"log-density", "houses", Path("sold.csv"), "--values=offer",
+                                    "--terms", "--step-by-step", "--wrap"});
+  EXPECT_THAT(Column(terms.out, "log_density"), ElementsAre("-1", "-1", "-1"));
+  EXPECT_EQ(server_.service().last_log_density().beyond_buffer(), v1::WRAP);
+  Write("y.csv", "a,b\n3,4\n4,5\n6,7\n");
+  const ProgramResult file =
+      Good({"log-density", "houses", Path("sold.csv"), "--values-file", Path("y.csv")});
+  EXPECT_THAT(Column(file.out, "vector"), ElementsAre("a", "b"));
+  EXPECT_THAT(Column(file.out, "log_density"), ElementsAre("0", "-3"));
+}
+
+TEST_F(CommandLineTest, LogDensityFailures) {
+  RegisterHouses();
+  ExpectFailure({"log-density", "houses", Path("rows.csv")}, 2,
+                "line 3, column 'price': the value is missing");
+  ExpectFailure({"log-density", "houses", Path("rows.csv"), "--values", "offer"}, 2,
+                "no column 'offer'");
+  Write("y.csv", "a\n1\n");
+  ExpectFailure({"log-density", "houses", Path("rows.csv"), "--values-file", Path("y.csv")}, 2,
+                "1 rows, but");
+  ExpectFailure({"log-density", "houses", Path("rows.csv"), "--terms", "--orders", "2"}, 2, "--");
+}
+
+TEST_F(CommandLineTest, OutputFileAppearsOnlyWhenAllWentWell) {
+  RegisterHouses();
+  const std::string output = Path("out.csv");
+  const ProgramResult good = Good({"predict", "houses", Path("rows.csv"), "--output", output});
+  EXPECT_THAT(good.out, IsEmpty());
+  EXPECT_THAT(Column(Read("out.csv"), "mean"), ElementsAre("3", "4", "6"));
+  server_.service().FailNext(
+      {grpc::Status::OK, grpc::Status(grpc::StatusCode::INTERNAL, "broken")});
+  Write("out.csv", "precious");
+  ExpectFailure({"predict", "houses", Path("rows.csv"), "--output", output}, 1, "broken");
+  EXPECT_EQ(Read("out.csv"), "precious");
+  EXPECT_FALSE(std::filesystem::exists(output + ".partial"));
+  ExpectFailure({"ls", "--output", Path("nowhere/x.csv")}, 2, "cannot write");
+}
+
+TEST_F(CommandLineTest, UsageErrors) {
+  ExpectFailure({}, 2, "A command is required");
+  ExpectFailure({"sing"}, 2, "sing");
+  ExpectFailure({"sample", "houses"}, 2, "ROWS");
+  ExpectFailure({"sample", "houses", "x.csv", "--paths", "0"}, 2, "--paths");
+  ExpectFailure({"predict", "houses", "x.csv", "--quantiles", "0.5,1"}, 2,
+                "strictly between 0 and 1");
+  ExpectFailure({"ls", "--format", "xml"}, 2, "--format");
+  const ProgramResult help = Good({"--help"});
+  EXPECT_THAT(help.out, HasSubstr("Exit codes"));
+  EXPECT_THAT(Good({"sample", "--help"}).out, HasSubstr("Examples"));
+  EXPECT_THAT(Good({"--version"}).out, HasSubstr("chorale "));
+}
+
+TEST_F(CommandLineTest, ServerErrors) {
+  RegisterHouses();
+  std::string gone;
+  { gone = FakeServer().address(); }
+  ExpectFailure({"ls", "--server", gone, "--connect-timeout", "0.1"}, 1,
+                absl::StrCat("no server at ", gone, ": Connection refused - start one with"));
+  ExpectFailure(
+      {"ls", "--tls"}, 1,
+      absl::StrCat("chorale: the server at ", server_.address(), " does not speak TLS\n"));
+  server_.service().FailNext(
+      {WithRetryInfo(grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full", absl::Seconds(2))});
+  ExpectFailure({"show", "houses", "--retries", "0"}, 5, "the queue is full; try again in 2s");
+  server_.service().FailNext({grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")});
+  const ProgramResult retried = Good({"show", "houses"});
+  EXPECT_THAT(retried.err, HasSubstr("draining - waiting"));
+  server_.service().FailNext({WithBadField("", "beyond_buffer", "40 targets, the buffer has 32")});
+  ExpectFailure({"show", "houses"}, 2,
+                "40 targets, the buffer has 32 - allow more rows with --wrap");
+  server_.service().set_delay(absl::Seconds(1));
+  ExpectFailure({"show", "houses", "--timeout", "0.1"}, 1, "--timeout");
+}
+
+TEST_F(CommandLineTest, InterruptCancelsTheCall) {
+  RegisterHouses();
+  server_.service().set_stream_fault(StreamFault::kHang);
+  Program program = Start({"sample", "houses", Path("rows.csv")});
+  ASSERT_TRUE(Eventually([&] { return server_.service().last_sample().path_count() == 100; }));
+  program.Signal(SIGINT);
+  const ProgramResult result = program.Wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.err, HasSubstr("cancelled"));
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_TRUE(Eventually([&] { return server_.service().cancelled_count() == 1; }));
+}
+
+}  // namespace
+}  // namespace chorale::client

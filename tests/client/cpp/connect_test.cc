@@ -1,0 +1,141 @@
+// How Client::Connect meets servers that are late, absent, or of another mind about TLS.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cpp/client.h"
+#include "tests/client/cpp/fake_service.h"
+#include "tests/client/cpp/test_certificate.h"
+#include "tests/eventually.h"
+
+namespace chorale::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+// An address that nobody listens on.
+std::string FreeAddress() { return FakeServer().address(); }
+
+ClientOptions Within(absl::Duration connect_timeout) {
+  ClientOptions options;
+  options.connect_timeout = connect_timeout;
+  return options;
+}
+
+TEST(ConnectTest, WaitsForAServerThatStartsLater) {
+  const std::string address = FreeAddress();
+  std::unique_ptr<FakeServer> server;
+  std::thread late([&] {
+    absl::SleepFor(absl::Milliseconds(700));
+    server = std::make_unique<FakeServer>(address);
+  });
+  const auto client = Client::Connect(address, Within(kPatience));
+  late.join();
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_TRUE((*client)->ListModels().ok());
+}
+
+TEST(ConnectTest, GivesUpAtItsTimeoutAndSaysWhy) {
+  const std::string address = FreeAddress();
+  const absl::Time start = absl::Now();
+  const absl::Status status = Client::Connect(address, Within(absl::Seconds(1))).status();
+  const absl::Duration took = absl::Now() - start;
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(std::string(status.message()),
+            absl::StrCat("no server at ", address, ": Connection refused"));
+  EXPECT_GE(took, absl::Seconds(1));
+  EXPECT_LT(took, kPatience);
+}
+
+TEST(ConnectTest, EndsSoonAfterItIsCancelled) {
+  Cancellation cancellation;
+  std::thread canceller([&] {
+    absl::SleepFor(absl::Milliseconds(100));
+    cancellation.Cancel();
+  });
+  const auto client = Client::Connect(FreeAddress(), Within(2 * kPatience), &cancellation);
+  canceller.join();
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kCancelled);
+}
+
+// A server that speaks TLS, and one that does not.
+class TlsTest : public ::testing::Test {
+ protected:
+  // What connecting to `server` ends with, which is before any timeout.
+  static absl::Status Connect(const FakeServer& server, const TlsOptions& tls) {
+    ClientOptions options = Within(2 * kPatience);
+    options.tls = tls;
+    const absl::Time start = absl::Now();
+    absl::Status status = Client::Connect(server.address(), options).status();
+    EXPECT_LT(absl::Now() - start, kPatience);
+    return status;
+  }
+  static void ExpectDisagreement(const absl::Status& status, const std::string& what) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+  }
+  static TlsOptions Trusting(const TestCertificate& certificate) {
+    return {.root_certificates = certificate.certificate};
+  }
+  static std::shared_ptr<grpc::ServerCredentials> Credentials(
+      const TestCertificate& own, const std::string& client_roots = "") {
+    grpc::SslServerCredentialsOptions options(
+        client_roots.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                             : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.pem_key_cert_pairs.push_back({own.key, own.certificate});
+    options.pem_root_certs = client_roots;
+    return grpc::SslServerCredentials(options);
+  }
+
+  const TestCertificate own_ = MakeTestCertificate("127.0.0.1");
+  FakeServer tls_{"127.0.0.1:0", Credentials(own_)};
+  FakeServer plain_;
+};
+
+TEST_F(TlsTest, AgreesWithAServerThatIsTrusted) {
+  const absl::Status status = Connect(tls_, Trusting(own_));
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(TlsTest, DisagreementsAreNamedAtOnce) {
+  const TestCertificate other = MakeTestCertificate("127.0.0.2");
+  const FakeServer misplaced("127.0.0.1:0", Credentials(other));
+  ExpectDisagreement(Connect(plain_, Trusting(own_)), "does not speak TLS");
+  ExpectDisagreement(Connect(tls_, Trusting(other)),
+                     "is signed by no authority that this client trusts");
+  ExpectDisagreement(Connect(misplaced, Trusting(other)), "is for another name");
+}
+
+TEST_F(TlsTest, CertificatesThatAreNoneAreRefused) {
+  for (const TlsOptions& tls : {TlsOptions{.root_certificates = "nonsense"},
+                                TlsOptions{.root_certificates = own_.certificate,
+                                .client_certificate = "no certificate",
+                                .client_key = "no key"}}) {
+    const absl::Status status = Connect(tls_, tls);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("not valid PEM"));
+  }
+}
+
+// Such servers just close the connection, as one does that is about to end: it is worth the wait.
+TEST_F(TlsTest, AServerThatWantsMoreIsGuessedAt) {
+  ClientOptions options = Within(absl::Seconds(2));
+  const absl::Status plain = Client::Connect(tls_.address(), options).status();
+  EXPECT_EQ(plain.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(plain.message()), HasSubstr("it may want TLS"));
+  const FakeServer mutual("127.0.0.1:0", Credentials(own_, own_.certificate));
+  options.tls = Trusting(own_);
+  const absl::Status anonymous = Client::Connect(mutual.address(), options).status();
+  EXPECT_EQ(anonymous.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(anonymous.message()), HasSubstr("it may want a client certificate"));
+  options.tls->client_certificate = own_.certificate;
+  options.tls->client_key = own_.key;
+  EXPECT_TRUE(Client::Connect(mutual.address(), options).ok());
+}
+
+}  // namespace
+}  // namespace chorale::client

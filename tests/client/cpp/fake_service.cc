@@ -1,0 +1,374 @@
+#include "tests/client/cpp/fake_service.h"
+
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "google/rpc/status.pb.h"
+
+namespace chorale::client {
+namespace {
+
+constexpr int64_t kTilePaths = 4;
+constexpr int64_t kSliceSteps = 3;
+
+int64_t RowCount(const v1::Table& table) {
+  if (table.columns().empty()) return 0;
+  const v1::Column& column = table.columns(0);
+  return column.has_numeric() ? column.numeric().values_size() : column.categorical().codes_size();
+}
+
+// The target that a path draws at a step, when orders are random.
+int32_t TargetAt(int64_t path, int64_t step, int64_t targets) {
+  return static_cast<int32_t>((step + path) % targets);
+}
+
+v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const std::vector<double>& scores,
+                          uint64_t seed, int64_t first_path, int64_t first_step) {
+  const auto targets = static_cast<int64_t>(scores.size());
+  v1::SampleBlock block;
+  block.set_first_path(first_path);
+  block.set_first_step(first_step);
+  block.set_path_count(std::min(kTilePaths, request.path_count() - first_path));
+  block.set_step_count(std::min(kSliceSteps, targets - first_step));
+  const bool random = request.order() == v1::SampleRequest::RANDOM_PER_PATH;
+  for (int64_t p = first_path; p < first_path + block.path_count(); ++p) {
+    for (int64_t s = first_step; s < first_step + block.step_count(); ++s) {
+      const int64_t target = random ? TargetAt(p, s, targets) : s;
+      block.add_values(SampleValue(scores[target], p, seed));
+      if (request.include_log_densities()) block.add_log_densities(SampleLogDensity(p, target));
+      if (random) block.add_targets(static_cast<int32_t>(target));
+    }
+  }
+  return block;
+}
+
+// All blocks of a request, in no particular order.
+std::vector<v1::SampleBlock> MakeBlocks(const v1::SampleRequest& request, uint64_t seed) {
+  const std::vector<double> scores = Scores(request.targets());
+  std::vector<v1::SampleBlock> blocks;
+  for (int64_t path = 0; path < request.path_count(); path += kTilePaths) {
+    for (size_t step = 0; step < scores.size(); step += kSliceSteps) {
+      blocks.push_back(MakeBlock(request, scores, seed, path, static_cast<int64_t>(step)));
+    }
+  }
+  std::shuffle(blocks.begin(), blocks.end(), std::minstd_rand(7));
+  return blocks;
+}
+
+void Damage(StreamFault fault, std::vector<v1::SampleBlock>* blocks) {
+  if (fault == StreamFault::kRepeatBlock) blocks->push_back(blocks->front());
+  if (fault == StreamFault::kDropBlock) blocks->pop_back();
+  if (fault == StreamFault::kTargetOutside) blocks->back().set_targets(0, 1'000'000);
+}
+
+grpc::Status WithDetail(grpc::StatusCode code, const std::string& message,
+                        const google::protobuf::Message& detail) {
+  google::rpc::Status rpc;
+  rpc.set_code(code);
+  rpc.set_message(message);
+  rpc.add_details()->PackFrom(detail);
+  return grpc::Status(code, message, rpc.SerializeAsString());
+}
+
+}  // namespace
+
+std::vector<double> Scores(const v1::Table& table) {
+  std::vector<double> scores(RowCount(table), 0.0);
+  for (const v1::Column& column : table.columns()) {
+    for (size_t row = 0; row < scores.size(); ++row) {
+      const int at = static_cast<int>(row);
+      if (column.has_numeric()) {
+        const double value = column.numeric().values(at);
+        scores[row] += std::isnan(value) ? 0.0 : value;
+      } else if (const int code = column.categorical().codes(at); code >= 0) {
+        scores[row] += static_cast<double>(column.categorical().categories(code).size());
+      }
+    }
+  }
+  return scores;
+}
+
+double SampleValue(double score, int64_t path, uint64_t seed) {
+  return score + static_cast<double>(path) / 1024.0 + static_cast<double>(seed);
+}
+
+double SampleLogDensity(int64_t path, int64_t target) {
+  return -(static_cast<double>(path) + static_cast<double>(target) / 1024.0);
+}
+
+void FakeService::FailNext(std::vector<grpc::Status> statuses) {
+  MutexLock lock(&mutex_);
+  failures_.assign(statuses.begin(), statuses.end());
+}
+
+std::vector<absl::Time> FakeService::call_times() const {
+  MutexLock lock(&mutex_);
+  return call_times_;
+}
+
+std::vector<size_t> FakeService::upload_sizes() const {
+  MutexLock lock(&mutex_);
+  return upload_sizes_;
+}
+
+std::vector<v1::Table> FakeService::Chunks(const std::string& id) const {
+  MutexLock lock(&mutex_);
+  const auto it = contexts_.find(id);
+  return it == contexts_.end() ? std::vector<v1::Table>() : it->second.chunks;
+}
+
+v1::SampleRequest FakeService::last_sample() const {
+  MutexLock lock(&mutex_);
+  return last_sample_;
+}
+
+v1::LogDensityRequest FakeService::last_log_density() const {
+  MutexLock lock(&mutex_);
+  return last_log_density_;
+}
+
+std::vector<v1::PredictRequest> FakeService::predict_requests() const {
+  MutexLock lock(&mutex_);
+  return predict_requests_;
+}
+
+grpc::Status FakeService::Begin() {
+  ++call_count_;
+  absl::SleepFor(absl::Milliseconds(delay_ms_.load()));
+  MutexLock lock(&mutex_);
+  call_times_.push_back(absl::Now());
+  if (failures_.empty()) return grpc::Status::OK;
+  grpc::Status status = failures_.front();
+  failures_.pop_front();
+  return status;
+}
+
+grpc::Status FakeService::Find(const std::string& name, v1::Context* context) const {
+  MutexLock lock(&mutex_);
+  const auto it = contexts_.find(name.substr(name.find('/') + 1));
+  if (it == contexts_.end()) {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, absl::StrCat("no context '", name, "'"));
+  }
+  *context = it->second.context;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::RegisterContext(grpc::ServerContext*,
+                                          grpc::ServerReader<v1::RegisterContextRequest>* reader,
+                                          v1::RegisterContextResponse* response) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  v1::RegisterContextRequest message;
+  v1::RegisterContextHeader header;
+  Stored stored;
+  std::vector<size_t> sizes;
+  while (reader->Read(&message)) {
+    sizes.push_back(message.ByteSizeLong());
+    stored.content += message.SerializeAsString();
+    if (message.has_header()) {
+      header = message.header();
+    } else {
+      stored.chunks.push_back(message.rows());
+    }
+  }
+  v1::Context& context = stored.context;
+  context.set_name(absl::StrCat("contexts/", header.context_id()));
+  context.set_model(header.model().empty() ? "models/fake" : header.model());
+  context.set_target_column(header.target_column());
+  context.set_state(v1::Context::EVICTED);
+  for (const v1::Table& chunk : stored.chunks) {
+    context.set_row_count(context.row_count() + RowCount(chunk));
+  }
+  if (!stored.chunks.empty()) {
+    for (const v1::Column& column : stored.chunks.front().columns()) {
+      if (column.name() == header.target_column()) continue;
+      v1::ColumnSummary* feature = context.add_features();
+      feature->set_name(column.name());
+      feature->set_type(column.has_numeric() ? v1::ColumnSummary::NUMERIC
+                                             : v1::ColumnSummary::CATEGORICAL);
+    }
+  }
+  MutexLock lock(&mutex_);
+  upload_sizes_ = sizes;
+  const auto [it, is_new] = contexts_.try_emplace(header.context_id(), stored);
+  if (!is_new && it->second.content != stored.content) {
+    return grpc::Status(grpc::StatusCode::ALREADY_EXISTS, "the name is taken by other content");
+  }
+  *response->mutable_context() = it->second.context;
+  response->set_already_registered(!is_new);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::GetContext(grpc::ServerContext*, const v1::GetContextRequest* request,
+                                     v1::Context* context) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  return Find(request->name(), context);
+}
+
+grpc::Status FakeService::WarmContext(grpc::ServerContext*, const v1::WarmContextRequest* request,
+                                      v1::Context* context) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  grpc::Status status = Find(request->name(), context);
+  context->set_state(v1::Context::RESIDENT);
+  return status;
+}
+
+grpc::Status FakeService::ListContexts(grpc::ServerContext*, const v1::ListContextsRequest* request,
+                                       v1::ListContextsResponse* response) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  const int limit = std::min(request->page_size(), page_limit_.load());
+  MutexLock lock(&mutex_);
+  for (auto it = contexts_.upper_bound(request->page_token()); it != contexts_.end(); ++it) {
+    if (response->contexts_size() == limit) {
+      const std::string& last = response->contexts(limit - 1).name();
+      response->set_next_page_token(last.substr(last.find('/') + 1));
+      break;
+    }
+    *response->add_contexts() = it->second.context;
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::DeleteContext(grpc::ServerContext*,
+                                        const v1::DeleteContextRequest* request,
+                                        google::protobuf::Empty*) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  v1::Context context;
+  if (grpc::Status status = Find(request->name(), &context); !status.ok()) return status;
+  MutexLock lock(&mutex_);
+  contexts_.erase(request->name().substr(request->name().find('/') + 1));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::Predict(grpc::ServerContext*, const v1::PredictRequest* request,
+                                  v1::PredictResponse* response) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  v1::Context context;
+  if (grpc::Status status = Find(request->context(), &context); !status.ok()) return status;
+  {
+    MutexLock lock(&mutex_);
+    predict_requests_.push_back(*request);
+  }
+  for (const double score : Scores(request->targets())) {
+    response->add_means(score);
+    response->add_stds(score / 2.0 + 1.0);
+    for (const double p : request->quantiles()) response->add_quantiles(score + p);
+    if (!request->include_mixtures()) continue;
+    v1::Mixtures* mixtures = response->mutable_mixtures();
+    mixtures->set_component_count(2);
+    for (const double shift : {-1.0, 1.0}) {
+      mixtures->add_means(score + shift);
+      mixtures->add_stds(2.0);
+      mixtures->add_weights(0.5);
+    }
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
+                                 const v1::SampleRequest* request,
+                                 grpc::ServerWriter<v1::SampleResponse>* writer) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  v1::Context context;
+  if (grpc::Status status = Find(request->context(), &context); !status.ok()) return status;
+  {
+    MutexLock lock(&mutex_);
+    last_sample_ = *request;
+  }
+  const uint64_t seed = request->seed() == 0 ? kPickedSeed : request->seed();
+  const StreamFault fault = stream_fault_;
+  std::vector<v1::SampleBlock> blocks = MakeBlocks(*request, seed);
+  Damage(fault, &blocks);
+  for (const v1::SampleBlock& block : blocks) {
+    v1::SampleResponse message;
+    *message.mutable_blocks()->add_blocks() = block;
+    if (!writer->Write(message)) break;
+    if (fault == StreamFault::kBreakAfterFirstBlock) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+    }
+    while (fault == StreamFault::kHang && !server_context->IsCancelled()) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+  }
+  if (server_context->IsCancelled()) {
+    ++cancelled_count_;
+    return grpc::Status::CANCELLED;
+  }
+  v1::SampleResponse last;
+  last.mutable_summary()->set_seed(seed);
+  if (fault != StreamFault::kNoSummary) writer->Write(last);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::LogDensity(grpc::ServerContext*, const v1::LogDensityRequest* request,
+                                     v1::LogDensityResponse* response) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  v1::Context context;
+  if (grpc::Status status = Find(request->context(), &context); !status.ok()) return status;
+  {
+    MutexLock lock(&mutex_);
+    last_log_density_ = *request;
+  }
+  const std::vector<double> scores = Scores(request->targets());
+  const int targets = static_cast<int>(scores.size());
+  for (int vector = 0; vector < request->values_size() / targets; ++vector) {
+    double joint = 0.0;
+    for (int t = 0; t < targets; ++t) {
+      const double term = -std::abs(request->values(vector * targets + t) - scores[t]);
+      if (request->include_terms()) response->add_terms(term);
+      joint += term;
+    }
+    response->add_log_densities(joint);
+    if (request->random_order_count() >= 2) response->add_standard_errors(0.5);
+  }
+  if (request->random_order_count() > 0) response->set_seed(kPickedSeed);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeService::ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
+                                     v1::ListModelsResponse* response) {
+  if (grpc::Status status = Begin(); !status.ok()) return status;
+  v1::Model* model = response->add_models();
+  model->set_name("models/fake");
+  model->set_model_type("ar_tabpfn");
+  model->set_buffer_size(32);
+  model->set_is_default(true);
+  model->set_notice("for tests, only");
+  return grpc::Status::OK;
+}
+
+FakeServer::FakeServer(const std::string& address,
+                       const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address, credentials, &port);
+  builder.RegisterService(&service_);
+  server_ = builder.BuildAndStart();
+  address_ = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
+
+FakeServer::~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message,
+                           absl::Duration delay) {
+  google::rpc::RetryInfo retry;
+  const int64_t nanoseconds = absl::ToInt64Nanoseconds(delay);
+  retry.mutable_retry_delay()->set_seconds(nanoseconds / 1'000'000'000);
+  retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+  return WithDetail(code, message, retry);
+}
+
+grpc::Status WithBadField(const std::string& message, const std::string& field,
+                          const std::string& description) {
+  google::rpc::BadRequest bad_request;
+  auto* violation = bad_request.add_field_violations();
+  violation->set_field(field);
+  violation->set_description(description);
+  return WithDetail(grpc::StatusCode::INVALID_ARGUMENT, message, bad_request);
+}
+
+}  // namespace chorale::client

@@ -1,0 +1,134 @@
+// A small Chorale server with made-up answers, so that the client can be tested alone. Its answers
+// are simple functions of what was asked, and it can be told to misbehave.
+#ifndef CHORALE_TESTS_CLIENT_CPP_FAKE_SERVICE_H_
+#define CHORALE_TESTS_CLIENT_CPP_FAKE_SERVICE_H_
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "chorale/v1/chorale.grpc.pb.h"
+#include "google/rpc/error_details.pb.h"
+#include "grpcpp/security/server_credentials.h"
+
+namespace chorale::client {
+
+// What the fake answers: row t's "score" is the sum of its numeric features (missing ones count 0)
+// plus the length of each categorical one's text.
+//   Predict: mean = score, sd = score / 2 + 1, quantile p = score + p
+//   Sample:  value = score + path / 1024 + seed, log-density = -(path + target / 1024)
+//   LogDensity: term = -|value - score|
+std::vector<double> Scores(const v1::Table& table);
+double SampleValue(double score, int64_t path, uint64_t seed);
+double SampleLogDensity(int64_t path, int64_t target);
+inline constexpr uint64_t kPickedSeed = 4242;
+
+enum class StreamFault {
+  kNone,
+  kRepeatBlock,
+  kDropBlock,
+  kNoSummary,
+  kTargetOutside,
+  kBreakAfterFirstBlock,  // UNAVAILABLE once some values are out
+  kHang,                  // one block, then silence until the call is cancelled
+};
+
+// Thread-safe: gRPC's threads serve, the test's thread asks and tells.
+class FakeService final : public v1::Chorale::Service {
+ public:
+  // The next calls, of any kind, fail with these, in this order.
+  void FailNext(std::vector<grpc::Status> statuses);
+  void set_stream_fault(StreamFault fault) { stream_fault_ = fault; }
+  void set_page_limit(int limit) { page_limit_ = limit; }
+  // Every call takes this long.
+  void set_delay(absl::Duration delay) { delay_ms_ = absl::ToInt64Milliseconds(delay); }
+
+  int call_count() const { return call_count_; }
+  int cancelled_count() const { return cancelled_count_; }
+  // When each call came.
+  std::vector<absl::Time> call_times() const;
+  // Bytes of each message of the last upload, the header first.
+  std::vector<size_t> upload_sizes() const;
+  // Rows of the context as they came in, put together; empty when there is none.
+  std::vector<v1::Table> Chunks(const std::string& id) const;
+  v1::SampleRequest last_sample() const;
+  v1::LogDensityRequest last_log_density() const;
+  std::vector<v1::PredictRequest> predict_requests() const;
+
+  grpc::Status RegisterContext(grpc::ServerContext*,
+                               grpc::ServerReader<v1::RegisterContextRequest>*,
+                               v1::RegisterContextResponse*) override;
+  grpc::Status GetContext(grpc::ServerContext*, const v1::GetContextRequest*,
+                          v1::Context*) override;
+  grpc::Status ListContexts(grpc::ServerContext*, const v1::ListContextsRequest*,
+                            v1::ListContextsResponse*) override;
+  grpc::Status DeleteContext(grpc::ServerContext*, const v1::DeleteContextRequest*,
+                             google::protobuf::Empty*) override;
+  grpc::Status WarmContext(grpc::ServerContext*, const v1::WarmContextRequest*,
+                           v1::Context*) override;
+  grpc::Status Predict(grpc::ServerContext*, const v1::PredictRequest*,
+                       v1::PredictResponse*) override;
+  grpc::Status Sample(grpc::ServerContext*, const v1::SampleRequest*,
+                      grpc::ServerWriter<v1::SampleResponse>*) override;
+  grpc::Status LogDensity(grpc::ServerContext*, const v1::LogDensityRequest*,
+                          v1::LogDensityResponse*) override;
+  grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
+                          v1::ListModelsResponse*) override;
+
+ private:
+  struct Stored {
+    v1::Context context;
+    std::vector<v1::Table> chunks;
+    std::string content;  // serialised, to compare registrations
+  };
+
+  // What every call does first: counts, waits, fails when told to.
+  grpc::Status Begin();
+  grpc::Status Find(const std::string& name, v1::Context* context) const;
+
+  std::atomic<StreamFault> stream_fault_{StreamFault::kNone};
+  std::atomic<int> page_limit_{1000};
+  std::atomic<int64_t> delay_ms_{0};
+  std::atomic<int> call_count_{0};
+  std::atomic<int> cancelled_count_{0};
+  mutable Mutex mutex_;
+  std::deque<grpc::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::Time> call_times_ ABSL_GUARDED_BY(mutex_);
+  std::vector<size_t> upload_sizes_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Stored> contexts_ ABSL_GUARDED_BY(mutex_);
+  v1::SampleRequest last_sample_ ABSL_GUARDED_BY(mutex_);
+  v1::LogDensityRequest last_log_density_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::PredictRequest> predict_requests_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A fake service behind a real server. Used by one thread.
+class FakeServer {
+ public:
+  // Port 0: any free one.
+  explicit FakeServer(const std::string& address = "127.0.0.1:0",
+                      const std::shared_ptr<grpc::ServerCredentials>& credentials =
+                          grpc::InsecureServerCredentials());
+  ~FakeServer();
+
+  const std::string& address() const { return address_; }
+  FakeService& service() { return service_; }
+
+ private:
+  FakeService service_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// A status with google.rpc details, as the server sends them.
+grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message, absl::Duration delay);
+grpc::Status WithBadField(const std::string& message, const std::string& field,
+                          const std::string& description);
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_TESTS_CLIENT_CPP_FAKE_SERVICE_H_

@@ -1,0 +1,106 @@
+#include "client/cpp/sample_assembly.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace chorale::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Range {
+  int64_t first_path, path_count, first_step, step_count;
+};
+
+v1::SampleBlock Block(const Range& range, std::vector<double> values,
+                      std::vector<int32_t> targets = {}) {
+  v1::SampleBlock block;
+  block.set_first_path(range.first_path);
+  block.set_path_count(range.path_count);
+  block.set_first_step(range.first_step);
+  block.set_step_count(range.step_count);
+  block.mutable_values()->Add(values.begin(), values.end());
+  block.mutable_targets()->Add(targets.begin(), targets.end());
+  return block;
+}
+
+void ExpectLoss(const absl::Status& status, const char* what) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+}
+
+SampleAssembly Given() { return SampleAssembly(2, 3, TargetOrder::kGiven, StepDensities::kOmit); }
+
+TEST(SampleAssemblyTest, PutsBlocksTogetherInAnyOrder) {
+  SampleAssembly assembly = Given();
+  ASSERT_TRUE(assembly.Add(Block({0, 2, 2, 1}, {2, 12})).ok());
+  ASSERT_TRUE(assembly.Add(Block({1, 1, 0, 2}, {10, 11})).ok());
+  EXPECT_EQ(assembly.value_count(), 4);
+  ASSERT_TRUE(assembly.Add(Block({0, 1, 0, 2}, {0, 1})).ok());
+  v1::SampleSummary summary;
+  summary.set_seed(9);
+  const absl::StatusOr<Samples> samples = assembly.Finish(summary);
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  EXPECT_THAT(samples->values, ElementsAre(0, 1, 2, 10, 11, 12));
+  EXPECT_EQ(samples->summary.seed(), 9u);
+}
+
+TEST(SampleAssemblyTest, RandomOrdersComeBackInRowOrder) {
+  SampleAssembly assembly(2, 3, TargetOrder::kRandomPerPath, StepDensities::kInclude);
+  v1::SampleBlock late = Block({0, 2, 1, 2}, {0, 1, 12, 11}, {0, 1, 2, 1});
+  for (const double x : {-0.0, -1.0, -12.0, -11.0}) late.add_log_densities(x);
+  ASSERT_TRUE(assembly.Add(late).ok());
+  v1::SampleBlock early = Block({0, 2, 0, 1}, {2, 10}, {2, 0});
+  for (const double x : {-2.0, -10.0}) early.add_log_densities(x);
+  ASSERT_TRUE(assembly.Add(early).ok());
+  const absl::StatusOr<Samples> samples = assembly.Finish({});
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  EXPECT_THAT(samples->values, ElementsAre(0, 1, 2, 10, 11, 12));
+  EXPECT_THAT(samples->log_densities, ElementsAre(0, -1, -2, -10, -11, -12));
+  EXPECT_THAT(samples->targets_by_step, ElementsAre(2, 0, 1, 0, 2, 1));
+}
+
+TEST(SampleAssemblyTest, RefusesWhatComesTwice) {
+  SampleAssembly assembly = Given();
+  ASSERT_TRUE(assembly.Add(Block({0, 1, 0, 2}, {0, 1})).ok());
+  ExpectLoss(assembly.Add(Block({0, 2, 1, 1}, {1, 11})), "path 0 has step 1 twice");
+  SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
+  ExpectLoss(random.Add(Block({0, 1, 0, 2}, {0, 0}, {2, 2})), "path 0 has target 2 twice");
+}
+
+TEST(SampleAssemblyTest, RefusesWhatIsMissing) {
+  SampleAssembly assembly = Given();
+  ASSERT_TRUE(assembly.Add(Block({0, 2, 0, 2}, {0, 1, 10, 11})).ok());
+  ExpectLoss(assembly.Finish({}).status(), "4 of 6 values came");
+}
+
+TEST(SampleAssemblyTest, RefusesBlocksOutside) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  for (const Range& range : {Range{-1, 1, 0, 1}, Range{2, 1, 0, 1}, Range{0, 3, 0, 1},
+                             Range{0, 1, 3, 1}, Range{0, 1, 0, 4}, Range{0, 0, 0, 1},
+                             Range{0, 1, 0, -1}, Range{1, kMax, 0, 1}, Range{0, 1, 1, kMax},
+                             Range{kMax, kMax, 0, 1}, Range{kMin, 1, 0, 1}, Range{0, kMin, 0, 1}}) {
+    SampleAssembly assembly = Given();
+    ExpectLoss(assembly.Add(Block(range, {0})), "a block of paths");
+  }
+  SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
+  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0}, {3})), "target 3 of 3");
+  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0}, {-1})), "target -1 of 3");
+}
+
+TEST(SampleAssemblyTest, RefusesArraysOfOtherSizes) {
+  SampleAssembly given = Given();
+  ExpectLoss(given.Add(Block({0, 1, 0, 2}, {0})), "2 values has 1 values");
+  ExpectLoss(given.Add(Block({0, 1, 0, 1}, {0}, {0})), "0 log-densities and 1 targets");
+  SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
+  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0})), "0 targets");
+  SampleAssembly densities(1, 3, TargetOrder::kGiven, StepDensities::kInclude);
+  ExpectLoss(densities.Add(Block({0, 1, 0, 1}, {0})), "0 log-densities");
+}
+
+}  // namespace
+}  // namespace chorale::client

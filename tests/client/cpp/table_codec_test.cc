@@ -1,0 +1,84 @@
+#include "client/cpp/table_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+
+namespace chorale::client {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(EncodeRowsTest, TakesOnlyTheRowsAskedFor) {
+  DataFrame frame;
+  ASSERT_TRUE(frame.AddNumeric("n", {1.0, 2.0, std::nan("")}).ok());
+  ASSERT_TRUE(frame.AddCategorical("c", {"x", std::nullopt, "y"}).ok());
+  const v1::Table table = EncodeRows(frame, {1, 3});
+  ASSERT_EQ(table.columns_size(), 2);
+  EXPECT_EQ(table.columns(0).name(), "n");
+  EXPECT_EQ(table.columns(0).numeric().values(0), 2.0);
+  EXPECT_TRUE(std::isnan(table.columns(0).numeric().values(1)));
+  EXPECT_THAT(table.columns(1).categorical().categories(), ElementsAre("y"));
+  EXPECT_THAT(table.columns(1).categorical().codes(), ElementsAre(-1, 0));
+}
+
+DataFrame RandomFrame(int64_t rows, int64_t categories, size_t category_bytes, uint32_t seed) {
+  std::mt19937 random(seed);
+  DataFrame frame;
+  std::vector<double> numbers(rows);
+  for (double& x : numbers) x = static_cast<double>(random());
+  std::vector<std::string> names;
+  for (int64_t c = 0; c < categories; ++c) {
+    names.push_back(absl::StrCat(c, "-", std::string(category_bytes, 'x')));
+  }
+  std::vector<int32_t> codes(rows);
+  for (int32_t& code : codes) code = static_cast<int32_t>(random() % (categories + 1)) - 1;
+  EXPECT_TRUE(frame.AddNumeric("number", numbers).ok());
+  EXPECT_TRUE(frame.AddCategorical("category", names, codes).ok());
+  return frame;
+}
+
+TEST(SplitRowsTest, RangesAreWholeBoundedAndNotWasteful) {
+  for (const size_t category_bytes : {1, 200}) {
+    const DataFrame frame = RandomFrame(20'000, 500, category_bytes, 5);
+    for (const int64_t max_bytes : {1'000, 20'000, 512 << 10}) {
+      const std::vector<RowRange> ranges = SplitRows(frame, max_bytes, 1 << 20);
+      int64_t next = 0;
+      int64_t bytes = 0;
+      for (const RowRange& range : ranges) {
+        EXPECT_EQ(range.begin, next);
+        next = range.end;
+        const auto size = static_cast<int64_t>(EncodeRows(frame, range).ByteSizeLong());
+        EXPECT_TRUE(size <= max_bytes || range.size() == 1) << size << " > " << max_bytes;
+        bytes += size;
+      }
+      EXPECT_EQ(next, frame.row_count());
+      // The estimate is an upper bound, but no wild one.
+      EXPECT_LE(static_cast<int64_t>(ranges.size() - 1) * max_bytes, 2 * bytes);
+    }
+  }
+}
+
+TEST(SplitRowsTest, EachRowIsInOneMessageEvenWhenItAloneIsTooLarge) {
+  const DataFrame frame = RandomFrame(10, 4, 100, 6);
+  const std::vector<RowRange> ranges = SplitRows(frame, 1, 100);
+  ASSERT_EQ(ranges.size(), 10u);
+  for (const RowRange& range : ranges) EXPECT_EQ(range.size(), 1);
+}
+
+TEST(SplitRowsTest, RowLimitHolds) {
+  const DataFrame frame = RandomFrame(10, 4, 1, 7);
+  const std::vector<RowRange> ranges = SplitRows(frame, 1 << 20, 4);
+  ASSERT_EQ(ranges.size(), 3u);
+  EXPECT_EQ(ranges[0].size(), 4);
+  EXPECT_EQ(ranges[1].size(), 4);
+  EXPECT_EQ(ranges[2].size(), 2);
+  EXPECT_TRUE(SplitRows(DataFrame(), 100, 100).empty());
+}
+
+}  // namespace
+}  // namespace chorale::client

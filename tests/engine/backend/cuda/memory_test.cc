@@ -1,0 +1,155 @@
+// What the GPU backend refuses before it serves, and what becomes of memory that is given back.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "engine/backend/cuda/device/device.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backend/cuda/cuda_case.h"
+#include "tests/engine/backend/model_case.h"
+#include "tests/engine/backend/test_model.h"
+
+namespace chorale {
+namespace {
+
+class CudaMemoryTest : public CudaTest {
+ protected:
+  static CudaMemoryBudget Options() {
+    return {.context_pool_bytes = 1 << 20,
+            .buffer_pool_bytes = 8 << 20,
+            .encode_pool_bytes = 1 << 20,
+            .weights_bytes = 1 << 20,
+            .workspace_bytes = 1 << 20};
+  }
+  static absl::Status AddModel(const CudaMemoryBudget& options) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend = NewCudaBackend(options);
+    Require(backend.ok(), "the GPU backend can be made");
+    return (*backend)->AddModel(MakeTestModel({})).status();
+  }
+};
+
+TEST_F(CudaMemoryTest, AModelForWhichAPartIsTooSmallIsRefusedWithTheNumbers) {
+  EXPECT_TRUE(AddModel(Options()).ok());
+  const auto refused = [](int64_t CudaMemoryBudget::*part, const std::string& what) {
+    CudaMemoryBudget options = Options();
+    options.*part = 1'024;
+    const absl::Status status = AddModel(options);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << what;
+    EXPECT_TRUE(absl::StrContains(status.message(), what)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "1024")) << status;
+  };
+  refused(&CudaMemoryBudget::context_pool_bytes, "contexts");
+  refused(&CudaMemoryBudget::buffer_pool_bytes, "buffers");
+  refused(&CudaMemoryBudget::encode_pool_bytes, "encoding");
+  refused(&CudaMemoryBudget::weights_bytes, "weights");
+  refused(&CudaMemoryBudget::workspace_bytes, "workspace");
+}
+
+TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
+  CudaMemoryBudget options = Options();
+  options.context_pool_bytes = int64_t{1} << 50;
+  const absl::Status status = NewCudaBackend(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(absl::StrContains(status.message(), "1073741824 MiB for contexts")) << status;
+}
+
+TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
+  CudaMemoryBudget options = Options();
+  options.host_context_pool_bytes = int64_t{1} << 50;
+  const absl::Status status = NewCudaBackend(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(absl::StrContains(status.message(), "1125899906842624 bytes")) << status;
+}
+
+// A context that was evicted to the host, and whose place somebody else had, comes back elsewhere
+// with the same bits.
+TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
+  const ModelCase model_case = {.context_rows = 100, .targets = 3, .paths = 4};
+  BackendDriver driver = Driver();
+  Backend& backend = driver.backend();
+  const LoadedCase loaded(model_case, driver);
+  const auto before = loaded.Density(model_case.Values());
+  driver.Run(before.get());
+
+  const PoolRange kv = loaded.context()->kv;
+  const PoolRange host = {.offset = 512, .bytes = kv.bytes};
+  const auto save = backend.NewContextCopy(kv, host, CopyDirection::kToHost);
+  driver.Run(save.get());
+  backend.ReleaseContext(kv);
+  ResidentContext restored = *loaded.context();
+  restored.kv = driver.TakeContextRange(restored.model->config(), restored.rows);
+  ASSERT_NE(restored.kv.offset, kv.offset);
+  const auto restore = backend.NewContextCopy(restored.kv, host, CopyDirection::kToDevice);
+  driver.Run(restore.get());
+
+  TileSpec tile = loaded.Tile();
+  tile.context = std::make_shared<const ResidentContext>(restored);
+  const auto after = driver.NewDensity(tile, model_case.Values());
+  driver.Run(after.get());
+  EXPECT_EQ(after->log_densities(), before->log_densities());
+  // The place that it had is clear: what is there now are other results.
+  const auto cleared = loaded.Density(model_case.Values());
+  driver.Run(cleared.get());
+  EXPECT_NE(cleared->log_densities(), before->log_densities());
+}
+
+class CudaDeviceTest : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped()) return;
+    absl::StatusOr<std::unique_ptr<CudaDevice>> device =
+        CudaDevice::Open({.context_pool_bytes = 64 << 20,
+                          .buffer_pool_bytes = 1 << 20,
+                          .encode_pool_bytes = 1 << 20,
+                          .weights_bytes = 1 << 20,
+                          .workspace_bytes = 1 << 20});
+    ASSERT_TRUE(device.ok()) << device.status();
+    device_ = *std::move(device);
+  }
+
+  // Bytes of which none is zero.
+  static std::vector<char> Pattern(int64_t bytes) {
+    std::vector<char> pattern(bytes);
+    for (int64_t i = 0; i < bytes; ++i) pattern[i] = static_cast<char>(1 + i % 251 % 127);
+    return pattern;
+  }
+  std::vector<char> Read(const PoolRange& range) {
+    std::vector<char> bytes(range.bytes);
+    device_->Download(bytes.data(), device_->ContextAt(range), range.bytes);
+    device_->Wait();
+    return bytes;
+  }
+
+  std::unique_ptr<CudaDevice> device_;
+};
+
+TEST_F(CudaDeviceTest, AFreedContextIsZeroAndItsNeighboursStay) {
+  const PoolRange all = {.offset = 0, .bytes = 3 * 4'096};
+  std::vector<char> expected = Pattern(all.bytes);
+  device_->Upload(device_->ContextAt(all), expected.data(), all.bytes);
+  device_->ClearContext({.offset = 4'096, .bytes = 4'096});
+  std::fill_n(expected.begin() + 4'096, 4'096, 0);
+  EXPECT_EQ(Read(all), expected);
+  EXPECT_TRUE(device_->status().ok());
+}
+
+// More than the staging memory holds, in pieces that do not divide it.
+TEST_F(CudaDeviceTest, CopiesOfAnySizeArrive) {
+  const PoolRange all = {.offset = 0, .bytes = (40 << 20) + 3};
+  std::vector<char> bytes = Pattern(all.bytes);
+  const std::vector<char> expected = bytes;
+  int64_t offset = 0;
+  for (int64_t size = 1; offset < all.bytes; offset += size, size = size * 5 + 1) {
+    size = std::min(size, all.bytes - offset);
+    device_->Upload(device_->ContextAt({.offset = offset, .bytes = size}), bytes.data() + offset,
+                    size);
+    std::fill_n(bytes.begin() + offset, size, 0);  // allowed as soon as Upload returns
+  }
+  EXPECT_TRUE(Read(all) == expected);
+}
+
+}  // namespace
+}  // namespace chorale

@@ -1,0 +1,57 @@
+#include "engine/backend/layer_schedule.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+// Rounds of every size take every row once through every phase, and as many steps as they were
+// given or the phase has left.
+TEST(RowPhasesTest, EveryRowGoesOnceThroughEveryPhase) {
+  for (const int64_t rows : {1, 15, 16, 17, 48, 100}) {
+    for (const int64_t max_steps : {1, 2, 3, 1'000}) {
+      RowPhases phases(3, rows, 16, 2);
+      std::vector<int64_t> phases_of_row(rows, 0);
+      const int64_t steps_of_phase = (rows + 31) / 32;
+      int64_t steps_done = 0;
+      while (!phases.done()) {
+        const int64_t left = steps_of_phase - steps_done % steps_of_phase;
+        const int64_t tasks = phases.BeginRound(max_steps);
+        for (int64_t task = 0; task < tasks; ++task) {
+          const RowRange range = phases.RowsOf(task);
+          ASSERT_GE(range.rows, 1);
+          ASSERT_LE(range.rows, 16);
+          for (int64_t row = range.first; row < range.first + range.rows; ++row) {
+            ASSERT_EQ(phases_of_row.at(row)++, phases.phase()) << row;
+          }
+        }
+        const int64_t steps = phases.EndRound();
+        ASSERT_EQ(steps, std::min(max_steps, left));
+        steps_done += steps;
+      }
+      EXPECT_EQ(steps_done, 3 * steps_of_phase);
+      for (const int64_t count : phases_of_row) EXPECT_EQ(count, 3);
+    }
+  }
+}
+
+TEST(RowPhasesTest, StepsThroughAPhaseAreNoLargerThanTheNext) {
+  RowPhases phases(4, 70, 32);
+  EXPECT_EQ(phases.next_step_rows(), 32);
+  EXPECT_EQ(phases.StepsThrough(0), 3);
+  EXPECT_EQ(phases.StepsThrough(2), 9);
+  phases.BeginRound(2);
+  phases.EndRound();
+  EXPECT_EQ(phases.next_step_rows(), 6);  // what is left of the phase; the next one begins with 32
+  EXPECT_EQ(phases.StepsThrough(2), 1);
+
+  RowPhases small(4, 6, 32);  // every step is as small
+  EXPECT_EQ(small.next_step_rows(), 6);
+  EXPECT_EQ(small.StepsThrough(2), 3);
+}
+
+}  // namespace
+}  // namespace chorale

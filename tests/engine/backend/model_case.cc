@@ -1,0 +1,57 @@
+#include "tests/engine/backend/model_case.h"
+
+#include <utility>
+
+#include "kernels/ops/random.h"
+
+namespace chorale {
+
+std::vector<int32_t> ModelCase::RandomOrders() const {
+  std::vector<int32_t> orders(paths * targets);
+  for (int64_t p = 0; p < paths; ++p) {
+    kernels::DrawOrder(seed, p, targets, orders.data() + p * targets);
+  }
+  return orders;
+}
+
+LoadedCase::LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64_t steps_per_slice)
+    : case_(model_case), driver_(driver) {
+  context_ = driver.Encode(driver.AddModel(MakeTestModel(case_.options)), case_.XContext(),
+                           case_.YContext(), steps_per_slice);
+  rows_ = driver.EncodeRows(context_, case_.XTarget());
+}
+
+TileSpec LoadedCase::Tile(int64_t first, int64_t paths, Order order) const {
+  TileSpec tile;
+  tile.context = context_;
+  tile.targets = rows_;
+  tile.paths = paths;
+  tile.keep_mixtures = true;
+  if (order == Order::kRandom) {
+    const std::vector<int32_t> all = case_.RandomOrders();
+    tile.order.assign(all.begin() + first * case_.targets,
+                      all.begin() + (first + paths) * case_.targets);
+  }
+  return tile;
+}
+
+std::unique_ptr<DecodeWork> LoadedCase::DecodeGiven(Order order) const {
+  return driver_.NewDecode(Tile(order), 0, 0,
+                           Transposed(case_.Values(), case_.paths, case_.targets));
+}
+
+std::unique_ptr<DecodeWork> LoadedCase::DecodeDrawn(int64_t first, int64_t paths,
+                                                    Order order) const {
+  return driver_.NewDecode(Tile(first, paths, order), case_.seed, first, {});
+}
+
+std::unique_ptr<DensityWork> LoadedCase::Density(const std::vector<float>& values,
+                                                 Order order) const {
+  return driver_.NewDensity(Tile(order), values);
+}
+
+std::unique_ptr<PredictWork> LoadedCase::Predict(int64_t first_row, int64_t rows) const {
+  return driver_.NewPredict(context_, rows_, first_row, rows);
+}
+
+}  // namespace chorale

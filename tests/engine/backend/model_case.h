@@ -1,0 +1,73 @@
+// A small model, a context, targets and given values, ready to be run: what most backend tests
+// begin with.
+#ifndef CHORALE_TESTS_ENGINE_BACKEND_MODEL_CASE_H_
+#define CHORALE_TESTS_ENGINE_BACKEND_MODEL_CASE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "tests/engine/backend/backend_driver.h"
+#include "tests/engine/backend/test_model.h"
+
+namespace chorale {
+
+struct ModelCase {
+  TestModelOptions options = {};
+  int64_t context_rows = 21;
+  int64_t targets = 11;
+  int64_t paths = 5;
+  int64_t features = 3;
+  uint64_t seed = 7;
+
+  FeatureMatrix XContext() const { return MakeFeatures(context_rows, features, seed); }
+  FeatureMatrix XTarget() const { return MakeFeatures(targets, features, seed + 1); }
+  std::vector<float> YContext() const { return MakeValues(context_rows, seed + 2); }
+  // [paths, T]: the value at each place.
+  std::vector<float> Values() const { return MakeValues(paths * targets, seed + 3); }
+  // A different random order for each path, [paths, T].
+  std::vector<int32_t> RandomOrders() const;
+};
+
+// [rows, columns] to [columns, rows].
+template <typename T>
+std::vector<T> Transposed(const std::vector<T>& values, int64_t rows, int64_t columns) {
+  std::vector<T> transposed(values.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) transposed[c * rows + r] = values[r * columns + c];
+  }
+  return transposed;
+}
+
+// A case that is encoded and resident on a backend.
+class LoadedCase {
+ public:
+  LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64_t steps_per_slice = 1);
+
+  const ModelCase& model_case() const { return case_; }
+  const std::shared_ptr<const ResidentContext>& context() const { return context_; }
+  const std::shared_ptr<const EncodedRows>& rows() const { return rows_; }
+
+  // Paths [first, first + paths) of the case as one tile, with random orders if asked for.
+  enum class Order { kGiven, kRandom };
+  TileSpec Tile(int64_t first, int64_t paths, Order order) const;
+  TileSpec Tile(Order order = Order::kGiven) const { return Tile(0, case_.paths, order); }
+
+  // Decode of those paths, with the case's values given, or drawn.
+  std::unique_ptr<DecodeWork> DecodeGiven(Order order = Order::kGiven) const;
+  std::unique_ptr<DecodeWork> DecodeDrawn(int64_t first, int64_t paths, Order order) const;
+  std::unique_ptr<DensityWork> Density(const std::vector<float>& values,
+                                       Order order = Order::kGiven) const;
+  std::unique_ptr<PredictWork> Predict(int64_t first_row, int64_t rows) const;
+
+ private:
+  const ModelCase case_;
+  BackendDriver& driver_;
+  std::shared_ptr<const ResidentContext> context_;
+  std::shared_ptr<const EncodedRows> rows_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_TESTS_ENGINE_BACKEND_MODEL_CASE_H_

@@ -1,0 +1,43 @@
+// The whole model in float64, in plain loops that follow the definition: an oracle for backends,
+// independent of the kernels and of every layout.
+#ifndef CHORALE_TESTS_ENGINE_BACKEND_REFERENCE_FORWARD_H_
+#define CHORALE_TESTS_ENGINE_BACKEND_REFERENCE_FORWARD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/data/feature_transform.h"
+#include "engine/model/model.h"
+#include "tests/engine/backend/reference_math.h"
+
+namespace chorale::reference {
+
+struct Mixture {
+  Vector mean;
+  Vector std;
+  Vector log_weight;
+};
+
+double LogDensity(const Mixture& mixture, double y);
+
+// Keys and values per layer: [L] of [rows][Hkv * Dh].
+struct KeyValues {
+  std::vector<Rows> keys;
+  std::vector<Rows> values;
+};
+
+// K and V that a context leaves in every layer.
+KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y);
+
+// The mixture of every target, given their encodings, each seeing the context alone.
+std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& targets);
+
+// The mixture at every place of one path: place t holds target order[t] (target t when order is
+// empty) and value values[t].
+std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context, const Rows& targets,
+                                  const std::vector<int32_t>& order,
+                                  const std::vector<float>& values);
+
+}  // namespace chorale::reference
+
+#endif  // CHORALE_TESTS_ENGINE_BACKEND_REFERENCE_FORWARD_H_

@@ -1,0 +1,139 @@
+// What is drawn: the right distribution, the right density, nothing left behind.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/ops/mixture_head.h"
+#include "tests/engine/backend/backend_driver.h"
+#include "tests/engine/backend/closeness.h"
+#include "tests/engine/backend/model_case.h"
+#include "tests/engine/backend/test_model.h"
+
+namespace chorale {
+namespace {
+
+using Order = LoadedCase::Order;
+
+// Decode and teacher forcing are two computations of one quantity.
+TEST(SamplingTest, DensityOfWhatWasDrawn) {
+  ModelCase model_case = {.options = {.n_layers = 4}, .targets = 30, .paths = 32};
+  BackendDriver driver = BackendDriver::Cpu(2);
+  const LoadedCase loaded(model_case, driver);
+  for (Order order : {Order::kGiven, Order::kRandom}) {
+    const auto decode = loaded.DecodeDrawn(0, model_case.paths, order);
+    driver.Run(decode.get());
+    const std::vector<float> drawn(decode->values().begin(), decode->values().end());
+    const auto density =
+        loaded.Density(Transposed(drawn, model_case.targets, model_case.paths), order);
+    driver.Run(density.get());
+    const std::vector<double> forced(density->log_densities().begin(),
+                                     density->log_densities().end());
+    const std::vector<double> by_step = Transposed(forced, model_case.paths, model_case.targets);
+    ExpectClose("log density", decode->log_densities(), absl::MakeConstSpan(by_step), 1e-5);
+  }
+}
+
+TEST(SamplingTest, SeedAndPathDecideTheDraws) {
+  ModelCase model_case = {.targets = 4, .paths = 8};
+  BackendDriver driver = BackendDriver::Cpu(1);
+  const LoadedCase loaded(model_case, driver);
+  const auto draw = [&](uint64_t seed, int64_t first_path) {
+    const auto work = driver.NewDecode(loaded.Tile(), seed, first_path, {});
+    driver.Run(work.get());
+    return std::vector<float>(work->values().begin(), work->values().end());
+  };
+  const std::vector<float> values = draw(1, 0);
+  EXPECT_EQ(draw(1, 0), values);
+  EXPECT_NE(draw(2, 0), values);
+  EXPECT_NE(draw(1, 8), values);
+  EXPECT_EQ(draw(1, 3)[0], values[3]);  // step 0 sees no buffer: path 3 under another number
+}
+
+// 20,000 draws of a mixture that is the same at every step.
+class DistributionTest : public testing::Test {
+ protected:
+  static constexpr int64_t kPaths = 20'000;
+  static constexpr int64_t kTargets = 3;
+
+  DistributionTest() : driver_(BackendDriver::Cpu(2)) {
+    const ModelCase model_case = {.context_rows = 4, .targets = kTargets, .paths = 32};
+    const TestModelOptions small = {
+        .d_model = 8, .n_heads = 1, .n_kv_heads = 1, .n_layers = 1, .d_ff = 8};
+    const auto context = driver_.Encode(driver_.AddModel(MakeConstantModel(mixture_, small)),
+                                        model_case.XContext(), model_case.YContext());
+    const auto rows = driver_.EncodeRows(context, model_case.XTarget());
+    std::vector<std::unique_ptr<DecodeWork>> tiles;
+    std::vector<Work*> works;
+    for (int64_t first = 0; first < kPaths; first += 32) {
+      TileSpec tile;
+      tile.context = context;
+      tile.targets = rows;
+      tile.paths = 32;
+      tiles.push_back(driver_.NewDecode(std::move(tile), 12345, first, {}));
+      works.push_back(tiles.back().get());
+    }
+    driver_.RunAll(works, kTargets);
+    draws_.resize(kTargets);
+    for (const std::unique_ptr<DecodeWork>& tile : tiles) {
+      for (int64_t t = 0; t < kTargets; ++t) {
+        const auto step = tile->values().subspan(t * 32, 32);
+        draws_[t].insert(draws_[t].end(), step.begin(), step.end());
+      }
+    }
+  }
+
+  double Cdf(double y) const {
+    double total = 0, sum = 0;
+    for (const MixtureComponent& c : mixture_) {
+      total += c.weight;
+      sum += c.weight * std::erfc(-(y - c.mean) / c.std / std::numbers::sqrt2) / 2;
+    }
+    return sum / total;
+  }
+
+  const std::vector<MixtureComponent> mixture_ = {{.mean = -1, .std = 0.5f, .weight = 0.3f},
+                                                  {.mean = 1.5f, .std = 0.8f, .weight = 0.7f}};
+  BackendDriver driver_;
+  std::vector<std::vector<double>> draws_;  // [T][paths]
+};
+
+// Kolmogorov and Smirnov: sqrt(n) sup |F_n - F| exceeds 1.95 with probability 0.001.
+TEST_F(DistributionTest, DrawsFollowTheMixture) {
+  for (std::vector<double> draws : draws_) {
+    ASSERT_EQ(draws.size(), static_cast<size_t>(kPaths));
+    std::sort(draws.begin(), draws.end());
+    double distance = 0;
+    for (int64_t i = 0; i < kPaths; ++i) {
+      const double cdf = Cdf(draws[i]);
+      distance = std::max({distance, std::abs(cdf - static_cast<double>(i) / kPaths),
+                           std::abs(static_cast<double>(i + 1) / kPaths - cdf)});
+    }
+    EXPECT_LT(distance * std::sqrt(static_cast<double>(kPaths)), 1.95);
+  }
+}
+
+// Steps of one path, and neighbouring paths at one step, are independent: after the probability
+// transform their correlation is below 4 standard errors.
+TEST_F(DistributionTest, DrawsAreIndependent) {
+  const auto correlation = [&](const std::vector<double>& a, const std::vector<double>& b,
+                               int64_t shift) {
+    double sum = 0;
+    for (int64_t i = 0; i + shift < kPaths; ++i) {
+      sum += (Cdf(a[i]) - 0.5) * (Cdf(b[i + shift]) - 0.5) * 12;
+    }
+    return sum / static_cast<double>(kPaths - shift);
+  };
+  const double bound = 4 / std::sqrt(static_cast<double>(kPaths));
+  EXPECT_LT(std::abs(correlation(draws_[0], draws_[1], 0)), bound);
+  EXPECT_LT(std::abs(correlation(draws_[1], draws_[2], 0)), bound);
+  EXPECT_LT(std::abs(correlation(draws_[0], draws_[0], 1)), bound);
+  EXPECT_LT(std::abs(correlation(draws_[0], draws_[0], 32)), bound);
+  EXPECT_NEAR(correlation(draws_[0], draws_[0], 0), 1, 0.05);  // the statistic itself works
+}
+
+}  // namespace
+}  // namespace chorale

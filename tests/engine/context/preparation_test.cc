@@ -1,0 +1,73 @@
+#include "engine/context/preparation.h"
+
+#include <memory>
+#include <string>
+
+#include "base/error_details.h"
+#include "engine/session/warm_session.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace chorale {
+namespace {
+
+using testing::FakeBackendLog;
+using testing::MakeDataset;
+using testing::MakeTargets;
+using testing::NewFakeBackend;
+
+class PreparationTest : public ::testing::Test {
+ protected:
+  PreparationTest() : backend_(NewFakeBackend({.context_pool_bytes = 640}, &log_)) {
+    record_.rows = 10;  // 640 bytes when resident
+    record_.columns = {{.name = "a"}, {.name = "b"}};
+    request_->targets = MakeTargets(3);
+  }
+
+  Preparation Prepare(absl::Status validation = absl::OkStatus()) {
+    return PrepareTargets(request_, backend_.get(),
+                          [validation](const ModelConfig&) { return validation; });
+  }
+  std::string RefusedField(const Preparation& preparation) {
+    return ErrorField(preparation.check(record_, ModelConfig()));
+  }
+
+  FakeBackendLog log_;
+  const std::unique_ptr<Backend> backend_;
+  const std::shared_ptr<RequestBase> request_ = std::make_shared<RequestBase>();
+  ContextRecord record_;
+};
+
+TEST_F(PreparationTest, TheRecordAloneTellsWhatIsWrong) {
+  EXPECT_TRUE(Prepare().check(record_, ModelConfig()).ok());
+  EXPECT_EQ(RefusedField(Prepare(InvalidField("path_count", "is odd"))), "path_count");
+  record_.columns[1].type = ColumnType::kCategorical;
+  EXPECT_EQ(RefusedField(Prepare()), "targets.columns[\"b\"]");
+  record_.columns.pop_back();
+  EXPECT_EQ(RefusedField(Prepare()), "targets.columns[\"b\"]");
+  record_.rows = 11;
+  EXPECT_EQ(RefusedField(Prepare()), "context");
+  EXPECT_EQ(RefusedField(WarmSession::Prepare(backend_.get())), "name");
+  record_.rows = 10;
+  EXPECT_EQ(RefusedField(WarmSession::Prepare(backend_.get())), "");
+}
+
+TEST_F(PreparationTest, TheRestNeedsTheTransform) {
+  ModelConfig config;
+  config.normalize_x = Normalization::kZScore;
+  auto context = std::make_shared<RegisteredContext>();
+  context->transform = *FeatureTransform::Fit(MakeDataset(10), config);
+  const auto prepared = Prepare().finish(context);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(prepared->context, context);
+  EXPECT_EQ(prepared->targets.x, context->transform.Apply(request_->targets)->x);
+
+  request_->targets.columns[0].numbers[1] = 1e300;
+  EXPECT_TRUE(Prepare().check(record_, config).ok());
+  EXPECT_EQ(ErrorField(Prepare().finish(context).status()),
+            "targets.columns[\"a\"].numeric.values[1]");
+}
+
+}  // namespace
+}  // namespace chorale

@@ -1,0 +1,107 @@
+#include "engine/session/tile_plan.h"
+
+#include "gtest/gtest.h"
+#include "tests/engine/fake_backend.h"
+
+namespace chorale {
+namespace {
+
+using testing::FakeBackendLog;
+using testing::FakeBackendOptions;
+using testing::NewFakeBackend;
+
+TilePlan Plan(int64_t paths, int64_t targets, int64_t max_slots, int64_t pool = 1 << 20,
+              TileWork work = TileWork::kDecode) {
+  FakeBackendLog log;
+  // Tiles of 4 paths; 64 bytes for each path and target, or in a density for each target.
+  FakeBackendOptions options;
+  options.buffer_pool_bytes = pool;
+  return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, targets, max_slots, work);
+}
+
+TEST(TilePlanTest, TilesCoverEveryPathOnce) {
+  for (int64_t paths = 1; paths < 40; ++paths) {
+    const TilePlan plan = Plan(paths, 3, 4);
+    int64_t covered = 0;
+    for (int64_t tile = 0; tile < plan.tiles; ++tile) {
+      ASSERT_EQ(plan.first_path(tile), covered);
+      ASSERT_GE(plan.paths_of(tile), 1);
+      ASSERT_LE(plan.paths_of(tile), plan.tile_paths);
+      covered += plan.paths_of(tile);
+    }
+    ASSERT_EQ(covered, paths);
+    ASSERT_LE(plan.slots, plan.tiles);
+  }
+}
+
+TEST(TilePlanTest, SlotsAreBoundedByTheTickAndHalfThePool) {
+  EXPECT_EQ(Plan(100, 4, 6).slots, 6);
+  EXPECT_EQ(Plan(8, 4, 6).slots, 2);
+  EXPECT_EQ(Plan(100, 4, 6).slot_bytes, 4 * 4 * 64);
+  EXPECT_EQ(Plan(100, 4, 6, 4096).slots, 2);  // half of four
+  EXPECT_EQ(Plan(100, 4, 6, 1024).slots, 1);  // one is always allowed
+  EXPECT_EQ(Plan(100, 4, 6, 1023).slots, 0);
+  EXPECT_EQ(Plan(3, 4, 6, 1023).slots, 1);  // fewer paths than a tile
+}
+
+TEST(TilePlanTest, DensitiesHaveSlotsOfTheirOwnSize) {
+  EXPECT_EQ(Plan(100, 4, 6, 4096, TileWork::kDensity).slot_bytes, 4 * 64);
+  EXPECT_EQ(Plan(100, 4, 6, 4096, TileWork::kDensity).slots, 6);
+  EXPECT_EQ(Plan(100, 4, 6, 1024, TileWork::kDensity).slots, 2);
+  EXPECT_EQ(Plan(100, 4, 6, 255, TileWork::kDensity).slots, 0);
+}
+
+TEST(TilePlanTest, ADensityHasAsManyTilesAsThereIsRoomFor) {
+  FakeBackendLog log;
+  FakeBackendOptions options;
+  options.density_tiles = 5;
+  const auto plan = [&](int64_t pool, int64_t paths) {
+    options.buffer_pool_bytes = pool;
+    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, 4, 6,
+                     TileWork::kDensity);
+  };
+  EXPECT_EQ(plan(1 << 20, 100).tile_paths, 20);
+  EXPECT_EQ(plan(1 << 20, 100).slots, 5);
+  EXPECT_EQ(plan(1 << 20, 100).slot_bytes, 5 * 4 * 64);
+  EXPECT_EQ(plan(1 << 20, 7).tile_paths, 7);
+  EXPECT_EQ(plan(6 * 4 * 64, 100).tile_paths, 12);  // no more than half of the pool
+  EXPECT_EQ(plan(6 * 4 * 64, 100).slots, 1);
+  EXPECT_EQ(plan(6 * 4 * 64, 18).tile_paths, 12);  // whole tiles
+  EXPECT_EQ(plan(4 * 64, 100).tile_paths, 4);      // but one is always allowed
+  EXPECT_EQ(plan(4 * 64, 100).slots, 1);
+  EXPECT_EQ(plan(4 * 64 - 1, 100).slots, 0);
+}
+
+TEST(TilePlanTest, EncodedRowsTakeTheirShareBesideTheSlots) {
+  FakeBackendLog log;
+  FakeBackendOptions options;
+  options.rows_bytes_per_target = 128;
+  const auto slots = [&](int64_t pool) {
+    options.buffer_pool_bytes = pool;
+    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 100, 4, 6, TileWork::kDecode)
+        .slots;
+  };
+  EXPECT_EQ(slots(1024 + 511), 0);  // a slot, but no room for the rows
+  EXPECT_EQ(slots(1024 + 512), 1);
+  EXPECT_EQ(slots(4096), 2);  // as without them: half of the pool has room for two
+  options.buffer_pool_bytes = 4096;
+  const TilePlan plan =
+      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 8, 4, 6, TileWork::kDecode);
+  EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{1024, 1024, 512}));
+}
+
+TEST(TilePlanTest, PredictionsArePlannedByTheirRows) {
+  EXPECT_EQ(Plan(300, 300, 6, 1 << 20, TileWork::kPredict).ranges(), std::vector<int64_t>());
+  EXPECT_EQ(Plan(300, 300, 6, 1 << 20, TileWork::kPredict).slots, 3);
+  FakeBackendLog log;
+  FakeBackendOptions options;
+  options.predict_bytes_per_row = 8;
+  options.buffer_pool_bytes = 4 * 128 * 8;
+  const TilePlan plan =
+      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 300, 300, 6, TileWork::kPredict);
+  EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{1024, 1024}));
+  EXPECT_EQ(plan.paths_of(2), 300 - 2 * 128);
+}
+
+}  // namespace
+}  // namespace chorale

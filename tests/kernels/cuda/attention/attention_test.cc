@@ -1,0 +1,215 @@
+// The attention kernel against the float64 reference of the same operation, on the same bf16
+// inputs.
+#include "kernels/cuda/attention/attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/layout/layout.h"
+#include "tests/kernels/cuda/device_test.h"
+#include "tests/kernels/cuda/tile_problem.h"
+#include "tests/kernels/tensor_matchers.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+// A softmax weight is rounded to bf16 before it multiplies a value (2^-9 of it), and the
+// exponential is good to a few 2^-22.
+constexpr Tolerance kOut{8e-3, 4e-3};
+constexpr Tolerance kLse{4e-6, 4e-6};
+// Scores of size 100 are sums of products that are good to 100 * 2^-22 or so.
+constexpr Tolerance kLseOfHundreds{1e-4, 4e-6};
+
+class AttentionTest : public DeviceTest {
+ protected:
+  void ExpectAgreesWithReference(const ProblemShape& shape, uint32_t seed,
+                                 const Tolerance& lse = kLse) {
+    const TileProblem problem(shape, seed);
+    const Attended expected = problem.Reference();
+    for (ChunkSplit split : {ChunkSplit::kTogether, ChunkSplit::kApart}) {
+      SCOPED_TRACE(split == ChunkSplit::kTogether ? "together" : "apart");
+      const Attended actual = problem.Merge(problem.Launch(split, stream_), stream_);
+      EXPECT_THAT(actual.lse, TensorNear(expected.lse, lse));
+      EXPECT_THAT(actual.out, TensorNear(expected.out, kOut));
+    }
+  }
+};
+
+TEST_F(AttentionTest, ContextsOfEverySize) {
+  ProblemShape shape;
+  for (int rows : {1, 2, 15, 16, 17, 63, 64, 65, 100, 128, 129, 255, 257, 600, 4200}) {
+    shape.tiles.push_back({.context_rows = rows});
+  }
+  ExpectAgreesWithReference(shape, 1);
+}
+
+TEST_F(AttentionTest, EveryHeadWidthAndGrouping) {
+  for (int head_dim : {16, 32, 64, 128}) {
+    for (int kv_heads : {1, 2, 4}) {
+      SCOPED_TRACE(testing::Message() << "Dh " << head_dim << ", Hkv " << kv_heads);
+      const ProblemShape shape = {.heads = 4,
+                                  .kv_heads = kv_heads,
+                                  .head_dim = head_dim,
+                                  .tiles = {{.context_rows = 133,
+                                             .groups = 1,
+                                             .paths = 7,
+                                             .capacity = 6,
+                                             .visible_target = 5,
+                                             .visible_buffer = 5},
+                                            {.context_rows = 300, .groups = 2}}};
+      ExpectAgreesWithReference(shape, 2);
+    }
+  }
+}
+
+TEST_F(AttentionTest, BuffersOfDecodeAndDensity) {
+  ProblemShape shape;
+  for (int visible : {0, 1, 3, 4, 5, 8, 19}) {
+    shape.tiles.push_back({.context_rows = 70,
+                           .paths = 32,
+                           .capacity = 20,
+                           .visible_target = visible,
+                           .visible_buffer = visible});
+    shape.tiles.push_back({.context_rows = 40,
+                           .groups = 2,
+                           .paths = 9,
+                           .capacity = 20,
+                           .visible_target = visible,
+                           .visible_buffer = visible + 1});
+  }
+  ExpectAgreesWithReference(shape, 3);
+}
+
+TEST_F(AttentionTest, NoContextAtAll) {
+  const ProblemShape shape = {
+      .tiles = {
+          {.context_rows = 0, .paths = 20, .capacity = 3, .visible_target = 0, .visible_buffer = 1},
+          {.context_rows = 0, .groups = 1}}};
+  const TileProblem problem(shape, 4);
+  const Attended actual = problem.Merge(problem.Launch(ChunkSplit::kTogether, stream_), stream_);
+  EXPECT_EQ(actual.lse[0], -INFINITY);
+  EXPECT_EQ(actual.out[0], 0.0f);
+  EXPECT_TRUE(std::isfinite(actual.lse[8 * 2])) << "a buffer token sees itself";
+  ExpectAgreesWithReference(shape, 4);
+}
+
+TEST_F(AttentionTest, ScoresUpToAHundred) {
+  ExpectAgreesWithReference({.score_deviation = 30,
+                             .tiles = {{.context_rows = 2},
+                                       {.context_rows = 700},
+                                       {.context_rows = 100,
+                                        .paths = 32,
+                                        .capacity = 20,
+                                        .visible_target = 20,
+                                        .visible_buffer = 20}}},
+                            5, kLseOfHundreds);
+}
+
+// Each key once: with equal scores, lse says how many there were.
+TEST_F(AttentionTest, CountsEveryKey) {
+  ProblemShape shape = {.score_deviation = 0, .tiles = {}};
+  for (int rows : {0, 1, 64, 65, 300, 1100}) {
+    for (int visible : {0, 7, 8, 33}) {
+      shape.tiles.push_back({.context_rows = rows,
+                             .paths = 32,
+                             .capacity = 34,
+                             .visible_target = visible,
+                             .visible_buffer = visible + 1});
+    }
+  }
+  ExpectAgreesWithReference(shape, 5);
+}
+
+TEST_F(AttentionTest, MaximaSixtyApartInBothDirections) {
+  ProblemShape shape;
+  for (const auto& [context, buffer] : std::vector<std::pair<float, float>>{
+           {30, -30}, {-30, 30}, {100, 40}, {40, 100}, {-40, -100}, {-100, -40}, {0, 300}}) {
+    shape.tiles.push_back({.context_rows = 300,
+                           .paths = 32,
+                           .capacity = 7,
+                           .visible_target = 6,
+                           .visible_buffer = 7,
+                           .context_score = context,
+                           .buffer_score = buffer});
+  }
+  ExpectAgreesWithReference(shape, 6, kLseOfHundreds);
+}
+
+TEST_F(AttentionTest, WritesWhatIsInUseAndNothingElse) {
+  const ProblemShape shape = {.heads = 1,
+                              .kv_heads = 1,
+                              .head_dim = 16,
+                              .tiles = {{.context_rows = 600, .groups = 0},
+                                        {.context_rows = 600, .groups = 3},
+                                        {.context_rows = 10, .groups = 1}}};
+  const TileProblem problem(shape, 7);
+  const TileProblem::States states = problem.Launch(ChunkSplit::kApart, stream_);
+  ASSERT_EQ(states.slots, 5);
+  const std::vector<float> state = states.chunk_state.ToHost(stream_);
+  const std::vector<float> o = states.chunk_o.ToHost(stream_);
+  for (int slot = 0; slot < 5; ++slot) {
+    for (int row = 0; row < 192; ++row) {
+      const bool written =
+          row >= 64 && row < 64 + 48 ? true : row >= 128 && row < 144 && slot < kFewestChunks;
+      const int at = slot * 192 + row;
+      EXPECT_EQ(std::isnan(state[2 * at]), !written) << slot << " " << row;
+      EXPECT_EQ(std::isnan(o[16 * at + 5]), !written) << slot << " " << row;
+    }
+  }
+}
+
+// A row's bits depend neither on the other tiles nor on the other rows of its tile.
+TEST_F(AttentionTest, ATileAloneHasTheBitsOfTheTileInABatch) {
+  const TileShape tile = {
+      .context_rows = 500, .paths = 32, .capacity = 9, .visible_target = 9, .visible_buffer = 9};
+  const TileProblem alone({.tiles = {tile}}, 8);
+  const TileProblem among({.tiles = {tile, {.context_rows = 40}, {.context_rows = 900}}}, 8);
+  for (ChunkSplit split : {ChunkSplit::kTogether, ChunkSplit::kApart}) {
+    const TileProblem::States a = alone.Launch(split, stream_);
+    const TileProblem::States b = among.Launch(split, stream_);
+    const std::vector<float> expected = a.chunk_o.ToHost(stream_);
+    std::vector<float> actual = b.chunk_o.ToHost(stream_);
+    actual.resize(64 * 2 * 32);
+    EXPECT_THAT(actual, TensorBitsEqual(
+                            std::vector<float>(expected.begin(), expected.begin() + 64 * 2 * 32)));
+  }
+}
+
+TEST(ValidateAttentionTest, NamesTheField) {
+  Tile tile;
+  uint16_t q = 0;
+  float out = 0;
+  const AttentionParams good = {.tiles = &tile,
+                                .q = &q,
+                                .chunk_o = &out,
+                                .chunk_state = &out,
+                                .tile_count = 1,
+                                .heads = 4,
+                                .kv_heads = 2,
+                                .head_dim = 32,
+                                .slots = 1};
+  EXPECT_TRUE(ValidateAttention(good).ok());
+  const auto message = [&](auto change) {
+    AttentionParams p = good;
+    change(p);
+    return std::string(ValidateAttention(p).message());
+  };
+  EXPECT_THAT(message([](AttentionParams& p) { p.q = nullptr; }), testing::HasSubstr("q is null"));
+  EXPECT_THAT(message([](AttentionParams& p) { p.head_dim = 8; }), testing::HasSubstr("head_dim"));
+  EXPECT_THAT(message([](AttentionParams& p) { p.kv_heads = 3; }), testing::HasSubstr("kv_heads"));
+  EXPECT_THAT(message([](AttentionParams& p) { p.slots = 0; }), testing::HasSubstr("slots"));
+}
+
+TEST(ChooseSplitTest, SplitsLongContextsOfFewTiles) {
+  EXPECT_EQ(ChooseSplit(2, 4, 8192, 64, 132), ChunkSplit::kApart);
+  EXPECT_EQ(ChooseSplit(128, 4, 8192, 64, 132), ChunkSplit::kTogether) << "enough tiles";
+  EXPECT_EQ(ChooseSplit(2, 4, 0, 64, 132), ChunkSplit::kApart) << "buffers alone are shared out";
+  EXPECT_EQ(ChooseSplit(2, 4, 8192, 31, 132), ChunkSplit::kTogether) << "no room";
+}
+
+}  // namespace
+}  // namespace chorale::kernels::cuda

@@ -1,0 +1,41 @@
+// Stands in for kernels/cuda/ptx/mma.cuh.
+#ifndef CHORALE_KERNELS_CUDA_PTX_MMA_CUH_
+#define CHORALE_KERNELS_CUDA_PTX_MMA_CUH_
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cuda/ptx/bf16.cuh"
+#include "tests/kernels/cuda/emulator/emulator.h"
+
+namespace chorale::kernels::cuda {
+
+inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                uint32_t b1) {
+  const uint32_t own[6] = {a0, a1, a2, a3, b0, b1};
+  const char* all = emulator::Exchange(own, sizeof(own));
+  const int lane = emulator::Lane();
+  // Element k of row (lane / 4 + 8 half) of A, or of column n of B, lies with the lane that holds
+  // it: see layout.h.
+  const auto element = [&](int owner, int word, int k) {
+    uint32_t bits;
+    std::memcpy(&bits, all + owner * emulator::kExchangeBytes + word * sizeof(uint32_t),
+                sizeof(bits));
+    return k % 2 == 0 ? FirstBf16(bits) : SecondBf16(bits);
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane / 4;
+    const int half = i / 2;
+    const int column = lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; ++k) {
+      const int j = k % 8 / 2;
+      const float a = element(row * 4 + j, half + 2 * (k / 8), k);
+      const float b = element(column * 4 + j, 4 + k / 8, k);
+      c[i] += a * b;
+    }
+  }
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_PTX_MMA_CUH_

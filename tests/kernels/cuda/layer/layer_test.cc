@@ -1,0 +1,493 @@
+// The row kernel against the definition of its stages in float64, with the same numbers rounded to
+// bf16: weights, and whatever is multiplied with them.
+#include "kernels/cuda/layer/layer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/layout.h"
+#include "tests/kernels/cuda/device_test.h"
+#include "tests/kernels/simd_targets.h"
+#include "tests/kernels/tensor_matchers.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+using Vector = std::vector<double>;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+// A sum that is rounded to bf16 the other way than the reference's is off by 2^-8 of itself, and
+// moves what is made of it by that times a weight; a few of those come together.
+constexpr Tolerance kRounding{1.2e-2, 8e-3};
+
+struct LayerShape {
+  int width = 128;
+  int heads = 4;
+  int kv_heads = 4;
+  int head_dim = 32;
+  int hidden = 256;
+};
+
+Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
+  Matrix matrix = {RandomTensor(out * in, seed, 1 / std::sqrt(static_cast<float>(in))), out, in};
+  for (float& w : matrix.values) w = FromBf16(ToBf16(w));
+  return matrix;
+}
+
+Vector Rounded(Vector values) {
+  for (double& x : values) x = FromBf16(ToBf16(static_cast<float>(x)));
+  return values;
+}
+
+Vector Product(const Matrix& w, const Vector& x) {
+  Vector y(w.out);
+  for (int64_t o = 0; o < w.out; ++o) {
+    for (int64_t i = 0; i < w.in; ++i) y[o] += static_cast<double>(w.values[o * w.in + i]) * x[i];
+  }
+  return y;
+}
+
+Vector Sum(Vector a, const Vector& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+Vector LayerNorm(const Vector& x, const std::vector<float>& gamma, const std::vector<float>& beta) {
+  double mean = 0;
+  for (double v : x) mean += v / static_cast<double>(x.size());
+  double variance = 0;
+  for (double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
+  Vector y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = (x[i] - mean) / std::sqrt(variance + 1e-5) * gamma[i] + beta[i];
+  }
+  return y;
+}
+
+struct Layer {
+  explicit Layer(const LayerShape& s)
+      : feature(RandomMatrix(s.width, s.width, 1)),
+        projection(RandomMatrix((s.heads + 2 * s.kv_heads) * s.head_dim, s.width, 2)),
+        wo(RandomMatrix(s.width, s.heads * s.head_dim, 3)),
+        w1(RandomMatrix(s.hidden, s.width, 4)),
+        w2(RandomMatrix(s.width, s.hidden, 5)),
+        b1(RandomTensor(s.hidden, 6)),
+        b2(RandomTensor(s.width, 7)) {
+    for (int i = 0; i < 3; ++i) {
+      gamma.push_back(RandomTensor(s.width, 10 + i));
+      beta.push_back(RandomTensor(s.width, 20 + i));
+    }
+  }
+
+  Matrix feature, projection, wo, w1, w2;
+  std::vector<float> b1, b2;
+  std::vector<std::vector<float>> gamma, beta;
+};
+
+struct RowResult {
+  Vector x;
+  Vector projected;  // q, K, V
+};
+
+RowResult Reference(const Layer& layer, RowStages stages, Vector x, const Vector& attention) {
+  if (stages != RowStages::kLeave) {
+    x = LayerNorm(Sum(x, Product(layer.wo, Rounded(attention))), layer.gamma[1], layer.beta[1]);
+    Vector hidden = Product(layer.w1, Rounded(x));
+    for (size_t i = 0; i < hidden.size(); ++i) {
+      const double h = hidden[i] + layer.b1[i];
+      hidden[i] = 0.5 * h * std::erfc(-h / std::numbers::sqrt2);
+    }
+    Vector more = Product(layer.w2, Rounded(hidden));
+    for (size_t i = 0; i < more.size(); ++i) more[i] += layer.b2[i];
+    x = LayerNorm(Sum(x, more), layer.gamma[2], layer.beta[2]);
+  }
+  if (stages == RowStages::kFinish) return {x, {}};
+  x = LayerNorm(Sum(x, Product(layer.feature, Rounded(x))), layer.gamma[0], layer.beta[0]);
+  return {x, Product(layer.projection, Rounded(x))};
+}
+
+// Four tiles: one that encodes 50 rows of a context, paths in two groups, targets to predict, and
+// one that is idle. Contexts have different numbers of chunks, some without a key, and one has no
+// rows.
+class LayerProblem {
+ public:
+  static constexpr int kTiles = 4;
+  static constexpr int kRows = kTiles * 64;
+  static constexpr int kLayer = 1;
+  static constexpr int kEncodedRows = 114;  // of which the tile has the last 50
+  static constexpr int kLargestContext = 1250;
+  static constexpr int kContextRows[kTiles] = {kEncodedRows, kLargestContext, 0, 10};
+  static constexpr int kCapacity = 5;
+  static constexpr int kPlace = 3;
+
+  explicit LayerProblem(const LayerShape& shape)
+      : shape_(shape),
+        layer_(shape),
+        x_(RandomTensor(kRows * shape.width, 30)),
+        context_(2 * ContextLayerSize(kEncodedRows, shape.kv_heads, shape.head_dim)),
+        buffer_(2 * BufferLayerSize(kCapacity, 16, shape.kv_heads, shape.head_dim)),
+        finish_slabs_(PackFinishSlabs(layer_.wo, layer_.w1, layer_.w2)),
+        leave_slabs_(PackLeaveSlabs(layer_.feature, layer_.projection)),
+        finish_quarters_(PackQuarters(PackFinishSlabs(layer_.wo, layer_.w1, layer_.w2))),
+        leave_quarters_(PackQuarters(PackLeaveSlabs(layer_.feature, layer_.projection))),
+        finish_vectors_(PackFinishVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
+                                          layer_.beta[2], layer_.b2, layer_.b1)),
+        leave_vectors_(PackLeaveVectors(layer_.gamma[0], layer_.beta[0])) {
+    tiles_ = DeviceArray<Tile>(std::vector<Tile>{{.context = context_.data(),
+                                                  .context_rows = kEncodedRows,
+                                                  .groups = 4,
+                                                  .first_row = 64,
+                                                  .encode_rows = 50},
+                                                 {.buffer = buffer_.data(),
+                                                  .context_rows = kContextRows[1],
+                                                  .groups = 2,
+                                                  .buffer_paths = 16,
+                                                  .buffer_capacity = kCapacity,
+                                                  .append_place = kPlace},
+                                                 {.context_rows = kContextRows[2], .groups = 3},
+                                                 {.context_rows = kContextRows[3], .groups = 0}});
+    MakeStates();
+  }
+
+  bool InUse(int row) const {
+    const int groups[kTiles] = {4, 2, 3, 0};
+    return row % 64 < 16 * groups[row / 64];
+  }
+
+  struct Result {
+    std::vector<float> x;     // [kRows, D]
+    std::vector<uint16_t> q;  // [kRows, H Dh]
+    std::vector<uint16_t> context;
+    std::vector<uint16_t> buffer;
+
+    bool operator==(const Result&) const = default;
+  };
+
+  Result Run(RowStages stages, int block_rows, Stream stream, bool warpgroups = false) {
+    const DeviceArray<float> x(x_);
+    const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
+    const RowLayerParams params = {
+        .tiles = tiles_.data(),
+        .x = x.data(),
+        .chunk_o = chunk_o_.data(),
+        .chunk_state = chunk_state_.data(),
+        .q = q.data(),
+        .finish = {finish_slabs_.data(), warpgroups ? finish_quarters_.data() : nullptr,
+                   finish_vectors_.data()},
+        .leave = {leave_slabs_.data(), warpgroups ? leave_quarters_.data() : nullptr,
+                  leave_vectors_.data()},
+        .tile_count = kTiles,
+        .width = shape_.width,
+        .heads = shape_.heads,
+        .kv_heads = shape_.kv_heads,
+        .head_dim = shape_.head_dim,
+        .hidden = shape_.hidden,
+        .layer = kLayer,
+        .split = ChunkSplit::kApart,
+        .epsilon = 1e-5f,
+        .stages = stages};
+    EXPECT_TRUE(ValidateRowLayer(params).ok()) << ValidateRowLayer(params);
+    DeviceProperties device;
+    ExpectSuccess(OpenDevice(&device), "opening the device");
+    const int shared_bytes = device.shared_bytes_per_block;
+    EXPECT_EQ(TakesWarpgroups(params, block_rows, shared_bytes), warpgroups);
+    ExpectSuccess(LaunchRowLayer(params, block_rows, shared_bytes, stream),
+                  "launching the row kernel");
+    Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),
+                     buffer_.ToHost(stream)};
+    return result;
+  }
+
+  RowResult Expected(RowStages stages, int row) const {
+    const auto x = x_.begin() + row * shape_.width;
+    const auto attention = attention_.begin() + row * shape_.heads * shape_.head_dim;
+    return Reference(layer_, stages, Vector(x, x + shape_.width),
+                     Vector(attention, attention + shape_.heads * shape_.head_dim));
+  }
+
+  const LayerShape& shape() const { return shape_; }
+  const std::vector<float>& x() const { return x_; }
+
+ private:
+  // Random states of every tile's chunks, and what they merge to.
+  void MakeStates() {
+    const int64_t heads = static_cast<int64_t>(kRows) * shape_.heads;
+    const int64_t slots = ContextChunks(kLargestContext);
+    std::vector<float> o = RandomTensor(slots * heads * shape_.head_dim, 40);
+    const std::vector<float> random = RandomTensor(2 * slots * heads, 41);
+    std::vector<float> state(slots * heads * 2);
+    attention_.resize(heads * shape_.head_dim);
+    for (int64_t at = 0; at < heads; ++at) {
+      const int tile = static_cast<int>(at / shape_.heads / 64);
+      double l = 0;
+      Vector sum(shape_.head_dim);
+      for (int64_t chunk = 0; chunk < slots; ++chunk) {
+        float* s = state.data() + (chunk * heads + at) * 2;
+        float* chunk_o = o.data() + (chunk * heads + at) * shape_.head_dim;
+        s[0] = 5 * random[2 * (chunk * heads + at)];
+        s[1] = 1 + std::abs(random[2 * (chunk * heads + at) + 1]);
+        const bool exists = chunk < ContextChunks(kContextRows[tile]);
+        const bool empty = kContextRows[tile] == 0 || (chunk == 3 && tile == 1);
+        if (empty) s[0] = -INFINITY;  // no key at all
+        if (empty) s[1] = 0;
+        if (!exists) s[0] = s[1] = kNan;
+        const double scale = exists && !empty ? std::exp2(s[0]) : 0;
+        if (scale > 0) l += scale * s[1];
+        for (int d = 0; d < shape_.head_dim; ++d) {
+          if (empty) chunk_o[d] = 0;
+          if (!exists) chunk_o[d] = kNan;
+          if (scale > 0) sum[d] += scale * chunk_o[d];
+        }
+      }
+      for (int d = 0; d < shape_.head_dim; ++d) {
+        attention_[at * shape_.head_dim + d] = l > 0 ? sum[d] / l : 0;
+      }
+    }
+    chunk_o_ = DeviceArray<float>(o);
+    chunk_state_ = DeviceArray<float>(state);
+  }
+
+  const LayerShape shape_;
+  const Layer layer_;
+  const std::vector<float> x_;
+  Vector attention_;  // [kRows, H Dh]
+
+  DeviceArray<Tile> tiles_;
+  DeviceArray<float> chunk_o_, chunk_state_;
+  DeviceArray<uint16_t> context_, buffer_;
+  DeviceArray<uint16_t> finish_slabs_, leave_slabs_;
+  DeviceArray<uint16_t> finish_quarters_, leave_quarters_;
+  DeviceArray<float> finish_vectors_, leave_vectors_;
+};
+
+class RowLayerTest : public DeviceTest {
+ protected:
+  static std::vector<float> Floats(const Vector& values) {
+    return std::vector<float>(values.begin(), values.end());
+  }
+  static std::vector<float> FromBits(const uint16_t* bits, int64_t n) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < n; ++i) values.push_back(FromBf16(bits[i]));
+    return values;
+  }
+
+  // Looks at every row_step-th row: with 7, still at every lane's.
+  void ExpectAgreesWithReference(const LayerShape& shape, RowStages stages, int row_step = 1) {
+    LayerProblem problem(shape);
+    const LayerProblem::Result result = problem.Run(stages, 16, stream_);
+    const int64_t queries = shape.heads * shape.head_dim;
+    for (int row = 0; row < LayerProblem::kRows; row += row_step) {
+      SCOPED_TRACE(testing::Message() << "row " << row);
+      const auto x = result.x.begin() + row * shape.width;
+      const std::vector<float> actual(x, x + shape.width);
+      if (!problem.InUse(row)) {
+        const auto before = problem.x().begin() + row * shape.width;
+        EXPECT_THAT(actual, TensorBitsEqual(std::vector<float>(before, before + shape.width)));
+        EXPECT_EQ(result.q[row * queries], 0xffff);
+        continue;
+      }
+      const RowResult expected = problem.Expected(stages, row);
+      ASSERT_THAT(actual, TensorNear(Floats(expected.x), kRounding));
+      if (stages == RowStages::kFinish) continue;
+      const Vector& projected = expected.projected;
+      ASSERT_THAT(
+          FromBits(result.q.data() + row * queries, queries),
+          TensorNear(Floats(Vector(projected.begin(), projected.begin() + queries)), kRounding));
+      ExpectKeysAndValues(result, shape, row, projected);
+    }
+  }
+
+  // That what the row should leave is left, in its place.
+  void ExpectKeysAndValues(const LayerProblem::Result& result, const LayerShape& shape, int row,
+                           const Vector& projected) {
+    const int64_t kv_width = shape.kv_heads * shape.head_dim;
+    std::vector<float> expected, actual;
+    for (int64_t i = 0; i < kv_width; ++i) {
+      const int head = static_cast<int>(i / shape.head_dim);
+      const int d = static_cast<int>(i % shape.head_dim);
+      const double k = projected[shape.heads * shape.head_dim + i];
+      const double v = projected[shape.heads * shape.head_dim + kv_width + i];
+      const int path = row % 64 / 16 * 8 + row % 8;
+      if (row < 64) {
+        const int64_t blocks = ContextBlocks(LayerProblem::kEncodedRows);
+        const uint16_t* block =
+            result.context.data() +
+            LayerProblem::kLayer *
+                ContextLayerSize(LayerProblem::kEncodedRows, shape.kv_heads, shape.head_dim) +
+            (head * blocks + 1) * BlockSize(shape.head_dim);
+        actual.push_back(FromBf16(block[BlockKeyAt(row, d, shape.head_dim)]));
+        actual.push_back(FromBf16(block[BlockValueAt(row, d, shape.head_dim)]));
+        expected.push_back(static_cast<float>(row < 50 ? k : 0));
+        expected.push_back(static_cast<float>(row < 50 ? v : 0));
+      } else if (row < 128 && row % 16 >= 8 && path < 16) {
+        const uint16_t* key =
+            result.buffer.data() +
+            LayerProblem::kLayer *
+                BufferLayerSize(LayerProblem::kCapacity, 16, shape.kv_heads, shape.head_dim) +
+            BufferKeyAt(head, LayerProblem::kPlace, path, LayerProblem::kCapacity, 16,
+                        shape.head_dim);
+        actual.push_back(FromBf16(key[d]));
+        actual.push_back(FromBf16(key[16 * shape.head_dim + BufferValueColumn(d, shape.head_dim)]));
+        expected.push_back(static_cast<float>(k));
+        expected.push_back(static_cast<float>(v));
+      }
+    }
+    ASSERT_THAT(actual, TensorNear(expected, kRounding));
+  }
+};
+
+TEST_F(RowLayerTest, EveryStage) {
+  for (RowStages stages : {RowStages::kLeave, RowStages::kFinish, RowStages::kFinishAndLeave}) {
+    SCOPED_TRACE(static_cast<int>(stages));
+    ExpectAgreesWithReference({}, stages);
+  }
+}
+
+TEST_F(RowLayerTest, ShapesOfOtherModels) {
+  const std::vector<LayerShape> shapes = {
+      {.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
+      {.width = 256, .heads = 8, .kv_heads = 8, .head_dim = 32, .hidden = 1024},
+      {.width = 264, .heads = 3, .kv_heads = 1, .head_dim = 128, .hidden = 200},
+      {.width = 136, .heads = 17, .kv_heads = 1, .head_dim = 16, .hidden = 129},
+      {.width = 512, .heads = 8, .kv_heads = 2, .head_dim = 64, .hidden = 64}};
+  for (const LayerShape& shape : shapes) {
+    SCOPED_TRACE(testing::Message() << "width " << shape.width);
+    ExpectAgreesWithReference(shape, RowStages::kFinishAndLeave, 7);
+  }
+}
+
+TEST_F(RowLayerTest, TouchesNothingElse) {
+  LayerProblem problem({});
+  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, 8, stream_);
+  const int64_t written_context = 2LL * 64 * 4 * 32;  // K and V of 64 rows
+  const int64_t written_buffer = 2LL * 16 * 4 * 32;   // of one place of 16 paths
+  const auto written = [](const std::vector<uint16_t>& bits) {
+    return static_cast<int64_t>(bits.size()) - std::count(bits.begin(), bits.end(), 0xffff);
+  };
+  EXPECT_EQ(written(result.context), written_context);
+  EXPECT_EQ(written(result.buffer), written_buffer);
+}
+
+// However many rows a block takes, a row's bits are the same.
+TEST_F(RowLayerTest, AnyBlock) {
+  for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
+                                  LayerShape{.width = 384, .heads = 12, .kv_heads = 2}}) {
+    LayerProblem problem(shape);
+    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, 16, stream_);
+    for (const int block_rows : {8, 32, 64}) {
+      if (block_rows == 64 && shape.width > 256) continue;  // more than the shared memory
+      SCOPED_TRACE(testing::Message() << block_rows << " rows");
+      EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, block_rows, stream_) == expected);
+    }
+  }
+}
+
+// Products of warpgroups change no bit either.
+TEST_F(RowLayerTest, ByWarpgroups) {
+  if (properties_.compute_major != kWarpgroupComputeMajor) {
+    GTEST_SKIP() << "needs compute capability " << kWarpgroupComputeMajor << ".0";
+  }
+  for (const LayerShape& shape :
+       {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
+        LayerShape{.width = 384, .heads = 12, .kv_heads = 2},
+        LayerShape{.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
+        LayerShape{.width = 512, .heads = 4, .kv_heads = 1, .head_dim = 128, .hidden = 64}}) {
+    LayerProblem problem(shape);
+    for (RowStages stages : {RowStages::kLeave, RowStages::kFinish, RowStages::kFinishAndLeave}) {
+      const LayerProblem::Result expected = problem.Run(stages, 16, stream_);
+      for (const int block_rows : {16, 32, 64}) {
+        if (block_rows == 64 && shape.width > 128) continue;  // more than the shared memory
+        SCOPED_TRACE(testing::Message() << shape.width << ", " << block_rows << " rows");
+        EXPECT_TRUE(problem.Run(stages, block_rows, stream_, /*warpgroups=*/true) == expected);
+      }
+    }
+  }
+}
+
+TEST(ValidateRowLayerTest, NamesTheField) {
+  RowLayerParams p;
+  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("tiles is null"));
+  Tile tile;
+  float x = 0;
+  uint16_t bits = 0;
+  p = {.tiles = &tile,
+       .x = &x,
+       .q = &bits,
+       .finish = {},
+       .leave = {&bits, nullptr, &x},
+       .tile_count = 1,
+       .width = 128,
+       .heads = 4,
+       .kv_heads = 4,
+       .head_dim = 32,
+       .hidden = 256,
+       .epsilon = 1e-5f,
+       .stages = RowStages::kLeave};
+  EXPECT_TRUE(ValidateRowLayer(p).ok()) << ValidateRowLayer(p);
+  p.stages = RowStages::kFinish;
+  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("chunk_o is null"));
+  p.stages = RowStages::kLeave;
+  p.width = 520;
+  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("width"));
+}
+
+RowLayerParams ShapeOf(int tiles, const LayerShape& shape) {
+  return {.finish = {},
+          .leave = {},
+          .tile_count = tiles,
+          .width = shape.width,
+          .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .hidden = shape.hidden};
+}
+
+TEST(ChooseBlockRowsTest, TakesMoreRowsWhenThereAreMore) {
+  const auto rows = [](int tiles, const LayerShape& shape) {
+    return *ChooseBlockRows(ShapeOf(tiles, shape), 132, 227 << 10);
+  };
+  const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
+  EXPECT_EQ(rows(2, {}), 8);
+  EXPECT_EQ(rows(16, {}), 16);
+  EXPECT_EQ(rows(50, {}), 32);
+  EXPECT_EQ(rows(128, {}), 64);
+  EXPECT_EQ(rows(128, wide), 16) << "shared memory";
+  const uint16_t quarters = 0;
+  RowLayerParams few = ShapeOf(2, {});
+  few.finish.quarters = few.leave.quarters = &quarters;
+  EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16) << "by products of warpgroups";
+}
+
+TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
+  const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
+  for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .hidden = 1024}, wide}) {
+    for (int tiles : {1, 50, 200}) {
+      const RowLayerParams params = ShapeOf(tiles, shape);
+      for (int shared_bytes : {163 << 10, 227 << 10}) {
+        const absl::StatusOr<int> block_rows = ChooseBlockRows(params, 132, shared_bytes);
+        ASSERT_TRUE(block_rows.ok()) << block_rows.status();
+        EXPECT_LE(RowLayerSharedBytes(params, *block_rows), shared_bytes);
+      }
+    }
+  }
+}
+
+TEST(ChooseBlockRowsTest, RefusesWithTheNumbers) {
+  const RowLayerParams params = ShapeOf(1, {});
+  const int needed = RowLayerSharedBytes(params, 8);
+  EXPECT_TRUE(ChooseBlockRows(params, 132, needed).ok());
+  const absl::Status status = ChooseBlockRows(params, 132, needed - 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::to_string(needed)));
+}
+
+}  // namespace
+}  // namespace chorale::kernels::cuda

@@ -1,0 +1,41 @@
+// That kernels may overlap (kernels/cuda/runtime/launch.h): several steps of a decode have the same
+// bits, whether each kernel waits for the one ahead to end before it begins or not, however many
+// rows a block takes, and whether chunks are merged by attention or by the row kernel.
+#include <gtest/gtest.h>
+
+#include "tests/kernels/cuda/device_test.h"
+#include "tests/kernels/cuda/small_decode.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+class OverlapTest : public DeviceTest {
+ protected:
+  void TearDown() override {
+    SetOverlap(Overlap::kOn);
+    DeviceTest::TearDown();
+  }
+};
+
+TEST_F(OverlapTest, ChangesNothing) {
+  // The second tile has idle blocks from the start, and is idle before the first one is done.
+  const SmallTile few = {
+      .context_rows = 700, .paths = 9, .steps = 2, .in_order = false, .drawn = false};
+  SmallDecode decode({}, {{}, few}, properties_);
+  SetOverlap(Overlap::kOff);
+  const SmallDecode::Result expected = decode.Run(ChunkSplit::kApart, 8, stream_);
+  SetOverlap(Overlap::kOn);
+  // On the emulator kernels never overlap, and once is enough to see that the steps fit together.
+  const int times = LinkedDevice() == DeviceKind::kGpu ? 100 : 1;
+  for (const int block_rows : {8, 16, 32}) {
+    for (const ChunkSplit split : {ChunkSplit::kApart, ChunkSplit::kTogether}) {
+      for (int i = 0; i < times; ++i) {
+        ASSERT_TRUE(decode.Run(split, block_rows, stream_) == expected)
+            << block_rows << " rows, time " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace chorale::kernels::cuda

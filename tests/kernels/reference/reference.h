@@ -1,0 +1,30 @@
+// The operations of kernels/ops in float64, in the order of their definitions: what tests hold the
+// kernels to. Parameters and requirements are those of the operation.
+#ifndef CHORALE_TESTS_KERNELS_REFERENCE_REFERENCE_H_
+#define CHORALE_TESTS_KERNELS_REFERENCE_REFERENCE_H_
+
+#include "kernels/ops/append_kv.h"
+#include "kernels/ops/cell_features.h"
+#include "kernels/ops/embed_rows.h"
+#include "kernels/ops/layer_norm.h"
+#include "kernels/ops/linear.h"
+#include "kernels/ops/mixture_head.h"
+#include "kernels/ops/precise_gelu.h"
+#include "kernels/ops/precise_linear.h"
+#include "kernels/ops/shared_context_attention.h"
+
+namespace chorale::kernels::reference {
+
+void AppendKv(const AppendKvParams& params);
+void CellFeatures(const CellFeaturesParams& params);
+void EmbedRows(const EmbedRowsParams& params);
+void LayerNorm(const LayerNormParams& params);
+void Linear(const LinearParams& params);
+void MixtureHead(const MixtureHeadParams& params);
+void PreciseGelu(const PreciseGeluParams& params);
+void PreciseLinear(const PreciseLinearParams& params);
+void SharedContextAttention(const SharedContextAttentionParams& params);
+
+}  // namespace chorale::kernels::reference
+
+#endif  // CHORALE_TESTS_KERNELS_REFERENCE_REFERENCE_H_

@@ -1,0 +1,198 @@
+"""The prior: shapes, finite numbers, z-scores as the server makes them, true densities."""
+
+from __future__ import annotations
+
+import math
+import unittest
+
+try:
+    import torch
+
+    from models.research.training.prior.gaussian_process import draw_exact
+    from models.research.training.prior.generator import (
+        CONTEXTS,
+        FEATURE_SHARES,
+        FEATURES,
+        draw_deck,
+        draw_shape,
+        generate,
+        raw_tasks,
+        scale_tasks,
+    )
+    from models.research.training.prior.inputs import observe, sample_latent
+    from models.research.training.prior.randomness import Randomness
+    from models.research.training.prior.scaling import dictionary_places, masked_statistics
+    from models.research.training.prior.tasks import CATEGORIES, BatchShape
+except ImportError:
+    torch = None
+
+NAN = float("nan")
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class GeneratorTest(unittest.TestCase):
+    SHAPES = ((4, 4, 24, 1), (30, 16, 24, 7), (90, 64, 24, 3), (700, 60, 64, 2))
+
+    def test_every_category_gives_finite_scaled_tasks(self) -> None:
+        for category in CATEGORIES:
+            for seed, sizes in enumerate(self.SHAPES):
+                shape = BatchShape(5, *sizes)
+                rng = Randomness(seed, 0, 0, "cpu")
+                batch = scale_tasks([raw_tasks(rng, 5, shape, category)], shape)
+                n, m, q, f = sizes
+                with self.subTest(category=category, sizes=sizes):
+                    self.assertEqual(batch.context.value.shape, (5, n, f))
+                    self.assertEqual(batch.rows.value.shape, (5, m + q, f))
+                    self.assertEqual(batch.rows_y.shape, (5, m + q))
+                    for values in (batch.context.value, batch.rows.value, batch.rows_y):
+                        self.assertTrue(torch.isfinite(values).all())
+                    y = batch.context_y.double()
+                    self.assertLess(y.mean(dim=1).abs().max().item(), 1e-3)
+                    std = y.std(dim=1, correction=0)
+                    varied = y.amax(dim=1) > y.amin(dim=1)
+                    self.assertLess((std[varied] - 1).abs().max().item(), 1e-3)
+
+    def test_same_step_same_batch(self) -> None:
+        def batch(step: int):
+            rng = Randomness(5, 1, step, "cpu")
+            return generate(rng, draw_shape(rng, 800, 64))
+
+        self.assertTrue(torch.equal(batch(3).rows_y, batch(3).rows_y))
+        first, other = batch(3).rows_y, batch(4).rows_y
+        self.assertFalse(first.shape == other.shape and torch.equal(first, other))
+
+    def test_a_batch_mixes_generators_and_keeps_their_tasks_whole(self) -> None:
+        shape = BatchShape(7, 20, 12, 24, 3)
+        groups = [raw_tasks(Randomness(s, 0, 0, "cpu"), 2 + s, shape, "gp") for s in range(3)]
+        whole = scale_tasks(groups, shape)
+        place = 0
+        for tasks in groups:
+            alone, count = scale_tasks([tasks], shape), len(tasks.y)
+            part = slice(place, place + count)
+            torch.testing.assert_close(whole.rows_y[part], alone.rows_y)
+            torch.testing.assert_close(whole.rows.value[part], alone.rows.value)
+            torch.testing.assert_close(whole.oracle[part], alone.oracle, equal_nan=True)
+            place += count
+
+    def test_shapes_stay_within_bounds(self) -> None:
+        seen = set()
+        for step in range(300):
+            shape = draw_shape(Randomness(1, 0, step, "cpu"), 160_000, 64)
+            self.assertTrue(4 <= shape.context <= 2048)
+            self.assertTrue(1 <= shape.buffer <= 64)
+            self.assertTrue(1 <= shape.features <= 100)
+            self.assertTrue(2 <= shape.tasks <= 2048)
+            self.assertEqual((shape.context + shape.buffer) % 8, 0)
+            seen.add((shape.context, shape.features))
+        self.assertGreater(len(seen), 150)
+
+    def test_a_deck_has_every_size_in_its_share(self) -> None:
+        deck = draw_deck(Randomness(1, 0, 0, "cpu"), 81, 160_000, 64)
+        for n in CONTEXTS:
+            self.assertEqual(sum(shape.context == n for shape in deck), 3)
+        for (low, high), share in zip(FEATURES, FEATURE_SHARES, strict=True):
+            count = sum(low <= shape.features <= high for shape in deck)
+            self.assertAlmostEqual(count, 81 * share, delta=1.01)
+        self.assertGreaterEqual(max(shape.features for shape in deck), 80)
+
+    def test_a_small_deck_is_spread_evenly(self) -> None:
+        for count in (1, 10, 40):
+            deck = draw_deck(Randomness(1, 0, 0, "cpu"), count, 160_000, 64)
+            places = [CONTEXTS.index(shape.context) for shape in deck]
+            self.assertAlmostEqual(sum(places) / count, (len(CONTEXTS) - 1) / 2, delta=0.51)
+        with self.assertRaisesRegex(ValueError, "at least one"):
+            draw_deck(Randomness(1, 0, 0, "cpu"), 0, 160_000, 64)
+
+    def test_series_continue_in_time_order(self) -> None:
+        """Of one feature, that is time: buffer rows come in time order, most after the context."""
+        shape = BatchShape(40, 20, 12, 24, 1)
+        tasks = raw_tasks(Randomness(2, 0, 0, "cpu"), 40, shape, "ordered")
+        buffer = tasks.x[:, 20:32, 0]
+        self.assertTrue((buffer.diff(dim=1) > 0).all())
+        continues = buffer[:, 0] > tasks.x[:, :20, 0].amax(dim=1)
+        self.assertTrue(0.5 < continues.float().mean().item() < 1.0)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class RandomnessTest(unittest.TestCase):
+    def test_choices_come_in_their_shares(self) -> None:
+        chosen = Randomness(1, 0, 0, "cpu").choice([2.0, 0.0, 1.0, 5.0], 80_000)
+        shares = torch.bincount(chosen, minlength=4) / 80_000
+        for share, expected in zip(shares.tolist(), (0.25, 0.0, 0.125, 0.625), strict=True):
+            self.assertAlmostEqual(share, expected, delta=0.01)
+
+    def test_uniform_and_log_uniform_stay_in_their_range(self) -> None:
+        rng = Randomness(1, 0, 0, "cpu")
+        for draw in (rng.uniform(0.1, 10.0, 50_000), rng.log_uniform(0.1, 10.0, 50_000)):
+            self.assertTrue(((draw >= 0.0999) & (draw <= 10.001)).all())
+        self.assertAlmostEqual(rng.uniform(0.0, 4.0, 50_000).mean().item(), 2.0, delta=0.05)
+        logs = rng.log_uniform(0.1, 10.0, 50_000).log()
+        self.assertAlmostEqual(logs.mean().item(), 0.0, delta=0.05)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class TrueDensityTest(unittest.TestCase):
+    def test_against_the_multivariate_normal(self) -> None:
+        torch.manual_seed(1)
+        a = torch.randn(2, 9, 9, dtype=torch.float64)
+        kernel = a @ a.transpose(1, 2) + torch.eye(9)
+        noise = torch.tensor([0.3, 0.7])
+        full = kernel + noise.double().square()[:, None, None] * torch.eye(9)
+        y, oracle = draw_exact(Randomness(1, 0, 0, "cpu"), kernel.clone(), noise)
+        for task in range(2):
+            expected = torch.distributions.MultivariateNormal(
+                torch.zeros(9, dtype=torch.float64), full[task]
+            ).log_prob(y[task])
+            self.assertAlmostEqual(oracle[task].sum().item(), expected.item(), places=4)
+
+    def test_the_scaled_density_carries_the_jacobian(self) -> None:
+        shape = BatchShape(6, 40, 8, 24, 2)
+        for seed in range(20):
+            rng = Randomness(seed, 0, 0, "cpu")
+            tasks = raw_tasks(rng, 6, shape, "gp")
+            if tasks.oracle is not None:
+                break
+        batch = scale_tasks([tasks], shape)
+        std = tasks.y[:, :40].std(dim=1, correction=0, keepdim=True)
+        expected = tasks.oracle[:, 40:48] + torch.log(std)
+        torch.testing.assert_close(batch.oracle.double(), expected, atol=1e-5, rtol=1e-5)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class ColumnsTest(unittest.TestCase):
+    def test_statistics_leave_missing_cells_out(self) -> None:
+        x = torch.tensor([[1.0, NAN], [3.0, NAN], [NAN, NAN], [5.0, NAN]], dtype=torch.float64)
+        mean, std = masked_statistics(x, ~torch.isnan(x), dim=0)
+        self.assertEqual(mean.tolist(), [[3.0, 0.0]])
+        self.assertAlmostEqual(std[0, 0].item(), math.sqrt(8 / 3))
+        self.assertEqual(std[0, 1].item(), 1.0)
+
+    def test_a_constant_column_is_only_centred(self) -> None:
+        x = torch.full((7, 1), 0.1, dtype=torch.float64)
+        mean, std = masked_statistics(x, torch.ones_like(x, dtype=torch.bool), dim=0)
+        self.assertEqual((mean.item(), std.item()), (0.1, 1.0))
+
+    def test_places_in_the_dictionary_of_the_context(self) -> None:
+        x = torch.tensor([[[7.0, 7.0], [2.0, 2.0], [7.0, 7.0], [3.0, 3.0], [NAN, 2.0]]])
+        places = dictionary_places(x, torch.tensor([[True, False]]), context=3, most=32)
+        torch.testing.assert_close(
+            places[0, :, 0], torch.tensor([1.0, 0.0, 1.0, NAN, NAN]), equal_nan=True
+        )
+        torch.testing.assert_close(places[0, :, 1], x[0, :, 1])
+
+    def test_observed_codes_are_whole_and_bounded(self) -> None:
+        found = 0
+        for seed in range(10):
+            rng = Randomness(seed, 0, 0, "cpu")
+            latent = sample_latent(rng, 6, 200, 5)
+            observed, effect, categorical = observe(rng, latent, discrete=0.5)
+            codes = observed.transpose(1, 2)[categorical]
+            found += len(codes)
+            self.assertTrue(torch.equal(codes, codes.round()))
+            self.assertTrue(((codes >= 0) & (codes < 32)).all())
+            self.assertTrue(torch.isfinite(effect).all())
+        self.assertGreater(found, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,235 @@
+#include "server/codec/dataset_assembler.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/error_details.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/tables.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::RegisterContextRequest Header(const std::string& id = "houses",
+                                  const std::string& target = "price",
+                                  const std::string& model = "", int64_t row_count = 0) {
+  v1::RegisterContextRequest message;
+  message.mutable_header()->set_context_id(id);
+  message.mutable_header()->set_target_column(target);
+  message.mutable_header()->set_model(model);
+  message.mutable_header()->set_row_count(row_count);
+  return message;
+}
+
+// One row for each price.
+v1::RegisterContextRequest Rows(const std::vector<double>& prices,
+                                const std::vector<std::string>& categories,
+                                const std::vector<int32_t>& codes) {
+  v1::RegisterContextRequest message;
+  AddNumeric(message.mutable_rows(), "price", prices);
+  AddCategorical(message.mutable_rows(), "color", categories, codes);
+  return message;
+}
+
+void ExpectRefused(const absl::Status& status, const std::string& field, const std::string& text) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ErrorField(status), field);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
+TEST(DatasetAssemblerTest, ChunksBecomeOneDataset) {
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(Header("houses", "price", "models/base", 5)).ok());
+  ASSERT_TRUE(assembler.Add(Rows({1, 2}, {"red", "blue"}, {1, 0})).ok());
+  // Other categories, in another order: codes are those of the union.
+  ASSERT_TRUE(assembler.Add(Rows({3, 4, 5}, {"green", "red", "blue"}, {0, -1, 2})).ok());
+  EXPECT_EQ(assembler.context_id(), "houses");
+  EXPECT_EQ(assembler.model_id(), "base");
+  EXPECT_EQ(assembler.rows(), 5);
+  const absl::StatusOr<Dataset> dataset = assembler.Finish();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->target, "price");
+  EXPECT_THAT(dataset->y, ElementsAre(1, 2, 3, 4, 5));
+  ASSERT_EQ(dataset->features.columns.size(), 1);
+  const Column& color = dataset->features.columns[0];
+  EXPECT_THAT(color.categories, ElementsAre("red", "blue", "green"));
+  EXPECT_THAT(color.codes, ElementsAre(1, 0, 2, -1, 1));
+}
+
+TEST(DatasetAssemblerTest, FeaturesKeepTheirOrderAroundTheTarget) {
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(Header("a", "y")).ok());
+  v1::RegisterContextRequest rows;
+  AddNumeric(rows.mutable_rows(), "x1", {1, std::nan("")});
+  AddNumeric(rows.mutable_rows(), "y", {3, 4});
+  AddNumeric(rows.mutable_rows(), "x2", {5, 6});
+  ASSERT_TRUE(assembler.Add(rows).ok());
+  const absl::StatusOr<Dataset> dataset = assembler.Finish();
+  ASSERT_TRUE(dataset.ok());
+  ASSERT_EQ(dataset->features.columns.size(), 2);
+  EXPECT_EQ(dataset->features.columns[0].name, "x1");
+  EXPECT_TRUE(std::isnan(dataset->features.columns[0].numbers[1]));
+  EXPECT_EQ(dataset->features.columns[1].name, "x2");
+  EXPECT_THAT(dataset->y, ElementsAre(3, 4));
+}
+
+TEST(DatasetAssemblerTest, BytesGrowWithWhatIsHeld) {
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(Rows({1, 2}, {"red"}, {0, 0})).ok());
+  const int64_t names = 10;  // price, color
+  EXPECT_EQ(assembler.bytes(), names + 2 * 8 + 2 * 4 + 3);
+  ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
+  EXPECT_EQ(assembler.bytes(), names + 3 * 8 + 3 * 4 + 3);
+}
+
+TEST(DatasetAssemblerTest, MemoryCountsWhatACategoryReallyTakes) {
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
+  const int64_t bytes = assembler.bytes();
+  const int64_t memory = assembler.memory_bytes();
+  EXPECT_GT(memory, bytes);
+  // A category that is there already costs no more than its row.
+  ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
+  EXPECT_EQ(assembler.memory_bytes(), memory + 8 + 4);
+  // A new one is a string in the column and another in the index.
+  ASSERT_TRUE(assembler.Add(Rows({1}, {"blue"}, {0})).ok());
+  EXPECT_EQ(assembler.bytes(), bytes + 2 * (8 + 4) + 4);
+  const auto category = static_cast<int64_t>(2 * 4 + 2 * sizeof(std::string) + 32);
+  EXPECT_EQ(assembler.memory_bytes(), memory + 2 * (8 + 4) + category);
+}
+
+TEST(DatasetAssemblerTest, BadHeaders) {
+  ExpectRefused(DatasetAssembler(Limits()).Add(Header("")), "header.context_id", "");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Header("../x")), "header.context_id", "");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", "")), "header.target_column", "empty");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", std::string(257, 'x'))),
+                "header.target_column", "257 bytes; the limit is 256");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", "y", "base")), "header.model",
+                "models/");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", "y", "", -1)), "header.row_count", "-1");
+  ExpectRefused(DatasetAssembler(Limits()).Add(v1::RegisterContextRequest()), "payload", "");
+}
+
+TEST(DatasetAssemblerTest, MessagesOutOfOrder) {
+  {
+    DatasetAssembler assembler{Limits()};
+    ExpectRefused(assembler.Add(Rows({1}, {"a"}, {0})), "header", "first message");
+  }
+  {
+    DatasetAssembler assembler{Limits()};
+    ASSERT_TRUE(assembler.Add(Header()).ok());
+    ExpectRefused(assembler.Add(Header()), "header", "first message only");
+  }
+  {
+    DatasetAssembler assembler{Limits()};
+    ExpectRefused(assembler.Finish().status(), "header", "first message");
+    ASSERT_TRUE(assembler.Add(Header()).ok());
+    ExpectRefused(assembler.Finish().status(), "rows", "after the header");
+  }
+}
+
+TEST(DatasetAssemblerTest, ChunksMustHaveTheSameColumns) {
+  const auto second = [](const v1::RegisterContextRequest& message) {
+    DatasetAssembler assembler{Limits()};
+    EXPECT_TRUE(assembler.Add(Header()).ok());
+    EXPECT_TRUE(assembler.Add(Rows({1}, {"a"}, {0})).ok());
+    return assembler.Add(message);
+  };
+  v1::RegisterContextRequest more = Rows({1}, {"a"}, {0});
+  AddNumeric(more.mutable_rows(), "x", {1});
+  ExpectRefused(second(more), "rows.columns", "3 columns; the first rows had 2");
+
+  v1::RegisterContextRequest fewer;
+  AddNumeric(fewer.mutable_rows(), "price", {1});
+  ExpectRefused(second(fewer), "rows.columns", "1 columns; the first rows had 2");
+
+  v1::RegisterContextRequest renamed = Rows({1}, {"a"}, {0});
+  renamed.mutable_rows()->mutable_columns(1)->set_name("colour");
+  ExpectRefused(second(renamed), "rows.columns[1].name", "in the first rows it was \"color\"");
+
+  v1::RegisterContextRequest swapped;
+  AddCategorical(swapped.mutable_rows(), "color", {"a"}, {0});
+  AddNumeric(swapped.mutable_rows(), "price", {1});
+  ExpectRefused(second(swapped), "rows.columns[0].name", "\"price\"");
+
+  v1::RegisterContextRequest retyped;
+  AddNumeric(retyped.mutable_rows(), "price", {1});
+  AddNumeric(retyped.mutable_rows(), "color", {1});
+  ExpectRefused(second(retyped), "rows.columns[1]",
+                "numeric; in the first rows it was categorical");
+}
+
+TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
+  DatasetAssembler missing{Limits()};
+  ASSERT_TRUE(missing.Add(Header("a", "rent")).ok());
+  ExpectRefused(missing.Add(Rows({1}, {"a"}, {0})), "header.target_column", "no column \"rent\"");
+
+  DatasetAssembler categorical{Limits()};
+  ASSERT_TRUE(categorical.Add(Header("a", "color")).ok());
+  ExpectRefused(categorical.Add(Rows({1}, {"a"}, {0})), "rows.columns[1]", "numeric");
+
+  DatasetAssembler hole{Limits()};
+  ASSERT_TRUE(hole.Add(Header()).ok());
+  ExpectRefused(hole.Add(Rows({1, std::nan("")}, {"a"}, {0, 0})),
+                "rows.columns[0].numeric.values[1]", "missing");
+
+  DatasetAssembler alone{Limits()};
+  ASSERT_TRUE(alone.Add(Header()).ok());
+  v1::RegisterContextRequest rows;
+  AddNumeric(rows.mutable_rows(), "price", {1});
+  ASSERT_TRUE(alone.Add(rows).ok());
+  ExpectRefused(alone.Finish().status(), "rows.columns", "beside the target");
+}
+
+TEST(DatasetAssemblerTest, LimitsHoldOverAllChunks) {
+  Limits limits;
+  limits.max_context_rows = 3;
+  DatasetAssembler rows{limits};
+  ASSERT_TRUE(rows.Add(Header()).ok());
+  ASSERT_TRUE(rows.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
+  ExpectRefused(rows.Add(Rows({1, 2}, {"a"}, {0, 0})), "rows", "4 rows");
+
+  limits = Limits();
+  limits.max_categories = 3;
+  DatasetAssembler categories{limits};
+  ASSERT_TRUE(categories.Add(Header()).ok());
+  ASSERT_TRUE(categories.Add(Rows({1}, {"a", "b"}, {0})).ok());
+  ASSERT_TRUE(categories.Add(Rows({1}, {"b", "c"}, {0})).ok());
+  ExpectRefused(categories.Add(Rows({1}, {"d"}, {0})), "rows.columns[1].categorical.categories",
+                "more than 3");
+
+  limits = Limits();
+  limits.max_dataset_bytes = 58;
+  DatasetAssembler bytes{limits};
+  ASSERT_TRUE(bytes.Add(Header()).ok());
+  ASSERT_TRUE(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
+  ExpectRefused(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})), "rows", "58 bytes");
+}
+
+TEST(DatasetAssemblerTest, TheNumberOfChunksIsBounded) {
+  Limits limits;
+  limits.max_context_rows = 1 << 20;
+  DatasetAssembler assembler{limits};
+  ASSERT_TRUE(assembler.Add(Header()).ok());
+  const v1::RegisterContextRequest row = Rows({1}, {"a"}, {0});
+  for (int64_t i = 0; i < DatasetAssembler::kMaxChunks; ++i) ASSERT_TRUE(assembler.Add(row).ok());
+  ExpectRefused(assembler.Add(row), "rows", "65536 messages");
+}
+
+TEST(DatasetAssemblerTest, AnUploadThatWasCutOffIsNoDataset) {
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(Header("a", "price", "", 3)).ok());
+  ASSERT_TRUE(assembler.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
+  ExpectRefused(assembler.Finish().status(), "header.row_count", "is 3, but 2 rows came");
+}
+
+}  // namespace
+}  // namespace chorale

@@ -1,0 +1,220 @@
+#include "server/codec/request_decoder.h"
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "base/error_details.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/tables.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+template <typename Message>
+Message Valid() {
+  Message message;
+  message.set_context("contexts/houses");
+  *message.mutable_targets() = SmallTable();
+  return message;
+}
+
+v1::SampleRequest ValidSample() {
+  auto message = Valid<v1::SampleRequest>();
+  message.set_path_count(7);
+  return message;
+}
+
+v1::LogDensityRequest ValidLogDensity() {
+  auto message = Valid<v1::LogDensityRequest>();
+  for (double value : {1., 2., 3., 4., 5., 6.}) message.add_values(value);
+  return message;
+}
+
+TEST(RequestDecoderTest, PredictKeepsEverything) {
+  auto message = Valid<v1::PredictRequest>();
+  message.add_quantiles(0.1);
+  message.add_quantiles(0.9);
+  message.set_include_mixtures(true);
+  const absl::StatusOr<PredictRequest> request = DecodePredict(message, Limits());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->context, "houses");
+  EXPECT_EQ(request->targets.rows(), 3);
+  EXPECT_THAT(request->quantiles, ElementsAre(0.1, 0.9));
+  EXPECT_TRUE(request->want_mixtures);
+  EXPECT_EQ(request->deadline, absl::InfiniteFuture());
+}
+
+TEST(RequestDecoderTest, SampleKeepsEverything) {
+  v1::SampleRequest message = ValidSample();
+  message.set_seed(std::numeric_limits<uint64_t>::max());
+  message.set_order(v1::SampleRequest::RANDOM_PER_PATH);
+  message.set_include_log_densities(true);
+  message.set_beyond_buffer(v1::WRAP);
+  const absl::StatusOr<SampleRequest> request = DecodeSample(message, Limits());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->context, "houses");
+  EXPECT_EQ(request->paths, 7);
+  EXPECT_EQ(request->seed, std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(request->order, TargetOrder::kRandomPerPath);
+  EXPECT_TRUE(request->want_log_densities);
+  EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kWrap);
+}
+
+TEST(RequestDecoderTest, SampleDefaults) {
+  const absl::StatusOr<SampleRequest> request = DecodeSample(ValidSample(), Limits());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->seed, 0);
+  EXPECT_EQ(request->order, TargetOrder::kGiven);
+  EXPECT_FALSE(request->want_log_densities);
+  EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kRefuse);
+}
+
+TEST(RequestDecoderTest, LogDensityKeepsEverything) {
+  v1::LogDensityRequest message = ValidLogDensity();
+  message.set_seed(5);
+  message.set_method(v1::LogDensityRequest::STEP_BY_STEP);
+  message.set_include_terms(true);
+  message.set_include_mixtures(true);
+  message.set_beyond_buffer(v1::WRAP);
+  absl::StatusOr<LogDensityRequest> request = DecodeLogDensity(message, Limits());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->vectors, 2);
+  EXPECT_THAT(request->y, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(request->method, DensityMethod::kStepByStep);
+  EXPECT_EQ(request->random_orders, 0);
+  EXPECT_EQ(request->seed, 5);
+  EXPECT_TRUE(request->want_terms);
+  EXPECT_TRUE(request->want_mixtures);
+  EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kWrap);
+
+  message = ValidLogDensity();
+  message.set_random_order_count(9);
+  request = DecodeLogDensity(message, Limits());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->random_orders, 9);
+  EXPECT_EQ(request->method, DensityMethod::kOnePass);
+}
+
+void ExpectRefused(const absl::Status& status, const std::string& field, const std::string& text) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ErrorField(status), field);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
+TEST(RequestDecoderTest, BaseIsCheckedForEveryMethod) {
+  for (const char* name : {"", "houses", "models/houses", "contexts/", "contexts/Houses",
+                           "contexts/a/b", "contexts/..", "contexts/-a", "contexts/ a"}) {
+    auto predict = Valid<v1::PredictRequest>();
+    predict.set_context(name);
+    ExpectRefused(DecodePredict(predict, Limits()).status(), "context", "");
+    auto sample = ValidSample();
+    sample.set_context(name);
+    ExpectRefused(DecodeSample(sample, Limits()).status(), "context", "");
+    auto density = ValidLogDensity();
+    density.set_context(name);
+    ExpectRefused(DecodeLogDensity(density, Limits()).status(), "context", "");
+  }
+  auto sample = ValidSample();
+  sample.clear_targets();
+  ExpectRefused(DecodeSample(sample, Limits()).status(), "targets.columns", "empty");
+  Limits limits;
+  limits.max_targets = 2;
+  ExpectRefused(DecodeSample(ValidSample(), limits).status(), "targets", "the limit is 2");
+}
+
+TEST(RequestDecoderTest, BadQuantiles) {
+  for (double quantile : {0., 1., -0.1, 1.1, kNan}) {
+    auto message = Valid<v1::PredictRequest>();
+    message.add_quantiles(0.5);
+    message.add_quantiles(quantile);
+    ExpectRefused(DecodePredict(message, Limits()).status(), "quantiles[1]", "between 0 and 1");
+  }
+  auto message = Valid<v1::PredictRequest>();
+  Limits limits;
+  limits.max_quantiles = 2;
+  for (int i = 0; i < 3; ++i) message.add_quantiles(0.5);
+  ExpectRefused(DecodePredict(message, limits).status(), "quantiles", "3 entries; the limit is 2");
+}
+
+struct BadSample {
+  const char* what;
+  std::function<void(v1::SampleRequest*)> spoil;
+  const char* field;
+};
+
+TEST(RequestDecoderTest, BadSamples) {
+  const BadSample cases[] = {
+      {"no paths", [](auto* m) { m->set_path_count(0); }, "path_count"},
+      {"negative paths", [](auto* m) { m->set_path_count(-1); }, "path_count"},
+      {"too many paths", [](auto* m) { m->set_path_count(Limits().max_paths + 1); }, "path_count"},
+      {"most paths", [](auto* m) { m->set_path_count(std::numeric_limits<int64_t>::max()); },
+       "path_count"},
+      {"order", [](auto* m) { m->set_order(static_cast<v1::SampleRequest::Order>(3)); }, "order"},
+      {"beyond_buffer", [](auto* m) { m->set_beyond_buffer(static_cast<v1::BeyondBuffer>(-4)); },
+       "beyond_buffer"},
+  };
+  for (const BadSample& bad : cases) {
+    SCOPED_TRACE(bad.what);
+    v1::SampleRequest message = ValidSample();
+    bad.spoil(&message);
+    ExpectRefused(DecodeSample(message, Limits()).status(), bad.field, "");
+  }
+}
+
+struct BadDensity {
+  const char* what;
+  std::function<void(v1::LogDensityRequest*)> spoil;
+  const char* field;
+};
+
+TEST(RequestDecoderTest, BadLogDensities) {
+  const BadDensity cases[] = {
+      {"no values", [](auto* m) { m->clear_values(); }, "values"},
+      {"ragged values", [](auto* m) { m->add_values(1); }, "values"},
+      {"NaN", [](auto* m) { m->set_values(4, kNan); }, "values[4]"},
+      {"infinity", [](auto* m) { m->set_values(0, std::numeric_limits<double>::infinity()); },
+       "values[0]"},
+      {"negative orders", [](auto* m) { m->set_random_order_count(-1); }, "random_order_count"},
+      {"too many orders", [](auto* m) { m->set_random_order_count(1025); }, "random_order_count"},
+      {"terms with orders",
+       [](auto* m) {
+         m->set_random_order_count(2);
+         m->set_include_terms(true);
+       },
+       "include_terms"},
+      {"mixtures with orders",
+       [](auto* m) {
+         m->set_random_order_count(2);
+         m->set_include_mixtures(true);
+       },
+       "include_mixtures"},
+      {"method", [](auto* m) { m->set_method(static_cast<v1::LogDensityRequest::Method>(9)); },
+       "method"},
+      {"beyond_buffer", [](auto* m) { m->set_beyond_buffer(static_cast<v1::BeyondBuffer>(2)); },
+       "beyond_buffer"},
+  };
+  for (const BadDensity& bad : cases) {
+    SCOPED_TRACE(bad.what);
+    v1::LogDensityRequest message = ValidLogDensity();
+    bad.spoil(&message);
+    ExpectRefused(DecodeLogDensity(message, Limits()).status(), bad.field, "");
+  }
+}
+
+TEST(RequestDecoderTest, PageSizes) {
+  EXPECT_EQ(DecodePageSize(0).value(), 100);
+  EXPECT_EQ(DecodePageSize(1).value(), 1);
+  EXPECT_EQ(DecodePageSize(1000).value(), 1000);
+  EXPECT_EQ(DecodePageSize(1001).value(), 1000);
+  ExpectRefused(DecodePageSize(-1).status(), "page_size", "negative");
+}
+
+}  // namespace
+}  // namespace chorale

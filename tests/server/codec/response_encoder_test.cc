@@ -1,0 +1,239 @@
+#include "server/codec/response_encoder.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/codec/model_page.h"
+#include "server/server_options.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr Timings kTimings = {};
+
+TEST(ResponseEncoderTest, Context) {
+  ContextInfo info;
+  info.record.name = "houses";
+  info.record.model = "base";
+  info.record.digest = "abc";
+  info.record.target = "price";
+  info.record.columns = {{"age", ColumnType::kNumeric, 0, 4},
+                         {"color", ColumnType::kCategorical, 3, 0}};
+  info.record.rows = 10;
+  info.record.dataset_bytes = 123;
+  info.record.created = absl::FromUnixMillis(1'500);
+  info.state = ContextState::kResident;
+  info.resident_bytes = 456;
+  v1::Context message;
+  EncodeContext(info, &message);
+  EXPECT_EQ(message.name(), "contexts/houses");
+  EXPECT_EQ(message.model(), "models/base");
+  EXPECT_EQ(message.digest(), "abc");
+  EXPECT_EQ(message.target_column(), "price");
+  ASSERT_EQ(message.features_size(), 2);
+  EXPECT_EQ(message.features(0).name(), "age");
+  EXPECT_EQ(message.features(0).type(), v1::ColumnSummary::NUMERIC);
+  EXPECT_EQ(message.features(0).missing_count(), 4);
+  EXPECT_EQ(message.features(1).type(), v1::ColumnSummary::CATEGORICAL);
+  EXPECT_EQ(message.features(1).category_count(), 3);
+  EXPECT_EQ(message.row_count(), 10);
+  EXPECT_EQ(message.dataset_bytes(), 123);
+  EXPECT_EQ(message.resident_bytes(), 456);
+  EXPECT_EQ(message.create_time().seconds(), 1);
+  EXPECT_EQ(message.create_time().nanos(), 500'000'000);
+  EXPECT_EQ(message.state(), v1::Context::RESIDENT);
+}
+
+TEST(ResponseEncoderTest, EveryContextState) {
+  const std::pair<ContextState, v1::Context::State> states[] = {
+      {ContextState::kEvicted, v1::Context::EVICTED},
+      {ContextState::kEncoding, v1::Context::ENCODING},
+      {ContextState::kResident, v1::Context::RESIDENT}};
+  for (const auto& [from, to] : states) {
+    ContextInfo info;
+    info.record.created = absl::UnixEpoch();
+    info.state = from;
+    v1::Context message;
+    EncodeContext(info, &message);
+    EXPECT_EQ(message.state(), to);
+  }
+}
+
+TEST(ResponseEncoderTest, Predict) {
+  PredictResult result;
+  result.mean = {1, 2};
+  result.std = {3, 4};
+  result.quantiles = {5, 6, 7, 8};
+  result.timings.queued = absl::Nanoseconds(1'000'000'007);
+  result.timings.total = absl::Seconds(3);
+  v1::PredictResponse message;
+  EncodePredict(result, &message);
+  EXPECT_THAT(message.means(), ElementsAre(1, 2));
+  EXPECT_THAT(message.stds(), ElementsAre(3, 4));
+  EXPECT_THAT(message.quantiles(), ElementsAre(5, 6, 7, 8));
+  EXPECT_FALSE(message.has_mixtures());
+  EXPECT_EQ(message.timings().queued().seconds(), 1);
+  EXPECT_EQ(message.timings().queued().nanos(), 7);
+  EXPECT_EQ(message.timings().total().seconds(), 3);
+
+  result.mixtures = {1, {1, 2}, {3, 4}, {1, 1}};
+  EncodePredict(result, &message);
+  EXPECT_EQ(message.mixtures().component_count(), 1);
+  EXPECT_THAT(message.mixtures().means(), ElementsAre(1, 2));
+  EXPECT_THAT(message.mixtures().stds(), ElementsAre(3, 4));
+  EXPECT_THAT(message.mixtures().weights(), ElementsAre(1, 1));
+}
+
+TEST(ResponseEncoderTest, LogDensity) {
+  LogDensityResult result;
+  result.log_density = {-1, -2};
+  result.standard_error = {0.1, 0.2};
+  result.terms = {-0.5, -0.5, -1, -1};
+  result.seed = 9;
+  result.timings = kTimings;
+  v1::LogDensityResponse message;
+  EncodeLogDensity(result, &message);
+  EXPECT_THAT(message.log_densities(), ElementsAre(-1, -2));
+  EXPECT_THAT(message.standard_errors(), ElementsAre(0.1, 0.2));
+  EXPECT_THAT(message.terms(), ElementsAre(-0.5, -0.5, -1, -1));
+  EXPECT_FALSE(message.has_mixtures());
+  EXPECT_EQ(message.seed(), 9);
+}
+
+SampleBlock ThreePaths() {
+  SampleBlock block;
+  block.first_path = 10;
+  block.paths = 3;
+  block.first_step = 4;
+  block.steps = 2;
+  block.values = {1, 2, 3, 4, 5, 6};
+  block.log_densities = {-1, -2, -3, -4, -5, -6};
+  block.targets = {1, 0, 0, 1, 1, 0};
+  return block;
+}
+
+TEST(ResponseEncoderTest, ResponsesWithinTheLimitFitIntoAMessage) {
+  constexpr int64_t kMessageBytes = 1 << 20;
+  constexpr int64_t kNumbers = MaxResponseBytes(kMessageBytes) / 8;
+  constexpr int64_t kPart = kNumbers / 6;
+  const absl::Duration longest = absl::Seconds(315'576'000'000) + absl::Nanoseconds(999'999'999);
+  const std::vector<double> part(kPart, 1.5);
+  LogDensityResult result;
+  result.log_density.assign(kNumbers - 5 * kPart, 1.5);
+  result.standard_error = part;
+  result.terms = part;
+  result.mixtures = {1'000'000, part, part, part};
+  result.seed = ~uint64_t{0};
+  result.timings = {longest, longest, longest, longest};
+  v1::LogDensityResponse message;
+  EncodeLogDensity(result, &message);
+  EXPECT_LE(message.ByteSizeLong(), static_cast<size_t>(kMessageBytes));
+  EXPECT_EQ(MaxResponseBytes(ServerOptions().max_message_bytes), Limits().max_response_bytes);
+}
+
+TEST(ResponseEncoderTest, PartOfABlock) {
+  v1::SampleBlock message;
+  EncodeBlock(ThreePaths(), 1, 2, &message);
+  EXPECT_EQ(message.first_path(), 11);
+  EXPECT_EQ(message.path_count(), 2);
+  EXPECT_EQ(message.first_step(), 4);
+  EXPECT_EQ(message.step_count(), 2);
+  EXPECT_THAT(message.values(), ElementsAre(3, 4, 5, 6));
+  EXPECT_THAT(message.log_densities(), ElementsAre(-3, -4, -5, -6));
+  EXPECT_THAT(message.targets(), ElementsAre(0, 1, 1, 0));
+}
+
+TEST(ResponseEncoderTest, WhatWasNotAskedForIsAbsent) {
+  SampleBlock block = ThreePaths();
+  block.log_densities.clear();
+  block.targets.clear();
+  v1::SampleBlock message;
+  EncodeBlock(block, 0, 3, &message);
+  EXPECT_EQ(message.values_size(), 6);
+  EXPECT_THAT(message.log_densities(), IsEmpty());
+  EXPECT_THAT(message.targets(), IsEmpty());
+}
+
+TEST(ResponseEncoderTest, BytesPerPathBoundTheMessage) {
+  SampleBlock block;
+  block.paths = 100;
+  block.steps = 40;
+  block.values.assign(4000, 1.5);
+  for (int variant = 0; variant < 3; ++variant) {
+    if (variant >= 1) block.log_densities.assign(4000, -1.5);
+    if (variant >= 2) block.targets.assign(4000, 2'000'000'000);
+    v1::SampleBlock message;
+    EncodeBlock(block, 0, block.paths, &message);
+    const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
+    constexpr int64_t kHead = 64;
+    EXPECT_LE(bytes, block.paths * EncodedBytesPerPath(block) + kHead);
+    EXPECT_GE(bytes, block.paths * EncodedBytesPerPath(block) * 9 / 10);
+  }
+}
+
+std::vector<Engine::ModelInfo> ThreeModels() {
+  std::vector<Engine::ModelInfo> models(3);
+  models[0].name = "c";
+  models[0].is_default = true;
+  models[0].config.model_type = "ar_tabpfn";
+  models[0].config.row_encoder = "feature_mean";
+  models[0].config.buffer_size = 32;
+  models[0].config.num_components = 20;
+  models[0].config.max_features = 7;
+  models[0].config.notice = "careful";
+  models[0].parameters = 99;
+  models[0].resident_bytes_per_row = 512;
+  models[0].digest = "d";
+  models[1].name = "a";
+  models[2].name = "b";
+  return models;
+}
+
+TEST(ModelPageTest, Model) {
+  v1::Model message;
+  EncodeModel(ThreeModels()[0], &message);
+  EXPECT_EQ(message.name(), "models/c");
+  EXPECT_EQ(message.model_type(), "ar_tabpfn");
+  EXPECT_EQ(message.row_encoder(), "feature_mean");
+  EXPECT_EQ(message.digest(), "d");
+  EXPECT_EQ(message.parameter_count(), 99);
+  EXPECT_EQ(message.buffer_size(), 32);
+  EXPECT_EQ(message.max_features(), 7);
+  EXPECT_EQ(message.component_count(), 20);
+  EXPECT_EQ(message.resident_bytes_per_row(), 512);
+  EXPECT_TRUE(message.is_default());
+  EXPECT_EQ(message.notice(), "careful");
+}
+
+TEST(ModelPageTest, PagesCoverAllModelsByName) {
+  for (int64_t page_size : {1, 2, 3, 4}) {
+    std::vector<std::string> names;
+    std::string token;
+    int pages = 0;
+    do {
+      v1::ListModelsResponse response;
+      ASSERT_TRUE(FillModelPage(ThreeModels(), page_size, token, &response).ok());
+      EXPECT_LE(response.models_size(), page_size);
+      for (const v1::Model& model : response.models()) names.push_back(model.name());
+      token = response.next_page_token();
+      ++pages;
+    } while (!token.empty());
+    EXPECT_THAT(names, ElementsAre("models/a", "models/b", "models/c"));
+    EXPECT_EQ(pages, (3 + page_size - 1) / page_size);  // no empty page at the end
+  }
+}
+
+TEST(ModelPageTest, UnknownToken) {
+  v1::ListModelsResponse response;
+  EXPECT_EQ(FillModelPage(ThreeModels(), 1, "nonsense", &response).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace chorale

@@ -1,0 +1,157 @@
+#include "server/codec/table_decoder.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/error_details.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/tables.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+constexpr TableBounds kBounds = {
+    .max_rows = 4, .max_columns = 3, .max_categories = 3, .max_name_bytes = 8};
+
+TEST(TableDecoderTest, KeepsEverything) {
+  v1::Table message = SmallTable();
+  message.mutable_columns(0)->mutable_numeric()->set_values(1, kNan);
+  const absl::StatusOr<Table> table = DecodeTable(message, "targets", kBounds);
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ(table->columns.size(), 2);
+  EXPECT_EQ(table->rows(), 3);
+  const Column& age = table->columns[0];
+  EXPECT_EQ(age.name, "age");
+  EXPECT_EQ(age.type, ColumnType::kNumeric);
+  EXPECT_EQ(age.numbers[0], 1);
+  EXPECT_TRUE(std::isnan(age.numbers[1]));
+  EXPECT_EQ(age.numbers[2], 3);
+  const Column& color = table->columns[1];
+  EXPECT_EQ(color.type, ColumnType::kCategorical);
+  EXPECT_THAT(color.categories, ElementsAre("red", "blue"));
+  EXPECT_THAT(color.codes, ElementsAre(0, 1, kMissingCode));
+}
+
+TEST(TableDecoderTest, ATableAtEveryBoundIsFine) {
+  v1::Table message;
+  AddNumeric(&message, "12345678", {1, 2, 3, 4});
+  AddCategorical(&message, "b", {"12345678", "y", "z"}, {2, 1, 0, -1});
+  AddNumeric(&message, "c", {1, 2, 3, 4});
+  EXPECT_TRUE(DecodeTable(message, "t", kBounds).ok());
+}
+
+struct BadTable {
+  const char* what;
+  std::function<void(v1::Table*)> spoil;  // of SmallTable()
+  const char* field;
+  const char* message;
+};
+
+class BadTableTest : public ::testing::TestWithParam<BadTable> {};
+
+TEST_P(BadTableTest, IsRefusedByField) {
+  v1::Table message = SmallTable();
+  GetParam().spoil(&message);
+  const absl::Status status = DecodeTable(message, "targets", kBounds).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ErrorField(status), GetParam().field);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadTableTest,
+    ::testing::Values(
+        BadTable{"NoColumns", [](auto* t) { t->Clear(); }, "targets.columns", "empty"},
+        BadTable{"TooManyColumns",
+                 [](auto* t) {
+                   AddNumeric(t, "x", {1, 2, 3});
+                   AddNumeric(t, "y", {1, 2, 3});
+                 },
+                 "targets.columns", "4 columns; the limit is 3"},
+        BadTable{"NoRows",
+                 [](auto* t) {
+                   t->Clear();
+                   AddNumeric(t, "x", {});
+                 },
+                 "targets", "at least one row"},
+        BadTable{"TooManyRows",
+                 [](auto* t) {
+                   t->Clear();
+                   AddNumeric(t, "x", {1, 2, 3, 4, 5});
+                 },
+                 "targets", "5 rows; the limit is 4"},
+        BadTable{"UnequalRows",
+                 [](auto* t) { t->mutable_columns(1)->mutable_categorical()->add_codes(0); },
+                 "targets.columns[1]", "4 rows where the first column has 3"},
+        BadTable{"NoValues", [](auto* t) { t->mutable_columns(1)->clear_values(); },
+                 "targets.columns[1]", "numeric or categorical"},
+        BadTable{"NoName", [](auto* t) { t->mutable_columns(0)->clear_name(); },
+                 "targets.columns[0].name", "empty"},
+        BadTable{"LongName", [](auto* t) { t->mutable_columns(0)->set_name("123456789"); },
+                 "targets.columns[0].name", "9 bytes; the limit is 8"},
+        BadTable{"SameName", [](auto* t) { t->mutable_columns(1)->set_name("age"); },
+                 "targets.columns[1].name", "\"age\" occurs twice"},
+        BadTable{
+            "Infinity",
+            [](auto* t) { t->mutable_columns(0)->mutable_numeric()->set_values(2, kInfinity); },
+            "targets.columns[0].numeric.values[2]", "infinite"},
+        BadTable{
+            "NegativeInfinity",
+            [](auto* t) { t->mutable_columns(0)->mutable_numeric()->set_values(0, -kInfinity); },
+            "targets.columns[0].numeric.values[0]", "infinite"},
+        BadTable{"CodeBelow",
+                 [](auto* t) { t->mutable_columns(1)->mutable_categorical()->set_codes(1, -2); },
+                 "targets.columns[1].categorical.codes[1]", "is -2"},
+        BadTable{"CodeAbove",
+                 [](auto* t) { t->mutable_columns(1)->mutable_categorical()->set_codes(2, 2); },
+                 "targets.columns[1].categorical.codes[2]", "has 2 categories"},
+        BadTable{"SmallestCode",
+                 [](auto* t) {
+                   t->mutable_columns(1)->mutable_categorical()->set_codes(
+                       0, std::numeric_limits<int32_t>::min());
+                 },
+                 "targets.columns[1].categorical.codes[0]", "-2147483648"},
+        BadTable{
+            "EmptyCategory",
+            [](auto* t) { t->mutable_columns(1)->mutable_categorical()->set_categories(1, ""); },
+            "targets.columns[1].categorical.categories[1]", "empty"},
+        BadTable{
+            "SameCategory",
+            [](auto* t) { t->mutable_columns(1)->mutable_categorical()->set_categories(1, "red"); },
+            "targets.columns[1].categorical.categories[1]", "\"red\" occurs twice"},
+        BadTable{"LongCategory",
+                 [](auto* t) {
+                   t->mutable_columns(1)->mutable_categorical()->set_categories(0, "123456789");
+                 },
+                 "targets.columns[1].categorical.categories[0]", "9 bytes; the limit is 8"},
+        BadTable{"TooManyCategories",
+                 [](auto* t) {
+                   t->mutable_columns(1)->mutable_categorical()->add_categories("c");
+                   t->mutable_columns(1)->mutable_categorical()->add_categories("d");
+                 },
+                 "targets.columns[1].categorical.categories", "4 categories; the limit is 3"}),
+    [](const auto& info) { return info.param.what; });
+
+TEST(TableBoundsTest, ComeFromTheLimits) {
+  Limits limits;
+  limits.max_targets = 11;
+  limits.max_context_rows = 22;
+  limits.max_features = 33;
+  EXPECT_EQ(TargetBounds(limits).max_rows, 11);
+  EXPECT_EQ(TargetBounds(limits).max_columns, 33);
+  EXPECT_EQ(ChunkBounds(limits).max_rows, 22);
+  EXPECT_EQ(ChunkBounds(limits).max_columns, 34);  // and the target
+}
+
+}  // namespace
+}  // namespace chorale

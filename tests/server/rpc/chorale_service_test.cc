@@ -1,0 +1,316 @@
+#include "server/rpc/chorale_service.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error_details.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/server_fixture.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::ElementsAre;
+
+class ChoraleServiceTest : public ServerFixture {
+ protected:
+  void SetUp() override {
+    options_.max_message_bytes = 64 << 10;
+    StartServer();
+  }
+
+  static ContextInfo Info(const std::string& name) {
+    ContextInfo info;
+    info.record.name = name;
+    info.record.model = "base";
+    info.record.created = absl::UnixEpoch();
+    return info;
+  }
+};
+
+TEST_F(ChoraleServiceTest, PredictAnswers) {
+  engine_->on_predict = [](const PredictRequest& request) -> absl::StatusOr<PredictResult> {
+    EXPECT_EQ(request.tenant, "default");
+    EXPECT_EQ(request.context, "houses");
+    PredictResult result;
+    result.mean.assign(request.targets.rows(), 2.5);
+    return result;
+  };
+  OpenServer();
+  auto context = NewContext();
+  v1::PredictResponse response;
+  const grpc::Status status = stub_->Predict(context.get(), PredictMessage(), &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_THAT(response.means(), ElementsAre(2.5, 2.5, 2.5));
+}
+
+TEST_F(ChoraleServiceTest, LogDensityAnswers) {
+  engine_->on_log_density = [](const LogDensityRequest& request) {
+    LogDensityResult result;
+    result.log_density.assign(request.vectors, -1);
+    return result;
+  };
+  OpenServer();
+  v1::LogDensityRequest request;
+  request.set_context("contexts/houses");
+  *request.mutable_targets() = SmallTable();
+  for (int i = 0; i < 6; ++i) request.add_values(i);
+  auto context = NewContext();
+  v1::LogDensityResponse response;
+  ASSERT_TRUE(stub_->LogDensity(context.get(), request, &response).ok());
+  EXPECT_THAT(response.log_densities(), ElementsAre(-1, -1));
+}
+
+TEST_F(ChoraleServiceTest, MalformedRequestsNeverReachTheEngine) {
+  engine_->on_predict = [](const PredictRequest&) -> absl::StatusOr<PredictResult> {
+    ADD_FAILURE() << "the engine was asked";
+    return absl::InternalError("");
+  };
+  OpenServer();
+  auto context = NewContext();
+  v1::PredictRequest request = PredictMessage();
+  request.add_quantiles(2);
+  v1::PredictResponse response;
+  const grpc::Status status = stub_->Predict(context.get(), request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(status), "quantiles[0]");
+}
+
+TEST_F(ChoraleServiceTest, EngineErrorsKeepTheirDetails) {
+  engine_->on_predict = [](const PredictRequest&) -> absl::StatusOr<PredictResult> {
+    return InvalidField("targets.columns[0].name", "the context has no such column");
+  };
+  OpenServer();
+  auto context = NewContext();
+  v1::PredictResponse response;
+  const grpc::Status status = stub_->Predict(context.get(), PredictMessage(), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(status), "targets.columns[0].name");
+}
+
+TEST_F(ChoraleServiceTest, AResponseOverTheLimitSaysWhatToDo) {
+  engine_->on_predict = [](const PredictRequest&) {
+    PredictResult result;
+    result.mixtures.components = 10'000;
+    result.mixtures.means.assign(10'000, 1);
+    return result;
+  };
+  OpenServer();
+  auto context = NewContext();
+  v1::PredictResponse response;
+  const grpc::Status status = stub_->Predict(context.get(), PredictMessage(), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(status), "");  // there is no telling which
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("the limit is 65536"));
+}
+
+TEST_F(ChoraleServiceTest, CancellationReachesTheEngine) {
+  OpenServer();  // without an answer: calls stay in flight
+  auto context = NewContext();
+  v1::PredictResponse response;
+  std::thread canceller([&] {
+    ASSERT_TRUE(engine_->WaitForBegun(1));
+    context->TryCancel();
+  });
+  const grpc::Status status = stub_->Predict(context.get(), PredictMessage(), &response);
+  canceller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  // The fake engine ends a call when it is cancelled, and only then.
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+}
+
+TEST_F(ChoraleServiceTest, DeadlinesReachTheEngine) {
+  OpenServer();
+  v1::WarmContextRequest request;
+  request.set_name("contexts/houses");
+  auto context = NewContext(absl::Milliseconds(50));
+  v1::Context response;
+  EXPECT_EQ(stub_->WarmContext(context.get(), request, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+}
+
+TEST_F(ChoraleServiceTest, Contexts) {
+  engine_->on_get = [](const std::string& name) -> absl::StatusOr<ContextInfo> {
+    if (name != "houses") return absl::NotFoundError("no such context");
+    return Info(name);
+  };
+  engine_->on_warm = [](const std::string& name) -> absl::StatusOr<ContextInfo> {
+    ContextInfo info = Info(name);
+    info.state = ContextState::kResident;
+    return info;
+  };
+  engine_->on_list = [](int64_t page_size,
+                        const std::string& token) -> absl::StatusOr<ContextInfoPage> {
+    EXPECT_EQ(page_size, 1000);  // a larger one is cut
+    EXPECT_EQ(token, "after-a");
+    return ContextInfoPage{{Info("b"), Info("c")}, "after-c"};
+  };
+  std::string deleted;
+  engine_->on_delete = [&](const std::string& name) {
+    deleted = name;
+    return absl::OkStatus();
+  };
+  OpenServer();
+  v1::Context response;
+  v1::GetContextRequest get;
+  get.set_name("contexts/houses");
+  EXPECT_TRUE(stub_->GetContext(NewContext().get(), get, &response).ok());
+  EXPECT_EQ(response.name(), "contexts/houses");
+  get.set_name("contexts/other");
+  EXPECT_EQ(stub_->GetContext(NewContext().get(), get, &response).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  get.set_name("houses");
+  const grpc::Status malformed = stub_->GetContext(NewContext().get(), get, &response);
+  EXPECT_EQ(malformed.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(malformed), "name");
+
+  v1::WarmContextRequest warm;
+  warm.set_name("contexts/houses");
+  EXPECT_TRUE(stub_->WarmContext(NewContext().get(), warm, &response).ok());
+  EXPECT_EQ(response.state(), v1::Context::RESIDENT);
+
+  v1::ListContextsRequest list;
+  list.set_page_size(5000);
+  list.set_page_token("after-a");
+  v1::ListContextsResponse page;
+  EXPECT_TRUE(stub_->ListContexts(NewContext().get(), list, &page).ok());
+  ASSERT_EQ(page.contexts_size(), 2);
+  EXPECT_EQ(page.contexts(1).name(), "contexts/c");
+  EXPECT_EQ(page.next_page_token(), "after-c");
+  list.set_page_size(-1);
+  EXPECT_EQ(FieldOf(stub_->ListContexts(NewContext().get(), list, &page)), "page_size");
+
+  v1::DeleteContextRequest remove;
+  remove.set_name("contexts/houses");
+  google::protobuf::Empty empty;
+  EXPECT_TRUE(stub_->DeleteContext(NewContext().get(), remove, &empty).ok());
+  EXPECT_EQ(deleted, "houses");
+}
+
+// Lists `contexts` as a store does: at most page_size of them, and the token is the last one's
+// place.
+std::function<absl::StatusOr<ContextInfoPage>(int64_t, const std::string&)> Pages(
+    std::vector<ContextInfo> contexts) {
+  return [contexts = std::move(contexts)](int64_t page_size, const std::string& token) {
+    const size_t begin = token.empty() ? 0 : std::stoul(token);
+    const size_t end = std::min(contexts.size(), begin + static_cast<size_t>(page_size));
+    ContextInfoPage page;
+    page.contexts.assign(contexts.begin() + begin, contexts.begin() + end);
+    if (end < contexts.size()) page.next_page_token = std::to_string(end);
+    return page;
+  };
+}
+
+TEST_F(ChoraleServiceTest, PagesOfLargeContextsHoldFewer) {
+  constexpr int64_t kHalfMessage = 32 << 10;
+  std::vector<ContextInfo> contexts;
+  std::vector<std::string> names;
+  for (int i = 0; i < 50; ++i) {
+    contexts.push_back(Info(absl::StrCat("c", i)));
+    names.push_back(absl::StrCat("contexts/c", i));
+    // Some 9 KB; one alone has more than half a message.
+    contexts.back().record.columns.resize(i == 20 ? 4500 : 1000, ColumnInfo{"column"});
+  }
+  engine_->on_list = Pages(std::move(contexts));
+  OpenServer();
+  v1::ListContextsRequest list;
+  list.set_page_size(1000);
+  std::vector<std::string> listed;
+  int pages = 0;
+  int largest = 0;
+  do {
+    v1::ListContextsResponse page;
+    const grpc::Status status = stub_->ListContexts(NewContext().get(), list, &page);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_GT(page.contexts_size(), 0);
+    if (page.contexts_size() > 1) {
+      EXPECT_LE(page.ByteSizeLong(), static_cast<size_t>(kHalfMessage));
+    }
+    for (const v1::Context& context : page.contexts()) listed.push_back(context.name());
+    largest = std::max(largest, page.contexts_size());
+    list.set_page_token(page.next_page_token());
+    ++pages;
+  } while (!list.page_token().empty());
+  EXPECT_EQ(listed, names);
+  EXPECT_GT(largest, 1);
+  EXPECT_GT(pages, 50 * 9 / 32);
+}
+
+TEST_F(ChoraleServiceTest, Models) {
+  engine_->models.resize(2);
+  engine_->models[0].name = "large";
+  engine_->models[1].name = "base";
+  OpenServer();
+  v1::GetModelRequest get;
+  get.set_name("models/large");
+  v1::Model model;
+  EXPECT_TRUE(stub_->GetModel(NewContext().get(), get, &model).ok());
+  EXPECT_EQ(model.name(), "models/large");
+  get.set_name("models/small");
+  EXPECT_EQ(stub_->GetModel(NewContext().get(), get, &model).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  get.set_name("large");
+  EXPECT_EQ(stub_->GetModel(NewContext().get(), get, &model).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+
+  v1::ListModelsRequest list;
+  list.set_page_size(1);
+  v1::ListModelsResponse page;
+  EXPECT_TRUE(stub_->ListModels(NewContext().get(), list, &page).ok());
+  ASSERT_EQ(page.models_size(), 1);
+  EXPECT_EQ(page.models(0).name(), "models/base");
+  list.set_page_token(page.next_page_token());
+  page.Clear();
+  EXPECT_TRUE(stub_->ListModels(NewContext().get(), list, &page).ok());
+  EXPECT_EQ(page.models(0).name(), "models/large");
+  EXPECT_EQ(page.next_page_token(), "");
+  list.set_page_token("nonsense");
+  EXPECT_EQ(FieldOf(stub_->ListModels(NewContext().get(), list, &page)), "page_token");
+}
+
+TEST_F(ChoraleServiceTest, BeforeItIsOpenEveryMethodIsUnavailable) {
+  std::vector<grpc::Status> statuses;
+  {
+    v1::PredictResponse response;
+    statuses.push_back(stub_->Predict(NewContext().get(), PredictMessage(), &response));
+  }
+  {
+    v1::Context response;
+    statuses.push_back(stub_->GetContext(NewContext().get(), {}, &response));
+    statuses.push_back(stub_->WarmContext(NewContext().get(), {}, &response));
+  }
+  {
+    v1::ListModelsResponse response;
+    statuses.push_back(stub_->ListModels(NewContext().get(), {}, &response));
+  }
+  {
+    auto context = NewContext();
+    auto reader = stub_->Sample(context.get(), SampleMessage());
+    v1::SampleResponse response;
+    EXPECT_FALSE(reader->Read(&response));
+    statuses.push_back(reader->Finish());
+  }
+  {
+    auto context = NewContext();
+    v1::RegisterContextResponse response;
+    auto writer = stub_->RegisterContext(context.get(), &response);
+    writer->WritesDone();
+    statuses.push_back(writer->Finish());
+  }
+  for (const grpc::Status& status : statuses) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+    EXPECT_THAT(status.error_message(), ::testing::HasSubstr("starting"));
+  }
+  OpenServer();
+  v1::ListModelsResponse response;
+  EXPECT_TRUE(stub_->ListModels(NewContext().get(), {}, &response).ok());
+}
+
+}  // namespace
+}  // namespace chorale

@@ -1,0 +1,57 @@
+#include "server/rpc/reactor_registry.h"
+
+#include <grpcpp/server_context.h>
+
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "server/rpc/live_call.h"
+
+namespace chorale {
+namespace {
+
+// A call that is not on any connection.
+struct LonelyCall {
+  LonelyCall(ReactorRegistry* registry, PrometheusMetrics* metrics)
+      : live(Method::kPredict, &context, registry, metrics,
+             [this](const grpc::Status& status) { code = status.error_code(); }) {}
+  void End(const absl::Status& status) {
+    live.Finish(status);
+    live.Done();
+  }
+
+  grpc::CallbackServerContext context;
+  grpc::StatusCode code = grpc::StatusCode::DO_NOT_USE;
+  LiveCall live;
+};
+
+// Clients that try again against a draining server must not hold up its drain, nor must their
+// UNAVAILABLE become something else.
+TEST(ReactorRegistryTest, RefusedCallsAreNotWaitedForNorCancelled) {
+  PrometheusMetrics metrics;
+  ReactorRegistry registry;
+  LonelyCall early(&registry, &metrics);
+  EXPECT_EQ(early.live.admission().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(registry.live(), 0);
+
+  registry.Open();
+  LonelyCall taken(&registry, &metrics);
+  EXPECT_TRUE(taken.live.admission().ok());
+  EXPECT_EQ(registry.live(), 1);
+
+  registry.Close();
+  LonelyCall late(&registry, &metrics);
+  EXPECT_EQ(late.live.admission().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(registry.WaitUntilEmpty(absl::Now() + absl::Milliseconds(10)));
+  taken.End(absl::OkStatus());
+  EXPECT_TRUE(registry.WaitUntilEmpty(absl::Now()));
+
+  registry.CancelAll();
+  late.End(late.live.admission());
+  early.End(early.live.admission());
+  EXPECT_EQ(late.code, grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(early.code, grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(registry.live(), 0);
+}
+
+}  // namespace
+}  // namespace chorale

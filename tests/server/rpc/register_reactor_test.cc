@@ -1,0 +1,229 @@
+#include "server/rpc/register_reactor.h"
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/server_fixture.h"
+
+namespace chorale {
+namespace {
+
+class RegisterReactorTest : public ServerFixture {
+ protected:
+  void SetUp() override {
+    engine_->on_register = [this](const std::string& name, const std::string& model,
+                                  const Dataset& dataset) -> absl::StatusOr<RegisterOutcome> {
+      ++registered_;
+      RegisterOutcome outcome;
+      outcome.context.record.name = name;
+      outcome.context.record.model = model.empty() ? "standard" : model;
+      outcome.context.record.rows = static_cast<int64_t>(dataset.y.size());
+      outcome.context.record.created = absl::UnixEpoch();
+      outcome.outcome = outcome_;
+      return outcome;
+    };
+    StartServer();
+    OpenServer();
+  }
+
+  static v1::RegisterContextRequest Header() {
+    v1::RegisterContextRequest message;
+    message.mutable_header()->set_context_id("houses");
+    message.mutable_header()->set_target_column("price");
+    return message;
+  }
+
+  static v1::RegisterContextRequest Rows(int64_t rows) {
+    v1::RegisterContextRequest message;
+    AddNumeric(message.mutable_rows(), "price", std::vector<double>(rows, 1));
+    AddNumeric(message.mutable_rows(), "age", std::vector<double>(rows, 2));
+    return message;
+  }
+
+  // Sends the messages and returns how the call ended.
+  grpc::Status Send(const std::vector<v1::RegisterContextRequest>& messages,
+                    v1::RegisterContextResponse* response) {
+    auto context = NewContext();
+    auto writer = stub_->RegisterContext(context.get(), response);
+    for (const auto& message : messages) {
+      if (!writer->Write(message)) break;
+    }
+    writer->WritesDone();
+    return writer->Finish();
+  }
+
+  std::atomic<int> registered_{0};
+  PutOutcome outcome_ = PutOutcome::kCreated;
+};
+
+TEST_F(RegisterReactorTest, ChunksAreRegisteredAsOne) {
+  v1::RegisterContextResponse response;
+  const grpc::Status status = Send({Header(), Rows(2), Rows(1), Rows(4)}, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.context().name(), "contexts/houses");
+  EXPECT_EQ(response.context().model(), "models/standard");
+  EXPECT_EQ(response.context().row_count(), 7);
+  EXPECT_FALSE(response.already_registered());
+  EXPECT_EQ(registered_, 1);
+}
+
+TEST_F(RegisterReactorTest, TheSameAgainSaysSo) {
+  outcome_ = PutOutcome::kUnchanged;
+  v1::RegisterContextResponse response;
+  ASSERT_TRUE(Send({Header(), Rows(2)}, &response).ok());
+  EXPECT_TRUE(response.already_registered());
+}
+
+TEST_F(RegisterReactorTest, WrongMessagesAreRefusedByField) {
+  v1::RegisterContextRequest no_target = Rows(1);
+  no_target.mutable_rows()->mutable_columns(0)->set_name("rent");
+  v1::RegisterContextRequest infinite = Rows(3);
+  infinite.mutable_rows()->mutable_columns(1)->mutable_numeric()->set_values(2, 1e308 * 10);
+  v1::RegisterContextRequest more_columns = Rows(1);
+  AddNumeric(more_columns.mutable_rows(), "rooms", {1});
+  const std::pair<std::vector<v1::RegisterContextRequest>, const char*> cases[] = {
+      {{}, "header"},
+      {{Header()}, "rows"},
+      {{Rows(1)}, "header"},
+      {{Header(), Header()}, "header"},
+      {{Header(), no_target}, "header.target_column"},
+      {{Header(), infinite}, "rows.columns[1].numeric.values[2]"},
+      {{Header(), Rows(1), more_columns}, "rows.columns"},
+      {{Header(), Rows(1), v1::RegisterContextRequest()}, "payload"},
+  };
+  for (const auto& [messages, field] : cases) {
+    v1::RegisterContextResponse response;
+    const grpc::Status status = Send(messages, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << field;
+    EXPECT_EQ(FieldOf(status), field);
+  }
+  EXPECT_EQ(registered_, 0);
+}
+
+TEST_F(RegisterReactorTest, AnUploadThatIsCancelledRegistersNothing) {
+  for (int i = 0; i < 300; ++i) {
+    auto context = NewContext();
+    v1::RegisterContextResponse response;
+    auto writer = stub_->RegisterContext(context.get(), &response);
+    ASSERT_TRUE(writer->Write(Header()));
+    ASSERT_TRUE(writer->Write(Rows(2)));
+    if (i % 2 == 0) absl::SleepFor(absl::Milliseconds(1));
+    context->TryCancel();
+    EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+  EXPECT_EQ(registered_, 0);
+}
+
+TEST_F(RegisterReactorTest, TheEnginesErrorIsPassedOn) {
+  engine_->on_register = [](const auto&, const auto&, const auto&) {
+    return absl::AlreadyExistsError("\"houses\" is taken by other content");
+  };
+  v1::RegisterContextResponse response;
+  const grpc::Status status = Send({Header(), Rows(1)}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(status.error_message(), "\"houses\" is taken by other content");
+}
+
+class StalledUploadTest : public RegisterReactorTest {
+ protected:
+  void SetUp() override {
+    options_.stalled_write_timeout = absl::Seconds(2);
+    RegisterReactorTest::SetUp();
+  }
+};
+
+TEST_F(StalledUploadTest, TheWatchdogEndsItAndRegistersNothing) {
+  auto context = NewContext();
+  v1::RegisterContextResponse response;
+  auto writer = stub_->RegisterContext(context.get(), &response);
+  // Slow, but each message comes in time: that is no stall.
+  ASSERT_TRUE(writer->Write(Header()));
+  for (int i = 0; i < 6; ++i) {
+    absl::SleepFor(absl::Milliseconds(400));
+    ASSERT_TRUE(writer->Write(Rows(1)));
+  }
+  ASSERT_TRUE(Eventually([&] { return server_->live_calls() == 1; }));
+  // Then nothing comes any more, and the client does not go away either.
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(registered_, 0);
+}
+
+class FullServerTest : public RegisterReactorTest {
+ protected:
+  void SetUp() override {
+    options_.blocking_threads = 1;
+    options_.max_blocking_queue = 1;
+    options_.registration_memory_bytes = 1000;
+    options_.retry_delay = absl::Milliseconds(1500);
+    RegisterReactorTest::SetUp();
+  }
+
+  static void ExpectRetry(const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+    google::rpc::Status details;
+    google::rpc::RetryInfo retry;
+    ASSERT_TRUE(details.ParseFromString(status.error_details()));
+    ASSERT_EQ(details.details_size(), 1);
+    ASSERT_TRUE(details.details(0).UnpackTo(&retry));
+    EXPECT_EQ(retry.retry_delay().seconds(), 1);
+    EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
+  }
+};
+
+TEST_F(FullServerTest, TheMemoryOfAllRegistrationsIsBounded) {
+  v1::RegisterContextResponse response;
+  ExpectRetry(Send({Header(), Rows(20), Rows(20)}, &response));
+  // It was given back.
+  EXPECT_TRUE(Send({Header(), Rows(20)}, &response).ok());
+  EXPECT_TRUE(Send({Header(), Rows(20)}, &response).ok());
+}
+
+TEST_F(FullServerTest, CallsThatWaitForTheDiskAreBounded) {
+  std::promise<void> gate;
+  std::promise<void> running;
+  engine_->on_get = [&](const std::string& name) -> absl::StatusOr<ContextInfo> {
+    if (name == "slow") {
+      running.set_value();
+      gate.get_future().wait();
+    }
+    return absl::NotFoundError(name);
+  };
+  const auto get = [&](const std::string& name) {
+    auto context = NewContext();
+    v1::GetContextRequest request;
+    request.set_name("contexts/" + name);
+    v1::Context response;
+    return stub_->GetContext(context.get(), request, &response);
+  };
+  std::thread first([&] { EXPECT_EQ(get("slow").error_code(), grpc::StatusCode::NOT_FOUND); });
+  running.get_future().wait();
+  std::thread second([&] { EXPECT_EQ(get("next").error_code(), grpc::StatusCode::NOT_FOUND); });
+  ASSERT_TRUE(Eventually([&] { return server_->live_calls() == 2; }));
+  grpc::Status refused;
+  // The second call is live a little before it waits in the queue.
+  ASSERT_TRUE(Eventually([&] {
+    auto context = NewContext(absl::Milliseconds(50));
+    v1::GetContextRequest request;
+    request.set_name("contexts/third");
+    v1::Context response;
+    refused = stub_->GetContext(context.get(), request, &response);
+    return refused.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  }));
+  ExpectRetry(refused);
+  v1::RegisterContextResponse response;
+  ExpectRetry(Send({Header(), Rows(1)}, &response));
+  gate.set_value();
+  first.join();
+  second.join();
+}
+
+}  // namespace
+}  // namespace chorale

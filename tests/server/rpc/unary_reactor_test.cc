@@ -1,0 +1,108 @@
+#include "server/rpc/unary_reactor.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include "tests/server/server_fixture.h"
+
+namespace chorale {
+namespace {
+
+// A Predict whose client does not read the answer, and does not go away either.
+class UnreadCall {
+ public:
+  UnreadCall(const std::shared_ptr<grpc::Channel>& channel, const v1::PredictRequest& request,
+             std::unique_ptr<grpc::ClientContext> context)
+      : stub_(channel), context_(std::move(context)) {
+    call_ = stub_.PrepareCall(context_.get(), "/chorale.v1.Chorale/Predict", &queue_);
+    call_->StartCall(nullptr);
+    Next();
+    const grpc::Slice slice(request.SerializeAsString());
+    call_->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+    Next();
+    call_->ReadInitialMetadata(nullptr);  // from here on the answer is under way
+    Next();
+  }
+  ~UnreadCall() { End(); }
+
+  // Ends the call unless it has ended, and says with what.
+  grpc::StatusCode End() {
+    if (call_ != nullptr) {
+      context_->TryCancel();
+      call_->Finish(&status_, nullptr);
+      Next();
+      call_.reset();
+    }
+    return status_.error_code();
+  }
+
+ private:
+  void Next() {
+    void* tag;
+    bool ok;
+    queue_.Next(&tag, &ok);
+  }
+
+  grpc::GenericStub stub_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  grpc::Status status_;
+};
+
+class UnreadAnswerTest : public ServerFixture {
+ protected:
+  void Serve() {
+    engine_->on_predict = [](const PredictRequest&) {
+      PredictResult result;
+      result.mean.assign(200'000, 1.0);
+      return result;
+    };
+    StartServer();
+    OpenServer();
+  }
+
+  // A connection on which the server may send 64 KiB of each call ahead of its reader. This library
+  // would take a whole answer, many others would not.
+  std::shared_ptr<grpc::Channel> Narrow() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 10);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                     grpc::InsecureChannelCredentials(), arguments);
+  }
+};
+
+// Its bytes would stay in memory for as long as the client likes.
+TEST_F(UnreadAnswerTest, TheWatchdogGivesUpAnAnswerThatNobodyReads) {
+  options_.stalled_write_timeout = absl::Seconds(1);
+  Serve();
+  UnreadCall call(Narrow(), PredictMessage(), NewContext());
+  EXPECT_EQ(server_->live_calls(), 1);
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+  EXPECT_EQ(call.End(), grpc::StatusCode::CANCELLED);
+  // A client that reads gets the same answer.
+  v1::PredictResponse response;
+  EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
+}
+
+TEST_F(UnreadAnswerTest, ItHoldsUpADrainNoLongerThanTheDeadline) {
+  Serve();
+  UnreadCall call(Narrow(), PredictMessage(), NewContext());
+  EXPECT_EQ(server_->live_calls(), 1);
+  const absl::Time begin = absl::Now();
+  server_->Drain(begin + absl::Milliseconds(300));
+  EXPECT_LT(absl::Now() - begin, kPatience);
+  EXPECT_EQ(server_->live_calls(), 0);
+}
+
+TEST_F(UnreadAnswerTest, HurryUpGivesItUp) {
+  Serve();
+  UnreadCall call(Narrow(), PredictMessage(), NewContext());
+  EXPECT_EQ(server_->live_calls(), 1);
+  server_->HurryUp();
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+}
+
+}  // namespace
+}  // namespace chorale
