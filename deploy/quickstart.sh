@@ -21,6 +21,8 @@ readonly SERVER=build/release/server/chorale-server
 readonly CLIENT=build/release/client/cli/chorale
 readonly MODEL=models/default
 readonly CONTEXT=penguins
+# How long a first build without the GPU backend keeps one core busy.
+readonly BUILD_CORE_MINUTES=16
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }
@@ -37,20 +39,39 @@ has_gpu() { [[ -e /dev/nvidiactl ]]; }
 
 # ---- Building -------------------------------------------------------------------------------
 
+# Reads ninja's output and shows how far it is: on one line of a terminal, else twice a minute.
+show_progress() {
+  local line next=$((SECONDS + 30))
+  while IFS= read -r line; do
+    if [[ "${line}" != \[* ]]; then continue; fi
+    if [[ -t 1 ]]; then
+      printf '\r\033[K%s' "${line:0:$((${COLUMNS:-80} - 1))}"
+    elif ((SECONDS >= next)); then
+      say "${line%% *} built"
+      next=$((SECONDS + 30))
+    fi
+  done
+  if [[ -t 1 ]]; then printf '\r\033[K'; fi
+}
+
 build() {
-  local log=build/logs/quickstart.log
+  local log=build/logs/quickstart.log cores
   mkdir -p build/logs
-  # A build folder that the tests have set up is used as it is.
+  # A build folder that the tests have configured is used as it is.
   if [[ ! -f build/release/build.ninja ]]; then
-    cmake --preset release -DCHORALE_BUILD_TESTS=OFF >"${log}" 2>&1 || { cat "${log}"; exit 1; }
+    cmake --preset release-without-tests >"${log}" 2>&1 || { cat "${log}"; exit 1; }
   fi
-  if [[ ! -x "${SERVER}" ]]; then say "The first build takes a few minutes."; fi
+  if [[ ! -x "${SERVER}" ]]; then
+    cores="$(nproc)"
+    say "The first build takes about $(((BUILD_CORE_MINUTES + cores - 1) / cores)) minutes on" \
+      "${cores} cores."
+  fi
   local targets=(chorale-server chorale)
   # The GPU backend, where there are a GPU and a compiler for it.
   if has_gpu && ninja -C build/release -t query chorale_cuda >/dev/null 2>&1; then
     targets+=(chorale_cuda)
   fi
-  if ! ninja -C build/release "${targets[@]}" >>"${log}" 2>&1; then
+  if ! ninja -C build/release "${targets[@]}" 2>&1 | tee -a "${log}" | show_progress; then
     grep -v '^\[' "${log}" | tail -n 40
     say "The build failed; the whole log is in ${log}." >&2
     exit 1

@@ -5,20 +5,21 @@
 #
 #   --quick          only the stage "release"
 #   --stage NAME     only this stage; may be repeated
-#   --filter REGEX   only test programs whose name matches
+#   --filter REGEX   only test programs whose name matches; no others are built
 #   --no-install     fail instead of installing missing packages
 #
 # Stages, in this order:
-#   style     clang-format, include edges, shellcheck, the tests of the scripts
-#   release   g++, optimised: all tests
-#   bundle    the archive of the release: made, unpacked and run; uses the build of release
-#   models    the tests of the Python code in models/ and of the benchmarks' baselines, in an
-#             environment of their own (build/python, 2 GB; PYTHON_FOR_MODELS names an interpreter
-#             to use instead). Skipped where neither is to be had
-#   asan      clang, address and undefined-behaviour sanitizers, warnings are errors: all tests
-#   fuzz      libFuzzer, FUZZ_SECONDS (60) each; uses the build of asan
-#   tsan      clang, thread sanitizer: the tests of the engine, and of the server without gRPC
-#   tidy      clang-tidy, warnings are errors; builds nothing but generated headers
+#   style       clang-format, include edges, shellcheck, the tests of the scripts
+#   release     g++, optimised: all tests
+#   quickstart  what README.md begins with, on clean copies: quick start and tests in both orders
+#   bundle      the archive of the release: made, unpacked and run; uses the build of release
+#   models      the tests of the Python code in models/ and of the benchmarks' baselines, in an
+#               environment of their own (build/python, 2 GB; PYTHON_FOR_MODELS names an interpreter
+#               to use instead). Skipped where neither is to be had
+#   asan        clang, address and undefined-behaviour sanitizers, warnings are errors: all tests
+#   fuzz        libFuzzer, FUZZ_SECONDS (60) each; uses the build of asan
+#   tsan        clang, thread sanitizer: the tests of the engine, and of the server without gRPC
+#   tidy        clang-tidy, warnings are errors; builds nothing but generated headers
 #
 # Everything that is written lies in build/. JOBS sets how many things run at once.
 set -euo pipefail
@@ -26,7 +27,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly ROOT="${PWD}"
 readonly LOGS="${ROOT}/build/logs"
-readonly ALL_STAGES=(style release bundle models asan fuzz tsan tidy)
+readonly ALL_STAGES=(style release quickstart bundle models asan fuzz tsan tidy)
 readonly FUZZ_SECONDS="${FUZZ_SECONDS:-60}"
 readonly MODELS_REQUIREMENTS=tests/models/requirements.txt
 JOBS="${JOBS:-$(nproc)}"
@@ -59,12 +60,37 @@ check() {
 
 # ---- Building and running -------------------------------------------------------------------
 
-# build PRESET TARGET...: configures and builds; counts only a failure.
+# Prints the targets of the tests of build/$1 whose names match the filter.
+filtered_targets() {
+  local name program
+  grep -rh '^add_test(' "build/$1/tests" --include=CTestTestfile.cmake |
+    sed -E 's/^add_test\(\[=\[(.*)\]=\] "([^"]*)".*/\1 \2/' |
+    while read -r name program; do
+      if [[ "${name}" =~ ${filter} ]]; then echo "${program#"${ROOT}/build/$1/"}"; fi
+    done | sort -u
+}
+
+# build PRESET TARGET...: configures and builds; counts only a failure. With "tests:TARGET" it is
+# TARGET or, when there is a filter, only the tests that match it.
 build() {
-  local preset="$1" log="${LOGS}/build_$1.log"
+  local preset="$1" log="${LOGS}/build_$1.log" target targets=()
   shift
-  if cmake --preset "${preset}" >"${log}" 2>&1 &&
-    ninja -C "build/${preset}" -j "${JOBS}" "$@" >>"${log}" 2>&1; then
+  if ! cmake --preset "${preset}" >"${log}" 2>&1; then
+    fail "configure ${preset}"
+    tail -n 100 "${log}"
+    return 1
+  fi
+  for target in "$@"; do
+    if [[ "${target}" != tests:* ]]; then
+      targets+=("${target}")
+    elif [[ -z "${filter}" ]]; then
+      targets+=("${target#tests:}")
+    else
+      mapfile -t -O "${#targets[@]}" targets < <(filtered_targets "${preset}")
+    fi
+  done
+  if ((${#targets[@]} == 0)); then return 0; fi
+  if ninja -C "build/${preset}" -j "${JOBS}" "${targets[@]}" >>"${log}" 2>&1; then
     say "  built ${preset} ($(grep -c '^\[' "${log}" || true) steps)"
   else
     fail "build ${preset}"
@@ -149,8 +175,12 @@ stage_style() {
 }
 
 stage_release() {
-  build release all || return 0
+  build release tests:all || return 0
   run_tests release tests 300
+}
+
+stage_quickstart() {
+  check 'first screen of README.md' tests/quickstart/first_screen_test.sh build/first_screen
 }
 
 stage_bundle() {
@@ -234,7 +264,7 @@ stage_models() {
 }
 
 stage_asan() {
-  build asan all || return 0
+  build asan tests:all || return 0
   ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1 \
     UBSAN_OPTIONS=print_stacktrace=1 run_tests asan tests 900
 }
@@ -278,7 +308,7 @@ stage_fuzz() {
 # therefore does not see how gRPC orders what its threads do, and takes every message and every
 # object that gRPC hands from one thread to another for a race: hundreds in each program.
 stage_tsan() {
-  build tsan tests/engine/all server_parts_test || return 0
+  build tsan tests:tests/engine/all tests:server_parts_test || return 0
   export TSAN_OPTIONS=history_size=4:second_deadlock_stack=1
   run_tests tsan tests/engine 600
   run_tests tsan tests/server 600 server_parts_test
