@@ -1,150 +1,107 @@
 #!/usr/bin/env python3
-"""Holds the include edges between the project's folders, and from each folder to third parties.
+"""Checks which folder includes which, what each includes of third parties, and that no folders
+include each other in a circle.
 
 Usage: check_includes.py [ROOT]     prints one line per violation, exits 1 if there is any.
 
-Linking cannot hold the direction, because every header is reachable from the repository's root.
-An edge that is not in RULES is refused: a new one is a decision, made by a line in this file.
+The linker cannot check this, because every header is reachable from the repository's root. An edge
+that is not in FOLDERS is refused: a new one is a decision, made by a change of this file.
 """
 
-import dataclasses
 import pathlib
 import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_SUFFIXES = {'.h', '.cc', '.cu', '.cuh'}
-OWN_FOLDERS = ('base/', 'kernels/', 'engine/', 'server/', 'client/', 'tests/')
+AREAS = ('base/', 'kernels/', 'engine/', 'server/', 'client/')
 # Generated from proto/, and found through the include path of the build folder.
 PROTO_PREFIXES = ('chorale/v1/', 'google/rpc/')
 
-POSIX = ('sys/', 'dlfcn.h', 'netinet/', 'arpa/', 'unistd.h', 'fcntl.h', 'signal.h', 'pthread.h', 'dirent.h',
-         'poll.h', 'spawn.h', 'netdb.h', 'termios.h', 'sched.h', 'errno.h', 'limits.h')
-ENGINE_LIBRARIES = ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', *POSIX)
-SERVER_LIBRARIES = ('absl/', 'spdlog/', 'grpc/', 'grpcpp/', 'google/protobuf/', 'prometheus/',
-                    'nlohmann/', 'CivetServer.h', 'civetweb.h', *POSIX)
-CLIENT_LIBRARIES = ('absl/', 'grpc/', 'grpcpp/', 'google/protobuf/', 'CLI/', 'csv.h', 'nlohmann/', *POSIX)
+# What the files of each folder may include: folders (the files directly in them), single headers,
+# and "proto" for generated code. Every folder may include itself and base.
+FOLDERS = {
+    'base': '',
 
+    'kernels/ops': '',
+    'kernels/cpu': 'kernels/ops',
+    'kernels/cuda/layout': '',
+    'kernels/cuda/ptx': 'kernels/cuda/layout',
+    'kernels/cuda/runtime': '',
+    'kernels/cuda/attention':
+        'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
+    'kernels/cuda/layer':
+        'kernels/cuda/attention kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime '
+        'kernels/ops',
+    'kernels/cuda/embed': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
+    'kernels/cuda/head': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
+    'kernels/cuda/row_encoder':
+        'kernels/cuda/attention kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime '
+        'kernels/ops',
 
-@dataclasses.dataclass(frozen=True)
-class Rule:
-    """What the files of one folder may include; entries ending in '/' are prefixes."""
-    own: tuple
-    libraries: tuple
+    'engine/model': 'kernels/ops',
+    'engine/data': 'engine/model/model_config.h',
+    'engine/store': 'engine/data',
+    'engine/backend': 'engine/data engine/model',
+    'engine/backend/host': 'engine/model kernels/ops',
+    'engine/backend/row_encoder':
+        'engine/backend engine/backend/host engine/data engine/model kernels/ops',
+    'engine/backend/cpu':
+        'engine/backend engine/backend/host engine/backend/row_encoder engine/model '
+        'kernels/cpu/target.h kernels/ops',
+    'engine/backend/cuda/device': 'engine/backend/backend.h kernels/cuda/runtime',
+    'engine/backend/cuda/row_encoder':
+        'engine/backend engine/backend/cuda/device engine/backend/host engine/backend/row_encoder '
+        'engine/data engine/model kernels/cuda/row_encoder kernels/cuda/runtime kernels/ops',
+    'engine/backend/cuda':
+        'engine/backend engine/backend/cuda/device engine/backend/cuda/row_encoder engine/model '
+        'kernels/cuda/attention kernels/cuda/embed kernels/cuda/head kernels/cuda/layer '
+        'kernels/cuda/layout kernels/cuda/runtime kernels/ops',
+    'engine/backend/cuda_plugin': 'engine/backend/backend.h engine/backend/cuda/backend.h',
+    'engine': 'engine/backend/backend.h engine/data engine/model engine/store',
+    'engine/memory': 'engine/backend/backend.h engine/metrics_sink.h',
+    'engine/context':
+        'engine engine/backend/backend.h engine/data engine/memory engine/model engine/store',
+    'engine/session':
+        'engine engine/backend/backend.h engine/context engine/data engine/memory engine/model '
+        'kernels/ops',
+    'engine/loop':
+        'engine engine/backend/backend.h engine/context engine/memory engine/session',
+    'engine/impl': 'engine engine/context engine/loop engine/session',
 
+    'server/telemetry': 'engine',
+    'server/lifecycle': 'engine server/telemetry',
+    'server/codec': 'engine engine/data proto server/telemetry',
+    'server/rpc': 'engine engine/data proto server/codec server/lifecycle server/telemetry',
+    'server':
+        'engine engine/backend/backend.h engine/backend/cpu/backend.h '
+        'engine/backend/cuda_plugin/load_cuda_backend.h engine/data engine/model engine/store '
+        'server/lifecycle server/rpc server/telemetry',
 
-KERNEL_LIBRARIES = ('absl/status/', 'absl/strings/')
-# Public headers of the engine: its interface, requests and results.
-ENGINE_INTERFACE = ('engine/engine.h', 'engine/metrics_sink.h', 'engine/request.h')
-BACKEND = ('engine/backend/backend.h', 'engine/backend/flop_model.h', 'engine/backend/layer_schedule.h',
-           'engine/backend/token_offsets.h')
+    'client/cpp': 'proto',
+    'client/cli': 'client/cpp proto',
+}
 
-# The first folder that a path starts with decides. A folder may always include itself.
-RULES = {
-    'base/': Rule(own=(), libraries=('absl/', *POSIX)),
-
-    'kernels/cuda/layout/': Rule(own=('base/',), libraries=()),
-    'kernels/cuda/ptx/': Rule(own=('kernels/cuda/layout/',), libraries=()),
-    'kernels/cuda/runtime/': Rule(own=('base/',), libraries=(*KERNEL_LIBRARIES, 'cuda_runtime_api.h')),
-    'kernels/cuda/attention/': Rule(
-        own=('base/', 'kernels/cuda/layout/', 'kernels/cuda/ptx/', 'kernels/cuda/runtime/',
-             'kernels/ops/field_checks.h'),
-        libraries=KERNEL_LIBRARIES),
-    'kernels/cuda/layer/': Rule(
-        own=('base/', 'kernels/cuda/attention/', 'kernels/cuda/layout/', 'kernels/cuda/ptx/',
-             'kernels/cuda/runtime/', 'kernels/ops/field_checks.h'),
-        libraries=KERNEL_LIBRARIES),
-    'kernels/cuda/embed/': Rule(
-        own=('base/', 'kernels/cuda/layout/', 'kernels/cuda/ptx/', 'kernels/cuda/runtime/',
-             'kernels/ops/field_checks.h'),
-        libraries=KERNEL_LIBRARIES),
-    'kernels/cuda/head/': Rule(
-        own=('base/', 'kernels/cuda/layout/', 'kernels/cuda/ptx/', 'kernels/cuda/runtime/',
-             'kernels/ops/field_checks.h', 'kernels/ops/step_draw.h'),
-        libraries=KERNEL_LIBRARIES),
-    'kernels/cuda/row_encoder/': Rule(
-        own=('base/', 'kernels/cuda/attention/', 'kernels/cuda/layout/', 'kernels/cuda/ptx/',
-             'kernels/cuda/runtime/', 'kernels/ops/cell_features.h', 'kernels/ops/field_checks.h'),
-        libraries=KERNEL_LIBRARIES),
-    'kernels/ops/': Rule(own=('base/',), libraries=(*KERNEL_LIBRARIES, 'Random123/')),
-    'kernels/cpu/': Rule(
-        own=('base/', 'kernels/ops/'), libraries=(*KERNEL_LIBRARIES, 'hwy/', 'immintrin.h')),
-
-    'engine/model/': Rule(own=('base/', 'kernels/ops/'), libraries=ENGINE_LIBRARIES),
-    'engine/data/': Rule(own=('base/', 'engine/model/model_config.h'), libraries=ENGINE_LIBRARIES),
-    'engine/store/': Rule(
-        own=('base/', 'engine/data/'), libraries=(*ENGINE_LIBRARIES, 'sqlite3.h')),
-    'engine/backend/host/': Rule(
-        own=('base/', 'engine/model/', 'kernels/ops/'), libraries=ENGINE_LIBRARIES),
-    'engine/backend/row_encoder/': Rule(
-        own=('base/', *BACKEND, 'engine/backend/host/', 'engine/data/', 'engine/model/', 'kernels/ops/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/backend/cpu/': Rule(
-        own=('base/', *BACKEND, 'engine/backend/host/', 'engine/backend/row_encoder/', 'engine/data/',
-             'engine/model/', 'kernels/cpu/target.h', 'kernels/ops/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/backend/cuda/device/': Rule(
-        own=('base/', 'engine/backend/backend.h', 'kernels/cuda/runtime/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/backend/cuda/row_encoder/': Rule(
-        own=('base/', *BACKEND, 'engine/backend/cuda/device/', 'engine/backend/host/',
-             'engine/backend/row_encoder/', 'engine/data/', 'engine/model/', 'kernels/cuda/',
-             'kernels/ops/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/backend/cuda/': Rule(
-        own=('base/', *BACKEND, 'engine/backend/cuda/', 'engine/backend/row_encoder/', 'engine/data/',
-             'engine/model/', 'kernels/cuda/', 'kernels/ops/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/backend/cuda_plugin/': Rule(
-        own=('base/', 'engine/backend/backend.h', 'engine/backend/cuda/backend.h',
-             'engine/backend/cuda/device/memory_budget.h'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/backend/': Rule(
-        own=('base/', 'engine/data/', 'engine/model/'), libraries=ENGINE_LIBRARIES),
-    'engine/memory/': Rule(
-        own=('base/', 'engine/backend/backend.h', 'engine/metrics_sink.h'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/context/': Rule(
-        own=('base/', *ENGINE_INTERFACE, 'engine/backend/backend.h', 'engine/data/', 'engine/memory/',
-             'engine/model/', 'engine/store/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/session/': Rule(
-        own=('base/', *ENGINE_INTERFACE, 'engine/backend/backend.h', 'engine/context/', 'engine/data/',
-             'engine/memory/', 'engine/model/', 'engine/store/', 'kernels/ops/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/loop/': Rule(
-        own=('base/', *ENGINE_INTERFACE, 'engine/backend/backend.h', 'engine/context/', 'engine/memory/',
-             'engine/session/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/impl/': Rule(
-        own=('base/', *ENGINE_INTERFACE, 'engine/backend/backend.h', 'engine/context/', 'engine/data/',
-             'engine/loop/', 'engine/memory/', 'engine/model/', 'engine/session/', 'engine/store/'),
-        libraries=ENGINE_LIBRARIES),
-    'engine/': Rule(
-        own=('base/', *ENGINE_INTERFACE, 'engine/backend/backend.h', 'engine/data/', 'engine/model/',
-             'engine/store/'),
-        libraries=ENGINE_LIBRARIES),
-
-    'server/telemetry/': Rule(own=('base/', *ENGINE_INTERFACE), libraries=SERVER_LIBRARIES),
-    'server/codec/': Rule(
-        own=('base/', *ENGINE_INTERFACE, 'engine/data/', 'server/telemetry/', *PROTO_PREFIXES),
-        libraries=SERVER_LIBRARIES),
-    'server/lifecycle/': Rule(
-        own=('base/', *ENGINE_INTERFACE, 'server/telemetry/'), libraries=SERVER_LIBRARIES),
-    'server/rpc/': Rule(
-        own=('base/', *ENGINE_INTERFACE, 'engine/data/', 'server/codec/', 'server/lifecycle/',
-             'server/telemetry/', *PROTO_PREFIXES),
-        libraries=SERVER_LIBRARIES),
-    'server/': Rule(
-        own=('base/', 'engine/', 'server/', *PROTO_PREFIXES), libraries=SERVER_LIBRARIES),
-
-    'client/cpp/': Rule(own=('base/', *PROTO_PREFIXES), libraries=CLIENT_LIBRARIES),
-    'client/cli/': Rule(own=('base/', 'client/cpp/', *PROTO_PREFIXES), libraries=CLIENT_LIBRARIES),
+# What each folder may include of third parties: that of the longest prefix of it. Entries that end
+# in '/' are prefixes. The C++ standard library is open to all.
+POSIX = ('dlfcn.h', 'fcntl.h', 'netinet/', 'pthread.h', 'signal.h', 'sys/', 'unistd.h')
+LIBRARIES = {
+    'base': ('absl/',),
+    'kernels': ('absl/status/', 'absl/strings/'),
+    'kernels/ops': ('Random123/', 'absl/status/', 'absl/strings/'),
+    'kernels/cpu': ('absl/status/', 'absl/strings/', 'hwy/'),
+    'kernels/cuda/runtime': ('absl/status/', 'absl/strings/', 'cuda_runtime_api.h'),
+    'engine': ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', *POSIX),
+    'engine/store': ('absl/', 'nlohmann/', 'spdlog/', 'sqlite3.h', *POSIX),
+    'server': ('absl/', 'google/protobuf/', 'grpc/', 'grpcpp/', *POSIX),
+    'server/telemetry': ('absl/', 'grpc/', 'nlohmann/', 'prometheus/', 'spdlog/', *POSIX),
+    'client/cpp': ('absl/', 'csv.h', 'google/protobuf/', 'grpcpp/', *POSIX),
+    'client/cli': ('CLI/', 'absl/', 'nlohmann/', *POSIX),
 }
 
 
-def matches(include, allowed):
-    return any(include.startswith(a) if a.endswith('/') else include == a for a in allowed)
+def folder_of(path):
+    return path.rpartition('/')[0]
 
 
 def is_standard(include):
@@ -152,41 +109,83 @@ def is_standard(include):
     return '/' not in include and '.' not in include
 
 
-def rule_of(path):
-    return next((rule for folder, rule in RULES.items() if path.startswith(folder)), None)
+def may_use_library(folder, include):
+    while folder not in LIBRARIES:
+        folder = folder_of(folder)
+        if not folder:
+            return False
+    return any(include.startswith(name) if name.endswith('/') else include == name
+               for name in LIBRARIES[folder])
 
 
-def check_include(path, include, rule, root):
-    """What is wrong with this edge, or None."""
-    if include.startswith(OWN_FOLDERS):
+def problem(folder, include, root):
+    """What is wrong with a file of `folder` that includes `include`, or None."""
+    allowed = FOLDERS[folder].split()
+    if include.startswith(PROTO_PREFIXES):
+        return None if 'proto' in allowed else f'must not include "{include}"'
+    if include.startswith((*AREAS, 'tests/')):
         if not (root / include).is_file():
             return f'includes "{include}", which does not exist'
-        if pathlib.PurePosixPath(include).parent == pathlib.PurePosixPath(path).parent:
+        if folder_of(include) in (folder, 'base', *allowed) or include in allowed:
             return None
-        return None if matches(include, rule.own) else f'must not include "{include}"'
-    if include.startswith(PROTO_PREFIXES):
-        return None if matches(include, rule.own) else f'must not include "{include}"'
-    if is_standard(include) or matches(include, rule.libraries):
+        return f'must not include "{include}"'
+    if is_standard(include) or may_use_library(folder, include):
         return None
     return f'must not include <{include}>'
 
 
+def includes_of(file):
+    """Pairs of line number and included name."""
+    for number, line in enumerate(file.read_text(encoding='utf-8').splitlines(), start=1):
+        found = INCLUDE.match(line)
+        if found is not None:
+            yield number, found.group(1) or found.group(2)
+
+
+def find_cycle(edges):
+    """The folders of one cycle, the first of them again at the end, or None.
+
+    edges: folder -> the folders that it includes.
+    """
+    done = set()
+
+    def visit(folder, path):
+        if folder in path:
+            return [*path[path.index(folder):], folder]
+        if folder in done:
+            return None
+        for target in sorted(edges.get(folder, ())):
+            cycle = visit(target, [*path, folder])
+            if cycle is not None:
+                return cycle
+        done.add(folder)
+        return None
+
+    return next(filter(None, (visit(folder, []) for folder in sorted(edges))), None)
+
+
 def check_tree(root):
-    """All violations under `root`, as 'path:line: what'."""
+    """All violations under `root`, as 'path:line: what'; a cycle as 'cycle: a -> b -> a'."""
     root = pathlib.Path(root)
     violations = []
-    for file in sorted(root.rglob('*')):
-        path = file.relative_to(root).as_posix()
-        rule = rule_of(path)
-        if rule is None or file.suffix not in SOURCE_SUFFIXES:
+    edges = {}
+    for file in sorted(file for area in AREAS for file in (root / area).rglob('*')):
+        if file.suffix not in SOURCE_SUFFIXES:
             continue
-        for number, line in enumerate(file.read_text(encoding='utf-8').splitlines(), start=1):
-            found = INCLUDE.match(line)
-            if found is None:
-                continue
-            problem = check_include(path, found.group(1) or found.group(2), rule, root)
-            if problem is not None:
-                violations.append(f'{path}:{number}: {problem}')
+        path = file.relative_to(root).as_posix()
+        folder = folder_of(path)
+        if folder not in FOLDERS:
+            violations.append(f'{path}:1: FOLDERS of check_includes.py has no entry for {folder}')
+            continue
+        for number, include in includes_of(file):
+            wrong = problem(folder, include, root)
+            if wrong is not None:
+                violations.append(f'{path}:{number}: {wrong}')
+            if include.startswith(AREAS) and folder_of(include) != folder:
+                edges.setdefault(folder, set()).add(folder_of(include))
+    cycle = find_cycle(edges)
+    if cycle is not None:
+        violations.append('cycle: ' + ' -> '.join(cycle))
     return violations
 
 
