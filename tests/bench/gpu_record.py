@@ -1,136 +1,166 @@
-#!/usr/bin/env python3
-"""The record of a run on a GPU, as Markdown, from what run_gpu.sh left in its folders.
+"""The record of runs on a GPU as Markdown, and the numbers of Nsight Compute that go into it."""
 
-Usage: gpu_record.py FOLDER [FOLDER ...] > record.md
-
-Stages may have run one by one, each with a folder of its own: results.jsonl of all of them are put
-together.
-"""
-
+import csv
 import json
-import os
+import pathlib
 import re
-import sys
 
+# ---- The record -----------------------------------------------------------------------------
+
+# Tables: heading -> field of a line, 'a.b' for a field of a field. Bytes are shown in MiB.
+CHECKS = {'check': 'check', 'result': 'ok', 's': 'seconds'}
+TIMES = {
+    'case': 'case', 'B': 'B', 'Nctx': 'Nctx', 'T': 'T', 'µs': 'us', 'PyTorch, µs': 'torch_us',
+    'its form': 'torch_form', 'times faster': 'times_faster', 'floor, µs': 'floor_us',
+    'share of it': 'share_of_floor', 'mean error': 'mean_difference_from_cpu',
+    'worst': 'worst_difference_from_cpu'}
+LOAD = {
+    'sessions': 'sessions', 'B': 'B', 'Nctx': 'Nctx', 'T': 'T',
+    'engine, values/s': 'engine.values_per_second',
+    'service, values/s': 'service.values_per_second', 'share': 'share_of_engine',
+    'first values, ms: engine': 'engine.first_values_ms', 'service': 'service.first_values_ms',
+    'service, p99': 'service.first_values_ms_p99'}
+MEMORY = {
+    'B': 'B', 'Nctx': 'Nctx', 'T': 'T', 'context, MiB': 'context_range_bytes',
+    'by formula': 'context_formula_bytes', 'buffers, MiB': 'buffer_range_bytes',
+    'by formula ': 'buffer_formula_bytes',
+    'device, with weights and workspace': 'device_bytes_after_decode',
+    'a context for each path': 'replicated_formula_bytes',
+    'shared / that': 'shared_over_replicated'}
+PROFILE = {
+    'case': 'profile', 'kernel': 'kernel', 'grid': 'grid', 'µs': 'us', 'tensor %': 'tensor_pct',
+    'MUFU %': 'mufu_pct', 'FMA %': 'fma_pct', 'issue %': 'issue_pct', 'DRAM %': 'dram_pct',
+    'L2 %': 'l2_pct', 'shared %': 'shared_pct', 'occupancy %': 'occupancy_pct',
+    'registers': 'registers', 'stalls': 'stalls'}
 ERROR_LINE = re.compile(r'.*(worst absolute error|worst error|error of the joint)')
-
-
-def read(folders):
-    """All lines of results.jsonl, and the lines of tests.log that tell of errors."""
-    lines, errors = [], []
-    for folder in folders:
-        path = os.path.join(folder, 'results.jsonl')
-        if os.path.exists(path):
-            with open(path, encoding='utf-8') as file:
-                lines += [json.loads(line) for line in file if line.strip()]
-        path = os.path.join(folder, 'tests.log')
-        if os.path.exists(path):
-            with open(path, encoding='utf-8', errors='replace') as file:
-                errors += [line.strip() for line in file if ERROR_LINE.match(line)]
-    return lines, errors
 
 
 def shown(value):
     if value is None:
         return '–'
+    if isinstance(value, bool):
+        return 'ok' if value else 'FAILED'
     if isinstance(value, float):
         return f'{value:.3g}' if abs(value) < 100 else f'{value:,.0f}'
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return f'{value:,}'
     if isinstance(value, dict):
-        return ', '.join(f'{name} {shown(of)}' for name, of in value.items())
+        return ', '.join(f'{name} {shown(part)}' for name, part in value.items())
     return str(value)
 
 
-def table(title, columns, rows):
-    """columns: heading -> function of a row. Nothing where there are no rows."""
-    if not rows:
+def cell(line, field):
+    value = line
+    for name in field.split('.'):
+        value = value.get(name) if isinstance(value, dict) else None
+    if field == 'floor_us':
+        value = value or None  # 0: there is none
+    if '_bytes' in field and value is not None:
+        value *= 2.0 ** -20
+    return shown(value)
+
+
+def table(title, columns, lines):
+    """Nothing when there are no lines."""
+    if not lines:
         return []
-    cells = [[shown(get(row)) for get in columns.values()] for row in rows]
+    rows = [[cell(line, field) for field in columns.values()] for line in lines]
     return [f'## {title}', '', '| ' + ' | '.join(columns) + ' |', '|' + ' --- |' * len(columns),
-            *('| ' + ' | '.join(row) + ' |' for row in cells), '']
+            *('| ' + ' | '.join(row) + ' |' for row in rows), '']
 
 
-def field(*names):
-    """The value at a path of names, or None."""
-    def get(row):
-        for name in names:
-            row = row.get(name) if isinstance(row, dict) else None
-        return row
-    return get
+def record(folders):
+    """Of the results.jsonl and tests.log in the folders: stages may have one each."""
+    lines, errors = [], []
+    for folder in map(pathlib.Path, folders):
+        if (folder / 'results.jsonl').exists():
+            text = (folder / 'results.jsonl').read_text(encoding='utf-8')
+            lines += [json.loads(line) for line in text.splitlines()]
+        if (folder / 'tests.log').exists():
+            text = (folder / 'tests.log').read_text(encoding='utf-8', errors='replace')
+            errors += [f'- {line.strip()}' for line in text.splitlines() if ERROR_LINE.match(line)]
 
+    def having(key):
+        return [line for line in lines if key in line]
 
-def scaled(get, factor):
-    def result(row):
-        value = get(row)
-        return None if value is None else value * factor
-    return result
+    def measured(*names):
+        return [line for line in lines if line.get('measure') in names]
 
-
-TIMES = {
-    'case': field('case'), 'B': field('B'), 'Nctx': field('Nctx'), 'T': field('T'),
-    'µs': field('us'), 'PyTorch, µs': field('torch_us'),
-    'its form': field('torch_form'), 'times faster': field('times_faster'),
-    'floor, µs': lambda row: row.get('floor_us') or None, 'share of it': field('share_of_floor'),
-    'mean error': field('mean_difference_from_cpu'),
-    'worst': field('worst_difference_from_cpu'),
-}
-LOAD = {
-    'sessions': field('sessions'), 'B': field('B'), 'Nctx': field('Nctx'), 'T': field('T'),
-    'engine, values/s': field('engine', 'values_per_second'),
-    'service, values/s': field('service', 'values_per_second'),
-    'share': field('share_of_engine'),
-    'first values, ms: engine': field('engine', 'first_values_ms'),
-    'service': field('service', 'first_values_ms'),
-    'service, p99': field('service', 'first_values_ms_p99'),
-}
-MEMORY = {
-    'B': field('B'), 'Nctx': field('Nctx'), 'T': field('T'),
-    'context, MiB': scaled(field('context_range_bytes'), 2.0 ** -20),
-    'by formula': scaled(field('context_formula_bytes'), 2.0 ** -20),
-    'buffers, MiB': scaled(field('buffer_range_bytes'), 2.0 ** -20),
-    'by formula ': scaled(field('buffer_formula_bytes'), 2.0 ** -20),
-    'device, with weights and workspace': scaled(field('device_bytes_after_decode'), 2.0 ** -20),
-    'a context for each path': scaled(field('replicated_formula_bytes'), 2.0 ** -20),
-    'shared / that': field('shared_over_replicated'),
-}
-PROFILE = {
-    'case': field('profile'), 'kernel': field('kernel'), 'grid': field('grid'), 'µs': field('us'),
-    'tensor %': field('tensor_pct'), 'MUFU %': field('mufu_pct'), 'FMA %': field('fma_pct'),
-    'issue %': field('issue_pct'), 'DRAM %': field('dram_pct'), 'L2 %': field('l2_pct'),
-    'shared %': field('shared_pct'), 'occupancy %': field('occupancy_pct'),
-    'registers': field('registers'), 'stalls': field('stalls'),
-}
-CHECKS = {'check': field('check'), 'result': lambda row: 'ok' if row['ok'] else 'FAILED',
-          's': field('seconds')}
-
-
-def record(lines, errors):
-    of = lambda key: [line for line in lines if key in line]
-    measured = lambda *names: [line for line in lines
-                               if line.get('measure') in names and 'us' in line]
-    facts = {name: value for line in of('gpu') for name, value in line.items()}
+    facts = {name: value for line in having('gpu') for name, value in line.items()}
     text = [f'# {facts.get("gpu", "No GPU")}, {facts.get("date", "no date")}', '',
             f'Commit {facts.get("commit", "unknown")}; driver {facts.get("driver", "unknown")}.', '']
-    for line in of('copy_tb_per_s'):
+    for line in having('copy_tb_per_s'):
         text += [f'A copy moves {line["copy_tb_per_s"]} TB/s, a product of bfloat16 matrices does '
                  f'{line["bf16_tflop_per_s"]} TFLOP/s.', '']
-    text += table('Checks', CHECKS, of('check'))
+    text += table('Checks', CHECKS, having('check'))
     text += table('Decode, per step', TIMES, measured('decode'))
     text += table('In one pass: density and encoding', TIMES, measured('density', 'encode'))
-    text += table('Service', LOAD, [line for line in lines if line.get('measure') == 'load'])
-    text += table('Memory', MEMORY, [line for line in lines if line.get('measure') == 'memory'])
-    text += table('Profile', PROFILE, of('profile'))
+    text += table('Service', LOAD, measured('load'))
+    text += table('Memory', MEMORY, measured('memory'))
+    text += table('Profile', PROFILE, having('profile'))
     if errors:
-        text += ['## Errors against float64', '', *(f'- {line}' for line in errors), '']
+        text += ['## Errors against float64', '', *errors, '']
     return '\n'.join(text)
 
 
-def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    print(record(*read(sys.argv[1:])))
+# ---- Nsight Compute -------------------------------------------------------------------------
+
+# Which metrics there are, and how they are called, differs between chips and versions: a number is
+# the largest of those that match the first pattern that has any.
+ACTIVE = r'\.pct_of_peak_sustained_(active|elapsed)$'
+METRICS = {
+    'us': [r'gpu__time_duration\.sum$'],
+    'tensor_pct': [r'sm__(inst_executed_)?pipe_tensor.*' + ACTIVE],
+    'mufu_pct': [r'sm__(inst_executed_)?pipe_xu(_cycles_active)?\.avg' + ACTIVE],
+    'fma_pct': [r'sm__(inst_executed_)?pipe_fma(_cycles_active)?\.avg' + ACTIVE],
+    'issue_pct': [r'sm__inst_issued\.avg' + ACTIVE, r'sm__instruction_throughput\.avg' + ACTIVE],
+    'dram_pct': [r'(gpu__)?dram__throughput\.avg' + ACTIVE, r'gpu__dram_throughput\.avg' + ACTIVE],
+    'l2_pct': [r'lts__t_sectors\.avg' + ACTIVE, r'lts__throughput\.avg' + ACTIVE],
+    'shared_pct': [r'l1tex__data_pipe_lsu_wavefronts_mem_shared\.avg' + ACTIVE,
+                   r'l1tex__data_pipe_lsu_wavefronts\.avg' + ACTIVE],
+    'l1_pct': [r'l1tex__throughput\.avg' + ACTIVE],
+    'occupancy_pct': [r'sm__warps_active\.avg' + ACTIVE],
+    'registers': [r'launch__registers_per_thread$'],
+    'shared_bytes': [r'launch__shared_mem_per_block(_dynamic)?$'],
+}
+STALL = re.compile(r'smsp__average_warps?_(?:latency_)?issue_stalled_(\w+?)'
+                   r'(?:_per_issue_active)?\.ratio$')
+STALLS_SHOWN = 3
 
 
-if __name__ == '__main__':
-    main()
+def numbers(row, pattern):
+    """Values of the columns that match, by the match."""
+    for name, text in row.items():
+        found = re.match(pattern, name)
+        try:
+            if found:
+                yield found, float(text.replace(',', ''))
+        except ValueError:
+            pass  # "n/a", or nothing
+
+
+def launch(row):
+    facts = {'kernel': row['Kernel Name'].partition('(')[0], 'grid': row.get('Grid Size'),
+             'block': row.get('Block Size')}
+    for key, patterns in METRICS.items():
+        for pattern in patterns:
+            value = max((value for _, value in numbers(row, pattern)), default=None)
+            if value is not None:
+                facts[key] = round(value / 1000 if key == 'us' else value, 2)
+                break
+    # Both forms of a stall may be there; they differ in scale but not in order.
+    stalls = {}
+    for found, value in numbers(row, STALL):
+        if not found.group(1).endswith('_not_issued'):
+            stalls.setdefault(found.group(1), round(value, 2))
+    worst = sorted(stalls.items(), key=lambda stall: -stall[1])[:STALLS_SHOWN]
+    return {**facts, 'stalls': dict(worst)}
+
+
+def profiled_launches(lines):
+    """The launches in what `ncu --csv --page raw --print-units base` printed.
+
+    Messages of ncu and of the program come before the table, whose first row has the units.
+    """
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    return [launch(row) for row in csv.DictReader(lines[start:]) if row['ID']]

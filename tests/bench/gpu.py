@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Runs on a GPU what can be shown only there.
+
+Usage: tests/bench/gpu.py pack ARCHIVE
+       tests/bench/gpu.py run PROGRAMS OUT [STAGE...] [--cases CASE...]
+       tests/bench/gpu.py record OUT...
+
+  pack     builds the programs (needs nvcc) and packs them with their shared libraries and the
+           release bundle into a .tar.gz, for a machine with a GPU that cannot build. BUILD names
+           another build folder than build/release, JOBS how many things are compiled at once
+  run      from a checkout of the same commit: runs the stages (all by default) and leaves
+           results.jsonl, record.md and a log per stage in OUT. PROGRAMS is the archive or a folder
+           that it was unpacked to. PYTHON names the interpreter that has PyTorch. Exit status 1
+           when anything failed; the rest is run nevertheless
+  record   prints the record of several folders OUT as one
+
+Stages, each of which ends within ten minutes:
+  tests      the tests of the kernels and of the backend, and end-to-end tests
+  bench      gpu_bench beside PyTorch, case by case (--cases)
+  service    calls through the server beside calls of the engine
+  sanitizer  compute-sanitizer: memcheck, racecheck, initcheck
+  profile    Nsight Compute
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import gpu_compare
+import gpu_record
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BASELINES = ROOT / 'tests/bench/baselines'
+END_TO_END = [f'end_to_end_{name}_test' for name in ('backend', 'determinism', 'golden', 'sampling')]
+PROGRAMS = ['gpu_bench', 'load_bench', 'cuda_kernels_test', 'cuda_backend_test', *END_TO_END]
+PLUGIN = 'libchorale_cuda.so'
+# The loader and the C library are the machine's own.
+SYSTEM_LIBRARY = re.compile(r'(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so')
+# The sanitizers slow kernels down by a factor of up to 100: one test of each kernel.
+SANITIZED_TESTS = [
+    'AttentionTest.BuffersOfDecodeAndDensity', 'RowLayerTest.EveryStage',
+    'RowLayerTest.ByWarpgroups', 'HeadTest.*', 'EmbedTest.*', 'CellColumnsTest.*', 'CellPoolTest.*',
+    'CellRowsTest.*', 'CellSummaryTest.*', 'EncodeMeansTest.*']
+PROFILED_KERNELS = ['AttentionKernel', 'RowLayerKernel', 'RowProductKernel']
+
+
+# ---- Packing --------------------------------------------------------------------------------
+
+def output_of(*command):
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+
+
+def shared_libraries(files):
+    """Name -> path of what `files` link, without what is part of every system."""
+    libraries = {}
+    for line in output_of('ldd', *files).splitlines():
+        name, arrow, path, *_ = [*line.split(), '', '', '']
+        if arrow == '=>' and path == 'not':
+            sys.exit(f'not found: {name}')
+        if arrow == '=>' and path.startswith('/') and not SYSTEM_LIBRARY.match(name):
+            libraries[name] = path
+    return libraries
+
+
+def pack(archive):
+    archive = pathlib.Path(archive).resolve()
+    os.chdir(ROOT)
+    build = pathlib.Path(os.environ.get('BUILD', 'build/release'))
+    subprocess.run(['cmake', '--preset', 'release'], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(['ninja', '-C', build, '-j', os.environ.get('JOBS', str(os.cpu_count())),
+                    'bundle', 'chorale_cuda', *PROGRAMS], check=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        stripped = [folder / 'lib' / PLUGIN, *(folder / 'bin' / program for program in PROGRAMS)]
+        for file in stripped:
+            file.parent.mkdir(exist_ok=True)
+            (built,) = (path for path in (build / 'lib', build / 'tests')
+                        for path in path.rglob(file.name) if path.is_file())
+            subprocess.run(['strip', '-o', file, built], check=True)
+        for library, path in shared_libraries(stripped).items():
+            shutil.copy(path, folder / 'lib' / library)
+        (bundle,) = build.glob('bundle/chorale-*.tar.gz')
+        shutil.unpack_archive(bundle, folder / 'unpacked')
+        (unpacked,) = (folder / 'unpacked').iterdir()
+        unpacked.rename(folder / 'bundle')
+        commit = output_of('git', 'rev-parse', '--short=12', 'HEAD')
+        if output_of('git', 'status', '--porcelain'):
+            commit += ' with changes'
+        (folder / 'commit').write_text(commit + '\n', encoding='utf-8')
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(['tar', '-C', folder, '-czf', archive, 'bin', 'lib', 'bundle', 'commit'],
+                       check=True)
+    print(f'{archive}: {archive.stat().st_size >> 20} MiB, {commit}')
+
+
+# ---- Running --------------------------------------------------------------------------------
+
+class Run:
+    """The programs, the folder of results, and whether anything has failed so far."""
+
+    def __init__(self, programs, out, cases):
+        self.programs, self.out, self.cases = programs, out, cases
+        self.python = os.environ.get('PYTHON', sys.executable)
+        self.log = None  # of the stage
+        self.failed = False
+        # Only for our programs: Python and NVIDIA's tools have libraries of their own.
+        path = ':'.join(filter(None, (f'{programs}/lib', os.environ.get('LD_LIBRARY_PATH'))))
+        self.environment = ['env', f'LD_LIBRARY_PATH={path}']
+        # The server of the bundle finds its libraries by itself.
+        self.server = programs / 'server'
+        self.server.write_text('#!/bin/sh\nunset LD_LIBRARY_PATH\n'
+                               f'exec "{programs}/bundle/bin/chorale-server" "$@"\n',
+                               encoding='utf-8')
+        self.server.chmod(0o755)
+
+    def ours(self, program, *arguments, server=False):
+        """The command for one of the packed programs; with the server for those that start it."""
+        service = ['CHORALE_TEST_BACKEND=cuda', f'CHORALE_TEST_SERVER={self.server}']
+        return [*self.environment, *(service if server else []), f'{self.programs}/bin/{program}',
+                *arguments]
+
+    def add_result(self, line):
+        with open(self.out / 'results.jsonl', 'a', encoding='utf-8') as results:
+            results.write(json.dumps(line, ensure_ascii=False) + '\n')
+
+    def add_check(self, name, ok, seconds, why=''):
+        self.failed |= not ok
+        print(f'{"ok  " if ok else "FAIL"}  {name} ({seconds} s{why})', flush=True)
+        self.add_result({'check': name, 'ok': ok, 'seconds': seconds})
+
+    def check(self, name, seconds, command):
+        """Runs `command` for up to `seconds`; returns what it printed, or None when it failed."""
+        start = time.monotonic()
+        done = subprocess.run(['timeout', '--kill-after=10', str(seconds), *map(str, command)],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors='replace', check=False)
+        status = done.returncode
+        # These end with 0 when they find no GPU, and have shown nothing.
+        if (re.search('cuda_kernels_test|cuda_backend_test|gpu_bench', ' '.join(map(str, command)))
+                and re.search(r'^\[  SKIPPED|"skipped"', done.stdout, re.M)):
+            status = status or 77
+        self.log.write(f'==== {name}: {" ".join(map(str, command))}\n{done.stdout}')
+        self.add_check(name, status == 0, round(time.monotonic() - start),
+                       f', status {status}' if status else '')
+        if status == 0:
+            return done.stdout
+        lines = done.stdout.splitlines()
+        errors = [line for line in lines if re.search('Failure|FAILED|SKIPPED|"skipped"|[Ee]rror', line)]
+        print('\n'.join(line[:300] for line in (*errors[:20], *lines[-8:])))
+        return None
+
+    def keep_json(self, output):
+        for line in (output or '').splitlines():
+            if line.startswith('{'):
+                self.add_result(json.loads(line))
+
+    def facts(self):
+        def query(*fields):
+            with contextlib.suppress(OSError, subprocess.CalledProcessError):
+                return output_of('nvidia-smi', f'--query-gpu={",".join(fields)}',
+                                 '--format=csv,noheader').splitlines()[0]
+            return None
+        gpu = query('name')
+        if gpu is None:
+            self.failed = True
+            print('FAIL  there is no GPU; tests that need one are skipped')
+        commit = self.programs / 'commit'
+        facts = {'gpu': gpu or 'none', 'driver': query('driver_version') or 'none',
+                 'commit': commit.read_text().strip() if commit.exists() else 'unknown',
+                 'date': str(datetime.datetime.now(datetime.timezone.utc).date())}
+        self.add_result(facts)
+        print(facts, query('clocks.sm', 'clocks.mem', 'temperature.gpu', 'power.draw', 'memory.used'))
+
+
+def stage_tests(run):
+    for test in ('cuda_kernels_test', 'cuda_backend_test'):
+        run.check(test, 200, run.ours(test))
+    for test in END_TO_END:
+        run.check(test, 90, run.ours(test, server=True))
+
+
+def stage_bench(run):
+    run.keep_json(run.check('ceilings', 60, [run.python, BASELINES / 'torch_ceilings.py']))
+    start = time.monotonic()
+    with open(run.out / 'bench.err', 'a', encoding='utf-8') as log:
+        comparison = gpu_compare.Comparison(
+            run.ours('gpu_bench'), [run.python, str(BASELINES / 'torch_gpu.py')], log)
+        lines = comparison.run(run.cases)
+    for line in lines:
+        run.add_result(line)
+    failed = [line['case'] for line in lines if 'failed' in line]
+    run.add_check('compare', not failed, round(time.monotonic() - start), ''.join(
+        f', {case} failed' for case in failed))
+    run.keep_json(run.check('memory', 50, run.ours(
+        'gpu_bench', '--measure=memory', '--point=c', '--weights_mib=16', '--workspace_mib=256')))
+
+
+def stage_service(run):
+    run.keep_json(run.check('load_bench', 300, run.ours(
+        'load_bench', '--model=models/default', '--duration=5s', '--context_pool_mib=4096',
+        '--buffer_pool_mib=16384', server=True)))
+
+
+def stage_sanitizer(run):
+    for tool in ('memcheck', 'racecheck', 'initcheck'):
+        sanitizer = ['compute-sanitizer', '--target-processes', 'all', '--tool', tool,
+                     '--error-exitcode', '1']
+        run.check(f'{tool}_kernels', 110, [*sanitizer, *run.ours(
+            'cuda_kernels_test', '--gtest_filter=' + ':'.join(SANITIZED_TESTS))])
+        run.check(f'{tool}_backend', 80, [*sanitizer, *run.ours(
+            'gpu_bench', '--point=tiny', '--rounds=1', '--runs=1', '--workspace_mib=64')])
+
+
+def stage_profile(run):
+    """Four launches in the middle of a decode, where buffers are half full; a step has 25.
+
+    Caches are left as they are: from one step to the next, weights and contexts stay in L2.
+    """
+    ncu = ['ncu', '--target-processes', 'all', '--clock-control', 'none', '--cache-control', 'none',
+           '--profile-from-start', 'off', '--set', 'full', '--csv', '--page', 'raw',
+           '--print-units', 'base', '--kernel-name', 'regex:' + '|'.join(PROFILED_KERNELS),
+           '--launch-count', '4']
+    encode = ['--measure=encode', '--point=b', '--paths=32', '--context_rows=8192']
+    for name, skip, flags in (*((f'decode_{point}', 402, ['--measure=decode', f'--point={point}'])
+                                for point in 'bcd'), ('encode_8192', 8, encode)):
+        output = run.check(f'profile_{name}', 140, [
+            *ncu, '--launch-skip', str(skip),
+            *run.ours('gpu_bench', '--profile', '--overlap=false', *flags)])
+        if output is None:
+            continue
+        launches = gpu_record.profiled_launches(output.splitlines(keepends=True))
+        if not launches:
+            run.add_check(f'profile_{name}', False, 0, ', no launch was profiled')
+        for launch in launches:
+            run.add_result({'profile': name, **launch})
+
+
+STAGES = {'tests': stage_tests, 'bench': stage_bench, 'service': stage_service,
+          'sanitizer': stage_sanitizer, 'profile': stage_profile}
+
+
+def run_stages(arguments):
+    out = pathlib.Path(arguments.out).resolve()
+    programs = pathlib.Path(arguments.programs).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    os.chdir(ROOT)
+    os.environ.update(CHORALE_SOURCE_DIR=str(ROOT), PYTHONUNBUFFERED='1',
+                      PYTHONDONTWRITEBYTECODE='1')
+    with contextlib.ExitStack() as stack:
+        if programs.is_file():
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            shutil.unpack_archive(programs, folder)
+            programs = pathlib.Path(folder)
+        run = Run(programs, out, arguments.cases)
+        run.facts()
+        for stage in arguments.stages or STAGES:
+            start = time.monotonic()
+            with open(out / f'{stage}.log', 'a', encoding='utf-8') as run.log:
+                STAGES[stage](run)
+            print(f'== {stage}: {time.monotonic() - start:.0f} s', flush=True)
+    record = gpu_record.record([out])
+    (out / 'record.md').write_text(record + '\n', encoding='utf-8')
+    print(record)
+    return 1 if run.failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        usage=argparse.SUPPRESS, description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False)
+    parser.add_argument('-h', '--help', action='store_true')
+    commands = parser.add_subparsers(dest='command')
+    commands.add_parser('pack').add_argument('archive')
+    run = commands.add_parser('run')
+    run.add_argument('programs')
+    run.add_argument('out')
+    run.add_argument('stages', nargs='*', metavar='STAGE')
+    run.add_argument('--cases', nargs='+', choices=list(gpu_compare.CASES),
+                     default=list(gpu_compare.CASES))
+    commands.add_parser('record').add_argument('folders', nargs='+')
+    arguments = parser.parse_args()
+    if arguments.command is None:
+        print(__doc__.strip())
+        return 0 if arguments.help else 2
+    if arguments.command == 'pack':
+        return pack(arguments.archive)
+    if arguments.command == 'record':
+        return print(gpu_record.record(arguments.folders))
+    for stage in arguments.stages:
+        if stage not in STAGES:
+            parser.error(f'unknown stage: {stage} (one of: {" ".join(STAGES)})')
+    return run_stages(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
