@@ -22,14 +22,14 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const EngineSetup& setup) {
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const EngineSetup& setup) {
-  CudaMemoryBudget budget;
+  cuda::MemoryBudget budget;
   budget.context_pool_bytes = setup.context_pool_bytes;
   budget.buffer_pool_bytes = setup.buffer_pool_bytes;
   budget.encode_pool_bytes = setup.encode_pool_bytes;
   budget.weights_bytes = setup.weights_bytes;
   budget.workspace_bytes = setup.workspace_bytes;
   budget.host_context_pool_bytes = setup.host_context_pool_bytes;
-  return LoadCudaBackend(CudaLibraryPath(), budget);
+  return cuda::LoadBackend(cuda::LibraryPath(), budget);
 }
 
 bool SaysThatThereIsNone(const absl::Status& status) {

@@ -91,9 +91,9 @@ class EngineCudaTest : public ::testing::Test {
     }
   }
 
-  void StartEngine(const CudaMemoryBudget& options) {
+  void StartEngine(const cuda::MemoryBudget& options) {
     engine_.reset();
-    absl::StatusOr<std::unique_ptr<Backend>> backend = NewCudaBackend(options);
+    absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend(options);
     ASSERT_TRUE(backend.ok()) << backend.status();
     largest_context_ = (*backend)->ContextBytes(model_.config, RowsOf(kContexts - 1));
     largest_encoding_ = (*backend)->EncodeBytes(model_.config, RowsOf(kContexts - 1));
@@ -119,11 +119,11 @@ class EngineCudaTest : public ::testing::Test {
 };
 
 TEST_F(EngineCudaTest, ResultsAreThoseOfAnEngineWithMemoryToSpare) {
-  CudaMemoryBudget options = {.context_pool_bytes = 16 << 20,
-                              .buffer_pool_bytes = 32 << 20,
-                              .encode_pool_bytes = 16 << 20,
-                              .weights_bytes = 4 << 20,
-                              .workspace_bytes = 4 << 20};
+  cuda::MemoryBudget options = {.context_pool_bytes = 16 << 20,
+                                .buffer_pool_bytes = 32 << 20,
+                                .encode_pool_bytes = 16 << 20,
+                                .weights_bytes = 4 << 20,
+                                .workspace_bytes = 4 << 20};
   StartEngine(options);
   std::vector<std::vector<double>> expected;
   for (int64_t i = 0; i < kContexts; ++i) expected.push_back(Calls(i, *engine_).Wait());

@@ -16,7 +16,7 @@ TEST(CudaLibraryTest, MetricsAreServedOnceItIsOpen) {
   const std::string path = CHORALE_CUDA_LIBRARY_OF_BUILD;
   if (path.empty()) GTEST_SKIP() << "built without CUDA";
   // Stays open, whether there is a GPU or not.
-  const absl::Status opened = LoadCudaBackend(path, {}).status();
+  const absl::Status opened = cuda::LoadBackend(path, {}).status();
   ASSERT_TRUE(opened.ok() || absl::IsUnavailable(opened)) << opened;
   const PrometheusMetrics metrics;
   const absl::StatusOr<std::unique_ptr<MetricsEndpoint>> endpoint =

@@ -11,23 +11,28 @@
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/backend/cuda/context_copy.h"
-#include "engine/backend/cuda/decode.h"
+#include "engine/backend/cuda/decode_graphs.h"
+#include "engine/backend/cuda/decode_work.h"
+#include "engine/backend/cuda/density_work.h"
 #include "engine/backend/cuda/device/device.h"
+#include "engine/backend/cuda/encode_work.h"
+#include "engine/backend/cuda/launchable.h"
 #include "engine/backend/cuda/model.h"
-#include "engine/backend/cuda/row_works.h"
-#include "engine/backend/cuda/tile_memory.h"
-#include "engine/backend/cuda/work.h"
+#include "engine/backend/cuda/path_buffer.h"
+#include "engine/backend/cuda/predict_work.h"
+#include "engine/backend/cuda/rows_workspace.h"
+#include "engine/backend/cuda/targets_work.h"
 #include "kernels/cuda/layout/layout.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
-int64_t Aligned(int64_t bytes) { return RoundUp(std::max<int64_t>(bytes, 1), kCudaAlignment); }
+int64_t Aligned(int64_t bytes) { return RoundUp(std::max<int64_t>(bytes, 1), kAlignment); }
 
 // Thread contract: that of Backend.
-class CudaBackend : public Backend {
+class Backend : public chorale::Backend {
  public:
-  explicit CudaBackend(std::unique_ptr<CudaDevice> device)
+  explicit Backend(std::unique_ptr<Device> device)
       : device_(std::move(device)), decoder_(*device_) {}
 
   std::string description() const override {
@@ -42,7 +47,7 @@ class CudaBackend : public Backend {
   }
   int64_t tile_paths() const override { return kernels::cuda::kTilePaths; }
   int64_t density_paths(int64_t targets) const override {
-    return CudaDensityPaths(targets, device_->properties().multiprocessors);
+    return DensityPaths(targets, device_->properties().multiprocessors);
   }
   int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
@@ -50,27 +55,27 @@ class CudaBackend : public Backend {
   int64_t host_context_pool_bytes() const override { return device_->host_context_pool_bytes(); }
 
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
-    const CudaShape shape(config);
+    const KernelShape shape(config);
     return Aligned(shape.layers * shape.ContextElements(rows) * 2);
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return TileMemory(CudaShape(config), targets, paths, TileMemory::Use::kDecode).bytes;
+    return TileMemory(KernelShape(config), targets, paths, TileMemory::Use::kDecode).bytes;
   }
   int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return TileMemory(CudaShape(config), targets, paths, TileMemory::Use::kDensity).bytes;
+    return TileMemory(KernelShape(config), targets, paths, TileMemory::Use::kDensity).bytes;
   }
   int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
-    return chorale::RowsBytes(CudaShape(config), targets);
+    return cuda::RowsBytes(KernelShape(config), targets);
   }
   int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
-    return RowMemory(CudaShape(config), rows, RowMemory::Use::kPredict).bytes;
+    return RowMemory(KernelShape(config), rows, RowMemory::Use::kPredict).bytes;
   }
   int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
-    return RowMemory(CudaShape(config), rows, RowMemory::Use::kEncode).bytes;
+    return RowMemory(KernelShape(config), rows, RowMemory::Use::kEncode).bytes;
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
-    absl::StatusOr<std::shared_ptr<const CudaModel>> added = CudaModel::Create(model, *device_);
+    absl::StatusOr<std::shared_ptr<const DeviceModel>> added = DeviceModel::Create(model, *device_);
     RETURN_IF_ERROR(added.status());
     RETURN_IF_ERROR(CheckRoom(**added));
     models_.push_back(*added);
@@ -80,33 +85,33 @@ class CudaBackend : public Backend {
                : device_->status();
   }
 
-  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
-                                        PoolRange workspace) override {
+  std::unique_ptr<chorale::EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
+                                                 FeatureMatrix features, std::vector<float> y,
+                                                 PoolRange kv, PoolRange workspace) override {
     Require(kv.bytes >= ContextBytes(model->config(), features.rows),
             "the range holds the context");
-    return std::make_unique<CudaEncodeWork>(std::move(model), std::move(features), std::move(y), kv,
-                                            workspace, *device_);
+    return std::make_unique<EncodeWork>(std::move(model), std::move(features), std::move(y), kv,
+                                        workspace, *device_);
   }
-  std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
-                                    FeatureMatrix features, PoolRange buffer) override {
-    return std::make_unique<CudaRowsWork>(std::move(context), std::move(features), buffer,
-                                          *device_);
+  std::unique_ptr<chorale::RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
+                                             FeatureMatrix features, PoolRange buffer) override {
+    return std::make_unique<EncodeTargetsWork>(std::move(context), std::move(features), buffer,
+                                               *device_);
   }
-  std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
-    return std::make_unique<CudaDecodeWork>(std::move(spec), *device_);
+  std::unique_ptr<chorale::DecodeWork> NewDecode(DecodeSpec spec) override {
+    return std::make_unique<DecodeWork>(std::move(spec), *device_);
   }
-  std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
-    return std::make_unique<CudaDensityWork>(std::move(spec), *device_);
+  std::unique_ptr<chorale::DensityWork> NewDensity(DensitySpec spec) override {
+    return std::make_unique<DensityWork>(std::move(spec), *device_);
   }
-  std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
-    return std::make_unique<CudaPredictWork>(std::move(spec), *device_);
+  std::unique_ptr<chorale::PredictWork> NewPredict(PredictSpec spec) override {
+    return std::make_unique<PredictWork>(std::move(spec), *device_);
   }
 
   std::unique_ptr<Work> NewContextCopy(PoolRange kv, PoolRange host,
                                        CopyDirection direction) override {
     Require(host.bytes >= kv.bytes, "the host's range holds the context");
-    return std::make_unique<CudaContextCopy>(kv, host, direction);
+    return std::make_unique<ContextCopy>(kv, host, direction);
   }
 
   absl::Status Advance(absl::Span<const Slice> slices) override;
@@ -116,28 +121,28 @@ class CudaBackend : public Backend {
   void ReleaseEncode(PoolRange range) override { device_->ClearEncode(range); }
 
  private:
-  absl::Status CheckRoom(const CudaModel& model) const;
-  void Decode(std::vector<CudaDecoder::Item> items);
-  void RunRows(const std::vector<std::pair<CudaWork*, int64_t>>& works);
+  absl::Status CheckRoom(const DeviceModel& model) const;
+  void Decode(std::vector<DecodeGraphs::Item> items);
+  void RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works);
 
-  const std::unique_ptr<CudaDevice> device_;
+  const std::unique_ptr<Device> device_;
   // A model stays as long as the backend: graphs know it by its address.
-  std::vector<std::shared_ptr<const CudaModel>> models_;
-  CudaDecoder decoder_;
+  std::vector<std::shared_ptr<const DeviceModel>> models_;
+  DecodeGraphs decoder_;
 };
 
-absl::Status CudaBackend::Advance(absl::Span<const Slice> slices) {
-  std::vector<CudaDecoder::Item> decodes;
-  std::vector<std::pair<CudaWork*, int64_t>> others;
+absl::Status Backend::Advance(absl::Span<const Slice> slices) {
+  std::vector<DecodeGraphs::Item> decodes;
+  std::vector<std::pair<Launchable*, int64_t>> others;
   for (const Slice& slice : slices) {
     Require(slice.max_steps >= 1, "a slice has at least one step");
-    if (auto* decode = dynamic_cast<CudaDecodeWork*>(slice.work); decode != nullptr) {
+    if (auto* decode = dynamic_cast<DecodeWork*>(slice.work); decode != nullptr) {
       if (!decode->done()) {
         decodes.push_back({decode, std::min(slice.max_steps, decode->steps_left())});
       }
       continue;
     }
-    auto* work = dynamic_cast<CudaWork*>(slice.work);
+    auto* work = dynamic_cast<Launchable*>(slice.work);
     Require(work != nullptr, "the work belongs to the GPU backend");
     if (!slice.work->done()) others.emplace_back(work, slice.max_steps);
   }
@@ -152,14 +157,14 @@ absl::Status CudaBackend::Advance(absl::Span<const Slice> slices) {
 // What these ask of the GPU runs ahead of the decodes, on the same stream: a step is bounded, to
 // about a millisecond for 4096 rows of a context of 65,536, so that no decode waits for a whole
 // context; and kernels that fill the GPU would gain nothing from a second stream.
-void CudaBackend::RunRows(const std::vector<std::pair<CudaWork*, int64_t>>& works) {
+void Backend::RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works) {
   const kernels::cuda::Memory& memory = device_->launch_memory();
-  const CudaRun run = {*device_, memory.At<char>(), memory.bytes()};
+  const LaunchWorkspace run = {*device_, memory.At<char>(), memory.bytes()};
   for (const auto& [work, steps] : works) work->Run(steps, run);
 }
 
 // A pool in which nothing of this model could ever run is found when the server starts.
-absl::Status CudaBackend::CheckRoom(const CudaModel& model) const {
+absl::Status Backend::CheckRoom(const DeviceModel& model) const {
   const ModelConfig& config = model.config();
   const int64_t tile =
       BufferBytes(config, config.buffer_size, tile_paths()) + RowsBytes(config, config.buffer_size);
@@ -175,7 +180,7 @@ absl::Status CudaBackend::CheckRoom(const CudaModel& model) const {
         check("the smallest context", EncodeBytes(config, 1), "encoding", encode_pool_bytes()),
         check("a tile over as many targets as it was trained for", tile, "buffers",
               buffer_pool_bytes()),
-        check("a tile", CudaDecoder::WorkspaceBytes(model.shape()), "workspace",
+        check("a tile", DecodeGraphs::WorkspaceBytes(model.shape()), "workspace",
               device_->launch_memory().bytes()),
         check("the row encoder", model.row_encoder().memory_bytes(), "workspace",
               device_->launch_memory().bytes())}) {
@@ -185,23 +190,23 @@ absl::Status CudaBackend::CheckRoom(const CudaModel& model) const {
 }
 
 // One model after the other; the order within a model is that of the slices.
-void CudaBackend::Decode(std::vector<CudaDecoder::Item> items) {
+void Backend::Decode(std::vector<DecodeGraphs::Item> items) {
   while (!items.empty()) {
-    const CudaModel* const model = &items.front().work->model();
+    const DeviceModel* const model = &items.front().work->model();
     const auto rest = std::stable_partition(
         items.begin(), items.end(),
-        [&](const CudaDecoder::Item& item) { return &item.work->model() == model; });
-    decoder_.Run(std::vector<CudaDecoder::Item>(items.begin(), rest));
+        [&](const DecodeGraphs::Item& item) { return &item.work->model() == model; });
+    decoder_.Run(std::vector<DecodeGraphs::Item>(items.begin(), rest));
     items.erase(items.begin(), rest);
   }
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaMemoryBudget& budget) {
-  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(budget);
+absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const MemoryBudget& budget) {
+  absl::StatusOr<std::unique_ptr<Device>> device = Device::Open(budget);
   RETURN_IF_ERROR(device.status());
-  return std::make_unique<CudaBackend>(*std::move(device));
+  return std::make_unique<Backend>(*std::move(device));
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

@@ -10,12 +10,12 @@
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/memory_budget.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // Unavailable when there is no GPU that can be used; ResourceExhausted, with the numbers, when it
 // has too little free memory; InvalidArgument for negative sizes.
-absl::StatusOr<std::unique_ptr<Backend>> NewCudaBackend(const CudaMemoryBudget& budget);
+absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const MemoryBudget& budget);
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_

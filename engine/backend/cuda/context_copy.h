@@ -7,16 +7,16 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/device.h"
-#include "engine/backend/cuda/work.h"
+#include "engine/backend/cuda/launchable.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // A step is a part that takes less than a millisecond, so that decodes go on between the parts of a
 // large context.
 // Thread contract: the engine thread's.
-class CudaContextCopy : public Work, public CudaWork {
+class ContextCopy : public Work, public Launchable {
  public:
-  CudaContextCopy(PoolRange kv, PoolRange host, CopyDirection direction)
+  ContextCopy(PoolRange kv, PoolRange host, CopyDirection direction)
       : kv_(kv), host_(host), direction_(direction) {}
 
   bool done() const override { return copied_ == kv_.bytes; }
@@ -26,11 +26,11 @@ class CudaContextCopy : public Work, public CudaWork {
   int64_t steps_at_this_cost() const override {
     return std::max<int64_t>((kv_.bytes - copied_) / kStepBytes, done() ? 0 : 1);
   }
-  void Run(int64_t max_steps, const CudaRun& run) override {
+  void Run(int64_t max_steps, const LaunchWorkspace& launch) override {
     for (; max_steps > 0 && !done(); --max_steps) {
       const int64_t bytes = next_bytes();
-      run.device.CopyContext({kv_.offset + copied_, bytes}, {host_.offset + copied_, bytes},
-                             direction_);
+      launch.device.CopyContext({kv_.offset + copied_, bytes}, {host_.offset + copied_, bytes},
+                                direction_);
       copied_ += bytes;
     }
   }
@@ -48,6 +48,6 @@ class CudaContextCopy : public Work, public CudaWork {
   int64_t copied_ = 0;
 };
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_CONTEXT_COPY_H_

@@ -10,7 +10,7 @@
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/layout.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
 using kernels::cuda::ChunkSplit;
@@ -19,7 +19,7 @@ using kernels::cuda::RowStages;
 
 }  // namespace
 
-TileSet TileSet::Part(const CudaShape& shape, int32_t first, int32_t part_count) const {
+TileSet TileSet::Part(const KernelShape& shape, int32_t first, int32_t part_count) const {
   const int64_t row = static_cast<int64_t>(first) * kTileRows;
   return {.tiles = tiles + first,
           .paths = paths == nullptr ? nullptr : paths + first,
@@ -29,24 +29,23 @@ TileSet TileSet::Part(const CudaShape& shape, int32_t first, int32_t part_count)
           .largest_context = largest_context};
 }
 
-int64_t TileRowBytes(const CudaShape& shape) {
+int64_t TileRowBytes(const KernelShape& shape) {
   return kTileRows * (shape.width * static_cast<int64_t>(sizeof(float)) +
                       shape.queries * static_cast<int64_t>(sizeof(uint16_t)));
 }
 
-CudaForward::CudaForward(const CudaModel& model, CudaDevice& device, char* states,
-                         int64_t state_bytes)
+Forward::Forward(const DeviceModel& model, const LaunchWorkspace& states)
     : model_(model),
-      device_(device),
-      states_(states),
-      tile_slots_(state_bytes / StateBytes(model.shape())) {}
+      device_(states.device),
+      states_(states.memory),
+      tile_slots_(states.bytes / StateBytes(model.shape())) {}
 
-int64_t CudaForward::StateBytes(const CudaShape& shape) {
+int64_t Forward::StateBytes(const KernelShape& shape) {
   const int64_t elements = int64_t{kTileRows} * (shape.queries + 2 * shape.heads);
   return elements * static_cast<int64_t>(sizeof(float));
 }
 
-void CudaForward::EmbedPaths(const TileSet& set) const {
+void Forward::EmbedPaths(const TileSet& set) const {
   const kernels::cuda::EmbedPathsParams params = {
       .tiles = set.tiles,
       .paths = set.paths,
@@ -60,8 +59,8 @@ void CudaForward::EmbedPaths(const TileSet& set) const {
   device_.Check(kernels::cuda::LaunchEmbedPaths(params, device_.stream()), "embedding paths");
 }
 
-void CudaForward::EmbedRows(const TileSet& set, const float* encodings, int64_t rows,
-                            const float* offset, const float* y) const {
+void Forward::EmbedRows(const TileSet& set, const float* encodings, int64_t rows,
+                        const float* offset, const float* y) const {
   const kernels::cuda::EmbedRowsParams params = {.encodings = encodings,
                                                  .offset = offset,
                                                  .y = y,
@@ -73,20 +72,20 @@ void CudaForward::EmbedRows(const TileSet& set, const float* encodings, int64_t 
   device_.Check(kernels::cuda::LaunchEmbedRows(params, device_.stream()), "embedding rows");
 }
 
-void CudaForward::Leave(int64_t layer, const TileSet& set) const {
+void Forward::Leave(int64_t layer, const TileSet& set) const {
   Rows(RowStages::kLeave, layer, set, {});
 }
 
-void CudaForward::FinishAndLeave(int64_t layer, const TileSet& set) const {
+void Forward::FinishAndLeave(int64_t layer, const TileSet& set) const {
   Finish(RowStages::kFinishAndLeave, layer, set);
 }
 
-void CudaForward::FinishLast(const TileSet& set) const {
+void Forward::FinishLast(const TileSet& set) const {
   Finish(RowStages::kFinish, model_.shape().layers, set);
 }
 
 // As many tiles at a time as there is room for their states.
-void CudaForward::Finish(RowStages stages, int64_t layer, const TileSet& set) const {
+void Forward::Finish(RowStages stages, int64_t layer, const TileSet& set) const {
   for (int64_t first = 0; first < set.count; first += tile_slots_) {
     const TileSet part = set.Part(model_.shape(), static_cast<int32_t>(first),
                                   static_cast<int32_t>(std::min(tile_slots_, set.count - first)));
@@ -94,7 +93,7 @@ void CudaForward::Finish(RowStages stages, int64_t layer, const TileSet& set) co
   }
 }
 
-void CudaForward::Head(const TileSet& set, float* mixtures) const {
+void Forward::Head(const TileSet& set, float* mixtures) const {
   const ModelConfig& config = model_.config();
   const kernels::cuda::HeadParams params = {.tiles = set.tiles,
                                             .x = set.x,
@@ -112,15 +111,15 @@ void CudaForward::Head(const TileSet& set, float* mixtures) const {
   device_.Check(kernels::cuda::LaunchHead(params, device_.stream()), "the head");
 }
 
-int64_t CudaForward::StatesOfTile(int64_t tiles, int64_t largest_context) const {
+int64_t Forward::StatesOfTile(int64_t tiles, int64_t largest_context) const {
   const ChunkSplit split =
       kernels::cuda::ChooseSplit(tiles, model_.shape().heads, largest_context, tile_slots_ / tiles,
                                  device_.properties().multiprocessors);
   return split == ChunkSplit::kApart ? kernels::cuda::MostContextChunks(largest_context) : 1;
 }
 
-CudaForward::States CudaForward::Attend(int64_t layer, const TileSet& set) const {
-  const CudaShape& shape = model_.shape();
+Forward::States Forward::Attend(int64_t layer, const TileSet& set) const {
+  const KernelShape& shape = model_.shape();
   States states;
   states.slots = static_cast<int32_t>(StatesOfTile(set.count, set.largest_context));
   if (states.slots > 1) states.split = ChunkSplit::kApart;
@@ -146,9 +145,9 @@ CudaForward::States CudaForward::Attend(int64_t layer, const TileSet& set) const
 }
 
 // `layer` is the one that is left.
-void CudaForward::Rows(RowStages stages, int64_t layer, const TileSet& set,
-                       const States& states) const {
-  const CudaShape& shape = model_.shape();
+void Forward::Rows(RowStages stages, int64_t layer, const TileSet& set,
+                   const States& states) const {
+  const KernelShape& shape = model_.shape();
   const std::vector<kernels::cuda::LayerWeights>& layers = model_.layers();
   kernels::cuda::RowLayerParams params = {.tiles = set.tiles,
                                           .x = set.x,
@@ -179,4 +178,4 @@ void CudaForward::Rows(RowStages stages, int64_t layer, const TileSet& set,
       "rows");
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

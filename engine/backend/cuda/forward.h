@@ -2,7 +2,7 @@
 // What a phase (encode, decode, teacher forcing, prediction) does reads as a list of these.
 //
 // A row's result never depends on which other rows are launched with it. Errors are kept by the
-// device (CudaDevice::Check).
+// device (Device::Check).
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_
 
@@ -15,7 +15,7 @@
 #include "kernels/cuda/layout/path_tile.h"
 #include "kernels/cuda/layout/tile.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // Tiles and their rows, all in device memory.
 struct TileSet {
@@ -26,21 +26,21 @@ struct TileSet {
   int32_t count = 0;
   int64_t largest_context = 0;  // rows
 
-  TileSet Part(const CudaShape& shape, int32_t first, int32_t part_count) const;
+  TileSet Part(const KernelShape& shape, int32_t first, int32_t part_count) const;
 };
 
 // Bytes of x and q of one tile.
-int64_t TileRowBytes(const CudaShape& shape);
+int64_t TileRowBytes(const KernelShape& shape);
 
 // Where the states of attention lie between two kernels: the part of the launch memory that is
 // handed to it. Immutable.
-class CudaForward {
+class Forward {
  public:
-  // REQUIRES: state_bytes >= StateBytes(model.shape()).
-  CudaForward(const CudaModel& model, CudaDevice& device, char* states, int64_t state_bytes);
+  // REQUIRES: states.bytes >= StateBytes(model.shape()).
+  Forward(const DeviceModel& model, const LaunchWorkspace& states);
 
   // Bytes of the states of one chunk of one tile.
-  static int64_t StateBytes(const CudaShape& shape);
+  static int64_t StateBytes(const KernelShape& shape);
   // States that attention leaves for each tile of so many: 1, or one for each chunk of the largest
   // context.
   int64_t StatesOfTile(int64_t tiles, int64_t largest_context) const;
@@ -74,12 +74,12 @@ class CudaForward {
   void Rows(kernels::cuda::RowStages stages, int64_t layer, const TileSet& set,
             const States& states) const;
 
-  const CudaModel& model_;
-  CudaDevice& device_;
+  const DeviceModel& model_;
+  Device& device_;
   char* const states_;
   const int64_t tile_slots_;  // states that there is room for, at least 1
 };
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_

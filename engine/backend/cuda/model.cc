@@ -12,7 +12,7 @@
 #include "kernels/cuda/layer/pack_weights.h"
 #include "kernels/cuda/layout/layout.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
 using kernels::cuda::Matrix;
@@ -24,7 +24,7 @@ void AddSlabs(const std::vector<uint16_t>& slabs, bool warpgroups, WeightBlob& b
   if (warpgroups) blob.Add(kernels::cuda::PackQuarters(slabs), in_quarters);
 }
 
-void AddLayer(const LayerWeights& weights, const ModelConfig& config, const CudaShape& shape,
+void AddLayer(const LayerWeights& weights, const ModelConfig& config, const KernelShape& shape,
               bool warpgroups, WeightBlob& blob, kernels::cuda::LayerWeights& layer) {
   const int64_t d = config.d_model;
   const int64_t head_dim = config.head_dim();
@@ -68,8 +68,8 @@ void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& 
 }
 
 // That a block of the device has the shared memory which the kernels need for such a model.
-absl::Status CheckSharedMemory(const CudaShape& shape, const CudaRowEncoder& encoder,
-                               const CudaDevice& device) {
+absl::Status CheckSharedMemory(const KernelShape& shape, const DeviceRowEncoder& encoder,
+                               const Device& device) {
   const int shared_bytes = device.properties().shared_bytes_per_block;
   const kernels::cuda::RowLayerParams rows = {.finish = {},
                                               .leave = {},
@@ -99,7 +99,7 @@ absl::Status CheckSharedMemory(const CudaShape& shape, const CudaRowEncoder& enc
                    " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 
-absl::Status CheckShape(const ModelConfig& config, const CudaShape& shape) {
+absl::Status CheckShape(const ModelConfig& config, const KernelShape& shape) {
   const auto refuse = [](absl::string_view name, int64_t value, absl::string_view limit) {
     return absl::InvalidArgumentError(
         absl::StrCat("the GPU backend takes no model with ", name, " ", value, ", only ", limit));
@@ -126,7 +126,7 @@ absl::Status CheckShape(const ModelConfig& config, const CudaShape& shape) {
 
 }  // namespace
 
-CudaShape::CudaShape(const ModelConfig& config)
+KernelShape::KernelShape(const ModelConfig& config)
     : width(static_cast<int32_t>(config.d_model)),
       heads(static_cast<int32_t>(config.n_heads)),
       kv_heads(static_cast<int32_t>(config.n_kv_heads)),
@@ -136,20 +136,20 @@ CudaShape::CudaShape(const ModelConfig& config)
       layers(static_cast<int32_t>(config.n_layers)),
       queries(heads * head_dim) {}
 
-int64_t CudaShape::ContextElements(int64_t rows) const {
+int64_t KernelShape::ContextElements(int64_t rows) const {
   return kernels::cuda::ContextLayerSize(rows, kv_heads, head_dim);
 }
 
-int64_t CudaShape::BufferElements(int64_t capacity, int64_t paths) const {
+int64_t KernelShape::BufferElements(int64_t capacity, int64_t paths) const {
   return kernels::cuda::BufferLayerSize(capacity, kernels::cuda::BufferPaths(paths), kv_heads,
                                         head_dim);
 }
 
-CudaModel::CudaModel(const Model& model) : config_(model.config), shape_(model.config) {}
+DeviceModel::DeviceModel(const Model& model) : config_(model.config), shape_(model.config) {}
 
-absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& model,
-                                                                   CudaDevice& device) {
-  std::shared_ptr<CudaModel> made(new CudaModel(model));
+absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(const Model& model,
+                                                                       Device& device) {
+  std::shared_ptr<DeviceModel> made(new DeviceModel(model));
   RETURN_IF_ERROR(CheckShape(made->config_, made->shape_));
   made->layers_.resize(model.layers.size());
   const bool warpgroups =
@@ -161,7 +161,8 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
   AddHead(model.head, made->config_, blob, made->head_);
   blob.Add(model.embedding.y_weight, &made->y_weight_);
   blob.Add(TokenOffsets(model.embedding, made->config_), &made->offsets_);
-  absl::StatusOr<std::unique_ptr<const CudaRowEncoder>> encoder = MakeCudaRowEncoder(model, blob);
+  absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> encoder =
+      MakeDeviceRowEncoder(model, blob);
   RETURN_IF_ERROR(encoder.status());
   made->row_encoder_ = *std::move(encoder);
   RETURN_IF_ERROR(CheckSharedMemory(made->shape_, *made->row_encoder_, device));
@@ -169,10 +170,10 @@ absl::StatusOr<std::shared_ptr<const CudaModel>> CudaModel::Create(const Model& 
   return made;
 }
 
-const CudaModel& AsCudaModel(const BackendModel& model) {
-  const auto* cuda_model = dynamic_cast<const CudaModel*>(&model);
+const DeviceModel& AsDeviceModel(const BackendModel& model) {
+  const auto* cuda_model = dynamic_cast<const DeviceModel*>(&model);
   Require(cuda_model != nullptr, "the model belongs to the GPU backend");
   return *cuda_model;
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

@@ -14,11 +14,11 @@
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/layer/layer.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // Sizes as the kernels have them: heads narrower than 16 are padded with zeros.
-struct CudaShape {
-  explicit CudaShape(const ModelConfig& config);
+struct KernelShape {
+  explicit KernelShape(const ModelConfig& config);
 
   int64_t ContextElements(int64_t rows) const;                    // of one layer, bf16
   int64_t BufferElements(int64_t capacity, int64_t paths) const;  // of one layer, bf16
@@ -34,38 +34,38 @@ struct CudaShape {
 };
 
 // Immutable and thread-safe.
-class CudaModel : public BackendModel {
+class DeviceModel : public BackendModel {
  public:
   // InvalidArgument for a shape that the kernels are not built for; ResourceExhausted when the
   // weights do not fit, or the device has too little shared memory for the kernels.
-  static absl::StatusOr<std::shared_ptr<const CudaModel>> Create(const Model& model,
-                                                                 CudaDevice& device);
+  static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(const Model& model,
+                                                                   Device& device);
 
   const ModelConfig& config() const override { return config_; }
-  const CudaShape& shape() const { return shape_; }
+  const KernelShape& shape() const { return shape_; }
   const std::vector<kernels::cuda::LayerWeights>& layers() const { return layers_; }
   const kernels::cuda::HeadWeights& head() const { return head_; }
   const float* y_weight() const { return y_weight_; }  // [D], device
   // [2 + K, D], device: what the roles target, context and buffer place add to an encoding.
   const float* offsets() const { return offsets_; }
   const float* context_offset() const { return offsets_ + shape_.width; }
-  const CudaRowEncoder& row_encoder() const { return *row_encoder_; }
+  const DeviceRowEncoder& row_encoder() const { return *row_encoder_; }
 
  private:
-  explicit CudaModel(const Model& model);
+  explicit DeviceModel(const Model& model);
 
   const ModelConfig config_;
-  const CudaShape shape_;
+  const KernelShape shape_;
   std::vector<kernels::cuda::LayerWeights> layers_;
   kernels::cuda::HeadWeights head_;
   const float* y_weight_ = nullptr;
   const float* offsets_ = nullptr;
-  std::unique_ptr<const CudaRowEncoder> row_encoder_;
+  std::unique_ptr<const DeviceRowEncoder> row_encoder_;
 };
 
 // REQUIRES: the model belongs to this backend.
-const CudaModel& AsCudaModel(const BackendModel& model);
+const DeviceModel& AsDeviceModel(const BackendModel& model);
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_MODEL_H_

@@ -1,5 +1,5 @@
 #include "engine/backend/cuda_plugin/cuda_library.h"
 
 extern "C" __attribute__((visibility("default")))
-const chorale::CudaLibraryEntry chorale_cuda_library = {chorale::kCudaLibraryBuild,
-                                                        &chorale::NewCudaBackend};
+const chorale::cuda::LibraryEntry chorale_cuda_library = {chorale::cuda::kLibraryBuild,
+                                                          &chorale::cuda::NewBackend};

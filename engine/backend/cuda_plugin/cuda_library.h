@@ -8,19 +8,19 @@
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/backend.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // The program and the shared object hand C++ objects to each other, so they must come from the same
 // compiler and declarations: the versions of project and compiler, and a digest of the headers.
-inline constexpr char kCudaLibraryBuild[] = CHORALE_BUILD_VERSION;
+inline constexpr char kLibraryBuild[] = CHORALE_BUILD_VERSION;
 
-inline constexpr char kCudaLibraryEntryName[] = "chorale_cuda_library";
+inline constexpr char kLibraryEntryName[] = "chorale_cuda_library";
 
-struct CudaLibraryEntry {
+struct LibraryEntry {
   const char* build = nullptr;
-  absl::StatusOr<std::unique_ptr<Backend>> (*new_backend)(const CudaMemoryBudget&) = nullptr;
+  absl::StatusOr<std::unique_ptr<chorale::Backend>> (*new_backend)(const MemoryBudget&) = nullptr;
 };
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_CUDA_LIBRARY_H_

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backend/cuda_plugin/cuda_library.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
 constexpr char kFileName[] = "libchorale_cuda.so";
@@ -23,7 +23,7 @@ std::string LastError() {
 
 }  // namespace
 
-std::string CudaLibraryPath() {
+std::string LibraryPath() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
   if (const char* path = std::getenv("CHORALE_CUDA_LIBRARY"); path != nullptr) return path;
   std::error_code error;
@@ -34,8 +34,8 @@ std::string CudaLibraryPath() {
   return program.parent_path().parent_path() / "lib" / kFileName;
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> LoadCudaBackend(const std::string& path,
-                                                         const CudaMemoryBudget& budget) {
+absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string& path,
+                                                              const MemoryBudget& budget) {
   if (std::error_code error; !std::filesystem::exists(path, error)) {
     return absl::NotFoundError(absl::StrCat("there is no ", path));
   }
@@ -43,15 +43,15 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadCudaBackend(const std::string& path
   if (library == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("cannot open ", path, ": ", LastError()));
   }
-  const auto* entry = static_cast<const CudaLibraryEntry*>(dlsym(library, kCudaLibraryEntryName));
+  const auto* entry = static_cast<const LibraryEntry*>(dlsym(library, kLibraryEntryName));
   if (entry == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is no GPU backend: ", LastError()));
   }
-  if (std::strcmp(entry->build, kCudaLibraryBuild) != 0) {
+  if (std::strcmp(entry->build, kLibraryBuild) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, " is of build ", entry->build, ", this program of ", kCudaLibraryBuild));
+        absl::StrCat(path, " is of build ", entry->build, ", this program of ", kLibraryBuild));
   }
   return entry->new_backend(budget);
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

@@ -10,18 +10,18 @@
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/backend.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // Where the shared object is looked for: CHORALE_CUDA_LIBRARY if that is set, else beside the
 // running program, then in ../lib from there.
-std::string CudaLibraryPath();
+std::string LibraryPath();
 
 // NotFound when there is no such file; FailedPrecondition when it cannot be opened or was built
-// from other sources than this program; else what NewCudaBackend says. The shared object stays
+// from other sources than this program; else what NewBackend says. The shared object stays
 // open.
-absl::StatusOr<std::unique_ptr<Backend>> LoadCudaBackend(const std::string& path,
-                                                         const CudaMemoryBudget& budget);
+absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string& path,
+                                                              const MemoryBudget& budget);
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_LOAD_CUDA_BACKEND_H_

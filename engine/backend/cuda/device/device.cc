@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/runtime/status.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
 using kernels::cuda::ErrorCode;
@@ -18,7 +18,6 @@ using kernels::cuda::MemoryKind;
 using kernels::cuda::ToStatus;
 
 constexpr int64_t kStagingBytes = 16 << 20;
-constexpr int64_t kAlignment = 256;
 constexpr int kOldestComputeMajor = 8;  // bfloat16 on tensor cores, asynchronous copies
 
 absl::Status FindGpu() {
@@ -39,9 +38,9 @@ absl::Status FindGpu() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBudget& asked) {
+absl::StatusOr<std::unique_ptr<Device>> Device::Open(const MemoryBudget& asked) {
   RETURN_IF_ERROR(FindGpu());
-  std::unique_ptr<CudaDevice> device(new CudaDevice);
+  std::unique_ptr<Device> device(new Device);
   const kernels::cuda::DeviceProperties& gpu = device->properties_;
   const ErrorCode opened = kernels::cuda::OpenDevice(&device->properties_);
   // Before the error of opening it: kernels cannot be prepared for such a GPU.
@@ -52,7 +51,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBud
   }
   absl::Status status = ToStatus(opened, "opening the GPU");
   RETURN_IF_ERROR(status);
-  const absl::StatusOr<CudaMemoryBudget> budget = ShareOutMemory(asked, gpu.free_bytes);
+  const absl::StatusOr<MemoryBudget> budget = ShareOutMemory(asked, gpu.free_bytes);
   status = budget.status();
   if (status.ok()) {
     status = ToStatus(kernels::cuda::CreateStream(&device->stream_), "making a stream");
@@ -72,7 +71,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaMemoryBud
   return device;
 }
 
-absl::Status CudaDevice::TakeMemory(const CudaMemoryBudget& budget) {
+absl::Status Device::TakeMemory(const MemoryBudget& budget) {
   absl::Status status;
   const auto allocate = [&](MemoryKind kind, int64_t bytes, absl::string_view what) {
     absl::StatusOr<Memory> memory = Memory::Allocate(kind, bytes, what);
@@ -94,23 +93,23 @@ absl::Status CudaDevice::TakeMemory(const CudaMemoryBudget& budget) {
 }
 
 // Nobody is left to receive what is still on its way.
-CudaDevice::~CudaDevice() {
+Device::~Device() {
   if (stream_ == nullptr) return;  // it was not opened
   arrivals_.clear();
   Wait();
   Check(kernels::cuda::DestroyStream(stream_), "ending the stream");
 }
 
-bool CudaDevice::Check(ErrorCode error, absl::string_view what) {
+bool Device::Check(ErrorCode error, absl::string_view what) {
   return error == 0 ? status_.ok() : Check(ToStatus(error, what));
 }
 
-bool CudaDevice::Check(absl::Status status) {
+bool Device::Check(absl::Status status) {
   status_.Update(std::move(status));
   return status_.ok();
 }
 
-absl::StatusOr<char*> CudaDevice::TakeWeights(int64_t bytes) {
+absl::StatusOr<char*> Device::TakeWeights(int64_t bytes) {
   const int64_t left = weights_.bytes() - weights_taken_;
   if (bytes > left) {
     return absl::ResourceExhaustedError(absl::StrCat("the model's weights take ", bytes,
@@ -122,7 +121,7 @@ absl::StatusOr<char*> CudaDevice::TakeWeights(int64_t bytes) {
   return taken;
 }
 
-char* CudaDevice::Stage(int64_t wanted, int64_t* bytes) {
+char* Device::Stage(int64_t wanted, int64_t* bytes) {
   if (staged_ == staging_.bytes()) Wait();
   char* const staged = staging_.At<char>(staged_);
   *bytes = std::min(wanted, staging_.bytes() - staged_);
@@ -130,7 +129,7 @@ char* CudaDevice::Stage(int64_t wanted, int64_t* bytes) {
   return staged;
 }
 
-void CudaDevice::Upload(void* to, const void* from, int64_t bytes) {
+void Device::Upload(void* to, const void* from, int64_t bytes) {
   for (int64_t done = 0; done < bytes && status_.ok();) {
     int64_t part = 0;
     char* const staged = Stage(bytes - done, &part);
@@ -141,7 +140,7 @@ void CudaDevice::Upload(void* to, const void* from, int64_t bytes) {
   }
 }
 
-void CudaDevice::Download(void* to, const void* from, int64_t bytes) {
+void Device::Download(void* to, const void* from, int64_t bytes) {
   for (int64_t done = 0; done < bytes && status_.ok();) {
     int64_t part = 0;
     char* const staged = Stage(bytes - done, &part);
@@ -152,7 +151,7 @@ void CudaDevice::Download(void* to, const void* from, int64_t bytes) {
   }
 }
 
-void CudaDevice::Wait() {
+void Device::Wait() {
   if (Check(kernels::cuda::Synchronize(stream_), "running on the GPU")) {
     for (const Arrival& arrival : arrivals_) {
       std::memcpy(arrival.to, arrival.staged, arrival.bytes);
@@ -162,7 +161,7 @@ void CudaDevice::Wait() {
   staged_ = 0;
 }
 
-void CudaDevice::CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction) {
+void Device::CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction) {
   if (!status_.ok()) return;
   void* const on_host = host_contexts_.At<char>(host.offset);
   if (direction == CopyDirection::kToHost) {
@@ -173,9 +172,9 @@ void CudaDevice::CopyContext(const PoolRange& kv, const PoolRange& host, CopyDir
   }
 }
 
-void CudaDevice::Clear(void* memory, int64_t bytes) {
+void Device::Clear(void* memory, int64_t bytes) {
   if (!status_.ok()) return;
   Check(kernels::cuda::ClearDevice(memory, bytes, stream_), "clearing memory of the GPU");
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

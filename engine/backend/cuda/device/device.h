@@ -16,17 +16,19 @@
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/runtime.h"
 
-namespace chorale {
+namespace chorale::cuda {
+
+inline constexpr int64_t kAlignment = 256;  // of pool ranges, and of the arrays in them
 
 // Thread contract: the engine thread's, as everything that the backend makes.
-class CudaDevice {
+class Device {
  public:
   // What ShareOutMemory says of the budget; Unavailable when there is no driver, no device or only
   // one that the kernels were not compiled for.
-  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaMemoryBudget& budget);
-  ~CudaDevice();
-  CudaDevice(const CudaDevice&) = delete;
-  CudaDevice& operator=(const CudaDevice&) = delete;
+  static absl::StatusOr<std::unique_ptr<Device>> Open(const MemoryBudget& budget);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
 
   const kernels::cuda::DeviceProperties& properties() const { return properties_; }
   kernels::cuda::Stream stream() const { return stream_; }
@@ -75,8 +77,8 @@ class CudaDevice {
     int64_t bytes = 0;
   };
 
-  CudaDevice() = default;
-  absl::Status TakeMemory(const CudaMemoryBudget& budget);
+  Device() = default;
+  absl::Status TakeMemory(const MemoryBudget& budget);
   void Clear(void* memory, int64_t bytes);
   // Staging memory for some of these bytes, at least one; waits when all of it is in use.
   char* Stage(int64_t wanted, int64_t* bytes);
@@ -96,6 +98,14 @@ class CudaDevice {
   std::vector<Arrival> arrivals_;
 };
 
-}  // namespace chorale
+// Where launches leave results for later launches of the same call. Launches share one stream, so
+// all may use the same bytes.
+struct LaunchWorkspace {
+  Device& device;
+  char* memory = nullptr;
+  int64_t bytes = 0;
+};
+
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_DEVICE_DEVICE_H_

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
@@ -14,23 +14,23 @@ constexpr int64_t kMostSmall = 512 * kMiB;  // of a part that is not a pool of t
 
 int64_t WholeMiB(int64_t bytes) { return bytes / kMiB * kMiB; }
 
-std::array<int64_t, 5> Parts(const CudaMemoryBudget& budget) {
+std::array<int64_t, 5> Parts(const MemoryBudget& budget) {
   return {budget.context_pool_bytes, budget.buffer_pool_bytes, budget.encode_pool_bytes,
           budget.weights_bytes, budget.workspace_bytes};
 }
 
-int64_t Sum(const CudaMemoryBudget& budget) {
+int64_t Sum(const MemoryBudget& budget) {
   int64_t sum = 0;
   for (const int64_t part : Parts(budget)) sum += part;
   return sum;
 }
 
-int64_t Smallest(const CudaMemoryBudget& budget) {
+int64_t Smallest(const MemoryBudget& budget) {
   const std::array<int64_t, 5> parts = Parts(budget);
   return *std::min_element(parts.begin(), parts.end());
 }
 
-absl::Status TooMuch(const CudaMemoryBudget& asked, int64_t free_bytes) {
+absl::Status TooMuch(const MemoryBudget& asked, int64_t free_bytes) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "the GPU has ", free_bytes / kMiB, " MiB free; asked for are ",
       asked.context_pool_bytes / kMiB, " MiB for contexts, ", asked.buffer_pool_bytes / kMiB,
@@ -41,14 +41,14 @@ absl::Status TooMuch(const CudaMemoryBudget& asked, int64_t free_bytes) {
 
 }  // namespace
 
-absl::StatusOr<CudaMemoryBudget> ShareOutMemory(const CudaMemoryBudget& asked, int64_t free_bytes) {
+absl::StatusOr<MemoryBudget> ShareOutMemory(const MemoryBudget& asked, int64_t free_bytes) {
   if (Smallest(asked) < 0) {
     return absl::InvalidArgumentError("no part of the GPU's memory can be negative");
   }
   if (asked.host_context_pool_bytes < 0) {
     return absl::InvalidArgumentError("the host's memory for contexts cannot be negative");
   }
-  CudaMemoryBudget budget = asked;
+  MemoryBudget budget = asked;
   for (int64_t* part :
        {&budget.encode_pool_bytes, &budget.weights_bytes, &budget.workspace_bytes}) {
     if (*part == 0) *part = std::min(kMostSmall, WholeMiB(free_bytes / 16));
@@ -66,4 +66,4 @@ absl::StatusOr<CudaMemoryBudget> ShareOutMemory(const CudaMemoryBudget& asked, i
   return budget;
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

@@ -6,10 +6,10 @@
 
 #include "absl/status/statusor.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // All of it is taken at once.
-struct CudaMemoryBudget {
+struct MemoryBudget {
   int64_t context_pool_bytes = 0;  // 0, here and in the next four: a share, see ShareOutMemory
   int64_t buffer_pool_bytes = 0;
   int64_t encode_pool_bytes = 0;
@@ -25,8 +25,8 @@ struct CudaMemoryBudget {
 // leaves.
 //
 // InvalidArgument for a negative size; ResourceExhausted, with the numbers, when it is too much.
-absl::StatusOr<CudaMemoryBudget> ShareOutMemory(const CudaMemoryBudget& asked, int64_t free_bytes);
+absl::StatusOr<MemoryBudget> ShareOutMemory(const MemoryBudget& asked, int64_t free_bytes);
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_DEVICE_MEMORY_BUDGET_H_

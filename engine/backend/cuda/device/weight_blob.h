@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "engine/backend/cuda/device/device.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // Arrays that go to the device in one piece. Pointers to them are set when it is there, and must
 // stay where they are until then.
@@ -21,13 +21,13 @@ class WeightBlob {
  public:
   template <typename T>
   void Add(const std::vector<T>& values, const T** pointer) {
-    const size_t offset = RoundUp(bytes_.size(), kAlignment);
+    const size_t offset = RoundUp(bytes_.size(), static_cast<size_t>(kAlignment));
     bytes_.resize(offset + values.size() * sizeof(T));
     std::memcpy(bytes_.data() + offset, values.data(), values.size() * sizeof(T));
     pointers_.push_back([=](char* base) { *pointer = reinterpret_cast<const T*>(base + offset); });
   }
 
-  absl::Status MoveToDevice(CudaDevice& device) const {
+  absl::Status MoveToDevice(Device& device) const {
     const auto bytes = static_cast<int64_t>(bytes_.size());
     const absl::StatusOr<char*> memory = device.TakeWeights(bytes);
     RETURN_IF_ERROR(memory.status());
@@ -38,11 +38,10 @@ class WeightBlob {
   }
 
  private:
-  static constexpr size_t kAlignment = 256;
   std::vector<char> bytes_;
   std::vector<std::function<void(char*)>> pointers_;
 };
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_DEVICE_WEIGHT_BLOB_H_

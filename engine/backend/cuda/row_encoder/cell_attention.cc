@@ -20,7 +20,7 @@
 #include "kernels/cuda/row_encoder/cell_summary.h"
 #include "kernels/ops/cell_features.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
 namespace cuda = kernels::cuda;
@@ -35,24 +35,24 @@ int64_t ArrayBytes(int64_t bytes) { return RoundUp(bytes, 256); }
 // Arrays of a launch, one behind the other in its memory.
 class LaunchArrays {
  public:
-  explicit LaunchArrays(const CudaEncoderRun& run) : run_(run) {}
+  explicit LaunchArrays(const LaunchWorkspace& launch) : launch_(launch) {}
 
   // Not written yet.
   template <typename T>
   T* Take(int64_t n) {
-    T* const array = reinterpret_cast<T*>(run_.memory + taken_);
+    T* const array = reinterpret_cast<T*>(launch_.memory + taken_);
     taken_ += ArrayBytes(n * static_cast<int64_t>(sizeof(T)));
     return array;
   }
   template <typename T>
   const T* Upload(const T* values, int64_t n) {
     T* const array = Take<T>(n);
-    run_.device.Upload(array, values, n * static_cast<int64_t>(sizeof(T)));
+    launch_.device.Upload(array, values, n * static_cast<int64_t>(sizeof(T)));
     return array;
   }
 
  private:
-  const CudaEncoderRun& run_;
+  const LaunchWorkspace& launch_;
   int64_t taken_ = 0;
 };
 
@@ -98,7 +98,7 @@ int64_t RowsInMemory(int64_t bytes, int64_t columns) {
 
 // First the GPU summarises the columns, kFitRows rows a piece; then the host finishes their points,
 // kFitColumns columns a piece.
-class CellFit : public CudaRowEncoderFit {
+class CellFit : public DeviceRowEncoderFit {
  public:
   CellFit(const CellModel& model, const FeatureMatrix& context, absl::Span<const float> y)
       : model_(model),
@@ -116,14 +116,14 @@ class CellFit : public CudaRowEncoderFit {
     return cells * 2 * inputs * static_cast<double>(model_.width);
   }
 
-  void RunPiece(int64_t piece, const CudaEncoderRun& run) override {
+  void RunPiece(int64_t piece, const LaunchWorkspace& launch) override {
     if (piece < gpu_pieces_) {
       const int64_t first = piece * kFitRows;
-      SummariseRows(first, std::min(first + kFitRows, context_.rows), run);
+      SummariseRows(first, std::min(first + kFitRows, context_.rows), launch);
       return;
     }
-    if (piece == gpu_pieces_) run.device.Wait();
-    if (!run.device.status().ok()) return;
+    if (piece == gpu_pieces_) launch.device.Wait();
+    if (!launch.device.status().ok()) return;
     const int64_t first = (piece - gpu_pieces_) * kFitColumns;
     FinishPoints(first, std::min(kFitColumns, context_.features - first));
   }
@@ -133,16 +133,16 @@ class CellFit : public CudaRowEncoderFit {
   }
 
  private:
-  void SummariseRows(int64_t first, int64_t end, const CudaEncoderRun& run) {
+  void SummariseRows(int64_t first, int64_t end, const LaunchWorkspace& launch) {
     const int64_t columns = context_.features;
     const int64_t of_chunk = TableBytes(cuda::kSummaryRows, columns) + SummaryBytes(columns);
-    const int64_t most = run.bytes / of_chunk * cuda::kSummaryRows;
-    for (; first < end; first += most) Summarise(first, std::min(most, end - first), run);
+    const int64_t most = launch.bytes / of_chunk * cuda::kSummaryRows;
+    for (; first < end; first += most) Summarise(first, std::min(most, end - first), launch);
   }
 
-  void Summarise(int64_t first, int64_t rows, const CudaEncoderRun& run) {
+  void Summarise(int64_t first, int64_t rows, const LaunchWorkspace& launch) {
     const int64_t size = cuda::SummaryChunks(rows) * context_.features * cuda::kSummarySize;
-    LaunchArrays arrays(run);
+    LaunchArrays arrays(launch);
     cuda::SummariseColumnsParams params = {
         .table = UploadTable(context_, y_.data(), first, rows, arrays),
         .cell = model_.cell_and_target,
@@ -152,12 +152,12 @@ class CellFit : public CudaRowEncoderFit {
         .points_per_column = static_cast<int32_t>(model_.induced_points),
         .shape = model_.shape};
     assert(cuda::ValidateSummariseColumns(params).ok());
-    if (!run.device.status().ok()) return;
-    run.device.Check(cuda::LaunchSummariseColumns(params, run.device.stream()),
-                     "summarising columns");
+    if (!launch.device.status().ok()) return;
+    launch.device.Check(cuda::LaunchSummariseColumns(params, launch.device.stream()),
+                        "summarising columns");
     float* const summaries =
         summaries_.data() + first / cuda::kSummaryRows * context_.features * cuda::kSummarySize;
-    run.device.Download(summaries, params.summaries, size * static_cast<int64_t>(sizeof(float)));
+    launch.device.Download(summaries, params.summaries, size * static_cast<int64_t>(sizeof(float)));
   }
 
   void FinishPoints(int64_t first, int64_t columns) {
@@ -204,24 +204,24 @@ class CellFit : public CudaRowEncoderFit {
   std::vector<float> points_;     // [columns finished, I, E]
 };
 
-class CudaCellAttentionEncoder : public CudaRowEncoder {
+class CellAttentionEncoder : public DeviceRowEncoder {
  public:
-  CudaCellAttentionEncoder(const CellAttentionWeights& weights, const ModelConfig& config,
-                           WeightBlob& blob)
+  CellAttentionEncoder(const CellAttentionWeights& weights, const ModelConfig& config,
+                       WeightBlob& blob)
       : model_(weights, config, blob) {}
 
-  std::unique_ptr<CudaRowEncoderFit> NewFit(const FeatureMatrix& context,
-                                            absl::Span<const float> y) const override {
+  std::unique_ptr<DeviceRowEncoderFit> NewFit(const FeatureMatrix& context,
+                                              absl::Span<const float> y) const override {
     return std::make_unique<CellFit>(model_, context, y);
   }
 
   void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
-              int64_t rows, float* out, const CudaEncoderRun& run) const override {
+              int64_t rows, float* out, const LaunchWorkspace& launch) const override {
     const auto& columns = static_cast<const CellState&>(state);
-    const int64_t most = RowsInMemory(run.bytes, features.features);
+    const int64_t most = RowsInMemory(launch.bytes, features.features);
     for (int64_t done = 0; done < rows; done += most) {
       EncodePart(columns, features, first + done, std::min(most, rows - done),
-                 out + done * model_.encoding, run);
+                 out + done * model_.encoding, launch);
     }
   }
 
@@ -259,8 +259,8 @@ class CudaCellAttentionEncoder : public CudaRowEncoder {
 
  private:
   void EncodePart(const CellState& state, const FeatureMatrix& features, int64_t first,
-                  int64_t rows, float* out, const CudaEncoderRun& run) const {
-    LaunchArrays arrays(run);
+                  int64_t rows, float* out, const LaunchWorkspace& launch) const {
+    LaunchArrays arrays(launch);
     const auto points = static_cast<int64_t>(state.points.size());
     const auto gates = static_cast<int64_t>(state.gates.size());
     const cuda::ReadColumnsParams read = {
@@ -275,8 +275,8 @@ class CudaCellAttentionEncoder : public CudaRowEncoder {
         .points_per_column = static_cast<int32_t>(model_.induced_points),
         .shape = model_.shape};
     assert(cuda::ValidateReadColumns(read).ok());
-    if (!run.device.status().ok()) return;
-    run.device.Check(cuda::LaunchReadColumns(read, run.device.stream()), "reading columns");
+    if (!launch.device.status().ok()) return;
+    launch.device.Check(cuda::LaunchReadColumns(read, launch.device.stream()), "reading columns");
     for (const uint16_t* layer : model_.row_layers) {
       const cuda::MixRowsParams mix = {.cells = read.cells,
                                        .layer = layer,
@@ -284,12 +284,13 @@ class CudaCellAttentionEncoder : public CudaRowEncoder {
                                        .columns = read.table.columns,
                                        .shape = model_.shape};
       assert(cuda::ValidateMixRows(mix).ok());
-      run.device.Check(cuda::LaunchMixRows(mix, run.device.stream()), "mixing the cells of rows");
+      launch.device.Check(cuda::LaunchMixRows(mix, launch.device.stream()),
+                          "mixing the cells of rows");
     }
-    Pool(read, out, run);
+    Pool(read, out, launch);
   }
 
-  void Pool(const cuda::ReadColumnsParams& read, float* out, const CudaEncoderRun& run) const {
+  void Pool(const cuda::ReadColumnsParams& read, float* out, const LaunchWorkspace& launch) const {
     const cuda::PoolCellsParams params = {.cells = read.cells,
                                           .gated = read.gated,
                                           .pooled = model_.pooled,
@@ -307,7 +308,7 @@ class CudaCellAttentionEncoder : public CudaRowEncoder {
                                           .width = static_cast<int32_t>(model_.encoding),
                                           .shape = model_.shape};
     assert(cuda::ValidatePoolCells(params).ok());
-    run.device.Check(cuda::LaunchPoolCells(params, run.device.stream()), "pooling cells");
+    launch.device.Check(cuda::LaunchPoolCells(params, launch.device.stream()), "pooling cells");
   }
 
   CellModel model_;  // its pointers are set when the weights are on the GPU
@@ -315,10 +316,10 @@ class CudaCellAttentionEncoder : public CudaRowEncoder {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const CudaRowEncoder>> MakeCudaCellAttentionEncoder(
+absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceCellAttentionEncoder(
     const CellAttentionWeights& weights, const ModelConfig& config, WeightBlob& blob) {
   RETURN_IF_ERROR(CheckCellConfig(config));
-  return std::make_unique<CudaCellAttentionEncoder>(weights, config, blob);
+  return std::make_unique<CellAttentionEncoder>(weights, config, blob);
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

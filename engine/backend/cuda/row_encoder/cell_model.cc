@@ -11,7 +11,7 @@
 #include "kernels/cuda/row_encoder/cell_weights.h"
 #include "kernels/ops/cell_features.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
 namespace cuda = kernels::cuda;
@@ -150,4 +150,4 @@ std::shared_ptr<const CellState> CellModel::MakeState(CellColumns columns) const
   return state;
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

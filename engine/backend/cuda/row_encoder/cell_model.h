@@ -17,7 +17,7 @@
 #include "engine/model/row_encoder_weights.h"
 #include "kernels/cuda/row_encoder/cell_layout.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 // InvalidArgument, with the numbers, for a shape that the kernels are not built for.
 absl::Status CheckCellConfig(const ModelConfig& config);
@@ -67,6 +67,6 @@ struct CellModel {
   const float* beta = nullptr;
 };
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_CELL_MODEL_H_

@@ -9,53 +9,53 @@
 #include "engine/backend/cuda/row_encoder/row_encoder.h"
 #include "kernels/cuda/row_encoder/encode_means.h"
 
-namespace chorale {
+namespace chorale::cuda {
 namespace {
 
 // Every row is encoded by itself.
 class EmptyState : public RowEncoderState {};
 
-class NothingToLearn : public CudaRowEncoderFit {
+class NothingToLearn : public DeviceRowEncoderFit {
  public:
   int64_t pieces() const override { return 1; }
   double piece_flops() const override { return 1; }
-  void RunPiece(int64_t piece, const CudaEncoderRun& run) override {}
+  void RunPiece(int64_t piece, const LaunchWorkspace& launch) override {}
   std::shared_ptr<const RowEncoderState> Finish() override {
     return std::make_shared<EmptyState>();
   }
 };
 
-class CudaFeatureMeanEncoder : public CudaRowEncoder {
+class FeatureMeanEncoder : public DeviceRowEncoder {
  public:
-  CudaFeatureMeanEncoder(const FeatureMeanWeights& weights, WeightBlob& blob)
+  FeatureMeanEncoder(const FeatureMeanWeights& weights, WeightBlob& blob)
       : width_(static_cast<int64_t>(weights.weight.size())) {
     blob.Add(weights.weight, &weight_);
     blob.Add(weights.bias, &bias_);
   }
 
-  std::unique_ptr<CudaRowEncoderFit> NewFit(const FeatureMatrix& context,
-                                            absl::Span<const float> y) const override {
+  std::unique_ptr<DeviceRowEncoderFit> NewFit(const FeatureMatrix& context,
+                                              absl::Span<const float> y) const override {
     return std::make_unique<NothingToLearn>();
   }
 
   void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
-              int64_t rows, float* out, const CudaEncoderRun& run) const override {
-    const int64_t most = run.bytes / static_cast<int64_t>(sizeof(double));
+              int64_t rows, float* out, const LaunchWorkspace& launch) const override {
+    const int64_t most = launch.bytes / static_cast<int64_t>(sizeof(double));
     for (int64_t done = 0; done < rows; done += most) {
       const int64_t n = std::min(most, rows - done);
       const std::vector<double> means = Means(features, first + done, n);
-      run.device.Upload(run.memory, means.data(), n * static_cast<int64_t>(sizeof(double)));
+      launch.device.Upload(launch.memory, means.data(), n * static_cast<int64_t>(sizeof(double)));
       const kernels::cuda::EncodeMeansParams params = {
-          .means = reinterpret_cast<const double*>(run.memory),
+          .means = reinterpret_cast<const double*>(launch.memory),
           .weight = weight_,
           .bias = bias_,
           .encodings = out + done * width_,
           .rows = static_cast<int32_t>(n),
           .width = static_cast<int32_t>(width_)};
       assert(kernels::cuda::ValidateEncodeMeans(params).ok());
-      if (!run.device.status().ok()) return;
-      run.device.Check(kernels::cuda::LaunchEncodeMeans(params, run.device.stream()),
-                       "encoding rows");
+      if (!launch.device.status().ok()) return;
+      launch.device.Check(kernels::cuda::LaunchEncodeMeans(params, launch.device.stream()),
+                          "encoding rows");
     }
   }
 
@@ -86,9 +86,9 @@ class CudaFeatureMeanEncoder : public CudaRowEncoder {
 
 }  // namespace
 
-std::unique_ptr<const CudaRowEncoder> MakeCudaFeatureMeanEncoder(const FeatureMeanWeights& weights,
-                                                                 WeightBlob& blob) {
-  return std::make_unique<CudaFeatureMeanEncoder>(weights, blob);
+std::unique_ptr<const DeviceRowEncoder> MakeFeatureMeanEncoder(const FeatureMeanWeights& weights,
+                                                               WeightBlob& blob) {
+  return std::make_unique<FeatureMeanEncoder>(weights, blob);
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

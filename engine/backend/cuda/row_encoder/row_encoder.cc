@@ -2,14 +2,14 @@
 
 #include <variant>
 
-namespace chorale {
+namespace chorale::cuda {
 
-absl::StatusOr<std::unique_ptr<const CudaRowEncoder>> MakeCudaRowEncoder(const Model& model,
-                                                                         WeightBlob& blob) {
+absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceRowEncoder(const Model& model,
+                                                                             WeightBlob& blob) {
   if (const auto* weights = std::get_if<CellAttentionWeights>(&model.row_encoder)) {
-    return MakeCudaCellAttentionEncoder(*weights, model.config, blob);
+    return MakeDeviceCellAttentionEncoder(*weights, model.config, blob);
   }
-  return MakeCudaFeatureMeanEncoder(std::get<FeatureMeanWeights>(model.row_encoder), blob);
+  return MakeFeatureMeanEncoder(std::get<FeatureMeanWeights>(model.row_encoder), blob);
 }
 
-}  // namespace chorale
+}  // namespace chorale::cuda

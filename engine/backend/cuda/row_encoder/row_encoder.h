@@ -1,5 +1,5 @@
 // Row encoders on the GPU: engine/backend/row_encoder/row_encoder.h for rows that stay there. A new
-// encoder is one new file with its implementation and one line in MakeCudaRowEncoder.
+// encoder is one new file with its implementation and one line in MakeDeviceRowEncoder.
 //
 // What an encoder learns from a context is small and stays on the host; it goes to the GPU with the
 // rows that are encoded. A row's encoding depends on that row and the state alone.
@@ -17,39 +17,32 @@
 #include "engine/data/feature_transform.h"
 #include "engine/model/model.h"
 
-namespace chorale {
-
-// What an encoder's kernels run with: launches of one stream share the memory between launches.
-struct CudaEncoderRun {
-  CudaDevice& device;
-  char* memory = nullptr;
-  int64_t bytes = 0;  // at least the encoder's memory_bytes()
-};
+namespace chorale::cuda {
 
 // What is learnt from a context, piece by piece, so that a large context does not hold up others.
-class CudaRowEncoderFit {
+class DeviceRowEncoderFit {
  public:
-  virtual ~CudaRowEncoderFit() = default;
+  virtual ~DeviceRowEncoderFit() = default;
   virtual int64_t pieces() const = 0;      // at least 1
   virtual double piece_flops() const = 0;  // not zero
   // REQUIRES: the pieces before it ran, with the same device.
-  virtual void RunPiece(int64_t piece, const CudaEncoderRun& run) = 0;
+  virtual void RunPiece(int64_t piece, const LaunchWorkspace& launch) = 0;
   // Never null. REQUIRES: every piece ran, and the device has no error.
   virtual std::shared_ptr<const RowEncoderState> Finish() = 0;
 };
 
 // Immutable.
-class CudaRowEncoder {
+class DeviceRowEncoder {
  public:
-  virtual ~CudaRowEncoder() = default;
+  virtual ~DeviceRowEncoder() = default;
 
   // Both arguments, y [rows] in the model's target units, outlive what is returned.
-  virtual std::unique_ptr<CudaRowEncoderFit> NewFit(const FeatureMatrix& context,
-                                                    absl::Span<const float> y) const = 0;
+  virtual std::unique_ptr<DeviceRowEncoderFit> NewFit(const FeatureMatrix& context,
+                                                      absl::Span<const float> y) const = 0;
 
   // Writes the encodings of rows [first, first + rows) to out [rows, D] f32, device memory.
   virtual void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
-                      int64_t rows, float* out, const CudaEncoderRun& run) const = 0;
+                      int64_t rows, float* out, const LaunchWorkspace& launch) const = 0;
 
   // Floating-point operations, for fair sharing.
   virtual double EncodeFlops(int64_t rows, int64_t features) const = 0;
@@ -61,15 +54,15 @@ class CudaRowEncoder {
 
 // The encoder whose weights the model has; it may be used once they are on the GPU. InvalidArgument
 // for a shape that the kernels are not built for.
-absl::StatusOr<std::unique_ptr<const CudaRowEncoder>> MakeCudaRowEncoder(const Model& model,
-                                                                         WeightBlob& blob);
+absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceRowEncoder(const Model& model,
+                                                                             WeightBlob& blob);
 
 // See engine/backend/cuda/row_encoder/feature_mean.cc and cuda_cell_attention.cc.
-std::unique_ptr<const CudaRowEncoder> MakeCudaFeatureMeanEncoder(const FeatureMeanWeights& weights,
-                                                                 WeightBlob& blob);
-absl::StatusOr<std::unique_ptr<const CudaRowEncoder>> MakeCudaCellAttentionEncoder(
+std::unique_ptr<const DeviceRowEncoder> MakeFeatureMeanEncoder(const FeatureMeanWeights& weights,
+                                                               WeightBlob& blob);
+absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceCellAttentionEncoder(
     const CellAttentionWeights& weights, const ModelConfig& config, WeightBlob& blob);
 
-}  // namespace chorale
+}  // namespace chorale::cuda
 
 #endif  // CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_ROW_ENCODER_H_

@@ -26,12 +26,12 @@ class CudaTest : public testing::Test {
   // Small pools, and a workspace for few tiles at a time when `workspace_bytes` says so.
   static BackendDriver Driver(int64_t workspace_bytes = 64 << 20) {
     absl::StatusOr<std::unique_ptr<Backend>> backend =
-        NewCudaBackend({.context_pool_bytes = 64 << 20,
-                        .buffer_pool_bytes = 128 << 20,
-                        .encode_pool_bytes = 16 << 20,
-                        .weights_bytes = 64 << 20,
-                        .workspace_bytes = workspace_bytes,
-                        .host_context_pool_bytes = 16 << 20});
+        cuda::NewBackend({.context_pool_bytes = 64 << 20,
+                          .buffer_pool_bytes = 128 << 20,
+                          .encode_pool_bytes = 16 << 20,
+                          .weights_bytes = 64 << 20,
+                          .workspace_bytes = workspace_bytes,
+                          .host_context_pool_bytes = 16 << 20});
     Require(backend.ok(), "the GPU backend can be made");
     return BackendDriver(*std::move(backend));
   }

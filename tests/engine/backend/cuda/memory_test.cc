@@ -16,15 +16,15 @@ namespace {
 
 class CudaMemoryTest : public CudaTest {
  protected:
-  static CudaMemoryBudget Options() {
+  static cuda::MemoryBudget Options() {
     return {.context_pool_bytes = 1 << 20,
             .buffer_pool_bytes = 8 << 20,
             .encode_pool_bytes = 1 << 20,
             .weights_bytes = 1 << 20,
             .workspace_bytes = 1 << 20};
   }
-  static absl::Status AddModel(const CudaMemoryBudget& options) {
-    absl::StatusOr<std::unique_ptr<Backend>> backend = NewCudaBackend(options);
+  static absl::Status AddModel(const cuda::MemoryBudget& options) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend(options);
     Require(backend.ok(), "the GPU backend can be made");
     return (*backend)->AddModel(MakeTestModel({})).status();
   }
@@ -32,33 +32,33 @@ class CudaMemoryTest : public CudaTest {
 
 TEST_F(CudaMemoryTest, AModelForWhichAPartIsTooSmallIsRefusedWithTheNumbers) {
   EXPECT_TRUE(AddModel(Options()).ok());
-  const auto refused = [](int64_t CudaMemoryBudget::*part, const std::string& what) {
-    CudaMemoryBudget options = Options();
+  const auto refused = [](int64_t cuda::MemoryBudget::*part, const std::string& what) {
+    cuda::MemoryBudget options = Options();
     options.*part = 1'024;
     const absl::Status status = AddModel(options);
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << what;
     EXPECT_TRUE(absl::StrContains(status.message(), what)) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), "1024")) << status;
   };
-  refused(&CudaMemoryBudget::context_pool_bytes, "contexts");
-  refused(&CudaMemoryBudget::buffer_pool_bytes, "buffers");
-  refused(&CudaMemoryBudget::encode_pool_bytes, "encoding");
-  refused(&CudaMemoryBudget::weights_bytes, "weights");
-  refused(&CudaMemoryBudget::workspace_bytes, "workspace");
+  refused(&cuda::MemoryBudget::context_pool_bytes, "contexts");
+  refused(&cuda::MemoryBudget::buffer_pool_bytes, "buffers");
+  refused(&cuda::MemoryBudget::encode_pool_bytes, "encoding");
+  refused(&cuda::MemoryBudget::weights_bytes, "weights");
+  refused(&cuda::MemoryBudget::workspace_bytes, "workspace");
 }
 
 TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
-  CudaMemoryBudget options = Options();
+  cuda::MemoryBudget options = Options();
   options.context_pool_bytes = int64_t{1} << 50;
-  const absl::Status status = NewCudaBackend(options).status();
+  const absl::Status status = cuda::NewBackend(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(status.message(), "1073741824 MiB for contexts")) << status;
 }
 
 TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
-  CudaMemoryBudget options = Options();
+  cuda::MemoryBudget options = Options();
   options.host_context_pool_bytes = int64_t{1} << 50;
-  const absl::Status status = NewCudaBackend(options).status();
+  const absl::Status status = cuda::NewBackend(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(status.message(), "1125899906842624 bytes")) << status;
 }
@@ -100,12 +100,12 @@ class CudaDeviceTest : public CudaTest {
   void SetUp() override {
     CudaTest::SetUp();
     if (IsSkipped()) return;
-    absl::StatusOr<std::unique_ptr<CudaDevice>> device =
-        CudaDevice::Open({.context_pool_bytes = 64 << 20,
-                          .buffer_pool_bytes = 1 << 20,
-                          .encode_pool_bytes = 1 << 20,
-                          .weights_bytes = 1 << 20,
-                          .workspace_bytes = 1 << 20});
+    absl::StatusOr<std::unique_ptr<cuda::Device>> device =
+        cuda::Device::Open({.context_pool_bytes = 64 << 20,
+                            .buffer_pool_bytes = 1 << 20,
+                            .encode_pool_bytes = 1 << 20,
+                            .weights_bytes = 1 << 20,
+                            .workspace_bytes = 1 << 20});
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
   }
@@ -123,7 +123,7 @@ class CudaDeviceTest : public CudaTest {
     return bytes;
   }
 
-  std::unique_ptr<CudaDevice> device_;
+  std::unique_ptr<cuda::Device> device_;
 };
 
 TEST_F(CudaDeviceTest, AFreedContextIsZeroAndItsNeighboursStay) {

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(LoadCudaBackendTest, SaysThatThereIsNone) {
-  const absl::Status status = LoadCudaBackend("/nowhere/libchorale_cuda.so", {}).status();
+  const absl::Status status = cuda::LoadBackend("/nowhere/libchorale_cuda.so", {}).status();
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/libchorale_cuda.so"));
 }
@@ -21,13 +21,13 @@ TEST(LoadCudaBackendTest, SaysThatThereIsNone) {
 TEST(LoadCudaBackendTest, SaysWhyItCannotBeOpened) {
   const std::string path = absl::StrCat(testing::TempDir(), "/not_a_library.so");
   std::ofstream(path) << "not a library";
-  const absl::Status status = LoadCudaBackend(path, {}).status();
+  const absl::Status status = cuda::LoadBackend(path, {}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(path));
 }
 
 TEST(LoadCudaBackendTest, RefusesAnotherLibrary) {
-  const absl::Status status = LoadCudaBackend("/lib/x86_64-linux-gnu/libm.so.6", {}).status();
+  const absl::Status status = cuda::LoadBackend("/lib/x86_64-linux-gnu/libm.so.6", {}).status();
   if (absl::IsNotFound(status)) GTEST_SKIP() << "this system's libraries lie elsewhere";
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("is no GPU backend"));
@@ -37,7 +37,7 @@ TEST(LoadCudaBackendTest, RefusesAnotherLibrary) {
 TEST(LoadCudaBackendTest, OpensTheOneOfThisBuild) {
   const std::string path = CHORALE_CUDA_LIBRARY_OF_BUILD;
   if (path.empty()) GTEST_SKIP() << "built without CUDA";
-  const absl::StatusOr<std::unique_ptr<Backend>> backend = LoadCudaBackend(
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::LoadBackend(
       path,
       {.context_pool_bytes = 1 << 20, .buffer_pool_bytes = 1 << 20, .workspace_bytes = 1 << 20});
   if (backend.ok()) {

@@ -14,14 +14,14 @@ using ::testing::HasSubstr;
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kGiB = 1 << 30;
 
-int64_t Sum(const CudaMemoryBudget& budget) {
+int64_t Sum(const cuda::MemoryBudget& budget) {
   return budget.context_pool_bytes + budget.buffer_pool_bytes + budget.encode_pool_bytes +
          budget.weights_bytes + budget.workspace_bytes;
 }
 
 TEST(MemoryBudgetTest, UnaskedEverythingGetsAShare) {
   for (const int64_t free_bytes : {kGiB, 23 * kGiB, 139 * kGiB}) {
-    const absl::StatusOr<CudaMemoryBudget> budget = ShareOutMemory({}, free_bytes);
+    const absl::StatusOr<cuda::MemoryBudget> budget = cuda::ShareOutMemory({}, free_bytes);
     ASSERT_TRUE(budget.ok()) << budget.status();
     EXPECT_LE(Sum(*budget), free_bytes - free_bytes / 16);
     EXPECT_GE(Sum(*budget), free_bytes - free_bytes / 16 - 4 * kMiB);
@@ -36,8 +36,8 @@ TEST(MemoryBudgetTest, UnaskedEverythingGetsAShare) {
 }
 
 TEST(MemoryBudgetTest, WhatIsAskedForIsTaken) {
-  const CudaMemoryBudget asked = {kGiB + 1, 2 * kGiB + 2, 3 * kGiB + 3, kGiB + 4, kGiB + 5};
-  const absl::StatusOr<CudaMemoryBudget> budget = ShareOutMemory(asked, Sum(asked));
+  const cuda::MemoryBudget asked = {kGiB + 1, 2 * kGiB + 2, 3 * kGiB + 3, kGiB + 4, kGiB + 5};
+  const absl::StatusOr<cuda::MemoryBudget> budget = cuda::ShareOutMemory(asked, Sum(asked));
   ASSERT_TRUE(budget.ok()) << budget.status();
   EXPECT_EQ(budget->context_pool_bytes, asked.context_pool_bytes);
   EXPECT_EQ(budget->buffer_pool_bytes, asked.buffer_pool_bytes);
@@ -48,24 +48,25 @@ TEST(MemoryBudgetTest, WhatIsAskedForIsTaken) {
 
 TEST(MemoryBudgetTest, OnePoolGetsWhatTheOtherLeaves) {
   const int64_t left = 32 * kGiB - 2 * kGiB - 3 * 512 * kMiB;
-  EXPECT_EQ(ShareOutMemory({.buffer_pool_bytes = kGiB}, 32 * kGiB)->context_pool_bytes,
+  EXPECT_EQ(cuda::ShareOutMemory({.buffer_pool_bytes = kGiB}, 32 * kGiB)->context_pool_bytes,
             left - kGiB);
-  EXPECT_EQ(ShareOutMemory({.context_pool_bytes = kGiB}, 32 * kGiB)->buffer_pool_bytes,
+  EXPECT_EQ(cuda::ShareOutMemory({.context_pool_bytes = kGiB}, 32 * kGiB)->buffer_pool_bytes,
             left - kGiB);
 }
 
 TEST(MemoryBudgetTest, TooMuchIsRefusedWithTheNumbers) {
-  const CudaMemoryBudget cases[] = {{.context_pool_bytes = 5 * kGiB},
-                                    {.buffer_pool_bytes = 5 * kGiB},
-                                    {.encode_pool_bytes = 5 * kGiB},
-                                    {.weights_bytes = 5 * kGiB},
-                                    {.workspace_bytes = 5 * kGiB}};
-  for (const CudaMemoryBudget& asked : cases) {
-    const absl::Status status = ShareOutMemory(asked, 4 * kGiB).status();
+  const cuda::MemoryBudget cases[] = {{.context_pool_bytes = 5 * kGiB},
+                                      {.buffer_pool_bytes = 5 * kGiB},
+                                      {.encode_pool_bytes = 5 * kGiB},
+                                      {.weights_bytes = 5 * kGiB},
+                                      {.workspace_bytes = 5 * kGiB}};
+  for (const cuda::MemoryBudget& asked : cases) {
+    const absl::Status status = cuda::ShareOutMemory(asked, 4 * kGiB).status();
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("4096 MiB"), HasSubstr("5120")));
   }
-  EXPECT_TRUE(absl::IsInvalidArgument(ShareOutMemory({.workspace_bytes = -1}, kGiB).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(cuda::ShareOutMemory({.workspace_bytes = -1}, kGiB).status()));
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ using kernels::cuda::MemoryKind;
 class LoadedEncoder {
  public:
   explicit LoadedEncoder(const Model& model) : width_(model.config.d_model), device_(OpenDevice()) {
-    WeightBlob blob;
-    auto encoder = MakeCudaRowEncoder(model, blob);
+    cuda::WeightBlob blob;
+    auto encoder = cuda::MakeDeviceRowEncoder(model, blob);
     Require(encoder.ok(), "the encoder can be made");
     encoder_ = *std::move(encoder);
     Require(blob.MoveToDevice(*device_).ok(), "the weights have room");
@@ -60,12 +60,12 @@ class LoadedEncoder {
  private:
   static constexpr int64_t kMemory = 32 << 20;
 
-  static std::unique_ptr<CudaDevice> OpenDevice() {
-    auto device = CudaDevice::Open({.context_pool_bytes = 1,
-                                    .buffer_pool_bytes = 1,
-                                    .encode_pool_bytes = 1,
-                                    .weights_bytes = 16 << 20,
-                                    .workspace_bytes = 1});
+  static std::unique_ptr<cuda::Device> OpenDevice() {
+    auto device = cuda::Device::Open({.context_pool_bytes = 1,
+                                      .buffer_pool_bytes = 1,
+                                      .encode_pool_bytes = 1,
+                                      .weights_bytes = 16 << 20,
+                                      .workspace_bytes = 1});
     Require(device.ok(), "there is a device");
     return *std::move(device);
   }
@@ -74,11 +74,11 @@ class LoadedEncoder {
     Require(memory.ok(), "there is memory");
     return *std::move(memory);
   }
-  CudaEncoderRun Run(int64_t bytes) { return {*device_, memory_.At<char>(), bytes}; }
+  cuda::LaunchWorkspace Run(int64_t bytes) { return {*device_, memory_.At<char>(), bytes}; }
 
   const int64_t width_;
-  const std::unique_ptr<CudaDevice> device_;
-  std::unique_ptr<const CudaRowEncoder> encoder_;
+  const std::unique_ptr<cuda::Device> device_;
+  std::unique_ptr<const cuda::DeviceRowEncoder> encoder_;
   Memory memory_, out_;
 };
 
@@ -151,8 +151,8 @@ TEST_F(CudaRowEncoderTest, RefusesWhatTheKernelsAreNotBuiltFor) {
   const auto message = [&](auto change) {
     Model model = good;
     change(model.config);
-    WeightBlob blob;
-    const absl::Status status = MakeCudaRowEncoder(model, blob).status();
+    cuda::WeightBlob blob;
+    const absl::Status status = cuda::MakeDeviceRowEncoder(model, blob).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
@@ -167,9 +167,9 @@ TEST_F(CudaRowEncoderTest, RefusesWhatTheKernelsAreNotBuiltFor) {
 
 TEST_F(CudaRowEncoderTest, SharedMemoryFitsTheSmallestDevice) {
   constexpr int kOfComputeCapability8 = 163 << 10;
-  WeightBlob blob;
+  cuda::WeightBlob blob;
   for (const Model& model : {DefaultModel(), MakeTestModel({.row_encoder = "cell_attention"})}) {
-    const auto encoder = MakeCudaRowEncoder(model, blob);
+    const auto encoder = cuda::MakeDeviceRowEncoder(model, blob);
     ASSERT_TRUE(encoder.ok());
     EXPECT_GT((*encoder)->shared_bytes(), 64 << 10);
     EXPECT_LE((*encoder)->shared_bytes(), kOfComputeCapability8);

@@ -1,25 +1,24 @@
-// How a range of a pool is divided: that of a tile of paths, and that of rows by themselves.
-#ifndef CHORALE_ENGINE_BACKEND_CUDA_TILE_MEMORY_H_
-#define CHORALE_ENGINE_BACKEND_CUDA_TILE_MEMORY_H_
+// The range of the buffer pool that a tile of paths has, and how it is divided.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_PATH_BUFFER_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_PATH_BUFFER_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "engine/backend/cuda/forward.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/model.h"
 #include "kernels/cuda/layout/path_tile.h"
 #include "kernels/cuda/layout/tile.h"
 
-namespace chorale {
-
-inline constexpr int64_t kCudaAlignment = 256;  // of ranges, and of the arrays in them
+namespace chorale::cuda {
 
 // Byte offsets. The value at the last place is never attended to, so that a buffer of T - 1 places
 // is enough. A density may have several tiles of paths; what belongs to one of them lies together,
 // and so first_path times what one path takes behind what belongs to the first.
 struct TileMemory {
   enum class Use { kDecode, kDensity };
-  TileMemory(const CudaShape& shape, int64_t targets, int64_t paths, Use use);
+  TileMemory(const KernelShape& shape, int64_t targets, int64_t paths, Use use);
 
   int64_t capacity = 0;       // places
   int64_t kv = 0;             // of each tile: [L] layers of BufferElements(capacity, paths) bf16
@@ -44,25 +43,6 @@ struct PathRange {
 };
 std::vector<PathRange> TilesOfPaths(int64_t paths);
 
-// Byte offsets of what is kept of rows that go through the layers by themselves, in tiles of 64:
-// those of a context that is encoded, and those of point predictions, whose mixtures are kept too.
-struct RowMemory {
-  enum class Use { kEncode, kPredict };
-  RowMemory(const CudaShape& shape, int64_t rows, Use use);
-
-  TileSet Set(char* memory, int64_t largest_context) const;
-
-  int64_t count = 0;     // tiles
-  int64_t x = 0;         // [count, 64, D] f32
-  int64_t q = 0;         // [count, 64, H Dh] bf16
-  int64_t tiles = 0;     // [count] Tile
-  int64_t mixtures = 0;  // [count, 64, 3, M] f32
-  int64_t bytes = 0;
-};
-
-// Of the encoded rows of a request, [T, D] f32.
-int64_t RowsBytes(const CudaShape& shape, int64_t rows);
-
 // The parts of Tile and PathTile that all places of a tile of paths have in common. `memory` is the
 // request's range of the buffer pool, `context` the context's K and V.
 kernels::cuda::Tile TileOfPaths(const TileMemory& layout, char* memory, uint16_t* context,
@@ -73,8 +53,11 @@ kernels::cuda::PathTile PathTileOf(const TileMemory& layout, char* memory, const
 // Copies the order of the targets and the given values, [T, paths] of each tile, to where the two
 // say.
 void UploadTile(const TileMemory& layout, char* memory, const TileSpec& spec,
-                const std::vector<float>& values, CudaDevice& device);
+                const std::vector<float>& values, Device& device);
 
-}  // namespace chorale
+// Checks what a TileSpec promises. REQUIRES otherwise: the process ends.
+void RequireTile(const TileSpec& tile, int64_t most_paths);
 
-#endif  // CHORALE_ENGINE_BACKEND_CUDA_TILE_MEMORY_H_
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_PATH_BUFFER_H_

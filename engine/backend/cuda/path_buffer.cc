@@ -1,12 +1,13 @@
-#include "engine/backend/cuda/tile_memory.h"
+#include "engine/backend/cuda/path_buffer.h"
 
 #include <algorithm>
 
 #include "base/integer_math.h"
-#include "engine/backend/cuda/work.h"
+#include "base/require.h"
+#include "engine/backend/cuda/targets_work.h"
 #include "kernels/cuda/layout/layout.h"
 
-namespace chorale {
+namespace chorale::cuda {
 
 using kernels::cuda::kTileRows;
 using kernels::cuda::PathTile;
@@ -17,13 +18,13 @@ namespace {
 // The offset of `size` bytes behind the `bytes` that are taken.
 int64_t Take(int64_t size, int64_t& bytes) {
   const int64_t offset = bytes;
-  bytes = RoundUp(bytes + size, kCudaAlignment);
+  bytes = RoundUp(bytes + size, kAlignment);
   return offset;
 }
 
 }  // namespace
 
-TileMemory::TileMemory(const CudaShape& shape, int64_t targets, int64_t paths, Use use)
+TileMemory::TileMemory(const KernelShape& shape, int64_t targets, int64_t paths, Use use)
     : capacity(targets - 1) {
   const auto take = [&](int64_t size) { return Take(size, bytes); };
   const int64_t kv_bytes = shape.layers * shape.BufferElements(capacity, paths) * 2;
@@ -49,28 +50,6 @@ std::vector<PathRange> TilesOfPaths(int64_t paths) {
   return tiles;
 }
 
-RowMemory::RowMemory(const CudaShape& shape, int64_t rows, Use use)
-    : count(CeilDiv(rows, kTileRows)) {
-  x = Take(count * kTileRows * shape.width * 4, bytes);
-  q = Take(count * kTileRows * shape.queries * 2, bytes);
-  tiles = Take(count * static_cast<int64_t>(sizeof(Tile)), bytes);
-  if (use == Use::kPredict) {
-    mixtures = Take(count * kTileRows * 3 * shape.components * 4, bytes);
-  }
-}
-
-int64_t RowsBytes(const CudaShape& shape, int64_t rows) {
-  return RoundUp(rows * shape.width * 4, kCudaAlignment);
-}
-
-TileSet RowMemory::Set(char* memory, int64_t largest_context) const {
-  return {.tiles = reinterpret_cast<Tile*>(memory + tiles),
-          .x = reinterpret_cast<float*>(memory + x),
-          .q = reinterpret_cast<uint16_t*>(memory + q),
-          .count = static_cast<int32_t>(count),
-          .largest_context = largest_context};
-}
-
 Tile TileOfPaths(const TileMemory& layout, char* memory, uint16_t* context, int64_t context_rows,
                  PathRange paths) {
   Tile tile;
@@ -89,7 +68,7 @@ Tile TileOfPaths(const TileMemory& layout, char* memory, uint16_t* context, int6
 PathTile PathTileOf(const TileMemory& layout, char* memory, const TileSpec& spec, PathRange paths) {
   const int64_t first = paths.first * spec.targets->rows();
   PathTile tile;
-  tile.encodings = AsCudaRows(*spec.targets).encodings();
+  tile.encodings = AsEncodedTargets(*spec.targets).encodings();
   if (!spec.order.empty()) {
     tile.order = reinterpret_cast<const int32_t*>(memory + layout.order) + first;
   }
@@ -100,11 +79,20 @@ PathTile PathTileOf(const TileMemory& layout, char* memory, const TileSpec& spec
 }
 
 void UploadTile(const TileMemory& layout, char* memory, const TileSpec& spec,
-                const std::vector<float>& values, CudaDevice& device) {
+                const std::vector<float>& values, Device& device) {
   device.Upload(memory + layout.order, spec.order.data(),
                 static_cast<int64_t>(spec.order.size() * sizeof(int32_t)));
   device.Upload(memory + layout.values, values.data(),
                 static_cast<int64_t>(values.size() * sizeof(float)));
 }
 
-}  // namespace chorale
+void RequireTile(const TileSpec& tile, int64_t most_paths) {
+  const int64_t targets = tile.targets->rows();
+  Require(tile.paths >= 1 && tile.paths <= most_paths,
+          "there are as many paths as a tile may have");
+  Require(targets >= 1, "a tile has targets");
+  Require(tile.order.empty() || static_cast<int64_t>(tile.order.size()) == tile.paths * targets,
+          "order is [paths, T]");
+}
+
+}  // namespace chorale::cuda

@@ -1,0 +1,64 @@
+// Log-densities of given values, in one pass over the layers.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_DENSITY_WORK_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_DENSITY_WORK_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/forward.h"
+#include "engine/backend/cuda/launchable.h"
+#include "engine/backend/cuda/mixtures.h"
+#include "engine/backend/cuda/model.h"
+#include "engine/backend/cuda/path_buffer.h"
+#include "engine/backend/layer_schedule.h"
+
+namespace chorale::cuda {
+
+// A tile of rows for each place of each tile of paths, all at once: what decode does place after
+// place. Kernels and the order of all sums are the same, so that a density has the bits of a
+// decode with the same values.
+class DensityWork : public chorale::DensityWork, public Launchable {
+ public:
+  DensityWork(DensitySpec spec, Device& device);
+
+  bool done() const override { return phases_.done(); }
+  double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
+  absl::Span<const double> log_densities() const override { return log_densities_; }
+  MixtureSpan mixture(int64_t path, int64_t place) const override;
+  void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
+  void Collect() override;
+
+ private:
+  void UploadPlaces(Device& device);
+  // Where a path's place lies in arrays [T, paths] of each tile.
+  int64_t AtPlace(const PathRange& tile, int64_t path_of_tile, int64_t place) const {
+    return tile.first * targets_ + place * tile.paths + path_of_tile;
+  }
+  void Download(Device& device);
+
+  const DensitySpec spec_;
+  const DeviceModel& model_;
+  const int64_t targets_;  // T
+  const TileMemory layout_;
+  char* const memory_;  // the range of the buffer pool
+  const std::vector<PathRange> path_tiles_;
+  RowPhases phases_;  // in tiles of rows
+  TileSet set_;
+  // As the GPU leaves them, until they are collected.
+  std::vector<double> densities_by_place_;  // of each tile: [T, paths]
+  std::vector<float> raw_mixtures_;         // of each tile: [T, paths, 3, M] when kept
+  std::vector<double> log_densities_;       // [paths, T]
+  Mixtures mixtures_;                       // of each tile: [T * paths] when kept
+};
+
+// Most paths of a density over so many targets: a tile has a row tile for each target, and there
+// should be two for each of the multiprocessors, in up to 16 tiles.
+int64_t DensityPaths(int64_t targets, int multiprocessors);
+
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_DENSITY_WORK_H_

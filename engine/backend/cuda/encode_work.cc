@@ -1,0 +1,115 @@
+#include "engine/backend/cuda/encode_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/integer_math.h"
+#include "base/require.h"
+#include "engine/backend/cuda/layer_pass.h"
+#include "engine/backend/flop_model.h"
+#include "kernels/cuda/layout/layout.h"
+
+namespace chorale::cuda {
+
+using kernels::cuda::kTileRows;
+using kernels::cuda::Tile;
+
+EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
+                       std::vector<float> y, PoolRange kv, PoolRange workspace, Device& device)
+    : owner_(std::move(model)),
+      model_(AsDeviceModel(*owner_)),
+      range_(kv),
+      rows_(features.rows),
+      features_(std::move(features)),
+      y_(std::move(y)),
+      fit_(model_.row_encoder().NewFit(features_, y_)),
+      pieces_(1, fit_->pieces(), 1),
+      phases_(model_.shape().layers, CeilDiv(rows_, kTileRows), ChunkTiles(device)),
+      layout_(model_.shape(), rows_, RowMemory::Use::kEncode),
+      set_(layout_.Set(device.EncodeAt(workspace), rows_)) {
+  Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
+  Require(workspace.bytes >= layout_.bytes, "the workspace holds what is kept of the rows");
+  uint16_t* const keys = reinterpret_cast<uint16_t*>(device.ContextAt(kv));
+  std::vector<Tile> tiles = TilesOfRows(rows_, keys, rows_);
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    tiles[i].groups = kernels::cuda::kTileGroups;  // also to fill up the last block of keys
+    tiles[i].first_row = static_cast<int32_t>(i * kTileRows);
+    tiles[i].encode_rows =
+        static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - tiles[i].first_row));
+  }
+  device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
+}
+
+double EncodeWork::next_step_flops() const {
+  if (done()) return 0;
+  if (!fitted()) return fit_->piece_flops();
+  const ModelConfig& config = model_.config();
+  double row_flops = MixFeaturesFlops(config) + KeysValuesFlops(config);
+  if (phases_.phase() > 0) {
+    row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
+  } else {
+    row_flops += model_.row_encoder().EncodeFlops(1, features_.features);
+  }
+  return static_cast<double>(phases_.next_step_rows() * kTileRows) * row_flops;
+}
+
+int64_t EncodeWork::steps_at_this_cost() const {
+  if (done()) return 0;
+  if (!fitted()) return pieces_.StepsThrough(0);
+  const bool layer_to_finish = phases_.phase() > 0;
+  return phases_.StepsThrough(layer_to_finish ? model_.shape().layers - 1 : 0);
+}
+
+ResidentContext EncodeWork::TakeContext() {
+  Require(done(), "the context is encoded");
+  return {.model = owner_, .encoder_state = encoder_state_, .kv = range_, .rows = rows_};
+}
+
+void EncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
+  const Forward forward(model_, launch);
+  while (max_steps > 0 && !done() && launch.device.status().ok()) {
+    if (!fitted()) {
+      max_steps -= RunPieces(max_steps, launch);
+      continue;
+    }
+    phases_.BeginRound(1);
+    const RowRange tiles = phases_.RowsOf(0);
+    const TileSet set = PartOf(set_, model_.shape(), tiles);
+    if (phases_.phase() == 0) {
+      Embed(set, tiles, launch);
+      forward.Leave(0, set);
+    } else {
+      forward.FinishAndLeave(phases_.phase(), set);
+    }
+    max_steps -= phases_.EndRound();
+    if (phases_.phase() > 0) {
+      features_ = {};
+      y_ = {};
+    }
+  }
+}
+
+int64_t EncodeWork::RunPieces(int64_t max_steps, const LaunchWorkspace& launch) {
+  const int64_t tasks = pieces_.BeginRound(max_steps);
+  for (int64_t task = 0; task < tasks; ++task) {
+    fit_->RunPiece(pieces_.RowsOf(task).first, launch);
+  }
+  const int64_t steps = pieces_.EndRound();
+  if (fitted() && launch.device.status().ok()) {
+    encoder_state_ = fit_->Finish();
+    fit_.reset();
+  }
+  return steps;
+}
+
+// Encodings become x in their place. Nobody has queries yet: y lies where they will.
+void EncodeWork::Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch) {
+  const int64_t first = tiles.first * kTileRows;
+  const int64_t rows = std::min(tiles.rows * kTileRows, rows_ - first);
+  model_.row_encoder().Encode(*encoder_state_, features_, first, rows, set.x, launch);
+  float* const y = reinterpret_cast<float*>(set.q);
+  launch.device.Upload(y, y_.data() + first, rows * static_cast<int64_t>(sizeof(float)));
+  Forward(model_, launch).EmbedRows(set, set.x, rows, model_.context_offset(), y);
+}
+
+}  // namespace chorale::cuda

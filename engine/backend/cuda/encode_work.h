@@ -1,0 +1,54 @@
+// Encodes a context.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_ENCODE_WORK_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_ENCODE_WORK_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/forward.h"
+#include "engine/backend/cuda/launchable.h"
+#include "engine/backend/cuda/model.h"
+#include "engine/backend/cuda/rows_workspace.h"
+#include "engine/backend/layer_schedule.h"
+
+namespace chorale::cuda {
+
+// Thread contract: the engine thread's.
+//
+// Its last phase is that of layer L - 1: nobody reads what a context row becomes.
+class EncodeWork : public chorale::EncodeWork, public Launchable {
+ public:
+  EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
+             std::vector<float> y, PoolRange kv, PoolRange workspace, Device& device);
+
+  bool done() const override { return phases_.done(); }
+  double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
+  ResidentContext TakeContext() override;
+  void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
+
+ private:
+  bool fitted() const { return pieces_.done(); }
+  int64_t RunPieces(int64_t max_steps, const LaunchWorkspace& launch);
+  void Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch);
+
+  const std::shared_ptr<const BackendModel> owner_;
+  const DeviceModel& model_;
+  const PoolRange range_;
+  const int64_t rows_;
+
+  FeatureMatrix features_;                    // emptied after phase 0
+  std::vector<float> y_;                      // likewise
+  std::unique_ptr<DeviceRowEncoderFit> fit_;  // until it is finished
+  std::shared_ptr<const RowEncoderState> encoder_state_;
+  RowPhases pieces_;  // of the fit
+  RowPhases phases_;  // in tiles
+  const RowMemory layout_;
+  const TileSet set_;
+};
+
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_ENCODE_WORK_H_

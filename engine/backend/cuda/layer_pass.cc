@@ -1,0 +1,47 @@
+#include "engine/backend/cuda/layer_pass.h"
+
+#include <algorithm>
+
+#include "base/integer_math.h"
+#include "kernels/cuda/layout/layout.h"
+
+namespace chorale::cuda {
+
+using kernels::cuda::kTileRows;
+using kernels::cuda::Tile;
+
+int64_t ChunkTiles(const Device& device) {
+  return std::max<int64_t>(64, device.properties().multiprocessors);
+}
+
+uint16_t* KeysOf(const ResidentContext& context, const Device& device) {
+  return reinterpret_cast<uint16_t*>(device.ContextAt(context.kv));
+}
+
+std::vector<Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows) {
+  std::vector<Tile> tiles(CeilDiv(rows, kTileRows));
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const int64_t in_tile =
+        std::min<int64_t>(kTileRows, rows - static_cast<int64_t>(i) * kTileRows);
+    tiles[i].context = context;
+    tiles[i].context_rows = static_cast<int32_t>(context_rows);
+    tiles[i].groups = static_cast<int32_t>(CeilDiv(in_tile, kernels::cuda::kGroupRows));
+  }
+  return tiles;
+}
+
+TileSet PartOf(const TileSet& set, const KernelShape& shape, RowRange tiles) {
+  return set.Part(shape, static_cast<int32_t>(tiles.first), static_cast<int32_t>(tiles.rows));
+}
+
+void RunPhase(const Forward& forward, int64_t phase, int64_t layers, const TileSet& set,
+              float* mixtures) {
+  if (phase < layers) {
+    forward.FinishAndLeave(phase, set);
+    return;
+  }
+  forward.FinishLast(set);
+  forward.Head(set, mixtures);
+}
+
+}  // namespace chorale::cuda

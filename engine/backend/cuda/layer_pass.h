@@ -1,0 +1,38 @@
+// Work that takes many rows through the model at once: encoding a context, encoding the rows of a
+// request, a density in one pass, point predictions.
+//
+// All rows of a piece of work go through a layer before the first enters the next, in chunks of
+// tiles (engine/backend/layer_schedule.h): phase 0 embeds and leaves layer 0, phase l finishes
+// layer l - 1 and leaves layer l, phase L finishes the last layer and ends in the head. A step is
+// one chunk.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_LAYER_PASS_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_LAYER_PASS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/forward.h"
+#include "engine/backend/cuda/model.h"
+#include "engine/backend/layer_schedule.h"
+
+namespace chorale::cuda {
+
+// Row tiles of one step: one for each multiprocessor, at least 64.
+int64_t ChunkTiles(const Device& device);
+
+uint16_t* KeysOf(const ResidentContext& context, const Device& device);
+
+// Tiles of rows that do not belong to paths: no row sees another one.
+std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows);
+
+// Row tiles [tiles.first, tiles.first + tiles.rows) of `set`.
+TileSet PartOf(const TileSet& set, const KernelShape& shape, RowRange tiles);
+
+// Takes the tiles of one chunk through a phase behind the first. `mixtures`: see Forward::Head.
+void RunPhase(const Forward& forward, int64_t phase, int64_t layers, const TileSet& set,
+              float* mixtures);
+
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_LAYER_PASS_H_

@@ -1,0 +1,91 @@
+#include "engine/backend/cuda/predict_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/integer_math.h"
+#include "base/require.h"
+#include "engine/backend/cuda/layer_pass.h"
+#include "engine/backend/cuda/targets_work.h"
+#include "engine/backend/flop_model.h"
+#include "kernels/cuda/layout/layout.h"
+
+namespace chorale::cuda {
+
+using kernels::cuda::kTileRows;
+using kernels::cuda::Tile;
+
+PredictWork::PredictWork(PredictSpec spec, Device& device)
+    : spec_(std::move(spec)),
+      model_(AsDeviceModel(*spec_.context->model)),
+      phases_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), ChunkTiles(device)),
+      layout_(model_.shape(), spec_.rows, RowMemory::Use::kPredict),
+      memory_(device.BufferAt(spec_.buffer)),
+      set_(layout_.Set(memory_, spec_.context->rows)),
+      mixtures_(spec_.rows, model_.shape().components) {
+  Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
+              spec_.first_row + spec_.rows <= spec_.targets->rows(),
+          "the rows to predict are target rows");
+  Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
+  const std::vector<Tile> tiles =
+      TilesOfRows(spec_.rows, KeysOf(*spec_.context, device), spec_.context->rows);
+  device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
+}
+
+double PredictWork::next_step_flops() const {
+  if (done()) return 0;
+  const ModelConfig& config = model_.config();
+  double row_flops = MixFeaturesFlops(config);
+  if (phases_.phase() > 0) {
+    row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(spec_.context->rows));
+  }
+  if (phases_.phase() == model_.shape().layers) row_flops += HeadFlops(config);
+  return static_cast<double>(phases_.next_step_rows() * kTileRows) * row_flops;
+}
+
+int64_t PredictWork::steps_at_this_cost() const {
+  if (done()) return 0;
+  const int64_t layers = model_.shape().layers;
+  const bool layer_to_finish = 0 < phases_.phase() && phases_.phase() < layers;
+  return phases_.StepsThrough(layer_to_finish ? layers - 1 : phases_.phase());
+}
+
+MixtureSpan PredictWork::mixture(int64_t row) const {
+  Require(done(), "the rows are done");
+  return mixtures_.Get(row);
+}
+
+void PredictWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
+  const Forward forward(model_, launch);
+  const KernelShape& shape = model_.shape();
+  float* const mixtures = reinterpret_cast<float*>(memory_ + layout_.mixtures);
+  for (; max_steps > 0 && !done() && launch.device.status().ok(); --max_steps) {
+    phases_.BeginRound(1);
+    const RowRange tiles = phases_.RowsOf(0);
+    const TileSet set = PartOf(set_, shape, tiles);
+    const int64_t first = tiles.first * kTileRows;
+    if (phases_.phase() == 0) {
+      const float* const encodings =
+          AsEncodedTargets(*spec_.targets).encodings() + (spec_.first_row + first) * shape.width;
+      const int64_t rows = std::min(tiles.rows * kTileRows, spec_.rows - first);
+      forward.EmbedRows(set, encodings, rows, model_.offsets(), nullptr);
+      forward.Leave(0, set);
+    } else {
+      RunPhase(forward, phases_.phase(), shape.layers, set,
+               mixtures + first * 3 * shape.components);
+    }
+    phases_.EndRound();
+  }
+  if (!done()) return;
+  raw_mixtures_.resize(spec_.rows * 3 * shape.components);
+  launch.device.Download(raw_mixtures_.data(), mixtures,
+                         static_cast<int64_t>(raw_mixtures_.size() * sizeof(float)));
+}
+
+void PredictWork::Collect() {
+  if (!done()) return;
+  mixtures_.Set(0, raw_mixtures_);
+  raw_mixtures_ = {};
+}
+
+}  // namespace chorale::cuda

@@ -1,0 +1,44 @@
+// Point predictions.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_PREDICT_WORK_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_PREDICT_WORK_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda/forward.h"
+#include "engine/backend/cuda/launchable.h"
+#include "engine/backend/cuda/mixtures.h"
+#include "engine/backend/cuda/model.h"
+#include "engine/backend/cuda/rows_workspace.h"
+#include "engine/backend/layer_schedule.h"
+
+namespace chorale::cuda {
+
+// Thread contract: the engine thread's.
+class PredictWork : public chorale::PredictWork, public Launchable {
+ public:
+  PredictWork(PredictSpec spec, Device& device);
+
+  bool done() const override { return phases_.done(); }
+  double next_step_flops() const override;
+  int64_t steps_at_this_cost() const override;
+  MixtureSpan mixture(int64_t row) const override;
+  void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
+  void Collect() override;
+
+ private:
+  const PredictSpec spec_;
+  const DeviceModel& model_;
+  RowPhases phases_;  // in tiles
+  const RowMemory layout_;
+  char* const memory_;  // the range of the buffer pool
+  const TileSet set_;
+  std::vector<float> raw_mixtures_;  // [rows, 3, M], until they are collected
+  Mixtures mixtures_;
+};
+
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_PREDICT_WORK_H_

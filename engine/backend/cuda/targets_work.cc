@@ -1,0 +1,54 @@
+#include "engine/backend/cuda/targets_work.h"
+
+#include <utility>
+
+#include "base/require.h"
+#include "engine/backend/cuda/rows_workspace.h"
+
+namespace chorale::cuda {
+
+namespace {
+
+constexpr int64_t kRowsPerStep = 1'024;
+
+}  // namespace
+
+const EncodedTargets& AsEncodedTargets(const chorale::EncodedRows& rows) {
+  const auto* cuda_rows = dynamic_cast<const EncodedTargets*>(&rows);
+  Require(cuda_rows != nullptr, "the rows belong to the GPU backend");
+  return *cuda_rows;
+}
+
+EncodeTargetsWork::EncodeTargetsWork(std::shared_ptr<const ResidentContext> context,
+                                     FeatureMatrix features, PoolRange buffer, Device& device)
+    : context_(std::move(context)),
+      model_(AsDeviceModel(*context_->model)),
+      features_(std::move(features)),
+      encodings_(reinterpret_cast<float*>(device.BufferAt(buffer))),
+      rows_(1, features_.rows, kRowsPerStep) {
+  Require(features_.rows >= 1, "there are rows");
+  Require(buffer.bytes >= RowsBytes(model_.shape(), features_.rows), "the range holds the rows");
+}
+
+double EncodeTargetsWork::next_step_flops() const {
+  if (done()) return 0;
+  return model_.row_encoder().EncodeFlops(rows_.next_step_rows(), features_.features);
+}
+
+std::shared_ptr<const chorale::EncodedRows> EncodeTargetsWork::TakeRows() {
+  Require(done(), "the rows are encoded");
+  return std::make_shared<EncodedTargets>(features_.rows, encodings_);
+}
+
+void EncodeTargetsWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
+  const int64_t width = model_.shape().width;
+  const int64_t tasks = rows_.BeginRound(max_steps);
+  for (int64_t task = 0; task < tasks && launch.device.status().ok(); ++task) {
+    const RowRange range = rows_.RowsOf(task);
+    model_.row_encoder().Encode(*context_->encoder_state, features_, range.first, range.rows,
+                                encodings_ + range.first * width, launch);
+  }
+  rows_.EndRound();
+}
+
+}  // namespace chorale::cuda
