@@ -7,12 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/integer_math.h"
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/backend/cuda/context_copy.h"
 #include "engine/backend/cuda/decode_graphs.h"
 #include "engine/backend/cuda/decode_work.h"
+#include "engine/backend/cuda/decode_workspace.h"
 #include "engine/backend/cuda/density_work.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/encode_work.h"
@@ -26,8 +26,6 @@
 
 namespace chorale::cuda {
 namespace {
-
-int64_t Aligned(int64_t bytes) { return RoundUp(std::max<int64_t>(bytes, 1), kAlignment); }
 
 // Thread contract: that of Backend.
 class Backend : public chorale::Backend {
@@ -56,22 +54,24 @@ class Backend : public chorale::Backend {
 
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     const KernelShape shape(config);
-    return Aligned(shape.layers * shape.ContextElements(rows) * 2);
+    return ArrayBytes<uint16_t>(shape.layers * shape.ContextElements(rows));
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return TileMemory(KernelShape(config), targets, paths, TileMemory::Use::kDecode).bytes;
+    return PathBufferLayout(KernelShape(config), targets, paths, PathBufferLayout::Use::kDecode)
+        .bytes;
   }
   int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return TileMemory(KernelShape(config), targets, paths, TileMemory::Use::kDensity).bytes;
+    return PathBufferLayout(KernelShape(config), targets, paths, PathBufferLayout::Use::kDensity)
+        .bytes;
   }
   int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
     return cuda::RowsBytes(KernelShape(config), targets);
   }
   int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
-    return RowMemory(KernelShape(config), rows, RowMemory::Use::kPredict).bytes;
+    return RowsWorkspaceLayout(KernelShape(config), rows, RowsWorkspaceLayout::Use::kPredict).bytes;
   }
   int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
-    return RowMemory(KernelShape(config), rows, RowMemory::Use::kEncode).bytes;
+    return RowsWorkspaceLayout(KernelShape(config), rows, RowsWorkspaceLayout::Use::kEncode).bytes;
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
@@ -158,9 +158,7 @@ absl::Status Backend::Advance(absl::Span<const Slice> slices) {
 // about a millisecond for 4096 rows of a context of 65,536, so that no decode waits for a whole
 // context; and kernels that fill the GPU would gain nothing from a second stream.
 void Backend::RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works) {
-  const kernels::cuda::Memory& memory = device_->launch_memory();
-  const LaunchWorkspace run = {*device_, memory.At<char>(), memory.bytes()};
-  for (const auto& [work, steps] : works) work->Run(steps, run);
+  for (const auto& [work, steps] : works) work->Run(steps, device_->launch_workspace());
 }
 
 // A pool in which nothing of this model could ever run is found when the server starts.
@@ -180,10 +178,10 @@ absl::Status Backend::CheckRoom(const DeviceModel& model) const {
         check("the smallest context", EncodeBytes(config, 1), "encoding", encode_pool_bytes()),
         check("a tile over as many targets as it was trained for", tile, "buffers",
               buffer_pool_bytes()),
-        check("a tile", DecodeGraphs::WorkspaceBytes(model.shape()), "workspace",
-              device_->launch_memory().bytes()),
+        check("a tile", DecodeWorkspace::TileBytes(model.shape()), "workspace",
+              device_->launch_workspace().bytes),
         check("the row encoder", model.row_encoder().memory_bytes(), "workspace",
-              device_->launch_memory().bytes())}) {
+              device_->launch_workspace().bytes)}) {
     RETURN_IF_ERROR(s);
   }
   return absl::OkStatus();

@@ -8,19 +8,18 @@
 #include <vector>
 
 #include "engine/backend/cuda/decode_work.h"
+#include "engine/backend/cuda/decode_workspace.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/forward.h"
 #include "engine/backend/cuda/model.h"
 
 namespace chorale::cuda {
 
-// Steps tiles together. A step is a graph of launches, recorded once for each model and each number
-// of tiles (rounded up; surplus tiles are idle): embed, leave layer 0, then attention and rows
-// layer by layer, head and draw, next place. Several steps follow each other without the host.
-//
-// For few tiles attention is spread over the chunks of the largest context, and graphs differ by
-// their number too (a power of two). So there are about a hundred graphs of a model, and all that
-// usual requests need are recorded when it is added.
+// One step of all tiles is one graph: embed, all layers, head and draw, next position. A graph is
+// recorded for a model, a number of tiles (rounded up; surplus tiles are idle) and, where few tiles
+// leave multiprocessors free, the number of splits of the context's keys (a power of two). That is
+// about a hundred graphs for each model; those that usual requests need are recorded when the model
+// is added. A batch of steps runs without the host in between.
 //
 // Thread contract: the engine thread's.
 class DecodeGraphs {
@@ -34,35 +33,34 @@ class DecodeGraphs {
     DecodeWork* work = nullptr;
     int64_t steps = 0;  // at most steps_left()
   };
-  // All items have the same model. Returns when all steps are done, or the device has failed.
+  // Returns when all steps are done or the device has failed. REQUIRES: all items have one model.
   void Run(const std::vector<Item>& items);
 
-  // Bytes of launch memory that a tile of such a model needs.
-  static int64_t WorkspaceBytes(const KernelShape& shape);
-
-  // Records the model's graphs. REQUIRES: there is room for a tile, and the model stays as long as
-  // the decoder.
+  // Records the model's graphs. REQUIRES: the launch workspace holds a tile of the model
+  // (DecodeWorkspace), and the model outlives this object.
   void Prepare(const DeviceModel& model);
 
  private:
-  // How the launch memory is divided for a model.
-  struct Room;
-  // Number of tiles, and of chunks of the largest context; 1 where attention is not spread over
-  // them.
+  // The model, the number of tiles, and the number of splits of the context's keys.
   using GraphKey = std::tuple<const DeviceModel*, int64_t, int64_t>;
 
-  void RunWave(const std::vector<Item>& items, const Room& room);
-  void RunRound(const std::vector<Item>& items, const Room& room);
-  int64_t UploadTiles(const std::vector<Item>& items, int64_t recorded, const Room& room);
+  // Run splits the items by the tiles that the workspace holds, RunBatch their steps by the outputs
+  // that it holds; RunSteps uploads the tiles, runs the steps and downloads their outputs.
+  void RunBatch(const std::vector<Item>& items, const DecodeWorkspace& workspace);
+  void RunSteps(const std::vector<Item>& items, const DecodeWorkspace& workspace);
+  // Uploads the descriptors of the items, then of idle tiles up to `recorded`. Returns the bytes of
+  // the items' outputs.
+  int64_t UploadTiles(const std::vector<Item>& items, int64_t recorded,
+                      const DecodeWorkspace& workspace);
   kernels::cuda::Graph* GraphFor(const DeviceModel& model, int64_t tiles, int64_t largest_context,
-                                 const Room& room);
-  void Step(const DeviceModel& model, const TileSet& set, const Room& room);
+                                 const DecodeWorkspace& workspace);
+  void Step(const Forward& forward, int64_t layers, const TileSet& set);
 
   Device& device_;
   std::map<GraphKey, kernels::cuda::Graph*> graphs_;
-  // Of the round in progress; kept for their capacity.
+  // Host copies; members only to keep their capacity.
   std::vector<char> tiles_;
-  std::vector<char> outbox_;
+  std::vector<char> outputs_;
 };
 
 }  // namespace chorale::cuda

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/integer_math.h"
 #include "base/require.h"
 #include "engine/backend/flop_model.h"
 #include "kernels/cuda/layout/layout.h"
@@ -14,13 +13,22 @@ using kernels::cuda::kTilePaths;
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
+StepOutputsLayout::StepOutputsLayout(int64_t steps, int64_t paths, int64_t components) {
+  constexpr int64_t kOutputsAlignment = 16;
+  ArenaLayout arena(kOutputsAlignment);
+  log_densities = arena.Take<double>(steps * paths);
+  values = arena.Take<float>(steps * paths);
+  mixtures = arena.Take<float>(steps * paths * 3 * components);
+  bytes = arena.bytes();
+}
+
 DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.tile.context->model)),
       targets_(spec_.tile.targets->rows()),
-      layout_(model_.shape(), targets_, spec_.tile.paths, TileMemory::Use::kDecode),
+      layout_(model_.shape(), targets_, spec_.tile.paths, PathBufferLayout::Use::kDecode),
       memory_(device.BufferAt(spec_.buffer)),
-      context_(reinterpret_cast<uint16_t*>(device.ContextAt(spec_.tile.context->kv))),
+      context_(device.ContextAt(spec_.tile.context->kv)),
       values_(targets_ * spec_.tile.paths),
       log_densities_(values_.size()) {
   RequireTile(spec_.tile, kTilePaths);
@@ -52,7 +60,8 @@ Tile DecodeWork::NextTile() const {
   return tile;
 }
 
-PathTile DecodeWork::NextPathTile(int64_t steps) const {
+PathTile DecodeWork::NextPathTile(int64_t steps, char* outputs) const {
+  const StepOutputsLayout layout = OutputsLayout(steps);
   PathTile tile = PathTileOf(layout_, memory_, spec_.tile, {0, paths()});
   tile.seed = spec_.seed;
   tile.first_path = static_cast<uint64_t>(spec_.first_path);
@@ -60,32 +69,26 @@ PathTile DecodeWork::NextPathTile(int64_t steps) const {
   tile.token_place = tile.place - 1;
   tile.steps_left = static_cast<int32_t>(steps);
   tile.first_emitted = tile.place;
+  tile.emitted_densities = layout.log_densities.At(outputs);
+  tile.emitted_values = layout.values.At(outputs);
+  if (spec_.tile.keep_mixtures) tile.emitted_mixtures = layout.mixtures.At(outputs);
   tile.draw = spec_.given.empty() ? 1 : 0;
   return tile;
 }
 
-int64_t DecodeWork::outbox_bytes(int64_t steps) const {
-  const int64_t mixture_bytes =
-      spec_.tile.keep_mixtures ? int64_t{3} * model_.shape().components * 4 : 0;
-  return RoundUp(steps * paths() * (kValueBytes + mixture_bytes), kOutboxAlignment);
+StepOutputsLayout DecodeWork::OutputsLayout(int64_t steps) const {
+  return {steps, paths(), spec_.tile.keep_mixtures ? model_.shape().components : 0};
 }
 
-DecodeWork::Outbox DecodeWork::OutboxAt(char* memory, int64_t steps) const {
-  Outbox outbox;
-  outbox.log_densities = reinterpret_cast<double*>(memory);
-  outbox.values = reinterpret_cast<float*>(outbox.log_densities + steps * paths());
-  if (spec_.tile.keep_mixtures) outbox.mixtures = outbox.values + steps * paths();
-  return outbox;
-}
-
-void DecodeWork::Take(int64_t steps, const Outbox& outbox) {
+void DecodeWork::ConsumeOutputs(int64_t steps, const char* outputs) {
+  const StepOutputsLayout layout = OutputsLayout(steps);
   const int64_t first = steps_done_ * paths();
   const int64_t rows = steps * paths();
-  std::copy_n(outbox.values, rows, values_.begin() + first);
-  std::copy_n(outbox.log_densities, rows, log_densities_.begin() + first);
+  std::copy_n(layout.values.At(outputs), rows, values_.begin() + first);
+  std::copy_n(layout.log_densities.At(outputs), rows, log_densities_.begin() + first);
   if (spec_.tile.keep_mixtures) {
-    mixtures_.Set(first,
-                  absl::MakeConstSpan(outbox.mixtures, rows * 3 * model_.shape().components));
+    mixtures_.Set(first, absl::MakeConstSpan(layout.mixtures.At(outputs),
+                                             rows * 3 * model_.shape().components));
   }
   steps_done_ += steps;
 }

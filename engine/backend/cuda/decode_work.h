@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "base/arena_layout.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/mixtures.h"
@@ -16,7 +17,18 @@
 
 namespace chorale::cuda {
 
-// One tile. It is advanced by a DecodeGraphs.
+// What a batch of steps of one tile outputs: device memory, and the same layout on the host.
+struct StepOutputsLayout {
+  // `components` is 0 where no mixtures are kept.
+  StepOutputsLayout(int64_t steps, int64_t paths, int64_t components);
+
+  ArenaArray<double> log_densities;  // [steps, paths]
+  ArenaArray<float> values;          // [steps, paths]
+  ArenaArray<float> mixtures;        // [steps, paths, 3, M]
+  int64_t bytes = 0;
+};
+
+// One tile; DecodeGraphs advances it.
 // Thread contract: the engine thread's.
 class DecodeWork : public chorale::DecodeWork {
  public:
@@ -35,30 +47,19 @@ class DecodeWork : public chorale::DecodeWork {
   int64_t paths() const { return spec_.tile.paths; }
   int64_t steps_left() const { return targets_ - steps_done_; }
 
-  // What the kernels are told for the next `steps` steps, but for the outbox.
+  // Descriptors for the next `steps` steps, whose outputs go to `outputs`, device memory.
   kernels::cuda::Tile NextTile() const;
-  kernels::cuda::PathTile NextPathTile(int64_t steps) const;
+  kernels::cuda::PathTile NextPathTile(int64_t steps, char* outputs) const;
 
-  static constexpr int64_t kValueBytes = sizeof(double) + sizeof(float);  // log-density and value
-  static constexpr int64_t kOutboxAlignment = 16;
-
-  // What a round of steps leaves for the host, one array behind the other.
-  struct Outbox {
-    double* log_densities = nullptr;  // [steps, paths]
-    float* values = nullptr;          // [steps, paths]
-    float* mixtures = nullptr;        // [steps, paths, 3, M] when kept
-  };
-  int64_t outbox_bytes(int64_t steps) const;
-  Outbox OutboxAt(char* memory, int64_t steps) const;
-
-  // The next `steps` steps are done, and this is what they left.
-  void Take(int64_t steps, const Outbox& outbox);
+  StepOutputsLayout OutputsLayout(int64_t steps) const;
+  // Takes over the outputs of the next `steps` steps, host memory.
+  void ConsumeOutputs(int64_t steps, const char* outputs);
 
  private:
   const DecodeSpec spec_;
   const DeviceModel& model_;
   const int64_t targets_;  // T
-  const TileMemory layout_;
+  const PathBufferLayout layout_;
   char* const memory_;       // the range of the buffer pool
   uint16_t* const context_;  // K and V
   int64_t steps_done_ = 0;

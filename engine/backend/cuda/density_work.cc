@@ -24,10 +24,10 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.tile.context->model)),
       targets_(spec_.tile.targets->rows()),
-      layout_(model_.shape(), targets_, spec_.tile.paths, TileMemory::Use::kDensity),
+      layout_(model_.shape(), targets_, spec_.tile.paths, PathBufferLayout::Use::kDensity),
       memory_(device.BufferAt(spec_.buffer)),
       path_tiles_(TilesOfPaths(spec_.tile.paths)),
-      phases_(model_.shape().layers + 1, layout_.rows_tiles, ChunkTiles(device)),
+      phases_(model_.shape().layers + 1, layout_.row_tiles, ChunkTiles(device)),
       log_densities_(targets_ * spec_.tile.paths) {
   RequireTile(spec_.tile, DensityPaths(targets_, device.properties().multiprocessors));
   Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
@@ -53,13 +53,12 @@ void DensityWork::UploadPlaces(Device& device) {
   std::vector<Tile> tiles;
   std::vector<PathTile> paths;
   for (const PathRange& of_tile : path_tiles_) {
-    Tile tile = TileOfPaths(layout_, memory_, KeysOf(context, device), context.rows, of_tile);
+    Tile tile = TileOfPaths(layout_, memory_, device.ContextAt(context.kv), context.rows, of_tile);
     PathTile path = PathTileOf(layout_, memory_, spec_.tile, of_tile);
     const int64_t first = AtPlace(of_tile, 0, 0);
-    path.emitted_densities = reinterpret_cast<double*>(memory_ + layout_.densities) + first;
+    path.emitted_densities = layout_.densities.At(memory_) + first;
     if (spec_.tile.keep_mixtures) {
-      path.emitted_mixtures = reinterpret_cast<float*>(memory_ + layout_.mixtures) +
-                              first * 3 * model_.shape().components;
+      path.emitted_mixtures = layout_.mixtures.At(memory_) + first * 3 * model_.shape().components;
     }
     for (int64_t t = 0; t < targets_; ++t) {
       const auto place = static_cast<int32_t>(t);
@@ -74,11 +73,11 @@ void DensityWork::UploadPlaces(Device& device) {
       paths.push_back(path);
     }
   }
-  set_ = {.tiles = reinterpret_cast<Tile*>(memory_ + layout_.tiles),
-          .paths = reinterpret_cast<PathTile*>(memory_ + layout_.path_tiles),
-          .x = reinterpret_cast<float*>(memory_ + layout_.x),
-          .q = reinterpret_cast<uint16_t*>(memory_ + layout_.q),
-          .count = static_cast<int32_t>(layout_.rows_tiles),
+  set_ = {.tiles = layout_.tiles.At(memory_),
+          .paths = layout_.path_tiles.At(memory_),
+          .x = layout_.x.At(memory_),
+          .q = layout_.q.At(memory_),
+          .count = static_cast<int32_t>(layout_.row_tiles),
           .largest_context = context.rows};
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
   device.Upload(set_.paths, paths.data(), set_.count * static_cast<int64_t>(sizeof(PathTile)));
@@ -130,11 +129,11 @@ void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
 
 void DensityWork::Download(Device& device) {
   densities_by_place_.resize(log_densities_.size());
-  device.Download(densities_by_place_.data(), memory_ + layout_.densities,
+  device.Download(densities_by_place_.data(), layout_.densities.At(memory_),
                   static_cast<int64_t>(densities_by_place_.size() * sizeof(double)));
   if (!spec_.tile.keep_mixtures) return;
   raw_mixtures_.resize(log_densities_.size() * 3 * model_.shape().components);
-  device.Download(raw_mixtures_.data(), memory_ + layout_.mixtures,
+  device.Download(raw_mixtures_.data(), layout_.mixtures.At(memory_),
                   static_cast<int64_t>(raw_mixtures_.size() * sizeof(float)));
 }
 

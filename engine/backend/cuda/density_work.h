@@ -43,7 +43,7 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   const DensitySpec spec_;
   const DeviceModel& model_;
   const int64_t targets_;  // T
-  const TileMemory layout_;
+  const PathBufferLayout layout_;
   char* const memory_;  // the range of the buffer pool
   const std::vector<PathRange> path_tiles_;
   RowPhases phases_;  // in tiles of rows

@@ -25,11 +25,11 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
       fit_(model_.row_encoder().NewFit(features_, y_)),
       pieces_(1, fit_->pieces(), 1),
       phases_(model_.shape().layers, CeilDiv(rows_, kTileRows), ChunkTiles(device)),
-      layout_(model_.shape(), rows_, RowMemory::Use::kEncode),
+      layout_(model_.shape(), rows_, RowsWorkspaceLayout::Use::kEncode),
       set_(layout_.Set(device.EncodeAt(workspace), rows_)) {
   Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
   Require(workspace.bytes >= layout_.bytes, "the workspace holds what is kept of the rows");
-  uint16_t* const keys = reinterpret_cast<uint16_t*>(device.ContextAt(kv));
+  uint16_t* const keys = device.ContextAt(kv);
   std::vector<Tile> tiles = TilesOfRows(rows_, keys, rows_);
   for (size_t i = 0; i < tiles.size(); ++i) {
     tiles[i].groups = kernels::cuda::kTileGroups;  // also to fill up the last block of keys

@@ -45,7 +45,7 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   std::shared_ptr<const RowEncoderState> encoder_state_;
   RowPhases pieces_;  // of the fit
   RowPhases phases_;  // in tiles
-  const RowMemory layout_;
+  const RowsWorkspaceLayout layout_;
   const TileSet set_;
 };
 

@@ -14,10 +14,6 @@ int64_t ChunkTiles(const Device& device) {
   return std::max<int64_t>(64, device.properties().multiprocessors);
 }
 
-uint16_t* KeysOf(const ResidentContext& context, const Device& device) {
-  return reinterpret_cast<uint16_t*>(device.ContextAt(context.kv));
-}
-
 std::vector<Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows) {
   std::vector<Tile> tiles(CeilDiv(rows, kTileRows));
   for (size_t i = 0; i < tiles.size(); ++i) {

@@ -21,8 +21,6 @@ namespace chorale::cuda {
 // Row tiles of one step: one for each multiprocessor, at least 64.
 int64_t ChunkTiles(const Device& device);
 
-uint16_t* KeysOf(const ResidentContext& context, const Device& device);
-
 // Tiles of rows that do not belong to paths: no row sees another one.
 std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows);
 

@@ -13,33 +13,25 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
-namespace {
-
-// The offset of `size` bytes behind the `bytes` that are taken.
-int64_t Take(int64_t size, int64_t& bytes) {
-  const int64_t offset = bytes;
-  bytes = RoundUp(bytes + size, kAlignment);
-  return offset;
-}
-
-}  // namespace
-
-TileMemory::TileMemory(const KernelShape& shape, int64_t targets, int64_t paths, Use use)
+PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t targets, int64_t paths,
+                                   Use use)
     : capacity(targets - 1) {
-  const auto take = [&](int64_t size) { return Take(size, bytes); };
-  const int64_t kv_bytes = shape.layers * shape.BufferElements(capacity, paths) * 2;
-  kv = take(kv_bytes);
-  kv_path_bytes = kv_bytes / kernels::cuda::BufferPaths(paths);
-  values = take(targets * paths * 4);
-  order = take(targets * paths * 4);
-  if (use == Use::kDecode) return;
-  rows_tiles = targets * CeilDiv(paths, kernels::cuda::kTilePaths);
-  x = take(rows_tiles * kTileRows * shape.width * 4);
-  q = take(rows_tiles * kTileRows * shape.queries * 2);
-  tiles = take(rows_tiles * static_cast<int64_t>(sizeof(Tile)));
-  path_tiles = take(rows_tiles * static_cast<int64_t>(sizeof(PathTile)));
-  densities = take(targets * paths * 8);
-  mixtures = take(targets * paths * 3 * shape.components * 4);
+  ArenaLayout arena(kAlignment);
+  const int64_t kv_elements = shape.layers * shape.BufferElements(capacity, paths);
+  kv_path_elements = kv_elements / kernels::cuda::BufferPaths(paths);
+  kv = arena.Take<uint16_t>(kv_elements);
+  values = arena.Take<float>(targets * paths);
+  order = arena.Take<int32_t>(targets * paths);
+  if (use == Use::kDensity) {
+    row_tiles = targets * CeilDiv(paths, kernels::cuda::kTilePaths);
+    x = arena.Take<float>(row_tiles * kTileRows * shape.width);
+    q = arena.Take<uint16_t>(row_tiles * kTileRows * shape.queries);
+    tiles = arena.Take<Tile>(row_tiles);
+    path_tiles = arena.Take<PathTile>(row_tiles);
+    densities = arena.Take<double>(targets * paths);
+    mixtures = arena.Take<float>(targets * paths * 3 * shape.components);
+  }
+  bytes = arena.bytes();
 }
 
 std::vector<PathRange> TilesOfPaths(int64_t paths) {
@@ -50,39 +42,39 @@ std::vector<PathRange> TilesOfPaths(int64_t paths) {
   return tiles;
 }
 
-Tile TileOfPaths(const TileMemory& layout, char* memory, uint16_t* context, int64_t context_rows,
-                 PathRange paths) {
+Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context,
+                 int64_t context_rows, PathRange paths) {
   Tile tile;
   tile.context = context;
   tile.context_rows = static_cast<int32_t>(context_rows);
   tile.groups = static_cast<int32_t>(CeilDiv(paths.paths, kernels::cuda::kGroupPaths));
   if (layout.capacity > 0) {
-    char* const buffer = memory + layout.kv + paths.first * layout.kv_path_bytes;
-    tile.buffer = reinterpret_cast<uint16_t*>(buffer);
+    tile.buffer = layout.kv.At(memory) + paths.first * layout.kv_path_elements;
     tile.buffer_paths = static_cast<int32_t>(kernels::cuda::BufferPaths(paths.paths));
     tile.buffer_capacity = static_cast<int32_t>(layout.capacity);
   }
   return tile;
 }
 
-PathTile PathTileOf(const TileMemory& layout, char* memory, const TileSpec& spec, PathRange paths) {
+PathTile PathTileOf(const PathBufferLayout& layout, char* memory, const TileSpec& spec,
+                    PathRange paths) {
   const int64_t first = paths.first * spec.targets->rows();
   PathTile tile;
   tile.encodings = AsEncodedTargets(*spec.targets).encodings();
   if (!spec.order.empty()) {
-    tile.order = reinterpret_cast<const int32_t*>(memory + layout.order) + first;
+    tile.order = layout.order.At(memory) + first;
   }
-  tile.values = reinterpret_cast<float*>(memory + layout.values) + first;
+  tile.values = layout.values.At(memory) + first;
   tile.paths = static_cast<int32_t>(paths.paths);
   tile.targets = static_cast<int32_t>(spec.targets->rows());
   return tile;
 }
 
-void UploadTile(const TileMemory& layout, char* memory, const TileSpec& spec,
+void UploadTile(const PathBufferLayout& layout, char* memory, const TileSpec& spec,
                 const std::vector<float>& values, Device& device) {
-  device.Upload(memory + layout.order, spec.order.data(),
+  device.Upload(layout.order.At(memory), spec.order.data(),
                 static_cast<int64_t>(spec.order.size() * sizeof(int32_t)));
-  device.Upload(memory + layout.values, values.data(),
+  device.Upload(layout.values.At(memory), values.data(),
                 static_cast<int64_t>(values.size() * sizeof(float)));
 }
 

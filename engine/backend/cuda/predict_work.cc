@@ -19,7 +19,7 @@ PredictWork::PredictWork(PredictSpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.context->model)),
       phases_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), ChunkTiles(device)),
-      layout_(model_.shape(), spec_.rows, RowMemory::Use::kPredict),
+      layout_(model_.shape(), spec_.rows, RowsWorkspaceLayout::Use::kPredict),
       memory_(device.BufferAt(spec_.buffer)),
       set_(layout_.Set(memory_, spec_.context->rows)),
       mixtures_(spec_.rows, model_.shape().components) {
@@ -28,7 +28,7 @@ PredictWork::PredictWork(PredictSpec spec, Device& device)
           "the rows to predict are target rows");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   const std::vector<Tile> tiles =
-      TilesOfRows(spec_.rows, KeysOf(*spec_.context, device), spec_.context->rows);
+      TilesOfRows(spec_.rows, device.ContextAt(spec_.context->kv), spec_.context->rows);
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
 }
 
@@ -58,7 +58,7 @@ MixtureSpan PredictWork::mixture(int64_t row) const {
 void PredictWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const Forward forward(model_, launch);
   const KernelShape& shape = model_.shape();
-  float* const mixtures = reinterpret_cast<float*>(memory_ + layout_.mixtures);
+  float* const mixtures = layout_.mixtures.At(memory_);
   for (; max_steps > 0 && !done() && launch.device.status().ok(); --max_steps) {
     phases_.BeginRound(1);
     const RowRange tiles = phases_.RowsOf(0);

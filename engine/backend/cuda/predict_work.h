@@ -32,7 +32,7 @@ class PredictWork : public chorale::PredictWork, public Launchable {
   const PredictSpec spec_;
   const DeviceModel& model_;
   RowPhases phases_;  // in tiles
-  const RowMemory layout_;
+  const RowsWorkspaceLayout layout_;
   char* const memory_;  // the range of the buffer pool
   const TileSet set_;
   std::vector<float> raw_mixtures_;  // [rows, 3, M], until they are collected

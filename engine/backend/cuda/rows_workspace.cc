@@ -8,35 +8,26 @@ namespace chorale::cuda {
 using kernels::cuda::kTileRows;
 using kernels::cuda::Tile;
 
-namespace {
-
-// The offset of `size` bytes behind the `bytes` that are taken.
-int64_t Take(int64_t size, int64_t& bytes) {
-  const int64_t offset = bytes;
-  bytes = RoundUp(bytes + size, kAlignment);
-  return offset;
-}
-
-}  // namespace
-
-RowMemory::RowMemory(const KernelShape& shape, int64_t rows, Use use)
+RowsWorkspaceLayout::RowsWorkspaceLayout(const KernelShape& shape, int64_t rows, Use use)
     : count(CeilDiv(rows, kTileRows)) {
-  x = Take(count * kTileRows * shape.width * 4, bytes);
-  q = Take(count * kTileRows * shape.queries * 2, bytes);
-  tiles = Take(count * static_cast<int64_t>(sizeof(Tile)), bytes);
+  ArenaLayout arena(kAlignment);
+  x = arena.Take<float>(count * kTileRows * shape.width);
+  q = arena.Take<uint16_t>(count * kTileRows * shape.queries);
+  tiles = arena.Take<Tile>(count);
   if (use == Use::kPredict) {
-    mixtures = Take(count * kTileRows * 3 * shape.components * 4, bytes);
+    mixtures = arena.Take<float>(count * kTileRows * 3 * shape.components);
   }
+  bytes = arena.bytes();
 }
 
 int64_t RowsBytes(const KernelShape& shape, int64_t rows) {
-  return RoundUp(rows * shape.width * 4, kAlignment);
+  return ArrayBytes<float>(rows * shape.width);
 }
 
-TileSet RowMemory::Set(char* memory, int64_t largest_context) const {
-  return {.tiles = reinterpret_cast<Tile*>(memory + tiles),
-          .x = reinterpret_cast<float*>(memory + x),
-          .q = reinterpret_cast<uint16_t*>(memory + q),
+TileSet RowsWorkspaceLayout::Set(char* memory, int64_t largest_context) const {
+  return {.tiles = tiles.At(memory),
+          .x = x.At(memory),
+          .q = q.At(memory),
           .count = static_cast<int32_t>(count),
           .largest_context = largest_context};
 }

@@ -1,32 +1,32 @@
-// The memory of rows that go through the layers by themselves, in tiles of 64, and how it is
-// divided.
+// The memory for rows that do not belong to paths, and how it is divided: the rows of a context
+// that is being encoded (a range of the encode pool), or of point predictions (of the buffer pool).
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_ROWS_WORKSPACE_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_ROWS_WORKSPACE_H_
 
 #include <cstdint>
 
+#include "base/arena_layout.h"
 #include "engine/backend/cuda/forward.h"
 #include "engine/backend/cuda/model.h"
+#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 
-// Byte offsets of what is kept of rows that go through the layers by themselves, in tiles of 64:
-// those of a context that is encoded, and those of point predictions, whose mixtures are kept too.
-struct RowMemory {
+struct RowsWorkspaceLayout {
   enum class Use { kEncode, kPredict };
-  RowMemory(const KernelShape& shape, int64_t rows, Use use);
+  RowsWorkspaceLayout(const KernelShape& shape, int64_t rows, Use use);
 
   TileSet Set(char* memory, int64_t largest_context) const;
 
-  int64_t count = 0;     // tiles
-  int64_t x = 0;         // [count, 64, D] f32
-  int64_t q = 0;         // [count, 64, H Dh] bf16
-  int64_t tiles = 0;     // [count] Tile
-  int64_t mixtures = 0;  // [count, 64, 3, M] f32
+  int64_t count = 0;                      // tiles
+  ArenaArray<float> x;                    // [count, 64, D]
+  ArenaArray<uint16_t> q;                 // [count, 64, H Dh] bf16
+  ArenaArray<kernels::cuda::Tile> tiles;  // [count]
+  ArenaArray<float> mixtures;             // [count, 64, 3, M]; predictions only
   int64_t bytes = 0;
 };
 
-// Of the encoded rows of a request, [T, D] f32.
+// Bytes of the encoded rows of a request, [T, D] f32.
 int64_t RowsBytes(const KernelShape& shape, int64_t rows);
 
 }  // namespace chorale::cuda

@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const MemoryBudget& asked) 
   // Rows that are not in use are read like the others, so that nothing waits to know which they
   // are, and then count as zeros.
   device->Clear(device->encodes_.At<void>(), device->encodes_.bytes());
-  device->Clear(device->launch_memory_.At<void>(), device->launch_memory_.bytes());
+  device->Clear(device->workspace_.At<void>(), device->workspace_.bytes());
   device->Wait();
   if (!device->status_.ok()) return device->status_;
   return device;
@@ -83,7 +83,7 @@ absl::Status Device::TakeMemory(const MemoryBudget& budget) {
   buffers_ = allocate(MemoryKind::kDevice, budget.buffer_pool_bytes, "buffers");
   encodes_ = allocate(MemoryKind::kDevice, budget.encode_pool_bytes, "encoding");
   weights_ = allocate(MemoryKind::kDevice, budget.weights_bytes, "weights");
-  launch_memory_ = allocate(MemoryKind::kDevice, budget.workspace_bytes, "launches");
+  workspace_ = allocate(MemoryKind::kDevice, budget.workspace_bytes, "launches");
   staging_ = allocate(MemoryKind::kPinned, kStagingBytes, "copies");
   if (budget.host_context_pool_bytes > 0) {
     host_contexts_ = allocate(MemoryKind::kPinned, budget.host_context_pool_bytes,

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/integer_math.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/memory_budget.h"
 #include "kernels/cuda/runtime/device_memory.h"
@@ -19,6 +20,22 @@
 namespace chorale::cuda {
 
 inline constexpr int64_t kAlignment = 256;  // of pool ranges, and of the arrays in them
+
+// Of an array of `count` T in a pool, padding included.
+template <typename T>
+constexpr int64_t ArrayBytes(int64_t count) {
+  return RoundUp(count * static_cast<int64_t>(sizeof(T)), kAlignment);
+}
+
+class Device;
+
+// Device memory for results that launches leave for later launches of the same call. Launches
+// follow each other on one stream, so all may use the same bytes.
+struct LaunchWorkspace {
+  Device& device;
+  char* memory = nullptr;
+  int64_t bytes = 0;
+};
 
 // Thread contract: the engine thread's, as everything that the backend makes.
 class Device {
@@ -36,7 +53,8 @@ class Device {
   int64_t context_pool_bytes() const { return contexts_.bytes(); }
   int64_t buffer_pool_bytes() const { return buffers_.bytes(); }
   int64_t encode_pool_bytes() const { return encodes_.bytes(); }
-  char* ContextAt(const PoolRange& range) const { return contexts_.At<char>(range.offset); }
+  // K and V of a context, bf16.
+  uint16_t* ContextAt(const PoolRange& range) const { return contexts_.At<uint16_t>(range.offset); }
   char* BufferAt(const PoolRange& range) const { return buffers_.At<char>(range.offset); }
   char* EncodeAt(const PoolRange& range) const { return encodes_.At<char>(range.offset); }
   int64_t host_context_pool_bytes() const { return host_contexts_.bytes(); }
@@ -51,9 +69,7 @@ class Device {
   // A part of the memory for weights, for good. ResourceExhausted with the numbers.
   absl::StatusOr<char*> TakeWeights(int64_t bytes);
 
-  // What the kernels of one launch leave for each other. Launches follow each other on one stream,
-  // so all may use the same bytes.
-  const kernels::cuda::Memory& launch_memory() const { return launch_memory_; }
+  LaunchWorkspace launch_workspace() { return {*this, workspace_.At<char>(), workspace_.bytes()}; }
 
   // The first thing that went wrong, and from then on always: what follows an error of a GPU means
   // nothing. Check keeps the error and says whether it is the first or one came before.
@@ -91,19 +107,11 @@ class Device {
   kernels::cuda::Memory encodes_;
   kernels::cuda::Memory weights_;
   int64_t weights_taken_ = 0;
-  kernels::cuda::Memory launch_memory_;
+  kernels::cuda::Memory workspace_;
   kernels::cuda::Memory host_contexts_;  // pinned
   kernels::cuda::Memory staging_;        // pinned
   int64_t staged_ = 0;                   // bytes of it in use since the last Wait
   std::vector<Arrival> arrivals_;
-};
-
-// Where launches leave results for later launches of the same call. Launches share one stream, so
-// all may use the same bytes.
-struct LaunchWorkspace {
-  Device& device;
-  char* memory = nullptr;
-  int64_t bytes = 0;
 };
 
 }  // namespace chorale::cuda
