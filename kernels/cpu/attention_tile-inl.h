@@ -35,11 +35,11 @@ constexpr int64_t BlockKeys(int64_t head_dim) {
 
 // Scores are in units of log 2: scale * log2(e) is folded into q, and 2^x replaces exp(x).
 struct alignas(64) AttentionTile {
-  float q[kTileQueries * kMaxHeadDim];      // [query][stride], scaled
-  float o[kTileQueries * kMaxHeadDim];      // [query][stride], unnormalised
-  float l[kTileQueries * kLanes];           // [query][lane], partial sums per lane
-  float m[kTileQueries];                    // [query], largest score so far
-  float scores[kTileRows * kMaxBlockKeys];  // [row of a group][kMaxBlockKeys]
+  float q[kTileQueries * kMaxHeadDim];     // [query][stride], scaled
+  float o[kTileQueries * kMaxHeadDim];     // [query][stride], unnormalised
+  float l[kTileQueries * kLanes];          // [query][lane], partial sums per lane
+  float m[kTileQueries];                   // [query], largest score so far
+  float scores[kFmaRows * kMaxBlockKeys];  // [row of a group][kMaxBlockKeys]
   int64_t head_dim = 0;
   int64_t stride = 0;  // of q and o: head_dim, at least 16 so that whole vectors can be scaled
 };
@@ -168,13 +168,13 @@ HWY_INLINE void AccumulateStripeIn(D d, const float* p, const float* values, int
 template <KeyOrder kOrder, int kRows>
 HWY_INLINE void AccumulateValues(AttentionTile& tile, const float* p, const float* values,
                                  int64_t keys, int64_t query) {
-  constexpr int64_t kStripe = kTileVectors * kLanes;
+  constexpr int64_t kStripe = kFmaVectors * kLanes;
   const F32 d;
   float* o = tile.o + query * tile.stride;
   if (tile.head_dim % kStripe == 0) {
     for (int64_t i = 0; i < tile.head_dim; i += kStripe) {
-      AccumulateStripeIn<kOrder, F32, kRows, kTileVectors>(d, p, values + i, tile.head_dim, keys,
-                                                           o + i, tile.stride);
+      AccumulateStripeIn<kOrder, F32, kRows, kFmaVectors>(d, p, values + i, tile.head_dim, keys,
+                                                          o + i, tile.stride);
     }
     return;
   }

@@ -28,11 +28,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Rows and vectors of a tile: as many accumulators as registers allow besides the operands, and
 // enough of them (8 and more) to hide the latency of the fused multiply-add.
 #if HWY_TARGET == HWY_AVX3
-inline constexpr int kTileRows = 8;
+inline constexpr int kFmaRows = 8;
 #else
-inline constexpr int kTileRows = 4;
+inline constexpr int kFmaRows = 4;
 #endif
-inline constexpr int kTileVectors = 2;
+inline constexpr int kFmaVectors = 2;
 
 using F32 = hn::ScalableTag<float>;
 using VF32 = hn::Vec<F32>;

@@ -18,7 +18,7 @@ namespace chorale::kernels {
 namespace HWY_NAMESPACE {
 
 // Two vectors wide: two panels on AVX-512, one on AVX2, part of one on narrower targets.
-inline constexpr int64_t kColumns = kTileVectors * kLanes;
+inline constexpr int64_t kColumns = kFmaVectors * kLanes;
 
 // Rows between two passes over all weights: their activations stay in the second-level cache.
 inline constexpr int64_t kRowsPerPass = 96;
@@ -30,7 +30,7 @@ inline constexpr int64_t kSumBlock = 16;
 
 // A group of kColumns output columns: where its weights are, its bias, how much of it exists.
 struct ColumnGroup {
-  const float* weight[kTileVectors];
+  const float* weight[kFmaVectors];
   float bias[kColumns];
   int64_t first = 0;
   int64_t count = 0;  // columns below `out`
@@ -40,7 +40,7 @@ HWY_INLINE ColumnGroup MakeColumnGroup(const LinearParams& p, int64_t first) {
   ColumnGroup group;
   group.first = first;
   group.count = std::min(kColumns, p.out - first);
-  for (int v = 0; v < kTileVectors; ++v) {
+  for (int v = 0; v < kFmaVectors; ++v) {
     // A second vector that lies wholly beyond the last panel repeats the first; it is not stored.
     const int64_t column = v * kLanes < group.count ? first + v * kLanes : first;
     group.weight[v] = p.weight + (column / kPanel) * p.in * kPanel + column % kPanel;
@@ -104,8 +104,8 @@ template <int kVectors>
 HWY_NOINLINE void LinearColumns(const LinearParams& p, const ColumnGroup& group, int64_t begin,
                                 int64_t end) {
   int64_t row = begin;
-  for (; row + kTileRows <= end; row += kTileRows) LinearTile<kTileRows, kVectors>(p, group, row);
-  if (kTileRows > 4 && row + 4 <= end) {
+  for (; row + kFmaRows <= end; row += kFmaRows) LinearTile<kFmaRows, kVectors>(p, group, row);
+  if (kFmaRows > 4 && row + 4 <= end) {
     LinearTile<4, kVectors>(p, group, row);
     row += 4;
   }

@@ -1,7 +1,7 @@
 // Order of work, for one K/V head and a tile of up to 64 query rows at a time:
 //
 //   for each block of context keys                 keys and values of a block stay in L1
-//     for each group of kTileRows query rows       their scores stay in registers, then in L1
+//     for each group of kFmaRows query rows       their scores stay in registers, then in L1
 //       scores = q keys^T; online softmax; o += softmax values
 //   for each path of the tile                      its rows are neighbours
 //     the same over the visible keys of the path's buffer, into the same (m, l, o)
@@ -12,14 +12,12 @@
 #include "kernels/ops/shared_context_attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "base/integer_math.h"
 #include "kernels/cpu/enabled_targets.h"
 #include "kernels/cpu/prefetch.h"
 #include "kernels/ops/panel_layout.h"
-#include "kernels/ops/softmax_state.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/shared_context_attention.cc"
@@ -82,7 +80,6 @@ void LoadTile(const SharedContextAttentionParams& p, const TileRange& range, Att
 void StoreTile(const SharedContextAttentionParams& p, const TileRange& range,
                const AttentionTile& tile) {
   const F32 d;
-  constexpr double kLn2 = 0.69314718055994530942;
   for (int64_t i = 0; i < range.count; ++i) {
     const int64_t row = range.Row(i);
     const int64_t head = range.Head(i);
@@ -90,10 +87,6 @@ void StoreTile(const SharedContextAttentionParams& p, const TileRange& range,
     const float l = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, tile.l + i * kLanes)));
     CopyScaled(tile.o + i * tile.stride, empty ? 0.0f : 1.0f / l, p.head_dim,
                p.out + row * p.out_stride + head * p.head_dim);
-    if (p.lse != nullptr) {
-      const double log2_sum = tile.m[i] + std::log2(static_cast<double>(l));
-      p.lse[row * p.heads + head] = empty ? kEmptyLse : static_cast<float>(log2_sum * kLn2);
-    }
   }
 }
 
@@ -116,8 +109,8 @@ HWY_INLINE void ScoreBlock(AttentionTile& tile, int64_t query, const float* pane
     return panels + (key / kPanel) * tile.head_dim * kPanel + key % kPanel;
   };
   int64_t key = 0;
-  for (; key + kTileVectors * kLanes <= padded; key += kTileVectors * kLanes) {
-    ScoreVectors<kRows, kTileVectors>(tile, query, at(key), at(key + kLanes), tile.scores + key);
+  for (; key + kFmaVectors * kLanes <= padded; key += kFmaVectors * kLanes) {
+    ScoreVectors<kRows, kFmaVectors>(tile, query, at(key), at(key + kLanes), tile.scores + key);
   }
   if (key < padded) ScoreVectors<kRows, 1>(tile, query, at(key), at(key), tile.scores + key);
 }
@@ -184,7 +177,7 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
   const float* keys_end = p.context_keys + p.kv_heads * PackedKeysSize(p.context_rows, p.head_dim);
   const float* values_end = p.context_values + p.kv_heads * ValuesSize(p.context_rows, p.head_dim);
   const int64_t block_keys = BlockKeys(p.head_dim);
-  const int64_t groups = CeilDiv(range.padded, kTileRows);
+  const int64_t groups = CeilDiv(range.padded, kFmaRows);
   // Of the next block, what is asked for with each group of rows.
   const int64_t share = CeilDiv(block_keys * p.head_dim, groups);
   BufferPrefetch buffers(p, range, groups * CeilDiv(p.context_rows, block_keys));
@@ -194,12 +187,12 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
     const float* block_values = values + begin * p.head_dim;
     PrefetchStream next_keys(block + RoundUp(count, kPanel) * p.head_dim, keys_end);
     PrefetchStream next_values(block_values + count * p.head_dim, values_end);
-    for (int64_t query = 0; query < range.padded; query += kTileRows) {
+    for (int64_t query = 0; query < range.padded; query += kFmaRows) {
       next_keys.Ask(share);
       next_values.Ask(share);
       buffers.Next();
-      if (query + kTileRows <= range.padded) {
-        ContextBlock<kTileRows>(tile, query, block, block_values, count);
+      if (query + kFmaRows <= range.padded) {
+        ContextBlock<kFmaRows>(tile, query, block, block_values, count);
       } else {
         ContextBlock<4>(tile, query, block, block_values, count);
       }

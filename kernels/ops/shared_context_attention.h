@@ -1,16 +1,16 @@
-// Attention of many query rows to one shared context and, for each row, to the first keys of its
-// own path's buffer. This one operation serves every phase:
+// Attention of query rows to one shared context and to a prefix of each path's own buffer:
 //
-//   encoding a context     rows are context rows, no buffer
-//   decode                 two rows per path: the newest buffer token and the next target
-//   teacher forcing        2T rows per path: buffer tokens and targets, each with its own prefix
-//   point prediction       rows are targets, no buffer
+//   s_k = scale * q . key_k,   out = sum_k softmax(s)_k value_k
 //
-//   s_k = scale * q . key_k,   out = sum_k softmax(s)_k value_k,   lse = log sum_k exp(s_k)
+// over the union of the context keys and the buffer keys that the row may see. With no key at all,
+// out = 0. One operation serves every phase:
 //
-// over the union of all context keys and the row's visible buffer keys. Context and buffer keys
-// accumulate into the same (m, l, o) of softmax_state.h; scores are never written to memory beyond
-// one block. With no key at all, out = 0 and lse = -inf.
+//   encode a context     rows are context rows; no buffer
+//   decode               two rows a path: its buffer token and its next target
+//   density              2T rows a path: its buffer tokens and targets, each with its own prefix
+//   predict              rows are targets; no buffer
+//
+// Context and buffer keys update one softmax state (softmax_state.h).
 #ifndef CHORALE_KERNELS_OPS_SHARED_CONTEXT_ATTENTION_H_
 #define CHORALE_KERNELS_OPS_SHARED_CONTEXT_ATTENTION_H_
 
@@ -20,26 +20,25 @@
 
 namespace chorale::kernels {
 
-// Head widths that the kernels are built for: 8, 16, 32, 64 and 128.
+// Whether head_dim is 8, 16, 32, 64 or 128.
 bool IsSupportedHeadDim(int64_t head_dim);
 
 struct SharedContextAttentionParams {
   // Query head h reads K/V head h / (heads / kv_heads).
   const float* q = nullptr;  // [rows, H, Dh], row stride q_stride, not yet scaled
   float* out = nullptr;      // [rows, H, Dh], row stride out_stride; may be q itself
-  float* lse = nullptr;      // [rows, H], contiguous, or null when not wanted
 
   // The context, shared by all rows; null when context_rows is 0.
-  const float* context_keys = nullptr;    // [Hkv] packed keys, see layout.h
+  const float* context_keys = nullptr;    // [Hkv] packed keys, see panel_layout.h
   const float* context_values = nullptr;  // [Hkv, Nctx, Dh]
 
-  // Buffers of the paths, all in one block: path p's keys begin at buffer_keys + p *
-  // buffer_path_stride and hold [Hkv] packed keys of capacity buffer_capacity; its values begin at
-  // buffer_values + p * buffer_path_stride and hold [Hkv, buffer_capacity, Dh]. Null without one.
+  // Buffers, in one allocation. Path p has [Hkv] packed keys of capacity buffer_capacity at
+  // buffer_keys + p * buffer_path_stride, and values [Hkv, buffer_capacity, Dh] at buffer_values +
+  // p * buffer_path_stride. Null without buffers.
   const float* buffer_keys = nullptr;
   const float* buffer_values = nullptr;
-  const int32_t* row_path = nullptr;     // [rows], non-decreasing; null when there is no buffer
-  const int32_t* row_visible = nullptr;  // [rows], buffer keys 0..row_visible-1 are attended to
+  const int32_t* row_path = nullptr;     // [rows], non-decreasing; null without buffers
+  const int32_t* row_visible = nullptr;  // [rows], the row sees buffer keys 0..row_visible-1
 
   int64_t rows = 0;
   int64_t heads = 0;     // H
@@ -50,7 +49,7 @@ struct SharedContextAttentionParams {
   int64_t buffer_path_stride = 0;
   int64_t q_stride = 0;
   int64_t out_stride = 0;
-  float scale = 0;  // Dh^-0.5 in this model family
+  float scale = 0;  // usually Dh^-0.5
 };
 
 absl::Status ValidateSharedContextAttention(const SharedContextAttentionParams& params);

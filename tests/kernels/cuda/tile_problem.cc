@@ -162,24 +162,24 @@ Attended TileProblem::Reference() const {
       pack(buffers_[row / 64][PathOf(row)], tile.capacity, tile.capacity, buffer_keys.data(),
            buffer_values.data());
     }
-    reference::SharedContextAttention({.q = q_.data() + row * width,
-                                       .out = all.out.data() + row * width,
-                                       .lse = all.lse.data() + row * s.heads,
-                                       .context_keys = keys.data(),
-                                       .context_values = values.data(),
-                                       .buffer_keys = buffer_keys.data(),
-                                       .buffer_values = buffer_values.data(),
-                                       .row_path = tile.paths > 0 ? &path : nullptr,
-                                       .row_visible = tile.paths > 0 ? &visible : nullptr,
-                                       .rows = 1,
-                                       .heads = s.heads,
-                                       .kv_heads = s.kv_heads,
-                                       .head_dim = s.head_dim,
-                                       .context_rows = n,
-                                       .buffer_capacity = tile.capacity,
-                                       .q_stride = width,
-                                       .out_stride = width,
-                                       .scale = std::numbers::ln2_v<float>});
+    reference::SharedContextAttentionWithLse({.q = q_.data() + row * width,
+                                              .out = all.out.data() + row * width,
+                                              .context_keys = keys.data(),
+                                              .context_values = values.data(),
+                                              .buffer_keys = buffer_keys.data(),
+                                              .buffer_values = buffer_values.data(),
+                                              .row_path = tile.paths > 0 ? &path : nullptr,
+                                              .row_visible = tile.paths > 0 ? &visible : nullptr,
+                                              .rows = 1,
+                                              .heads = s.heads,
+                                              .kv_heads = s.kv_heads,
+                                              .head_dim = s.head_dim,
+                                              .context_rows = n,
+                                              .buffer_capacity = tile.capacity,
+                                              .q_stride = width,
+                                              .out_stride = width,
+                                              .scale = std::numbers::ln2_v<float>},
+                                             all.lse.data() + row * s.heads);
   }
   return all;
 }

@@ -97,11 +97,9 @@ AttentionProblem::Result AttentionProblem::Run(
 
   Result result;
   result.out.assign(s.rows * out_stride(), kNan);
-  result.lse.assign(s.rows * s.heads, kNan);
   SharedContextAttentionParams p;
   p.q = q_.data();
   p.out = result.out.data();
-  p.lse = result.lse.data();
   if (s.context_rows > 0) {
     p.context_keys = keys.data();
     p.context_values = values.data();

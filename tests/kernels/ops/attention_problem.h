@@ -34,7 +34,6 @@ class AttentionProblem {
 
   struct Result {
     std::vector<float> out;  // [rows, H, Dh] with row stride
-    std::vector<float> lse;  // [rows, H]
   };
   // Packs everything, checks the parameters and calls `attention` on poisoned outputs.
   Result Run(void (*attention)(const SharedContextAttentionParams&)) const;

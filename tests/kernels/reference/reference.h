@@ -24,6 +24,8 @@ void MixtureHead(const MixtureHeadParams& params);
 void PreciseGelu(const PreciseGeluParams& params);
 void PreciseLinear(const PreciseLinearParams& params);
 void SharedContextAttention(const SharedContextAttentionParams& params);
+// The same, and the log-sum-exp of the scores to lse [rows, H]: natural logarithm, -inf for no key.
+void SharedContextAttentionWithLse(const SharedContextAttentionParams& params, float* lse);
 
 }  // namespace chorale::kernels::reference
 

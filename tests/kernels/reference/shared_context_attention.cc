@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "kernels/ops/panel_layout.h"
-#include "kernels/ops/softmax_state.h"
 #include "tests/kernels/reference/reference.h"
 
 namespace chorale::kernels::reference {
@@ -21,8 +20,9 @@ double Key(const KeySet& set, int64_t head_dim, int64_t key, int64_t d) {
 }
 
 // One query head of one row over both sets, by the definition: all scores, their softmax, the sum.
-void Attend(const SharedContextAttentionParams& p, int64_t row, int64_t head,
-            const std::vector<KeySet>& sets) {
+// Returns the log-sum-exp of the scores.
+double Attend(const SharedContextAttentionParams& p, int64_t row, int64_t head,
+              const std::vector<KeySet>& sets) {
   const float* q = p.q + row * p.q_stride + head * p.head_dim;
   std::vector<double> scores;
   double largest = -HUGE_VAL;
@@ -50,15 +50,17 @@ void Attend(const SharedContextAttentionParams& p, int64_t row, int64_t head,
   for (int64_t d = 0; d < p.head_dim; ++d) {
     out[d] = scores.empty() ? 0.0f : static_cast<float>(sum[d] / l);
   }
-  if (p.lse != nullptr) {
-    p.lse[row * p.heads + head] =
-        scores.empty() ? kEmptyLse : static_cast<float>(largest + std::log(l));
-  }
+  return scores.empty() ? -HUGE_VAL : largest + std::log(l);
 }
 
 }  // namespace
 
 void SharedContextAttention(const SharedContextAttentionParams& p) {
+  std::vector<float> lse(p.rows * p.heads);
+  SharedContextAttentionWithLse(p, lse.data());
+}
+
+void SharedContextAttentionWithLse(const SharedContextAttentionParams& p, float* lse) {
   for (int64_t row = 0; row < p.rows; ++row) {
     for (int64_t head = 0; head < p.heads; ++head) {
       const int64_t kv_head = head / (p.heads / p.kv_heads);
@@ -75,7 +77,7 @@ void SharedContextAttention(const SharedContextAttentionParams& p) {
              p.buffer_values + path + kv_head * ValuesSize(p.buffer_capacity, p.head_dim),
              p.row_visible[row]});
       }
-      Attend(p, row, head, sets);
+      lse[row * p.heads + head] = static_cast<float>(Attend(p, row, head, sets));
     }
   }
 }
