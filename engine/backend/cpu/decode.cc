@@ -97,7 +97,7 @@ void CpuDecodeWork::Step(PathRange paths, int64_t step, CpuScratch& scratch) {
     MixFeatures(model_, layers[l], rows, x, scratch);
     if (buffered) AppendBuffer(paths, step, l, scratch);
     if (buffered && l + 1 == layers.size()) {  // nobody reads what the buffer token becomes
-      KeepEvenRows(rows, d, x, x);
+      GatherTargetRows(rows, d, x, x);
       rows = paths.count;
       for (int64_t p = 0; p < rows; ++p)
         scratch.row_path[p] = static_cast<int32_t>(paths.first + p);

@@ -164,7 +164,7 @@ void CpuDensityWork::FinishTargets(RowRange rows, const float* x, CpuScratch& sc
   const CpuLayer& weights = model_.layers()[layer];
   const int64_t count = CeilDiv(rows.rows, 2);
   float* targets = scratch.tokens.data();
-  KeepEvenRows(rows.rows, model_.config().d_model, x, targets);
+  GatherTargetRows(rows.rows, model_.config().d_model, x, targets);
   SetVisible(rows, 2, scratch);
   AttendRows(model_, weights, KeysOf(layer), count, targets, scratch);
   FeedForward(model_, weights, count, targets, scratch);

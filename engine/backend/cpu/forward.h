@@ -51,7 +51,7 @@ void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScr
 kernels::MixtureView MixtureOf(const CpuModel& model, const CpuScratch& scratch, int64_t row);
 
 // kept [ceil(rows / 2), D] = rows 0, 2, 4, ... of x [rows, D]; kept may be x itself.
-void KeepEvenRows(int64_t rows, int64_t width, const float* x, float* kept);
+void GatherTargetRows(int64_t rows, int64_t width, const float* x, float* kept);
 
 }  // namespace chorale
 

@@ -147,8 +147,9 @@ void DecodeGraphs::Step(const Forward& forward, int64_t layers, const TileSet& s
   }
   forward.FinishLast(set);
   forward.Head(set, nullptr);
-  device_.Check(kernels::cuda::LaunchNextPlace({set.tiles, set.paths, set.count}, device_.stream()),
-                "counting places");
+  device_.Check(
+      kernels::cuda::LaunchAdvancePosition({set.tiles, set.paths, set.count}, device_.stream()),
+      "advancing positions");
 }
 
 }  // namespace chorale::cuda

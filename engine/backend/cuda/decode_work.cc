@@ -56,7 +56,7 @@ Tile DecodeWork::NextTile() const {
   Tile tile = TileOfPaths(layout_, memory_, context_, context_rows(), {0, paths()});
   tile.visible_target = static_cast<int32_t>(steps_done_);
   tile.visible_buffer = tile.visible_target;
-  tile.append_place = tile.visible_target - 1;
+  tile.append_position = tile.visible_target - 1;
   return tile;
 }
 
@@ -65,10 +65,10 @@ PathTile DecodeWork::NextPathTile(int64_t steps, char* outputs) const {
   PathTile tile = PathTileOf(layout_, memory_, spec_.tile, {0, paths()});
   tile.seed = spec_.seed;
   tile.first_path = static_cast<uint64_t>(spec_.first_path);
-  tile.place = static_cast<int32_t>(steps_done_);
-  tile.token_place = tile.place - 1;
+  tile.position = static_cast<int32_t>(steps_done_);
+  tile.token_position = tile.position - 1;
   tile.steps_left = static_cast<int32_t>(steps);
-  tile.first_emitted = tile.place;
+  tile.first_emitted = tile.position;
   tile.emitted_densities = layout.log_densities.At(outputs);
   tile.emitted_values = layout.values.At(outputs);
   if (spec_.tile.keep_mixtures) tile.emitted_mixtures = layout.mixtures.At(outputs);

@@ -66,10 +66,10 @@ void DensityWork::UploadPlaces(Device& device) {
       const bool token = t < layout_.capacity;
       tile.visible_target = place;
       tile.visible_buffer = token ? place + 1 : place;
-      tile.append_place = token ? place : -1;
+      tile.append_position = token ? place : -1;
       tiles.push_back(tile);
-      path.place = place;
-      path.token_place = tile.append_place;
+      path.position = place;
+      path.token_position = tile.append_position;
       paths.push_back(path);
     }
   }

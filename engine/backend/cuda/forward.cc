@@ -54,7 +54,7 @@ void Forward::EmbedPaths(const TileSet& set) const {
       .x = set.x,
       .tile_count = set.count,
       .width = model_.shape().width,
-      .places = static_cast<int32_t>(model_.config().buffer_size)};
+      .buffer_positions = static_cast<int32_t>(model_.config().buffer_size)};
   assert(kernels::cuda::ValidateEmbedPaths(params).ok());
   device_.Check(kernels::cuda::LaunchEmbedPaths(params, device_.stream()), "embedding paths");
 }

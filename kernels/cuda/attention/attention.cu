@@ -196,11 +196,11 @@ ErrorCode LaunchFor32(const AttentionParams& params, Stream stream) {
 
 }  // namespace
 
-ErrorCode PrepareAttention(int shared_bytes) {
+ErrorCode LoadAttentionKernels(int shared_bytes) {
   for (const auto kernel :
        {&AttentionKernel<16, 4>, &AttentionKernel<32, 3>, &AttentionKernel<32, 4>,
         &AttentionKernel<64, 2>, &AttentionKernel<128, 1>}) {
-    if (const ErrorCode error = PrepareKernel(kernel, shared_bytes); error != 0) return error;
+    if (const ErrorCode error = LoadKernel(kernel, shared_bytes); error != 0) return error;
   }
   return 0;
 }

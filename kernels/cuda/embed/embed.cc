@@ -18,7 +18,8 @@ absl::Status ValidateEmbedPaths(const EmbedPathsParams& p) {
                                   {"offsets", p.offsets},
                                   {"y_weight", p.y_weight},
                                   {"x", p.x}}));
-  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count}, {"places", p.places}}));
+  RETURN_IF_ERROR(
+      RequirePositive({{"tile_count", p.tile_count}, {"buffer_positions", p.buffer_positions}}));
   return RequireWidth(p.width);
 }
 

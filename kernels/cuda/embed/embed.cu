@@ -31,27 +31,29 @@ __device__ __forceinline__ void EmbedRow(const float* encoding, const float* off
   }
 }
 
-// What the row of a path at the tile's current place is made from: its target, or its buffer token.
+// What the row of a path at the tile's current position is made from: its target, or its buffer
+// token.
 struct PathRow {
   bool empty = true;  // there is no such path, or no token yet; the rest is then of no use
   int64_t target = 0;
-  int32_t offset = 0;  // row of the offsets of target, context and buffer places
+  int32_t offset = 0;  // row of the offsets of target, context and buffer positions
   float y = 0;
 };
 
-// `places`: as in EmbedPathsParams.
+// `buffer_positions`: as in EmbedPathsParams.
 __device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int path, bool is_token,
-                                             int places) {
+                                             int buffer_positions) {
   PathRow row;
-  const int place = is_token ? paths.token_place : paths.place;
-  row.empty = path >= paths.paths || place < 0;
+  const int position = is_token ? paths.token_position : paths.position;
+  row.empty = path >= paths.paths || position < 0;
   if (row.empty) return row;
   if (is_token) {
-    row.y = LoadCg<float>(paths.values + place * paths.paths + path);
-    row.offset = 2 + place % places;
+    row.y = LoadCg<float>(paths.values + position * paths.paths + path);
+    row.offset = 2 + position % buffer_positions;
   }
-  row.target =
-      paths.order == nullptr ? place : LoadCg<int32_t>(paths.order + path * paths.targets + place);
+  row.target = paths.order == nullptr
+                   ? position
+                   : LoadCg<int32_t>(paths.order + path * paths.targets + position);
   return row;
 }
 
@@ -66,8 +68,8 @@ __global__ void __launch_bounds__(kThreads)
   const PathTile paths = LoadCg<PathTile>(p.paths + tile_index);
   if (group >= groups) return;
   const int row = threadIdx.x / kWarpSize;
-  const PathRow from =
-      PathRowOf(paths, group * kGroupPaths + row % kGroupPaths, row >= kGroupPaths, p.places);
+  const PathRow from = PathRowOf(paths, group * kGroupPaths + row % kGroupPaths, row >= kGroupPaths,
+                                 p.buffer_positions);
   EmbedRow(paths.encodings + from.target * p.width, p.offsets + from.offset * p.width, p.y_weight,
            from.y, from.empty, p.width,
            p.x + (static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + row) * p.width);
@@ -87,9 +89,9 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-ErrorCode PrepareEmbed(int shared_bytes) {
-  const ErrorCode error = PrepareKernel(&EmbedPathsKernel, shared_bytes);
-  return error != 0 ? error : PrepareKernel(&EmbedRowsKernel, shared_bytes);
+ErrorCode LoadEmbedKernels(int shared_bytes) {
+  const ErrorCode error = LoadKernel(&EmbedPathsKernel, shared_bytes);
+  return error != 0 ? error : LoadKernel(&EmbedRowsKernel, shared_bytes);
 }
 
 ErrorCode LaunchEmbedPaths(const EmbedPathsParams& params, Stream stream) {

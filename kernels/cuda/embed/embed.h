@@ -1,5 +1,5 @@
 // Token embedding (kernels/ops/embed_rows.h) into the rows of tiles:
-//   x = encodings[row] + offsets[role, place] + y y_weight
+//   x = encodings[row] + offsets[role, position] + y y_weight
 #ifndef CHORALE_KERNELS_CUDA_EMBED_EMBED_H_
 #define CHORALE_KERNELS_CUDA_EMBED_EMBED_H_
 
@@ -16,12 +16,12 @@ namespace chorale::kernels::cuda {
 struct EmbedPathsParams {
   const Tile* tiles = nullptr;      // [tiles], device
   const PathTile* paths = nullptr;  // [tiles], device
-  const float* offsets = nullptr;   // [2 + K, D] f32, device: target, context, buffer places
+  const float* offsets = nullptr;   // [2 + K, D] f32, device: target, context, buffer positions
   const float* y_weight = nullptr;  // [D] f32, device
   float* x = nullptr;               // [tiles, 64, D] f32, device
   int32_t tile_count = 0;
-  int32_t width = 0;   // D, a multiple of 4
-  int32_t places = 0;  // K: a token at place i gets offset 2 + i mod K
+  int32_t width = 0;             // D, a multiple of 4
+  int32_t buffer_positions = 0;  // K: a token at position i gets offset 2 + i mod K
 };
 
 // Rows that each stand for themselves: of a context, with y, or targets to predict, without. They

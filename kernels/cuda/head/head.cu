@@ -58,11 +58,11 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   EmitRows(params, tile_index, set, shared);
 }
 
-constexpr int kThreads = 512;  // of a block that counts places
+constexpr int kThreads = 512;  // of a block that counts positions
 
 // Grid: x tiles, one thread each.
 __global__ void __launch_bounds__(kThreads)
-    NextPlaceKernel(const __grid_constant__ NextPlaceParams p) {
+    AdvancePositionKernel(const __grid_constant__ AdvancePositionParams p) {
   GridDepLaunch();
   GridDepWait();
   const int index = blockIdx.x * kThreads + threadIdx.x;
@@ -70,22 +70,22 @@ __global__ void __launch_bounds__(kThreads)
   Tile& tile = p.tiles[index];
   PathTile& paths = p.paths[index];
   if (LoadCg<int32_t>(&tile.groups) == 0) return;
-  const int place = LoadCg<int32_t>(&paths.place);
+  const int position = LoadCg<int32_t>(&paths.position);
   const int steps_left = LoadCg<int32_t>(&paths.steps_left) - 1;
   paths.steps_left = steps_left;
-  paths.token_place = place;
-  paths.place = place + 1;
-  tile.append_place = place;
-  tile.visible_target = place + 1;
-  tile.visible_buffer = place + 1;
-  if (steps_left == 0 || place + 1 == LoadCg<int32_t>(&paths.targets)) tile.groups = 0;
+  paths.token_position = position;
+  paths.position = position + 1;
+  tile.append_position = position;
+  tile.visible_target = position + 1;
+  tile.visible_buffer = position + 1;
+  if (steps_left == 0 || position + 1 == LoadCg<int32_t>(&paths.targets)) tile.groups = 0;
 }
 
 }  // namespace
 
-ErrorCode PrepareHead(int shared_bytes) {
-  const ErrorCode error = PrepareKernel(&HeadKernel, shared_bytes);
-  return error != 0 ? error : PrepareKernel(&NextPlaceKernel, shared_bytes);
+ErrorCode LoadHeadKernels(int shared_bytes) {
+  const ErrorCode error = LoadKernel(&HeadKernel, shared_bytes);
+  return error != 0 ? error : LoadKernel(&AdvancePositionKernel, shared_bytes);
 }
 
 ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
@@ -99,9 +99,9 @@ ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
   return Launch(&HeadKernel, shape, stream, kernel_params);
 }
 
-ErrorCode LaunchNextPlace(const NextPlaceParams& params, Stream stream) {
+ErrorCode LaunchAdvancePosition(const AdvancePositionParams& params, Stream stream) {
   const int blocks = static_cast<int>(CeilDiv(params.tile_count, kThreads));
-  return Launch(&NextPlaceKernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
+  return Launch(&AdvancePositionKernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
 }
 
 }  // namespace chorale::kernels::cuda

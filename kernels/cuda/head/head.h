@@ -64,16 +64,16 @@ int HeadSharedBytes(const HeadParams& params);
 // REQUIRES: ValidateHead(params).ok(), and the device has the block's shared memory.
 ErrorCode LaunchHead(const HeadParams& params, Stream stream);
 
-// Moves every tile of a decode to its next place: counters of Tile and PathTile. A tile that has
+// Moves every tile of a decode to its next position: counters of Tile and PathTile. A tile that has
 // had its steps, or its last target, becomes idle (groups = 0).
-struct NextPlaceParams {
+struct AdvancePositionParams {
   Tile* tiles = nullptr;      // [tiles], device, updated
   PathTile* paths = nullptr;  // [tiles], device, updated
   int32_t tile_count = 0;
 };
 
 // REQUIRES: pointers are not null, tile_count >= 1.
-ErrorCode LaunchNextPlace(const NextPlaceParams& params, Stream stream);
+ErrorCode LaunchAdvancePosition(const AdvancePositionParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda
 

@@ -350,9 +350,9 @@ __device__ __forceinline__ void StoreMixture(const HeadParams& p, const RowMixtu
   }
 }
 
-// Where a path's value at the tile's place lies in [places, paths], from place `first` on.
+// Where a path's value at the tile's position lies in [positions, paths], from position `first` on.
 __device__ __forceinline__ int64_t PathAt(const PathTile& tile, int path, int first) {
-  return static_cast<int64_t>(tile.place - first) * tile.paths + path;
+  return static_cast<int64_t>(tile.position - first) * tile.paths + path;
 }
 
 // What becomes of the mixture of one path of a tile. `given`: its value, unless it is drawn.
@@ -413,7 +413,7 @@ __device__ __forceinline__ void MakeDraws(const HeadKernelParams& params, int se
   const int lane = LaneIndex();
   const PathTile& tile = *reinterpret_cast<const PathTile*>(shared + params.shared.paths);
   reinterpret_cast<StepDraw*>(shared + params.shared.draws)[lane] = StepDrawOf(
-      tile.seed, tile.first_path + set * kGroupPaths + lane, static_cast<uint32_t>(tile.place));
+      tile.seed, tile.first_path + set * kGroupPaths + lane, static_cast<uint32_t>(tile.position));
 }
 
 }  // namespace chorale::kernels::cuda

@@ -5,11 +5,11 @@
 #include "kernels/cuda/layer/layer_wgmma_sm90.h"
 #include "kernels/cuda/layer/smem_mma_sm80.h"
 #include "kernels/cuda/layer/weight_prefetch.cuh"
-#include "kernels/cuda/runtime/kernel_registry.h"
-#include "kernels/cuda/runtime/launch.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
+#include "kernels/cuda/runtime/kernel_registry.h"
+#include "kernels/cuda/runtime/launch.h"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -82,11 +82,11 @@ ErrorCode WithKernel(int block_rows, int64_t panels, const Use& use) {
 
 }  // namespace
 
-ErrorCode PrepareRowLayer(int shared_bytes) {
+ErrorCode LoadMmaLayerKernels(int shared_bytes) {
   for (const int block_rows : {kGroupRows, 2 * kGroupRows, 4 * kGroupRows}) {
     for (const int panels : {1, 2, 4}) {
       const ErrorCode error = WithKernel(
-          block_rows, panels, [&](auto kernel) { return PrepareKernel(kernel, shared_bytes); });
+          block_rows, panels, [&](auto kernel) { return LoadKernel(kernel, shared_bytes); });
       if (error != 0) return error;
     }
   }

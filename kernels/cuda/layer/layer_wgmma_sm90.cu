@@ -1,12 +1,12 @@
 #include <initializer_list>
 
 #include "kernels/cuda/layer/layer_wgmma_sm90.cuh"
+#include "kernels/cuda/ptx/grid_dependency.cuh"
+#include "kernels/cuda/ptx/mbarrier.cuh"
+#include "kernels/cuda/ptx/registers.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
 #include "kernels/cuda/runtime/kernel_registry.h"
 #include "kernels/cuda/runtime/launch.h"
-#include "kernels/cuda/ptx/registers.cuh"
-#include "kernels/cuda/ptx/mbarrier.cuh"
-#include "kernels/cuda/ptx/grid_dependency.cuh"
-#include "kernels/cuda/ptx/warp.cuh"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -72,11 +72,11 @@ ErrorCode WithKernel(int block_rows, int64_t panels, const Use& use) {
 
 }  // namespace
 
-ErrorCode PrepareRowProduct(int shared_bytes) {
+ErrorCode LoadWgmmaLayerKernels(int shared_bytes) {
   for (const int block_rows : {kGroupRows, 2 * kGroupRows, 4 * kGroupRows}) {
     for (const int panels : {1, 2, 4}) {
       const ErrorCode error = WithKernel(
-          block_rows, panels, [&](auto kernel) { return PrepareKernel(kernel, shared_bytes); });
+          block_rows, panels, [&](auto kernel) { return LoadKernel(kernel, shared_bytes); });
       if (error != 0) return error;
     }
   }

@@ -22,7 +22,7 @@ __device__ __forceinline__ void LeaveToBuffer(const Tile& tile, const RowLayerPa
   uint16_t* place =
       tile.buffer +
       p.layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, p.kv_heads, p.head_dim) +
-      BufferKeyAt(kv_head, tile.append_place, path, tile.buffer_capacity, tile.buffer_paths,
+      BufferKeyAt(kv_head, tile.append_position, path, tile.buffer_capacity, tile.buffer_paths,
                   p.head_dim);
   if (!value) {
     StoreAs<Words4>(place + d, words);
@@ -81,7 +81,7 @@ __device__ __forceinline__ void LeaveWords(const LeavingRows& rows, const RowLay
   const int d = column & (p.head_dim - 1);
   if (rows.tile.first_row >= 0) {
     LeaveToContext(rows.tile, p, row, kv_head, d, value, words);
-  } else if (rows.tile.append_place >= 0) {
+  } else if (rows.tile.append_position >= 0) {
     LeaveToBuffer(rows.tile, p, row, kv_head, d, value, words);
   }
 }

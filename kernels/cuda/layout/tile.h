@@ -7,31 +7,31 @@
 
 namespace chorale::kernels::cuda {
 
-//   phase                row of the tile              attends to                    leaves K and V
-//   encode a context     context row first_row + row  the context                   in the context
-//   decode at place t    a path's target t, and its   context, buffer 0..t-1        of the token,
-//   at
-//                        buffer token of place t-1                                  place t-1
-//   density at place t   a path's target t, and its   context, buffer 0..t-1, the   of the token,
-//   at
-//                        buffer token of place t      token itself too              place t
-//   predict              a target                     the context                   nowhere
+// clang-format off
+//   phase                  row of the tile               attends to                    writes K and V
+//   encode a context       context row first_row + row   the context                   to the context
+//   decode, position t     a path's target t             context, buffer 0..t-1        -
+//                          the path's buffer token t-1   context, buffer 0..t-1        to buffer t-1
+//   density, position t    a path's target t             context, buffer 0..t-1        -
+//                          the path's buffer token t     context, buffer 0..t          to buffer t
+//   predict                a target                      the context                   -
+// clang-format on
 //
-// A context that is not being encoded by this very tile is complete before the tile is uploaded.
-// What kernels change of an uploaded tile is `groups`, `visible_*` and `append_place`, and nothing
-// else (LaunchNextPlace). Pointers are device memory.
+// A context is complete before a tile that only reads it is uploaded. Kernels change `groups`,
+// `visible_*` and `append_position` of an uploaded tile (LaunchAdvancePosition), and nothing else.
+// Pointers are device memory.
 struct Tile {
-  uint16_t* context = nullptr;  // [L] layers of ContextLayerSize(context_rows, Hkv, Dh)
-  uint16_t* buffer = nullptr;   // [L] layers of BufferLayerSize(...); null without one
-  int32_t context_rows = 0;     // Nctx
-  int32_t groups = 0;           // of 16 rows that are in use, from the first; 0: skip this tile
-  int32_t buffer_paths = 0;     // paths that the buffer has room for, a multiple of 8
-  int32_t buffer_capacity = 0;  // places
-  int32_t visible_target = 0;   // buffer places that a path's target attends to
-  int32_t visible_buffer = 0;   // and that its buffer token attends to
-  int32_t append_place = -1;    // where the buffer tokens leave K and V; -1: nowhere
-  int32_t first_row = -1;       // of the context that is being encoded; -1: none is
-  int32_t encode_rows = 0;      // rows of the tile that are rows of that context
+  uint16_t* context = nullptr;   // [L] layers of ContextLayerSize(context_rows, Hkv, Dh)
+  uint16_t* buffer = nullptr;    // [L] layers of BufferLayerSize(...); null without one
+  int32_t context_rows = 0;      // Nctx
+  int32_t groups = 0;            // of 16 rows that are in use, from the first; 0: skip this tile
+  int32_t buffer_paths = 0;      // paths that the buffer has room for, a multiple of 8
+  int32_t buffer_capacity = 0;   // positions
+  int32_t visible_target = 0;    // buffer positions that a path's target attends to
+  int32_t visible_buffer = 0;    // and that its buffer token attends to
+  int32_t append_position = -1;  // buffer position to which K and V are written; -1: none
+  int32_t first_row = -1;        // of the context that is being encoded; -1: none is
+  int32_t encode_rows = 0;       // rows of the tile that are rows of that context
   int32_t unused = 0;
 };
 

@@ -24,10 +24,10 @@ __device__ __forceinline__ void AttendToTokens(const CellBlock& block, const uin
     block.Query(h, head, q);
     CellHeadState state;
     state.Clear();
-    const uint16_t* of_head = keys + head * kHeadKeysValues + lane * 8;
-    for (int first = 0; first < count; first += kTileTokens) {
-      const uint16_t* tile = of_head + first / kTileTokens * kTileKeysValues;
-      state.Attend(q, LoadAs<Words4>(tile), LoadAs<Words4>(tile + kHeadValues), count - first,
+    const uint16_t* of_head = keys + head * kCellHeadKvSize + lane * 8;
+    for (int first = 0; first < count; first += kCellTileTokens) {
+      const uint16_t* tile = of_head + first / kCellTileTokens * kCellTileKvSize;
+      state.Attend(q, LoadAs<Words4>(tile), LoadAs<Words4>(tile + kCellHeadKeysSize), count - first,
                    reads, block.shape().score_scale);
     }
     state.Finish(attended.w[head]);

@@ -224,7 +224,8 @@ class CellBlock {
     PackOperand(c[0], c[1], q);
   }
 
-  // K and V of one head of 16 tokens, as B fragments: a lane's share of TileKeyAt and TileValueAt.
+  // K and V of one head of 16 tokens, as B fragments: a lane's share of CellTileKeyAt and
+  // CellTileValueAt.
   __device__ __forceinline__ Words4 Keys(const CellOperand& h, int head) const {
     float c[2][4] = {};
     Project(h, kBlockWk, head, c);
@@ -346,7 +347,7 @@ class TokenReader {
   static constexpr int kQueries = kCellHeads * kWarpSize;  // Words4
 
   // By one warp; all may read after a barrier.
-  __device__ __forceinline__ static void LeaveQueries(const CellBlock& block,
+  __device__ __forceinline__ static void StoreQueries(const CellBlock& block,
                                                       const CellTokens& tokens, Words4* queries) {
     const CellOperand h = block.Normed(tokens);
 #pragma unroll

@@ -9,14 +9,14 @@ namespace chorale::kernels::cuda {
 absl::Status ValidateReadColumns(const ReadColumnsParams& p) {
   RETURN_IF_ERROR(ValidateCellTable(p.table));
   RETURN_IF_ERROR(ValidateCellShape(p.shape));
-  if (p.points_per_column < 1 || p.points_per_column > kTileTokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("points_per_column is ", p.points_per_column, ", must be 1 to ", kTileTokens));
+  if (p.num_inducing_points < 1 || p.num_inducing_points > kCellTileTokens) {
+    return absl::InvalidArgumentError(absl::StrCat("num_inducing_points is ", p.num_inducing_points,
+                                                   ", must be 1 to ", kCellTileTokens));
   }
   return RequireNotNull({{"cell", p.cell},
                          {"column_ids", p.column_ids},
                          {"gates", p.gates},
-                         {"points", p.points},
+                         {"inducing_kv", p.inducing_kv},
                          {"read_column", p.read_column},
                          {"cells", p.cells},
                          {"gated", p.gated}});

@@ -50,11 +50,12 @@ __device__ __forceinline__ void Leave(const ReadColumnsParams& p, int first, int
   for (int half = 0; half < 2; ++half) {
     const int row = first + lane / 4 + 8 * half;
     if (row >= p.table.rows) continue;
-    float* tile = p.cells + (static_cast<int64_t>(row) * tiles + column / kTileTokens) * kCellTile;
+    float* tile =
+        p.cells + (static_cast<int64_t>(row) * tiles + column / kCellTileTokens) * kCellTile;
 #pragma unroll
     for (int n = 0; n < kCellColumns; ++n) {
       const Floats2 add = LoadAs<Floats2>(id + 8 * n);
-      StoreAs<Floats2>(tile + CellAt(column % kTileTokens, 8 * n + lane % 4 * 2),
+      StoreAs<Floats2>(tile + CellAt(column % kCellTileTokens, 8 * n + lane % 4 * 2),
                        {x.v[n][2 * half] + add.v[0], x.v[n][2 * half + 1] + add.v[1]});
     }
   }
@@ -78,19 +79,19 @@ __global__ void __launch_bounds__(kThreads, 2)
   __syncthreads();
 
   const CellBlock block(shared + kWeightsAt, p.shape);
-  const int first = blockIdx.x * kTileTokens;
+  const int first = blockIdx.x * kCellTileTokens;
   CellTokens gated = {};
   for (int column = warp; column < p.table.columns; column += kWarps) {
     CellTokens x = Embedding::Embed(p.table, first, column, cell, features);
     AddGated(x, p.gates + column * kCellWidth, gated);
-    AttendToTokens(block, p.points + static_cast<int64_t>(column) * kTileKeysValues,
-                   p.points_per_column, x);
+    AttendToTokens(block, p.inducing_kv + static_cast<int64_t>(column) * kCellTileKvSize,
+                   p.num_inducing_points, x);
     Leave(p, first, column, x);
   }
 
   __syncthreads();  // nobody needs the weights any more
   float* const shares = reinterpret_cast<float*>(shared + kWeightsAt);  // [warp] of a tile
-  gated.Store(shares + warp * kCellTile, kTileTokens);
+  gated.Store(shares + warp * kCellTile, kCellTileTokens);
   __syncthreads();
   for (int i = threadIdx.x; i < kCellTile; i += kThreads) {
     const int row = first + i / kCellWidth;
@@ -104,15 +105,15 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 }  // namespace
 
-ErrorCode PrepareReadColumns(int shared_bytes) {
-  return PrepareKernel(&ReadColumnsKernel, shared_bytes);
+ErrorCode LoadReadColumnsKernel(int shared_bytes) {
+  return LoadKernel(&ReadColumnsKernel, shared_bytes);
 }
 
 int ReadColumnsSharedBytes() { return kSharedBytes; }
 
 ErrorCode LaunchReadColumns(const ReadColumnsParams& params, Stream stream) {
   const LaunchShape shape = {
-      .blocks_x = static_cast<int>(CeilDiv(params.table.rows, kTileTokens)),
+      .blocks_x = static_cast<int>(CeilDiv(params.table.rows, kCellTileTokens)),
       .threads = kThreads,
       .shared_bytes = kSharedBytes,
   };

@@ -24,11 +24,11 @@ struct ReadColumnsParams {
   const float* cell = nullptr;            // [kCellFeatures + 1, E] f32: Wc transposed, then bc
   const float* column_ids = nullptr;      // [columns, E] f32
   const float* gates = nullptr;           // [columns, E] f32
-  const uint16_t* points = nullptr;       // [columns, kTileKeysValues] bf16: K and V of the points
+  const uint16_t* inducing_kv = nullptr;  // [columns, kCellTileKvSize] bf16: K and V of the points
   const uint16_t* read_column = nullptr;  // a block, see cell_layout.h
   float* cells = nullptr;                 // [rows, CellTiles(columns), kCellTile] f32
   float* gated = nullptr;                 // [rows, E] f32
-  int32_t points_per_column = 0;          // 1 to kTileTokens
+  int32_t num_inducing_points = 0;        // 1 to kCellTileTokens
   CellShape shape;
 };
 

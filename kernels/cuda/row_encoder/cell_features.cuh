@@ -49,21 +49,21 @@ __device__ __forceinline__ float SoftLimited(float x) {
 // helps lane l. Zeros where `absent`.
 __device__ __forceinline__ void NumberFeatures(float x, bool absent, float* features) {
   const int lane = threadIdx.x % kWarpSize;
-  const int cell = lane % kTileTokens;
+  const int cell = lane % kCellTileTokens;
   const float c = SoftLimited(x);
-  if (lane < kTileTokens) features[cell] = absent ? 0.0f : c;
+  if (lane < kCellTileTokens) features[cell] = absent ? 0.0f : c;
 #pragma unroll
   for (int i = 0; i < (kFrequencies + 1) / 2; ++i) {
-    const int k = 2 * i + lane / kTileTokens;
+    const int k = 2 * i + lane / kCellTileTokens;
     if (k >= kFrequencies) continue;
     const SineCosine wave = SineAndCosine(c * static_cast<float>(1 << k));
-    features[(1 + k) * kTileTokens + cell] = absent ? 0.0f : wave.sine;
-    features[(1 + kFrequencies + k) * kTileTokens + cell] = absent ? 0.0f : wave.cosine;
+    features[(1 + k) * kCellTileTokens + cell] = absent ? 0.0f : wave.sine;
+    features[(1 + kFrequencies + k) * kCellTileTokens + cell] = absent ? 0.0f : wave.cosine;
   }
 }
 
 // Shared memory of one warp: [kCellFeatures + kNumberFeatures][16] f32.
-inline constexpr int kFeatureTile = (kCellFeatures + kNumberFeatures) * kTileTokens;
+inline constexpr int kFeatureTile = (kCellFeatures + kNumberFeatures) * kCellTileTokens;
 
 // W features + b of the cells of rows [first, first + 16) in one column, and with kTarget of their
 // rows' y. `weights` is [kInputs + 1, kCellWidth] in shared memory, inputs first, then b; cells
@@ -77,17 +77,17 @@ struct CellEmbedding {
                                                      const float* weights, float* features) {
     const int lane = threadIdx.x % kWarpSize;
     __syncwarp();  // all lanes are done with the features of the tile before
-    const int row = min(first + lane % kTileTokens, table.rows - 1);
+    const int row = min(first + lane % kCellTileTokens, table.rows - 1);
     const int64_t at = static_cast<int64_t>(row) * table.columns + column;
     const bool missing = table.missing != nullptr && table.missing[at] != 0;
     NumberFeatures(table.values[at], missing, features);
-    if (lane < kTileTokens) {
-      features[kNumberFeatures * kTileTokens + lane] = missing ? 1.0f : 0.0f;
-      features[(kNumberFeatures + 1) * kTileTokens + lane] =
+    if (lane < kCellTileTokens) {
+      features[kNumberFeatures * kCellTileTokens + lane] = missing ? 1.0f : 0.0f;
+      features[(kNumberFeatures + 1) * kCellTileTokens + lane] =
           table.categorical[column] != 0 ? 1.0f : 0.0f;
     }
     if constexpr (kTarget) {
-      NumberFeatures(table.y[row], false, features + kCellFeatures * kTileTokens);
+      NumberFeatures(table.y[row], false, features + kCellFeatures * kCellTileTokens);
     }
     __syncwarp();
     return Map(weights, features);
@@ -104,8 +104,8 @@ struct CellEmbedding {
       for (int i = 0; i < 4; ++i) x.v[n][i] = bias.v[i % 2];
     }
     for (int k = 0; k < kInputs; ++k) {
-      const float upper = features[k * kTileTokens + lane / 4];
-      const float lower = features[k * kTileTokens + 8 + lane / 4];
+      const float upper = features[k * kCellTileTokens + lane / 4];
+      const float lower = features[k * kCellTileTokens + 8 + lane / 4];
 #pragma unroll
       for (int n = 0; n < kCellWidth / 8; ++n) {
         const Floats2 w = LoadAs<Floats2>(column + k * kCellWidth + 8 * n);

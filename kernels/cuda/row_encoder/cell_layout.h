@@ -21,7 +21,7 @@ inline constexpr int kCellWidth = 64;  // E
 inline constexpr int kCellHeads = 4;
 inline constexpr int kCellHeadWidth = kCellWidth / kCellHeads;
 inline constexpr int kCellHidden = 2 * kCellWidth;
-inline constexpr int kTileTokens = 16;
+inline constexpr int kCellTileTokens = 16;
 // Columns of a table: their keys and values of one row fit in a block's shared memory.
 inline constexpr int kMostColumns = 256;
 
@@ -67,26 +67,26 @@ inline constexpr int kCellBlockBytes = kBlockMatrices * 2 + kBlockVectors * 4;
 //
 // Of a tile of 16 tokens: [head][K, V][lane][8] bf16, in elements.
 
-inline constexpr int kTileKeysValues = 2 * kTileTokens * kCellWidth;
-inline constexpr int kHeadKeysValues = kTileKeysValues / kCellHeads;
-inline constexpr int kHeadValues = kHeadKeysValues / 2;  // behind a head's keys
+inline constexpr int kCellTileKvSize = 2 * kCellTileTokens * kCellWidth;
+inline constexpr int kCellHeadKvSize = kCellTileKvSize / kCellHeads;
+inline constexpr int kCellHeadKeysSize = kCellHeadKvSize / 2;  // behind a head's keys
 
-constexpr int TileKeyAt(int token, int d) {
-  return d / 16 * kHeadKeysValues + (token % 8 * 4 + d % 8 / 2) * 8 + token / 8 * 4 +
+constexpr int CellTileKeyAt(int token, int d) {
+  return d / 16 * kCellHeadKvSize + (token % 8 * 4 + d % 8 / 2) * 8 + token / 8 * 4 +
          d % 16 / 8 * 2 + d % 2;
 }
-constexpr int TileValueAt(int token, int d) {
-  return d / 16 * kHeadKeysValues + kHeadValues + (d % 8 * 4 + token % 8 / 2) * 8 + d % 16 / 8 * 4 +
-         token / 8 * 2 + token % 2;
+constexpr int CellTileValueAt(int token, int d) {
+  return d / 16 * kCellHeadKvSize + kCellHeadKeysSize + (d % 8 * 4 + token % 8 / 2) * 8 +
+         d % 16 / 8 * 4 + token / 8 * 2 + token % 2;
 }
 
 // ---- Cells of rows -------------------------------------------------------------------------
 //
 // Between kernels: [rows][tiles of 16 columns][1024] f32, a tile as the lanes hold it.
 
-inline constexpr int kCellTile = kTileTokens * kCellWidth;
+inline constexpr int kCellTile = kCellTileTokens * kCellWidth;
 
-constexpr int64_t CellTiles(int64_t columns) { return CeilDiv(columns, kTileTokens); }
+constexpr int64_t CellTiles(int64_t columns) { return CeilDiv(columns, kCellTileTokens); }
 
 constexpr int CellAt(int token, int d) {
   return ((d / 8 * 2 + token / 8) * 32 + token % 8 * 4 + d % 8 / 2) * 2 + d % 2;
@@ -97,9 +97,9 @@ constexpr int CellAt(int token, int d) {
 // The softmax states of up to 16 points that read a column: o [16, 64], not normalised, then m and
 // l, [4 heads, 16] each; f32. Scores are in units of log 2.
 
-inline constexpr int kSummaryM = kTileTokens * kCellWidth;
-inline constexpr int kSummaryL = kSummaryM + kCellHeads * kTileTokens;
-inline constexpr int kSummarySize = kSummaryL + kCellHeads * kTileTokens;
+inline constexpr int kSummaryM = kCellTileTokens * kCellWidth;
+inline constexpr int kSummaryL = kSummaryM + kCellHeads * kCellTileTokens;
+inline constexpr int kSummarySize = kSummaryL + kCellHeads * kCellTileTokens;
 
 }  // namespace chorale::kernels::cuda
 

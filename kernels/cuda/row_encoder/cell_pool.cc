@@ -10,7 +10,7 @@ namespace chorale::kernels::cuda {
 absl::Status ValidatePoolCells(const PoolCellsParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"cells", p.cells},
                                   {"gated", p.gated},
-                                  {"pooled", p.pooled},
+                                  {"seed_tokens", p.seed_tokens},
                                   {"pool", p.pool},
                                   {"out_gamma", p.out_gamma},
                                   {"out_beta", p.out_beta},
@@ -21,9 +21,9 @@ absl::Status ValidatePoolCells(const PoolCellsParams& p) {
                                   {"encodings", p.encodings}}));
   RETURN_IF_ERROR(RequirePositive({{"rows", p.rows}}));
   RETURN_IF_ERROR(ValidateColumns(p.columns));
-  if (p.tokens < 1 || p.tokens > kTileTokens) {
+  if (p.num_seed_tokens < 1 || p.num_seed_tokens > kCellTileTokens) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tokens is ", p.tokens, ", must be 1 to ", kTileTokens));
+        absl::StrCat("num_seed_tokens is ", p.num_seed_tokens, ", must be 1 to ", kCellTileTokens));
   }
   if (p.width < 8 || p.width % 8 != 0 || p.width > kLargestEncoding) {
     return absl::InvalidArgumentError(

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kRows = kTileTokens;  // of a block
+constexpr int kRows = kCellTileTokens;  // of a block
 
 // How the block's shared memory is divided. Offsets in bytes.
 struct SharedLayout {
@@ -32,7 +32,7 @@ struct SharedLayout {
 
 SharedLayout LayoutOf(const PoolCellsParams& p) {
   SharedLayout layout = {};
-  layout.operand_stride = PoolInputs(p.tokens) + 32;
+  layout.operand_stride = PoolInputs(p.num_seed_tokens) + 32;
   layout.sums_stride = p.width + 8;
   layout.queries = kCellBlockBytes;
   layout.operand = layout.queries + TokenReader::kQueries * 16;
@@ -56,12 +56,12 @@ __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlo
                                          int operand_stride) {
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
-  const int together = kTileTokens / p.tokens;
+  const int together = kCellTileTokens / p.num_seed_tokens;
   const int row_tiles = static_cast<int>(CellTiles(p.columns));
   CellTokens x;
   if (warp == 0) {
-    x.Repeat(p.pooled, p.tokens, together * p.tokens);
-    TokenReader::LeaveQueries(block, x, queries);
+    x.Repeat(p.seed_tokens, p.num_seed_tokens, together * p.num_seed_tokens);
+    TokenReader::StoreQueries(block, x, queries);
   }
   __syncthreads();
   TokenReader reader(queries);
@@ -69,11 +69,12 @@ __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlo
     reader.Clear();
     const int rows = min(together, min(kRows - begin, p.rows - first_row - begin));
     for (int i = 0; i < rows; ++i) {
-      const bool reads[2] = {lane / 4 / p.tokens == i, (lane / 4 + 8) / p.tokens == i};
+      const bool reads[2] = {lane / 4 / p.num_seed_tokens == i,
+                             (lane / 4 + 8) / p.num_seed_tokens == i};
       const float* cells =
           p.cells + static_cast<int64_t>(first_row + begin + i) * row_tiles * kCellTile;
       for (int t = 0; t < row_tiles; ++t) {
-        const int valid = p.columns - t * kTileTokens;
+        const int valid = p.columns - t * kCellTileTokens;
         x.Load(cells + t * kCellTile, valid);
         reader.Read(block, x, valid, reads);
       }
@@ -81,15 +82,15 @@ __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlo
     CellOperand attended;
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) reader.state(head).Finish(attended.w[head]);
-    x.Repeat(p.pooled, p.tokens, together * p.tokens);
+    x.Repeat(p.seed_tokens, p.num_seed_tokens, together * p.num_seed_tokens);
     block.Finish(attended, x);
     const CellTokens z = Normalized(x, p.out_gamma, p.out_beta, p.shape);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int token = lane / 4 + 8 * half;
-      const int row = begin + token / p.tokens;
-      if (token >= together * p.tokens || row >= kRows) continue;
-      uint16_t* to = operand + row * operand_stride + token % p.tokens * kCellWidth;
+      const int row = begin + token / p.num_seed_tokens;
+      if (token >= together * p.num_seed_tokens || row >= kRows) continue;
+      uint16_t* to = operand + row * operand_stride + token % p.num_seed_tokens * kCellWidth;
 #pragma unroll
       for (int k = 0; k < kCellWidth / 32; ++k) {
         Words4 words;
@@ -115,7 +116,7 @@ __device__ __forceinline__ void SplitGated(const PoolCellsParams& p, int first_r
     }
     const uint32_t rounded = PackBf16(pair.v[0], pair.v[1]);
     const uint32_t rest = PackBf16(pair.v[0] - FirstBf16(rounded), pair.v[1] - SecondBf16(rounded));
-    uint16_t* to = operand + row * operand_stride + p.tokens * kCellWidth +
+    uint16_t* to = operand + row * operand_stride + p.num_seed_tokens * kCellWidth +
                    OperandAt(d / 32, d % 8 / 2) + d % 32 / 8 * 2;
     StoreAs<uint32_t>(to, rounded);
     StoreAs<uint32_t>(to + kCellWidth, rest);
@@ -126,7 +127,7 @@ __device__ __forceinline__ void SplitGated(const PoolCellsParams& p, int first_r
 __device__ __forceinline__ void ApplyOut(const PoolCellsParams& p, const uint16_t* operand,
                                          int operand_stride, float* sums, int sums_stride) {
   const int lane = threadIdx.x % kWarpSize;
-  const int steps = PoolInputs(p.tokens) / 32;
+  const int steps = PoolInputs(p.num_seed_tokens) / 32;
   const uint16_t* const upper = operand + lane / 4 * operand_stride + OperandAt(0, lane % 4);
   const uint16_t* const lower = upper + 8 * operand_stride;
   for (int n = threadIdx.x / kWarpSize; n < p.width / 8; n += kWarps) {
@@ -196,8 +197,8 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-ErrorCode PreparePoolCells(int shared_bytes) {
-  return PrepareKernel(&PoolCellsKernel, shared_bytes);
+ErrorCode LoadPoolCellsKernel(int shared_bytes) {
+  return LoadKernel(&PoolCellsKernel, shared_bytes);
 }
 
 int PoolCellsSharedBytes(const PoolCellsParams& params) { return LayoutOf(params).bytes; }

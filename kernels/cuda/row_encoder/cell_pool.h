@@ -22,21 +22,21 @@ constexpr int PoolInputs(int tokens) { return (tokens + 2) * kCellWidth; }
 
 // Device memory. E is kCellWidth: padded with zeros.
 struct PoolCellsParams {
-  const float* cells = nullptr;      // [rows, CellTiles(columns), kCellTile] f32
-  const float* gated = nullptr;      // [rows, E] f32
-  const float* pooled = nullptr;     // [P, E] f32
-  const uint16_t* pool = nullptr;    // a block, see cell_layout.h
-  const float* out_gamma = nullptr;  // [E] f32, of the inner norm
-  const float* out_beta = nullptr;   // [E]
-  const uint16_t* out = nullptr;     // [D, PoolInputs(P)] bf16, see CellWeightAt: Wo, Wd, Wd
-  const float* out_bias = nullptr;   // [D]
-  const float* gamma = nullptr;      // [D], of the outer norm
-  const float* beta = nullptr;       // [D]
-  float* encodings = nullptr;        // [rows, D] f32
+  const float* cells = nullptr;        // [rows, CellTiles(columns), kCellTile] f32
+  const float* gated = nullptr;        // [rows, E] f32
+  const float* seed_tokens = nullptr;  // [P, E] f32
+  const uint16_t* pool = nullptr;      // a block, see cell_layout.h
+  const float* out_gamma = nullptr;    // [E] f32, of the inner norm
+  const float* out_beta = nullptr;     // [E]
+  const uint16_t* out = nullptr;       // [D, PoolInputs(P)] bf16, see CellWeightAt: Wo, Wd, Wd
+  const float* out_bias = nullptr;     // [D]
+  const float* gamma = nullptr;        // [D], of the outer norm
+  const float* beta = nullptr;         // [D]
+  float* encodings = nullptr;          // [rows, D] f32
   int32_t rows = 0;
   int32_t columns = 0;
-  int32_t tokens = 0;  // P, 1 to kTileTokens
-  int32_t width = 0;   // D, a multiple of 8, at most kLargestEncoding
+  int32_t num_seed_tokens = 0;  // P, 1 to kCellTileTokens
+  int32_t width = 0;            // D, a multiple of 8, at most kLargestEncoding
   CellShape shape;
 };
 

@@ -18,7 +18,7 @@ constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarpSize;
 
 // Keys and values of one tile in shared memory behind the weights.
-constexpr int kKeysValuesBytes = kTileKeysValues * 2;
+constexpr int kKeysValuesBytes = kCellTileKvSize * 2;
 
 // Rows of one block: as many as have a warp for each of their tiles, at least one.
 constexpr int RowsOfBlock(int row_tiles) { return row_tiles < kWarps ? kWarps / row_tiles : 1; }
@@ -45,28 +45,28 @@ __global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant_
   const CellBlock block(shared, p.shape);
   for (int tile = warp; tile < tiles; tile += kWarps) {
     CellTokens x;
-    x.Load(cells + tile * kCellTile, p.columns - tile % row_tiles * kTileTokens);
+    x.Load(cells + tile * kCellTile, p.columns - tile % row_tiles * kCellTileTokens);
     const CellOperand h = block.Normed(x);
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) {
-      uint16_t* to = keys + tile * kTileKeysValues + head * kHeadKeysValues + lane * 8;
+      uint16_t* to = keys + tile * kCellTileKvSize + head * kCellHeadKvSize + lane * 8;
       StoreAs<Words4>(to, block.Keys(h, head));
-      StoreAs<Words4>(to + kHeadValues, block.Values(h, head));
+      StoreAs<Words4>(to + kCellHeadKeysSize, block.Values(h, head));
     }
   }
   __syncthreads();
   for (int tile = warp; tile < tiles; tile += kWarps) {
-    const int valid = p.columns - tile % row_tiles * kTileTokens;
+    const int valid = p.columns - tile % row_tiles * kCellTileTokens;
     CellTokens x;
     x.Load(cells + tile * kCellTile, valid);
-    AttendToTokens(block, keys + tile / row_tiles * row_tiles * kTileKeysValues, p.columns, x);
+    AttendToTokens(block, keys + tile / row_tiles * row_tiles * kCellTileKvSize, p.columns, x);
     x.Store(cells + tile * kCellTile, valid);
   }
 }
 
 }  // namespace
 
-ErrorCode PrepareMixRows(int shared_bytes) { return PrepareKernel(&MixRowsKernel, shared_bytes); }
+ErrorCode LoadMixRowsKernel(int shared_bytes) { return LoadKernel(&MixRowsKernel, shared_bytes); }
 
 // A row of more tiles than there are warps has a block of its own.
 int MixRowsSharedBytes(int most_columns) {

@@ -9,13 +9,13 @@ namespace chorale::kernels::cuda {
 absl::Status ValidateSummariseColumns(const SummariseColumnsParams& p) {
   RETURN_IF_ERROR(ValidateCellTable(p.table));
   RETURN_IF_ERROR(ValidateCellShape(p.shape));
-  if (p.points_per_column < 1 || p.points_per_column > kTileTokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("points_per_column is ", p.points_per_column, ", must be 1 to ", kTileTokens));
+  if (p.num_inducing_points < 1 || p.num_inducing_points > kCellTileTokens) {
+    return absl::InvalidArgumentError(absl::StrCat("num_inducing_points is ", p.num_inducing_points,
+                                                   ", must be 1 to ", kCellTileTokens));
   }
   return RequireNotNull({{"y", p.table.y},
                          {"cell", p.cell},
-                         {"points", p.points},
+                         {"inducing_points", p.inducing_points},
                          {"summarise", p.summarise},
                          {"summaries", p.summaries}});
 }

@@ -32,7 +32,7 @@ static_assert(kWarps * kSummarySize * 4 <= kCellBlockBytes);
 // One element of o over the states of all warps, merged in their order, and the m and l that it
 // goes with.
 __device__ __forceinline__ void MergeElement(const float* states, int at, float* summary) {
-  const int state = at % kCellWidth / kCellHeadWidth * kTileTokens + at / kCellWidth;
+  const int state = at % kCellWidth / kCellHeadWidth * kCellTileTokens + at / kCellWidth;
   float m = -INFINITY;
   float l = 0;
   float o = 0;
@@ -59,8 +59,8 @@ __device__ __forceinline__ void StoreState(int head, CellHeadState& state, float
     StoreAs<Floats2>(o, {state.o[0][2 * half], state.o[0][2 * half + 1]});
     StoreAs<Floats2>(o + 8, {state.o[1][2 * half], state.o[1][2 * half + 1]});
     if (lane % 4 != 0) continue;
-    summary[kSummaryM + head * kTileTokens + token] = state.m[half] * score_scale;
-    summary[kSummaryL + head * kTileTokens + token] = state.l[half];
+    summary[kSummaryM + head * kCellTileTokens + token] = state.m[half] * score_scale;
+    summary[kSummaryL + head * kCellTileTokens + token] = state.l[half];
   }
 }
 
@@ -87,15 +87,15 @@ __global__ void __launch_bounds__(kThreads, 2)
   auto* const queries = reinterpret_cast<Words4*>(shared + kQueriesAt);
   CellTokens x;
   if (warp == 0) {
-    x.Repeat(p.points, p.points_per_column, p.points_per_column);
-    TokenReader::LeaveQueries(block, x, queries);
+    x.Repeat(p.inducing_points, p.num_inducing_points, p.num_inducing_points);
+    TokenReader::StoreQueries(block, x, queries);
   }
   __syncthreads();
   TokenReader reader(queries);
   reader.Clear();
   const int begin = blockIdx.x * kSummaryRows;
   const int end = min(begin + kSummaryRows, p.table.rows);
-  for (int first = begin + warp * kTileTokens; first < end; first += kWarps * kTileTokens) {
+  for (int first = begin + warp * kCellTileTokens; first < end; first += kWarps * kCellTileTokens) {
     x = Embedding::Embed(p.table, first, column, cell, features);
     reader.Read(block, x, end - first, reads);
   }
@@ -116,8 +116,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 }  // namespace
 
-ErrorCode PrepareSummariseColumns(int shared_bytes) {
-  return PrepareKernel(&SummariseColumnsKernel, shared_bytes);
+ErrorCode LoadSummariseColumnsKernel(int shared_bytes) {
+  return LoadKernel(&SummariseColumnsKernel, shared_bytes);
 }
 
 int SummariseColumnsSharedBytes() { return kSharedBytes; }

@@ -25,13 +25,13 @@ constexpr int64_t SummaryChunks(int64_t rows) { return CeilDiv(rows, kSummaryRow
 
 // Device memory. E is kCellWidth: padded with zeros.
 struct SummariseColumnsParams {
-  CellTable table;                      // with y
-  const float* cell = nullptr;          // [kCellFeatures + kNumberFeatures + 1, E] f32: Wc and Wt
-                                        // transposed, then bc
-  const float* points = nullptr;        // [points_per_column, E] f32
-  const uint16_t* summarise = nullptr;  // a block, see cell_layout.h
-  float* summaries = nullptr;           // [SummaryChunks(rows), columns, kSummarySize] f32
-  int32_t points_per_column = 0;        // 1 to kTileTokens
+  CellTable table;              // with y
+  const float* cell = nullptr;  // [kCellFeatures + kNumberFeatures + 1, E] f32: Wc and Wt
+                                // transposed, then bc
+  const float* inducing_points = nullptr;  // [num_inducing_points, E] f32
+  const uint16_t* summarise = nullptr;     // a block, see cell_layout.h
+  float* summaries = nullptr;              // [SummaryChunks(rows), columns, kSummarySize] f32
+  int32_t num_inducing_points = 0;         // 1 to kCellTileTokens
   CellShape shape;
 };
 

@@ -55,16 +55,16 @@ std::vector<float> PadTokens(const std::vector<float>& tokens, int64_t width) {
   return padded;
 }
 
-void PackTileKeysValues(const float* projected, int64_t tokens, int64_t width, int64_t heads,
-                        uint16_t* tile) {
-  std::fill_n(tile, kTileKeysValues, uint16_t{0});
+void PackCellTileKv(const float* projected, int64_t tokens, int64_t width, int64_t heads,
+                    uint16_t* tile) {
+  std::fill_n(tile, kCellTileKvSize, uint16_t{0});
   const int64_t head_width = width / heads;
   for (int64_t token = 0; token < tokens; ++token) {
     const float* keys = projected + token * 2 * width;
     for (int64_t d = 0; d < width; ++d) {
       const auto padded = static_cast<int>(d / head_width * kCellHeadWidth + d % head_width);
-      tile[TileKeyAt(static_cast<int>(token), padded)] = ToBf16(keys[d]);
-      tile[TileValueAt(static_cast<int>(token), padded)] = ToBf16(keys[width + d]);
+      tile[CellTileKeyAt(static_cast<int>(token), padded)] = ToBf16(keys[d]);
+      tile[CellTileValueAt(static_cast<int>(token), padded)] = ToBf16(keys[width + d]);
     }
   }
 }

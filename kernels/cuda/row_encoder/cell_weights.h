@@ -34,10 +34,10 @@ std::vector<uint16_t> PackCellBlock(const CellBlockWeights& weights, int64_t hea
 // [rows, width] padded to [rows, kCellWidth].
 std::vector<float> PadTokens(const std::vector<float>& tokens, int64_t width);
 
-// Writes K and V of up to kTileTokens tokens to `tile`, kTileKeysValues elements; places without a
-// token are zero. A row of `projected` is [K | V], [heads, head width] each.
-void PackTileKeysValues(const float* projected, int64_t tokens, int64_t width, int64_t heads,
-                        uint16_t* tile);
+// Writes K and V of up to kCellTileTokens tokens to `tile`, kCellTileKvSize elements; places
+// without a token are zero. A row of `projected` is [K | V], [heads, head width] each.
+void PackCellTileKv(const float* projected, int64_t tokens, int64_t width, int64_t heads,
+                    uint16_t* tile);
 
 }  // namespace chorale::kernels::cuda
 

@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
 
 }  // namespace
 
-ErrorCode PrepareEncodeMeans(int shared_bytes) {
-  return PrepareKernel(&EncodeMeansKernel, shared_bytes);
+ErrorCode LoadEncodeMeansKernel(int shared_bytes) {
+  return LoadKernel(&EncodeMeansKernel, shared_bytes);
 }
 
 ErrorCode LaunchEncodeMeans(const EncodeMeansParams& params, Stream stream) {

@@ -4,10 +4,11 @@
 
 namespace chorale::kernels::cuda {
 
-ErrorCode PrepareKernels(int shared_bytes) {
-  for (const auto prepare : {&PrepareAttention, &PrepareEmbed, &PrepareEncodeMeans, &PrepareHead,
-                             &PrepareMixRows, &PreparePoolCells, &PrepareReadColumns,
-                             &PrepareRowLayer, &PrepareRowProduct, &PrepareSummariseColumns}) {
+ErrorCode LoadKernels(int shared_bytes) {
+  for (const auto prepare :
+       {&LoadAttentionKernels, &LoadEmbedKernels, &LoadEncodeMeansKernel, &LoadHeadKernels,
+        &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
+        &LoadWgmmaLayerKernels, &LoadSummariseColumnsKernel}) {
     if (const ErrorCode error = prepare(shared_bytes); error != 0) return error;
   }
   return 0;

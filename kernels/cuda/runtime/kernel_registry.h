@@ -9,18 +9,18 @@ namespace chorale::kernels::cuda {
 
 // Loads all kernels, and lets each use that much shared memory in a block. Called when a device is
 // opened; each of the others is defined beside its kernels.
-ErrorCode PrepareKernels(int shared_bytes);
+ErrorCode LoadKernels(int shared_bytes);
 
-ErrorCode PrepareAttention(int shared_bytes);
-ErrorCode PrepareEmbed(int shared_bytes);
-ErrorCode PrepareEncodeMeans(int shared_bytes);
-ErrorCode PrepareHead(int shared_bytes);
-ErrorCode PrepareMixRows(int shared_bytes);
-ErrorCode PreparePoolCells(int shared_bytes);
-ErrorCode PrepareReadColumns(int shared_bytes);
-ErrorCode PrepareRowLayer(int shared_bytes);
-ErrorCode PrepareRowProduct(int shared_bytes);
-ErrorCode PrepareSummariseColumns(int shared_bytes);
+ErrorCode LoadAttentionKernels(int shared_bytes);
+ErrorCode LoadEmbedKernels(int shared_bytes);
+ErrorCode LoadEncodeMeansKernel(int shared_bytes);
+ErrorCode LoadHeadKernels(int shared_bytes);
+ErrorCode LoadMixRowsKernel(int shared_bytes);
+ErrorCode LoadPoolCellsKernel(int shared_bytes);
+ErrorCode LoadReadColumnsKernel(int shared_bytes);
+ErrorCode LoadMmaLayerKernels(int shared_bytes);
+ErrorCode LoadWgmmaLayerKernels(int shared_bytes);
+ErrorCode LoadSummariseColumnsKernel(int shared_bytes);
 
 }  // namespace chorale::kernels::cuda
 

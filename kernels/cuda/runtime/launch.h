@@ -21,7 +21,7 @@
 //      what is fixed when the host uploads it), and keys and values of a context that was complete
 //      before its tiles were uploaded.
 //
-// PrepareKernel is called once for each kernel when a device is opened, so that nothing is loaded
+// LoadKernel is called once for each kernel when a device is opened, so that nothing is loaded
 // or set while a graph is recorded.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_LAUNCH_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_LAUNCH_H_
@@ -35,7 +35,7 @@
 namespace chorale::kernels::cuda {
 
 template <typename Params>
-ErrorCode PrepareKernel(void (*kernel)(Params), int shared_bytes) {
+ErrorCode LoadKernel(void (*kernel)(Params), int shared_bytes) {
   const auto* function = reinterpret_cast<const void*>(kernel);
   const cudaError_t error =
       cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);

@@ -45,7 +45,7 @@ ErrorCode OpenDevice(DeviceProperties* properties) {
                  .free_bytes = static_cast<int64_t>(free_bytes),
                  .shared_bytes_per_block = static_cast<int>(found.sharedMemPerBlockOptin)};
   device_overlaps = found.major >= 9;
-  return PrepareKernels(properties->shared_bytes_per_block);
+  return LoadKernels(properties->shared_bytes_per_block);
 }
 
 ErrorCode AllocateDevice(void** memory, int64_t bytes) { return cudaMalloc(memory, bytes); }

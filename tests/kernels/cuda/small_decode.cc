@@ -162,7 +162,7 @@ void SmallDecode::Step(ChunkSplit split, int block_rows, Stream stream) {
                                   .x = x_.data(),
                                   .tile_count = tile_count(),
                                   .width = model_.width,
-                                  .places = model_.targets},
+                                  .buffer_positions = model_.targets},
                                  stream),
                 "embedding");
   Rows(RowStages::kLeave, 0, split, block_rows, stream);
@@ -184,7 +184,8 @@ void SmallDecode::Step(ChunkSplit split, int block_rows, Stream stream) {
                             .std_max = 10},
                            stream),
                 "the head");
-  ExpectSuccess(LaunchNextPlace({tiles_.data(), paths_.data(), tile_count()}, stream), "counting");
+  ExpectSuccess(LaunchAdvancePosition({tiles_.data(), paths_.data(), tile_count()}, stream),
+                "counting");
 }
 
 void SmallDecode::Attend(int layer, ChunkSplit split, Stream stream) {

@@ -81,7 +81,7 @@ int64_t TableBytes(int64_t rows, int64_t columns) {
 
 int64_t SummaryBytes(int64_t columns) { return columns * cuda::kSummarySize * 4; }
 int64_t StateBytes(int64_t columns) {
-  return ArrayBytes(columns * cuda::kTileKeysValues * 2) +
+  return ArrayBytes(columns * cuda::kCellTileKvSize * 2) +
          ArrayBytes(columns * cuda::kCellWidth * 4);
 }
 // What the kernels leave of a row for each other.
@@ -93,7 +93,7 @@ int64_t RowBytes(int64_t columns) {
 int64_t RowsInMemory(int64_t bytes, int64_t columns) {
   const int64_t of_row = RowBytes(columns) + columns * 5 + 4;
   const int64_t fixed = StateBytes(columns) + TableBytes(0, columns) + 4 * ArrayBytes(1);
-  return (bytes - fixed) / of_row / cuda::kTileTokens * cuda::kTileTokens;
+  return (bytes - fixed) / of_row / cuda::kCellTileTokens * cuda::kCellTileTokens;
 }
 
 // First the GPU summarises the columns, kFitRows rows a piece; then the host finishes their points,
@@ -146,10 +146,10 @@ class CellFit : public DeviceRowEncoderFit {
     cuda::SummariseColumnsParams params = {
         .table = UploadTable(context_, y_.data(), first, rows, arrays),
         .cell = model_.cell_and_target,
-        .points = model_.points,
+        .inducing_points = model_.points,
         .summarise = model_.summarise,
         .summaries = arrays.Take<float>(size),
-        .points_per_column = static_cast<int32_t>(model_.induced_points),
+        .num_inducing_points = static_cast<int32_t>(model_.induced_points),
         .shape = model_.shape};
     assert(cuda::ValidateSummariseColumns(params).ok());
     if (!launch.device.status().ok()) return;
@@ -177,7 +177,7 @@ class CellFit : public DeviceRowEncoderFit {
   // Appends what a point attended to in one head, from the states of the chunks in their order.
   void MergeHead(int64_t column, int64_t point, int64_t head, std::vector<float>& attended) const {
     const int64_t head_width = model_.width / model_.heads;
-    const int64_t state = head * cuda::kTileTokens + point;
+    const int64_t state = head * cuda::kCellTileTokens + point;
     const int64_t o_at = point * cuda::kCellWidth + head * cuda::kCellHeadWidth;
     const auto stride = static_cast<size_t>(context_.features * cuda::kSummarySize);
     const auto begin = static_cast<size_t>(column * cuda::kSummarySize);
@@ -243,15 +243,16 @@ class CellAttentionEncoder : public DeviceRowEncoder {
   int64_t memory_bytes() const override {
     const int64_t f = model_.max_features;
     const int64_t fit = TableBytes(cuda::kSummaryRows, f) + SummaryBytes(f);
-    const int64_t encode =
-        StateBytes(f) + TableBytes(cuda::kTileTokens, f) + cuda::kTileTokens * RowBytes(f) + 2048;
+    const int64_t encode = StateBytes(f) + TableBytes(cuda::kCellTileTokens, f) +
+                           cuda::kCellTileTokens * RowBytes(f) + 2048;
     return std::max(fit, encode);
   }
 
   int shared_bytes() const override {
-    const cuda::PoolCellsParams pool = {.tokens = static_cast<int32_t>(model_.pooled_tokens),
-                                        .width = static_cast<int32_t>(model_.encoding),
-                                        .shape = {}};
+    const cuda::PoolCellsParams pool = {
+        .num_seed_tokens = static_cast<int32_t>(model_.pooled_tokens),
+        .width = static_cast<int32_t>(model_.encoding),
+        .shape = {}};
     return std::max({cuda::SummariseColumnsSharedBytes(), cuda::ReadColumnsSharedBytes(),
                      cuda::MixRowsSharedBytes(static_cast<int>(model_.max_features)),
                      cuda::PoolCellsSharedBytes(pool)});
@@ -268,11 +269,11 @@ class CellAttentionEncoder : public DeviceRowEncoder {
         .cell = model_.cell,
         .column_ids = model_.column_ids,
         .gates = arrays.Upload(state.gates.data(), gates),
-        .points = arrays.Upload(state.points.data(), points),
+        .inducing_kv = arrays.Upload(state.points.data(), points),
         .read_column = model_.read_column,
         .cells = arrays.Take<float>(rows * cuda::CellTiles(features.features) * cuda::kCellTile),
         .gated = arrays.Take<float>(rows * cuda::kCellWidth),
-        .points_per_column = static_cast<int32_t>(model_.induced_points),
+        .num_inducing_points = static_cast<int32_t>(model_.induced_points),
         .shape = model_.shape};
     assert(cuda::ValidateReadColumns(read).ok());
     if (!launch.device.status().ok()) return;
@@ -291,22 +292,23 @@ class CellAttentionEncoder : public DeviceRowEncoder {
   }
 
   void Pool(const cuda::ReadColumnsParams& read, float* out, const LaunchWorkspace& launch) const {
-    const cuda::PoolCellsParams params = {.cells = read.cells,
-                                          .gated = read.gated,
-                                          .pooled = model_.pooled,
-                                          .pool = model_.pool,
-                                          .out_gamma = model_.out_gamma,
-                                          .out_beta = model_.out_beta,
-                                          .out = model_.out,
-                                          .out_bias = model_.out_bias,
-                                          .gamma = model_.gamma,
-                                          .beta = model_.beta,
-                                          .encodings = out,
-                                          .rows = read.table.rows,
-                                          .columns = read.table.columns,
-                                          .tokens = static_cast<int32_t>(model_.pooled_tokens),
-                                          .width = static_cast<int32_t>(model_.encoding),
-                                          .shape = model_.shape};
+    const cuda::PoolCellsParams params = {
+        .cells = read.cells,
+        .gated = read.gated,
+        .seed_tokens = model_.pooled,
+        .pool = model_.pool,
+        .out_gamma = model_.out_gamma,
+        .out_beta = model_.out_beta,
+        .out = model_.out,
+        .out_bias = model_.out_bias,
+        .gamma = model_.gamma,
+        .beta = model_.beta,
+        .encodings = out,
+        .rows = read.table.rows,
+        .columns = read.table.columns,
+        .num_seed_tokens = static_cast<int32_t>(model_.pooled_tokens),
+        .width = static_cast<int32_t>(model_.encoding),
+        .shape = model_.shape};
     assert(cuda::ValidatePoolCells(params).ok());
     launch.device.Check(cuda::LaunchPoolCells(params, launch.device.stream()), "pooling cells");
   }

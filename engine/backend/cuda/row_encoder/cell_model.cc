@@ -74,11 +74,11 @@ absl::Status CheckCellConfig(const ModelConfig& config) {
         " and up to ", cuda::kCellHeads, " heads of width up to ", cuda::kCellHeadWidth));
   }
   const int64_t tokens = std::max(config.encoder_induced_points, config.encoder_pooled_tokens);
-  if (tokens > cuda::kTileTokens) {
+  if (tokens > cuda::kCellTileTokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("the GPU backend takes no model with ", config.encoder_induced_points,
                      " encoder_induced_points and ", config.encoder_pooled_tokens,
-                     " encoder_pooled_tokens, only up to ", cuda::kTileTokens));
+                     " encoder_pooled_tokens, only up to ", cuda::kCellTileTokens));
   }
   if (config.max_features > cuda::kMostColumns) {
     return absl::InvalidArgumentError(
@@ -137,15 +137,15 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
 std::shared_ptr<const CellState> CellModel::MakeState(CellColumns columns) const {
   auto state = std::make_shared<CellState>();
   state->gates = cuda::PadTokens(columns.gates, width);
-  state->points.resize(columns.columns * cuda::kTileKeysValues);
+  state->points.resize(columns.columns * cuda::kCellTileKvSize);
   const int64_t tokens = columns.columns * induced_points;
   std::vector<float> projected(tokens * 2 * width);
   Normalize(read_norm, shape.epsilon, tokens, columns.points.data(), nullptr,
             columns.points.data());
   read_key_value.Apply(tokens, columns.points.data(), width, projected.data());
   for (int64_t f = 0; f < columns.columns; ++f) {
-    cuda::PackTileKeysValues(projected.data() + f * induced_points * 2 * width, induced_points,
-                             width, heads, state->points.data() + f * cuda::kTileKeysValues);
+    cuda::PackCellTileKv(projected.data() + f * induced_points * 2 * width, induced_points, width,
+                         heads, state->points.data() + f * cuda::kCellTileKvSize);
   }
   return state;
 }

@@ -24,7 +24,7 @@ absl::Status CheckCellConfig(const ModelConfig& config);
 
 // What rows need of every column: its points, as keys and values, and its gate.
 struct CellState : public RowEncoderState {
-  std::vector<uint16_t> points;  // [F, kTileKeysValues] bf16
+  std::vector<uint16_t> points;  // [F, kCellTileKvSize] bf16
   std::vector<float> gates;      // [F, kCellWidth]
 };
 

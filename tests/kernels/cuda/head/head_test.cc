@@ -34,9 +34,9 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
   constexpr int kWidth = 40;
   constexpr int kTargets = 6;
   constexpr int kPaths = 11;
-  constexpr int kPlaces = 3;  // K: the token at place 4 wraps to 1
+  constexpr int kBufferPositions = 3;  // K: the token at position 4 wraps to 1
   const std::vector<float> encodings = RandomTensor(kTargets * kWidth, 1);
-  const std::vector<float> offsets = RandomTensor((2 + kPlaces) * kWidth, 2);
+  const std::vector<float> offsets = RandomTensor((2 + kBufferPositions) * kWidth, 2);
   const std::vector<float> y_weight = RandomTensor(kWidth, 3);
   const std::vector<float> values = RandomTensor(kTargets * kPaths, 4);
   std::vector<int32_t> order;
@@ -48,13 +48,13 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
                          .values = d_v.data(),
                          .paths = kPaths,
                          .targets = kTargets,
-                         .place = 5,
-                         .token_place = 4};
+                         .position = 5,
+                         .token_position = 4};
   PathTile given_order = path;
   given_order.order = nullptr;
   PathTile first = path;
-  first.place = 0;
-  first.token_place = -1;
+  first.position = 0;
+  first.token_position = -1;
   const DeviceArray<PathTile> paths(std::vector<PathTile>{path, given_order, first, path});
   const DeviceArray<Tile> tiles(
       std::vector<Tile>{{.groups = 2}, {.groups = 2}, {.groups = 2}, {.groups = 0}});
@@ -66,7 +66,7 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
                                    .x = x.data(),
                                    .tile_count = 4,
                                    .width = kWidth,
-                                   .places = kPlaces};
+                                   .buffer_positions = kBufferPositions};
   ASSERT_TRUE(ValidateEmbedPaths(params).ok());
   ExpectSuccess(LaunchEmbedPaths(params, stream_), "embedding");
   std::vector<float> expected(x.size(), kNan);
@@ -75,13 +75,13 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
       for (Role role : {Role::kTarget, Role::kBuffer}) {
         float* row = expected.data() + (tile * 64 + TileRow(p, role)) * kWidth;
         const bool token = role == Role::kBuffer;
-        const int place = tile == 2 ? (token ? -1 : 0) : (token ? 4 : 5);
+        const int position = tile == 2 ? (token ? -1 : 0) : (token ? 4 : 5);
         for (int c = 0; c < kWidth; ++c) {
           row[c] = 0;
-          if (p >= kPaths || place < 0) continue;
-          const int target = tile == 1 ? place : order[p * kTargets + place];
+          if (p >= kPaths || position < 0) continue;
+          const int target = tile == 1 ? position : order[p * kTargets + position];
           row[c] = encodings[target * kWidth + c] + offsets[(token ? 2 + 1 : 0) * kWidth + c];
-          if (token) row[c] += values[place * kPaths + p] * y_weight[c];
+          if (token) row[c] += values[position * kPaths + p] * y_weight[c];
         }
       }
     }
@@ -268,7 +268,7 @@ TEST_F(HeadTest, MixturesOfEveryRow) {
 TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
   constexpr int kPaths = 19;
   constexpr int kTargets = 4;
-  constexpr int kPlace = 2;
+  constexpr int kPosition = 2;
   constexpr uint64_t kSeed = 0x123456789abcdef0;
   constexpr uint64_t kFirstPath = 0x1'0000'0005;
   for (const auto& [shape, draw] :
@@ -281,7 +281,7 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
     const std::vector<float> given = RandomTensor(kTargets * kPaths, 20);
     const DeviceArray<float> values =
         draw ? DeviceArray<float>(given.size()) : DeviceArray<float>(given);
-    // The host is told of places 1, 2 and 3.
+    // The host is told of positions 1, 2 and 3.
     constexpr int kFirstEmitted = 1;
     constexpr int kEmitted = (kTargets - kFirstEmitted) * kPaths;
     const DeviceArray<float> emitted(kEmitted);
@@ -295,7 +295,7 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
                            .first_path = kFirstPath,
                            .paths = kPaths,
                            .targets = kTargets,
-                           .place = kPlace,
+                           .position = kPosition,
                            .first_emitted = kFirstEmitted,
                            .draw = draw ? 1 : 0};
     const DeviceArray<PathTile> paths(std::vector<PathTile>{path, {}});
@@ -309,8 +309,8 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
     const std::vector<float> actual_mixtures = mixtures.ToHost(stream_);
     for (int p = 0; p < kPaths; ++p) {
       const MixtureView mixture = problem.Mixture(TileRow(p, Role::kTarget));
-      const StepDraw step = DrawStep(kSeed, kFirstPath + p, kPlace);
-      const int at = kPlace * kPaths + p;
+      const StepDraw step = DrawStep(kSeed, kFirstPath + p, kPosition);
+      const int at = kPosition * kPaths + p;
       if (draw) {
         EXPECT_NEAR(actual[at], MixtureDraw(mixture, step.uniform, step.normal), 3e-5) << p;
       } else {
@@ -323,37 +323,37 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
                   mixture.std[0], 2e-5);
     }
     for (int i = 0; i < kEmitted; ++i) {
-      if (i / kPaths + kFirstEmitted == kPlace) continue;
-      EXPECT_TRUE(std::isnan(actual_densities[i])) << "another place was written";
+      if (i / kPaths + kFirstEmitted == kPosition) continue;
+      EXPECT_TRUE(std::isnan(actual_densities[i])) << "another position was written";
     }
   }
 }
 
-TEST_F(HeadTest, NextPlaceCountsAndStops) {
-  // A tile at the first place, one whose last step this is, one at its last target, an idle one.
+TEST_F(HeadTest, AdvancePositionCountsAndStops) {
+  // A tile at the first position, one whose last step this is, one at its last target, an idle one.
   const DeviceArray<Tile> tiles(
       std::vector<Tile>{{.groups = 2}, {.groups = 3}, {.groups = 1}, {.groups = 0}});
   const DeviceArray<PathTile> paths(
       std::vector<PathTile>{{.targets = 9, .steps_left = 5},
-                            {.targets = 9, .place = 4, .token_place = 3, .steps_left = 1},
-                            {.targets = 9, .place = 8, .token_place = 7, .steps_left = 5},
-                            {.targets = 9, .place = 1, .steps_left = 5}});
-  ExpectSuccess(LaunchNextPlace({tiles.data(), paths.data(), 4}, stream_), "counting");
+                            {.targets = 9, .position = 4, .token_position = 3, .steps_left = 1},
+                            {.targets = 9, .position = 8, .token_position = 7, .steps_left = 5},
+                            {.targets = 9, .position = 1, .steps_left = 5}});
+  ExpectSuccess(LaunchAdvancePosition({tiles.data(), paths.data(), 4}, stream_), "counting");
   const std::vector<Tile> after = tiles.ToHost(stream_);
   const std::vector<PathTile> paths_after = paths.ToHost(stream_);
   EXPECT_EQ(after[0].groups, 2);
-  EXPECT_EQ(after[0].append_place, 0);
+  EXPECT_EQ(after[0].append_position, 0);
   EXPECT_EQ(after[0].visible_target, 1);
   EXPECT_EQ(after[0].visible_buffer, 1);
-  EXPECT_EQ(paths_after[0].place, 1);
-  EXPECT_EQ(paths_after[0].token_place, 0);
+  EXPECT_EQ(paths_after[0].position, 1);
+  EXPECT_EQ(paths_after[0].token_position, 0);
   EXPECT_EQ(paths_after[0].steps_left, 4);
   EXPECT_EQ(after[1].groups, 0);
-  EXPECT_EQ(paths_after[1].place, 5);
-  EXPECT_EQ(after[1].append_place, 4) << "where the next advance begins";
+  EXPECT_EQ(paths_after[1].position, 5);
+  EXPECT_EQ(after[1].append_position, 4) << "where the next advance begins";
   EXPECT_EQ(after[2].groups, 0);
-  EXPECT_EQ(paths_after[2].place, 9);
-  EXPECT_EQ(paths_after[3].place, 1) << "an idle tile stays as it is";
+  EXPECT_EQ(paths_after[2].position, 9);
+  EXPECT_EQ(paths_after[3].position, 1) << "an idle tile stays as it is";
 }
 
 TEST(ValidateHeadTest, NamesTheField) {

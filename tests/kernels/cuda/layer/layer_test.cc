@@ -151,7 +151,7 @@ class LayerProblem {
                                                   .groups = 2,
                                                   .buffer_paths = 16,
                                                   .buffer_capacity = kCapacity,
-                                                  .append_place = kPlace},
+                                                  .append_position = kPlace},
                                                  {.context_rows = kContextRows[2], .groups = 3},
                                                  {.context_rows = kContextRows[3], .groups = 0}});
     MakeStates();

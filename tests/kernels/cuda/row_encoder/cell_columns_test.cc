@@ -49,11 +49,11 @@ class Problem {
                                 .cell = cell.data(),
                                 .column_ids = ids.data(),
                                 .gates = gates.data(),
-                                .points = points.data(),
+                                .inducing_kv = points.data(),
                                 .read_column = block.data(),
                                 .cells = cells.data(),
                                 .gated = gated.data(),
-                                .points_per_column = case_.points,
+                                .num_inducing_points = case_.points,
                                 .shape = case_.sizes.shape()};
     params.table.values += static_cast<int64_t>(first) * case_.columns;
     params.table.missing += static_cast<int64_t>(first) * case_.columns;
@@ -83,14 +83,14 @@ class Problem {
 
  private:
   std::vector<uint16_t> PackedPoints() const {
-    std::vector<uint16_t> packed(case_.columns * kTileKeysValues);
+    std::vector<uint16_t> packed(case_.columns * kCellTileKvSize);
     for (int f = 0; f < case_.columns; ++f) {
       std::vector<float> projected;
       for (const Token& token : points_[f]) {
         projected.insert(projected.end(), token.begin(), token.end());
       }
-      PackTileKeysValues(projected.data(), case_.points, case_.sizes.width, case_.sizes.heads,
-                         packed.data() + f * kTileKeysValues);
+      PackCellTileKv(projected.data(), case_.points, case_.sizes.width, case_.sizes.heads,
+                     packed.data() + f * kCellTileKvSize);
     }
     return packed;
   }
@@ -137,11 +137,11 @@ TEST(ValidateReadColumnsTest, NamesTheField) {
                                   .cell = reinterpret_cast<float*>(1),
                                   .column_ids = reinterpret_cast<float*>(1),
                                   .gates = reinterpret_cast<float*>(1),
-                                  .points = reinterpret_cast<uint16_t*>(1),
+                                  .inducing_kv = reinterpret_cast<uint16_t*>(1),
                                   .read_column = reinterpret_cast<uint16_t*>(1),
                                   .cells = reinterpret_cast<float*>(1),
                                   .gated = reinterpret_cast<float*>(1),
-                                  .points_per_column = 16,
+                                  .num_inducing_points = 16,
                                   .shape = {.width = 64, .score_scale = 1}};
   ASSERT_TRUE(ValidateReadColumns(good).ok()) << ValidateReadColumns(good);
   const auto message = [&](auto change) {
@@ -154,7 +154,8 @@ TEST(ValidateReadColumnsTest, NamesTheField) {
   EXPECT_THAT(message([](auto& p) { p.table.values = nullptr; }), HasSubstr("values"));
   EXPECT_THAT(message([](auto& p) { p.table.rows = 0; }), HasSubstr("rows"));
   EXPECT_THAT(message([](auto& p) { p.table.columns = 257; }), HasSubstr("columns is 257"));
-  EXPECT_THAT(message([](auto& p) { p.points_per_column = 17; }), HasSubstr("points_per_column"));
+  EXPECT_THAT(message([](auto& p) { p.num_inducing_points = 17; }),
+              HasSubstr("num_inducing_points"));
   EXPECT_THAT(message([](auto& p) { p.shape.width = 72; }), HasSubstr("width is 72"));
   EXPECT_THAT(message([](auto& p) { p.shape.epsilon = -1; }), HasSubstr("epsilon"));
   EXPECT_THAT(message([](auto& p) { p.shape.score_scale = 0; }), HasSubstr("score_scale"));

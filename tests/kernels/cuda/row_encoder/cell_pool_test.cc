@@ -52,7 +52,7 @@ class Problem {
     const DeviceArray<float> encodings(static_cast<size_t>(rows) * case_.encoding);
     const PoolCellsParams params = {.cells = cells.data(),
                                     .gated = gated.data(),
-                                    .pooled = pooled.data(),
+                                    .seed_tokens = pooled.data(),
                                     .pool = block.data(),
                                     .out_gamma = out_gamma.data(),
                                     .out_beta = out_beta.data(),
@@ -63,7 +63,7 @@ class Problem {
                                     .encodings = encodings.data(),
                                     .rows = rows,
                                     .columns = case_.columns,
-                                    .tokens = case_.tokens,
+                                    .num_seed_tokens = case_.tokens,
                                     .width = case_.encoding,
                                     .shape = case_.sizes.shape()};
     EXPECT_TRUE(ValidatePoolCells(params).ok()) << ValidatePoolCells(params);
@@ -140,7 +140,7 @@ TEST(ValidatePoolCellsTest, NamesTheField) {
   auto* const words = reinterpret_cast<uint16_t*>(1);
   const PoolCellsParams good = {.cells = some,
                                 .gated = some,
-                                .pooled = some,
+                                .seed_tokens = some,
                                 .pool = words,
                                 .out_gamma = some,
                                 .out_beta = some,
@@ -151,7 +151,7 @@ TEST(ValidatePoolCellsTest, NamesTheField) {
                                 .encodings = some,
                                 .rows = 1,
                                 .columns = 1,
-                                .tokens = 16,
+                                .num_seed_tokens = 16,
                                 .width = 512,
                                 .shape = {.width = 64, .score_scale = 1}};
   ASSERT_TRUE(ValidatePoolCells(good).ok()) << ValidatePoolCells(good);
@@ -164,7 +164,7 @@ TEST(ValidatePoolCellsTest, NamesTheField) {
   EXPECT_THAT(message([](auto& p) { p.out = nullptr; }), HasSubstr("out"));
   EXPECT_THAT(message([](auto& p) { p.rows = 0; }), HasSubstr("rows"));
   EXPECT_THAT(message([](auto& p) { p.columns = 257; }), HasSubstr("columns"));
-  EXPECT_THAT(message([](auto& p) { p.tokens = 17; }), HasSubstr("tokens is 17"));
+  EXPECT_THAT(message([](auto& p) { p.num_seed_tokens = 17; }), HasSubstr("num_seed_tokens is 17"));
   EXPECT_THAT(message([](auto& p) { p.width = 520; }), HasSubstr("width is 520"));
   EXPECT_THAT(message([](auto& p) { p.width = 12; }), HasSubstr("width is 12"));
 }

@@ -154,10 +154,10 @@ std::vector<float> TiledCells(const std::vector<Tokens>& rows) {
                            std::numeric_limits<float>::quiet_NaN());
   for (size_t row = 0; row < rows.size(); ++row) {
     for (size_t column = 0; column < rows[row].size(); ++column) {
-      float* tile = tiled.data() + (row * tiles + column / kTileTokens) * kCellTile;
+      float* tile = tiled.data() + (row * tiles + column / kCellTileTokens) * kCellTile;
       for (int d = 0; d < kCellWidth; ++d) {
         const Token& cell = rows[row][column];
-        tile[CellAt(static_cast<int>(column % kTileTokens), d)] =
+        tile[CellAt(static_cast<int>(column % kCellTileTokens), d)] =
             d < static_cast<int>(cell.size()) ? static_cast<float>(cell[d]) : 0.0f;
       }
     }
@@ -166,9 +166,10 @@ std::vector<float> TiledCells(const std::vector<Tokens>& rows) {
 }
 
 Token CellOf(const std::vector<float>& tiled, int row, int column, int columns, int width) {
-  const float* tile = tiled.data() + (row * CellTiles(columns) + column / kTileTokens) * kCellTile;
+  const float* tile =
+      tiled.data() + (row * CellTiles(columns) + column / kCellTileTokens) * kCellTile;
   Token cell;
-  for (int d = 0; d < width; ++d) cell.push_back(tile[CellAt(column % kTileTokens, d)]);
+  for (int d = 0; d < width; ++d) cell.push_back(tile[CellAt(column % kCellTileTokens, d)]);
   return cell;
 }
 

@@ -39,10 +39,10 @@ class Problem {
     const DeviceArray<float> summaries(SummaryChunks(rows) * case_.columns * kSummarySize);
     SummariseColumnsParams params = {.table = table_.OnDevice(true),
                                      .cell = cell.data(),
-                                     .points = points.data(),
+                                     .inducing_points = points.data(),
                                      .summarise = block.data(),
                                      .summaries = summaries.data(),
-                                     .points_per_column = case_.points,
+                                     .num_inducing_points = case_.points,
                                      .shape = case_.sizes.shape()};
     params.table.values += static_cast<int64_t>(first) * case_.columns;
     params.table.missing += static_cast<int64_t>(first) * case_.columns;
@@ -63,8 +63,8 @@ class Problem {
       double o = 0;
       for (int64_t chunk = 0; chunk < SummaryChunks(case_.rows); ++chunk) {
         const float* s = summaries.data() + (chunk * case_.columns + column) * kSummarySize;
-        const double scale = std::exp2(s[kSummaryM + head * kTileTokens + point]);
-        l += scale * s[kSummaryL + head * kTileTokens + point];
+        const double scale = std::exp2(s[kSummaryM + head * kCellTileTokens + point]);
+        l += scale * s[kSummaryL + head * kCellTileTokens + point];
         o += scale * s[point * kCellWidth + head * kCellHeadWidth + e % head_width];
       }
       merged.push_back(o / l);
@@ -123,10 +123,10 @@ TEST(ValidateSummariseColumnsTest, NamesTheField) {
                                                  .rows = 1,
                                                  .columns = 1},
                                        .cell = some,
-                                       .points = some,
+                                       .inducing_points = some,
                                        .summarise = reinterpret_cast<uint16_t*>(1),
                                        .summaries = some,
-                                       .points_per_column = 1,
+                                       .num_inducing_points = 1,
                                        .shape = {.width = 64, .score_scale = 1}};
   ASSERT_TRUE(ValidateSummariseColumns(good).ok()) << ValidateSummariseColumns(good);
   const auto message = [&](auto change) {
@@ -137,7 +137,8 @@ TEST(ValidateSummariseColumnsTest, NamesTheField) {
   using testing::HasSubstr;
   EXPECT_THAT(message([](auto& p) { p.table.y = nullptr; }), HasSubstr("y"));
   EXPECT_THAT(message([](auto& p) { p.summaries = nullptr; }), HasSubstr("summaries"));
-  EXPECT_THAT(message([](auto& p) { p.points_per_column = 0; }), HasSubstr("points_per_column"));
+  EXPECT_THAT(message([](auto& p) { p.num_inducing_points = 0; }),
+              HasSubstr("num_inducing_points"));
 }
 
 }  // namespace

@@ -25,16 +25,16 @@ TEST(CellLayoutTest, EveryElementHasItsPlace) {
   for (int o = 0; o < 24; ++o) {
     for (int i = 0; i < 96; ++i) matrix.push_back(CellWeightAt(o, i, 96));
   }
-  for (int token = 0; token < kTileTokens; ++token) {
+  for (int token = 0; token < kCellTileTokens; ++token) {
     for (int d = 0; d < kCellWidth; ++d) {
-      tile.push_back(TileKeyAt(token, d));
-      tile.push_back(TileValueAt(token, d));
+      tile.push_back(CellTileKeyAt(token, d));
+      tile.push_back(CellTileValueAt(token, d));
       cells.push_back(CellAt(token, d));
     }
   }
   EXPECT_TRUE(EachOnce(matrix));
   EXPECT_TRUE(EachOnce(tile));
-  EXPECT_EQ(static_cast<int>(tile.size()), kTileKeysValues);
+  EXPECT_EQ(static_cast<int>(tile.size()), kCellTileKvSize);
   EXPECT_TRUE(EachOnce(cells));
 }
 
@@ -78,13 +78,13 @@ TEST(CellWeightsTest, KeysAndValuesOfFewTokens) {
   // One token with two heads of width 8: K is 1 to 16, V is 17 to 32.
   std::vector<float> projected(32);
   for (int i = 0; i < 32; ++i) projected[i] = static_cast<float>(i + 1);
-  std::vector<uint16_t> tile(kTileKeysValues, 0xffff);
-  PackTileKeysValues(projected.data(), 1, 16, 2, tile.data());
-  EXPECT_EQ(FromBf16(tile[TileKeyAt(0, 7)]), 8);
-  EXPECT_EQ(FromBf16(tile[TileKeyAt(0, 16)]), 9);
-  EXPECT_EQ(FromBf16(tile[TileValueAt(0, 0)]), 17);
-  EXPECT_EQ(FromBf16(tile[TileValueAt(0, 23)]), 32);
-  EXPECT_EQ(std::count(tile.begin(), tile.end(), 0), kTileKeysValues - 32);
+  std::vector<uint16_t> tile(kCellTileKvSize, 0xffff);
+  PackCellTileKv(projected.data(), 1, 16, 2, tile.data());
+  EXPECT_EQ(FromBf16(tile[CellTileKeyAt(0, 7)]), 8);
+  EXPECT_EQ(FromBf16(tile[CellTileKeyAt(0, 16)]), 9);
+  EXPECT_EQ(FromBf16(tile[CellTileValueAt(0, 0)]), 17);
+  EXPECT_EQ(FromBf16(tile[CellTileValueAt(0, 23)]), 32);
+  EXPECT_EQ(std::count(tile.begin(), tile.end(), 0), kCellTileKvSize - 32);
 }
 
 }  // namespace

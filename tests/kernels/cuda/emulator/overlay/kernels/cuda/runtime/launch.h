@@ -9,7 +9,7 @@
 namespace chorale::kernels::cuda {
 
 template <typename Params>
-ErrorCode PrepareKernel(void (*kernel)(Params), int shared_bytes) {
+ErrorCode LoadKernel(void (*kernel)(Params), int shared_bytes) {
   return 0;
 }
 
