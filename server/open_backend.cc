@@ -14,11 +14,11 @@ namespace chorale {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const EngineSetup& setup) {
-  CpuBackendOptions options;
+  cpu::BackendOptions options;
   options.threads = setup.threads;
   if (setup.context_pool_bytes > 0) options.context_pool_bytes = setup.context_pool_bytes;
   if (setup.buffer_pool_bytes > 0) options.buffer_pool_bytes = setup.buffer_pool_bytes;
-  return NewCpuBackend(options);
+  return cpu::NewBackend(options);
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const EngineSetup& setup) {

@@ -15,7 +15,7 @@ inline double MixFeaturesFlops(const ModelConfig& config) {
 }
 
 // Wk x and Wv x: 2 * 2 D Hkv Dh.
-inline double KeysValuesFlops(const ModelConfig& config) {
+inline double KvFlops(const ModelConfig& config) {
   return 4.0 * static_cast<double>(config.d_model * config.kv_width());
 }
 
@@ -36,8 +36,7 @@ inline double HeadFlops(const ModelConfig& config) {
 inline double PathStepFlops(const ModelConfig& config, int tokens, double keys) {
   const double layers = static_cast<double>(config.n_layers);
   const double buffer_tokens = tokens - 1;
-  return tokens * layers * MixFeaturesFlops(config) +
-         buffer_tokens * layers * KeysValuesFlops(config) +
+  return tokens * layers * MixFeaturesFlops(config) + buffer_tokens * layers * KvFlops(config) +
          (tokens * layers - buffer_tokens) * AttendAndFeedForwardFlops(config, keys) +
          HeadFlops(config);
 }

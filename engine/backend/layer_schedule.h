@@ -14,15 +14,15 @@ struct RowRange {
 
 // All rows go through one phase before the first one enters the next, so that rows may read what
 // every row has left in the phase before. Within a phase they are independent of each other: a
-// round takes any number of tasks from it.
+// batch takes any number of tasks from it.
 //
-// Thread contract: RowsOf may be called by any thread during a round; the rest is the engine
-// thread's, as in CpuWork.
-class RowPhases {
+// Thread contract: RowsOf may be called by any thread during a batch; the rest is the engine
+// thread's, as in cpu::BatchedWork.
+class LayerSchedule {
  public:
   // A task takes task_rows rows, a step takes step_tasks tasks; the last of a phase may take fewer.
   // REQUIRES: all are positive.
-  RowPhases(int64_t phases, int64_t rows, int64_t task_rows, int64_t step_tasks = 1);
+  LayerSchedule(int64_t phases, int64_t rows, int64_t task_rows, int64_t step_tasks = 1);
 
   bool done() const { return phase_ == phases_; }
   int64_t phase() const { return phase_; }
@@ -32,10 +32,10 @@ class RowPhases {
   // Steps from here on, at most to the end of that phase, that take no more rows than the next one.
   int64_t StepsThrough(int64_t last_phase) const;
 
-  // As in CpuWork. A round stays within a phase.
-  int64_t BeginRound(int64_t max_steps);
+  // As in cpu::BatchedWork. A batch stays within a phase.
+  int64_t BeginBatch(int64_t max_steps);
   RowRange RowsOf(int64_t task) const;
-  int64_t EndRound();
+  int64_t EndBatch();
 
  private:
   int64_t phases_;
@@ -45,7 +45,7 @@ class RowPhases {
 
   int64_t phase_ = 0;
   int64_t rows_done_ = 0;  // in this phase
-  int64_t round_rows_ = 0;
+  int64_t batch_rows_ = 0;
 };
 
 }  // namespace chorale

@@ -104,7 +104,7 @@ int Main() {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int runs = std::max(1, absl::GetFlag(FLAGS_runs));
   for (const BenchPoint& point : ParsePoints(absl::GetFlag(FLAGS_points))) {
-    auto backend = NewCpuBackend(
+    auto backend = cpu::NewBackend(
         {.threads = threads, .context_pool_bytes = 1LL << 30, .buffer_pool_bytes = 1LL << 30});
     if (!backend.ok()) return 1;
     const BenchSession session(backend->get(), ModelOf(point), point);

@@ -83,7 +83,7 @@ class OnCpu {
  private:
   static std::unique_ptr<Backend> NewCpu() {
     absl::StatusOr<std::unique_ptr<Backend>> cpu =
-        NewCpuBackend({.context_pool_bytes = 16LL << 30, .buffer_pool_bytes = 4LL << 30});
+        cpu::NewBackend({.context_pool_bytes = 16LL << 30, .buffer_pool_bytes = 4LL << 30});
     if (!cpu.ok()) Fail(cpu.status().ToString());
     return *std::move(cpu);
   }

@@ -39,7 +39,7 @@ class EngineCpuTest : public ::testing::Test {
   // With a meter, every slice is run by itself and measured.
   void StartEngine(int threads, const EngineOptions& options = {}, SliceMeter* meter = nullptr) {
     engine_.reset();
-    auto backend = NewCpuBackend({threads, 64 << 20, 16 << 20});
+    auto backend = cpu::NewBackend({threads, 64 << 20, 16 << 20});
     ASSERT_TRUE(backend.ok()) << backend.status();
     if (meter != nullptr) {
       backend = std::make_unique<MeteredBackend>(*std::move(backend), meter);

@@ -20,16 +20,16 @@
 #include "engine/backend/cpu/work.h"
 #include "kernels/cpu/target.h"
 
-namespace chorale {
+namespace chorale::cpu {
 namespace {
 
 constexpr int kMaxThreads = 1'024;
 
 // Thread contract: that of Backend.
-class CpuBackend : public Backend {
+class Backend : public chorale::Backend {
  public:
-  CpuBackend(std::unique_ptr<MemoryPool> context_pool, std::unique_ptr<MemoryPool> buffer_pool,
-             std::unique_ptr<ThreadPool> threads)
+  Backend(std::unique_ptr<MemoryPool> context_pool, std::unique_ptr<MemoryPool> buffer_pool,
+          std::unique_ptr<ThreadPool> threads)
       : context_pool_(std::move(context_pool)),
         buffer_pool_(std::move(buffer_pool)),
         scratch_(threads->threads()),
@@ -58,33 +58,33 @@ class CpuBackend : public Backend {
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
-    for (CpuScratch& scratch : scratch_) scratch.Reserve(model.config);
-    return std::make_shared<const CpuModel>(model);
+    for (Scratch& scratch : scratch_) scratch.Reserve(model.config);
+    return std::make_shared<const PackedModel>(model);
   }
 
-  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
-                                        PoolRange workspace) override {
-    return std::make_unique<CpuEncodeWork>(std::move(model), std::move(features), std::move(y), kv,
-                                           context_pool_->At(kv), threads_->threads());
+  std::unique_ptr<chorale::EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
+                                                 FeatureMatrix features, std::vector<float> y,
+                                                 PoolRange kv, PoolRange workspace) override {
+    return std::make_unique<EncodeWork>(std::move(model), std::move(features), std::move(y), kv,
+                                        context_pool_->At(kv), threads_->threads());
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {
-    return std::make_unique<CpuRowsWork>(std::move(context), std::move(features));
+    return std::make_unique<EncodeTargetsWork>(std::move(context), std::move(features));
   }
-  std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
+  std::unique_ptr<chorale::DecodeWork> NewDecode(DecodeSpec spec) override {
     const float* context = context_pool_->At(spec.tile.context->kv);
     float* buffer = buffer_pool_->At(spec.buffer);
-    return std::make_unique<CpuDecodeWork>(std::move(spec), context, buffer);
+    return std::make_unique<DecodeWork>(std::move(spec), context, buffer);
   }
-  std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
+  std::unique_ptr<chorale::DensityWork> NewDensity(DensitySpec spec) override {
     const float* context = context_pool_->At(spec.tile.context->kv);
     float* buffer = buffer_pool_->At(spec.buffer);
-    return std::make_unique<CpuDensityWork>(std::move(spec), context, buffer);
+    return std::make_unique<DensityWork>(std::move(spec), context, buffer);
   }
-  std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) override {
+  std::unique_ptr<chorale::PredictWork> NewPredict(PredictSpec spec) override {
     const float* context = context_pool_->At(spec.context->kv);
-    return std::make_unique<CpuPredictWork>(std::move(spec), context);
+    return std::make_unique<PredictWork>(std::move(spec), context);
   }
 
   absl::Status Advance(absl::Span<const Slice> slices) override;
@@ -95,45 +95,45 @@ class CpuBackend : public Backend {
  private:
   struct Running {
     Work* work = nullptr;
-    CpuWork* cpu_work = nullptr;
+    BatchedWork* cpu_work = nullptr;
     int64_t steps_left = 0;
   };
   struct Task {
-    CpuWork* work = nullptr;
+    BatchedWork* work = nullptr;
     int64_t index = 0;
   };
 
-  // Drops work that has had its steps, and plans a round of the rest.
-  void PlanRound();
+  // Drops work that has had its steps, and plans a batch of the rest.
+  void PlanBatch();
 
   const std::unique_ptr<MemoryPool> context_pool_;
   const std::unique_ptr<MemoryPool> buffer_pool_;
-  std::vector<CpuScratch> scratch_;  // one per thread
+  std::vector<Scratch> scratch_;  // one per thread
   // Of the Advance in progress; kept for their capacity.
   std::vector<Running> running_;
   std::vector<Task> tasks_;
   const std::unique_ptr<ThreadPool> threads_;  // last: it ends before what its threads use
 };
 
-absl::Status CpuBackend::Advance(absl::Span<const Slice> slices) {
+absl::Status Backend::Advance(absl::Span<const Slice> slices) {
   running_.clear();
   for (const Slice& slice : slices) {
-    CpuWork* cpu_work = dynamic_cast<CpuWork*>(slice.work);
+    BatchedWork* cpu_work = dynamic_cast<BatchedWork*>(slice.work);
     Require(cpu_work != nullptr, "the work belongs to the CPU backend");
     Require(slice.max_steps >= 1, "a slice has at least one step");
     running_.push_back({slice.work, cpu_work, slice.max_steps});
   }
   for (;;) {
-    PlanRound();
+    PlanBatch();
     if (tasks_.empty()) return absl::OkStatus();
     threads_->Run(static_cast<int64_t>(tasks_.size()), [this](int64_t task, int thread) {
       tasks_[task].work->RunTask(tasks_[task].index, scratch_[thread]);
     });
-    for (Running& running : running_) running.steps_left -= running.cpu_work->EndRound();
+    for (Running& running : running_) running.steps_left -= running.cpu_work->EndBatch();
   }
 }
 
-void CpuBackend::PlanRound() {
+void Backend::PlanBatch() {
   std::erase_if(running_, [](const Running& running) {
     return running.steps_left <= 0 || running.work->done();
   });
@@ -142,14 +142,14 @@ void CpuBackend::PlanRound() {
   const int works = static_cast<int>(running_.size());
   const int parallelism = (threads_->threads() + works - 1) / works;
   for (Running& running : running_) {
-    const int64_t tasks = running.cpu_work->BeginRound(running.steps_left, parallelism);
+    const int64_t tasks = running.cpu_work->BeginBatch(running.steps_left, parallelism);
     for (int64_t i = 0; i < tasks; ++i) tasks_.push_back({running.cpu_work, i});
   }
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> NewCpuBackend(const CpuBackendOptions& options) {
+absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options) {
   if (options.threads < 0 || options.threads > kMaxThreads) {
     return absl::InvalidArgumentError(
         absl::StrCat("threads: ", options.threads, " is outside [0, ", kMaxThreads, "]"));
@@ -164,8 +164,8 @@ absl::StatusOr<std::unique_ptr<Backend>> NewCpuBackend(const CpuBackendOptions& 
   const int threads = options.threads > 0 ? options.threads : std::min(processors, kMaxThreads);
   absl::StatusOr<std::unique_ptr<ThreadPool>> pool = ThreadPool::Create(threads);
   RETURN_IF_ERROR(pool.status());
-  return std::make_unique<CpuBackend>(*std::move(context_pool), *std::move(buffer_pool),
-                                      *std::move(pool));
+  return std::make_unique<Backend>(*std::move(context_pool), *std::move(buffer_pool),
+                                   *std::move(pool));
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

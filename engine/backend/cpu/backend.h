@@ -9,17 +9,17 @@
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
-struct CpuBackendOptions {
+struct BackendOptions {
   int threads = 0;                         // 0: one per processor
   int64_t context_pool_bytes = 4LL << 30;  // address space; memory is taken as it is used
   int64_t buffer_pool_bytes = 1LL << 30;
 };
 
 // InvalidArgument for non-positive pools; ResourceExhausted when the address space is refused.
-absl::StatusOr<std::unique_ptr<Backend>> NewCpuBackend(const CpuBackendOptions& options);
+absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options);
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_BACKEND_H_

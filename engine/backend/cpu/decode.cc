@@ -11,10 +11,10 @@
 #include "kernels/ops/panel_layout.h"
 #include "kernels/ops/random.h"
 
-namespace chorale {
+namespace chorale::cpu {
 namespace {
 
-// The value at the last place is never attended to. Whole panels of keys waste nothing.
+// The value at the last position is never attended to. Whole panels of keys waste nothing.
 int64_t BufferCapacity(int64_t targets) {
   return RoundUp(std::max<int64_t>(targets - 1, 0), kernels::kPanel);
 }
@@ -29,7 +29,7 @@ int64_t DecodeBufferBytes(const ModelConfig& config, int64_t targets, int64_t pa
       MemoryPool::kAlignment);
 }
 
-CpuDecodeWork::CpuDecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
+DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
     : spec_(std::move(spec)),
       context_(*spec_.tile.context, context_kv),
       model_(context_.model()),
@@ -52,42 +52,42 @@ CpuDecodeWork::CpuDecodeWork(DecodeSpec spec, const float* context_kv, float* bu
   }
 }
 
-double CpuDecodeWork::next_step_flops() const {
+double DecodeWork::next_step_flops() const {
   if (done()) return 0;
   const double keys = static_cast<double>(context_.rows() + steps_done_);
   return static_cast<double>(spec_.tile.paths) *
          PathStepFlops(model_.config(), steps_done_ == 0 ? 1 : 2, keys);
 }
 
-MixtureSpan CpuDecodeWork::mixture(int64_t path, int64_t step) const {
+MixtureSpan DecodeWork::mixture(int64_t path, int64_t step) const {
   Require(step < steps_done_, "the step is done");
   return mixtures_.Get(step * spec_.tile.paths + path);
 }
 
-int64_t CpuDecodeWork::BeginRound(int64_t max_steps, int parallelism) {
-  round_steps_ = std::min(max_steps, targets_ - steps_done_);
-  round_tasks_ = std::clamp<int64_t>(parallelism, 1, spec_.tile.paths);
-  return round_tasks_;
+int64_t DecodeWork::BeginBatch(int64_t max_steps, int parallelism) {
+  batch_steps_ = std::min(max_steps, targets_ - steps_done_);
+  batch_tasks_ = std::clamp<int64_t>(parallelism, 1, spec_.tile.paths);
+  return batch_tasks_;
 }
 
-int64_t CpuDecodeWork::EndRound() {
-  steps_done_ += round_steps_;
-  return round_steps_;
+int64_t DecodeWork::EndBatch() {
+  steps_done_ += batch_steps_;
+  return batch_steps_;
 }
 
-void CpuDecodeWork::RunTask(int64_t task, CpuScratch& scratch) {
-  const int64_t first = spec_.tile.paths * task / round_tasks_;
-  const int64_t end = spec_.tile.paths * (task + 1) / round_tasks_;
-  for (int64_t i = 0; i < round_steps_; ++i) {
+void DecodeWork::RunTask(int64_t task, Scratch& scratch) {
+  const int64_t first = spec_.tile.paths * task / batch_tasks_;
+  const int64_t end = spec_.tile.paths * (task + 1) / batch_tasks_;
+  for (int64_t i = 0; i < batch_steps_; ++i) {
     Step({.first = first, .count = end - first}, steps_done_ + i, scratch);
   }
 }
 
-// The chunk holds, per path, target t in an even row and the buffer token with the value at place
-// t - 1 in the odd row behind it. Both attend to buffer keys 0..t-1: the token's own key is the
-// last of them.
-void CpuDecodeWork::Step(PathRange paths, int64_t step, CpuScratch& scratch) {
-  const std::vector<CpuLayer>& layers = model_.layers();
+// The chunk holds, per path, target t in an even row and the buffer token with the value at
+// position t - 1 in the odd row behind it. Both attend to buffer keys 0..t-1: the token's own key
+// is the last of them.
+void DecodeWork::Step(PathRange paths, int64_t step, Scratch& scratch) {
+  const std::vector<PackedLayer>& layers = model_.layers();
   const int64_t d = model_.config().d_model;
   const bool buffered = step > 0;
   float* x = scratch.tokens.data();
@@ -102,48 +102,46 @@ void CpuDecodeWork::Step(PathRange paths, int64_t step, CpuScratch& scratch) {
       for (int64_t p = 0; p < rows; ++p)
         scratch.row_path[p] = static_cast<int32_t>(paths.first + p);
     }
-    AttendRows(model_, layers[l], KeysOf(l, step), rows, x, scratch);
+    AttendRows(model_, layers[l], KvOf(l, step), rows, x, scratch);
     FeedForward(model_, layers[l], rows, x, scratch);
   }
   PredictMixtures(model_, rows, x, scratch);
   Emit(paths, step, scratch);
 }
 
-void CpuDecodeWork::Embed(PathRange paths, int64_t step, CpuScratch& scratch) {
+void DecodeWork::Embed(PathRange paths, int64_t step, Scratch& scratch) {
   int64_t row = 0;
-  const auto add = [&](int64_t path, int64_t place, int32_t offset, float y) {
-    scratch.encoding[row] = TargetAt(spec_.tile, path, place);
+  const auto add = [&](int64_t path, int64_t position, int32_t offset, float y) {
+    scratch.encoding[row] = TargetAt(spec_.tile, path, position);
     scratch.offset[row] = offset;
     scratch.y[row] = y;
     scratch.row_path[row] = static_cast<int32_t>(path);
     scratch.row_visible[row] = static_cast<int32_t>(step);
     ++row;
   };
-  const int64_t place = step - 1;
+  const int64_t position = step - 1;
   for (int64_t path = paths.first; path < paths.first + paths.count; ++path) {
     add(path, step, TokenOffset::kTarget, 0);
     if (step == 0) continue;
-    add(path, place, TokenOffset::Buffer(place, model_.config()),
-        values_[place * spec_.tile.paths + path]);
+    add(path, position, TokenOffset::Buffer(position, model_.config()),
+        values_[position * spec_.tile.paths + path]);
   }
   EmbedTokens(model_, encodings_, row, scratch, scratch.tokens.data());
 }
 
-void CpuDecodeWork::AppendBuffer(PathRange paths, int64_t step, int64_t layer,
-                                 CpuScratch& scratch) {
+void DecodeWork::AppendBuffer(PathRange paths, int64_t step, int64_t layer, Scratch& scratch) {
   const ModelConfig& config = model_.config();
-  const KeysValuesShape shape = LayerKvShape(config);
+  const KvShape shape = LayerKvShape(config);
   const int64_t d = config.d_model;
   const int64_t row = 2 * config.kv_width();
-  ProjectKeysValues(model_, model_.layers()[layer], paths.count, scratch.tokens.data() + d, 2 * d,
-                    scratch);
+  ProjectKv(model_, model_.layers()[layer], paths.count, scratch.tokens.data() + d, 2 * d, scratch);
   for (int64_t p = 0; p < paths.count; ++p) {
-    AppendKeysValues(shape, 1, scratch.key_value.data() + p * row, row,
-                     shape.At(BufferAt(layer, paths.first + p), capacity_), step - 1);
+    AppendKv(shape, 1, scratch.key_value.data() + p * row, row,
+             shape.At(BufferAt(layer, paths.first + p), capacity_), step - 1);
   }
 }
 
-void CpuDecodeWork::Emit(PathRange paths, int64_t step, const CpuScratch& scratch) {
+void DecodeWork::Emit(PathRange paths, int64_t step, const Scratch& scratch) {
   for (int64_t p = 0; p < paths.count; ++p) {
     const int64_t path = paths.first + p;
     const int64_t at = step * spec_.tile.paths + path;
@@ -160,12 +158,12 @@ void CpuDecodeWork::Emit(PathRange paths, int64_t step, const CpuScratch& scratc
   }
 }
 
-float* CpuDecodeWork::BufferAt(int64_t layer, int64_t path) const {
+float* DecodeWork::BufferAt(int64_t layer, int64_t path) const {
   return buffer_ + (layer * spec_.tile.paths + path) * path_stride_;
 }
 
-VisibleKeys CpuDecodeWork::KeysOf(int64_t layer, int64_t step) const {
-  VisibleKeys keys = context_.Layer(layer);
+AttentionKv DecodeWork::KvOf(int64_t layer, int64_t step) const {
+  AttentionKv keys = context_.Layer(layer);
   if (step == 0) return keys;
   const float* base = BufferAt(layer, 0);
   keys.buffer = LayerKvShape(model_.config()).At(base, capacity_);
@@ -173,4 +171,4 @@ VisibleKeys CpuDecodeWork::KeysOf(int64_t layer, int64_t step) const {
   return keys;
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

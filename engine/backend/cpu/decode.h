@@ -8,17 +8,17 @@
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu/work.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // Bytes of the buffer K/V of one tile: [L, paths] of LayerKvShape(config).Elements(capacity).
 int64_t DecodeBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths);
 
-// Thread contract: see CpuWork. Tasks of one round take different paths and share nothing that is
-// written.
-class CpuDecodeWork : public DecodeWork, public CpuWork {
+// Thread contract: see BatchedWork. Tasks of one batch take different paths and share nothing that
+// is written.
+class DecodeWork : public chorale::DecodeWork, public BatchedWork {
  public:
   // `context_kv` and `buffer` are the pools' memory at the ranges of the context and the spec.
-  CpuDecodeWork(DecodeSpec spec, const float* context_kv, float* buffer);
+  DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer);
 
   bool done() const override { return steps_done_ == targets_; }
   double next_step_flops() const override;
@@ -28,9 +28,9 @@ class CpuDecodeWork : public DecodeWork, public CpuWork {
   absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t step) const override;
 
-  int64_t BeginRound(int64_t max_steps, int parallelism) override;
-  void RunTask(int64_t task, CpuScratch& scratch) override;
-  int64_t EndRound() override;
+  int64_t BeginBatch(int64_t max_steps, int parallelism) override;
+  void RunTask(int64_t task, Scratch& scratch) override;
+  int64_t EndBatch() override;
 
  private:
   // Paths [first, first + count) of the tile.
@@ -39,17 +39,17 @@ class CpuDecodeWork : public DecodeWork, public CpuWork {
     int64_t count = 0;
   };
 
-  void Step(PathRange paths, int64_t step, CpuScratch& scratch);
-  void Embed(PathRange paths, int64_t step, CpuScratch& scratch);
-  void AppendBuffer(PathRange paths, int64_t step, int64_t layer, CpuScratch& scratch);
-  void Emit(PathRange paths, int64_t step, const CpuScratch& scratch);
+  void Step(PathRange paths, int64_t step, Scratch& scratch);
+  void Embed(PathRange paths, int64_t step, Scratch& scratch);
+  void AppendBuffer(PathRange paths, int64_t step, int64_t layer, Scratch& scratch);
+  void Emit(PathRange paths, int64_t step, const Scratch& scratch);
 
   float* BufferAt(int64_t layer, int64_t path) const;
-  VisibleKeys KeysOf(int64_t layer, int64_t step) const;
+  AttentionKv KvOf(int64_t layer, int64_t step) const;
 
   const DecodeSpec spec_;
-  const ContextReader context_;
-  const CpuModel& model_;
+  const ContextKvView context_;
+  const PackedModel& model_;
   const float* const encodings_;  // [T, D]
   float* const buffer_;           // [L, paths] of path_stride_ elements
   const int64_t targets_;         // T
@@ -57,13 +57,13 @@ class CpuDecodeWork : public DecodeWork, public CpuWork {
   const int64_t path_stride_;
 
   int64_t steps_done_ = 0;
-  int64_t round_steps_ = 0;
-  int64_t round_tasks_ = 0;
+  int64_t batch_steps_ = 0;
+  int64_t batch_tasks_ = 0;
   std::vector<float> values_;          // [T, paths]
   std::vector<double> log_densities_;  // [T, paths]
   MixtureStore mixtures_;              // [T * paths, M] when kept
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_DECODE_H_

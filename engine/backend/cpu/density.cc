@@ -10,7 +10,7 @@
 #include "engine/backend/flop_model.h"
 #include "kernels/ops/panel_layout.h"
 
-namespace chorale {
+namespace chorale::cpu {
 namespace {
 
 // Rows of a group, unless one path alone has more: enough chunks for many threads, and little
@@ -31,7 +31,7 @@ int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t p
   return RoundUp(bytes, MemoryPool::kAlignment);
 }
 
-CpuDensityWork::CpuDensityWork(DensitySpec spec, const float* context_kv, float* buffer)
+DensityWork::DensityWork(DensitySpec spec, const float* context_kv, float* buffer)
     : spec_(std::move(spec)),
       context_(*spec_.tile.context, context_kv),
       model_(context_.model()),
@@ -40,7 +40,7 @@ CpuDensityWork::CpuDensityWork(DensitySpec spec, const float* context_kv, float*
       layout_(model_.config(), targets_, spec_.tile.paths),
       tokens_(buffer),
       kv_(buffer + layout_.tokens),
-      phases_(PhasesOfGroup()),
+      schedule_(ScheduleOfGroup()),
       log_densities_(targets_ * spec_.tile.paths) {
   const TileSpec& tile = spec_.tile;
   Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
@@ -54,119 +54,119 @@ CpuDensityWork::CpuDensityWork(DensitySpec spec, const float* context_kv, float*
   }
 }
 
-RowPhases CpuDensityWork::PhasesOfGroup() const {
+LayerSchedule DensityWork::ScheduleOfGroup() const {
   const int64_t paths = std::min(layout_.group_paths, spec_.tile.paths - first_path_);
-  return RowPhases(head_phase() + 1, 2 * paths * targets_ - 1, ChunkRowsFor(context_.rows()));
+  return LayerSchedule(head_phase() + 1, 2 * paths * targets_ - 1, ChunkRowsFor(context_.rows()));
 }
 
 // Half of the rows are buffer tokens. On average over a path a row sees T / 2 buffer keys.
-double CpuDensityWork::next_step_flops() const {
+double DensityWork::next_step_flops() const {
   if (done()) return 0;
   const ModelConfig& config = model_.config();
-  const double rows = static_cast<double>(phases_.next_step_rows());
+  const double rows = static_cast<double>(schedule_.next_step_rows());
   const double keys = static_cast<double>(context_.rows()) + static_cast<double>(targets_) / 2;
   const double finish = AttendAndFeedForwardFlops(config, keys);
-  const double leave = MixFeaturesFlops(config) + KeysValuesFlops(config) / 2;
-  if (phases_.phase() == head_phase()) return rows / 2 * (finish + HeadFlops(config));
-  return rows * (phases_.phase() == 0 ? leave : finish + leave);
+  const double leave = MixFeaturesFlops(config) + KvFlops(config) / 2;
+  if (schedule_.phase() == head_phase()) return rows / 2 * (finish + HeadFlops(config));
+  return rows * (schedule_.phase() == 0 ? leave : finish + leave);
 }
 
-int64_t CpuDensityWork::steps_at_this_cost() const {
+int64_t DensityWork::steps_at_this_cost() const {
   if (done()) return 0;
-  const bool layer_to_finish = 0 < phases_.phase() && phases_.phase() < head_phase();
-  return phases_.StepsThrough(layer_to_finish ? head_phase() - 1 : phases_.phase());
+  const bool layer_to_finish = 0 < schedule_.phase() && schedule_.phase() < head_phase();
+  return schedule_.StepsThrough(layer_to_finish ? head_phase() - 1 : schedule_.phase());
 }
 
-MixtureSpan CpuDensityWork::mixture(int64_t path, int64_t place) const {
+MixtureSpan DensityWork::mixture(int64_t path, int64_t position) const {
   Require(done(), "the paths are done");
-  return mixtures_.Get(path * targets_ + place);
+  return mixtures_.Get(path * targets_ + position);
 }
 
-int64_t CpuDensityWork::BeginRound(int64_t max_steps, int parallelism) {
-  return phases_.BeginRound(max_steps);
+int64_t DensityWork::BeginBatch(int64_t max_steps, int parallelism) {
+  return schedule_.BeginBatch(max_steps);
 }
 
-int64_t CpuDensityWork::EndRound() {
-  const int64_t steps = phases_.EndRound();
-  if (phases_.done()) {
+int64_t DensityWork::EndBatch() {
+  const int64_t steps = schedule_.EndBatch();
+  if (schedule_.done()) {
     first_path_ = std::min(first_path_ + layout_.group_paths, spec_.tile.paths);
-    if (!done()) phases_ = PhasesOfGroup();
+    if (!done()) schedule_ = ScheduleOfGroup();
   }
   return steps;
 }
 
-void CpuDensityWork::RunTask(int64_t task, CpuScratch& scratch) {
-  const int64_t layer = phases_.phase();
-  const RowRange rows = phases_.RowsOf(task);
+void DensityWork::RunTask(int64_t task, Scratch& scratch) {
+  const int64_t layer = schedule_.phase();
+  const RowRange rows = schedule_.RowsOf(task);
   float* x = tokens_ + rows.first * model_.config().d_model;
   if (layer == head_phase()) {
-    FinishTargets(rows, x, scratch);
+    PredictTargets(rows, x, scratch);
     return;
   }
   if (layer == 0) {
     Embed(rows, x, scratch);
   } else {
-    FinishLayer(layer - 1, rows, x, scratch);
+    AttendAndFeedForward(layer - 1, rows, x, scratch);
   }
-  LeaveKeysValues(layer, rows, x, scratch);
+  PreAttention(layer, rows, x, scratch);
 }
 
-void CpuDensityWork::Embed(RowRange rows, float* x, CpuScratch& scratch) const {
+void DensityWork::Embed(RowRange rows, float* x, Scratch& scratch) const {
   for (int64_t i = 0; i < rows.rows; ++i) {
     const int64_t g = (rows.first + i) / 2;
-    const int64_t place = g % targets_;
+    const int64_t position = g % targets_;
     const int64_t path = first_path_ + g / targets_;
     const bool target = i % 2 == 0;
-    scratch.encoding[i] = TargetAt(spec_.tile, path, place);
-    scratch.offset[i] = target ? TokenOffset::kTarget : TokenOffset::Buffer(place, model_.config());
-    scratch.y[i] = target ? 0 : spec_.values[path * targets_ + place];
+    scratch.encoding[i] = TargetAt(spec_.tile, path, position);
+    scratch.offset[i] =
+        target ? TokenOffset::kTarget : TokenOffset::Buffer(position, model_.config());
+    scratch.y[i] = target ? 0 : spec_.values[path * targets_ + position];
   }
   EmbedTokens(model_, encodings_, rows.rows, scratch, x);
 }
 
-void CpuDensityWork::FinishLayer(int64_t layer, RowRange rows, float* x,
-                                 CpuScratch& scratch) const {
-  const CpuLayer& weights = model_.layers()[layer];
+void DensityWork::AttendAndFeedForward(int64_t layer, RowRange rows, float* x,
+                                       Scratch& scratch) const {
+  const PackedLayer& weights = model_.layers()[layer];
   SetVisible(rows, 1, scratch);
-  AttendRows(model_, weights, KeysOf(layer), rows.rows, x, scratch);
+  AttendRows(model_, weights, KvOf(layer), rows.rows, x, scratch);
   FeedForward(model_, weights, rows.rows, x, scratch);
 }
 
-// K and V of the buffer tokens, but for those at a path's last place.
-void CpuDensityWork::LeaveKeysValues(int64_t layer, RowRange rows, float* x,
-                                     CpuScratch& scratch) const {
+// K and V of the buffer tokens, but for those at a path's last position.
+void DensityWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch) const {
   const ModelConfig& config = model_.config();
-  const CpuLayer& weights = model_.layers()[layer];
-  const KeysValuesShape shape = LayerKvShape(config);
+  const PackedLayer& weights = model_.layers()[layer];
+  const KvShape shape = LayerKvShape(config);
   const int64_t d = config.d_model;
   const int64_t row = 2 * config.kv_width();
   const int64_t tokens = rows.rows / 2;
   MixFeatures(model_, weights, rows.rows, x, scratch);
   if (tokens == 0 || layout_.capacity == 0) return;
-  ProjectKeysValues(model_, weights, tokens, x + d, 2 * d, scratch);
+  ProjectKv(model_, weights, tokens, x + d, 2 * d, scratch);
   for (int64_t i = 0; i < tokens;) {
     const int64_t g = rows.first / 2 + i;
-    const int64_t place = g % targets_;
-    const int64_t n = std::min(tokens - i, targets_ - place);  // up to the end of this path
-    const int64_t kept = std::min(n, layout_.capacity - place);
+    const int64_t position = g % targets_;
+    const int64_t n = std::min(tokens - i, targets_ - position);  // up to the end of this path
+    const int64_t kept = std::min(n, layout_.capacity - position);
     float* base = LayerKvOf(layer) + g / targets_ * layout_.path_stride;
     if (kept > 0) {
-      AppendKeysValues(shape, kept, scratch.key_value.data() + i * row, row,
-                       shape.At(base, layout_.capacity), place);
+      AppendKv(shape, kept, scratch.key_value.data() + i * row, row,
+               shape.At(base, layout_.capacity), position);
     }
     i += n;
   }
 }
 
 // In the last layer nobody reads what a buffer token becomes: only targets go on.
-void CpuDensityWork::FinishTargets(RowRange rows, const float* x, CpuScratch& scratch) {
+void DensityWork::PredictTargets(RowRange rows, const float* x, Scratch& scratch) {
   const int64_t layer = head_phase() - 1;
-  const CpuLayer& weights = model_.layers()[layer];
+  const PackedLayer& weights = model_.layers()[layer];
   const int64_t count = CeilDiv(rows.rows, 2);
   float* targets = scratch.tokens.data();
   GatherTargetRows(rows.rows, model_.config().d_model, x, targets);
   SetVisible(rows, 2, scratch);
-  AttendRows(model_, weights, KeysOf(layer), count, targets, scratch);
+  AttendRows(model_, weights, KvOf(layer), count, targets, scratch);
   FeedForward(model_, weights, count, targets, scratch);
   PredictMixtures(model_, count, targets, scratch);
   for (int64_t i = 0; i < count; ++i) {
@@ -177,9 +177,9 @@ void CpuDensityWork::FinishTargets(RowRange rows, const float* x, CpuScratch& sc
   }
 }
 
-// For every row_step-th of the rows. A target sees the places before its own, a buffer token its
-// own place too.
-void CpuDensityWork::SetVisible(RowRange rows, int64_t row_step, CpuScratch& scratch) const {
+// For every row_step-th of the rows. A target sees the positions before its own, a buffer token its
+// own position too.
+void DensityWork::SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) const {
   int64_t i = 0;
   for (int64_t row = rows.first; row < rows.first + rows.rows; row += row_step, ++i) {
     const int64_t g = row / 2;
@@ -189,8 +189,8 @@ void CpuDensityWork::SetVisible(RowRange rows, int64_t row_step, CpuScratch& scr
   }
 }
 
-VisibleKeys CpuDensityWork::KeysOf(int64_t layer) const {
-  VisibleKeys keys = context_.Layer(layer);
+AttentionKv DensityWork::KvOf(int64_t layer) const {
+  AttentionKv keys = context_.Layer(layer);
   if (layout_.capacity == 0) return keys;
   const float* base = LayerKvOf(layer);
   keys.buffer = LayerKvShape(model_.config()).At(base, layout_.capacity);
@@ -198,4 +198,4 @@ VisibleKeys CpuDensityWork::KeysOf(int64_t layer) const {
   return keys;
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

@@ -9,7 +9,7 @@
 #include "engine/backend/cpu/work.h"
 #include "engine/backend/layer_schedule.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // How many paths of a tile go through the layers together, and what is kept of them between steps,
 // in elements: the tokens, and the buffer K/V of two layers, one that is read and one that is
@@ -21,7 +21,7 @@ struct DensityLayout {
   int64_t layer_kv() const { return group_paths * path_stride; }
 
   int64_t group_paths;
-  int64_t capacity;     // keys of one path's buffer: the value at the last place is never seen
+  int64_t capacity;     // keys of one path's buffer: the value at the last position is never seen
   int64_t path_stride;  // of one layer's K/V of one path
   int64_t tokens;       // [group_paths * 2T, D]
 };
@@ -37,40 +37,40 @@ int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t p
 //             that layer, feed-forward), then x = LN1(x + P x), leave K and V in layer l
 //   head      finish the last layer of the targets alone, then mixtures and log-densities
 //
-// Thread contract: see CpuWork. Tasks of one round take different rows.
-class CpuDensityWork : public DensityWork, public CpuWork {
+// Thread contract: see BatchedWork. Tasks of one batch take different rows.
+class DensityWork : public chorale::DensityWork, public BatchedWork {
  public:
   // `context_kv` and `buffer` are the pools' memory at the ranges of the context and the spec.
-  CpuDensityWork(DensitySpec spec, const float* context_kv, float* buffer);
+  DensityWork(DensitySpec spec, const float* context_kv, float* buffer);
 
   bool done() const override { return first_path_ == spec_.tile.paths; }
   double next_step_flops() const override;
   int64_t steps_at_this_cost() const override;
   absl::Span<const double> log_densities() const override { return log_densities_; }
-  MixtureSpan mixture(int64_t path, int64_t place) const override;
+  MixtureSpan mixture(int64_t path, int64_t position) const override;
 
-  int64_t BeginRound(int64_t max_steps, int parallelism) override;
-  void RunTask(int64_t task, CpuScratch& scratch) override;
-  int64_t EndRound() override;
+  int64_t BeginBatch(int64_t max_steps, int parallelism) override;
+  void RunTask(int64_t task, Scratch& scratch) override;
+  int64_t EndBatch() override;
 
  private:
   int64_t head_phase() const { return model_.config().n_layers; }  // phase l is that of layer l
-  RowPhases PhasesOfGroup() const;
+  LayerSchedule ScheduleOfGroup() const;
 
-  // Row 2g of a group is the target at place g mod T of path first_path_ + g / T, and row 2g + 1 is
-  // the buffer token with its value. The very last buffer token is left out; those of the other
-  // paths' last places are computed and seen by nobody. The first of `rows` is even.
-  void Embed(RowRange rows, float* x, CpuScratch& scratch) const;
-  void FinishLayer(int64_t layer, RowRange rows, float* x, CpuScratch& scratch) const;
-  void LeaveKeysValues(int64_t layer, RowRange rows, float* x, CpuScratch& scratch) const;
-  void FinishTargets(RowRange rows, const float* x, CpuScratch& scratch);
-  void SetVisible(RowRange rows, int64_t row_step, CpuScratch& scratch) const;
-  VisibleKeys KeysOf(int64_t layer) const;
+  // Row 2g of a group is the target at position g mod T of path first_path_ + g / T, and row 2g + 1
+  // is the buffer token with its value. The very last buffer token is left out; those of the other
+  // paths' last positions are computed and seen by nobody. The first of `rows` is even.
+  void Embed(RowRange rows, float* x, Scratch& scratch) const;
+  void AttendAndFeedForward(int64_t layer, RowRange rows, float* x, Scratch& scratch) const;
+  void PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch) const;
+  void PredictTargets(RowRange rows, const float* x, Scratch& scratch);
+  void SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) const;
+  AttentionKv KvOf(int64_t layer) const;
   float* LayerKvOf(int64_t layer) const { return kv_ + layer % 2 * layout_.layer_kv(); }
 
   const DensitySpec spec_;
-  const ContextReader context_;
-  const CpuModel& model_;
+  const ContextKvView context_;
+  const PackedModel& model_;
   const float* const encodings_;  // [T, D]
   const int64_t targets_;         // T
   const DensityLayout layout_;
@@ -78,11 +78,11 @@ class CpuDensityWork : public DensityWork, public CpuWork {
   float* const kv_;      // [2, group_paths] of path_stride elements; layer l is the (l mod 2)th
 
   int64_t first_path_ = 0;  // of the group in progress
-  RowPhases phases_;
+  LayerSchedule schedule_;
   std::vector<double> log_densities_;  // [paths, T]
   MixtureStore mixtures_;              // [paths * T, M] when kept
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_DENSITY_H_

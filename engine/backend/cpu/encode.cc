@@ -9,14 +9,14 @@
 #include "engine/backend/cpu/memory_pool.h"
 #include "engine/backend/flop_model.h"
 
-namespace chorale {
+namespace chorale::cpu {
 namespace {
 
-// Rows of one step of CpuRowsWork, which is one task.
+// Rows of one step of EncodeTargetsWork, which is one task.
 constexpr int64_t kRowsPerStep = 256;
 
-const CpuModel* AsCpuModel(const BackendModel* model) {
-  const auto* cpu_model = dynamic_cast<const CpuModel*>(model);
+const PackedModel* AsPackedModel(const BackendModel* model) {
+  const auto* cpu_model = dynamic_cast<const PackedModel*>(model);
   Require(cpu_model != nullptr, "the model belongs to the CPU backend");
   return cpu_model;
 }
@@ -34,10 +34,10 @@ int64_t ContextKvBytes(const ModelConfig& config, int64_t rows) {
   return RoundUp(elements * static_cast<int64_t>(sizeof(float)), MemoryPool::kAlignment);
 }
 
-CpuEncodeWork::CpuEncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
-                             std::vector<float> y, PoolRange kv, float* pool, int threads)
+EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
+                       std::vector<float> y, PoolRange kv, float* pool, int threads)
     : owner_(std::move(model)),
-      model_(AsCpuModel(owner_.get())),
+      model_(AsPackedModel(owner_.get())),
       range_(kv),
       kv_(pool),
       rows_(features.rows),
@@ -45,65 +45,65 @@ CpuEncodeWork::CpuEncodeWork(std::shared_ptr<const BackendModel> model, FeatureM
       y_(std::move(y)),
       fit_(model_->row_encoder().NewFit(features_, y_)),
       tokens_(rows_ * model_->config().d_model),
-      pieces_(1, fit_->pieces(), 1),
-      layers_(model_->config().n_layers, rows_, ChunkRowsFor(rows_), threads) {
+      fit_schedule_(1, fit_->tasks(), 1),
+      schedule_(model_->config().n_layers, rows_, ChunkRowsFor(rows_), threads) {
   RequireShape(features_);
   Require(static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
   Require(kv.bytes >= ContextKvBytes(model_->config(), rows_), "the range holds the context");
 }
 
-double CpuEncodeWork::next_step_flops() const {
+double EncodeWork::next_step_flops() const {
   if (done()) return 0;
-  if (!fitted()) return fit_->piece_flops();
+  if (!fitted()) return fit_->task_flops();
   const ModelConfig& config = model_->config();
-  double row_flops = MixFeaturesFlops(config) + KeysValuesFlops(config);
-  if (layers_.phase() > 0) {
+  double row_flops = MixFeaturesFlops(config) + KvFlops(config);
+  if (schedule_.phase() > 0) {
     row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
   }
-  return static_cast<double>(layers_.next_step_rows()) * row_flops;
+  return static_cast<double>(schedule_.next_step_rows()) * row_flops;
 }
 
-int64_t CpuEncodeWork::steps_at_this_cost() const {
+int64_t EncodeWork::steps_at_this_cost() const {
   if (done()) return 0;
-  return fitted() ? layers_.StepsThrough(layers_.phase()) : pieces_.StepsThrough(0);
+  return fitted() ? schedule_.StepsThrough(schedule_.phase()) : fit_schedule_.StepsThrough(0);
 }
 
-ResidentContext CpuEncodeWork::TakeContext() {
+ResidentContext EncodeWork::TakeContext() {
   Require(done(), "the context is encoded");
   return {.model = owner_, .encoder_state = encoder_state_, .kv = range_, .rows = rows_};
 }
 
-int64_t CpuEncodeWork::BeginRound(int64_t max_steps, int parallelism) {
-  return fitted() ? layers_.BeginRound(max_steps) : pieces_.BeginRound(max_steps);
+int64_t EncodeWork::BeginBatch(int64_t max_steps, int parallelism) {
+  return fitted() ? schedule_.BeginBatch(max_steps) : fit_schedule_.BeginBatch(max_steps);
 }
 
-void CpuEncodeWork::RunTask(int64_t task, CpuScratch& scratch) {
+void EncodeWork::RunTask(int64_t task, Scratch& scratch) {
   if (!fitted()) {
-    fit_->RunPiece(pieces_.RowsOf(task).first);
+    fit_->RunTask(fit_schedule_.RowsOf(task).first);
     return;
   }
-  const int64_t layer = layers_.phase();
-  const auto [first, rows] = layers_.RowsOf(task);
+  const int64_t layer = schedule_.phase();
+  const auto [first, rows] = schedule_.RowsOf(task);
   float* x = tokens_.data() + first * model_->config().d_model;
   if (layer == 0) {
     EmbedRowsOfContext(first, rows, scratch);
   } else {
-    FinishLayer(layer - 1, rows, x, scratch);
+    AttendAndFeedForward(layer - 1, rows, x, scratch);
   }
-  LeaveKeysValues(layer, first, rows, x, scratch);
+  PreAttention(layer, first, rows, x, scratch);
 }
 
-int64_t CpuEncodeWork::EndRound() {
+int64_t EncodeWork::EndBatch() {
   if (!fitted()) {
-    const int64_t steps = pieces_.EndRound();
+    const int64_t steps = fit_schedule_.EndBatch();
     if (fitted()) {
       encoder_state_ = fit_->Finish();
       fit_.reset();
     }
     return steps;
   }
-  const int64_t steps = layers_.EndRound();
-  if (layers_.phase() > 0) {
+  const int64_t steps = schedule_.EndBatch();
+  if (schedule_.phase() > 0) {
     features_ = {};
     y_ = {};
   }
@@ -111,7 +111,7 @@ int64_t CpuEncodeWork::EndRound() {
   return steps;
 }
 
-void CpuEncodeWork::EmbedRowsOfContext(int64_t first, int64_t rows, CpuScratch& scratch) {
+void EncodeWork::EmbedRowsOfContext(int64_t first, int64_t rows, Scratch& scratch) {
   model_->row_encoder().Encode(*encoder_state_, features_, first, rows, scratch.encodings.data());
   for (int64_t row = 0; row < rows; ++row) {
     scratch.encoding[row] = static_cast<int32_t>(row);
@@ -122,60 +122,61 @@ void CpuEncodeWork::EmbedRowsOfContext(int64_t first, int64_t rows, CpuScratch& 
               tokens_.data() + first * model_->config().d_model);
 }
 
-void CpuEncodeWork::FinishLayer(int64_t layer, int64_t rows, float* x, CpuScratch& scratch) {
-  const CpuLayer& weights = model_->layers()[layer];
-  const KeysValuesShape shape = LayerKvShape(model_->config());
+void EncodeWork::AttendAndFeedForward(int64_t layer, int64_t rows, float* x, Scratch& scratch) {
+  const PackedLayer& weights = model_->layers()[layer];
+  const KvShape shape = LayerKvShape(model_->config());
   const float* kv = kv_ + layer * shape.Elements(rows_);
-  VisibleKeys keys;
+  AttentionKv keys;
   keys.context = shape.At(kv, rows_);
   keys.context_rows = rows_;
   AttendRows(*model_, weights, keys, rows, x, scratch);
   FeedForward(*model_, weights, rows, x, scratch);
 }
 
-void CpuEncodeWork::LeaveKeysValues(int64_t layer, int64_t first, int64_t rows, float* x,
-                                    CpuScratch& scratch) {
-  const CpuLayer& weights = model_->layers()[layer];
+void EncodeWork::PreAttention(int64_t layer, int64_t first, int64_t rows, float* x,
+                              Scratch& scratch) {
+  const PackedLayer& weights = model_->layers()[layer];
   const ModelConfig& config = model_->config();
-  const KeysValuesShape shape = LayerKvShape(config);
+  const KvShape shape = LayerKvShape(config);
   float* kv = kv_ + layer * shape.Elements(rows_);
   MixFeatures(*model_, weights, rows, x, scratch);
-  ProjectKeysValues(*model_, weights, rows, x, config.d_model, scratch);
-  AppendKeysValues(shape, rows, scratch.key_value.data(), 2 * config.kv_width(),
-                   shape.At(kv, rows_), first);
+  ProjectKv(*model_, weights, rows, x, config.d_model, scratch);
+  AppendKv(shape, rows, scratch.key_value.data(), 2 * config.kv_width(), shape.At(kv, rows_),
+           first);
 }
 
-CpuRowsWork::CpuRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features)
+EncodeTargetsWork::EncodeTargetsWork(std::shared_ptr<const ResidentContext> context,
+                                     FeatureMatrix features)
     : context_(std::move(context)),
-      model_(AsCpuModel(context_->model.get())),
+      model_(AsPackedModel(context_->model.get())),
       features_(std::move(features)),
-      encoded_(std::make_shared<CpuEncodedRows>(features_.rows, model_->config().d_model)),
+      encoded_(std::make_shared<EncodedTargets>(features_.rows, model_->config().d_model)),
       rows_(1, features_.rows, kRowsPerStep) {
   RequireShape(features_);
 }
 
-double CpuRowsWork::next_step_flops() const {
+double EncodeTargetsWork::next_step_flops() const {
   if (done()) return 0;
   return model_->row_encoder().EncodeFlops(rows_.next_step_rows(), features_.features);
 }
 
-int64_t CpuRowsWork::steps_at_this_cost() const { return done() ? 0 : rows_.StepsThrough(0); }
+int64_t EncodeTargetsWork::steps_at_this_cost() const { return done() ? 0 : rows_.StepsThrough(0); }
 
-std::shared_ptr<const EncodedRows> CpuRowsWork::TakeRows() {
+std::shared_ptr<const EncodedRows> EncodeTargetsWork::TakeRows() {
   Require(done(), "the rows are encoded");
   return std::move(encoded_);
 }
 
-int64_t CpuRowsWork::BeginRound(int64_t max_steps, int parallelism) {
-  return rows_.BeginRound(max_steps);
+int64_t EncodeTargetsWork::BeginBatch(int64_t max_steps, int parallelism) {
+  return rows_.BeginBatch(max_steps);
 }
 
-void CpuRowsWork::RunTask(int64_t task, CpuScratch& scratch) {
+void EncodeTargetsWork::RunTask(int64_t task, Scratch& scratch) {
   const auto [first, rows] = rows_.RowsOf(task);
   model_->row_encoder().Encode(*context_->encoder_state, features_, first, rows,
                                encoded_->mutable_encodings() + first * model_->config().d_model);
 }
 
-int64_t CpuRowsWork::EndRound() { return rows_.EndRound(); }
+int64_t EncodeTargetsWork::EndBatch() { return rows_.EndBatch(); }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

@@ -11,7 +11,7 @@
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/layer_schedule.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // Bytes of a resident context: [L] of LayerKvShape(config).Elements(rows).
 int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
@@ -26,31 +26,31 @@ int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
 // The rest of the last layer is never computed: nobody reads what a context row becomes. Between
 // phases the tokens of all rows, [N, D], are kept in host memory of their own.
 //
-// Thread contract: see CpuWork. Tasks of one round take different rows.
-class CpuEncodeWork : public EncodeWork, public CpuWork {
+// Thread contract: see BatchedWork. Tasks of one batch take different rows.
+class EncodeWork : public chorale::EncodeWork, public BatchedWork {
  public:
   // `pool` is the context pool's memory at kv; `threads` sets how many rows one step takes.
-  CpuEncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
-                std::vector<float> y, PoolRange kv, float* pool, int threads);
+  EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
+             std::vector<float> y, PoolRange kv, float* pool, int threads);
 
-  bool done() const override { return layers_.done(); }
+  bool done() const override { return schedule_.done(); }
   double next_step_flops() const override;
   int64_t steps_at_this_cost() const override;
   ResidentContext TakeContext() override;
 
-  int64_t BeginRound(int64_t max_steps, int parallelism) override;
-  void RunTask(int64_t task, CpuScratch& scratch) override;
-  int64_t EndRound() override;
+  int64_t BeginBatch(int64_t max_steps, int parallelism) override;
+  void RunTask(int64_t task, Scratch& scratch) override;
+  int64_t EndBatch() override;
 
  private:
-  bool fitted() const { return pieces_.done(); }
+  bool fitted() const { return fit_schedule_.done(); }
 
-  void EmbedRowsOfContext(int64_t first, int64_t rows, CpuScratch& scratch);
-  void FinishLayer(int64_t layer, int64_t rows, float* x, CpuScratch& scratch);
-  void LeaveKeysValues(int64_t layer, int64_t first, int64_t rows, float* x, CpuScratch& scratch);
+  void EmbedRowsOfContext(int64_t first, int64_t rows, Scratch& scratch);
+  void AttendAndFeedForward(int64_t layer, int64_t rows, float* x, Scratch& scratch);
+  void PreAttention(int64_t layer, int64_t first, int64_t rows, float* x, Scratch& scratch);
 
   const std::shared_ptr<const BackendModel> owner_;
-  const CpuModel* const model_;
+  const PackedModel* const model_;
   const PoolRange range_;
   float* const kv_;  // [L] of LayerKvShape(config).Elements(rows_)
   const int64_t rows_;
@@ -59,34 +59,34 @@ class CpuEncodeWork : public EncodeWork, public CpuWork {
   std::vector<float> y_;                // [N], emptied after layer 0
   std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
-  AlignedBuffer tokens_;  // [N, D]
-  RowPhases pieces_;      // of the fit
-  RowPhases layers_;      // phase l is that of layer l; they begin when the row encoder is fitted
+  AlignedBuffer tokens_;        // [N, D]
+  LayerSchedule fit_schedule_;  // of the fit
+  LayerSchedule schedule_;  // phase l is that of layer l; they begin when the row encoder is fitted
 };
 
 // Encodes the target rows of a request. A step is a bounded batch of them.
-// Thread contract: see CpuWork. Tasks take different rows.
-class CpuRowsWork : public RowsWork, public CpuWork {
+// Thread contract: see BatchedWork. Tasks take different rows.
+class EncodeTargetsWork : public RowsWork, public BatchedWork {
  public:
-  CpuRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features);
+  EncodeTargetsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features);
 
   bool done() const override { return rows_.done(); }
   double next_step_flops() const override;
   int64_t steps_at_this_cost() const override;
   std::shared_ptr<const EncodedRows> TakeRows() override;
 
-  int64_t BeginRound(int64_t max_steps, int parallelism) override;
-  void RunTask(int64_t task, CpuScratch& scratch) override;
-  int64_t EndRound() override;
+  int64_t BeginBatch(int64_t max_steps, int parallelism) override;
+  void RunTask(int64_t task, Scratch& scratch) override;
+  int64_t EndBatch() override;
 
  private:
   const std::shared_ptr<const ResidentContext> context_;
-  const CpuModel* const model_;
+  const PackedModel* const model_;
   const FeatureMatrix features_;
-  std::shared_ptr<CpuEncodedRows> encoded_;
-  RowPhases rows_;  // one phase
+  std::shared_ptr<EncodedTargets> encoded_;
+  LayerSchedule rows_;  // one phase
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_ENCODE_H_

@@ -10,7 +10,7 @@
 #include "kernels/ops/precise_linear.h"
 #include "kernels/ops/shared_context_attention.h"
 
-namespace chorale {
+namespace chorale::cpu {
 namespace {
 
 using kernels::Activation;
@@ -32,8 +32,8 @@ void ApplyPrecisely(const PackedLinear& linear, int64_t rows, const float* x, do
 
 }  // namespace
 
-void EmbedTokens(const CpuModel& model, const float* encodings, int64_t rows,
-                 const CpuScratch& scratch, float* tokens) {
+void EmbedTokens(const PackedModel& model, const float* encodings, int64_t rows,
+                 const Scratch& scratch, float* tokens) {
   const kernels::EmbedRowsParams params = {.encodings = encodings,
                                            .offsets = model.offsets(),
                                            .y_weight = model.y_weight(),
@@ -47,21 +47,21 @@ void EmbedTokens(const CpuModel& model, const float* encodings, int64_t rows,
   kernels::EmbedRows(params);
 }
 
-void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
-                 CpuScratch& scratch) {
+void MixFeatures(const PackedModel& model, const PackedLayer& layer, int64_t rows, float* x,
+                 Scratch& scratch) {
   const int64_t d = model.config().d_model;
   float* mixed = scratch.mixed.data();
   layer.feature.Apply(rows, x, d, mixed);
   Normalize(layer.norm1, model.config().layer_norm_eps, rows, x, mixed, x);
 }
 
-void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t rows, const float* x,
-                       int64_t x_stride, CpuScratch& scratch) {
+void ProjectKv(const PackedModel& model, const PackedLayer& layer, int64_t rows, const float* x,
+               int64_t x_stride, Scratch& scratch) {
   layer.key_value.Apply(rows, x, x_stride, scratch.key_value.data());
 }
 
-void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys& keys, int64_t rows,
-                float* x, CpuScratch& scratch) {
+void AttendRows(const PackedModel& model, const PackedLayer& layer, const AttentionKv& keys,
+                int64_t rows, float* x, Scratch& scratch) {
   const ModelConfig& config = model.config();
   const int64_t d = config.d_model;
   const bool buffered = keys.buffer.keys != nullptr;
@@ -93,8 +93,8 @@ void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys&
   Normalize(layer.norm2, model.config().layer_norm_eps, rows, x, mixed, x);
 }
 
-void FeedForward(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
-                 CpuScratch& scratch) {
+void FeedForward(const PackedModel& model, const PackedLayer& layer, int64_t rows, float* x,
+                 Scratch& scratch) {
   const ModelConfig& config = model.config();
   float* hidden = scratch.hidden.data();
   float* mixed = scratch.mixed.data();
@@ -103,9 +103,9 @@ void FeedForward(const CpuModel& model, const CpuLayer& layer, int64_t rows, flo
   Normalize(layer.norm3, model.config().layer_norm_eps, rows, x, mixed, x);
 }
 
-void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScratch& scratch) {
+void PredictMixtures(const PackedModel& model, int64_t rows, const float* x, Scratch& scratch) {
   const ModelConfig& config = model.config();
-  const CpuHead& head = model.head();
+  const PackedHead& head = model.head();
   float* normed = scratch.mixed.data();
   float* hidden = scratch.hidden.data();
   double* raw = scratch.raw.data();
@@ -133,7 +133,7 @@ void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScr
   kernels::MixtureHead(params);
 }
 
-kernels::MixtureView MixtureOf(const CpuModel& model, const CpuScratch& scratch, int64_t row) {
+kernels::MixtureView MixtureOf(const PackedModel& model, const Scratch& scratch, int64_t row) {
   const int64_t m = model.config().num_components;
   return {.mean = scratch.mean.data() + row * m,
           .std = scratch.std.data() + row * m,
@@ -149,4 +149,4 @@ void GatherTargetRows(int64_t rows, int64_t width, const float* x, float* kept) 
   }
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

@@ -12,47 +12,47 @@
 #include "engine/backend/host/attention_kv.h"
 #include "kernels/ops/mixture_head.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // What the rows of a chunk may attend to in one layer.
-struct VisibleKeys {
-  TokenKeysValues<const float> context;
+struct AttentionKv {
+  KvView<const float> context;
   int64_t context_rows = 0;
   // Buffers of the paths; path p's begins p * buffer_path_stride behind. Null: no buffer, and then
   // scratch.row_path and scratch.row_visible are not read.
-  TokenKeysValues<const float> buffer;
+  KvView<const float> buffer;
   int64_t buffer_path_stride = 0;
 };
 
 // tokens [rows, D] from encodings [E, D] and scratch.encoding, .offset and .y.
-void EmbedTokens(const CpuModel& model, const float* encodings, int64_t rows,
-                 const CpuScratch& scratch, float* tokens);
+void EmbedTokens(const PackedModel& model, const float* encodings, int64_t rows,
+                 const Scratch& scratch, float* tokens);
 
 // x = LN1(x + P x)
-void MixFeatures(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
-                 CpuScratch& scratch);
+void MixFeatures(const PackedModel& model, const PackedLayer& layer, int64_t rows, float* x,
+                 Scratch& scratch);
 
 // scratch.key_value [rows, 2 Hkv Dh] = [Wk x | Wv x], from rows of x that lie x_stride apart.
-void ProjectKeysValues(const CpuModel& model, const CpuLayer& layer, int64_t rows, const float* x,
-                       int64_t x_stride, CpuScratch& scratch);
+void ProjectKv(const PackedModel& model, const PackedLayer& layer, int64_t rows, const float* x,
+               int64_t x_stride, Scratch& scratch);
 
 // x = LN2(x + Wo attend(Wq x, keys))
-void AttendRows(const CpuModel& model, const CpuLayer& layer, const VisibleKeys& keys, int64_t rows,
-                float* x, CpuScratch& scratch);
+void AttendRows(const PackedModel& model, const PackedLayer& layer, const AttentionKv& keys,
+                int64_t rows, float* x, Scratch& scratch);
 
 // x = LN3(x + W2 gelu(W1 x + b1) + b2)
-void FeedForward(const CpuModel& model, const CpuLayer& layer, int64_t rows, float* x,
-                 CpuScratch& scratch);
+void FeedForward(const PackedModel& model, const PackedLayer& layer, int64_t rows, float* x,
+                 Scratch& scratch);
 
 // scratch.mean, .std, .log_weight [rows, M] = head(LN(x))
-void PredictMixtures(const CpuModel& model, int64_t rows, const float* x, CpuScratch& scratch);
+void PredictMixtures(const PackedModel& model, int64_t rows, const float* x, Scratch& scratch);
 
 // The mixture of row `row` after PredictMixtures.
-kernels::MixtureView MixtureOf(const CpuModel& model, const CpuScratch& scratch, int64_t row);
+kernels::MixtureView MixtureOf(const PackedModel& model, const Scratch& scratch, int64_t row);
 
 // kept [ceil(rows / 2), D] = rows 0, 2, 4, ... of x [rows, D]; kept may be x itself.
 void GatherTargetRows(int64_t rows, int64_t width, const float* x, float* kept);
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_FORWARD_H_

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/require.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 absl::StatusOr<std::unique_ptr<MemoryPool>> MemoryPool::Create(absl::string_view name,
                                                                int64_t bytes) {
@@ -56,4 +56,4 @@ void MemoryPool::Clear(const PoolRange& range) {
   std::memset(last_page, 0, end - last_page);
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

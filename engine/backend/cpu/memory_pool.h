@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/backend/backend.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // Reserves address space; the operating system gives memory, cleared, as it is first written to.
 // Thread contract: the memory is the callers' to share out; Clear needs the range for itself.
@@ -39,6 +39,6 @@ class MemoryPool {
   const int64_t bytes_;
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_

@@ -2,12 +2,12 @@
 
 #include "engine/backend/token_offsets.h"
 
-namespace chorale {
+namespace chorale::cpu {
 namespace {
 
-CpuLayer PackLayer(const LayerWeights& weights, const ModelConfig& config) {
+PackedLayer PackLayer(const LayerWeights& weights, const ModelConfig& config) {
   const int64_t d = config.d_model;
-  CpuLayer layer;
+  PackedLayer layer;
   layer.feature = PackedLinear(weights.feature, {}, d, d);
   layer.norm1 = weights.norm1;
   layer.query = PackedLinear(weights.wq, {}, d, d);
@@ -20,8 +20,8 @@ CpuLayer PackLayer(const LayerWeights& weights, const ModelConfig& config) {
   return layer;
 }
 
-CpuHead PackHead(const HeadWeights& weights, const ModelConfig& config) {
-  CpuHead head;
+PackedHead PackHead(const HeadWeights& weights, const ModelConfig& config) {
+  PackedHead head;
   head.norm = weights.norm;
   head.up = PackedLinear(weights.w1, weights.b1, config.d_ff, config.d_model);
   head.down = PackedLinear(weights.w2, weights.b2, 3 * config.num_components, config.d_ff);
@@ -33,15 +33,15 @@ CpuHead PackHead(const HeadWeights& weights, const ModelConfig& config) {
 
 }  // namespace
 
-CpuModel::CpuModel(const Model& model)
+PackedModel::PackedModel(const Model& model)
     : config_(model.config),
       head_(PackHead(model.head, model.config)),
       y_weight_(model.embedding.y_weight),
       offsets_(TokenOffsets(model.embedding, model.config)),
       row_encoder_(MakeRowEncoder(model)) {
   for (const LayerWeights& layer : model.layers) {
-    layers_.push_back(PackLayer(layer, model.config));
+    schedule_.push_back(PackLayer(layer, model.config));
   }
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

@@ -12,9 +12,9 @@
 #include "engine/backend/token_offsets.h"
 #include "engine/model/model.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
-struct CpuLayer {
+struct PackedLayer {
   PackedLinear feature;  // P = Wo_f Wv_f
   LayerNormWeights norm1;
   PackedLinear query;
@@ -26,7 +26,7 @@ struct CpuLayer {
   LayerNormWeights norm3;
 };
 
-struct CpuHead {
+struct PackedHead {
   LayerNormWeights norm;
   PackedLinear up;
   PackedLinear down;
@@ -36,26 +36,26 @@ struct CpuHead {
 };
 
 // Immutable and thread-safe.
-class CpuModel : public BackendModel {
+class PackedModel : public BackendModel {
  public:
-  explicit CpuModel(const Model& model);
+  explicit PackedModel(const Model& model);
 
   const ModelConfig& config() const override { return config_; }
-  const std::vector<CpuLayer>& layers() const { return layers_; }
-  const CpuHead& head() const { return head_; }
+  const std::vector<PackedLayer>& layers() const { return schedule_; }
+  const PackedHead& head() const { return head_; }
   const float* y_weight() const { return y_weight_.data(); }  // [D]
   const float* offsets() const { return offsets_.data(); }    // [2 + K, D], see TokenOffset
   const RowEncoder& row_encoder() const { return *row_encoder_; }
 
  private:
   const ModelConfig config_;
-  std::vector<CpuLayer> layers_;
-  CpuHead head_;
+  std::vector<PackedLayer> schedule_;
+  PackedHead head_;
   std::vector<float> y_weight_;
   std::vector<float> offsets_;
   std::unique_ptr<const RowEncoder> row_encoder_;
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_MODEL_H_

@@ -7,50 +7,50 @@
 #include "engine/backend/cpu/forward.h"
 #include "engine/backend/flop_model.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
-CpuPredictWork::CpuPredictWork(PredictSpec spec, const float* context_kv)
+PredictWork::PredictWork(PredictSpec spec, const float* context_kv)
     : spec_(std::move(spec)),
       context_(*spec_.context, context_kv),
       model_(context_.model()),
       encodings_(EncodingsOf(*spec_.targets)),
       tokens_(spec_.rows * model_.config().d_model),
-      layers_(model_.config().n_layers, spec_.rows, ChunkRowsFor(context_.rows())),
+      schedule_(model_.config().n_layers, spec_.rows, ChunkRowsFor(context_.rows())),
       mixtures_(spec_.rows, model_.config().num_components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
               spec_.first_row + spec_.rows <= spec_.targets->rows(),
           "the rows to predict are target rows");
 }
 
-double CpuPredictWork::next_step_flops() const {
+double PredictWork::next_step_flops() const {
   if (done()) return 0;
   const ModelConfig& config = model_.config();
   double row_flops = MixFeaturesFlops(config) +
                      AttendAndFeedForwardFlops(config, static_cast<double>(context_.rows()));
-  if (layers_.phase() == last_layer()) row_flops += HeadFlops(config);
-  return static_cast<double>(layers_.next_step_rows()) * row_flops;
+  if (schedule_.phase() == last_layer()) row_flops += HeadFlops(config);
+  return static_cast<double>(schedule_.next_step_rows()) * row_flops;
 }
 
-int64_t CpuPredictWork::steps_at_this_cost() const {
+int64_t PredictWork::steps_at_this_cost() const {
   if (done()) return 0;
-  return layers_.StepsThrough(std::max(layers_.phase(), last_layer() - 1));
+  return schedule_.StepsThrough(std::max(schedule_.phase(), last_layer() - 1));
 }
 
-MixtureSpan CpuPredictWork::mixture(int64_t row) const {
+MixtureSpan PredictWork::mixture(int64_t row) const {
   Require(done(), "the rows are done");
   return mixtures_.Get(row);
 }
 
-int64_t CpuPredictWork::BeginRound(int64_t max_steps, int parallelism) {
-  return layers_.BeginRound(max_steps);
+int64_t PredictWork::BeginBatch(int64_t max_steps, int parallelism) {
+  return schedule_.BeginBatch(max_steps);
 }
 
-int64_t CpuPredictWork::EndRound() { return layers_.EndRound(); }
+int64_t PredictWork::EndBatch() { return schedule_.EndBatch(); }
 
-void CpuPredictWork::RunTask(int64_t task, CpuScratch& scratch) {
-  const int64_t l = layers_.phase();
-  const RowRange range = layers_.RowsOf(task);
-  const CpuLayer& layer = model_.layers()[l];
+void PredictWork::RunTask(int64_t task, Scratch& scratch) {
+  const int64_t l = schedule_.phase();
+  const RowRange range = schedule_.RowsOf(task);
+  const PackedLayer& layer = model_.layers()[l];
   float* x = tokens_.data() + range.first * model_.config().d_model;
   if (l == 0) Embed(range, x, scratch);
   MixFeatures(model_, layer, range.rows, x, scratch);
@@ -63,7 +63,7 @@ void CpuPredictWork::RunTask(int64_t task, CpuScratch& scratch) {
   }
 }
 
-void CpuPredictWork::Embed(RowRange rows, float* x, CpuScratch& scratch) const {
+void PredictWork::Embed(RowRange rows, float* x, Scratch& scratch) const {
   for (int64_t i = 0; i < rows.rows; ++i) {
     scratch.encoding[i] = static_cast<int32_t>(spec_.first_row + rows.first + i);
     scratch.offset[i] = TokenOffset::kTarget;
@@ -72,4 +72,4 @@ void CpuPredictWork::Embed(RowRange rows, float* x, CpuScratch& scratch) const {
   EmbedTokens(model_, encodings_, rows.rows, scratch, x);
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

@@ -9,40 +9,40 @@
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/layer_schedule.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // Phase l takes every row through layer l, the last one through the head as well. Between phases
 // the tokens of all rows, [rows, D], are kept in host memory of their own.
 //
-// Thread contract: see CpuWork. Tasks of one round take different rows.
-class CpuPredictWork : public PredictWork, public CpuWork {
+// Thread contract: see BatchedWork. Tasks of one batch take different rows.
+class PredictWork : public chorale::PredictWork, public BatchedWork {
  public:
   // `context_kv` is the context pool's memory at the context's range.
-  CpuPredictWork(PredictSpec spec, const float* context_kv);
+  PredictWork(PredictSpec spec, const float* context_kv);
 
-  bool done() const override { return layers_.done(); }
+  bool done() const override { return schedule_.done(); }
   double next_step_flops() const override;
   int64_t steps_at_this_cost() const override;
   MixtureSpan mixture(int64_t row) const override;
 
-  int64_t BeginRound(int64_t max_steps, int parallelism) override;
-  void RunTask(int64_t task, CpuScratch& scratch) override;
-  int64_t EndRound() override;
+  int64_t BeginBatch(int64_t max_steps, int parallelism) override;
+  void RunTask(int64_t task, Scratch& scratch) override;
+  int64_t EndBatch() override;
 
  private:
   int64_t last_layer() const { return model_.config().n_layers - 1; }
-  void Embed(RowRange rows, float* x, CpuScratch& scratch) const;
+  void Embed(RowRange rows, float* x, Scratch& scratch) const;
 
   const PredictSpec spec_;
-  const ContextReader context_;
-  const CpuModel& model_;
+  const ContextKvView context_;
+  const PackedModel& model_;
   const float* const encodings_;  // [T, D]
 
   AlignedBuffer tokens_;  // [rows, D]
-  RowPhases layers_;
+  LayerSchedule schedule_;
   MixtureStore mixtures_;  // [rows, M]
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_PREDICT_H_

@@ -9,7 +9,7 @@
 #include "engine/model/model_config.h"
 #include "kernels/ops/panel_layout.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // Paths of one tile: with two tokens per path, a step of a tile is one chunk.
 inline constexpr int64_t kTilePaths = 32;
@@ -28,7 +28,7 @@ inline int64_t ChunkRowsFor(int64_t context_rows) {
 }
 
 // Thread contract: belongs to one thread of the pool; sized by the engine thread between batches.
-struct CpuScratch {
+struct Scratch {
   AlignedBuffer tokens;                 // [kChunkRows, D], the tokens of a chunk
   AlignedBuffer encodings;              // [kChunkRows, D]
   AlignedBuffer mixed;                  // [kChunkRows, D], what is added to the tokens
@@ -63,6 +63,6 @@ struct CpuScratch {
   }
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_SCRATCH_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/require.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(int threads) {
   Require(threads >= 1, "a thread pool has at least one thread");
@@ -76,4 +76,4 @@ void ThreadPool::WorkerLoop(int thread) {
   }
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // Thread contract: constructed, run and destroyed by one thread, which counts as thread 0 of Run.
 class ThreadPool {
@@ -53,6 +53,6 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_THREAD_POOL_H_

@@ -4,17 +4,17 @@
 
 #include "base/require.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 const float* EncodingsOf(const EncodedRows& rows) {
-  const auto* cpu_rows = dynamic_cast<const CpuEncodedRows*>(&rows);
+  const auto* cpu_rows = dynamic_cast<const EncodedTargets*>(&rows);
   Require(cpu_rows != nullptr, "the encoded rows belong to the CPU backend");
   return cpu_rows->encodings();
 }
 
-int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t place) {
-  return tile.order.empty() ? static_cast<int32_t>(place)
-                            : tile.order[path * tile.targets->rows() + place];
+int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t position) {
+  return tile.order.empty() ? static_cast<int32_t>(position)
+                            : tile.order[path * tile.targets->rows() + position];
 }
 
 void MixtureStore::Set(int64_t row, const kernels::MixtureView& mixture) {
@@ -32,17 +32,19 @@ MixtureSpan MixtureStore::Get(int64_t row) const {
           .log_weight = absl::MakeConstSpan(log_weight_).subspan(begin, components_)};
 }
 
-ContextReader::ContextReader(const ResidentContext& context, const float* pool)
-    : model_(dynamic_cast<const CpuModel*>(context.model.get())), kv_(pool), rows_(context.rows) {
+ContextKvView::ContextKvView(const ResidentContext& context, const float* pool)
+    : model_(dynamic_cast<const PackedModel*>(context.model.get())),
+      kv_(pool),
+      rows_(context.rows) {
   Require(model_ != nullptr, "the context's model belongs to the CPU backend");
 }
 
-VisibleKeys ContextReader::Layer(int64_t layer) const {
-  const KeysValuesShape shape = LayerKvShape(model_->config());
-  VisibleKeys keys;
+AttentionKv ContextKvView::Layer(int64_t layer) const {
+  const KvShape shape = LayerKvShape(model_->config());
+  AttentionKv keys;
   keys.context = shape.At(kv_ + layer * shape.Elements(rows_), rows_);
   keys.context_rows = rows_;
   return keys;
 }
 
-}  // namespace chorale
+}  // namespace chorale::cpu

@@ -1,4 +1,4 @@
-// How the CPU backend advances a piece of work: in rounds of independent tasks.
+// How the CPU backend advances a piece of work: in batches of independent tasks.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_WORK_H_
 #define CHORALE_ENGINE_BACKEND_CPU_WORK_H_
 
@@ -11,29 +11,29 @@
 #include "engine/backend/cpu/scratch.h"
 #include "kernels/ops/mixture_head.h"
 
-namespace chorale {
+namespace chorale::cpu {
 
 // Thread contract: the engine thread calls everything but RunTask, which threads of the pool call
-// at the same time for different tasks of one round.
-class CpuWork {
+// at the same time for different tasks of one batch.
+class BatchedWork {
  public:
-  virtual ~CpuWork() = default;
+  virtual ~BatchedWork() = default;
 
   // Plans up to max_steps steps (at least one) that do not wait for each other, cut into tasks;
   // about `parallelism` of them if that is possible. Returns their number, at least one. REQUIRES:
   // the work is not done.
-  virtual int64_t BeginRound(int64_t max_steps, int parallelism) = 0;
+  virtual int64_t BeginBatch(int64_t max_steps, int parallelism) = 0;
 
-  virtual void RunTask(int64_t task, CpuScratch& scratch) = 0;
+  virtual void RunTask(int64_t task, Scratch& scratch) = 0;
 
-  // After all tasks of the round: returns the number of steps that it took.
-  virtual int64_t EndRound() = 0;
+  // After all tasks of the batch: returns the number of steps that it took.
+  virtual int64_t EndBatch() = 0;
 };
 
 // Row encodings of targets, [T, D].
-class CpuEncodedRows : public EncodedRows {
+class EncodedTargets : public EncodedRows {
  public:
-  CpuEncodedRows(int64_t rows, int64_t width) : rows_(rows), encodings_(rows * width) {}
+  EncodedTargets(int64_t rows, int64_t width) : rows_(rows), encodings_(rows * width) {}
   int64_t rows() const override { return rows_; }
   const float* encodings() const { return encodings_.data(); }
   float* mutable_encodings() { return encodings_.data(); }
@@ -46,8 +46,8 @@ class CpuEncodedRows : public EncodedRows {
 // The encodings [T, D] of rows that this backend made.
 const float* EncodingsOf(const EncodedRows& rows);
 
-// Which target stands at a place of a path of the tile.
-int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t place);
+// Which target stands at a position of a path of the tile.
+int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t position);
 
 // Mixtures of some rows, [rows, M].
 class MixtureStore {
@@ -70,21 +70,21 @@ class MixtureStore {
 };
 
 // A resident context as the forward pass needs it.
-class ContextReader {
+class ContextKvView {
  public:
   // `pool` is the context pool's memory at context.kv.
-  ContextReader(const ResidentContext& context, const float* pool);
+  ContextKvView(const ResidentContext& context, const float* pool);
 
-  const CpuModel& model() const { return *model_; }
+  const PackedModel& model() const { return *model_; }
   int64_t rows() const { return rows_; }
-  VisibleKeys Layer(int64_t layer) const;  // the context of one layer, and no buffer
+  AttentionKv Layer(int64_t layer) const;  // the context of one layer, and no buffer
 
  private:
-  const CpuModel* model_;
+  const PackedModel* model_;
   const float* kv_;  // [L] of LayerKvShape(config).Elements(rows)
   int64_t rows_;
 };
 
-}  // namespace chorale
+}  // namespace chorale::cpu
 
 #endif  // CHORALE_ENGINE_BACKEND_CPU_WORK_H_

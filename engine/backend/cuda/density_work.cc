@@ -27,7 +27,7 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
       layout_(model_.shape(), targets_, spec_.tile.paths, PathBufferLayout::Use::kDensity),
       memory_(device.BufferAt(spec_.buffer)),
       path_tiles_(TilesOfPaths(spec_.tile.paths)),
-      phases_(model_.shape().layers + 1, layout_.row_tiles, ChunkTiles(device)),
+      schedule_(model_.shape().layers + 1, layout_.row_tiles, ChunkTiles(device)),
       log_densities_(targets_ * spec_.tile.paths) {
   RequireTile(spec_.tile, DensityPaths(targets_, device.properties().multiprocessors));
   Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
@@ -89,20 +89,20 @@ double DensityWork::next_step_flops() const {
   const ModelConfig& config = model_.config();
   const double tile_paths =
       static_cast<double>(spec_.tile.paths) / static_cast<double>(path_tiles_.size());
-  const double rows = static_cast<double>(phases_.next_step_rows() * 2) * tile_paths;
+  const double rows = static_cast<double>(schedule_.next_step_rows() * 2) * tile_paths;
   const double keys =
       static_cast<double>(spec_.tile.context->rows) + static_cast<double>(targets_) / 2;
   const double finish = AttendAndFeedForwardFlops(config, keys);
-  const double leave = MixFeaturesFlops(config) + KeysValuesFlops(config) / 2;
-  if (phases_.phase() == model_.shape().layers) return rows / 2 * (finish + HeadFlops(config));
-  return rows * (phases_.phase() == 0 ? leave : finish + leave);
+  const double leave = MixFeaturesFlops(config) + KvFlops(config) / 2;
+  if (schedule_.phase() == model_.shape().layers) return rows / 2 * (finish + HeadFlops(config));
+  return rows * (schedule_.phase() == 0 ? leave : finish + leave);
 }
 
 int64_t DensityWork::steps_at_this_cost() const {
   if (done()) return 0;
   const int64_t layers = model_.shape().layers;
-  const bool layer_to_finish = 0 < phases_.phase() && phases_.phase() < layers;
-  return phases_.StepsThrough(layer_to_finish ? layers - 1 : phases_.phase());
+  const bool layer_to_finish = 0 < schedule_.phase() && schedule_.phase() < layers;
+  return schedule_.StepsThrough(layer_to_finish ? layers - 1 : schedule_.phase());
 }
 
 MixtureSpan DensityWork::mixture(int64_t path, int64_t place) const {
@@ -114,15 +114,15 @@ MixtureSpan DensityWork::mixture(int64_t path, int64_t place) const {
 void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const Forward forward(model_, launch);
   for (; max_steps > 0 && !done() && launch.device.status().ok(); --max_steps) {
-    phases_.BeginRound(1);
-    const TileSet set = PartOf(set_, model_.shape(), phases_.RowsOf(0));
-    if (phases_.phase() == 0) {
+    schedule_.BeginBatch(1);
+    const TileSet set = PartOf(set_, model_.shape(), schedule_.RowsOf(0));
+    if (schedule_.phase() == 0) {
       forward.EmbedPaths(set);
       forward.Leave(0, set);
     } else {
-      RunPhase(forward, phases_.phase(), model_.shape().layers, set, nullptr);
+      RunPhase(forward, schedule_.phase(), model_.shape().layers, set, nullptr);
     }
-    phases_.EndRound();
+    schedule_.EndBatch();
   }
   if (done()) Download(launch.device);
 }

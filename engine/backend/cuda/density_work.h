@@ -24,7 +24,7 @@ class DensityWork : public chorale::DensityWork, public Launchable {
  public:
   DensityWork(DensitySpec spec, Device& device);
 
-  bool done() const override { return phases_.done(); }
+  bool done() const override { return schedule_.done(); }
   double next_step_flops() const override;
   int64_t steps_at_this_cost() const override;
   absl::Span<const double> log_densities() const override { return log_densities_; }
@@ -46,7 +46,7 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   const PathBufferLayout layout_;
   char* const memory_;  // the range of the buffer pool
   const std::vector<PathRange> path_tiles_;
-  RowPhases phases_;  // in tiles of rows
+  LayerSchedule schedule_;  // in tiles of rows
   TileSet set_;
   // As the GPU leaves them, until they are collected.
   std::vector<double> densities_by_place_;  // of each tile: [T, paths]

@@ -23,8 +23,8 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
       features_(std::move(features)),
       y_(std::move(y)),
       fit_(model_.row_encoder().NewFit(features_, y_)),
-      pieces_(1, fit_->pieces(), 1),
-      phases_(model_.shape().layers, CeilDiv(rows_, kTileRows), ChunkTiles(device)),
+      fit_schedule_(1, fit_->tasks(), 1),
+      schedule_(model_.shape().layers, CeilDiv(rows_, kTileRows), ChunkTiles(device)),
       layout_(model_.shape(), rows_, RowsWorkspaceLayout::Use::kEncode),
       set_(layout_.Set(device.EncodeAt(workspace), rows_)) {
   Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
@@ -42,22 +42,22 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
 
 double EncodeWork::next_step_flops() const {
   if (done()) return 0;
-  if (!fitted()) return fit_->piece_flops();
+  if (!fitted()) return fit_->task_flops();
   const ModelConfig& config = model_.config();
-  double row_flops = MixFeaturesFlops(config) + KeysValuesFlops(config);
-  if (phases_.phase() > 0) {
+  double row_flops = MixFeaturesFlops(config) + KvFlops(config);
+  if (schedule_.phase() > 0) {
     row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
   } else {
     row_flops += model_.row_encoder().EncodeFlops(1, features_.features);
   }
-  return static_cast<double>(phases_.next_step_rows() * kTileRows) * row_flops;
+  return static_cast<double>(schedule_.next_step_rows() * kTileRows) * row_flops;
 }
 
 int64_t EncodeWork::steps_at_this_cost() const {
   if (done()) return 0;
-  if (!fitted()) return pieces_.StepsThrough(0);
-  const bool layer_to_finish = phases_.phase() > 0;
-  return phases_.StepsThrough(layer_to_finish ? model_.shape().layers - 1 : 0);
+  if (!fitted()) return fit_schedule_.StepsThrough(0);
+  const bool layer_to_finish = schedule_.phase() > 0;
+  return schedule_.StepsThrough(layer_to_finish ? model_.shape().layers - 1 : 0);
 }
 
 ResidentContext EncodeWork::TakeContext() {
@@ -69,32 +69,32 @@ void EncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const Forward forward(model_, launch);
   while (max_steps > 0 && !done() && launch.device.status().ok()) {
     if (!fitted()) {
-      max_steps -= RunPieces(max_steps, launch);
+      max_steps -= RunFitTasks(max_steps, launch);
       continue;
     }
-    phases_.BeginRound(1);
-    const RowRange tiles = phases_.RowsOf(0);
+    schedule_.BeginBatch(1);
+    const RowRange tiles = schedule_.RowsOf(0);
     const TileSet set = PartOf(set_, model_.shape(), tiles);
-    if (phases_.phase() == 0) {
+    if (schedule_.phase() == 0) {
       Embed(set, tiles, launch);
       forward.Leave(0, set);
     } else {
-      forward.FinishAndLeave(phases_.phase(), set);
+      forward.FinishAndLeave(schedule_.phase(), set);
     }
-    max_steps -= phases_.EndRound();
-    if (phases_.phase() > 0) {
+    max_steps -= schedule_.EndBatch();
+    if (schedule_.phase() > 0) {
       features_ = {};
       y_ = {};
     }
   }
 }
 
-int64_t EncodeWork::RunPieces(int64_t max_steps, const LaunchWorkspace& launch) {
-  const int64_t tasks = pieces_.BeginRound(max_steps);
+int64_t EncodeWork::RunFitTasks(int64_t max_steps, const LaunchWorkspace& launch) {
+  const int64_t tasks = fit_schedule_.BeginBatch(max_steps);
   for (int64_t task = 0; task < tasks; ++task) {
-    fit_->RunPiece(pieces_.RowsOf(task).first, launch);
+    fit_->RunTask(fit_schedule_.RowsOf(task).first, launch);
   }
-  const int64_t steps = pieces_.EndRound();
+  const int64_t steps = fit_schedule_.EndBatch();
   if (fitted() && launch.device.status().ok()) {
     encoder_state_ = fit_->Finish();
     fit_.reset();

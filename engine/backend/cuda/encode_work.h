@@ -23,15 +23,15 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
              std::vector<float> y, PoolRange kv, PoolRange workspace, Device& device);
 
-  bool done() const override { return phases_.done(); }
+  bool done() const override { return schedule_.done(); }
   double next_step_flops() const override;
   int64_t steps_at_this_cost() const override;
   ResidentContext TakeContext() override;
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
 
  private:
-  bool fitted() const { return pieces_.done(); }
-  int64_t RunPieces(int64_t max_steps, const LaunchWorkspace& launch);
+  bool fitted() const { return fit_schedule_.done(); }
+  int64_t RunFitTasks(int64_t max_steps, const LaunchWorkspace& launch);
   void Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch);
 
   const std::shared_ptr<const BackendModel> owner_;
@@ -43,8 +43,8 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   std::vector<float> y_;                      // likewise
   std::unique_ptr<DeviceRowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
-  RowPhases pieces_;  // of the fit
-  RowPhases phases_;  // in tiles
+  LayerSchedule fit_schedule_;  // of the fit
+  LayerSchedule schedule_;      // in tiles
   const RowsWorkspaceLayout layout_;
   const TileSet set_;
 };

@@ -18,7 +18,7 @@ using kernels::cuda::Tile;
 PredictWork::PredictWork(PredictSpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.context->model)),
-      phases_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), ChunkTiles(device)),
+      schedule_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), ChunkTiles(device)),
       layout_(model_.shape(), spec_.rows, RowsWorkspaceLayout::Use::kPredict),
       memory_(device.BufferAt(spec_.buffer)),
       set_(layout_.Set(memory_, spec_.context->rows)),
@@ -36,18 +36,18 @@ double PredictWork::next_step_flops() const {
   if (done()) return 0;
   const ModelConfig& config = model_.config();
   double row_flops = MixFeaturesFlops(config);
-  if (phases_.phase() > 0) {
+  if (schedule_.phase() > 0) {
     row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(spec_.context->rows));
   }
-  if (phases_.phase() == model_.shape().layers) row_flops += HeadFlops(config);
-  return static_cast<double>(phases_.next_step_rows() * kTileRows) * row_flops;
+  if (schedule_.phase() == model_.shape().layers) row_flops += HeadFlops(config);
+  return static_cast<double>(schedule_.next_step_rows() * kTileRows) * row_flops;
 }
 
 int64_t PredictWork::steps_at_this_cost() const {
   if (done()) return 0;
   const int64_t layers = model_.shape().layers;
-  const bool layer_to_finish = 0 < phases_.phase() && phases_.phase() < layers;
-  return phases_.StepsThrough(layer_to_finish ? layers - 1 : phases_.phase());
+  const bool layer_to_finish = 0 < schedule_.phase() && schedule_.phase() < layers;
+  return schedule_.StepsThrough(layer_to_finish ? layers - 1 : schedule_.phase());
 }
 
 MixtureSpan PredictWork::mixture(int64_t row) const {
@@ -60,21 +60,21 @@ void PredictWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const KernelShape& shape = model_.shape();
   float* const mixtures = layout_.mixtures.At(memory_);
   for (; max_steps > 0 && !done() && launch.device.status().ok(); --max_steps) {
-    phases_.BeginRound(1);
-    const RowRange tiles = phases_.RowsOf(0);
+    schedule_.BeginBatch(1);
+    const RowRange tiles = schedule_.RowsOf(0);
     const TileSet set = PartOf(set_, shape, tiles);
     const int64_t first = tiles.first * kTileRows;
-    if (phases_.phase() == 0) {
+    if (schedule_.phase() == 0) {
       const float* const encodings =
           AsEncodedTargets(*spec_.targets).encodings() + (spec_.first_row + first) * shape.width;
       const int64_t rows = std::min(tiles.rows * kTileRows, spec_.rows - first);
       forward.EmbedRows(set, encodings, rows, model_.offsets(), nullptr);
       forward.Leave(0, set);
     } else {
-      RunPhase(forward, phases_.phase(), shape.layers, set,
+      RunPhase(forward, schedule_.phase(), shape.layers, set,
                mixtures + first * 3 * shape.components);
     }
-    phases_.EndRound();
+    schedule_.EndBatch();
   }
   if (!done()) return;
   raw_mixtures_.resize(spec_.rows * 3 * shape.components);

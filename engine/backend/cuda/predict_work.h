@@ -21,7 +21,7 @@ class PredictWork : public chorale::PredictWork, public Launchable {
  public:
   PredictWork(PredictSpec spec, Device& device);
 
-  bool done() const override { return phases_.done(); }
+  bool done() const override { return schedule_.done(); }
   double next_step_flops() const override;
   int64_t steps_at_this_cost() const override;
   MixtureSpan mixture(int64_t row) const override;
@@ -31,7 +31,7 @@ class PredictWork : public chorale::PredictWork, public Launchable {
  private:
   const PredictSpec spec_;
   const DeviceModel& model_;
-  RowPhases phases_;  // in tiles
+  LayerSchedule schedule_;  // in tiles
   const RowsWorkspaceLayout layout_;
   char* const memory_;  // the range of the buffer pool
   const TileSet set_;

@@ -42,13 +42,13 @@ std::shared_ptr<const chorale::EncodedRows> EncodeTargetsWork::TakeRows() {
 
 void EncodeTargetsWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const int64_t width = model_.shape().width;
-  const int64_t tasks = rows_.BeginRound(max_steps);
+  const int64_t tasks = rows_.BeginBatch(max_steps);
   for (int64_t task = 0; task < tasks && launch.device.status().ok(); ++task) {
     const RowRange range = rows_.RowsOf(task);
     model_.row_encoder().Encode(*context_->encoder_state, features_, range.first, range.rows,
                                 encodings_ + range.first * width, launch);
   }
-  rows_.EndRound();
+  rows_.EndBatch();
 }
 
 }  // namespace chorale::cuda

@@ -44,7 +44,7 @@ class EncodeTargetsWork : public chorale::RowsWork, public Launchable {
   const DeviceModel& model_;
   const FeatureMatrix features_;
   float* const encodings_;  // [T, D], device
-  RowPhases rows_;          // one phase
+  LayerSchedule rows_;      // one phase
 };
 
 }  // namespace chorale::cuda

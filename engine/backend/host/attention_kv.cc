@@ -6,12 +6,12 @@
 
 namespace chorale {
 
-KeysValuesShape LayerKvShape(const ModelConfig& config) {
+KvShape LayerKvShape(const ModelConfig& config) {
   return {.heads = config.n_kv_heads, .head_dim = config.head_dim()};
 }
 
-void AppendKeysValues(const KeysValuesShape& shape, int64_t n, const float* projected,
-                      int64_t stride, const TokenKeysValues<float>& kv, int64_t offset) {
+void AppendKv(const KvShape& shape, int64_t n, const float* projected, int64_t stride,
+              const KvView<float>& kv, int64_t offset) {
   const kernels::AppendKvParams params = {.k = projected,
                                           .v = projected + shape.heads * shape.head_dim,
                                           .keys = kv.keys,

@@ -12,17 +12,17 @@ namespace chorale {
 
 // T is float, or const float for those who only read.
 template <typename T>
-struct TokenKeysValues {
+struct KvView {
   T* keys = nullptr;    // [Hkv] packed keys of the capacity
   T* values = nullptr;  // [Hkv, capacity, Dh]
   int64_t capacity = 0;
 
   // As T* becomes const T*. NOLINTNEXTLINE(google-explicit-constructor)
-  operator TokenKeysValues<const T>() const { return {keys, values, capacity}; }
+  operator KvView<const T>() const { return {keys, values, capacity}; }
 };
 
 // What a token's keys and values are.
-struct KeysValuesShape {
+struct KvShape {
   int64_t heads = 0;     // Hkv
   int64_t head_dim = 0;  // Dh
 
@@ -33,18 +33,18 @@ struct KeysValuesShape {
 
   // The keys and values in such a block.
   template <typename T>
-  TokenKeysValues<T> At(T* memory, int64_t capacity) const {
+  KvView<T> At(T* memory, int64_t capacity) const {
     return {memory, memory + heads * kernels::PackedKeysSize(capacity, head_dim), capacity};
   }
 };
 
 // Those of one layer of the trunk.
-KeysValuesShape LayerKvShape(const ModelConfig& config);
+KvShape LayerKvShape(const ModelConfig& config);
 
 // Copies the keys and values of n tokens behind the `offset` earlier ones of kv. A token's row of
 // `projected` is [K | V], [Hkv Dh] each; the rows lie `stride` apart.
-void AppendKeysValues(const KeysValuesShape& shape, int64_t n, const float* projected,
-                      int64_t stride, const TokenKeysValues<float>& kv, int64_t offset);
+void AppendKv(const KvShape& shape, int64_t n, const float* projected, int64_t stride,
+              const KvView<float>& kv, int64_t offset);
 
 }  // namespace chorale
 

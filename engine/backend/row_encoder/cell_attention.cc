@@ -56,9 +56,9 @@ struct CellAttention {
   void EmbedColumn(const FeatureMatrix& features, int64_t column, int64_t first, int64_t rows,
                    const float* y, CellScratch& scratch, float* out) const;
 
-  const int64_t width;           // E
-  const int64_t induced_points;  // I
-  const int64_t pooled_tokens;   // P
+  const int64_t width;            // E
+  const int64_t inducing_points;  // I
+  const int64_t seed_tokens;      // P
   const float epsilon;
   const PackedLinear cell;
   const PackedLinear cell_and_target;
@@ -91,8 +91,8 @@ std::vector<float> SideBySide(const std::vector<float>& cell, const std::vector<
 
 CellAttention::CellAttention(const CellAttentionWeights& weights, const ModelConfig& config)
     : width(config.encoder_width),
-      induced_points(config.encoder_induced_points),
-      pooled_tokens(config.encoder_pooled_tokens),
+      inducing_points(config.encoder_induced_points),
+      seed_tokens(config.encoder_pooled_tokens),
       epsilon(config.layer_norm_eps),
       cell(weights.cell, weights.cell_bias, width, kernels::kCellFeatures),
       cell_and_target(SideBySide(weights.cell, weights.target), weights.cell_bias, width,
@@ -106,7 +106,7 @@ CellAttention::CellAttention(const CellAttentionWeights& weights, const ModelCon
       pool(weights.pool, width, config.encoder_heads, epsilon),
       direct(weights.direct, {}, config.d_model, width),
       out_norm(weights.out_norm),
-      out(weights.out, weights.out_bias, config.d_model, pooled_tokens * width),
+      out(weights.out, weights.out_bias, config.d_model, seed_tokens * width),
       norm(weights.norm) {
   for (const EncoderBlockWeights& layer : weights.row_layers) {
     row_layers.emplace_back(layer, width, config.encoder_heads, epsilon);
@@ -143,19 +143,18 @@ void AddProductTo(const float* a, const float* b, int64_t n, float* x) {
 class ColumnStates : public RowEncoderState {
  public:
   ColumnStates(const CellAttention& model, CellColumns columns)
-      : size_(model.read_column.KeysValuesSize(model.induced_points)),
+      : size_(model.read_column.KvSize(model.inducing_points)),
         memory_(columns.columns * size_),
         gates_(std::move(columns.gates)) {
     EncoderBlock::Scratch scratch;
-    const int64_t n = model.induced_points;
+    const int64_t n = model.inducing_points;
     for (int64_t f = 0; f < columns.columns; ++f) {
-      model.read_column.LeaveKeysValues(
-          n, columns.points.data() + f * n * model.width, 0,
-          model.read_column.KeysValuesAt(memory_.data() + f * size_, n), scratch);
+      model.read_column.WriteKv(n, columns.points.data() + f * n * model.width, 0,
+                                model.read_column.KvAt(memory_.data() + f * size_, n), scratch);
     }
   }
-  TokenKeysValues<const float> Column(const CellAttention& model, int64_t f) const {
-    return model.read_column.KeysValuesAt(memory_.data() + f * size_, model.induced_points);
+  KvView<const float> Column(const CellAttention& model, int64_t f) const {
+    return model.read_column.KvAt(memory_.data() + f * size_, model.inducing_points);
   }
   const float* Gate(const CellAttention& model, int64_t f) const {
     return gates_.data() + f * model.width;
@@ -175,33 +174,32 @@ class CellAttentionFit : public RowEncoderFit {
       : model_(model),
         context_(context),
         y_(y),
-        points_(context.features * model.induced_points * model.width) {}
+        points_(context.features * model.inducing_points * model.width) {}
 
-  int64_t pieces() const override { return context_.features; }
+  int64_t tasks() const override { return context_.features; }
 
-  double piece_flops() const override {
+  double task_flops() const override {
     const auto rows = static_cast<double>(context_.rows);
     const auto inputs = static_cast<double>(model_.cell_and_target.in());
-    return rows * 2 * inputs * static_cast<double>(model_.width) +
-           model_.summarise.KeysValuesFlops(rows) +
-           model_.summarise.AttendFlops(static_cast<double>(model_.induced_points), rows);
+    return rows * 2 * inputs * static_cast<double>(model_.width) + model_.summarise.KvFlops(rows) +
+           model_.summarise.AttendFlops(static_cast<double>(model_.inducing_points), rows);
   }
 
-  void RunPiece(int64_t column) override {
+  void RunTask(int64_t column) override {
     const EncoderBlock& block = model_.summarise;
     CellScratch scratch;
     scratch.column.Reserve(kBlockCells * model_.width);
-    AlignedBuffer memory(block.KeysValuesSize(context_.rows));
-    const TokenKeysValues<float> kv = block.KeysValuesAt(memory.data(), context_.rows);
+    AlignedBuffer memory(block.KvSize(context_.rows));
+    const KvView<float> kv = block.KvAt(memory.data(), context_.rows);
     for (int64_t first = 0; first < context_.rows; first += kBlockCells) {
       const int64_t rows = std::min(kBlockCells, context_.rows - first);
       model_.EmbedColumn(context_, column, first, rows, y_.data() + first, scratch,
                          scratch.column.data());
-      block.LeaveKeysValues(rows, scratch.column.data(), first, kv, scratch.block);
+      block.WriteKv(rows, scratch.column.data(), first, kv, scratch.block);
     }
     float* points = PointsOf(column);
     std::copy(model_.points.begin(), model_.points.end(), points);
-    block.Attend(model_.induced_points, points, kv, context_.rows, scratch.block);
+    block.Attend(model_.inducing_points, points, kv, context_.rows, scratch.block);
   }
 
   std::shared_ptr<const RowEncoderState> Finish() override {
@@ -210,7 +208,7 @@ class CellAttentionFit : public RowEncoderFit {
 
  private:
   float* PointsOf(int64_t column) {
-    return points_.data() + column * model_.induced_points * model_.width;
+    return points_.data() + column * model_.inducing_points * model_.width;
   }
 
   const CellAttention& model_;
@@ -242,13 +240,13 @@ class CellAttentionEncoder : public RowEncoder {
 
   double EncodeFlops(int64_t rows, int64_t features) const override {
     const auto f = static_cast<double>(features);
-    const auto tokens = static_cast<double>(model_.pooled_tokens);
+    const auto tokens = static_cast<double>(model_.seed_tokens);
     double row = f * 2 * static_cast<double>(model_.cell.in() * model_.width) +
-                 model_.read_column.AttendFlops(f, static_cast<double>(model_.induced_points)) +
-                 model_.pool.KeysValuesFlops(f) + model_.pool.AttendFlops(tokens, f) +
+                 model_.read_column.AttendFlops(f, static_cast<double>(model_.inducing_points)) +
+                 model_.pool.KvFlops(f) + model_.pool.AttendFlops(tokens, f) +
                  2 * static_cast<double>((model_.out.in() + model_.direct.in()) * model_.out.out());
     for (const EncoderBlock& layer : model_.row_layers) {
-      row += layer.KeysValuesFlops(f) + layer.AttendFlops(f, f);
+      row += layer.KvFlops(f) + layer.AttendFlops(f, f);
     }
     return static_cast<double>(rows) * row;
   }
@@ -267,10 +265,9 @@ class CellAttentionEncoder : public RowEncoder {
     for (int64_t row = 0; row < rows; ++row) {
       std::copy(model_.pooled.begin(), model_.pooled.end(), pooled + row * pooled_size);
     }
-    model_.pool.AttendToSets(rows, model_.pooled_tokens, pooled, features.features, cells,
+    model_.pool.AttendToSets(rows, model_.seed_tokens, pooled, features.features, cells,
                              scratch.block);
-    Normalize(model_.out_norm, model_.epsilon, rows * model_.pooled_tokens, pooled, nullptr,
-              pooled);
+    Normalize(model_.out_norm, model_.epsilon, rows * model_.seed_tokens, pooled, nullptr, pooled);
     model_.out.Apply(rows, pooled, pooled_size, out);
     scratch.direct.Reserve(rows * model_.direct.out());
     model_.direct.Apply(rows, scratch.gated.data(), model_.width, scratch.direct.data());
@@ -293,7 +290,7 @@ class CellAttentionEncoder : public RowEncoder {
       for (int64_t row = 0; row < rows; ++row) {
         AddProductTo(column + row * width, columns.Gate(model_, f), width, gated + row * width);
       }
-      model_.read_column.Attend(rows, column, columns.Column(model_, f), model_.induced_points,
+      model_.read_column.Attend(rows, column, columns.Column(model_, f), model_.inducing_points,
                                 scratch.block);
       for (int64_t row = 0; row < rows; ++row) {
         float* cell = scratch.cells.data() + (row * features.features + f) * width;

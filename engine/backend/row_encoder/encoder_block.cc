@@ -23,17 +23,17 @@ EncoderBlock::EncoderBlock(const EncoderBlockWeights& weights, int64_t width, in
       up_(weights.w1, weights.b1, 2 * width, width),
       down_(weights.w2, weights.b2, width, 2 * width) {}
 
-void EncoderBlock::LeaveKeysValues(int64_t n, const float* m, int64_t offset,
-                                   const TokenKeysValues<float>& kv, Scratch& scratch) const {
+void EncoderBlock::WriteKv(int64_t n, const float* m, int64_t offset, const KvView<float>& kv,
+                           Scratch& scratch) const {
   scratch.normed.Reserve(n * width_);
   scratch.projected.Reserve(n * 2 * width_);
   Normalize(norm1_, epsilon_, n, m, nullptr, scratch.normed.data());
   key_value_.Apply(n, scratch.normed.data(), width_, scratch.projected.data());
-  AppendKeysValues(kv_shape_, n, scratch.projected.data(), 2 * width_, kv, offset);
+  AppendKv(kv_shape_, n, scratch.projected.data(), 2 * width_, kv, offset);
 }
 
 void EncoderBlock::AttendToKeys(int64_t n, const float* q, int64_t q_stride,
-                                const TokenKeysValues<const float>& kv, int64_t keys,
+                                const KvView<const float>& kv, int64_t keys,
                                 float* attended) const {
   const kernels::SharedContextAttentionParams params = {
       .q = q,
@@ -52,7 +52,7 @@ void EncoderBlock::AttendToKeys(int64_t n, const float* q, int64_t q_stride,
   kernels::SharedContextAttention(params);
 }
 
-void EncoderBlock::Attend(int64_t n, float* x, const TokenKeysValues<const float>& kv, int64_t keys,
+void EncoderBlock::Attend(int64_t n, float* x, const KvView<const float>& kv, int64_t keys,
                           Scratch& scratch) const {
   scratch.normed.Reserve(n * width_);
   scratch.projected.Reserve(n * width_);
@@ -71,10 +71,10 @@ void EncoderBlock::AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scra
   scratch.kv.Reserve(kv_shape_.Elements(n));
   Normalize(norm1_, epsilon_, tokens, x, nullptr, scratch.normed.data());
   query_key_value_.Apply(tokens, scratch.normed.data(), width_, scratch.projected.data());
-  const TokenKeysValues<float> kv = kv_shape_.At(scratch.kv.data(), n);
+  const KvView<float> kv = kv_shape_.At(scratch.kv.data(), n);
   for (int64_t set = 0; set < sets; ++set) {
     const float* q = scratch.projected.data() + set * n * 3 * width_;
-    AppendKeysValues(kv_shape_, n, q + width_, 3 * width_, kv, 0);
+    AppendKv(kv_shape_, n, q + width_, 3 * width_, kv, 0);
     AttendToKeys(n, q, 3 * width_, kv, n, scratch.attended.data() + set * n * width_);
   }
   Finish(tokens, scratch.attended.data(), x, scratch);
@@ -95,9 +95,9 @@ void EncoderBlock::AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys,
   key_value_.Apply(sets * keys, scratch.normed.data(), width_, projected);
   Normalize(norm1_, epsilon_, tokens, x, nullptr, scratch.normed.data());
   query_.Apply(tokens, scratch.normed.data(), width_, queries);
-  const TokenKeysValues<float> kv = kv_shape_.At(scratch.kv.data(), keys);
+  const KvView<float> kv = kv_shape_.At(scratch.kv.data(), keys);
   for (int64_t set = 0; set < sets; ++set) {
-    AppendKeysValues(kv_shape_, keys, projected + set * keys * 2 * width_, 2 * width_, kv, 0);
+    AppendKv(kv_shape_, keys, projected + set * keys * 2 * width_, 2 * width_, kv, 0);
     AttendToKeys(n, queries + set * n * width_, width_, kv, keys,
                  scratch.attended.data() + set * n * width_);
   }
@@ -124,7 +124,7 @@ double EncoderBlock::AttendFlops(double n, double keys) const {
   return n * (12 * width * width + 4 * keys * width);
 }
 
-double EncoderBlock::KeysValuesFlops(double n) const {
+double EncoderBlock::KvFlops(double n) const {
   const double width = static_cast<double>(width_);
   return n * 4 * width * width;
 }

@@ -30,18 +30,18 @@ class EncoderBlock {
   };
 
   // Elements of the keys and values of n tokens, and where they lie in such a block of memory.
-  int64_t KeysValuesSize(int64_t n) const { return kv_shape_.Elements(n); }
+  int64_t KvSize(int64_t n) const { return kv_shape_.Elements(n); }
   template <typename T>
-  TokenKeysValues<T> KeysValuesAt(T* memory, int64_t capacity) const {
+  KvView<T> KvAt(T* memory, int64_t capacity) const {
     return kv_shape_.At(memory, capacity);
   }
 
   // Writes the keys and values of memory tokens m behind those of `offset` earlier ones.
-  void LeaveKeysValues(int64_t n, const float* m, int64_t offset, const TokenKeysValues<float>& kv,
-                       Scratch& scratch) const;
+  void WriteKv(int64_t n, const float* m, int64_t offset, const KvView<float>& kv,
+               Scratch& scratch) const;
 
   // Every token of x attends to all `keys` tokens of kv.
-  void Attend(int64_t n, float* x, const TokenKeysValues<const float>& kv, int64_t keys,
+  void Attend(int64_t n, float* x, const KvView<const float>& kv, int64_t keys,
               Scratch& scratch) const;
 
   // x [sets, n, E]: every token attends to the tokens of its own set.
@@ -56,14 +56,14 @@ class EncoderBlock {
 
   // Of n tokens that attend to `keys` others each, without making those keys.
   double AttendFlops(double n, double keys) const;
-  double KeysValuesFlops(double n) const;
+  double KvFlops(double n) const;
 
  private:
-  void AttendToKeys(int64_t n, const float* q, int64_t q_stride,
-                    const TokenKeysValues<const float>& kv, int64_t keys, float* attended) const;
+  void AttendToKeys(int64_t n, const float* q, int64_t q_stride, const KvView<const float>& kv,
+                    int64_t keys, float* attended) const;
 
   int64_t width_;  // E
-  KeysValuesShape kv_shape_;
+  KvShape kv_shape_;
   float epsilon_;
   LayerNormWeights norm1_;
   PackedLinear query_;            // Wq

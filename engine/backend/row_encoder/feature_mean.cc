@@ -9,9 +9,9 @@ class EmptyState : public RowEncoderState {};
 
 class NothingToLearn : public RowEncoderFit {
  public:
-  int64_t pieces() const override { return 1; }
-  double piece_flops() const override { return 1; }
-  void RunPiece(int64_t piece) override {}
+  int64_t tasks() const override { return 1; }
+  double task_flops() const override { return 1; }
+  void RunTask(int64_t task) override {}
   std::shared_ptr<const RowEncoderState> Finish() override {
     return std::make_shared<EmptyState>();
   }

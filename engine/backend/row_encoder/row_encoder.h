@@ -15,15 +15,15 @@
 
 namespace chorale {
 
-// What an encoder learns from a context, in pieces that are independent of each other, so that a
+// What an encoder learns from a context, in tasks that are independent of each other, so that a
 // large context does not hold up others.
 class RowEncoderFit {
  public:
   virtual ~RowEncoderFit() = default;
-  virtual int64_t pieces() const = 0;      // at least 1
-  virtual double piece_flops() const = 0;  // not zero
-  // Distinct pieces may run at the same time.
-  virtual void RunPiece(int64_t piece) = 0;
+  virtual int64_t tasks() const = 0;      // at least 1
+  virtual double task_flops() const = 0;  // not zero
+  // Distinct tasks may run at the same time.
+  virtual void RunTask(int64_t task) = 0;
   // Never null. REQUIRES: every piece ran, once.
   virtual std::shared_ptr<const RowEncoderState> Finish() = 0;
 };

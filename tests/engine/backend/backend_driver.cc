@@ -8,7 +8,7 @@
 namespace chorale {
 
 BackendDriver BackendDriver::Cpu(int threads) {
-  absl::StatusOr<std::unique_ptr<Backend>> backend = NewCpuBackend(
+  absl::StatusOr<std::unique_ptr<Backend>> backend = cpu::NewBackend(
       {.threads = threads, .context_pool_bytes = 256 << 20, .buffer_pool_bytes = 256 << 20});
   Require(backend.ok(), "the CPU backend can be made");
   return BackendDriver(*std::move(backend));

@@ -80,7 +80,7 @@ TEST_P(DefaultModelTest, RowsAreEncodedAsInTraining) {
   for (const double value : table_->context().y) y.push_back(transform_->ToModel(value));
   const std::unique_ptr<const RowEncoder> encoder = MakeRowEncoder(model_);
   const std::unique_ptr<RowEncoderFit> fit = encoder->NewFit(context_, y);
-  for (int64_t piece = 0; piece < fit->pieces(); ++piece) fit->RunPiece(piece);
+  for (int64_t task = 0; task < fit->tasks(); ++task) fit->RunTask(task);
   const std::shared_ptr<const RowEncoderState> state = fit->Finish();
   for (const auto& [tensor, rows] :
        {std::pair("context_encoding", &context_), std::pair("target_encoding", &targets_)}) {

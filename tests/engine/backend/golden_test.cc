@@ -60,25 +60,24 @@ class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::st
 };
 
 TEST_P(GoldenTest, ContextKeysAndValues) {
-  const auto packed = std::make_shared<const CpuModel>(golden_.model());
+  const auto packed = std::make_shared<const cpu::PackedModel>(golden_.model());
   const ModelConfig& config = golden_.model().config;
   const int64_t n = golden_.x_context().rows;
   const int64_t width = config.head_dim();
-  const PoolRange range = {.offset = 0, .bytes = ContextKvBytes(config, n)};
+  const PoolRange range = {.offset = 0, .bytes = cpu::ContextKvBytes(config, n)};
   AlignedBuffer memory(range.bytes / sizeof(float));
-  CpuEncodeWork work(packed, golden_.x_context(), golden_.y_context(), range, memory.data(), 1);
-  CpuScratch scratch;
+  cpu::EncodeWork work(packed, golden_.x_context(), golden_.y_context(), range, memory.data(), 1);
+  cpu::Scratch scratch;
   scratch.Reserve(config);
   while (!work.done()) {
-    const int64_t tasks = work.BeginRound(3, 1);
+    const int64_t tasks = work.BeginBatch(3, 1);
     for (int64_t task = 0; task < tasks; ++task) work.RunTask(task, scratch);
-    work.EndRound();
+    work.EndBatch();
   }
 
-  const KeysValuesShape shape = LayerKvShape(config);
-  const TokenKeysValues<float> first = shape.At(memory.data(), n);
-  const TokenKeysValues<float> last =
-      shape.At(memory.data() + (config.n_layers - 1) * shape.Elements(n), n);
+  const KvShape shape = LayerKvShape(config);
+  const KvView<float> first = shape.At(memory.data(), n);
+  const KvView<float> last = shape.At(memory.data() + (config.n_layers - 1) * shape.Elements(n), n);
   std::vector<float> keys, values;  // [H, N, Dh]
   for (int64_t h = 0; h < config.n_kv_heads; ++h) {
     const float* head = first.keys + h * kernels::PackedKeysSize(n, width);

@@ -10,16 +10,16 @@ namespace {
 
 // Rounds of every size take every row once through every phase, and as many steps as they were
 // given or the phase has left.
-TEST(RowPhasesTest, EveryRowGoesOnceThroughEveryPhase) {
+TEST(LayerScheduleTest, EveryRowGoesOnceThroughEveryPhase) {
   for (const int64_t rows : {1, 15, 16, 17, 48, 100}) {
     for (const int64_t max_steps : {1, 2, 3, 1'000}) {
-      RowPhases phases(3, rows, 16, 2);
+      LayerSchedule phases(3, rows, 16, 2);
       std::vector<int64_t> phases_of_row(rows, 0);
       const int64_t steps_of_phase = (rows + 31) / 32;
       int64_t steps_done = 0;
       while (!phases.done()) {
         const int64_t left = steps_of_phase - steps_done % steps_of_phase;
-        const int64_t tasks = phases.BeginRound(max_steps);
+        const int64_t tasks = phases.BeginBatch(max_steps);
         for (int64_t task = 0; task < tasks; ++task) {
           const RowRange range = phases.RowsOf(task);
           ASSERT_GE(range.rows, 1);
@@ -28,7 +28,7 @@ TEST(RowPhasesTest, EveryRowGoesOnceThroughEveryPhase) {
             ASSERT_EQ(phases_of_row.at(row)++, phases.phase()) << row;
           }
         }
-        const int64_t steps = phases.EndRound();
+        const int64_t steps = phases.EndBatch();
         ASSERT_EQ(steps, std::min(max_steps, left));
         steps_done += steps;
       }
@@ -38,17 +38,17 @@ TEST(RowPhasesTest, EveryRowGoesOnceThroughEveryPhase) {
   }
 }
 
-TEST(RowPhasesTest, StepsThroughAPhaseAreNoLargerThanTheNext) {
-  RowPhases phases(4, 70, 32);
+TEST(LayerScheduleTest, StepsThroughAPhaseAreNoLargerThanTheNext) {
+  LayerSchedule phases(4, 70, 32);
   EXPECT_EQ(phases.next_step_rows(), 32);
   EXPECT_EQ(phases.StepsThrough(0), 3);
   EXPECT_EQ(phases.StepsThrough(2), 9);
-  phases.BeginRound(2);
-  phases.EndRound();
+  phases.BeginBatch(2);
+  phases.EndBatch();
   EXPECT_EQ(phases.next_step_rows(), 6);  // what is left of the phase; the next one begins with 32
   EXPECT_EQ(phases.StepsThrough(2), 1);
 
-  RowPhases small(4, 6, 32);  // every step is as small
+  LayerSchedule small(4, 6, 32);  // every step is as small
   EXPECT_EQ(small.next_step_rows(), 6);
   EXPECT_EQ(small.StepsThrough(2), 3);
 }

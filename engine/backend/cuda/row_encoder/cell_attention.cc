@@ -25,7 +25,7 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-// Rows of one piece of a fit on the GPU: enough to fill it. Columns of one on the host.
+// Rows of one task of a fit on the GPU: enough to fill it. Columns of one on the host.
 constexpr int64_t kFitRows = int64_t{4} * cuda::kSummaryRows;
 constexpr int64_t kFitColumns = 16;
 
@@ -96,35 +96,35 @@ int64_t RowsInMemory(int64_t bytes, int64_t columns) {
   return (bytes - fixed) / of_row / cuda::kCellTileTokens * cuda::kCellTileTokens;
 }
 
-// First the GPU summarises the columns, kFitRows rows a piece; then the host finishes their points,
-// kFitColumns columns a piece.
+// First the GPU summarises the columns, kFitRows rows a task; then the host finishes their points,
+// kFitColumns columns a task.
 class CellFit : public DeviceRowEncoderFit {
  public:
   CellFit(const CellModel& model, const FeatureMatrix& context, absl::Span<const float> y)
       : model_(model),
         context_(context),
         y_(y),
-        gpu_pieces_(CeilDiv(context.rows, kFitRows)),
+        gpu_tasks_(CeilDiv(context.rows, kFitRows)),
         summaries_(cuda::SummaryChunks(context.rows) * context.features * cuda::kSummarySize) {}
 
-  int64_t pieces() const override { return gpu_pieces_ + CeilDiv(context_.features, kFitColumns); }
+  int64_t tasks() const override { return gpu_tasks_ + CeilDiv(context_.features, kFitColumns); }
 
-  double piece_flops() const override {
+  double task_flops() const override {
     const auto cells = static_cast<double>(std::min(kFitRows, context_.rows) * context_.features);
     const auto inputs = static_cast<double>(kernels::kCellFeatures + kernels::kNumberFeatures +
-                                            2 * model_.width + 2 * model_.induced_points);
+                                            2 * model_.width + 2 * model_.inducing_points);
     return cells * 2 * inputs * static_cast<double>(model_.width);
   }
 
-  void RunPiece(int64_t piece, const LaunchWorkspace& launch) override {
-    if (piece < gpu_pieces_) {
-      const int64_t first = piece * kFitRows;
+  void RunTask(int64_t task, const LaunchWorkspace& launch) override {
+    if (task < gpu_tasks_) {
+      const int64_t first = task * kFitRows;
       SummariseRows(first, std::min(first + kFitRows, context_.rows), launch);
       return;
     }
-    if (piece == gpu_pieces_) launch.device.Wait();
+    if (task == gpu_tasks_) launch.device.Wait();
     if (!launch.device.status().ok()) return;
-    const int64_t first = (piece - gpu_pieces_) * kFitColumns;
+    const int64_t first = (task - gpu_tasks_) * kFitColumns;
     FinishPoints(first, std::min(kFitColumns, context_.features - first));
   }
 
@@ -149,7 +149,7 @@ class CellFit : public DeviceRowEncoderFit {
         .inducing_points = model_.points,
         .summarise = model_.summarise,
         .summaries = arrays.Take<float>(size),
-        .num_inducing_points = static_cast<int32_t>(model_.induced_points),
+        .num_inducing_points = static_cast<int32_t>(model_.inducing_points),
         .shape = model_.shape};
     assert(cuda::ValidateSummariseColumns(params).ok());
     if (!launch.device.status().ok()) return;
@@ -163,13 +163,14 @@ class CellFit : public DeviceRowEncoderFit {
   void FinishPoints(int64_t first, int64_t columns) {
     std::vector<float> attended, points;
     for (int64_t f = first; f < first + columns; ++f) {
-      for (int64_t i = 0; i < model_.induced_points; ++i) {
+      for (int64_t i = 0; i < model_.inducing_points; ++i) {
         for (int64_t head = 0; head < model_.heads; ++head) MergeHead(f, i, head, attended);
       }
-      points.insert(points.end(), model_.learnt_points.begin(), model_.learnt_points.end());
+      points.insert(points.end(), model_.inducing_point_tokens.begin(),
+                    model_.inducing_point_tokens.end());
     }
     EncoderBlock::Scratch scratch;
-    model_.finish_points.Finish(columns * model_.induced_points, attended.data(), points.data(),
+    model_.finish_points.Finish(columns * model_.inducing_points, attended.data(), points.data(),
                                 scratch);
     points_.insert(points_.end(), points.begin(), points.end());
   }
@@ -199,7 +200,7 @@ class CellFit : public DeviceRowEncoderFit {
   const CellModel& model_;
   const FeatureMatrix& context_;
   const absl::Span<const float> y_;
-  const int64_t gpu_pieces_;
+  const int64_t gpu_tasks_;
   std::vector<float> summaries_;  // [SummaryChunks(rows), F, kSummarySize]
   std::vector<float> points_;     // [columns finished, I, E]
 };
@@ -228,12 +229,12 @@ class CellAttentionEncoder : public DeviceRowEncoder {
   double EncodeFlops(int64_t rows, int64_t features) const override {
     const auto f = static_cast<double>(features);
     const auto e = static_cast<double>(model_.width);
-    const auto tokens = static_cast<double>(model_.pooled_tokens);
+    const auto tokens = static_cast<double>(model_.seed_tokens);
     // Of a token in a block, without its keys and values; and those.
     const auto attend = [&](double keys) { return 12 * e * e + 4 * keys * e; };
     const double key_value = 4 * e * e;
     const double cell =
-        2 * kernels::kCellFeatures * e + attend(static_cast<double>(model_.induced_points)) +
+        2 * kernels::kCellFeatures * e + attend(static_cast<double>(model_.inducing_points)) +
         static_cast<double>(model_.row_layers.size()) * (key_value + attend(f)) + key_value;
     const double end =
         tokens * attend(f) + 2 * (tokens + 1) * e * static_cast<double>(model_.encoding);
@@ -249,10 +250,9 @@ class CellAttentionEncoder : public DeviceRowEncoder {
   }
 
   int shared_bytes() const override {
-    const cuda::PoolCellsParams pool = {
-        .num_seed_tokens = static_cast<int32_t>(model_.pooled_tokens),
-        .width = static_cast<int32_t>(model_.encoding),
-        .shape = {}};
+    const cuda::PoolCellsParams pool = {.num_seed_tokens = static_cast<int32_t>(model_.seed_tokens),
+                                        .width = static_cast<int32_t>(model_.encoding),
+                                        .shape = {}};
     return std::max({cuda::SummariseColumnsSharedBytes(), cuda::ReadColumnsSharedBytes(),
                      cuda::MixRowsSharedBytes(static_cast<int>(model_.max_features)),
                      cuda::PoolCellsSharedBytes(pool)});
@@ -273,7 +273,7 @@ class CellAttentionEncoder : public DeviceRowEncoder {
         .read_column = model_.read_column,
         .cells = arrays.Take<float>(rows * cuda::CellTiles(features.features) * cuda::kCellTile),
         .gated = arrays.Take<float>(rows * cuda::kCellWidth),
-        .num_inducing_points = static_cast<int32_t>(model_.induced_points),
+        .num_inducing_points = static_cast<int32_t>(model_.inducing_points),
         .shape = model_.shape};
     assert(cuda::ValidateReadColumns(read).ok());
     if (!launch.device.status().ok()) return;
@@ -306,7 +306,7 @@ class CellAttentionEncoder : public DeviceRowEncoder {
         .encodings = out,
         .rows = read.table.rows,
         .columns = read.table.columns,
-        .num_seed_tokens = static_cast<int32_t>(model_.pooled_tokens),
+        .num_seed_tokens = static_cast<int32_t>(model_.seed_tokens),
         .width = static_cast<int32_t>(model_.encoding),
         .shape = model_.shape};
     assert(cuda::ValidatePoolCells(params).ok());

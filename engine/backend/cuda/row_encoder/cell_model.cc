@@ -92,8 +92,8 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
                      WeightBlob& blob)
     : width(config.encoder_width),
       heads(config.encoder_heads),
-      induced_points(config.encoder_induced_points),
-      pooled_tokens(config.encoder_pooled_tokens),
+      inducing_points(config.encoder_induced_points),
+      seed_tokens(config.encoder_pooled_tokens),
       encoding(config.d_model),
       max_features(config.max_features),
       shape{.width = static_cast<int32_t>(width),
@@ -101,7 +101,7 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
             .score_scale =
                 static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(width) /
                                                                    static_cast<double>(heads)))},
-      learnt_points(weights.points),
+      inducing_point_tokens(weights.points),
       finish_points(weights.summarise, width, heads, config.layer_norm_eps),
       mixer(weights, config),
       read_norm(weights.read_column.norm1),
@@ -138,13 +138,13 @@ std::shared_ptr<const CellState> CellModel::MakeState(CellColumns columns) const
   auto state = std::make_shared<CellState>();
   state->gates = cuda::PadTokens(columns.gates, width);
   state->points.resize(columns.columns * cuda::kCellTileKvSize);
-  const int64_t tokens = columns.columns * induced_points;
+  const int64_t tokens = columns.columns * inducing_points;
   std::vector<float> projected(tokens * 2 * width);
   Normalize(read_norm, shape.epsilon, tokens, columns.points.data(), nullptr,
             columns.points.data());
   read_key_value.Apply(tokens, columns.points.data(), width, projected.data());
   for (int64_t f = 0; f < columns.columns; ++f) {
-    cuda::PackCellTileKv(projected.data() + f * induced_points * 2 * width, induced_points, width,
+    cuda::PackCellTileKv(projected.data() + f * inducing_points * 2 * width, inducing_points, width,
                          heads, state->points.data() + f * cuda::kCellTileKvSize);
   }
   return state;

@@ -36,15 +36,15 @@ struct CellModel {
 
   const int64_t width;  // E
   const int64_t heads;
-  const int64_t induced_points;  // I
-  const int64_t pooled_tokens;   // P
-  const int64_t encoding;        // D
+  const int64_t inducing_points;  // I
+  const int64_t seed_tokens;      // P
+  const int64_t encoding;         // D
   const int64_t max_features;
   const kernels::cuda::CellShape shape;
 
   // Host.
-  const std::vector<float> learnt_points;  // [I, E]
-  const EncoderBlock finish_points;        // summarise
+  const std::vector<float> inducing_point_tokens;  // [I, E]
+  const EncoderBlock finish_points;                // summarise
   const CellColumnMixer mixer;
   const LayerNormWeights read_norm;  // of read_column, with which the points' K and V are made
   const PackedLinear read_key_value;

@@ -19,15 +19,15 @@
 
 namespace chorale::cuda {
 
-// What is learnt from a context, piece by piece, so that a large context does not hold up others.
+// What is learnt from a context, task by task, so that a large context does not hold up others.
 class DeviceRowEncoderFit {
  public:
   virtual ~DeviceRowEncoderFit() = default;
-  virtual int64_t pieces() const = 0;      // at least 1
-  virtual double piece_flops() const = 0;  // not zero
-  // REQUIRES: the pieces before it ran, with the same device.
-  virtual void RunPiece(int64_t piece, const LaunchWorkspace& launch) = 0;
-  // Never null. REQUIRES: every piece ran, and the device has no error.
+  virtual int64_t tasks() const = 0;      // at least 1
+  virtual double task_flops() const = 0;  // not zero
+  // REQUIRES: the tasks before it ran, with the same device.
+  virtual void RunTask(int64_t task, const LaunchWorkspace& launch) = 0;
+  // Never null. REQUIRES: every task ran, and the device has no error.
   virtual std::shared_ptr<const RowEncoderState> Finish() = 0;
 };
 

@@ -21,8 +21,8 @@ using ::testing::StartsWith;
 using Order = LoadedCase::Order;
 
 TEST(CpuBackendTest, RefusesOptionsThatCannotBe) {
-  const auto refused = [](CpuBackendOptions options, const std::string& field) {
-    const absl::Status status = NewCpuBackend(options).status();
+  const auto refused = [](cpu::BackendOptions options, const std::string& field) {
+    const absl::Status status = cpu::NewBackend(options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(field));
   };
@@ -30,23 +30,23 @@ TEST(CpuBackendTest, RefusesOptionsThatCannotBe) {
   refused({.threads = 1'000'000}, "threads");
   refused({.context_pool_bytes = 0}, "context_pool_bytes");
   refused({.buffer_pool_bytes = -5}, "buffer_pool_bytes");
-  EXPECT_EQ(NewCpuBackend({.context_pool_bytes = int64_t{1} << 60}).status().code(),
+  EXPECT_EQ(cpu::NewBackend({.context_pool_bytes = int64_t{1} << 60}).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 
 TEST(CpuBackendTest, DescribesItself) {
   const auto one =
-      *NewCpuBackend({.threads = 1, .context_pool_bytes = 1 << 20, .buffer_pool_bytes = 1 << 19});
+      *cpu::NewBackend({.threads = 1, .context_pool_bytes = 1 << 20, .buffer_pool_bytes = 1 << 19});
   EXPECT_THAT(one->description(), StartsWith("cpu "));
   EXPECT_THAT(one->description(), HasSubstr(", 1 thread"));
   EXPECT_EQ(one->context_pool_bytes(), 1 << 20);
   EXPECT_EQ(one->buffer_pool_bytes(), 1 << 19);
   EXPECT_EQ(one->tile_paths(), 32);
-  EXPECT_THAT((*NewCpuBackend({}))->description(), HasSubstr("thread"));
+  EXPECT_THAT((*cpu::NewBackend({}))->description(), HasSubstr("thread"));
 }
 
 TEST(CpuBackendTest, CountsBytesExactly) {
-  const auto backend = *NewCpuBackend({});
+  const auto backend = *cpu::NewBackend({});
   const ModelConfig config =
       MakeTestModel({.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 3}).config;
   // L * (Hkv * (17 keys padded to 32, and 17 values) * Dh) * 4 bytes.
@@ -67,7 +67,7 @@ TEST(CpuBackendTest, CountsBytesExactly) {
 
 // The paths of a tile share what a density keeps, so that long ones need no more than one of them.
 TEST(CpuBackendTest, ADensityKeepsAFewPathsAtATime) {
-  const auto backend = *NewCpuBackend({});
+  const auto backend = *cpu::NewBackend({});
   const ModelConfig config =
       MakeTestModel({.d_model = 512, .n_heads = 8, .n_kv_heads = 8, .n_layers = 12}).config;
   EXPECT_EQ(backend->DensityBytes(config, 4'096, 32), backend->DensityBytes(config, 4'096, 1));

@@ -40,7 +40,7 @@ class LoadedEncoder {
   std::shared_ptr<const RowEncoderState> Fit(const FeatureMatrix& x, const std::vector<float>& y,
                                              int64_t bytes = kMemory) {
     const auto fit = encoder_->NewFit(x, y);
-    for (int64_t piece = 0; piece < fit->pieces(); ++piece) fit->RunPiece(piece, Run(bytes));
+    for (int64_t task = 0; task < fit->tasks(); ++task) fit->RunTask(task, Run(bytes));
     return fit->Finish();
   }
 
