@@ -1,45 +1,45 @@
-// Floating-point operations of the model's stages, for one row: a multiply-add counts as two. Only
-// matrix products and attention are counted; what is left out grows with D, not with D squared.
+// Floating-point operations of the model's stages: a multiply-add counts as two. Only matrix
+// products and attention are counted; what is left out grows with D, not with D squared.
+//
+// Both backends take next_step_flops and steps_at_this_cost of their work from here.
 #ifndef CHORALE_ENGINE_BACKEND_FLOP_MODEL_H_
 #define CHORALE_ENGINE_BACKEND_FLOP_MODEL_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/model/model_config.h"
 
 namespace chorale {
 
-// LN1(x + P x): 2 D D.
-inline double MixFeaturesFlops(const ModelConfig& config) {
-  return 2.0 * static_cast<double>(config.d_model * config.d_model);
-}
+// One decode step of `paths` paths at `position`: one target a path and, behind the first position,
+// one buffer token. In the last layer a buffer token only yields K and V.
+double DecodeStepFlops(const ModelConfig& config, int64_t paths, int64_t context_rows,
+                       int64_t position);
 
-// Wk x and Wv x: 2 * 2 D Hkv Dh.
-inline double KvFlops(const ModelConfig& config) {
-  return 4.0 * static_cast<double>(config.d_model * config.kv_width());
-}
+// What a LayerSchedule costs: FLOPs per phase of one of its rows, which stands for `unit_rows` rows
+// of the model (more than one where the schedule counts tiles).
+//
+// A pass is cut before attention, because K and V of all rows of a layer must be there by then:
+// phase 0 projects K and V of layer 0, phase l attends in layer l - 1 and projects K and V of layer
+// l, phase L attends in the last layer and ends in the head.
 
-// Wq and Wo, 2 D D each; scores and weighted values, 2 D each per visible key; W1 and W2, 2 D Dff
-// each.
-inline double AttendAndFeedForwardFlops(const ModelConfig& config, double keys) {
-  const double d = static_cast<double>(config.d_model);
-  return 4.0 * d * d + 4.0 * d * keys + 4.0 * d * static_cast<double>(config.d_ff);
-}
+// Phases 0 to L - 1: nothing reads the last layer's output of a context row. `row_encoder` FLOPs
+// come on top of phase 0.
+std::vector<double> EncodePhaseFlops(const ModelConfig& config, int64_t context_rows,
+                                     double unit_rows = 1, double row_encoder = 0);
 
-// The head's two maps: 2 D Dff and 2 Dff 3M.
-inline double HeadFlops(const ModelConfig& config) {
-  return 2.0 * static_cast<double>(config.d_ff * (config.d_model + 3 * config.num_components));
-}
+// Phases 0 to L. Every other row is a buffer token, which skips phase L; on average over a path a
+// row sees T / 2 buffer keys.
+std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
+                                      int64_t targets, double unit_rows = 1);
 
-// One target, or with `tokens` 2 one target and one buffer token, through the whole model. In the
-// last layer a buffer token only leaves its K and V.
-inline double PathStepFlops(const ModelConfig& config, int tokens, double keys) {
-  const double layers = static_cast<double>(config.n_layers);
-  const double buffer_tokens = tokens - 1;
-  return tokens * layers * MixFeaturesFlops(config) + buffer_tokens * layers * KvFlops(config) +
-         (tokens * layers - buffer_tokens) * AttendAndFeedForwardFlops(config, keys) +
-         HeadFlops(config);
-}
+// Phases 0 to L; targets yield no K and V.
+std::vector<double> PredictPhaseFlops(const ModelConfig& config, int64_t context_rows,
+                                      double unit_rows = 1);
+
+// The same with one whole layer a phase: L phases, the last one with the head.
+std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context_rows);
 
 }  // namespace chorale
 

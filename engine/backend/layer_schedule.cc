@@ -1,13 +1,29 @@
 #include "engine/backend/layer_schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/integer_math.h"
 
 namespace chorale {
 
-LayerSchedule::LayerSchedule(int64_t phases, int64_t rows, int64_t task_rows, int64_t step_tasks)
-    : phases_(phases), rows_(rows), task_rows_(task_rows), step_rows_(task_rows * step_tasks) {}
+LayerSchedule::LayerSchedule(std::vector<double> row_flops, int64_t rows, int64_t task_rows,
+                             int64_t step_tasks)
+    : row_flops_(std::move(row_flops)),
+      rows_(rows),
+      task_rows_(task_rows),
+      step_rows_(task_rows * step_tasks) {}
+
+double LayerSchedule::next_step_flops() const {
+  return done() ? 0 : static_cast<double>(next_step_rows()) * row_flops_[phase_];
+}
+
+int64_t LayerSchedule::steps_at_this_cost() const {
+  if (done()) return 0;
+  size_t last = phase_;
+  while (last + 1 < row_flops_.size() && row_flops_[last + 1] == row_flops_[phase_]) ++last;
+  return StepsThrough(static_cast<int64_t>(last));
+}
 
 int64_t LayerSchedule::next_step_rows() const { return std::min(step_rows_, rows_ - rows_done_); }
 

@@ -54,9 +54,7 @@ DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
 
 double DecodeWork::next_step_flops() const {
   if (done()) return 0;
-  const double keys = static_cast<double>(context_.rows() + steps_done_);
-  return static_cast<double>(spec_.tile.paths) *
-         PathStepFlops(model_.config(), steps_done_ == 0 ? 1 : 2, keys);
+  return DecodeStepFlops(model_.config(), spec_.tile.paths, context_.rows(), steps_done_);
 }
 
 MixtureSpan DecodeWork::mixture(int64_t path, int64_t step) const {

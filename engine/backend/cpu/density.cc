@@ -56,25 +56,8 @@ DensityWork::DensityWork(DensitySpec spec, const float* context_kv, float* buffe
 
 LayerSchedule DensityWork::ScheduleOfGroup() const {
   const int64_t paths = std::min(layout_.group_paths, spec_.tile.paths - first_path_);
-  return LayerSchedule(head_phase() + 1, 2 * paths * targets_ - 1, ChunkRowsFor(context_.rows()));
-}
-
-// Half of the rows are buffer tokens. On average over a path a row sees T / 2 buffer keys.
-double DensityWork::next_step_flops() const {
-  if (done()) return 0;
-  const ModelConfig& config = model_.config();
-  const double rows = static_cast<double>(schedule_.next_step_rows());
-  const double keys = static_cast<double>(context_.rows()) + static_cast<double>(targets_) / 2;
-  const double finish = AttendAndFeedForwardFlops(config, keys);
-  const double leave = MixFeaturesFlops(config) + KvFlops(config) / 2;
-  if (schedule_.phase() == head_phase()) return rows / 2 * (finish + HeadFlops(config));
-  return rows * (schedule_.phase() == 0 ? leave : finish + leave);
-}
-
-int64_t DensityWork::steps_at_this_cost() const {
-  if (done()) return 0;
-  const bool layer_to_finish = 0 < schedule_.phase() && schedule_.phase() < head_phase();
-  return schedule_.StepsThrough(layer_to_finish ? head_phase() - 1 : schedule_.phase());
+  return LayerSchedule(DensityPhaseFlops(model_.config(), context_.rows(), targets_),
+                       2 * paths * targets_ - 1, ChunkRowsFor(context_.rows()));
 }
 
 MixtureSpan DensityWork::mixture(int64_t path, int64_t position) const {

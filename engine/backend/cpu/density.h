@@ -44,8 +44,8 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   DensityWork(DensitySpec spec, const float* context_kv, float* buffer);
 
   bool done() const override { return first_path_ == spec_.tile.paths; }
-  double next_step_flops() const override;
-  int64_t steps_at_this_cost() const override;
+  double next_step_flops() const override { return schedule_.next_step_flops(); }
+  int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t position) const override;
 

@@ -1,6 +1,5 @@
 #include "engine/backend/cpu/encode.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/integer_math.h"
@@ -45,27 +44,20 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
       y_(std::move(y)),
       fit_(model_->row_encoder().NewFit(features_, y_)),
       tokens_(rows_ * model_->config().d_model),
-      fit_schedule_(1, fit_->tasks(), 1),
-      schedule_(model_->config().n_layers, rows_, ChunkRowsFor(rows_), threads) {
+      fit_schedule_({fit_->task_flops()}, fit_->tasks(), 1),
+      schedule_(EncodePhaseFlops(model_->config(), rows_), rows_, ChunkRowsFor(rows_), threads) {
   RequireShape(features_);
   Require(static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
   Require(kv.bytes >= ContextKvBytes(model_->config(), rows_), "the range holds the context");
 }
 
 double EncodeWork::next_step_flops() const {
-  if (done()) return 0;
-  if (!fitted()) return fit_->task_flops();
-  const ModelConfig& config = model_->config();
-  double row_flops = MixFeaturesFlops(config) + KvFlops(config);
-  if (schedule_.phase() > 0) {
-    row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
-  }
-  return static_cast<double>(schedule_.next_step_rows()) * row_flops;
+  return fitted() ? schedule_.next_step_flops() : fit_schedule_.next_step_flops();
 }
 
 int64_t EncodeWork::steps_at_this_cost() const {
   if (done()) return 0;
-  return fitted() ? schedule_.StepsThrough(schedule_.phase()) : fit_schedule_.StepsThrough(0);
+  return fitted() ? schedule_.StepsThrough(schedule_.phase()) : fit_schedule_.steps_at_this_cost();
 }
 
 ResidentContext EncodeWork::TakeContext() {
@@ -151,16 +143,10 @@ EncodeTargetsWork::EncodeTargetsWork(std::shared_ptr<const ResidentContext> cont
       model_(AsPackedModel(context_->model.get())),
       features_(std::move(features)),
       encoded_(std::make_shared<EncodedTargets>(features_.rows, model_->config().d_model)),
-      rows_(1, features_.rows, kRowsPerStep) {
+      schedule_({model_->row_encoder().EncodeFlops(1, features_.features)}, features_.rows,
+                kRowsPerStep) {
   RequireShape(features_);
 }
-
-double EncodeTargetsWork::next_step_flops() const {
-  if (done()) return 0;
-  return model_->row_encoder().EncodeFlops(rows_.next_step_rows(), features_.features);
-}
-
-int64_t EncodeTargetsWork::steps_at_this_cost() const { return done() ? 0 : rows_.StepsThrough(0); }
 
 std::shared_ptr<const EncodedRows> EncodeTargetsWork::TakeRows() {
   Require(done(), "the rows are encoded");
@@ -168,15 +154,15 @@ std::shared_ptr<const EncodedRows> EncodeTargetsWork::TakeRows() {
 }
 
 int64_t EncodeTargetsWork::BeginBatch(int64_t max_steps, int parallelism) {
-  return rows_.BeginBatch(max_steps);
+  return schedule_.BeginBatch(max_steps);
 }
 
 void EncodeTargetsWork::RunTask(int64_t task, Scratch& scratch) {
-  const auto [first, rows] = rows_.RowsOf(task);
+  const auto [first, rows] = schedule_.RowsOf(task);
   model_->row_encoder().Encode(*context_->encoder_state, features_, first, rows,
                                encoded_->mutable_encodings() + first * model_->config().d_model);
 }
 
-int64_t EncodeTargetsWork::EndBatch() { return rows_.EndBatch(); }
+int64_t EncodeTargetsWork::EndBatch() { return schedule_.EndBatch(); }
 
 }  // namespace chorale::cpu

@@ -70,9 +70,9 @@ class EncodeTargetsWork : public RowsWork, public BatchedWork {
  public:
   EncodeTargetsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features);
 
-  bool done() const override { return rows_.done(); }
-  double next_step_flops() const override;
-  int64_t steps_at_this_cost() const override;
+  bool done() const override { return schedule_.done(); }
+  double next_step_flops() const override { return schedule_.next_step_flops(); }
+  int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   std::shared_ptr<const EncodedRows> TakeRows() override;
 
   int64_t BeginBatch(int64_t max_steps, int parallelism) override;
@@ -84,7 +84,7 @@ class EncodeTargetsWork : public RowsWork, public BatchedWork {
   const PackedModel* const model_;
   const FeatureMatrix features_;
   std::shared_ptr<EncodedTargets> encoded_;
-  LayerSchedule rows_;  // one phase
+  LayerSchedule schedule_;  // one phase
 };
 
 }  // namespace chorale::cpu

@@ -1,6 +1,5 @@
 #include "engine/backend/cpu/predict.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/require.h"
@@ -15,25 +14,12 @@ PredictWork::PredictWork(PredictSpec spec, const float* context_kv)
       model_(context_.model()),
       encodings_(EncodingsOf(*spec_.targets)),
       tokens_(spec_.rows * model_.config().d_model),
-      schedule_(model_.config().n_layers, spec_.rows, ChunkRowsFor(context_.rows())),
+      schedule_(PredictLayerFlops(model_.config(), context_.rows()), spec_.rows,
+                ChunkRowsFor(context_.rows())),
       mixtures_(spec_.rows, model_.config().num_components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
               spec_.first_row + spec_.rows <= spec_.targets->rows(),
           "the rows to predict are target rows");
-}
-
-double PredictWork::next_step_flops() const {
-  if (done()) return 0;
-  const ModelConfig& config = model_.config();
-  double row_flops = MixFeaturesFlops(config) +
-                     AttendAndFeedForwardFlops(config, static_cast<double>(context_.rows()));
-  if (schedule_.phase() == last_layer()) row_flops += HeadFlops(config);
-  return static_cast<double>(schedule_.next_step_rows()) * row_flops;
-}
-
-int64_t PredictWork::steps_at_this_cost() const {
-  if (done()) return 0;
-  return schedule_.StepsThrough(std::max(schedule_.phase(), last_layer() - 1));
 }
 
 MixtureSpan PredictWork::mixture(int64_t row) const {

@@ -21,8 +21,8 @@ class PredictWork : public chorale::PredictWork, public BatchedWork {
   PredictWork(PredictSpec spec, const float* context_kv);
 
   bool done() const override { return schedule_.done(); }
-  double next_step_flops() const override;
-  int64_t steps_at_this_cost() const override;
+  double next_step_flops() const override { return schedule_.next_step_flops(); }
+  int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   MixtureSpan mixture(int64_t row) const override;
 
   int64_t BeginBatch(int64_t max_steps, int parallelism) override;

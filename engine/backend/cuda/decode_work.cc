@@ -42,9 +42,7 @@ DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
 
 double DecodeWork::next_step_flops() const {
   if (done()) return 0;
-  const double keys = static_cast<double>(context_rows() + steps_done_);
-  return static_cast<double>(paths()) *
-         PathStepFlops(model_.config(), steps_done_ == 0 ? 1 : 2, keys);
+  return DecodeStepFlops(model_.config(), paths(), context_rows(), steps_done_);
 }
 
 MixtureSpan DecodeWork::mixture(int64_t path, int64_t step) const {

@@ -14,6 +14,15 @@ namespace chorale::cuda {
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
+namespace {
+
+// On average: a target and a buffer token of each path.
+double RowsOfTile(int64_t paths, size_t path_tiles) {
+  return 2 * static_cast<double>(paths) / static_cast<double>(path_tiles);
+}
+
+}  // namespace
+
 int64_t DensityPaths(int64_t targets, int multiprocessors) {
   constexpr int64_t kMostTiles = 16;
   const int64_t tiles = CeilDiv(2 * int64_t{multiprocessors}, targets);
@@ -27,7 +36,9 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
       layout_(model_.shape(), targets_, spec_.tile.paths, PathBufferLayout::Use::kDensity),
       memory_(device.BufferAt(spec_.buffer)),
       path_tiles_(TilesOfPaths(spec_.tile.paths)),
-      schedule_(model_.shape().layers + 1, layout_.row_tiles, ChunkTiles(device)),
+      schedule_(DensityPhaseFlops(model_.config(), spec_.tile.context->rows, targets_,
+                                  RowsOfTile(spec_.tile.paths, path_tiles_.size())),
+                layout_.row_tiles, ChunkTiles(device)),
       log_densities_(targets_ * spec_.tile.paths) {
   RequireTile(spec_.tile, DensityPaths(targets_, device.properties().multiprocessors));
   Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
@@ -81,28 +92,6 @@ void DensityWork::UploadPlaces(Device& device) {
           .largest_context = context.rows};
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
   device.Upload(set_.paths, paths.data(), set_.count * static_cast<int64_t>(sizeof(PathTile)));
-}
-
-// On average over a path a row sees T / 2 buffer keys.
-double DensityWork::next_step_flops() const {
-  if (done()) return 0;
-  const ModelConfig& config = model_.config();
-  const double tile_paths =
-      static_cast<double>(spec_.tile.paths) / static_cast<double>(path_tiles_.size());
-  const double rows = static_cast<double>(schedule_.next_step_rows() * 2) * tile_paths;
-  const double keys =
-      static_cast<double>(spec_.tile.context->rows) + static_cast<double>(targets_) / 2;
-  const double finish = AttendAndFeedForwardFlops(config, keys);
-  const double leave = MixFeaturesFlops(config) + KvFlops(config) / 2;
-  if (schedule_.phase() == model_.shape().layers) return rows / 2 * (finish + HeadFlops(config));
-  return rows * (schedule_.phase() == 0 ? leave : finish + leave);
-}
-
-int64_t DensityWork::steps_at_this_cost() const {
-  if (done()) return 0;
-  const int64_t layers = model_.shape().layers;
-  const bool layer_to_finish = 0 < schedule_.phase() && schedule_.phase() < layers;
-  return schedule_.StepsThrough(layer_to_finish ? layers - 1 : schedule_.phase());
 }
 
 MixtureSpan DensityWork::mixture(int64_t path, int64_t place) const {

@@ -25,8 +25,8 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   DensityWork(DensitySpec spec, Device& device);
 
   bool done() const override { return schedule_.done(); }
-  double next_step_flops() const override;
-  int64_t steps_at_this_cost() const override;
+  double next_step_flops() const override { return schedule_.next_step_flops(); }
+  int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t place) const override;
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;

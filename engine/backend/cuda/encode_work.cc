@@ -23,8 +23,10 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
       features_(std::move(features)),
       y_(std::move(y)),
       fit_(model_.row_encoder().NewFit(features_, y_)),
-      fit_schedule_(1, fit_->tasks(), 1),
-      schedule_(model_.shape().layers, CeilDiv(rows_, kTileRows), ChunkTiles(device)),
+      fit_schedule_({fit_->task_flops()}, fit_->tasks(), 1),
+      schedule_(EncodePhaseFlops(model_.config(), rows_, kTileRows,
+                                 model_.row_encoder().EncodeFlops(1, features_.features)),
+                CeilDiv(rows_, kTileRows), ChunkTiles(device)),
       layout_(model_.shape(), rows_, RowsWorkspaceLayout::Use::kEncode),
       set_(layout_.Set(device.EncodeAt(workspace), rows_)) {
   Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
@@ -38,26 +40,6 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
         static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - tiles[i].first_row));
   }
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
-}
-
-double EncodeWork::next_step_flops() const {
-  if (done()) return 0;
-  if (!fitted()) return fit_->task_flops();
-  const ModelConfig& config = model_.config();
-  double row_flops = MixFeaturesFlops(config) + KvFlops(config);
-  if (schedule_.phase() > 0) {
-    row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(rows_));
-  } else {
-    row_flops += model_.row_encoder().EncodeFlops(1, features_.features);
-  }
-  return static_cast<double>(schedule_.next_step_rows() * kTileRows) * row_flops;
-}
-
-int64_t EncodeWork::steps_at_this_cost() const {
-  if (done()) return 0;
-  if (!fitted()) return fit_schedule_.StepsThrough(0);
-  const bool layer_to_finish = schedule_.phase() > 0;
-  return schedule_.StepsThrough(layer_to_finish ? model_.shape().layers - 1 : 0);
 }
 
 ResidentContext EncodeWork::TakeContext() {

@@ -24,13 +24,14 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
              std::vector<float> y, PoolRange kv, PoolRange workspace, Device& device);
 
   bool done() const override { return schedule_.done(); }
-  double next_step_flops() const override;
-  int64_t steps_at_this_cost() const override;
+  double next_step_flops() const override { return current_schedule().next_step_flops(); }
+  int64_t steps_at_this_cost() const override { return current_schedule().steps_at_this_cost(); }
   ResidentContext TakeContext() override;
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
 
  private:
   bool fitted() const { return fit_schedule_.done(); }
+  const LayerSchedule& current_schedule() const { return fitted() ? schedule_ : fit_schedule_; }
   int64_t RunFitTasks(int64_t max_steps, const LaunchWorkspace& launch);
   void Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch);
 

@@ -18,7 +18,8 @@ using kernels::cuda::Tile;
 PredictWork::PredictWork(PredictSpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.context->model)),
-      schedule_(model_.shape().layers + 1, CeilDiv(spec_.rows, kTileRows), ChunkTiles(device)),
+      schedule_(PredictPhaseFlops(model_.config(), spec_.context->rows, kTileRows),
+                CeilDiv(spec_.rows, kTileRows), ChunkTiles(device)),
       layout_(model_.shape(), spec_.rows, RowsWorkspaceLayout::Use::kPredict),
       memory_(device.BufferAt(spec_.buffer)),
       set_(layout_.Set(memory_, spec_.context->rows)),
@@ -30,24 +31,6 @@ PredictWork::PredictWork(PredictSpec spec, Device& device)
   const std::vector<Tile> tiles =
       TilesOfRows(spec_.rows, device.ContextAt(spec_.context->kv), spec_.context->rows);
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
-}
-
-double PredictWork::next_step_flops() const {
-  if (done()) return 0;
-  const ModelConfig& config = model_.config();
-  double row_flops = MixFeaturesFlops(config);
-  if (schedule_.phase() > 0) {
-    row_flops += AttendAndFeedForwardFlops(config, static_cast<double>(spec_.context->rows));
-  }
-  if (schedule_.phase() == model_.shape().layers) row_flops += HeadFlops(config);
-  return static_cast<double>(schedule_.next_step_rows() * kTileRows) * row_flops;
-}
-
-int64_t PredictWork::steps_at_this_cost() const {
-  if (done()) return 0;
-  const int64_t layers = model_.shape().layers;
-  const bool layer_to_finish = 0 < schedule_.phase() && schedule_.phase() < layers;
-  return schedule_.StepsThrough(layer_to_finish ? layers - 1 : schedule_.phase());
 }
 
 MixtureSpan PredictWork::mixture(int64_t row) const {

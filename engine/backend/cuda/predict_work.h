@@ -22,8 +22,8 @@ class PredictWork : public chorale::PredictWork, public Launchable {
   PredictWork(PredictSpec spec, Device& device);
 
   bool done() const override { return schedule_.done(); }
-  double next_step_flops() const override;
-  int64_t steps_at_this_cost() const override;
+  double next_step_flops() const override { return schedule_.next_step_flops(); }
+  int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   MixtureSpan mixture(int64_t row) const override;
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
   void Collect() override;

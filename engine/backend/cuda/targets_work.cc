@@ -25,14 +25,10 @@ EncodeTargetsWork::EncodeTargetsWork(std::shared_ptr<const ResidentContext> cont
       model_(AsDeviceModel(*context_->model)),
       features_(std::move(features)),
       encodings_(reinterpret_cast<float*>(device.BufferAt(buffer))),
-      rows_(1, features_.rows, kRowsPerStep) {
+      schedule_({model_.row_encoder().EncodeFlops(1, features_.features)}, features_.rows,
+                kRowsPerStep) {
   Require(features_.rows >= 1, "there are rows");
   Require(buffer.bytes >= RowsBytes(model_.shape(), features_.rows), "the range holds the rows");
-}
-
-double EncodeTargetsWork::next_step_flops() const {
-  if (done()) return 0;
-  return model_.row_encoder().EncodeFlops(rows_.next_step_rows(), features_.features);
 }
 
 std::shared_ptr<const chorale::EncodedRows> EncodeTargetsWork::TakeRows() {
@@ -42,13 +38,13 @@ std::shared_ptr<const chorale::EncodedRows> EncodeTargetsWork::TakeRows() {
 
 void EncodeTargetsWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const int64_t width = model_.shape().width;
-  const int64_t tasks = rows_.BeginBatch(max_steps);
+  const int64_t tasks = schedule_.BeginBatch(max_steps);
   for (int64_t task = 0; task < tasks && launch.device.status().ok(); ++task) {
-    const RowRange range = rows_.RowsOf(task);
+    const RowRange range = schedule_.RowsOf(task);
     model_.row_encoder().Encode(*context_->encoder_state, features_, range.first, range.rows,
                                 encodings_ + range.first * width, launch);
   }
-  rows_.EndBatch();
+  schedule_.EndBatch();
 }
 
 }  // namespace chorale::cuda

@@ -33,9 +33,9 @@ class EncodeTargetsWork : public chorale::RowsWork, public Launchable {
   EncodeTargetsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features,
                     PoolRange buffer, Device& device);
 
-  bool done() const override { return rows_.done(); }
-  double next_step_flops() const override;
-  int64_t steps_at_this_cost() const override { return done() ? 0 : rows_.StepsThrough(0); }
+  bool done() const override { return schedule_.done(); }
+  double next_step_flops() const override { return schedule_.next_step_flops(); }
+  int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   std::shared_ptr<const chorale::EncodedRows> TakeRows() override;
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
 
@@ -44,7 +44,7 @@ class EncodeTargetsWork : public chorale::RowsWork, public Launchable {
   const DeviceModel& model_;
   const FeatureMatrix features_;
   float* const encodings_;  // [T, D], device
-  LayerSchedule rows_;      // one phase
+  LayerSchedule schedule_;  // one phase
 };
 
 }  // namespace chorale::cuda

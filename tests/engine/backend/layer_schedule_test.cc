@@ -8,12 +8,12 @@
 namespace chorale {
 namespace {
 
-// Rounds of every size take every row once through every phase, and as many steps as they were
+// Batches of every size take every row once through every phase, and as many steps as they were
 // given or the phase has left.
 TEST(LayerScheduleTest, EveryRowGoesOnceThroughEveryPhase) {
   for (const int64_t rows : {1, 15, 16, 17, 48, 100}) {
     for (const int64_t max_steps : {1, 2, 3, 1'000}) {
-      LayerSchedule phases(3, rows, 16, 2);
+      LayerSchedule phases({1, 1, 1}, rows, 16, 2);
       std::vector<int64_t> phases_of_row(rows, 0);
       const int64_t steps_of_phase = (rows + 31) / 32;
       int64_t steps_done = 0;
@@ -39,7 +39,7 @@ TEST(LayerScheduleTest, EveryRowGoesOnceThroughEveryPhase) {
 }
 
 TEST(LayerScheduleTest, StepsThroughAPhaseAreNoLargerThanTheNext) {
-  LayerSchedule phases(4, 70, 32);
+  LayerSchedule phases({1, 2, 2, 3}, 70, 32);
   EXPECT_EQ(phases.next_step_rows(), 32);
   EXPECT_EQ(phases.StepsThrough(0), 3);
   EXPECT_EQ(phases.StepsThrough(2), 9);
@@ -48,9 +48,30 @@ TEST(LayerScheduleTest, StepsThroughAPhaseAreNoLargerThanTheNext) {
   EXPECT_EQ(phases.next_step_rows(), 6);  // what is left of the phase; the next one begins with 32
   EXPECT_EQ(phases.StepsThrough(2), 1);
 
-  LayerSchedule small(4, 6, 32);  // every step is as small
+  LayerSchedule small({1, 1, 1, 1}, 6, 32);  // every step is as small
   EXPECT_EQ(small.next_step_rows(), 6);
   EXPECT_EQ(small.StepsThrough(2), 3);
+}
+
+TEST(LayerScheduleTest, StepsAtThisCostEndBeforeAPhaseOfAnotherCost) {
+  LayerSchedule schedule({1, 2, 2, 3}, 70, 32);
+  const auto finish_phase = [&] {
+    schedule.BeginBatch(3);
+    schedule.EndBatch();
+  };
+  EXPECT_EQ(schedule.next_step_flops(), 32);
+  EXPECT_EQ(schedule.steps_at_this_cost(), 3);
+  finish_phase();
+  EXPECT_EQ(schedule.next_step_flops(), 64);
+  EXPECT_EQ(schedule.steps_at_this_cost(), 6);
+  finish_phase();
+  EXPECT_EQ(schedule.steps_at_this_cost(), 3);
+  finish_phase();
+  EXPECT_EQ(schedule.next_step_flops(), 96);
+  finish_phase();
+  EXPECT_TRUE(schedule.done());
+  EXPECT_EQ(schedule.next_step_flops(), 0);
+  EXPECT_EQ(schedule.steps_at_this_cost(), 0);
 }
 
 }  // namespace

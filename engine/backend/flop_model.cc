@@ -1,0 +1,80 @@
+#include "engine/backend/flop_model.h"
+
+namespace chorale {
+namespace {
+
+// LN1(x + P x): 2 D D.
+double MixFeaturesFlops(const ModelConfig& config) {
+  return 2.0 * static_cast<double>(config.d_model * config.d_model);
+}
+
+// Wk x and Wv x: 2 * 2 D Hkv Dh.
+double KvFlops(const ModelConfig& config) {
+  return 4.0 * static_cast<double>(config.d_model * config.kv_width());
+}
+
+// Wq and Wo, 2 D D each; scores and weighted values, 2 D each per visible key; W1 and W2, 2 D Dff
+// each.
+double AttendAndFeedForwardFlops(const ModelConfig& config, double keys) {
+  const auto d = static_cast<double>(config.d_model);
+  return 4.0 * d * d + 4.0 * d * keys + 4.0 * d * static_cast<double>(config.d_ff);
+}
+
+// The head's two maps: 2 D Dff and 2 Dff 3M.
+double HeadFlops(const ModelConfig& config) {
+  return 2.0 * static_cast<double>(config.d_ff * (config.d_model + 3 * config.num_components));
+}
+
+}  // namespace
+
+double DecodeStepFlops(const ModelConfig& config, int64_t paths, int64_t context_rows,
+                       int64_t position) {
+  const auto layers = static_cast<double>(config.n_layers);
+  const auto keys = static_cast<double>(context_rows + position);
+  const double buffer_tokens = position == 0 ? 0 : 1;
+  const double tokens = 1 + buffer_tokens;
+  return static_cast<double>(paths) *
+         (tokens * layers * MixFeaturesFlops(config) + buffer_tokens * layers * KvFlops(config) +
+          (tokens * layers - buffer_tokens) * AttendAndFeedForwardFlops(config, keys) +
+          HeadFlops(config));
+}
+
+std::vector<double> EncodePhaseFlops(const ModelConfig& config, int64_t context_rows,
+                                     double unit_rows, double row_encoder) {
+  const double project = MixFeaturesFlops(config) + KvFlops(config);
+  const double attend = AttendAndFeedForwardFlops(config, static_cast<double>(context_rows));
+  std::vector<double> flops(config.n_layers, unit_rows * (project + attend));
+  flops.front() = unit_rows * (project + row_encoder);
+  return flops;
+}
+
+std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
+                                      int64_t targets, double unit_rows) {
+  const double keys = static_cast<double>(context_rows) + static_cast<double>(targets) / 2;
+  const double project = MixFeaturesFlops(config) + KvFlops(config) / 2;
+  const double attend = AttendAndFeedForwardFlops(config, keys);
+  std::vector<double> flops(config.n_layers + 1, unit_rows * (attend + project));
+  flops.front() = unit_rows * project;
+  flops.back() = unit_rows / 2 * (attend + HeadFlops(config));
+  return flops;
+}
+
+std::vector<double> PredictPhaseFlops(const ModelConfig& config, int64_t context_rows,
+                                      double unit_rows) {
+  const double mix = MixFeaturesFlops(config);
+  const double attend = AttendAndFeedForwardFlops(config, static_cast<double>(context_rows));
+  std::vector<double> flops(config.n_layers + 1, unit_rows * (mix + attend));
+  flops.front() = unit_rows * mix;
+  flops.back() = unit_rows * (mix + attend + HeadFlops(config));
+  return flops;
+}
+
+std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context_rows) {
+  const double layer = MixFeaturesFlops(config) +
+                       AttendAndFeedForwardFlops(config, static_cast<double>(context_rows));
+  std::vector<double> flops(config.n_layers, layer);
+  flops.back() += HeadFlops(config);
+  return flops;
+}
+
+}  // namespace chorale
