@@ -1,4 +1,4 @@
-// Makes the engine that the flags ask for.
+// Creates the engine from the options.
 #ifndef CHORALE_SERVER_BUILD_ENGINE_H_
 #define CHORALE_SERVER_BUILD_ENGINE_H_
 
@@ -11,8 +11,8 @@
 
 namespace chorale {
 
-// Loads the models, opens the store and starts the engine. Errors name the file or folder at fault.
-// `metrics` outlives the engine.
+// Loads the models, opens the store and the backend, and starts the engine. Errors name the file or
+// folder at fault. `metrics` must outlive the engine.
 absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
                                                     PrometheusMetrics* metrics);
 

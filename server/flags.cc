@@ -16,71 +16,61 @@
 #include "base/status_macros.h"
 
 ABSL_FLAG(std::string, listen_address, "127.0.0.1:50051",
-          "Address and port for gRPC, without encryption. Port 0: any free one, which the log "
-          "names. The default takes calls from this machine only; 0.0.0.0:50051 takes them from "
-          "anywhere and belongs behind a proxy.");
+          "Address and port for gRPC, without encryption. Port 0: any free port, see the log. The "
+          "default accepts calls from this machine only; 0.0.0.0:50051 accepts them from anywhere "
+          "and belongs behind a proxy.");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
           "Address and port of the Prometheus endpoint, GET /metrics. Empty: none.");
 ABSL_FLAG(std::string, port_file, "",
-          "File that the gRPC port is written to once it is bound. Empty: none.");
+          "File to which the server writes its gRPC port once it is bound. Empty: none.");
 ABSL_FLAG(std::string, models, "",
-          "Folders of models, separated by commas; the first one is the default. Required.");
+          "Model folders, separated by commas; the first one is the default model. Required.");
 ABSL_FLAG(std::string, data_dir, "",
-          "Folder that keeps the registered contexts; made if there is none. Required.");
+          "Folder for registered contexts; created if it does not exist. Required.");
 ABSL_FLAG(std::string, backend, "auto",
-          "cuda: a GPU, the first one that CUDA_VISIBLE_DEVICES leaves. cpu. auto: a GPU where "
-          "there is one, else the processors, which the log then says.");
+          "cpu; cuda: the first GPU in CUDA_VISIBLE_DEVICES; or auto: cuda if there is a GPU, else "
+          "cpu, with the reason in the log.");
 ABSL_FLAG(int64_t, threads, 0, "Threads of the CPU backend. 0: one per processor.");
 ABSL_FLAG(
     int64_t, context_pool_mib, 0,
-    "MiB for the keys and values of resident contexts. On a GPU they are its memory and taken "
-    "at the start; 0: two thirds of what is left of it. On a CPU they are taken as they are used; "
-    "0: 4096.");
+    "MiB for the keys and values of resident contexts. On a GPU, device memory allocated at the "
+    "start; 0: two thirds of what the rest leaves of --gpu_memory_fraction. On a CPU, allocated as "
+    "it is used; 0: 4096.");
 ABSL_FLAG(int64_t, buffer_pool_mib, 0,
-          "MiB for the paths of samples and densities in flight, taken in the same way. 0: one "
-          "third of what is left of a GPU, or 1024 on a CPU.");
-ABSL_FLAG(int64_t, encode_pool_mib, 0,
-          "MiB of a GPU for contexts and rows that are being encoded. 0: a sixteenth of what is "
-          "free, at most 512.");
-ABSL_FLAG(int64_t, weights_mib, 0,
-          "MiB of a GPU for the weights of all models. 0: a sixteenth of what is free, at most "
-          "512.");
-ABSL_FLAG(int64_t, workspace_mib, 0,
-          "MiB of a GPU for what its kernels leave for each other. 0: a sixteenth of what is free, "
-          "at most 512.");
+          "MiB for the paths of samples and densities in flight, allocated in the same way. 0: one "
+          "third of what the rest leaves on a GPU, or 1024 on a CPU.");
+ABSL_FLAG(double, gpu_memory_fraction, 0.94,
+          "Fraction of the GPU's free memory that the server allocates at the start, for contexts, "
+          "buffers, weights and everything else. More than 0, at most 1.");
 ABSL_FLAG(int64_t, host_context_pool_mib, 1024,
-          "MiB of the host's memory, pinned at the start, for contexts that had to make room on a "
-          "GPU: they come back by a copy. 0: none; they are encoded again.");
+          "MiB of pinned host memory for contexts that are evicted from a GPU, allocated at the "
+          "start; they are copied back when needed. 0: none; they are encoded again.");
 ABSL_FLAG(int64_t, max_queued, 256, "Calls that may wait for admission; more are refused.");
 ABSL_FLAG(absl::Duration, queue_wait, absl::Seconds(30),
-          "Longest wait for admission; after that a call is refused.");
+          "Longest wait for admission; then the call is refused.");
 ABSL_FLAG(absl::Duration, retry_delay, absl::Seconds(1),
-          "When a call that was refused for want of room is told to try again.");
+          "Delay after which a call that was refused for lack of memory is told to retry.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
-          "Time that calls in flight get to finish after SIGTERM or SIGINT.");
+          "Time for calls in flight to finish after SIGTERM or SIGINT.");
 ABSL_FLAG(
     absl::Duration, stalled_write_timeout, absl::Seconds(60),
-    "Time that a client may take to read one message, such as the whole answer of Predict, or "
-    "to send the next one; then its call is cancelled.");
-ABSL_FLAG(int64_t, max_message_mib, 4, "MiB of the largest message, each way.");
-ABSL_FLAG(int64_t, max_concurrent_streams, 100, "Calls at a time on one connection.");
+    "Time for a client to read one message, such as the whole response of Predict, or to send the "
+    "next one; then its call is cancelled.");
+ABSL_FLAG(int64_t, max_message_mib, 4, "Largest message, in MiB, in either direction.");
+ABSL_FLAG(int64_t, max_concurrent_streams, 100, "Concurrent calls per connection.");
 ABSL_FLAG(int64_t, registration_memory_mib, 1024,
-          "MiB for datasets that are being registered, over all calls.");
-ABSL_FLAG(int64_t, blocking_threads, 4, "Threads for calls that wait for the disk.");
-ABSL_FLAG(int64_t, max_blocking_queue, 256,
-          "Calls that may wait for one of those threads; more are refused.");
-ABSL_FLAG(int64_t, reply_threads, 2, "Threads that encode and send results.");
-ABSL_FLAG(int64_t, max_context_rows, 65536, "Rows of a context.");
-ABSL_FLAG(int64_t, max_features, 1024, "Feature columns of a table.");
-ABSL_FLAG(int64_t, max_categories, 4096, "Distinct categories of a column.");
-ABSL_FLAG(int64_t, max_dataset_mib, 256, "MiB of a dataset.");
-ABSL_FLAG(int64_t, max_paths, 16384, "Paths (B) of a call.");
-ABSL_FLAG(int64_t, max_targets, 4096, "Target rows (T) of a call.");
-ABSL_FLAG(int64_t, max_orders, 1024, "Random orders (R) of a LogDensity call.");
-ABSL_FLAG(int64_t, max_values, 4 << 20, "Values (B * T * R) of a call.");
+          "MiB for the datasets that all calls together are registering.");
+ABSL_FLAG(int64_t, max_context_rows, 65536, "Most rows of a context.");
+ABSL_FLAG(int64_t, max_features, 1024, "Most feature columns of a table.");
+ABSL_FLAG(int64_t, max_categories, 4096, "Most distinct categories of a column.");
+ABSL_FLAG(int64_t, max_dataset_mib, 256, "Largest dataset, in MiB.");
+ABSL_FLAG(int64_t, max_paths, 16384, "Most paths (B) of a call.");
+ABSL_FLAG(int64_t, max_targets, 4096, "Most target rows (T) of a call.");
+ABSL_FLAG(int64_t, max_orders, 1024, "Most random orders (R) of a LogDensity call.");
+ABSL_FLAG(int64_t, max_values, 4 << 20, "Most values (B * T * R) of a call.");
 ABSL_FLAG(bool, reflection, true,
           "Serve gRPC reflection, so that generic clients can list the methods.");
-ABSL_FLAG(std::string, log_format, "text", "text or json; one line per event, to standard error.");
+ABSL_FLAG(std::string, log_format, "text", "text or json: one line per event on standard error.");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error.");
 
 namespace chorale {
@@ -88,7 +78,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// Whether this file defines the flag: Abseil and others bring flags of their own.
+// Whether this file defines the flag: Abseil and other libraries define flags as well.
 bool IsOurs(const absl::CommandLineFlag& flag) {
   return absl::EndsWith(flag.Filename(), "server/flags.cc");
 }
@@ -98,10 +88,11 @@ absl::CommandLineFlag* FindOurs(absl::string_view name) {
   return flag != nullptr && IsOurs(*flag) ? flag : nullptr;
 }
 
-// How the values of a flag are written; empty when that goes without saying.
+// How to write a value of the flag; empty if that is obvious.
 const char* Syntax(const absl::CommandLineFlag& flag) {
   if (flag.IsOfType<absl::Duration>()) return " Write it as 500ms, 30s or 5m.";
-  if (flag.IsOfType<int64_t>()) return " A whole number is needed.";
+  if (flag.IsOfType<int64_t>()) return " It must be a whole number.";
+  if (flag.IsOfType<double>()) return " It must be a number.";
   return "";
 }
 
@@ -109,7 +100,7 @@ absl::Status Set(absl::CommandLineFlag* flag, absl::string_view value) {
   std::string error;
   if (flag->ParseFrom(value, &error)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--", flag->Name(), ": \"", value, "\" is not a value of it. ", flag->Help(), Syntax(*flag)));
+      "--", flag->Name(), ": \"", value, "\" is not a valid value. ", flag->Help(), Syntax(*flag)));
 }
 
 struct Range {
@@ -117,7 +108,7 @@ struct Range {
   int64_t high = std::numeric_limits<int32_t>::max();
 };
 
-// Reads flags into options and remembers the first one that is out of range.
+// Reads flags into options and keeps the first error.
 class Reader {
  public:
   template <typename T>
@@ -136,6 +127,16 @@ class Reader {
     if (value <= absl::ZeroDuration() || value > absl::Hours(24)) {
       Fail(absl::GetFlagReflectionHandle(flag),
            absl::StrCat("must be more than 0 and at most 24h, not ", absl::FormatDuration(value)));
+      return;
+    }
+    *out = value;
+  }
+
+  void Fraction(const absl::Flag<double>& flag, double* out) {
+    const double value = absl::GetFlag(flag);
+    if (!(value > 0 && value <= 1)) {  // NaN as well
+      Fail(absl::GetFlagReflectionHandle(flag),
+           absl::StrCat("must be more than 0 and at most 1, not ", value));
       return;
     }
     *out = value;
@@ -176,9 +177,6 @@ void ReadServer(Reader* reader, ServerOptions* server) {
   reader->Integer(FLAGS_max_concurrent_streams, {1, 1 << 20}, &server->max_concurrent_streams);
   reader->Integer(FLAGS_registration_memory_mib, {1, 1 << 20}, &server->registration_memory_bytes,
                   kMiB);
-  reader->Integer(FLAGS_blocking_threads, {1, 256}, &server->blocking_threads);
-  reader->Integer(FLAGS_max_blocking_queue, {1, 1 << 20}, &server->max_blocking_queue);
-  reader->Integer(FLAGS_reply_threads, {1, 256}, &server->reply_threads);
   reader->Duration(FLAGS_stalled_write_timeout, &server->stalled_write_timeout);
   reader->Duration(FLAGS_drain_timeout, &server->drain_timeout);
   reader->Duration(FLAGS_retry_delay, &server->retry_delay);
@@ -198,9 +196,7 @@ void ReadBackend(Reader* reader, EngineSetup* engine) {
   reader->Integer(FLAGS_threads, {0, 4096}, &engine->threads);
   reader->Integer(FLAGS_context_pool_mib, {0, 1 << 24}, &engine->context_pool_bytes, kMiB);
   reader->Integer(FLAGS_buffer_pool_mib, {0, 1 << 24}, &engine->buffer_pool_bytes, kMiB);
-  reader->Integer(FLAGS_encode_pool_mib, {0, 1 << 20}, &engine->encode_pool_bytes, kMiB);
-  reader->Integer(FLAGS_weights_mib, {0, 1 << 20}, &engine->weights_bytes, kMiB);
-  reader->Integer(FLAGS_workspace_mib, {0, 1 << 20}, &engine->workspace_bytes, kMiB);
+  reader->Fraction(FLAGS_gpu_memory_fraction, &engine->gpu_memory_fraction);
   reader->Integer(FLAGS_host_context_pool_mib, {0, 1 << 24}, &engine->host_context_pool_bytes,
                   kMiB);
 }
@@ -257,7 +253,7 @@ absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments)
     if (negated) flag = FindOurs(text.substr(2));
     if (flag == nullptr || (negated && !flag->IsOfType<bool>())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("there is no flag --", parts[0], "; --help lists all"));
+          absl::StrCat("there is no flag --", parts[0], "; --help lists all flags"));
     }
     absl::string_view value = negated ? "false" : "true";
     if (parts.size() == 2) {
@@ -278,7 +274,7 @@ absl::StatusOr<ProgramOptions> OptionsFromFlags() {
   Reader reader;
   ReadLimits(&reader, &options.server.limits);
   ReadServer(&reader, &options.server);
-  // The engine knows no messages: it learns here what fits into one.
+  // The engine does not know protobuf messages, so tell it how large a response may be.
   options.server.limits.max_response_bytes = MaxResponseBytes(options.server.max_message_bytes);
   options.engine.limits = options.server.limits;
   ReadEngine(&reader, &options.engine);
@@ -297,11 +293,11 @@ std::string HelpText() {
   std::string text =
       "chorale-server: joint samples from in-context tabular models, over gRPC.\n\n"
       "  chorale-server --models=FOLDER[,FOLDER...] --data_dir=FOLDER [flags]\n\n"
-      "Ends with 0 after SIGTERM or SIGINT, with 1 when it cannot start (a port in use, a GPU, a\n"
-      "model or a data folder that cannot be used), when the backend has failed or when it cannot\n"
-      "end in time, with 2 for a wrong flag. After a failed backend it is to be started again:\n"
-      "registered contexts are kept.\n\n"
-      "Times are written as 500ms, 30s or 5m.\n\n";
+      "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start (a port, the GPU, a model or\n"
+      "the data folder cannot be used), if the backend has failed or if it cannot stop in time;\n"
+      "2 for an invalid flag. Restart it after a backend failure: registered contexts are kept.\n"
+      "\n"
+      "Write times as 500ms, 30s or 5m.\n\n";
   for (const absl::CommandLineFlag* flag : flags) {
     absl::StrAppend(&text, "  --", flag->Name(), " (default \"", flag->DefaultValue(),
                     "\")\n      ", flag->Help(), "\n");

@@ -14,14 +14,14 @@ namespace chorale {
 enum class FlagAction { kRun, kPrintHelp, kPrintVersion };
 
 // Sets the flags from "--name=value", "--name value", "--switch" and "--noswitch". InvalidArgument
-// names the argument: an unknown flag, a value that does not parse, anything that is not a flag.
-// (Abseil's own parser ends the process by itself, with status 1 for a mistake and for --help.)
+// with the argument: an unknown flag, a value that does not parse, or anything that is not a flag.
+// (Abseil's own parser exits the process, with status 1 for an error and for --help.)
 absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments);
 
-// What the flags say. InvalidArgument names the flag and the values that it may have.
+// The options that the flags set. InvalidArgument names the flag and its valid values.
 absl::StatusOr<ProgramOptions> OptionsFromFlags();
 
-// Every flag with its meaning, unit and default.
+// All flags with their meanings, units and defaults.
 std::string HelpText();
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// chorale-server: flags, options, run.
+// chorale-server: reads the flags and runs the server.
 
 #include <iostream>
 

@@ -25,14 +25,13 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const EngineSetup& setup) {
   cuda::MemoryBudget budget;
   budget.context_pool_bytes = setup.context_pool_bytes;
   budget.buffer_pool_bytes = setup.buffer_pool_bytes;
-  budget.encode_pool_bytes = setup.encode_pool_bytes;
-  budget.weights_bytes = setup.weights_bytes;
-  budget.workspace_bytes = setup.workspace_bytes;
+  budget.memory_fraction = setup.gpu_memory_fraction;
   budget.host_context_pool_bytes = setup.host_context_pool_bytes;
   return cuda::LoadBackend(cuda::LibraryPath(), budget);
 }
 
-bool SaysThatThereIsNone(const absl::Status& status) {
+// No library, no driver or no usable GPU; as opposed to one that cannot be opened.
+bool IsBackendAbsent(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsUnavailable(status);
 }
 
@@ -44,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Choose(const EngineSetup& setup) {
   if (setup.backend == BackendChoice::kCuda) {
     return absl::Status(cuda.status().code(), absl::StrCat("--backend=cuda: ", reason));
   }
-  if (!SaysThatThereIsNone(cuda.status())) {
+  if (!IsBackendAbsent(cuda.status())) {
     return absl::Status(cuda.status().code(),
                         absl::StrCat(reason, "; --backend=cpu serves without a GPU"));
   }

@@ -1,4 +1,4 @@
-// Opens the backend that the flags ask for.
+// Opens the CPU or the GPU backend.
 #ifndef CHORALE_SERVER_OPEN_BACKEND_H_
 #define CHORALE_SERVER_OPEN_BACKEND_H_
 
@@ -10,10 +10,10 @@
 
 namespace chorale {
 
-// BackendChoice::kAuto takes the CPU, and logs why, where there is no library of the GPU backend,
-// no driver or no GPU that the kernels run on. What is there but cannot be opened, or has too
-// little memory, is an error in either case: a server on the CPU would be many times slower than
-// its operator expects. Logs which backend it is, and its memory.
+// BackendChoice::kAuto opens the CPU backend, and logs why, if there is no GPU backend library, no
+// driver or no supported GPU. If there is a GPU but it cannot be opened, or has too little memory,
+// that is an error also for kAuto: the CPU would be many times slower than the operator expects.
+// Logs the backend and the sizes of its pools.
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const EngineSetup& setup);
 
 }  // namespace chorale

@@ -17,24 +17,24 @@
 namespace chorale {
 namespace {
 
-// Beyond the drain's own time: for closing the ports and the store.
+// Added to the drain timeout: time to close the ports and the store.
 constexpr absl::Duration kForcedExitMargin = absl::Seconds(10);
 
-// The server that signals speak to. Thread-safe.
-class ServingServer {
+// The server that signals act on, if there is one. Thread-safe.
+class SignalTarget {
  public:
-  // Null: none, yet or any more. Returns when no HurryUp uses the one before.
+  // `server` may be null. When this returns, the previous server is no longer in use here.
   void Set(Server* server) {
     MutexLock lock(&mutex_);
     server_ = server;
   }
-  bool HasOne() const {
+  bool has_server() const {
     MutexLock lock(&mutex_);
     return server_ != nullptr;
   }
-  void HurryUp() {
+  void CancelAll() {
     MutexLock lock(&mutex_);
-    if (server_ != nullptr) server_->HurryUp();
+    if (server_ != nullptr) server_->CancelAll();
   }
 
  private:
@@ -47,7 +47,7 @@ void LogFailure(const absl::Status& status) {
 }
 
 // Serves until the first signal; returns the exit status.
-int Serve(const ProgramOptions& options, ShutdownSignal* signal, ServingServer* serving) {
+int Serve(const ProgramOptions& options, ShutdownSignal* signal, SignalTarget* serving) {
   absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(options.server);
   if (!started.ok()) {
     LogFailure(started.status());
@@ -57,7 +57,7 @@ int Serve(const ProgramOptions& options, ShutdownSignal* signal, ServingServer* 
   const absl::Status opened = server->Open(
       [&](PrometheusMetrics* metrics) {
         auto engine = BuildEngine(options.engine, metrics);
-        // From here on it may acknowledge something: a signal must drain it.
+        // From here on it may acknowledge calls, so a signal must drain it.
         if (engine.ok()) serving->Set(server.get());
         return engine;
       },
@@ -75,20 +75,20 @@ int Serve(const ProgramOptions& options, ShutdownSignal* signal, ServingServer* 
 }  // namespace
 
 int RunServer(const ProgramOptions& options) {
-  ServingServer serving;
+  SignalTarget serving;
   ShutdownSignal signal({.first =
                              [&serving] {
                                LogEvent(spdlog::level::info, "shutdown_requested");
-                               if (serving.HasOne()) return;
+                               if (serving.has_server()) return;
                                // Still loading: nothing was acknowledged that could be lost, so
-                               // there is no reason to wait until it is through.
-                               absl::SleepFor(absl::Milliseconds(50));  // for the log's thread
+                               // exit without waiting for the models.
+                               absl::SleepFor(absl::Milliseconds(50));  // lets the log thread write
                                _exit(0);
                              },
                          .second =
                              [&serving] {
-                               LogEvent(spdlog::level::warn, "shutdown_hurried");
-                               serving.HurryUp();
+                               LogEvent(spdlog::level::warn, "immediate_shutdown_requested");
+                               serving.CancelAll();
                              },
                          .limit = options.server.drain_timeout + kForcedExitMargin});
   StartLogging(options.log_format, options.log_level);

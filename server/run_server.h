@@ -1,4 +1,4 @@
-// The life of the process between its flags and its exit status.
+// Runs the server process, from its options to its exit status.
 #ifndef CHORALE_SERVER_RUN_SERVER_H_
 #define CHORALE_SERVER_RUN_SERVER_H_
 
@@ -6,10 +6,9 @@
 
 namespace chorale {
 
-// Serves until SIGTERM or SIGINT, or until the backend fails. Returns the exit status: 0 after an
-// orderly end, 1 when the server could not start or the backend has failed; the reason is in the
-// log. Call once, from main, before any other thread
-// runs.
+// Serves until SIGTERM or SIGINT, or until the backend fails. Returns the exit status: 0 after a
+// graceful shutdown, 1 if the server could not start or the backend has failed; the log has the
+// reason. Call once, from main, before any other thread runs.
 int RunServer(const ProgramOptions& options);
 
 }  // namespace chorale

@@ -26,20 +26,23 @@ namespace {
 
 constexpr char kServiceName[] = "chorale.v1.Chorale";
 
-// HTTP/2 headers and trailers of one call.
+// Limit of the HTTP/2 headers and trailers of one call.
 constexpr int kMaxMetadataBytes = 16 << 10;
-// A client that is gone without a word is noticed after these two.
+// A vanished client is detected after the sum of these two.
 constexpr int kKeepaliveTimeMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
-// Clients may ping this often; gRPC's default of five minutes disconnects reasonable ones.
+// Clients may ping this often. gRPC's default of five minutes would disconnect reasonable clients.
 constexpr int kMinPingIntervalMs = 30'000;
 
-// What clients get, at most, to take the last bytes and to close their connections once no call is
-// in flight. An idle client of gRPC's own may look at its connection only every five seconds.
-constexpr absl::Duration kGoodbye = absl::Seconds(3);
+// Time for clients to receive the last bytes and to close their connections when no call is in
+// flight. It is a limit: idle gRPC clients may check their connections only every five seconds.
+constexpr absl::Duration kCloseGracePeriod = absl::Seconds(3);
 
-// Linking the reflection library adds it to every server. This takes it out again.
-class WithoutReflection : public grpc::ServerBuilderOption {
+// Threads that encode and send results.
+constexpr int kReplyThreads = 2;
+
+// Linking the reflection library adds the plugin to every server. This removes it.
+class RemoveReflection : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
   void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
@@ -51,15 +54,15 @@ class WithoutReflection : public grpc::ServerBuilderOption {
   }
 };
 
-// gRPC takes the port modulo 2^16. Without a host both endpoints listen to the whole world, and
-// the one for metrics takes a list; neither may happen by oversight.
+// gRPC takes the port modulo 2^16. Without a host both endpoints would listen on all interfaces,
+// and the metrics endpoint would accept a list of addresses. None of these may happen by mistake.
 absl::Status CheckPort(const std::string& address) {
   const size_t colon = address.rfind(':');
   uint32_t port = 0;
   if (colon == std::string::npos || colon == 0 || address.find(',') != std::string::npos ||
       !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65'535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", address, ": it must be host:port, the port 0 to 65535"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot listen on ", address, ": it must be host:port with a port of 0 to 65535"));
   }
   return absl::OkStatus();
 }
@@ -68,8 +71,8 @@ void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
   const auto message_bytes = static_cast<int>(options.max_message_bytes);
   builder->SetMaxReceiveMessageSize(message_bytes);
   builder->SetMaxSendMessageSize(message_bytes);
-  // gRPC checks the size of a message after it has decompressed it: half a megabyte of gzip takes
-  // half a gigabyte in spite of the limit. Compressed requests are refused (UNIMPLEMENTED).
+  // gRPC checks the size of a message after decompression: half a megabyte of gzip can take half a
+  // gigabyte in spite of the limit. So compressed requests are refused (UNIMPLEMENTED).
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
@@ -78,7 +81,7 @@ void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               kMinPingIntervalMs);
-  // Two servers on one port would share its connections by chance; the second one fails instead.
+  // Two servers on one port would share its connections at random; let the second one fail instead.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
@@ -88,7 +91,7 @@ Server::Server(const ServerOptions& options)
     : options_(options),
       registration_memory_(options.registration_memory_bytes),
       blocking_(options.blocking_threads, options.max_blocking_queue),
-      replies_(options.reply_threads, Executor::kUnbounded) {
+      replies_(kReplyThreads, Executor::kUnbounded) {
   environment_.registry = &registry_;
   environment_.metrics = &metrics_;
   environment_.blocking = &blocking_;
@@ -126,7 +129,7 @@ absl::Status Server::Bind() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetArguments(options_, &builder);
-  if (!options_.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
+  if (!options_.reflection) builder.SetOption(std::make_unique<RemoveReflection>());
   builder.RegisterService(service_.get());
   builder.AddListeningPort(options_.listen_address, grpc::InsecureServerCredentials(), &port_);
   grpc_ = builder.BuildAndStart();
@@ -141,7 +144,7 @@ absl::Status Server::Bind() {
 
 absl::Status Server::WritePortFile() const {
   if (options_.port_file.empty()) return absl::OkStatus();
-  // Whoever waits for the file must never read half of it.
+  // Renaming is atomic: a process that waits for the file never reads half of it.
   const std::string temporary = absl::StrCat(options_.port_file, ".tmp");
   std::ofstream file(temporary);
   file << port_ << "\n";
@@ -172,9 +175,9 @@ absl::Status Server::Open(const EngineFactory& factory, std::function<void()> ba
             {"models", static_cast<int64_t>(engine_->Models().size())}});
   health_watch_ = std::make_unique<HealthWatch>(
       engine_.get(), options_.health_period,
-      [this, told = std::move(backend_failed)](const absl::Status& health) {
+      [this, on_failure = std::move(backend_failed)](const absl::Status& health) {
         BackendFailed(health);
-        if (told) told();
+        if (on_failure) on_failure();
       });
   return absl::OkStatus();
 }
@@ -191,34 +194,30 @@ void Server::Drain(absl::Time deadline) {
   health_watch_.reset();
   SetServing(false);
   registry_.Close();
-  // A server that never opened took no calls: there is nothing to tell.
+  // A server that never opened has admitted no call, so there is nothing to log.
   const bool opened = engine_ != nullptr;
   if (opened) LogEvent(spdlog::level::info, "draining", {{"live_calls", registry_.live()}});
-  // The engine cancels what is left at the deadline; calls in the executors and streams that are
-  // still being read out are the registry's.
+  // At the deadline the engine cancels its calls, and the registry those in the executors and the
+  // streams that clients are still reading.
   if (opened) engine_->Drain(deadline);
   if (!registry_.WaitUntilEmpty(deadline)) {
     LogEvent(spdlog::level::warn, "cancelling", {{"live_calls", registry_.live()}});
     registry_.CancelAll();
   }
-  // No call of ours is in flight any more. Clients get a moment to take what was sent and to say
-  // goodbye; then transports are closed under whatever is still there, such as a health watch.
+  // No admitted call is in flight. Clients get a moment to receive what was sent and to disconnect;
+  // then gRPC closes the connections, even if calls such as a health watch are open.
   const absl::Time now = absl::Now();
-  grpc_->Shutdown(absl::ToChronoTime(std::clamp(deadline, now, now + kGoodbye)));
+  grpc_->Shutdown(absl::ToChronoTime(std::clamp(deadline, now, now + kCloseGracePeriod)));
   grpc_->Wait();
   watchdog_.reset();
   if (opened) LogEvent(spdlog::level::info, "drained");
 }
 
-void Server::HurryUp() { registry_.CancelAll(); }
-
-std::shared_ptr<grpc::Channel> Server::InProcessChannel(const grpc::ChannelArguments& arguments) {
-  return grpc_->InProcessChannel(arguments);
-}
+void Server::CancelAll() { registry_.CancelAll(); }
 
 Server::~Server() {
   if (grpc_ != nullptr) Drain(absl::Now());
-  // Replies run engine callbacks' results, and the engine's end may make some: it goes first.
+  // Destroying the engine may produce replies, so it goes before the executors.
   grpc_.reset();
   engine_.reset();
 }

@@ -1,4 +1,4 @@
-// The server: builds its parts, starts and drains them in a written order.
+// The server: creates its parts, starts them and drains them in a defined order.
 #ifndef CHORALE_SERVER_SERVER_H_
 #define CHORALE_SERVER_SERVER_H_
 
@@ -26,48 +26,47 @@
 
 namespace chorale {
 
-// Life, in order:
-//   1. Start: the ports are bound; health says NOT_SERVING; metrics are up; calls are refused with
+// Life cycle:
+//   1. Start binds the ports. Health is NOT_SERVING, metrics are available, calls are refused with
 //      UNAVAILABLE.
-//   2. Open: the engine is made, which takes as long as its models take to load.
-//   3. Health says SERVING; calls are taken. Should the backend fail, health says NOT_SERVING and
-//      the owner is told, who is to drain: only a new process helps.
-//   4. Drain: health says NOT_SERVING; new calls are refused with UNAVAILABLE; those in flight may
-//      finish until the deadline; then they are cancelled; the ports close.
-//   5. The destructor ends the engine, which closes the store.
+//   2. Open creates the engine, which loads the models.
+//   3. Health is SERVING and calls are admitted. If the backend fails, health becomes NOT_SERVING
+//      and the owner is notified, who must drain: only a new process helps.
+//   4. Drain sets health to NOT_SERVING and refuses new calls with UNAVAILABLE. Calls in flight may
+//      finish until the deadline, then they are cancelled. The ports close.
+//   5. The destructor destroys the engine, which closes the store.
 //
-// Thread contract: one thread owns it; HurryUp, and what is const, may be called from any thread.
+// Thread contract: one thread owns it; any thread may call CancelAll and the const methods.
 class Server {
  public:
-  // Makes the engine; it outlives the metrics sink given to no other.
+  // Creates the engine, which reports to `metrics`. The server owns both and destroys the engine
+  // first.
   using EngineFactory =
       std::function<absl::StatusOr<std::unique_ptr<Engine>>(PrometheusMetrics* metrics)>;
 
-  // Unavailable when an address cannot be listened on, InvalidArgument when it is not host:port;
-  // the message names it.
+  // Unavailable if it cannot listen on an address, InvalidArgument if one is not host:port; the
+  // message names the address.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
-  // Drains with no time to spare unless Drain was called.
+  // Drains with a deadline of now, unless Drain was called.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // REQUIRES: called once. The factory's error is returned as it is; the server then only refuses.
-  // `backend_failed` is called once, on a thread of the server's, if the backend fails before
-  // Drain; it must not call Drain itself.
+  // REQUIRES: called once. Returns the factory's error unchanged; the server then keeps refusing
+  // calls. `backend_failed` is called at most once, on a thread of the server, if the backend fails
+  // before Drain; it must not call Drain itself.
   absl::Status Open(const EngineFactory& factory, std::function<void()> backend_failed);
 
-  // Returns when no call is in flight any more and the ports are closed. A call that does not end
-  // when it is cancelled, which is a bug, makes this wait for ever: main has a timer behind it.
+  // Returns when no call is in flight and the ports are closed. Waits for ever for a call that does
+  // not end when it is cancelled, which is a bug; ShutdownSignal's timer then ends the process.
   void Drain(absl::Time deadline);
-  // Cancels all calls in flight: makes a Drain in progress immediate.
-  void HurryUp();
+  // Cancels all calls in flight, so that a Drain in progress ends quickly.
+  void CancelAll();
 
   int port() const { return port_; }
   int metrics_port() const { return metrics_endpoint_ ? metrics_endpoint_->port() : 0; }
   bool backend_failed() const { return backend_failed_; }
   int64_t live_calls() const { return registry_.live(); }
-  // For tests, and for clients in the same process.
-  std::shared_ptr<grpc::Channel> InProcessChannel(const grpc::ChannelArguments& arguments);
 
  private:
   explicit Server(const ServerOptions& options);
@@ -77,7 +76,7 @@ class Server {
   void SetServing(bool serving);
   void BackendFailed(const absl::Status& health);
 
-  // In the order of dependence: what is below may use what is above.
+  // In order of dependency: members may use those above them.
   const ServerOptions options_;
   PrometheusMetrics metrics_;
   ReactorRegistry registry_;

@@ -16,7 +16,7 @@ absl::Status FillContextPage(Engine* engine, const std::string& tenant, ContextP
     response->set_next_page_token(page->next_page_token);
     const auto bytes = static_cast<int64_t>(response->ByteSizeLong());
     if (bytes <= limits.bytes || response->contexts_size() <= 1) return absl::OkStatus();
-    // Only the store can make the token of a shorter page, so it lists again.
+    // Only the store can make page tokens, so ask it for a shorter page.
     page_size = response->contexts_size() / 2;
   }
 }

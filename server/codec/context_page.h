@@ -1,4 +1,4 @@
-// A page of the contexts that a tenant has, cut to what a message can carry.
+// One page of ListContexts, cut to the size of a message.
 #ifndef CHORALE_SERVER_CODEC_CONTEXT_PAGE_H_
 #define CHORALE_SERVER_CODEC_CONTEXT_PAGE_H_
 
@@ -16,9 +16,9 @@ struct ContextPageLimits {
   int64_t bytes;
 };
 
-// Fills the response with the page after the one that gave the token. It holds fewer contexts than
-// the limit when they would take more bytes than the limit; a context that does so alone still gets
-// a page, so that a listing always comes to its end. BLOCKING.
+// Fills `response` with the page that `page_token` stands for. The page has fewer than
+// `limits.contexts` contexts if they would take more than `limits.bytes`, but always at least one,
+// so that a listing makes progress. BLOCKING: reads the store.
 absl::Status FillContextPage(Engine* engine, const std::string& tenant, ContextPageLimits limits,
                              const std::string& page_token, v1::ListContextsResponse* response);
 

@@ -13,8 +13,8 @@
 namespace chorale {
 namespace {
 
-// Of a category beside its characters: it is a string in the column and one in the index, whose
-// entry has a code and whose slots are not all in use.
+// Memory of a category in addition to its characters: one string in the column, one in the index,
+// and the index's code and empty slots.
 constexpr size_t kCategoryOverhead = 2 * sizeof(std::string) + 32;
 
 std::string ColumnPath(size_t index) { return absl::StrCat("rows.columns[", index, "]"); }
@@ -55,7 +55,7 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
   }
   if (header.row_count() < 0 || header.row_count() > limits_.max_context_rows) {
     return InvalidField("header.row_count",
-                        absl::StrCat("is ", header.row_count(), "; it must be 0 (not said) to ",
+                        absl::StrCat("is ", header.row_count(), "; it must be 0 (unknown) to ",
                                      limits_.max_context_rows));
   }
   context_id_ = header.context_id();
@@ -68,8 +68,8 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
 absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
   if (!has_header_) return InvalidField("header", "must be in the first message");
   if (chunks_ >= kMaxChunks) {
-    return InvalidField("rows", absl::StrCat("come in more than ", kMaxChunks,
-                                             " messages: put more rows into each"));
+    return InvalidField(
+        "rows", absl::StrCat("are in more than ", kMaxChunks, " messages: send more rows in each"));
   }
   absl::StatusOr<Table> chunk = DecodeTable(rows, "rows", ChunkBounds(limits_));
   RETURN_IF_ERROR(chunk.status());
@@ -85,8 +85,9 @@ absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
       CountBytes(column.name.size(), sizeof(Column) + sizeof(CategoryIndex));
     }
     category_index_.resize(table_.columns.size());
-  } else
+  } else {
     RETURN_IF_ERROR(CheckSameColumns(*chunk));
+  }
   for (size_t i = 0; i < chunk->columns.size(); ++i) {
     RETURN_IF_ERROR(Append(chunk->columns[i], i));
   }
@@ -108,7 +109,7 @@ absl::Status DatasetAssembler::CheckTarget(const Table& chunk) const {
   for (size_t i = 0; i < column.numbers.size(); ++i) {
     if (std::isnan(column.numbers[i])) {
       return InvalidField(absl::StrCat(ColumnPath(index), ".numeric.values[", i, "]"),
-                          "the target column must have no missing cell");
+                          "the target column must not have missing cells");
     }
   }
   return absl::OkStatus();
@@ -117,7 +118,7 @@ absl::Status DatasetAssembler::CheckTarget(const Table& chunk) const {
 absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {
   if (chunk.columns.size() != table_.columns.size()) {
     return InvalidField("rows.columns",
-                        absl::StrCat("has ", chunk.columns.size(), " columns; the first rows had ",
+                        absl::StrCat("has ", chunk.columns.size(), " columns; the first chunk had ",
                                      table_.columns.size()));
   }
   for (size_t i = 0; i < chunk.columns.size(); ++i) {
@@ -125,12 +126,12 @@ absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {
     const Column& column = chunk.columns[i];
     if (column.name != first.name) {
       return InvalidField(absl::StrCat(ColumnPath(i), ".name"),
-                          absl::StrCat("is ", QuoteName(column.name), "; in the first rows it was ",
-                                       QuoteName(first.name)));
+                          absl::StrCat("is ", QuoteName(column.name),
+                                       "; in the first chunk it was ", QuoteName(first.name)));
     }
     if (column.type != first.type) {
       return InvalidField(ColumnPath(i),
-                          absl::StrCat("is ", TypeName(column.type), "; in the first rows it was ",
+                          absl::StrCat("is ", TypeName(column.type), "; in the first chunk it was ",
                                        TypeName(first.type)));
     }
   }
@@ -148,7 +149,7 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
     CountBytes(chunk.numbers.size() * sizeof(double), 0);
     column.numbers.insert(column.numbers.end(), chunk.numbers.begin(), chunk.numbers.end());
   } else {
-    std::vector<int32_t> renumber;  // [chunk.categories]: the code over all chunks
+    std::vector<int32_t> renumber;  // [chunk.categories]: the code in the assembled column
     renumber.reserve(chunk.categories.size());
     for (const std::string& category : chunk.categories) {
       const auto next = static_cast<int32_t>(column.categories.size());
@@ -161,7 +162,7 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
     }
     if (static_cast<int64_t>(column.categories.size()) > limits_.max_categories) {
       return InvalidField(absl::StrCat(ColumnPath(index), ".categorical.categories"),
-                          absl::StrCat("makes more than ", limits_.max_categories,
+                          absl::StrCat("has more than ", limits_.max_categories,
                                        " categories over all messages, which is the limit"));
     }
     CountBytes(chunk.codes.size() * sizeof(int32_t), 0);
@@ -181,10 +182,10 @@ absl::StatusOr<Dataset> DatasetAssembler::Finish() {
   if (rows_ == 0) return InvalidField("rows", "must come after the header");
   if (announced_rows_ != 0 && rows_ != announced_rows_) {
     return InvalidField("header.row_count",
-                        absl::StrCat("is ", announced_rows_, ", but ", rows_, " rows came"));
+                        absl::StrCat("is ", announced_rows_, ", but ", rows_, " rows were sent"));
   }
   if (table_.columns.size() < 2) {
-    return InvalidField("rows.columns", "must have at least one column beside the target");
+    return InvalidField("rows.columns", "must have at least one column besides the target");
   }
   Dataset dataset;
   dataset.target = target_;

@@ -15,7 +15,7 @@ absl::Status FillModelPage(std::vector<Engine::ModelInfo> models, int64_t page_s
   if (!page_token.empty()) {
     next = std::find_if(models.begin(), models.end(),
                         [&](const auto& model) { return model.name == page_token; });
-    if (next == models.end()) return InvalidField("page_token", "is not one that this server gave");
+    if (next == models.end()) return InvalidField("page_token", "was not issued by this server");
     ++next;
   }
   for (; next != models.end() && response->models_size() < page_size; ++next) {

@@ -12,8 +12,8 @@
 
 namespace chorale {
 
-// Models come by name; a page's token is the name of its last model. InvalidArgument when
-// `page_token` is not such a name. REQUIRES: page_size > 0.
+// Models are sorted by name; a page token is the name of the previous page's last model.
+// InvalidArgument if `page_token` is no model's name. REQUIRES: page_size > 0.
 absl::Status FillModelPage(std::vector<Engine::ModelInfo> models, int64_t page_size,
                            const std::string& page_token, v1::ListModelsResponse* response);
 

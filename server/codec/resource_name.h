@@ -9,7 +9,7 @@
 
 namespace chorale {
 
-// The id in a resource name. InvalidArgument naming `field` when it is malformed.
+// Returns the id in a resource name. InvalidArgument with `field` if the name is malformed.
 absl::StatusOr<std::string> ParseContextName(absl::string_view name, absl::string_view field);
 absl::StatusOr<std::string> ParseModelName(absl::string_view name, absl::string_view field);
 

@@ -1,4 +1,4 @@
-// Engine results, written into response messages.
+// Encodes engine results as response messages.
 #ifndef CHORALE_SERVER_CODEC_RESPONSE_ENCODER_H_
 #define CHORALE_SERVER_CODEC_RESPONSE_ENCODER_H_
 
@@ -16,10 +16,11 @@ void EncodePredict(const PredictResult& result, v1::PredictResponse* message);
 void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* message);
 void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message);
 
-// Paths [first, first + paths) of a block. REQUIRES: 0 <= first, first + paths <= block.paths.
+// Encodes paths [first, first + paths) of a block. REQUIRES: 0 <= first, first + paths <=
+// block.paths.
 void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message);
 
-// Bytes of a response that one path of the block takes: an upper bound, without the message's head.
+// Upper bound on the encoded bytes of one path of the block, without the block's other fields.
 int64_t EncodedBytesPerPath(const SampleBlock& block);
 
 }  // namespace chorale

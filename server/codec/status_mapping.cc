@@ -15,12 +15,12 @@
 namespace chorale {
 namespace {
 
-// A peer accepts 8 KiB of trailers by default. The message travels three times (percent-encoded, in
-// the details, and in the field violation), so this keeps well below.
+// A peer accepts 8 KiB of trailers by default. The message is in them three times (percent-encoded,
+// in the details, and in the field violation), so this leaves a margin.
 constexpr size_t kMaxMessageBytes = 512;
 constexpr size_t kMaxFieldBytes = 256;
 
-// At most `limit` bytes of `text`, never half a UTF-8 sequence.
+// The first `limit` bytes of `text` at most; never splits a UTF-8 sequence.
 std::string Cut(absl::string_view text, size_t limit) {
   if (text.size() <= limit) return std::string(text);
   size_t end = limit - 3;
@@ -28,12 +28,12 @@ std::string Cut(absl::string_view text, size_t limit) {
   return absl::StrCat(text.substr(0, end), "...");
 }
 
-bool SpeaksOfTheInside(absl::StatusCode code) {
+bool IsInternalError(absl::StatusCode code) {
   return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
          code == absl::StatusCode::kDataLoss;
 }
 
-std::string LogInside(const absl::Status& status) {
+std::string LogInternalError(const absl::Status& status) {
   absl::BitGen random;
   const std::string reference = absl::StrFormat("%016x", absl::Uniform<uint64_t>(random));
   LogEvent(spdlog::level::err, "internal_error",
@@ -52,9 +52,9 @@ void SetDuration(absl::Duration delay, google::protobuf::Duration* out) {
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  // The codes of both are the canonical ones, by number.
+  // Both enums number the canonical codes alike.
   const auto code = static_cast<grpc::StatusCode>(status.code());
-  if (SpeaksOfTheInside(status.code())) return grpc::Status(code, LogInside(status));
+  if (IsInternalError(status.code())) return grpc::Status(code, LogInternalError(status));
 
   const std::string message = Cut(status.message(), kMaxMessageBytes);
   google::rpc::Status details;

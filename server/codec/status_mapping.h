@@ -1,4 +1,4 @@
-// The only place that turns an absl::Status into a grpc::Status.
+// Converts absl::Status to grpc::Status; nothing else in the server does.
 #ifndef CHORALE_SERVER_CODEC_STATUS_MAPPING_H_
 #define CHORALE_SERVER_CODEC_STATUS_MAPPING_H_
 
@@ -8,12 +8,12 @@
 
 namespace chorale {
 
-// Keeps the code. The error details hold a google.rpc.Status with a BadRequest naming the field
-// (ErrorField) and a RetryInfo (RetryDelay), where the status has them.
+// Keeps the code. The error details are a google.rpc.Status with a BadRequest for the field
+// (ErrorField) and a RetryInfo (RetryDelay), if the status has them.
 //
-// Long messages are cut, since they travel in trailers of bounded size. Messages of codes that
-// speak of the server's inside (INTERNAL, UNKNOWN, DATA_LOSS) may name files or addresses: they are
-// logged, and the client gets a general sentence with a reference that finds the line in the log.
+// Long messages are cut: they travel in trailers of limited size. Messages of internal errors
+// (INTERNAL, UNKNOWN, DATA_LOSS) may contain file names or addresses: they are logged, and the
+// client gets a general message with a reference to the log line.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace chorale

@@ -70,7 +70,7 @@ absl::Status DecodeCategories(const v1::CategoricalValues& message, const std::s
   return absl::OkStatus();
 }
 
-// Numbers of columns and rows, before any cell is looked at.
+// Checks the numbers of columns and rows, before any cell.
 absl::Status CheckShape(const v1::Table& message, absl::string_view path,
                         const TableBounds& bounds) {
   const std::string columns = absl::StrCat(path, ".columns");

@@ -1,4 +1,4 @@
-// Tables as they come in messages, checked and turned into engine tables.
+// Decodes and validates the tables in messages.
 #ifndef CHORALE_SERVER_CODEC_TABLE_DECODER_H_
 #define CHORALE_SERVER_CODEC_TABLE_DECODER_H_
 
@@ -12,7 +12,7 @@
 
 namespace chorale {
 
-// What one table of a message may hold. Checked before anything is copied.
+// Limits of one table in a message. They are checked before anything is copied.
 struct TableBounds {
   int64_t max_rows = 0;
   int64_t max_columns = 0;
@@ -22,12 +22,12 @@ struct TableBounds {
 
 // Bounds of the `targets` of a query.
 TableBounds TargetBounds(const Limits& limits);
-// Bounds of one chunk of a dataset, whose columns also hold the target.
+// Bounds of one chunk of a dataset, whose columns include the target.
 TableBounds ChunkBounds(const Limits& limits);
 
-// InvalidArgument naming the field below `path`, e.g. "targets.columns[2].numeric.values[5]": no
+// InvalidArgument with the field below `path`, e.g. "targets.columns[2].numeric.values[5]": no
 // column or no row, an empty or repeated name, no values, unequal lengths, an infinity, an empty or
-// repeated category, a code that names no category, a bound.
+// repeated category, a code without a category, or a table beyond `bounds`.
 absl::StatusOr<Table> DecodeTable(const v1::Table& message, absl::string_view path,
                                   const TableBounds& bounds);
 

@@ -1,4 +1,4 @@
-// A few threads that run tasks in the order given.
+// A thread pool that runs tasks in FIFO order.
 #ifndef CHORALE_SERVER_LIFECYCLE_EXECUTOR_H_
 #define CHORALE_SERVER_LIFECYCLE_EXECUTOR_H_
 
@@ -14,10 +14,10 @@
 
 namespace chorale {
 
-// The server has two: one for calls that wait for the disk, which neither a gRPC reaction nor the
-// engine thread may do; and one that encodes and sends replies, so that the engine thread need not.
+// The server has two: one for calls that block on the disk, which gRPC callbacks and the engine
+// thread must not do; and one that encodes and sends replies, to unburden the engine thread.
 //
-// Thread-safe. The destructor runs the tasks that wait, then joins.
+// Thread-safe. The destructor runs the queued tasks, then joins the threads.
 class Executor {
  public:
   using Task = absl::AnyInvocable<void()>;
@@ -30,7 +30,7 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // False, and the task is dropped, when max_waiting tasks wait already.
+  // Returns false and drops the task if max_waiting tasks are queued already.
   [[nodiscard]] bool TryRun(Task task);
 
   int64_t waiting() const;

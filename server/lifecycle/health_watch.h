@@ -1,4 +1,4 @@
-// Looks whether the backend still works.
+// Polls the engine's health.
 #ifndef CHORALE_SERVER_LIFECYCLE_HEALTH_WATCH_H_
 #define CHORALE_SERVER_LIFECYCLE_HEALTH_WATCH_H_
 
@@ -13,14 +13,14 @@
 
 namespace chorale {
 
-// A backend that has failed stays so until the process is started anew. Nothing tells of that but
-// the engine's health, which a thread asks for once a period.
+// A failed backend stays failed until the process restarts. The engine does not report a failure by
+// itself, so a thread polls Engine::Health().
 //
 // Thread contract: one thread owns it.
 class HealthWatch {
  public:
-  // Calls `failed` on the watch's thread, once, when the engine is no longer well; it must not
-  // destroy the watch. The engine is not owned and outlives the watch.
+  // Calls `failed` once, on the watch's thread, when the engine becomes unhealthy; `failed` must
+  // not destroy the watch. The engine is not owned and must outlive the watch.
   HealthWatch(const Engine* engine, absl::Duration period,
               std::function<void(const absl::Status&)> failed);
   ~HealthWatch();

@@ -21,8 +21,8 @@ sigset_t Signals() {
   return set;
 }
 
-// Waits for one of the signals until `deadline`; false when none came.
-bool NextSignal(absl::Time deadline) {
+// Waits for one of the signals; false if `deadline` passes first.
+bool WaitForSignal(absl::Time deadline) {
   const sigset_t set = Signals();
   while (true) {
     const absl::Duration left = deadline - absl::Now();
@@ -32,9 +32,9 @@ bool NextSignal(absl::Time deadline) {
   }
 }
 
-[[noreturn]] void EndNow(const char* why) {
+[[noreturn]] void ForceExit(const char* why) {
   LogEvent(spdlog::level::err, "forced_exit", {{"reason", std::string(why)}});
-  absl::SleepFor(absl::Milliseconds(100));  // for the log's thread
+  absl::SleepFor(absl::Milliseconds(100));  // lets the log thread write
   _exit(1);
 }
 
@@ -51,7 +51,7 @@ ShutdownSignal::~ShutdownSignal() {
     MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  // The thread waits for this signal; nothing is terminated by it.
+  // The thread consumes this signal with sigtimedwait, so it terminates nothing.
   pthread_kill(thread_.native_handle(), SIGTERM);  // NOLINT(bugprone-bad-signal-to-kill-thread)
   thread_.join();
 }
@@ -69,7 +69,7 @@ bool ShutdownSignal::stopping() const {
 }
 
 void ShutdownSignal::Run() {
-  NextSignal(absl::InfiniteFuture());
+  WaitForSignal(absl::InfiniteFuture());
   if (stopping()) return;
   const absl::Time limit = absl::Now() + handlers_.limit;
   handlers_.first();
@@ -78,12 +78,12 @@ void ShutdownSignal::Run() {
     has_received_ = true;
   }
   received_.NotifyAll();
-  if (!NextSignal(limit)) EndNow("the drain took too long");
+  if (!WaitForSignal(limit)) ForceExit("the drain took too long");
   if (stopping()) return;
   handlers_.second();
-  if (!NextSignal(limit)) EndNow("the drain took too long");
+  if (!WaitForSignal(limit)) ForceExit("the drain took too long");
   if (stopping()) return;
-  EndNow("third signal");
+  ForceExit("third signal");
 }
 
 }  // namespace chorale

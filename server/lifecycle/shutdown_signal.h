@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT, taken by a thread of their own: no code runs in a signal handler.
+// Handles SIGTERM and SIGINT on a dedicated thread: no code runs in a signal handler.
 #ifndef CHORALE_SERVER_LIFECYCLE_SHUTDOWN_SIGNAL_H_
 #define CHORALE_SERVER_LIFECYCLE_SHUTDOWN_SIGNAL_H_
 
@@ -11,17 +11,17 @@
 
 namespace chorale {
 
-// The first signal asks for an orderly end, the second one for a quick one, and the third one ends
-// the process on the spot with status 1, as does the time limit that the first one starts.
+// The first signal starts a graceful shutdown and a timer, the second one makes the shutdown
+// immediate. A third signal, or the timer, ends the process at once with exit status 1.
 //
-// Make it before any other thread: it blocks the signals for the calling thread, and threads take
-// over what their creator blocks. Wait and the destructor belong to the thread that made it.
+// Create it before any other thread: it blocks the signals for the calling thread, and new threads
+// inherit that. Only the creating thread may call Wait and the destructor.
 class ShutdownSignal {
  public:
   struct Handlers {
-    std::function<void()> first;  // both on the signal thread
-    std::function<void()> second;
-    absl::Duration limit;  // from the first signal to a forced end
+    std::function<void()> first;   // called on the signal thread
+    std::function<void()> second;  // called on the signal thread
+    absl::Duration limit;          // from the first signal to a forced exit
   };
 
   explicit ShutdownSignal(Handlers handlers);
@@ -29,7 +29,7 @@ class ShutdownSignal {
   ShutdownSignal(const ShutdownSignal&) = delete;
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
-  // As if a signal came; from any thread.
+  // Sends SIGTERM to this process. May be called from any thread.
   void Raise();
 
   // Returns after the first signal.

@@ -1,4 +1,4 @@
-// A hold on gRPC's side of a call.
+// A counted reference to gRPC's call object.
 #ifndef CHORALE_SERVER_RPC_CALL_REFERENCE_H_
 #define CHORALE_SERVER_RPC_CALL_REFERENCE_H_
 
@@ -9,9 +9,9 @@
 
 namespace chorale {
 
-// Lets any thread cancel a call without a thought for how far it has come: gRPC frees it only after
-// the last reference is gone. (CallbackServerContext::TryCancel goes through the context, which is
-// gone with the call's OnDone, and that may come at any time on another thread.)
+// Lets any thread cancel a call at any time: gRPC frees the call only after the last reference is
+// gone. (CallbackServerContext::TryCancel uses the context, which gRPC may destroy at any time
+// after OnDone, on another thread.)
 //
 // Thread-compatible.
 class CallReference {
@@ -24,8 +24,8 @@ class CallReference {
     if (call_ != nullptr) grpc_call_unref(call_);
   }
 
-  // The reactor hears OnCancel, and what is in flight fails: reads, writes and the last answer.
-  // Reactions may run on this very thread. No-op when gRPC is done with the call.
+  // gRPC calls the reactor's OnCancel, and pending reads, writes and the final status fail.
+  // Callbacks may run on this thread. No-op if gRPC is done with the call.
   void Cancel() const {
     grpc_call_cancel_with_status(call_, GRPC_STATUS_CANCELLED, "Cancelled on the server side",
                                  nullptr);

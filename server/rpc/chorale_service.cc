@@ -24,9 +24,8 @@ namespace {
 
 using ReactorPtr = std::shared_ptr<UnaryReactor>;
 
-// Starts a unary call and runs `body`, unless the server does not take the call. The call finishes
-// with what `body` returns when that is an error; else `body` has seen to its finish. The request
-// is gone after that.
+// Starts a unary call and, if the server admits it, runs `body`. If `body` returns an error, the
+// call finishes with it; otherwise `body` has arranged for the call to finish. Frees the request.
 template <typename Request, typename Body>
 grpc::ServerUnaryReactor* RunUnary(Method method, const ServiceEnvironment& environment,
                                    grpc::CallbackServerContext* context, const Request* request,
@@ -39,30 +38,31 @@ grpc::ServerUnaryReactor* RunUnary(Method method, const ServiceEnvironment& envi
   return reactor.get();
 }
 
-// Runs `task`, which returns the status to finish with, where waiting for the disk is allowed.
+// Runs `task` on the blocking executor; it returns the status to finish the call with.
 template <typename Task>
 absl::Status RunBlocking(const ServiceEnvironment& environment, ReactorPtr reactor, Task task) {
   const bool runs = environment.blocking->TryRun([reactor, task = std::move(task)]() mutable {
-    reactor->Finish(reactor->cancelled() ? absl::CancelledError("the client went away") : task());
+    reactor->Finish(reactor->cancelled() ? absl::CancelledError("the client disconnected")
+                                         : task());
   });
   if (runs) return absl::OkStatus();
   environment.metrics->Rejected("blocking_queue_full");
-  return ExhaustedRetryAfter("too many calls wait for the disk", environment.retry_delay);
+  return ExhaustedRetryAfter("too many calls are waiting for the disk", environment.retry_delay);
 }
 
-// A message over the limit would be refused by the client's library, with an error that does not
-// say what to do about it. The engine refuses what makes one before it works on it (see
-// Limits::max_response_bytes); this is for what it cannot know.
+// The client's library would refuse a message over the limit with an unhelpful error. The engine
+// refuses most such requests before it runs them (Limits::max_response_bytes); this check is for
+// sizes that it cannot know in advance.
 absl::Status CheckSize(const google::protobuf::Message& response, int64_t limit) {
   const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
   if (bytes <= limit) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the response would have ", bytes,
                                                  " bytes; the limit is ", limit,
-                                                 ": ask for less per call"));
+                                                 ": request less per call"));
 }
 
-// An engine callback that encodes and sends the result on the reply executor: the engine thread has
-// better things to do.
+// An engine callback that encodes and sends the result on the reply executor, to unburden the
+// engine thread.
 template <typename Result, typename Response>
 Engine::Callback<Result> Reply(const ServiceEnvironment& environment, ReactorPtr reactor,
                                Response* response, void (*encode)(const Result&, Response*)) {

@@ -1,4 +1,4 @@
-// The gRPC service: decodes calls, hands them to the engine, and answers.
+// The gRPC service: decodes requests, passes them to the engine and sends the responses.
 #ifndef CHORALE_SERVER_RPC_CHORALE_SERVICE_H_
 #define CHORALE_SERVER_RPC_CHORALE_SERVICE_H_
 
@@ -10,13 +10,13 @@
 
 namespace chorale {
 
-// Each method starts a reactor and returns: see unary_reactor.h, register_reactor.h and
-// sample_reactor.h for their lives. Nothing here waits.
+// Each method starts a reactor and returns without blocking. unary_reactor.h, register_reactor.h
+// and sample_reactor.h describe the reactors' life cycles.
 //
 // Thread-safe.
 class ChoraleService final : public v1::Chorale::CallbackService {
  public:
-  // The environment outlives the service.
+  // The environment must outlive the service.
   explicit ChoraleService(const ServiceEnvironment* environment) : environment_(*environment) {}
 
   grpc::ServerReadReactor<v1::RegisterContextRequest>* RegisterContext(

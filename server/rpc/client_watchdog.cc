@@ -31,7 +31,7 @@ void ClientWatchdog::Watch() {
       if (stopping_) return;
     }
     next = std::chrono::steady_clock::now() + period;
-    const int64_t cancelled = registry_->CancelWaitsBegunBefore(
+    const int64_t cancelled = registry_->CancelClientWaitsStartedBefore(
         std::chrono::steady_clock::now() - absl::ToChronoNanoseconds(timeout_));
     if (cancelled > 0) {
       metrics_->StalledStreams(cancelled);

@@ -1,4 +1,4 @@
-// Cancels calls whose client has stopped reading or writing.
+// Cancels calls whose clients have stopped reading or writing.
 #ifndef CHORALE_SERVER_RPC_CLIENT_WATCHDOG_H_
 #define CHORALE_SERVER_RPC_CLIENT_WATCHDOG_H_
 
@@ -12,14 +12,14 @@
 
 namespace chorale {
 
-// gRPC tells of a client that neither goes on nor goes away only when its connection dies, which
-// can take many minutes behind a proxy; until then its call holds on to paths, to an answer or to
-// memory for a registration. A thread looks at all waits a few times per timeout.
+// gRPC does not report a stalled client until its connection breaks, which can take many minutes
+// behind a proxy. Until then the call occupies buffers, a response or registration memory. A thread
+// checks all waiting calls four times per timeout.
 //
 // Thread contract: one thread owns it.
 class ClientWatchdog {
  public:
-  // Neither pointer is owned; both outlive the watchdog.
+  // Neither pointer is owned; both must outlive the watchdog.
   ClientWatchdog(ReactorRegistry* registry, PrometheusMetrics* metrics, absl::Duration timeout);
   ~ClientWatchdog();
   ClientWatchdog(const ClientWatchdog&) = delete;

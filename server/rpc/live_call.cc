@@ -29,14 +29,14 @@ LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context, ReactorR
       finish_(std::move(finish)),
       deadline_(DeadlineOf(*context)),
       arrival_(Clock::now()),
-      wait_begun_(kNoWait) {
+      client_wait_start_(kNoWait) {
   admission_ = registry_->Add(this);
 }
 
 void LiveCall::Finish(const absl::Status& status) {
   absl::Status last = status;
-  // The client sees its own deadline pass; whether work stopped by that or by the cancellation that
-  // follows from it is a race that nobody should see in the metrics.
+  // When a deadline passes, gRPC also cancels the call. Which of the two stopped the work is a
+  // race; report the deadline, as the client does.
   if (status.code() == absl::StatusCode::kCancelled && absl::Now() >= deadline_) {
     last = absl::DeadlineExceededError("the deadline passed");
   }
@@ -46,14 +46,14 @@ void LiveCall::Finish(const absl::Status& status) {
     finished_ = true;
     status_ = last;
   }
-  WaitBegun();
-  // After this the call may be gone.
+  BeginClientWait();
+  // This may destroy the call.
   finish_(ToGrpcStatus(last));
 }
 
-void LiveCall::WaitBegun() { wait_begun_ = Clock::now(); }
-void LiveCall::WaitDone() { wait_begun_ = kNoWait; }
-Clock::time_point LiveCall::wait_begun() const { return wait_begun_; }
+void LiveCall::BeginClientWait() { client_wait_start_ = Clock::now(); }
+void LiveCall::EndClientWait() { client_wait_start_ = kNoWait; }
+Clock::time_point LiveCall::client_wait_start() const { return client_wait_start_; }
 
 void LiveCall::Note(std::string key, decltype(LogField::value) value) {
   MutexLock lock(&mutex_);

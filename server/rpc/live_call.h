@@ -1,4 +1,4 @@
-// One call, from its arrival until gRPC is done with it.
+// The state that every call has, from its arrival to the reactor's OnDone.
 #ifndef CHORALE_SERVER_RPC_LIVE_CALL_H_
 #define CHORALE_SERVER_RPC_LIVE_CALL_H_
 
@@ -24,13 +24,13 @@
 
 namespace chorale {
 
-// Every reactor has one. It sees to it that the call
-//   - finishes exactly once, whoever comes first;
-//   - can be cancelled as long as it lives;
-//   - is counted and logged, once, with what happened to it. The log has ids and sizes, never a
-//     value from a row.
+// Every reactor has one. It ensures that the call
+//   - finishes exactly once, even if several threads try;
+//   - can be cancelled at any time;
+//   - is counted and logged exactly once, with its outcome. The log has ids and sizes, never values
+//     of rows.
 //
-// Thread-safe, except that Done comes last.
+// Thread-safe; Done must be the last call.
 class LiveCall {
  public:
   // `finish` is the reactor's Finish; it may be called on any thread.
@@ -39,29 +39,29 @@ class LiveCall {
   LiveCall(const LiveCall&) = delete;
   LiveCall& operator=(const LiveCall&) = delete;
 
-  // OK when the server takes the call; else what to finish it with.
+  // OK if the server admits the call; otherwise the status to finish it with.
   const absl::Status& admission() const { return admission_; }
-  // Absolute; InfiniteFuture when the client set none.
+  // InfiniteFuture if the client set none.
   absl::Time deadline() const { return deadline_; }
 
-  // Finishes the call. Only the first one counts. No write may be in flight. From here on the call
-  // waits for its client to take the answer.
+  // Finishes the call; only the first call of this method has an effect. No write may be in flight.
+  // From here on the call waits for its client to receive the status.
   void Finish(const absl::Status& status);
 
-  // To cancel the call with. REQUIRES: Done has not returned.
+  // A reference to cancel the call with. REQUIRES: Done has not returned.
   CallReference reference() const { return CallReference(context_->c_call()); }
 
-  // The call waits for its client, in a read or a write, from Begun to Done. The watchdog cancels
-  // calls that have waited for too long: a client that does not read must not hold on to its paths
-  // or its answer for ever, nor one that does not write to the memory of its registration.
-  void WaitBegun();
-  void WaitDone();
-  std::chrono::steady_clock::time_point wait_begun() const;  // max() when it does not wait
+  // Mark the time in which a read or a write waits for the client. The watchdog cancels calls that
+  // wait too long, so that a stalled client cannot occupy buffers, a response or registration
+  // memory for ever.
+  void BeginClientWait();
+  void EndClientWait();
+  std::chrono::steady_clock::time_point client_wait_start() const;  // max(): not waiting
 
-  // Adds to the call's log line.
+  // Adds a field to the call's log line.
   void Note(std::string key, decltype(LogField::value) value);
 
-  // From the reactor's OnDone: counts, logs and leaves the registry.
+  // For the reactor's OnDone: counts and logs the call and removes it from the registry.
   void Done();
 
  private:
@@ -74,11 +74,11 @@ class LiveCall {
   const std::chrono::steady_clock::time_point arrival_;
   absl::Status admission_;  // constant after construction
 
-  std::atomic<std::chrono::steady_clock::time_point> wait_begun_;
+  std::atomic<std::chrono::steady_clock::time_point> client_wait_start_;
 
   Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the one to finish with, once finished_
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // final status, valid once finished_
   std::vector<LogField> notes_ ABSL_GUARDED_BY(mutex_);
 };
 

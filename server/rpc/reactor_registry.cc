@@ -39,21 +39,22 @@ void ReactorRegistry::Remove(LiveCall* call) {
 }
 
 void ReactorRegistry::CancelAll() {
-  CancelThose([](const LiveCall& /*call*/) { return true; });
+  CancelIf([](const LiveCall& /*call*/) { return true; });
 }
 
-int64_t ReactorRegistry::CancelWaitsBegunBefore(std::chrono::steady_clock::time_point time) {
-  return CancelThose([time](const LiveCall& call) { return call.wait_begun() < time; });
+int64_t ReactorRegistry::CancelClientWaitsStartedBefore(
+    std::chrono::steady_clock::time_point time) {
+  return CancelIf([time](const LiveCall& call) { return call.client_wait_start() < time; });
 }
 
-int64_t ReactorRegistry::CancelThose(absl::FunctionRef<bool(const LiveCall&)> chosen) {
-  // Cancelling may run reactions on this very thread, and those may come back to Remove: it happens
-  // outside of the lock.
+int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(const LiveCall&)> predicate) {
+  // Cancel may run gRPC callbacks on this thread, and those may call Remove: do it without the
+  // lock.
   std::vector<CallReference> references;
   {
     MutexLock lock(&mutex_);
     for (const LiveCall* call : calls_) {
-      if (chosen(*call)) references.push_back(call->reference());
+      if (predicate(*call)) references.push_back(call->reference());
     }
   }
   for (const CallReference& reference : references) reference.Cancel();

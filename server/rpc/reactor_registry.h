@@ -1,4 +1,4 @@
-// All calls that live: what shutdown waits for and cancels, and what the client watchdog looks at.
+// The set of live calls: shutdown waits for them or cancels them, the client watchdog checks them.
 #ifndef CHORALE_SERVER_RPC_REACTOR_REGISTRY_H_
 #define CHORALE_SERVER_RPC_REACTOR_REGISTRY_H_
 
@@ -16,9 +16,9 @@ namespace chorale {
 
 class LiveCall;
 
-// A reactor that never finishes makes grpc::Server::Shutdown wait for ever, so every call that is
-// taken is in here from its arrival until gRPC is done with it. A call that is refused finishes at
-// once; it stays out, so that clients that try again cannot hold up a drain.
+// grpc::Server::Shutdown waits for ever for a reactor that does not finish, so every admitted call
+// is here from its arrival to OnDone. Rejected calls finish at once and are not here, so that
+// clients that retry cannot delay a drain.
 //
 // Thread-safe.
 class ReactorRegistry {
@@ -31,25 +31,25 @@ class ReactorRegistry {
   void Open();
   void Close();
 
-  // Says whether the server takes a call, and enters it if so: OK, or Unavailable while it starts
-  // and while it drains, which the call must then finish with.
+  // Admits and adds a call: OK. Unavailable while the server starts or drains; the call must then
+  // finish with that status.
   absl::Status Add(LiveCall* call);
-  // No-op for a call that was not taken.
+  // No-op for a call that was not admitted.
   void Remove(LiveCall* call);
 
   void CancelAll();
-  // Cancels the calls that have waited for their client since before `time`; returns how many.
-  int64_t CancelWaitsBegunBefore(std::chrono::steady_clock::time_point time);
+  // Cancels the calls that started to wait for their client before `time`; returns their number.
+  int64_t CancelClientWaitsStartedBefore(std::chrono::steady_clock::time_point time);
 
-  // False when calls still live at `deadline`.
+  // Returns false if there are live calls at `deadline`.
   bool WaitUntilEmpty(absl::Time deadline);
   int64_t live() const;
 
  private:
   enum class State { kStarting, kOpen, kClosed };
 
-  // Cancels the calls that `chosen` is true for; returns how many.
-  int64_t CancelThose(absl::FunctionRef<bool(const LiveCall&)> chosen);
+  // Cancels the calls that satisfy `predicate`; returns their number.
+  int64_t CancelIf(absl::FunctionRef<bool(const LiveCall&)> predicate);
 
   mutable Mutex mutex_;
   CondVar emptied_;

@@ -37,54 +37,54 @@ RegisterReactor::RegisterReactor(const ServiceEnvironment& environment,
       memory_(std::in_place, environment.registration_memory) {}
 
 void RegisterReactor::Read() {
-  live_.WaitBegun();
+  live_.BeginClientWait();
   StartRead(&message_);
 }
 
 void RegisterReactor::OnReadDone(bool ok) {
-  live_.WaitDone();
+  live_.EndClientWait();
   if (ok) {
     if (absl::Status status = TakeMessage(); !status.ok()) {
-      Conclude(status);
+      ReleaseAndFinish(status);
       return;
     }
     Read();
     return;
   }
-  // The client has sent everything, or has gone away: a read ends the same way for both, and
-  // OnCancel may come later. But a stream that was cut off is closed for writing too, so headers
-  // tell.
-  live_.WaitBegun();
+  // The client has sent everything or has disconnected: a read ends the same way in both cases, and
+  // OnCancel may come later. Sending the headers tells them apart: it fails on a broken stream.
+  live_.BeginClientWait();
   StartSendInitialMetadata();
 }
 
 void RegisterReactor::OnSendInitialMetadataDone(bool ok) {
-  live_.WaitDone();
+  live_.EndClientWait();
   if (!ok) {
-    Conclude(absl::CancelledError("the client went away"));
+    ReleaseAndFinish(absl::CancelledError("the client disconnected"));
     return;
   }
   if (environment_.blocking->TryRun([self = self_] { self->Register(); })) return;
   environment_.metrics->Rejected("blocking_queue_full");
-  Conclude(ExhaustedRetryAfter("too many calls wait for the disk", environment_.retry_delay));
+  ReleaseAndFinish(
+      ExhaustedRetryAfter("too many calls are waiting for the disk", environment_.retry_delay));
 }
 
 absl::Status RegisterReactor::TakeMessage() {
   absl::Status added = assembler_->Add(message_);
-  FreeRequest(&message_);  // and not when the client likes to send the next one
+  FreeRequest(&message_);  // now, not when the next message arrives
   RETURN_IF_ERROR(added);
-  // Once as it is assembled, once as the engine encodes it.
+  // The assembled dataset and the engine's encoded copy of it.
   if (memory_->GrowTo(assembler_->memory_bytes() + assembler_->bytes())) return absl::OkStatus();
   environment_.metrics->Rejected("registration_memory");
-  return ExhaustedRetryAfter("the memory for registrations is used up by other calls",
+  return ExhaustedRetryAfter("other calls use all memory for registrations",
                              environment_.retry_delay);
 }
 
-void RegisterReactor::Register() { Conclude(RegisterNow()); }
+void RegisterReactor::Register() { ReleaseAndFinish(RegisterNow()); }
 
 absl::Status RegisterReactor::RegisterNow() {
-  // While it waited; nobody would hear of the outcome.
-  if (cancelled_) return absl::CancelledError("the client went away");
+  // Cancelled in the queue: the client would not learn the outcome.
+  if (cancelled_) return absl::CancelledError("the client disconnected");
   live_.Note("context", assembler_->context_id());
   live_.Note("rows", assembler_->rows());
   live_.Note("bytes", assembler_->bytes());
@@ -98,8 +98,8 @@ absl::Status RegisterReactor::RegisterNow() {
   return absl::OkStatus();
 }
 
-void RegisterReactor::Conclude(const absl::Status& status) {
-  // Before the client hears of the end, so that its next call finds the memory free.
+void RegisterReactor::ReleaseAndFinish(const absl::Status& status) {
+  // Before the client sees the end of the call, so that its next call finds the memory free.
   assembler_.reset();
   memory_.reset();
   live_.Finish(status);

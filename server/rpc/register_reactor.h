@@ -1,4 +1,4 @@
-// The reactor of RegisterContext: takes a dataset in chunks and registers it.
+// The reactor of RegisterContext: receives a dataset in chunks and registers it.
 #ifndef CHORALE_SERVER_RPC_REGISTER_REACTOR_H_
 #define CHORALE_SERVER_RPC_REGISTER_REACTOR_H_
 
@@ -19,19 +19,19 @@
 
 namespace chorale {
 
-// One read is in flight at a time; each chunk is checked and taken over before the next read, so a
-// client cannot send faster than that. After the last one, registering waits for the disk: it runs
+// One read is in flight at a time; each chunk is validated and added before the next read, which
+// limits how fast a client can send. After the last chunk, registration blocks on the disk: it runs
 // on the blocking executor.
 //
 // Finishes when
-//   - the server does not take the call: at once;
-//   - a message is wrong or the memory for registrations is used up: without reading further;
-//   - the client goes away, sends nothing for too long or its deadline passes before its last
-//     message: nothing is registered;
-//   - the engine has registered the dataset, or has said why not.
+//   - the server does not admit the call: at once;
+//   - a message is invalid or the registration memory is full: without further reads;
+//   - the client disconnects, stalls or its deadline passes before its last message: nothing is
+//     registered;
+//   - the engine has registered the dataset or has returned an error.
 //
-// Reactions come one after the other, except OnCancel; the fields below the line belong to the
-// reaction that runs, and after the last read to the task.
+// gRPC runs one callback at a time, except OnCancel. The fields below the line belong to the
+// running callback, and after the last read to the task on the blocking executor.
 class RegisterReactor final : public grpc::ServerReadReactor<v1::RegisterContextRequest> {
  public:
   // The reactor to return to gRPC, which owns the response until the call has finished.
@@ -48,8 +48,8 @@ class RegisterReactor final : public grpc::ServerReadReactor<v1::RegisterContext
   // On the blocking executor.
   void Register();
   absl::Status RegisterNow();
-  // Finishes the call, after it has given back its memory.
-  void Conclude(const absl::Status& status);
+  // Releases the call's memory, then finishes it.
+  void ReleaseAndFinish(const absl::Status& status);
 
   void OnReadDone(bool ok) override;
   void OnSendInitialMetadataDone(bool ok) override;
@@ -65,7 +65,7 @@ class RegisterReactor final : public grpc::ServerReadReactor<v1::RegisterContext
   // -----
   v1::RegisterContextRequest message_;
   std::optional<DatasetAssembler> assembler_;
-  std::optional<BudgetShare> memory_;
+  std::optional<ByteReservation> memory_;
 };
 
 }  // namespace chorale

@@ -9,19 +9,6 @@
 
 namespace chorale {
 
-class SampleReactor::Observer : public SampleObserver {
- public:
-  explicit Observer(std::shared_ptr<SampleReactor> reactor) : reactor_(std::move(reactor)) {}
-
-  void OnBlock(SampleBlock block) override { reactor_->OnBlock(std::move(block)); }
-  void OnDone(const absl::Status& status, const SampleSummary& summary) override {
-    reactor_->OnEnd({status, summary});
-  }
-
- private:
-  const std::shared_ptr<SampleReactor> reactor_;
-};
-
 SampleReactor* SampleReactor::Start(const ServiceEnvironment& environment,
                                     grpc::CallbackServerContext* context,
                                     const v1::SampleRequest& request) {
@@ -36,7 +23,7 @@ SampleReactor::SampleReactor(const ServiceEnvironment& environment,
     : environment_(environment),
       live_(Method::kSample, context, environment.registry, environment.metrics,
             [this](grpc::Status status) { Finish(std::move(status)); }) {
-  environment_.metrics->StreamBegun();
+  environment_.metrics->StreamStarted();
 }
 
 SampleReactor::~SampleReactor() = default;
@@ -56,7 +43,7 @@ void SampleReactor::Begin(grpc::CallbackServerContext* context, const v1::Sample
   live_.Note("context", request->context);
   live_.Note("paths", request->paths);
   live_.Note("targets", request->targets.rows());
-  Attach(environment_.engine->Sample(*std::move(request), std::make_shared<Observer>(self_)));
+  Attach(environment_.engine->Sample(*std::move(request), self_));
 }
 
 void SampleReactor::Attach(std::shared_ptr<Call> call) {
@@ -79,17 +66,17 @@ void SampleReactor::OnBlock(SampleBlock block) {
   Wake();
 }
 
-void SampleReactor::OnEnd(End end) {
+void SampleReactor::OnDone(const absl::Status& status, const SampleSummary& summary) {
   MutexLock lock(&mutex_);
-  end_ = std::move(end);
+  end_ = End{status, summary};
   Wake();
 }
 
 void SampleReactor::Wake() {
   if (pumping_) return;
   pumping_ = true;
-  // The engine's observer may be gone before the task runs: the task holds on to the reactor. The
-  // executor is unbounded, so it takes the task.
+  // The task owns the reactor, because the engine may drop its observer before the task runs. The
+  // executor is unbounded, so TryRun succeeds.
   std::shared_ptr<SampleReactor> self = self_;
   (void)environment_.replies->TryRun([self = std::move(self)] { self->Pump(); });
 }
@@ -104,7 +91,7 @@ void SampleReactor::Pump() {
     if (next == Next::kFinish) live_.Note("values", values_written_);
   }
   if (next == Next::kWrite) {
-    live_.WaitBegun();
+    live_.BeginClientWait();
     StartWrite(&response_);
   } else if (next == Next::kFinish) {
     live_.Finish(status);
@@ -114,9 +101,9 @@ void SampleReactor::Pump() {
 SampleReactor::Next SampleReactor::Decide(absl::Status* status) {
   if (broken_ || (end_.has_value() && !end_->status.ok())) {
     blocks_.clear();
-    if (!end_.has_value()) return Next::kWait;  // for the engine to end
-    // A stream that broke after the engine had ended well has not ended well.
-    *status = end_->status.ok() ? absl::CancelledError("the client went away") : end_->status;
+    if (!end_.has_value()) return Next::kWait;  // until the engine's call ends
+    // A broken stream is not a success, even if the engine had finished.
+    *status = end_->status.ok() ? absl::CancelledError("the client disconnected") : end_->status;
     return Next::kFinish;
   }
   if (!blocks_.empty()) {
@@ -141,7 +128,7 @@ int64_t SampleReactor::FillResponse() {
     const int64_t bytes_per_path = std::max<int64_t>(1, EncodedBytesPerPath(block));
     const int64_t rest = block.paths - paths_of_front_written_;
     int64_t room = (kMessageBytes - bytes) / bytes_per_path;
-    if (room == 0 && bytes == 0) room = 1;  // a path goes out whole
+    if (room == 0 && bytes == 0) room = 1;  // paths are not split
     const int64_t paths = std::min(rest, room);
     if (paths == 0) break;
     EncodeBlock(block, paths_of_front_written_, paths, blocks->add_blocks());
@@ -156,7 +143,7 @@ int64_t SampleReactor::FillResponse() {
 }
 
 void SampleReactor::OnWriteDone(bool ok) {
-  live_.WaitDone();
+  live_.EndClientWait();
   std::shared_ptr<Call> call;
   int64_t values;
   {
@@ -188,7 +175,7 @@ void SampleReactor::OnCancel() {
 void SampleReactor::OnDone() {
   environment_.metrics->StreamEnded();
   live_.Done();
-  std::shared_ptr<Call> call;  // may hold the observer that holds this
+  std::shared_ptr<Call> call;  // may own this, as its observer
   {
     MutexLock lock(&mutex_);
     call = std::move(call_);

@@ -1,4 +1,4 @@
-// The reactor of Sample: passes on blocks of values as the engine draws them.
+// The reactor of Sample: streams blocks of values to the client as the engine draws them.
 #ifndef CHORALE_SERVER_RPC_SAMPLE_REACTOR_H_
 #define CHORALE_SERVER_RPC_SAMPLE_REACTOR_H_
 
@@ -20,24 +20,23 @@
 
 namespace chorale {
 
-// The engine thread puts blocks into a queue. One write is in flight at a time; when it is done,
-// everything that waits, up to kMessageBytes, becomes the next message. The engine hears of values
-// only after their write, and stops drawing while too many are outstanding: so the queue is bounded
-// by EngineOptions::max_unacknowledged_values.
+// The engine thread appends blocks to a queue. One write is in flight at a time; when it is done,
+// the queued blocks, up to kMessageBytes, become the next message. Values are acknowledged to the
+// engine after their write, and the engine stops drawing while too many are unacknowledged: so
+// EngineOptions::max_unacknowledged_values bounds the queue.
 //
 // Finishes when
-//   - the server does not take the call, or the request is malformed: at once;
-//   - the engine has ended well, and all blocks and then the summary are written;
-//   - the engine has ended with an error: as soon as no write is in flight. Blocks that wait are
-//     dropped.
-// A client that goes away, a failed write and the write watchdog all cancel the engine's call; the
-// engine then ends with CANCELLED.
+//   - the server does not admit the call, or the request is malformed: at once;
+//   - the engine has succeeded, and all blocks and then the summary are written;
+//   - the engine has failed: as soon as no write is in flight. Queued blocks are dropped.
+// A disconnected client, a failed write and the client watchdog all cancel the engine's call, which
+// then ends with CANCELLED.
 //
-// Keeps itself alive until gRPC is done with the call; the engine's observer holds on to it too.
-// Thread-safe.
-class SampleReactor final : public grpc::ServerWriteReactor<v1::SampleResponse> {
+// Keeps itself alive until OnDone; the engine shares ownership, as of any observer. Thread-safe.
+class SampleReactor final : public grpc::ServerWriteReactor<v1::SampleResponse>,
+                            public SampleObserver {
  public:
-  // Blocks are gathered up to this size, and a larger block is split.
+  // Blocks are batched up to this size; larger blocks are split.
   static constexpr int64_t kMessageBytes = 256 << 10;
 
   // The reactor to return to gRPC. The request is not used after Start.
@@ -48,9 +47,8 @@ class SampleReactor final : public grpc::ServerWriteReactor<v1::SampleResponse> 
   ~SampleReactor() override;
 
  private:
-  class Observer;
   enum class Next { kWait, kWrite, kFinish };
-  // How the engine's call ended.
+  // The outcome of the engine's call.
   struct End {
     absl::Status status;
     SampleSummary summary;
@@ -61,17 +59,17 @@ class SampleReactor final : public grpc::ServerWriteReactor<v1::SampleResponse> 
   void Begin(grpc::CallbackServerContext* context, const v1::SampleRequest& request);
   void Attach(std::shared_ptr<Call> call);
 
-  // From the engine thread.
-  void OnBlock(SampleBlock block);
-  void OnEnd(End end);
+  // SampleObserver, on the engine thread.
+  void OnBlock(SampleBlock block) override;
+  void OnDone(const absl::Status& status, const SampleSummary& summary) override;
 
-  // Starts the pump on the reply executor unless it runs.
+  // Schedules Pump on the reply executor unless it is active.
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Starts the next write, or finishes, or stops until there is more. At most one runs at a time.
+  // Starts the next write, finishes the call, or becomes inactive. At most one runs at a time.
   void Pump();
-  // What Pump does next: response_ is filled for a write, *status set to finish with.
+  // What Pump does next. Fills response_ for kWrite, sets *status for kFinish.
   Next Decide(absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Moves what waits into response_; returns the number of values.
+  // Moves queued blocks into response_; returns the number of values.
   int64_t FillResponse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void OnWriteDone(bool ok) override;
@@ -82,19 +80,19 @@ class SampleReactor final : public grpc::ServerWriteReactor<v1::SampleResponse> 
   LiveCall live_;
   std::shared_ptr<SampleReactor> self_;  // set before gRPC knows the reactor, taken in OnDone
 
-  // Belongs to whoever pumps, and to gRPC while a write is in flight.
+  // Belongs to the running Pump, and to gRPC while a write is in flight.
   v1::SampleResponse response_;
 
   Mutex mutex_;
-  // Whether Pump is about to run, runs, or will run when the write in flight is done.
+  // Whether Pump is scheduled, is running, or will run after the write in flight.
   bool pumping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Nothing can be written any more.
+  // The stream is cancelled or a write has failed: nothing more can be written.
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
   bool summary_written_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<SampleBlock> blocks_ ABSL_GUARDED_BY(mutex_);
   int64_t paths_of_front_written_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t values_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Written before the engine's call was attached.
+  // Values written before Attach.
   int64_t values_unacknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t values_written_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<End> end_ ABSL_GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// What the service and its reactors work with.
+// The dependencies of the service and its reactors.
 #ifndef CHORALE_SERVER_RPC_SERVICE_ENVIRONMENT_H_
 #define CHORALE_SERVER_RPC_SERVICE_ENVIRONMENT_H_
 
@@ -14,17 +14,17 @@
 
 namespace chorale {
 
-// Nothing is owned; everything outlives every reactor. Constant once the registry is open, except
-// for what the parts synchronise by themselves.
+// Nothing is owned; everything outlives every reactor. Constant once the registry is open; the
+// objects pointed to are thread-safe.
 struct ServiceEnvironment {
-  Engine* engine = nullptr;  // set before the registry opens; not read by calls it turns away
+  Engine* engine = nullptr;  // set before the registry opens; only admitted calls read it
   ReactorRegistry* registry = nullptr;
   PrometheusMetrics* metrics = nullptr;
-  Executor* blocking = nullptr;  // for calls that wait for the disk
+  Executor* blocking = nullptr;  // for calls that block on the disk
   Executor* replies = nullptr;   // encodes and sends; unbounded
   ByteBudget* registration_memory = nullptr;
   Limits limits;
-  int64_t max_message_bytes = 4 << 20;            // of a response too
+  int64_t max_message_bytes = 4 << 20;            // requests and responses
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
 };
 

@@ -1,4 +1,4 @@
-// Whose contexts a call may see.
+// The tenant of a call.
 #ifndef CHORALE_SERVER_RPC_TENANT_H_
 #define CHORALE_SERVER_RPC_TENANT_H_
 
@@ -8,9 +8,9 @@
 
 namespace chorale {
 
-// The only place that decides on the tenant of a call. There is one tenant for now. Later it comes
-// from a verified credential (the peer identity of a client certificate), never from a header: a
-// client can write any header it likes.
+// Decides whose contexts a call may see; nothing else does. There is one tenant for now. A future
+// version must use a verified credential (the peer identity of a client certificate), never a
+// header: clients can send any header.
 inline std::string TenantOf(const grpc::CallbackServerContext& /*context*/) { return "default"; }
 
 }  // namespace chorale

@@ -18,12 +18,11 @@
 namespace chorale {
 
 // Finishes when
-//   - the server does not take the call, or the request is malformed: at once;
-//   - the engine, or a task on the blocking executor, has answered.
-// A client that goes away cancels the engine's call; the engine then answers CANCELLED.
+//   - the server does not admit the call, or the request is malformed: at once;
+//   - the engine, or a task on the blocking executor, has produced a result.
+// A disconnected client cancels the engine's call, which then ends with CANCELLED.
 //
-// Keeps itself alive until gRPC is done with the call; whoever is to answer holds on to it too.
-// Thread-safe.
+// Keeps itself alive until OnDone; the engine's callback or the task shares ownership. Thread-safe.
 class UnaryReactor final : public grpc::ServerUnaryReactor {
  public:
   static std::shared_ptr<UnaryReactor> Start(Method method, const ServiceEnvironment& environment,
@@ -36,7 +35,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   LiveCall& live() { return live_; }
   void Finish(const absl::Status& status) { live_.Finish(status); }
 
-  // Links the engine's call to this one, so that cancelling this one cancels it.
+  // Sets the engine's call, which is cancelled when this call is.
   void Attach(std::shared_ptr<Call> call) {
     bool cancel;
     {
@@ -70,7 +69,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 
   void OnDone() override {
     live_.Done();
-    std::shared_ptr<Call> call;  // may hold the callback that holds this
+    std::shared_ptr<Call> call;  // may own the callback that owns this
     {
       MutexLock lock(&mutex_);
       call = std::move(call_);

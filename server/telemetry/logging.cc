@@ -23,7 +23,7 @@ namespace {
 
 using Level = spdlog::level::level_enum;
 
-constexpr size_t kWaitingLines = 8192;
+constexpr size_t kMaxQueuedLines = 8192;
 
 std::atomic<LogFormat> log_format{LogFormat::kText};
 
@@ -36,7 +36,7 @@ std::string Timestamp() {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
 }
 
-// Makes a JSON line of what is logged through spdlog's own functions.
+// Formats lines that other code logs through spdlog's own functions.
 class JsonFormatter : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& msg, spdlog::memory_buf_t& out) override {
@@ -63,7 +63,7 @@ std::shared_ptr<spdlog::logger>& EventLogger() {
   return logger;
 }
 
-// gRPC's INFO is chatter about sockets: it is our DEBUG.
+// gRPC's INFO lines are details about sockets: they become DEBUG.
 void LogFromGrpc(gpr_log_func_args* args) {
   Level level = spdlog::level::trace;
   if (args->severity == GPR_LOG_SEVERITY_ERROR) level = spdlog::level::warn;
@@ -108,13 +108,13 @@ std::string FormatJson(absl::string_view time, absl::string_view level, absl::st
   for (const LogField& field : fields) {
     std::visit([&](const auto& value) { line[field.key] = value; }, field.value);
   }
-  // Bytes that are not UTF-8 are replaced: the line is always valid JSON.
+  // Invalid UTF-8 is replaced, so that the line is always valid JSON.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 void StartLogging(LogFormat format, Level level) {
   log_format = format;
-  spdlog::init_thread_pool(kWaitingLines, 1);
+  spdlog::init_thread_pool(kMaxQueuedLines, 1);
   auto plain = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   auto events = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   if (format == LogFormat::kJson) {
@@ -141,7 +141,7 @@ void StopLogging() {
 }
 
 void LogEvent(Level level, absl::string_view event, const std::vector<LogField>& fields) {
-  // Without StartLogging (in tests) events go where spdlog's default logger writes.
+  // Without StartLogging, as in tests, events go to spdlog's default logger.
   spdlog::logger* logger = EventLogger() ? EventLogger().get() : spdlog::default_logger_raw();
   if (logger == nullptr || !logger->should_log(level)) return;
   const std::string line = log_format == LogFormat::kJson

@@ -1,5 +1,5 @@
-// Logs to standard error, one line per event: text for people, or JSON for machines. What a client
-// sent never breaks a line: text values are quoted and escaped when they need it.
+// Logs to standard error, one line per event, as text or as JSON. Values that came from a client
+// are quoted and escaped, so they cannot break a line or forge one.
 #ifndef CHORALE_SERVER_TELEMETRY_LOGGING_H_
 #define CHORALE_SERVER_TELEMETRY_LOGGING_H_
 
@@ -21,19 +21,19 @@ struct LogField {
   std::variant<int64_t, uint64_t, double, std::string> value;
 };
 
-// Sets up the process's logging, also for what others write through spdlog's default logger and for
-// what gRPC itself logs. Lines are written by a thread of their own, so that a full pipe never
-// blocks a caller: the oldest waiting lines are dropped instead. Call once, before other threads.
+// Sets up logging for the process, including spdlog's default logger and gRPC's own log. A
+// dedicated thread writes the lines, so a full pipe never blocks a caller: the oldest queued lines
+// are dropped instead. Call once, before other threads start.
 void StartLogging(LogFormat format, spdlog::level::level_enum level);
 
-// Writes what waits and stops the thread. Nothing may log afterwards.
+// Writes the queued lines and stops the thread. Nothing may log afterwards.
 void StopLogging();
 
 // Thread-safe; does not block.
 void LogEvent(spdlog::level::level_enum level, absl::string_view event,
               const std::vector<LogField>& fields = {});
 
-// The lines that LogEvent writes, without time and level (text) or without "time" (JSON).
+// The line that LogEvent writes; for text without time and level.
 std::string FormatText(absl::string_view event, const std::vector<LogField>& fields);
 std::string FormatJson(absl::string_view time, absl::string_view level, absl::string_view event,
                        const std::vector<LogField>& fields);

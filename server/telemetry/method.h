@@ -1,4 +1,4 @@
-// The methods of the service, as metrics and logs name them.
+// The RPC methods, with their names in metrics and logs.
 #ifndef CHORALE_SERVER_TELEMETRY_METHOD_H_
 #define CHORALE_SERVER_TELEMETRY_METHOD_H_
 

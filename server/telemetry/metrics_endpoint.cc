@@ -16,8 +16,8 @@
 namespace chorale {
 namespace {
 
-// Connects to a port of this machine and hangs up.
-void Knock(int port) {
+// Connects to a local port and disconnects, so that a poll of its listening socket returns.
+void WakeAcceptLoop(int port) {
   const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (connection < 0) return;
   sockaddr_in address{};
@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     const std::string& address, const PrometheusMetrics& metrics) {
   auto endpoint = std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint());
   endpoint->registry_ = metrics.registry();
-  try {  // CivetWeb's C++ interface throws
+  try {  // CivetWeb's C++ interface throws exceptions
     endpoint->exposer_ = std::make_unique<prometheus::Exposer>(address);
     endpoint->exposer_->RegisterCollectable(endpoint->registry_);
     const std::vector<int> ports = endpoint->exposer_->GetListeningPorts();
@@ -47,20 +47,20 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
   return endpoint;
 }
 
-// CivetWeb looks whether it shall stop only when the poll of its listening socket returns: after
-// two seconds, or when somebody connects.
+// CivetWeb checks its stop flag only when the poll of its listening socket returns: after two
+// seconds, or on a connection. Connecting saves these seconds at every shutdown.
 MetricsEndpoint::~MetricsEndpoint() {
   if (exposer_ == nullptr) return;
   std::atomic<bool> stopped{false};
-  std::thread knocker([this, &stopped] {
+  std::thread waker([this, &stopped] {
     while (!stopped) {
-      Knock(port_);
+      WakeAcceptLoop(port_);
       absl::SleepFor(absl::Milliseconds(20));
     }
   });
   exposer_.reset();
   stopped = true;
-  knocker.join();
+  waker.join();
 }
 
 }  // namespace chorale

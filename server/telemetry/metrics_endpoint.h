@@ -12,10 +12,10 @@
 
 namespace chorale {
 
-// Serves GET /metrics from threads of its own until it is destroyed. Immutable.
+// Serves GET /metrics on its own threads until it is destroyed. Immutable.
 class MetricsEndpoint {
  public:
-  // Unavailable when the address cannot be listened on. Port 0: any free one.
+  // Unavailable if it cannot listen on the address. Port 0 means any free port.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(const std::string& address,
                                                                 const PrometheusMetrics& metrics);
   ~MetricsEndpoint();

@@ -13,10 +13,10 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 struct MetricRow {
   const char* name;
   const char* help;
-  const Buckets* buckets;  // of a histogram; else null
+  const Buckets* buckets;  // null unless it is a histogram
 };
 
-// Whole calls: from a prediction that takes half a millisecond to a stream of many minutes.
+// Whole calls: from a half-millisecond prediction to a stream of several minutes.
 const Buckets kCallSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                               0.5,    1,     2.5,    5,     10,   30,    60,   120, 300};
 // Waits and encodings.
@@ -28,25 +28,26 @@ const Buckets kStepSeconds = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.000
 const Buckets kSlices = {1, 2, 4, 8, 16, 32, 64, 128, 256};
 
 const MetricRow kMetrics[] = {
-    {"chorale_requests_total", "Calls that ended, by method and status code.", nullptr},
-    {"chorale_request_duration_seconds", "Time from a call's arrival to its end, by method.",
+    {"chorale_requests_total", "Finished calls, by method and status code.", nullptr},
+    {"chorale_request_duration_seconds", "Time from arrival to end of a call, by method.",
      &kCallSeconds},
-    {"chorale_rejected_total", "Calls refused for want of room, by reason.", nullptr},
-    {"chorale_queue_seconds", "Time that calls waited for admission.", &kWaitSeconds},
+    {"chorale_rejected_total",
+     "Calls rejected because the server is full or cannot serve, by reason.", nullptr},
+    {"chorale_queue_seconds", "Time that a call waits for admission.", &kWaitSeconds},
     {"chorale_time_to_first_step_seconds",
-     "Time from the arrival of a Sample call to its first values.", &kWaitSeconds},
+     "Time from the arrival of a Sample call to its first drawn values.", &kWaitSeconds},
     {"chorale_step_seconds",
-     "Engine time of one step of one tile of paths: what the steps of a tick took of it, in equal "
-     "parts. Counts steps.",
+     "Engine time per decode step of one tile of paths: the time of a tick's decode steps divided "
+     "by their number. Counts steps.",
      &kStepSeconds},
-    {"chorale_tick_seconds", "Engine time of one tick, in which slices of work run together.",
+    {"chorale_tick_seconds", "Engine time of one tick, which runs several slices of work together.",
      &kStepSeconds},
     {"chorale_tick_slices", "Slices of work in one tick.", &kSlices},
     {"chorale_path_steps_total", "Values drawn: paths times steps.", nullptr},
     {"chorale_encode_seconds", "Time to encode one context, from start to resident.",
      &kWaitSeconds},
     {"chorale_restore_seconds",
-     "Time to bring one context back from the host's memory, from start to resident.",
+     "Time to copy one evicted context back from host memory, from start to resident.",
      &kWaitSeconds},
     {"chorale_evictions_total", "Contexts evicted from the context pool.", nullptr},
     {"chorale_resident_contexts", "Contexts whose keys and values are in the context pool.",
@@ -55,11 +56,12 @@ const MetricRow kMetrics[] = {
     {"chorale_context_pool_bytes", "Size of the context pool.", nullptr},
     {"chorale_buffer_bytes", "Bytes of the buffer pool in use.", nullptr},
     {"chorale_buffer_pool_bytes", "Size of the buffer pool.", nullptr},
-    {"chorale_sessions", "Calls in the engine, running or queued for admission.", nullptr},
-    {"chorale_streams_live", "Sample streams that are open.", nullptr},
+    {"chorale_sessions", "Calls in the engine, by state: running, or queued for admission.",
+     nullptr},
+    {"chorale_streams_live", "Open Sample streams.", nullptr},
     {"chorale_stalled_streams_total",
      "Calls cancelled because their client stopped reading or writing.", nullptr},
-    {"chorale_build_info", "Always 1: the version and the backend that runs.", nullptr},
+    {"chorale_build_info", "Always 1; the labels are the version and the backend.", nullptr},
 };
 
 const MetricRow& RowOf(absl::string_view name) {
@@ -67,7 +69,7 @@ const MetricRow& RowOf(absl::string_view name) {
                        [&](const MetricRow& row) { return name == row.name; });
 }
 
-// Reasons that the engine and the server give. Others are counted as "other".
+// The reasons of the engine and the server. Any other reason counts as "other".
 constexpr const char* kReasons[] = {"queue_full",     "queue_timeout",       "draining",
                                     "backend_failed", "registration_memory", "blocking_queue_full",
                                     "other"};
@@ -142,8 +144,8 @@ void PrometheusMetrics::TimeToFirstStep(absl::Duration time) {
 
 void PrometheusMetrics::StepTimes(absl::Duration each, int64_t count) {
   const double seconds = absl::ToDoubleSeconds(each);
-  // A tick may have thousands of steps: they are observed as one.
-  std::vector<double> observations(kStepSeconds.size() + 1);  // the last one: beyond all buckets
+  // A tick may have thousands of steps: one bulk observation is cheaper.
+  std::vector<double> observations(kStepSeconds.size() + 1);  // the last one is the +Inf bucket
   const auto bucket = std::lower_bound(kStepSeconds.begin(), kStepSeconds.end(), seconds);
   observations[bucket - kStepSeconds.begin()] = static_cast<double>(count);
   step_->ObserveMultiple(observations, seconds * static_cast<double>(count));
@@ -196,7 +198,7 @@ void PrometheusMetrics::RequestDone(Method method, absl::StatusCode code, absl::
   request_duration_[static_cast<int>(method)]->Observe(absl::ToDoubleSeconds(duration));
 }
 
-void PrometheusMetrics::StreamBegun() { streams_live_->Increment(); }
+void PrometheusMetrics::StreamStarted() { streams_live_->Increment(); }
 void PrometheusMetrics::StreamEnded() { streams_live_->Decrement(); }
 
 void PrometheusMetrics::StalledStreams(int64_t count) {

@@ -1,4 +1,4 @@
-// The server's metrics, as Prometheus reads them.
+// The server's metrics, exported to Prometheus.
 #ifndef CHORALE_SERVER_TELEMETRY_PROMETHEUS_METRICS_H_
 #define CHORALE_SERVER_TELEMETRY_PROMETHEUS_METRICS_H_
 
@@ -21,9 +21,9 @@
 
 namespace chorale {
 
-// The names, and what they mean, are in one table in the .cc file. No label has more values than
-// there are methods, codes or reasons: contexts and tenants are never labels. All series exist from
-// the start, at 0, so that a rate over them is right from the first event on.
+// A table in the .cc file has all names and help texts. Labels have a small, fixed set of values
+// (methods, codes, reasons), never contexts or tenants. All series exist from the start with value
+// 0, so that rates are right from the first event on.
 //
 // Thread-safe; updates are a few atomic operations or a short lock.
 class PrometheusMetrics : public MetricsSink {
@@ -47,7 +47,7 @@ class PrometheusMetrics : public MetricsSink {
 
   // --- From the server ----------------------------------------------------------------------
   void RequestDone(Method method, absl::StatusCode code, absl::Duration duration);
-  void StreamBegun();
+  void StreamStarted();
   void StreamEnded();
   void StalledStreams(int64_t count);
   void PoolBytes(int64_t context_pool, int64_t buffer_pool);

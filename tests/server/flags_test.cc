@@ -5,6 +5,7 @@
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
+#include "engine/backend/cuda/device/memory_budget.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -37,9 +38,6 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->server.max_message_bytes, server.max_message_bytes);
   EXPECT_EQ(options->server.max_concurrent_streams, server.max_concurrent_streams);
   EXPECT_EQ(options->server.registration_memory_bytes, server.registration_memory_bytes);
-  EXPECT_EQ(options->server.blocking_threads, server.blocking_threads);
-  EXPECT_EQ(options->server.max_blocking_queue, server.max_blocking_queue);
-  EXPECT_EQ(options->server.reply_threads, server.reply_threads);
   EXPECT_EQ(options->server.stalled_write_timeout, server.stalled_write_timeout);
   EXPECT_EQ(options->server.drain_timeout, server.drain_timeout);
   EXPECT_EQ(options->server.retry_delay, server.retry_delay);
@@ -49,9 +47,8 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->engine.threads, engine.threads);
   EXPECT_EQ(options->engine.context_pool_bytes, engine.context_pool_bytes);
   EXPECT_EQ(options->engine.buffer_pool_bytes, engine.buffer_pool_bytes);
-  EXPECT_EQ(options->engine.encode_pool_bytes, engine.encode_pool_bytes);
-  EXPECT_EQ(options->engine.weights_bytes, engine.weights_bytes);
-  EXPECT_EQ(options->engine.workspace_bytes, engine.workspace_bytes);
+  EXPECT_EQ(options->engine.gpu_memory_fraction, engine.gpu_memory_fraction);
+  EXPECT_EQ(engine.gpu_memory_fraction, cuda::MemoryBudget().memory_fraction);
   EXPECT_EQ(options->engine.host_context_pool_bytes, engine.host_context_pool_bytes);
   EXPECT_EQ(options->engine.max_queued, engine.max_queued);
   EXPECT_EQ(options->engine.max_queue_wait, engine.max_queue_wait);
@@ -90,14 +87,12 @@ TEST_F(FlagsTest, EveryFormOfArgument) {
 
 TEST_F(FlagsTest, EveryPartOfTheMemoryHasItsFlag) {
   const absl::StatusOr<ProgramOptions> options =
-      Parse({"--context_pool_mib=1", "--buffer_pool_mib=2", "--encode_pool_mib=3",
-             "--weights_mib=4", "--workspace_mib=5", "--host_context_pool_mib=6"});
+      Parse({"--context_pool_mib=1", "--buffer_pool_mib=2", "--gpu_memory_fraction=0.5",
+             "--host_context_pool_mib=6"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->engine.context_pool_bytes, 1 << 20);
   EXPECT_EQ(options->engine.buffer_pool_bytes, 2 << 20);
-  EXPECT_EQ(options->engine.encode_pool_bytes, 3 << 20);
-  EXPECT_EQ(options->engine.weights_bytes, 4 << 20);
-  EXPECT_EQ(options->engine.workspace_bytes, 5 << 20);
+  EXPECT_EQ(options->engine.gpu_memory_fraction, 0.5);
   EXPECT_EQ(options->engine.host_context_pool_bytes, 6 << 20);
 }
 
@@ -122,14 +117,18 @@ TEST_F(FlagsTest, MistakesAreNamed) {
       {{"word"}, "\"word\" is not a flag"},
       {{"-x"}, "\"-x\" is not a flag"},
       {{"--threads"}, "--threads needs a value"},
-      {{"--threads=two"}, "--threads: \"two\" is not a value of it."},
-      {{"--threads=1.5"}, " A whole number is needed."},
+      {{"--threads=two"}, "--threads: \"two\" is not a valid value."},
+      {{"--threads=1.5"}, " It must be a whole number."},
       {{"--threads=-1"}, "--threads must be 0 to 4096, not -1"},
       {{"--threads=4097"}, "--threads"},
       {{"--context_pool_mib=-1"}, "--context_pool_mib must be 0 to"},
       {{"--buffer_pool_mib=99999999999"}, "--buffer_pool_mib"},
       {{"--buffer_pool_mib=99999999999999999999"}, "--buffer_pool_mib"},
-      {{"--workspace_mib=-1"}, "--workspace_mib"},
+      {{"--gpu_memory_fraction=0"},
+       "--gpu_memory_fraction must be more than 0 and at most 1, not 0"},
+      {{"--gpu_memory_fraction=1.01"}, "--gpu_memory_fraction must be"},
+      {{"--gpu_memory_fraction=nan"}, "--gpu_memory_fraction must be"},
+      {{"--gpu_memory_fraction=half"}, " It must be a number."},
       {{"--backend=gpu"}, "--backend must be auto, cpu or cuda"},
       {{"--max_message_mib=2048"}, "--max_message_mib"},
       {{"--queue_wait=0s"}, "--queue_wait must be more than 0"},
@@ -157,9 +156,9 @@ TEST_F(FlagsTest, HelpAndVersion) {
   const std::string help = HelpText();
   for (const char* flag :
        {"listen_address", "metrics_address", "models", "data_dir", "backend", "threads",
-        "context_pool_mib", "buffer_pool_mib", "max_queued", "queue_wait", "drain_timeout",
-        "max_message_mib", "stalled_write_timeout", "reflection", "log_format", "log_level",
-        "port_file"}) {
+        "context_pool_mib", "buffer_pool_mib", "gpu_memory_fraction", "max_queued", "queue_wait",
+        "drain_timeout", "max_message_mib", "stalled_write_timeout", "reflection", "log_format",
+        "log_level", "port_file"}) {
     EXPECT_THAT(help, HasSubstr(absl::StrCat("--", flag, " (default \"")));
   }
   EXPECT_THAT(help, HasSubstr("--queue_wait (default \"30s\")"));

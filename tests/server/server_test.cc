@@ -289,7 +289,7 @@ TEST_F(ServerTest, DrainCancelsWhatIsLeftAtItsDeadline) {
   EXPECT_FALSE(reader->Finish().ok());
 }
 
-TEST_F(ServerTest, HurryUpEndsADrainAtOnce) {
+TEST_F(ServerTest, CancelAllEndsADrainAtOnce) {
   StartServer();
   OpenServer();
   auto context = NewContext();
@@ -298,7 +298,7 @@ TEST_F(ServerTest, HurryUpEndsADrainAtOnce) {
   const absl::Time begin = absl::Now();
   std::thread drain([&] { server_->Drain(absl::Now() + 2 * kPatience); });
   absl::SleepFor(absl::Milliseconds(50));
-  server_->HurryUp();
+  server_->CancelAll();
   drain.join();
   EXPECT_LT(absl::Now() - begin, kPatience);
   EXPECT_FALSE(reader->Finish().ok());

@@ -145,15 +145,15 @@ TEST(DatasetAssemblerTest, ChunksMustHaveTheSameColumns) {
   };
   v1::RegisterContextRequest more = Rows({1}, {"a"}, {0});
   AddNumeric(more.mutable_rows(), "x", {1});
-  ExpectRefused(second(more), "rows.columns", "3 columns; the first rows had 2");
+  ExpectRefused(second(more), "rows.columns", "3 columns; the first chunk had 2");
 
   v1::RegisterContextRequest fewer;
   AddNumeric(fewer.mutable_rows(), "price", {1});
-  ExpectRefused(second(fewer), "rows.columns", "1 columns; the first rows had 2");
+  ExpectRefused(second(fewer), "rows.columns", "1 columns; the first chunk had 2");
 
   v1::RegisterContextRequest renamed = Rows({1}, {"a"}, {0});
   renamed.mutable_rows()->mutable_columns(1)->set_name("colour");
-  ExpectRefused(second(renamed), "rows.columns[1].name", "in the first rows it was \"color\"");
+  ExpectRefused(second(renamed), "rows.columns[1].name", "in the first chunk it was \"color\"");
 
   v1::RegisterContextRequest swapped;
   AddCategorical(swapped.mutable_rows(), "color", {"a"}, {0});
@@ -164,7 +164,7 @@ TEST(DatasetAssemblerTest, ChunksMustHaveTheSameColumns) {
   AddNumeric(retyped.mutable_rows(), "price", {1});
   AddNumeric(retyped.mutable_rows(), "color", {1});
   ExpectRefused(second(retyped), "rows.columns[1]",
-                "numeric; in the first rows it was categorical");
+                "numeric; in the first chunk it was categorical");
 }
 
 TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
@@ -186,7 +186,7 @@ TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
   v1::RegisterContextRequest rows;
   AddNumeric(rows.mutable_rows(), "price", {1});
   ASSERT_TRUE(alone.Add(rows).ok());
-  ExpectRefused(alone.Finish().status(), "rows.columns", "beside the target");
+  ExpectRefused(alone.Finish().status(), "rows.columns", "besides the target");
 }
 
 TEST(DatasetAssemblerTest, LimitsHoldOverAllChunks) {
@@ -228,7 +228,7 @@ TEST(DatasetAssemblerTest, AnUploadThatWasCutOffIsNoDataset) {
   DatasetAssembler assembler{Limits()};
   ASSERT_TRUE(assembler.Add(Header("a", "price", "", 3)).ok());
   ASSERT_TRUE(assembler.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
-  ExpectRefused(assembler.Finish().status(), "header.row_count", "is 3, but 2 rows came");
+  ExpectRefused(assembler.Finish().status(), "header.row_count", "is 3, but 2 rows were sent");
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ TEST(ExecutorTest, TasksMayHoldWhatCannotBeCopied) {
 TEST(ByteBudgetTest, SharesAreGivenBack) {
   ByteBudget budget(100);
   {
-    BudgetShare a(&budget);
-    BudgetShare b(&budget);
+    ByteReservation a(&budget);
+    ByteReservation b(&budget);
     EXPECT_TRUE(a.GrowTo(60));
     EXPECT_TRUE(a.GrowTo(50));  // shares do not shrink
     EXPECT_EQ(budget.used(), 60);
@@ -94,7 +94,7 @@ TEST(ByteBudgetTest, NeverOverTheLimitFromManyThreads) {
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 1000; ++i) {
-        if (budget.TryTake(7)) ++taken;
+        if (budget.TryAcquire(7)) ++taken;
       }
     });
   }

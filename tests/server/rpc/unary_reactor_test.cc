@@ -96,11 +96,11 @@ TEST_F(UnreadAnswerTest, ItHoldsUpADrainNoLongerThanTheDeadline) {
   EXPECT_EQ(server_->live_calls(), 0);
 }
 
-TEST_F(UnreadAnswerTest, HurryUpGivesItUp) {
+TEST_F(UnreadAnswerTest, CancelAllEndsIt) {
   Serve();
   UnreadCall call(Narrow(), PredictMessage(), NewContext());
   EXPECT_EQ(server_->live_calls(), 1);
-  server_->HurryUp();
+  server_->CancelAll();
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
 }
 

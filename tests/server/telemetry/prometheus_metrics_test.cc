@@ -75,8 +75,8 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
   metrics.Sessions(7, 9);
   metrics.RequestDone(Method::kSample, absl::StatusCode::kOk, absl::Milliseconds(10));
   metrics.RequestDone(Method::kSample, absl::StatusCode::kNotFound, absl::Milliseconds(10));
-  metrics.StreamBegun();
-  metrics.StreamBegun();
+  metrics.StreamStarted();
+  metrics.StreamStarted();
   metrics.StreamEnded();
   metrics.StalledStreams(2);
   metrics.PoolBytes(1 << 20, 2 << 20);

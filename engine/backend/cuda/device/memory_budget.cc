@@ -10,7 +10,7 @@ namespace chorale::cuda {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kMostSmall = 512 * kMiB;  // of a part that is not a pool of the engine's, unasked
+constexpr int64_t kMaxSmallShare = 512 * kMiB;  // for each of encoding, weights and workspace
 
 int64_t WholeMiB(int64_t bytes) { return bytes / kMiB * kMiB; }
 
@@ -30,13 +30,13 @@ int64_t Smallest(const MemoryBudget& budget) {
   return *std::min_element(parts.begin(), parts.end());
 }
 
-absl::Status TooMuch(const MemoryBudget& asked, int64_t free_bytes) {
+absl::Status TooMuch(const MemoryBudget& asked, int64_t free_bytes, int64_t fraction_bytes) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the GPU has ", free_bytes / kMiB, " MiB free; asked for are ",
+      "the GPU has ", free_bytes / kMiB, " MiB free; requested are ",
       asked.context_pool_bytes / kMiB, " MiB for contexts, ", asked.buffer_pool_bytes / kMiB,
       " for buffers, ", asked.encode_pool_bytes / kMiB, " for encoding, ",
       asked.weights_bytes / kMiB, " for weights and ", asked.workspace_bytes / kMiB,
-      " of workspace, where 0 is a share of what is left"));
+      " of workspace, where 0 is a share of what is left of ", fraction_bytes / kMiB, " MiB"));
 }
 
 }  // namespace
@@ -48,12 +48,17 @@ absl::StatusOr<MemoryBudget> ShareOutMemory(const MemoryBudget& asked, int64_t f
   if (asked.host_context_pool_bytes < 0) {
     return absl::InvalidArgumentError("the host's memory for contexts cannot be negative");
   }
+  if (!(asked.memory_fraction > 0 && asked.memory_fraction <= 1)) {
+    return absl::InvalidArgumentError("the fraction of the GPU's memory must be in (0, 1]");
+  }
   MemoryBudget budget = asked;
+  const auto fraction_bytes =
+      static_cast<int64_t>(asked.memory_fraction * static_cast<double>(free_bytes));
   for (int64_t* part :
        {&budget.encode_pool_bytes, &budget.weights_bytes, &budget.workspace_bytes}) {
-    if (*part == 0) *part = std::min(kMostSmall, WholeMiB(free_bytes / 16));
+    if (*part == 0) *part = std::min(kMaxSmallShare, WholeMiB(fraction_bytes / 16));
   }
-  const int64_t left = free_bytes - free_bytes / 16 - Sum(budget);
+  const int64_t left = fraction_bytes - Sum(budget);
   if (budget.context_pool_bytes == 0 && budget.buffer_pool_bytes == 0) {
     budget.context_pool_bytes = WholeMiB(left / 3 * 2);
     budget.buffer_pool_bytes = WholeMiB(left / 3);
@@ -62,7 +67,8 @@ absl::StatusOr<MemoryBudget> ShareOutMemory(const MemoryBudget& asked, int64_t f
   } else if (budget.buffer_pool_bytes == 0) {
     budget.buffer_pool_bytes = WholeMiB(left);
   }
-  if (Smallest(budget) <= 0 || Sum(budget) > free_bytes) return TooMuch(asked, free_bytes);
+  if (Smallest(budget) <= 0 || Sum(budget) > free_bytes)
+    return TooMuch(asked, free_bytes, fraction_bytes);
   return budget;
 }
 

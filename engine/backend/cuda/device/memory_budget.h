@@ -1,4 +1,4 @@
-// How the GPU's memory is shared out at start.
+// How the server divides the GPU's memory when it starts.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DEVICE_MEMORY_BUDGET_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DEVICE_MEMORY_BUDGET_H_
 
@@ -8,23 +8,25 @@
 
 namespace chorale::cuda {
 
-// All of it is taken at once.
+// All of it is allocated at once. A size of 0 means a share, see ShareOutMemory.
 struct MemoryBudget {
-  int64_t context_pool_bytes = 0;  // 0, here and in the next four: a share, see ShareOutMemory
+  int64_t context_pool_bytes = 0;
   int64_t buffer_pool_bytes = 0;
   int64_t encode_pool_bytes = 0;
   int64_t weights_bytes = 0;
-  int64_t workspace_bytes = 0;  // what the kernels of one launch leave for each other
-  // Pinned memory of the host, to which contexts are evicted; 0: they are dropped.
+  int64_t workspace_bytes = 0;  // intermediate results of one launch
+  // Pinned host memory that evicted contexts are copied to. 0: none, they are dropped.
   int64_t host_context_pool_bytes = 0;
+  // Of the GPU's free memory: what the shares come from. The rest stays free, for code and graphs.
+  double memory_fraction = 0.94;
 };
 
-// Fills in what is 0 from what the GPU has free, and holds the whole to it. Encoding, weights and
-// workspace get a sixteenth each, and 512 MiB at most; a sixteenth stays free for kernels and
-// graphs. Of the rest contexts get two thirds and buffers one third, or either all that the other
-// leaves.
+// Replaces the sizes of 0. Encoding, weights and workspace get a sixteenth of the fraction each, at
+// most 512 MiB. Of the rest of the fraction contexts get two thirds and buffers one third; if one
+// of the two has a size, the other gets all that is left. Sizes that were set are kept.
 //
-// InvalidArgument for a negative size; ResourceExhausted, with the numbers, when it is too much.
+// InvalidArgument for a negative size or a fraction outside (0, 1]; ResourceExhausted, with the
+// numbers, if the sum is more than `free_bytes` or nothing is left for a share.
 absl::StatusOr<MemoryBudget> ShareOutMemory(const MemoryBudget& asked, int64_t free_bytes);
 
 }  // namespace chorale::cuda

@@ -1,5 +1,6 @@
 #include "engine/backend/cuda/device/memory_budget.h"
 
+#include <cmath>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -23,8 +24,8 @@ TEST(MemoryBudgetTest, UnaskedEverythingGetsAShare) {
   for (const int64_t free_bytes : {kGiB, 23 * kGiB, 139 * kGiB}) {
     const absl::StatusOr<cuda::MemoryBudget> budget = cuda::ShareOutMemory({}, free_bytes);
     ASSERT_TRUE(budget.ok()) << budget.status();
-    EXPECT_LE(Sum(*budget), free_bytes - free_bytes / 16);
-    EXPECT_GE(Sum(*budget), free_bytes - free_bytes / 16 - 4 * kMiB);
+    EXPECT_LE(Sum(*budget), 0.94 * free_bytes);
+    EXPECT_GE(Sum(*budget), 0.94 * free_bytes - 5 * kMiB);
     EXPECT_NEAR(budget->context_pool_bytes, 2 * budget->buffer_pool_bytes, 4 * kMiB);
     for (const int64_t small :
          {budget->encode_pool_bytes, budget->weights_bytes, budget->workspace_bytes}) {
@@ -32,6 +33,21 @@ TEST(MemoryBudgetTest, UnaskedEverythingGetsAShare) {
       EXPECT_LE(small, 512 * kMiB);
     }
     EXPECT_EQ(Sum(*budget) % kMiB, 0);
+  }
+}
+
+TEST(MemoryBudgetTest, TheFractionIsWhatAllPartsTakeTogether) {
+  const absl::StatusOr<cuda::MemoryBudget> half =
+      cuda::ShareOutMemory({.memory_fraction = 0.5}, 4 * kGiB);
+  ASSERT_TRUE(half.ok()) << half.status();
+  EXPECT_LE(Sum(*half), 2 * kGiB);
+  EXPECT_GE(Sum(*half), 2 * kGiB - 5 * kMiB);
+  EXPECT_EQ(half->weights_bytes, 2 * kGiB / 16);
+  EXPECT_TRUE(cuda::ShareOutMemory({.memory_fraction = 1}, 4 * kGiB).ok());
+  for (const double wrong : {0.0, -0.5, 1.01, std::nan("")}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        cuda::ShareOutMemory({.memory_fraction = wrong}, 4 * kGiB).status()))
+        << wrong;
   }
 }
 
@@ -47,10 +63,12 @@ TEST(MemoryBudgetTest, WhatIsAskedForIsTaken) {
 }
 
 TEST(MemoryBudgetTest, OnePoolGetsWhatTheOtherLeaves) {
-  const int64_t left = 32 * kGiB - 2 * kGiB - 3 * 512 * kMiB;
-  EXPECT_EQ(cuda::ShareOutMemory({.buffer_pool_bytes = kGiB}, 32 * kGiB)->context_pool_bytes,
+  const int64_t left = 16 * kGiB - 3 * 512 * kMiB;
+  EXPECT_EQ(cuda::ShareOutMemory({.buffer_pool_bytes = kGiB, .memory_fraction = 0.5}, 32 * kGiB)
+                ->context_pool_bytes,
             left - kGiB);
-  EXPECT_EQ(cuda::ShareOutMemory({.context_pool_bytes = kGiB}, 32 * kGiB)->buffer_pool_bytes,
+  EXPECT_EQ(cuda::ShareOutMemory({.context_pool_bytes = kGiB, .memory_fraction = 0.5}, 32 * kGiB)
+                ->buffer_pool_bytes,
             left - kGiB);
 }
 
