@@ -12,14 +12,14 @@ void AddRowsOptions(CLI::App* command, RowsOptions* options) {
   command
       ->add_option("ROWS", options->file,
                    "CSV file with a header line and the context's feature columns; other columns "
-                   "are ignored. \"-\" reads standard input")
+                   "are ignored. \"-\": standard input")
       ->required();
   AddMissingOption(command, &options->missing);
 }
 
 void AddMissingOption(CLI::App* command, std::vector<std::string>* tokens) {
   AddList(command, "--missing", tokens,
-          "Cells that mean \"missing\", besides empty ones [NA,N/A,NaN,nan,null,None,?]")
+          "Texts of missing cells, besides empty cells [NA,N/A,NaN,nan,null,None,?]")
       ->type_name("TOKEN,...");
 }
 
@@ -43,9 +43,9 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
   }
   if (target == TargetColumn::kUsed) std::erase(rows->dropped, context->target_column());
   if (!rows->dropped.empty()) {
-    environment->Note(
-        absl::StrCat("columns of ", options.file, " that are no features of '", options.context,
-                     "', so not used to predict: ", absl::StrJoin(rows->dropped, ", ")));
+    environment->Note(absl::StrCat("columns of ", options.file, " that are not features of '",
+                                   options.context,
+                                   "' and are ignored: ", absl::StrJoin(rows->dropped, ", ")));
   }
   return Rows{*std::move(csv), *std::move(context), std::move(rows->features)};
 }

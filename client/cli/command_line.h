@@ -1,4 +1,4 @@
-// Options that several commands have, and how a command is hung into the command line.
+// What several commands share: options, and a function that adds a command to the command line.
 #ifndef CHORALE_CLIENT_CLI_COMMAND_LINE_H_
 #define CHORALE_CLIENT_CLI_COMMAND_LINE_H_
 
@@ -13,8 +13,8 @@
 
 namespace chorale::client {
 
-// Adds a subcommand that runs `run(options, environment)`. `Options` are its values, filled by the
-// command line; the caller adds the options to the App that this returns.
+// Adds a subcommand that calls `run(options, environment)`. The caller adds the options to the
+// returned App; parsing the command line fills `options`.
 template <class Options>
 CLI::App* AddCommand(CLI::App* app, Environment* environment, const std::string& name,
                      const std::string& description, std::shared_ptr<Options> options,
@@ -26,34 +26,35 @@ CLI::App* AddCommand(CLI::App* app, Environment* environment, const std::string&
   return command;
 }
 
-// A list of names or numbers: "a,b", or the option several times; never the words that follow.
+// Adds a list option: "a,b", or the option several times; it does not take the words that follow.
 template <class Value>
 CLI::Option* AddList(CLI::App* command, const std::string& name, std::vector<Value>* values,
                      const std::string& description) {
   return command->add_option(name, *values, description)->delimiter(',')->allow_extra_args(false);
 }
 
-// A context and the rows to ask it about.
+// A context and a file of target rows.
 struct RowsOptions {
   std::string context;
   std::string file;
-  std::vector<std::string> missing;  // replaces the default tokens when given
+  std::vector<std::string> missing;  // replaces the default tokens if not empty
 };
 
 void AddRowsOptions(CLI::App* command, RowsOptions* options);
 void AddMissingOption(CLI::App* command, std::vector<std::string>* tokens);
-// The tokens given, or else the defaults of TypeOptions.
+// The tokens, or the defaults of TypeOptions if there are none.
 MissingTokens MissingOrDefault(const std::vector<std::string>& tokens);
 
-// The file, the context, and the file's rows fitted to it.
+// The file, the context, and the file's rows with the context's columns.
 struct Rows {
   CsvTable csv;
   v1::Context context;
   DataFrame features;
 };
 
-// Reads the file, gets the context and fits one to the other. Notes which columns are left aside,
-// but for the target column where `target` says that the command has a use for it.
+// Reads the file, gets the context and converts the rows to the context's columns. Notes on
+// standard error which columns of the file are not used; for kUsed the target column is not among
+// them.
 enum class TargetColumn { kUnused, kUsed };
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment);

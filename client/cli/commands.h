@@ -1,5 +1,5 @@
-// The program's commands. Each function adds its subcommands to the command line; parsing that
-// then runs the one asked for and leaves its status in Environment::result.
+// The program's commands. Each function adds subcommands to the command line; parsing it runs the
+// chosen subcommand and sets Environment::result.
 #ifndef CHORALE_CLIENT_CLI_COMMANDS_H_
 #define CHORALE_CLIENT_CLI_COMMANDS_H_
 
@@ -11,7 +11,7 @@ class App;
 
 namespace chorale::client {
 
-// `app` and `environment` outlive the parsing of the command line.
+// `app` and `environment` must outlive the parsing of the command line.
 void AddRegisterCommand(CLI::App* app, Environment* environment);
 void AddContextCommands(CLI::App* app, Environment* environment);  // ls, show, rm, warm
 void AddPredictCommand(CLI::App* app, Environment* environment);

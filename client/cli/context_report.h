@@ -1,4 +1,4 @@
-// How contexts are shown.
+// Prints contexts.
 #ifndef CHORALE_CLIENT_CLI_CONTEXT_REPORT_H_
 #define CHORALE_CLIENT_CLI_CONTEXT_REPORT_H_
 
@@ -10,10 +10,10 @@
 
 namespace chorale::client {
 
-// A line per context.
+// Prints one line per context.
 absl::Status WriteContexts(const std::vector<v1::Context>& contexts, Environment* environment);
 
-// One context with all its columns.
+// Prints one context with all its columns.
 absl::Status WriteContext(const v1::Context& context, Environment* environment);
 
 }  // namespace chorale::client

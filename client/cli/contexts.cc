@@ -61,7 +61,7 @@ void AddContextCommands(CLI::App* app, Environment* environment) {
   AddNamed(app, environment, "show", "Show a context and its columns", RunShow);
   AddNamed(app, environment, "rm", "Delete a context", RunRemove);
   AddNamed(app, environment, "warm",
-           "Make a context resident now, so that the next call need not wait", RunWarm);
+           "Make a context resident now, so that the next call does not wait", RunWarm);
 }
 
 }  // namespace chorale::client

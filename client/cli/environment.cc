@@ -18,7 +18,7 @@
 namespace chorale::client {
 namespace {
 
-// Set by the signal handler, which can reach nothing but globals.
+// Set by the signal handler, which can only use globals.
 Cancellation interrupted;
 
 void OnSignal(int) {
@@ -79,7 +79,7 @@ absl::StatusOr<Client*> Environment::Connect() {
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect(options.server, *client_options, &interrupted);
   if (client.status().code() == absl::StatusCode::kUnavailable) {
-    // Another code than Unavailable: trying again does not start a server.
+    // Not Unavailable, which means "try again": retrying does not start a server.
     return absl::UnknownError(absl::StrCat(
         client.status().message(),
         " - start one with `chorale-server`, or name another one with --server or CHORALE_SERVER"));
@@ -109,7 +109,7 @@ absl::Status Environment::Write(absl::FunctionRef<void(std::ostream&)> write) co
     return absl::OkStatus();
   }
   std::error_code error;
-  // Renaming onto a pipe or a device would replace it.
+  // A rename would replace a pipe or a device.
   const bool special = std::filesystem::exists(options.output, error) &&
                        !std::filesystem::is_regular_file(options.output, error);
   const std::string partial = special ? options.output : options.output + ".partial";

@@ -1,4 +1,4 @@
-// What every command works with: the options that all share, the server, and where output goes.
+// What every command uses: the shared options, the client, and the output.
 #ifndef CHORALE_CLIENT_CLI_ENVIRONMENT_H_
 #define CHORALE_CLIENT_CLI_ENVIRONMENT_H_
 
@@ -17,7 +17,7 @@ namespace chorale::client {
 
 struct SharedOptions {
   std::string server = "127.0.0.1:50051";
-  std::string format;  // "csv", "json", "table"; empty: by command and terminal
+  std::string format;  // "csv", "json", "table"; empty: depends on command and terminal
   std::string output;  // a file; empty: standard output
   double timeout_s = 300.0;
   double connect_timeout_s = 2.0;
@@ -29,25 +29,25 @@ struct SharedOptions {
   std::string tls_key;
 };
 
-// Used by the main thread alone; signals only set its Cancellation.
+// Used by the main thread only; signal handlers only set a Cancellation.
 class Environment {
  public:
   SharedOptions options;
   absl::Status result;  // of the command that ran
 
-  // The server, connected on first use. From then on Ctrl-C cancels the call in flight, and a
-  // second one ends the program.
+  // Returns the client, connected on first use. From then on Ctrl-C cancels the call in flight, and
+  // a second Ctrl-C ends the program.
   absl::StatusOr<Client*> Connect();
   CallOptions call() const;
 
-  // The format asked for; else a table when `people` read it on a terminal; else CSV.
+  // The format in the options; by default a table for kPeople on a terminal, else CSV.
   enum class Readers { kPrograms, kPeople };
   Format format(Readers readers) const;
 
-  // Runs `write` on standard output, or on the output file, which appears only when all went well.
+  // Calls `write` with standard output or the output file; the file appears only on success.
   absl::Status Write(absl::FunctionRef<void(std::ostream&)> write) const;
 
-  // One line on standard error, unless quiet.
+  // Writes a line to standard error, unless quiet.
   void Note(absl::string_view text) const;
   Progress::Display progress() const;
 

@@ -1,4 +1,4 @@
-// What the program's exit code says.
+// The program's exit codes.
 #ifndef CHORALE_CLIENT_CLI_EXIT_CODE_H_
 #define CHORALE_CLIENT_CLI_EXIT_CODE_H_
 
@@ -6,7 +6,7 @@
 
 namespace chorale::client {
 
-// Scripts rely on these numbers; --help lists them.
+// Scripts depend on these numbers; --help lists them.
 enum class ExitCode {
   kOk = 0,
   kServerError = 1,  // the server failed, did not answer, or cannot be reached
@@ -14,7 +14,7 @@ enum class ExitCode {
   kNotFound = 3,
   kAlreadyExists = 4,
   kTryAgain = 5,       // the server is full or draining
-  kInterrupted = 130,  // Ctrl-C, as shells have it
+  kInterrupted = 130,  // Ctrl-C; the shells' convention
 };
 
 ExitCode ExitCodeFor(const absl::Status& status);

@@ -37,7 +37,7 @@ absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::
     if (std::isnan((*values)[row])) {
       return absl::InvalidArgumentError(
           absl::StrCat(file, ": line ", csv.Line(static_cast<int64_t>(row)), ", column '", name,
-                       "': the value is missing, and a density needs them all"));
+                       "': the value is missing, but a density needs all values"));
     }
   }
   vectors->names.push_back(name);
@@ -140,25 +140,28 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
       ->type_name("COLUMN,...");
   command
       ->add_option("--values-file", arguments->values_file,
-                   "CSV file that has those columns, its rows in the order of ROWS [ROWS itself]")
+                   "CSV file with those columns and its rows in the order of ROWS [ROWS itself]")
       ->type_name("FILE");
   CLI::Option* orders =
       command
           ->add_option("--orders", arguments->orders,
-                       "Average the density over R random orders of the rows; 0: the order given")
+                       "Average the density over R random orders of the rows; 0: the order of ROWS")
           ->check(CLI::NonNegativeNumber)
           ->type_name("R")
           ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "Of the random orders; 0: the server picks one")
+  command
+      ->add_option("--seed", arguments->seed,
+                   "Seed of the random orders; 0: the server chooses one")
       ->needs(orders);
   command->add_flag("--step-by-step", arguments->step_by_step,
                     "Compute it as sampling does, step by step: slower, equal up to rounding");
   command
       ->add_flag("--terms", arguments->terms,
-                 "One line per row: its log-density given the rows before it")
+                 "Write one line per row: its log-density given the rows before it")
       ->excludes(orders);
-  command->add_flag("--wrap", arguments->wrap,
-                    "Allow more rows than the model's buffer was trained with");
+  command->add_flag(
+      "--wrap", arguments->wrap,
+      "Allow more rows than the model was trained for: its buffer_size in 'chorale models'");
   command->footer(
       "Writes one line per vector: the natural logarithm of its joint density, in the target's\n"
       "units, and with several orders its standard error.\n\n"

@@ -1,4 +1,4 @@
-// chorale: the command line of a Chorale server.
+// chorale: the command line client of a Chorale server.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
@@ -14,7 +14,7 @@ namespace {
 constexpr char kFooter[] =
     "Results go to standard output, everything else to standard error.\n\n"
     "Exit codes:\n"
-    "  0  done\n"
+    "  0  success\n"
     "  1  the server failed, did not answer in time, or cannot be reached\n"
     "  2  wrong usage, or a file or value that cannot be used\n"
     "  3  no such context or model\n"
@@ -31,8 +31,8 @@ void AddSharedOptions(CLI::App* app, SharedOptions* options) {
       ->type_name("HOST:PORT")
       ->capture_default_str();
   app->add_option("--format", options->format,
-                  "How results are written: csv, json or table [on a terminal, what is for people "
-                  "to read is a table; all else is csv]")
+                  "Format of results: csv, json or table [table for listings and summaries on a "
+                  "terminal, else csv]")
       ->check(CLI::IsMember({"csv", "json", "table"}))
       ->type_name("FORMAT");
   app->add_option("--output", options->output, "Write results to a file")->type_name("FILE");
@@ -41,12 +41,11 @@ void AddSharedOptions(CLI::App* app, SharedOptions* options) {
       ->type_name("SECONDS")
       ->capture_default_str();
   app->add_option("--connect-timeout", options->connect_timeout_s,
-                  "Seconds to wait for a server that is not there yet")
+                  "Seconds to wait for a server that is not running yet")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS")
       ->capture_default_str();
-  app->add_option("--retries", options->retries,
-                  "How often to try again when the server is full or shutting down")
+  app->add_option("--retries", options->retries, "Retries when the server is full or shutting down")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N")
       ->capture_default_str();
@@ -66,9 +65,10 @@ void AddSharedOptions(CLI::App* app, SharedOptions* options) {
   key->needs(certificate);
 }
 
-// What a person can do about it, where the message alone does not say.
+// What the user can do about an error, if the message does not say so.
 std::string Hint(const absl::Status& status) {
-  if (status.code() == absl::StatusCode::kDeadlineExceeded) return " - allow more with --timeout";
+  if (status.code() == absl::StatusCode::kDeadlineExceeded)
+    return " - allow more time with --timeout";
   if (status.code() == absl::StatusCode::kInvalidArgument &&
       absl::StrContains(status.message(), "beyond_buffer")) {
     return " - allow more rows with --wrap";
@@ -78,8 +78,7 @@ std::string Hint(const absl::Status& status) {
 
 int Main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  // gRPC would write to standard error what the command's own message says. There is no other
-  // thread yet.
+  // gRPC would log errors that the command reports itself. No other thread is running yet.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // NOLINT(concurrency-mt-unsafe)
   CLI::App app("Joint samples, predictions and densities from a Chorale server.", "chorale");
   Environment environment;
@@ -96,7 +95,7 @@ int Main(int argc, char** argv) {
   AddModelsCommand(&app, &environment);
   try {
     app.parse(argc, argv);
-    // Asking here, and not by require_subcommand, lets a misspelt command be named.
+    // Checked here and not by require_subcommand, so that the error names a misspelt command.
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
   } catch (const CLI::Success& help) {
     return app.exit(help);
@@ -115,7 +114,7 @@ int Main(int argc, char** argv) {
 }  // namespace chorale::client
 
 int main(int argc, char** argv) {
-  // The last edge that an exception, such as one for lack of memory, can reach.
+  // Reports exceptions such as std::bad_alloc.
   try {
     return chorale::client::Main(argc, argv);
   } catch (const std::exception& error) {

@@ -1,4 +1,6 @@
 // chorale models
+#include <algorithm>
+
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
@@ -13,18 +15,33 @@ absl::Status RunModels(const NoArguments&, Environment* environment) {
   RETURN_IF_ERROR(client.status());
   absl::StatusOr<std::vector<v1::Model>> models = (*client)->ListModels(environment->call());
   RETURN_IF_ERROR(models.status());
+  const Format format = environment->format(Environment::Readers::kPeople);
+  // Programs find the same columns every time; people see no empty one.
+  const bool with_notices = format != Format::kTable ||
+                            std::any_of(models->begin(), models->end(), [](const v1::Model& model) {
+                              return !model.notice().empty();
+                            });
   return environment->Write([&](std::ostream& out) {
-    ReportWriter report(
-        {"name", "default", "type", "row_encoder", "parameters", "buffer_size", "max_features",
-         "components", "resident_bytes_per_row", "digest", "notice"},
-        environment->format(Environment::Readers::kPeople), &out);
+    std::vector<std::string> columns = {"name",         "default",    "type",
+                                        "row_encoder",  "parameters", "buffer_size",
+                                        "max_features", "components", "resident_bytes_per_row",
+                                        "digest"};
+    if (with_notices) columns.push_back("notice");
+    ReportWriter report(columns, format, &out);
     for (const v1::Model& model : *models) {
-      report.Add({IdOf(model.name()), model.is_default() ? "yes" : "no", model.model_type(),
-                  model.row_encoder(), int64_t{model.parameter_count()},
-                  int64_t{model.buffer_size()},
-                  model.max_features() > 0 ? Cell(int64_t{model.max_features()}) : Cell(),
-                  int64_t{model.component_count()}, Bytes{model.resident_bytes_per_row()},
-                  model.digest(), model.notice()});
+      std::vector<Cell> cells = {
+          IdOf(model.name()),
+          model.is_default() ? "yes" : "no",
+          model.model_type(),
+          model.row_encoder(),
+          int64_t{model.parameter_count()},
+          int64_t{model.buffer_size()},
+          model.max_features() > 0 ? Cell(int64_t{model.max_features()}) : Cell(),
+          int64_t{model.component_count()},
+          Bytes{model.resident_bytes_per_row()},
+          model.digest()};
+      if (with_notices) cells.push_back(model.notice().empty() ? Cell() : Cell(model.notice()));
+      report.Add(cells);
     }
     report.Finish();
   });

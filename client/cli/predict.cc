@@ -68,8 +68,8 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
 
 void AddPredictCommand(CLI::App* app, Environment* environment) {
   auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = AddCommand(app, environment, "predict", "Predict rows, each by itself",
-                                 arguments, RunPredict);
+  CLI::App* command =
+      AddCommand(app, environment, "predict", "Predict rows independently", arguments, RunPredict);
   AddRowsOptions(command, &arguments->rows);
   AddList(command, "--quantiles", &arguments->quantiles,
           "Probabilities, each strictly between 0 and 1")
@@ -80,10 +80,10 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
         return good ? std::string() : "must lie strictly between 0 and 1: " + text;
       });
   command->add_flag("--mixture", arguments->mixture,
-                    "Also the Gaussian mixture behind each prediction");
+                    "Also write the Gaussian mixture behind each prediction");
   command->footer(
-      "Writes one line per row: its number from 0, mean and standard deviation in the target's\n"
-      "units, and the quantiles asked for. Any number of rows.\n\n"
+      "Writes one line per row: its number from 0, the mean and standard deviation in the\n"
+      "target's units, and the quantiles. There may be any number of rows.\n\n"
       "Example:\n  chorale predict houses new.csv --quantiles 0.05,0.5,0.95");
 }
 

@@ -1,4 +1,4 @@
-// How far a long call has come, on standard error.
+// Shows the progress of a long call on standard error.
 #ifndef CHORALE_CLIENT_CLI_PROGRESS_H_
 #define CHORALE_CLIENT_CLI_PROGRESS_H_
 
@@ -10,13 +10,13 @@
 
 namespace chorale::client {
 
-// Says nothing in the first second; then, on a terminal, keeps one line up to date, and elsewhere
-// prints a line every ten seconds. Used by one thread.
+// Shows nothing in the first second. Then it updates one line on a terminal, and elsewhere prints a
+// line every ten seconds. Used by one thread.
 class Progress {
  public:
   enum class Display { kNone, kLines, kTerminal };
 
-  // `unit` names what is counted, as in "120 of 300 rows uploaded"; `total` > 0.
+  // `unit` is what is counted, as in "120 of 300 rows uploaded"; `total` > 0.
   Progress(std::string unit, int64_t total, Display display);
   // Clears the terminal's line.
   ~Progress();

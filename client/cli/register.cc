@@ -27,7 +27,7 @@ struct RegisterArguments {
   std::vector<std::string> missing;
 };
 
-// The file's name made an id: "Ames Houses.csv" -> "ames-houses"; empty when nothing is left.
+// An id from the file's name: "Ames Houses.csv" -> "ames-houses"; empty if no character is allowed.
 std::string IdFromFile(const std::string& file) {
   if (file == "-") return "";
   std::string id = std::filesystem::path(file).stem().string();
@@ -65,7 +65,7 @@ absl::StatusOr<DataFrame> LoadTable(const RegisterArguments& arguments, Environm
 
 absl::Status RunRegister(const RegisterArguments& arguments, Environment* environment) {
   const std::string id = arguments.name.empty() ? IdFromFile(arguments.file) : arguments.name;
-  if (id.empty()) return absl::InvalidArgumentError("give the context a name with --name");
+  if (id.empty()) return absl::InvalidArgumentError("name the context with --name");
   absl::StatusOr<DataFrame> table = LoadTable(arguments, environment);
   RETURN_IF_ERROR(table.status());
   absl::StatusOr<Client*> client = environment->Connect();
@@ -80,7 +80,7 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
       (*client)->RegisterContext(id, *table, options, environment->call());
   RETURN_IF_ERROR(registration.status());
   if (registration->already_registered) {
-    environment->Note(absl::StrCat("'", id, "' already held the same content; nothing changed"));
+    environment->Note(absl::StrCat("'", id, "' already has this content; nothing changed"));
   }
   return WriteContext(registration->context, environment);
 }
@@ -100,19 +100,20 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
       ->type_name("COLUMN");
   command->add_option("--name", arguments->name, "The context's name [the file's name]")
       ->type_name("ID");
-  command->add_option("--model", arguments->model, "Model to encode it with [the server's default]")
+  command
+      ->add_option("--model", arguments->model, "The model that encodes it [the server's default]")
       ->type_name("ID");
   AddList(command, "--drop", &arguments->drop, "Columns to leave out")->type_name("COLUMN,...");
   AddList(command, "--numeric", &arguments->numeric, "Columns that are numbers")
       ->type_name("COLUMN,...");
   AddList(command, "--categorical", &arguments->categorical,
-          "Columns that are categories, though they look like numbers")
+          "Columns that are categories even if they look like numbers")
       ->type_name("COLUMN,...");
   AddMissingOption(command, &arguments->missing);
   command->footer(
-      "A column is numeric when every cell that is not missing is a finite number, else\n"
-      "categorical. What was found is shown on standard error. Registering the same content\n"
-      "again changes nothing.\n\n"
+      "A column is numeric if all cells that are not missing are finite numbers, else\n"
+      "categorical. The column types are shown on standard error. Registering the same content\n"
+      "again has no effect.\n\n"
       "Example:\n  chorale register houses.csv --target price --categorical zip");
 }
 

@@ -50,7 +50,7 @@ bool IsNumber(const Cell& cell) {
          !std::holds_alternative<std::monostate>(cell);
 }
 
-// Characters, not bytes, so that names in any script line up.
+// Code points, not bytes, so that columns with non-ASCII names line up.
 size_t Width(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }

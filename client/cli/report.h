@@ -1,4 +1,4 @@
-// Rows of results, printed as CSV, as JSON or as a table for people.
+// Prints rows of results as CSV, as JSON, or as a table for people.
 #ifndef CHORALE_CLIENT_CLI_REPORT_H_
 #define CHORALE_CLIENT_CLI_REPORT_H_
 
@@ -12,23 +12,23 @@ namespace chorale::client {
 
 enum class Format { kCsv, kJson, kTable };
 
-// A number of bytes: people see "1.5 MiB", programs the number.
+// A number of bytes: "1.5 MiB" in a table, the number in CSV and JSON.
 struct Bytes {
   int64_t count = 0;
 };
 
-// monostate is "nothing known here": an empty cell, or null.
+// monostate stands for no value: an empty cell, "-" in a table, null in JSON.
 using Cell = std::variant<std::monostate, std::string, int64_t, double, Bytes>;
 
-// Writes rows as they come (a table only at the end, when its widths are known). Numbers in CSV and
-// JSON read back as the same doubles; a table shows six digits. JSON is an array of objects.
-// Used by one thread.
+// Writes CSV and JSON rows at once, a table in Finish, when the widths are known. Numbers in CSV
+// and JSON parse to the same doubles; a table shows six digits. JSON is an array of objects. Used
+// by one thread.
 class ReportWriter {
  public:
-  // `out` outlives the writer.
+  // `out` must outlive the writer.
   ReportWriter(std::vector<std::string> columns, Format format, std::ostream* out);
 
-  // Requires as many cells as columns.
+  // Requires one cell per column.
   void Add(const std::vector<Cell>& cells);
   // Call once, after the last row.
   void Finish();

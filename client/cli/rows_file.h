@@ -1,4 +1,4 @@
-// Rows to predict, read from a CSV file and fitted to the columns of a context.
+// Converts rows of a CSV file to the columns of a context.
 #ifndef CHORALE_CLIENT_CLI_ROWS_FILE_H_
 #define CHORALE_CLIENT_CLI_ROWS_FILE_H_
 
@@ -17,17 +17,17 @@ using MissingTokens = absl::flat_hash_set<std::string>;
 
 struct TargetRows {
   DataFrame features;                // exactly the context's feature columns, in its order
-  std::vector<std::string> dropped;  // columns of the file that the context does not have
+  std::vector<std::string> dropped;  // columns of the file that are not features
 };
 
-// Takes the context's feature columns out of `csv`, typed as the context has them, whatever the
-// cells look like. InvalidArgument when the file has no rows, listing the columns that are missing,
-// or naming line and column of a cell that is no number in a numeric column.
+// Reads the context's feature columns from `csv`, with the context's types. InvalidArgument if the
+// file has no rows or lacks columns (the message lists them), or if a cell of a numeric column is
+// not a number (the message has line and column).
 absl::StatusOr<TargetRows> FitRows(const CsvTable& csv, const v1::Context& context,
                                    const MissingTokens& missing);
 
-// One column of numbers, [rows]; NaN where missing. InvalidArgument when there is no such column,
-// or naming the cell that is no number.
+// Reads one column of numbers, [rows], with NaN for missing cells. InvalidArgument if there is no
+// such column or if a cell is not a number.
 absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std::string& name,
                                                  const MissingTokens& missing);
 

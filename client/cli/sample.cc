@@ -29,7 +29,7 @@ SampleOptions ToOptions(const SampleArguments& arguments) {
   return options;
 }
 
-// What the target column of the rows file says; empty when it has none.
+// The values in the target column of the rows file; empty if it has no such column.
 absl::StatusOr<std::vector<double>> KnownValues(const Rows& rows,
                                                 const SampleArguments& arguments) {
   const std::string& target = rows.context.target_column();
@@ -98,21 +98,23 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       ->capture_default_str();
   command
       ->add_option("--seed", arguments->seed,
-                   "The same seed gives the same samples; 0: the server picks one and tells")
+                   "The same seed gives the same samples; 0: the server chooses one")
       ->capture_default_str();
   command
       ->add_option("--order", arguments->order,
-                   "Draw the rows in the order given, or on each path in a random order of its own")
+                   "Draw the rows in the order of ROWS, or in a random order on each path")
       ->check(CLI::IsMember({"given", "random"}))
       ->capture_default_str();
-  command->add_flag("--log-density", arguments->log_density,
-                    "Also each value's natural log-density, given those drawn before it");
-  command->add_flag("--wrap", arguments->wrap,
-                    "Allow more rows than the model's buffer was trained with");
+  command->add_flag(
+      "--log-density", arguments->log_density,
+      "Also write each value's natural log-density, given the values drawn before it");
+  command->add_flag(
+      "--wrap", arguments->wrap,
+      "Allow more rows than the model was trained for: its buffer_size in 'chorale models'");
   command->add_flag(
       "--summary", arguments->summary,
-      "Print a summary in place of the samples: each row, and what only joint samples "
-      "can tell. Known values in the target column are compared with it");
+      "Write a summary instead of the samples: each row, and joint statistics. If ROWS has the "
+      "target column, compare with its values");
   command->footer(
       "Writes one line per path and row, numbered from 0, with the value in the target's units;\n"
       "as JSON, one object with arrays of [paths][rows].\n\n"

@@ -57,7 +57,7 @@ std::vector<Cell> SummaryCells(std::string quantity, const DrawSummary& draws, d
           draws.q75,           draws.q95,  std::isnan(known) ? Cell() : Cell(known)};
 }
 
-// What the known values say of a joint quantity: only known when all rows are.
+// The joint quantities of the known values; NaN unless all rows are known.
 struct KnownJoint {
   double sum = std::numeric_limits<double>::quiet_NaN();
   double mean = sum;
@@ -95,11 +95,11 @@ void WriteRows(const SampleStatistics& statistics, absl::Span<const double> know
   report.Finish();
 }
 
-// What only joint samples can say.
+// Statistics that need joint samples.
 void WriteJointWords(const SampleStatistics& statistics, std::ostream* out) {
   *out << absl::StrFormat(
-      "\nJointly:\n  the sum has a standard deviation of %.6g; were the rows independent, it would "
-      "have %.6g\n",
+      "\nJointly:\n  the sum has a standard deviation of %.6g; with independent rows it would be "
+      "%.6g\n",
       statistics.sum.sd, statistics.independent_sum_sd);
   if (statistics.mean_pairwise_correlation.has_value()) {
     *out << absl::StrFormat("  the mean correlation between two rows is %.3f\n",
@@ -126,7 +126,7 @@ void WriteCoverageWords(const Coverage& coverage, std::ostream* out) {
     *out << absl::StrFormat("; the known values have a standard deviation of %.4g",
                             coverage.known_sd);
   }
-  *out << "\n  (expected: that many of a path's own values are inside on nine paths of ten)\n";
+  *out << "\n  (expected: 90 % of the paths have that many of their own values inside)\n";
 }
 
 ordered_json Json(const DrawSummary& draws) {
@@ -176,8 +176,8 @@ void WriteSamples(const Samples& samples, const SampleTitle& title, Format forma
   if (!steps.empty()) columns.push_back("step");
   ReportWriter report(columns, format, out);
   for (size_t i = 0; i < samples.values.size(); ++i) {
-    const auto place = static_cast<int64_t>(i);
-    std::vector<Cell> cells = {place / samples.target_count, place % samples.target_count,
+    const auto index = static_cast<int64_t>(i);
+    std::vector<Cell> cells = {index / samples.target_count, index % samples.target_count,
                                samples.values[i]};
     if (with_densities) cells.emplace_back(samples.log_densities[i]);
     if (!steps.empty()) cells.emplace_back(steps[i]);

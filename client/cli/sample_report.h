@@ -1,4 +1,4 @@
-// How joint samples are shown: every value, or a summary.
+// Prints joint samples: every value, or a summary.
 #ifndef CHORALE_CLIENT_CLI_SAMPLE_REPORT_H_
 #define CHORALE_CLIENT_CLI_SAMPLE_REPORT_H_
 
@@ -11,18 +11,18 @@
 
 namespace chorale::client {
 
-// Who the samples are of.
+// What the samples are of.
 struct SampleTitle {
   std::string context;
   std::string target;  // the target column
 };
 
-// A line per value (path, row, value), or one JSON object with [B, T] arrays.
+// Prints a line per value (path, row, value), or one JSON object with [B, T] arrays.
 void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
                   std::ostream* out);
 
-// A line per target row and per joint quantity; as a table, also in words. `known` [T], NaN where a
-// value is not known; empty when none is.
+// Prints a line per target row and per joint quantity; with kTable also sentences. `known` [T] has
+// NaN for unknown values, or is empty.
 void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
                         const SampleTitle& title, Format format, std::ostream* out);
 

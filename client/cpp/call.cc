@@ -29,13 +29,13 @@ Call::~Call() {
 bool Call::Wait() {
   void* tag = nullptr;
   bool ok = false;
-  bool told = cancellation_ == nullptr;
-  while (!told) {
+  bool stop_polling = cancellation_ == nullptr;
+  while (!stop_polling) {
     const auto next =
         queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kCancellationCheck);
     if (next == grpc::CompletionQueue::GOT_EVENT) return ok;
-    told = cancellation_->cancelled();
-    if (told) context_.TryCancel();
+    stop_polling = cancellation_->cancelled();
+    if (stop_polling) context_.TryCancel();
   }
   return queue_.Next(&tag, &ok) && ok;
 }
@@ -43,7 +43,7 @@ bool Call::Wait() {
 absl::Status Call::Result(const grpc::Status& status) const {
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::DeadlineExceededError(
-        absl::StrCat("no complete answer within ",
+        absl::StrCat("no complete response within ",
                      absl::FormatDuration(absl::Trunc(deadline_ - start_ + absl::Microseconds(500),
                                                       absl::Milliseconds(1)))));
   }

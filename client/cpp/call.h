@@ -1,4 +1,4 @@
-// One gRPC call in flight, ended early by its deadline or a Cancellation.
+// One gRPC call in flight, which a deadline or a Cancellation can end early.
 #ifndef CHORALE_CLIENT_CPP_CALL_H_
 #define CHORALE_CLIENT_CPP_CALL_H_
 
@@ -11,7 +11,7 @@
 
 namespace chorale::client {
 
-// Operations are started on queue() one at a time, each followed by Wait(); so tags carry no
+// Operations are started on queue() one at a time, each followed by Wait(), so tags have no
 // meaning. Used by one thread.
 class Call {
  public:
@@ -25,10 +25,10 @@ class Call {
   grpc::CompletionQueue* queue() { return &queue_; }
   static void* tag() { return nullptr; }
 
-  // Waits until the operation in flight is done; whether it succeeded.
+  // Waits for the operation in flight; returns whether it succeeded.
   bool Wait();
 
-  // What the call ended with, in the client's terms.
+  // The status of the call, as the client's users see it.
   absl::Status Result(const grpc::Status& status) const;
 
  private:

@@ -6,10 +6,9 @@
 
 namespace chorale::client {
 
-// Calls look at it every few milliseconds and then end with CANCELLED, on the server too. Once set,
-// it stays set.
+// Calls check it every 20 ms and then end with CANCELLED, also on the server. It cannot be reset.
 //
-// Any thread may set and read it, and so may a signal handler: it is one lock-free atomic.
+// Any thread and any signal handler may set and read it: it is one lock-free atomic.
 class Cancellation {
  public:
   Cancellation() = default;

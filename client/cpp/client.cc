@@ -11,12 +11,12 @@
 namespace chorale::client {
 namespace {
 
-// Large enough to keep a fast link busy, small enough that no message strains the server.
+// Large enough for a fast link, small enough to use little memory in the server.
 constexpr int64_t kMaxChunkBytes = 512 << 10;
 constexpr int64_t kMaxChunkRows = 1 << 16;
 constexpr int kPageSize = 1000;
 
-// One attempt at a registration: its stream from header to response.
+// One attempt of a registration: its stream from header to response.
 class Upload {
  public:
   Upload(v1::Chorale::Stub* stub, absl::Time deadline, const Cancellation* cancellation)
@@ -26,7 +26,7 @@ class Upload {
     open_ = call_.Wait();
   }
 
-  // Writes one message. False when the server has ended the call: Finish says why.
+  // Writes one message. Returns false if the server has ended the call; Finish returns the reason.
   bool Write(const v1::RegisterContextRequest& message) {
     if (!open_) return false;
     writer_->Write(message, Call::tag());
@@ -62,13 +62,14 @@ absl::Status CheckRegistration(const DataFrame& table, const RegisterOptions& op
         absl::StrCat("target_column: the table has no column '", options.target_column, "'"));
   }
   if (target->kind != ColumnKind::kNumeric) {
-    return absl::InvalidArgumentError(absl::StrCat("target_column: column '", options.target_column,
-                                                   "' is categorical, and a target is numeric"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("target_column: column '", options.target_column,
+                     "' is categorical, but a target must be numeric"));
   }
   if (const int64_t missing = target->missing_count(); missing > 0) {
     return absl::InvalidArgumentError(absl::StrCat("target_column: column '", options.target_column,
                                                    "' has ", missing,
-                                                   " missing cells, and a target has none"));
+                                                   " missing cells, but a target must have none"));
   }
   return absl::OkStatus();
 }
@@ -163,7 +164,7 @@ absl::Status Client::DeleteContext(const std::string& id, const CallOptions& cal
   google::protobuf::Empty nothing;
   const absl::Duration timeout =
       call.timeout > absl::ZeroDuration() ? call.timeout : options_.call_timeout;
-  // Never twice: when only the answer was lost, the second attempt would report NotFound.
+  // Not retried: if only the response was lost, the second attempt would return NotFound.
   return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext, request,
                    absl::Now() + timeout, call.cancellation, &nothing);
 }

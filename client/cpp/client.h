@@ -4,15 +4,18 @@
 //   (*client)->RegisterContext("houses", frame, {.target_column = "price"});
 //   auto samples = (*client)->Sample("houses", rows, {.path_count = 1000});
 //
-// What holds for every call:
-//   - Contexts and models are named by their id ("houses"); the prefixes of the API ("contexts/",
-//     "models/") are put on and taken off here, in requests only.
-//   - It ends by its deadline, or within some 20 ms of being cancelled, and its work on the server
-//     ends with it.
-//   - Errors have the server's code; the message names the refused field and says when to try
-//   again,
-//     and RetryDelay() and RefusedFields() give both to programs. Unavailable also means that the
+// All calls:
+//   - Requests name contexts and models by id ("houses"); the client adds the prefixes of the API
+//     ("contexts/", "models/"). Responses have the full names.
+//   - A call ends by its deadline, or within about 20 ms of its cancellation, and the server then
+//     stops its work.
+//   - Errors have the server's code. The message has the refused field and the retry delay;
+//     RefusedFields() and RetryDelay() return them to programs. Unavailable also means that the
 //     connection broke.
+//
+// client.h declares the interface. Below it are connection.h (channels), call.h (one call in
+// flight), retry.h, table_codec.h and sample_assembly.h (messages). csv.h, column_types.h and
+// data_frame.h make tables from CSV files, sample_summary.h describes samples.
 #ifndef CHORALE_CLIENT_CPP_CLIENT_H_
 #define CHORALE_CLIENT_CPP_CLIENT_H_
 
@@ -36,132 +39,133 @@
 namespace chorale::client {
 
 struct TlsOptions {
-  std::string root_certificates;   // PEM; empty for the system's
-  std::string client_certificate;  // PEM; empty when the server asks for none
-  std::string client_key;          // PEM, with client_certificate
+  std::string root_certificates;   // PEM; empty: the system's certificates
+  std::string client_certificate;  // PEM; empty: none
+  std::string client_key;          // PEM, of client_certificate
 };
 
 struct ClientOptions {
-  // How long Connect waits for a server that refuses connections or does not answer yet.
+  // How long Connect waits for a server that does not accept connections yet.
   absl::Duration connect_timeout = absl::Seconds(5);
-  // The deadline of calls that give none.
+  // The timeout of calls that do not set one.
   absl::Duration call_timeout = absl::Minutes(5);
-  // For calls that can be made twice without harm: all but DeleteContext. A sampling stream is
-  // begun again only as long as no block of it has been handed out.
+  // For idempotent calls: all but DeleteContext. A sampling stream is retried only if none of its
+  // blocks was delivered.
   RetryPolicy retry = {};
-  std::optional<TlsOptions> tls = {};  // absent: no encryption
+  std::optional<TlsOptions> tls = {};  // nullopt: no encryption
 };
 
 struct CallOptions {
-  absl::Duration timeout = absl::ZeroDuration();  // of all attempts together; zero: call_timeout
-  const Cancellation* cancellation = nullptr;     // outlives the call; may be null
+  absl::Duration timeout = absl::ZeroDuration();  // for all attempts together; zero: call_timeout
+  const Cancellation* cancellation = nullptr;     // may be null; must outlive the call
 };
 
-// ---- What a call takes and gives -----------------------------------------------------------
+// ---- Options and results of calls ----------------------------------------------------------
 //
-// Every member of an options struct has an initialiser, so that naming only some of them raises no
-// compiler warning.
+// All members of the options structs have initialisers, so that designated initialisers may leave
+// some out without a compiler warning.
 
 struct RegisterOptions {
   std::string target_column = {};
-  std::string model = {};  // id; empty for the server's default
-  // Told the rows sent so far; may be empty.
+  std::string model = {};  // id; empty: the server's default model
+  // Called with the number of rows sent so far; may be empty.
   std::function<void(int64_t rows)> on_progress = nullptr;
 };
 
-// Whether places beyond the K that the model's buffer was trained with are refused or reused.
+// What to do with more targets than the model was trained for (T > buffer_size): refuse them, or
+// reuse the buffer's tokens from the first one on.
 enum class BeyondBuffer { kRefuse, kWrap };
 
 struct PredictOptions {
   std::vector<double> quantiles = {};  // [Q] probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
-  std::function<void(int64_t rows)> on_progress = nullptr;  // rows predicted so far; may be empty
+  std::function<void(int64_t rows)> on_progress = nullptr;  // called with rows done; may be empty
 };
 
 struct Predictions {
   std::vector<double> means;      // [T]
   std::vector<double> stds;       // [T]
   std::vector<double> quantiles;  // [T, Q], row-major
-  v1::Mixtures mixtures;          // [T, M], when asked for
+  v1::Mixtures mixtures;          // [T, M]; only for Mixture::kInclude
 };
 
 struct SampleOptions {
   int64_t path_count = 1;  // B
-  uint64_t seed = 0;       // 0: the server picks one and tells
+  uint64_t seed = 0;       // 0: the server chooses one and returns it
   TargetOrder order = TargetOrder::kGiven;
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
-  // For Sample: values drawn so far, of B * T; may be empty.
+  // For Sample: called with the number of values drawn, of B * T; may be empty.
   std::function<void(int64_t values)> on_progress = nullptr;
 };
 
 struct LogDensityOptions {
-  int32_t random_orders = 0;  // R; 0: the order given
-  uint64_t seed = 0;          // for random orders; 0: the server picks one and tells
+  int32_t random_orders = 0;  // R; 0: the order of the rows
+  uint64_t seed = 0;          // of the random orders; 0: the server chooses one
   enum class Method { kOnePass, kStepByStep } method = Method::kOnePass;
   enum class Terms { kOmit, kInclude } terms = Terms::kOmit;  // not with random orders
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
 
 struct LogDensities {
-  std::vector<double> joint;            // [B], natural logarithm, in the user's units
+  std::vector<double> joint;            // [B], natural logarithm, in the target's units
   std::vector<double> standard_errors;  // [B] over orders; empty with R < 2
-  std::vector<double> terms;            // [B, T], when asked for
-  uint64_t seed = 0;                    // used for random orders
+  std::vector<double> terms;            // [B, T]; only for Terms::kInclude
+  uint64_t seed = 0;                    // of the random orders
 };
 
 struct Registration {
   v1::Context context;
-  bool already_registered = false;  // the same content was there before
+  bool already_registered = false;  // the same content existed before
 };
 
-// All methods may be called from any thread, any number at a time. Sampling streams have a
-// connection of their own, so that a slow reader holds up no other call.
+// Thread-safe. Sampling streams use their own connection, so that a slow reader does not block
+// other calls.
 class Client {
  public:
-  // Connects to "host:port". Unavailable when no server answers there within connect_timeout; the
-  // message says what the last attempt met with. At once: Unauthenticated when client and server do
-  // not agree on TLS, InvalidArgument when the certificates given are not PEM.
+  // Connects to "host:port". Unavailable, with the last attempt's error, if no server answers
+  // within connect_timeout. Does not wait if that cannot help: Unauthenticated if the TLS handshake
+  // fails, InvalidArgument if the certificates are not PEM.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const std::string& address, const ClientOptions& options,
       const Cancellation* cancellation = nullptr);
   ~Client();
 
-  // Registers `table`, its target column included, in messages of about half a MiB. Registering
-  // the same content again is fine. InvalidArgument when the table has no rows or no such target;
-  // AlreadyExists when the name is taken by other content.
+  // Registers `table`, including its target column, in messages of about half a MiB. Registering
+  // the same content again has no effect. InvalidArgument if the table has no rows or no such
+  // target; AlreadyExists if the name has different content.
   absl::StatusOr<Registration> RegisterContext(const std::string& id, const DataFrame& table,
                                                const RegisterOptions& options,
                                                const CallOptions& call = {});
 
-  // NotFound when there is none of that id.
+  // NotFound if there is no context with this id.
   absl::StatusOr<v1::Context> GetContext(const std::string& id, const CallOptions& call = {});
   absl::StatusOr<v1::Context> WarmContext(const std::string& id, const CallOptions& call = {});
   absl::Status DeleteContext(const std::string& id, const CallOptions& call = {});
 
-  // All of them, from as many pages as there are.
+  // Return the entries of all pages.
   absl::StatusOr<std::vector<v1::Context>> ListContexts(const CallOptions& call = {});
   absl::StatusOr<std::vector<v1::Model>> ListModels(const CallOptions& call = {});
 
-  // Predicts each row of `targets` by itself. Any number of rows: they travel in requests of at
-  // most 1024, which changes no result.
+  // Predicts each row of `targets` independently. There may be any number of rows: the client
+  // splits them into requests of at most 1024 rows, which does not affect the results.
   absl::StatusOr<Predictions> Predict(const std::string& id, const DataFrame& targets,
                                       const PredictOptions& options, const CallOptions& call = {});
 
-  // Draws B joint paths over the T rows of `targets`. DataLoss when the stream did not bring each
+  // Draws B joint paths over the T rows of `targets`. DataLoss if the stream does not have each
   // value exactly once.
   absl::StatusOr<Samples> Sample(const std::string& id, const DataFrame& targets,
                                  const SampleOptions& options, const CallOptions& call = {});
 
-  // The same, handing out each block as it comes, on the caller's thread. A status other than OK
-  // from `on_block` cancels the stream and is returned. Blocks are not checked.
+  // As Sample, but passes each block to `on_block` on the caller's thread as it arrives. An error
+  // from `on_block` cancels the stream and is returned. Blocks are not validated.
   absl::StatusOr<v1::SampleSummary> SampleStream(
       const std::string& id, const DataFrame& targets, const SampleOptions& options,
       absl::FunctionRef<absl::Status(const v1::SampleBlock&)> on_block,
       const CallOptions& call = {});
 
   // Joint log-densities of the vectors `values` [B, T], row-major, in the order of the T rows of
-  // `targets`. InvalidArgument when the number of values is no multiple of T.
+  // `targets`. InvalidArgument if the number of values is not a multiple of T.
   absl::StatusOr<LogDensities> LogDensity(const std::string& id, const DataFrame& targets,
                                           absl::Span<const double> values,
                                           const LogDensityOptions& options,
@@ -171,7 +175,7 @@ class Client {
   class Connection;
   Client(std::unique_ptr<Connection> connection, ClientOptions options);
 
-  // Makes the call of `attempt`, again where the retry policy says so, until its deadline.
+  // Calls `attempt`, and retries it by the retry policy until the deadline.
   absl::Status Run(const CallOptions& call,
                    absl::FunctionRef<absl::Status(absl::Time deadline)> attempt) const;
 

@@ -1,4 +1,4 @@
-// The calls of Client that ask something of a context.
+// The inference calls of Client: Predict, Sample and LogDensity.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +10,7 @@
 namespace chorale::client {
 namespace {
 
-// Rows are predicted by themselves, so how they are cut into requests is only a matter of size.
+// Rows are predicted independently, so the split into requests does not affect results.
 constexpr int64_t kMaxPredictRows = 1024;
 constexpr int64_t kMaxPredictBytes = 1 << 20;
 
@@ -23,11 +23,11 @@ absl::Status CheckRows(const DataFrame& targets) {
   return absl::InvalidArgumentError("targets: there are no rows");
 }
 
-// DataLoss when an answer holds another number of values than was asked for.
+// DataLoss if a response has an unexpected number of values.
 absl::Status CheckSize(absl::string_view what, int64_t size, int64_t expected) {
   if (size == expected) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat("the server answered ", size, " ", what, " where ", expected, " were due"));
+      absl::StrCat("the server sent ", size, " ", what, " instead of ", expected));
 }
 
 template <class Values>
@@ -79,13 +79,13 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& targets,
 
 using BlockHandler = absl::FunctionRef<absl::Status(const v1::SampleBlock&)>;
 
-// How one attempt at a sampling stream went.
+// The outcome of one attempt of a sampling stream.
 struct StreamEnd {
   absl::Status status;
-  bool handed_out = false;  // at least one block
+  bool delivered = false;  // at least one block was passed on
 };
 
-// Reads messages until the stream ends or `on_block` refuses one; the latter's status.
+// Reads messages until the stream ends or `on_block` returns an error, which is returned.
 absl::Status ReadBlocks(Call* call, grpc::ClientAsyncReader<v1::SampleResponse>* reader,
                         BlockHandler on_block, StreamEnd* end,
                         std::optional<v1::SampleSummary>* summary) {
@@ -95,7 +95,7 @@ absl::Status ReadBlocks(Call* call, grpc::ClientAsyncReader<v1::SampleResponse>*
     if (!call->Wait()) return absl::OkStatus();
     if (message.has_summary()) *summary = std::move(*message.mutable_summary());
     for (const v1::SampleBlock& block : message.blocks().blocks()) {
-      end->handed_out = true;
+      end->delivered = true;
       RETURN_IF_ERROR(on_block(block));
     }
   }
@@ -133,7 +133,7 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
   RETURN_IF_ERROR(CheckRows(targets));
   Predictions predictions;
   const std::vector<RowRange> pieces = SplitRows(targets, kMaxPredictBytes, kMaxPredictRows);
-  size_t done = 0;  // a retry carries on with the piece that failed
+  size_t done = 0;  // a retry continues with the piece that failed
   absl::Status status = Run(call, [&](absl::Time deadline) {
     for (; done < pieces.size(); ++done) {
       v1::PredictRequest request;
@@ -164,11 +164,11 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id,
   const v1::SampleRequest request = ToProto(id, targets, options);
   RETURN_IF_ERROR(CheckMessageSize(request));
   v1::SampleSummary summary;
-  absl::Status broken;  // why a stream ended of which blocks had been handed out
+  absl::Status broken;  // the error of a stream that had delivered blocks
   absl::Status status = Run(call, [&](absl::Time deadline) {
     const StreamEnd end =
         RunStream(connection_->streams(), request, deadline, call.cancellation, on_block, &summary);
-    if (!end.handed_out) return end.status;
+    if (!end.delivered) return end.status;
     broken = end.status;
     return absl::OkStatus();
   });
@@ -186,7 +186,7 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& t
   RETURN_IF_ERROR(CheckRows(targets));
   std::optional<SampleAssembly> assembly;
   const auto on_block = [&](const v1::SampleBlock& block) {
-    // Made only now, so that a request that the server refuses takes no memory here.
+    // Created here, so that a request that the server refuses takes no memory.
     if (!assembly.has_value()) {
       assembly.emplace(options.path_count, targets.row_count(), options.order,
                        options.step_densities);

@@ -23,7 +23,7 @@ std::string Where(const CsvTable& csv, int64_t row, int64_t column) {
   return absl::StrCat("line ", csv.Line(row), ", column '", csv.names()[column], "'");
 }
 
-// How a column's cells read as numbers.
+// How many cells of a column are numbers.
 struct NumberCount {
   int64_t numbers = 0;
   int64_t others = 0;
@@ -89,7 +89,7 @@ std::optional<double> ParseNumber(absl::string_view text) {
   const std::from_chars_result result = std::from_chars(text.data(), end, value);
   if (result.ptr != end || text.empty()) return std::nullopt;
   if (result.ec == std::errc::result_out_of_range) {
-    // Too large, or too close to zero: the latter is still a number, and strtod rounds it.
+    // Too large or too small. Too small is still a number, and strtod rounds it.
     value = std::strtod(std::string(text).c_str(), nullptr);
   } else if (result.ec != std::errc()) {
     return std::nullopt;
@@ -134,7 +134,7 @@ absl::StatusOr<TypedTable> InferTypes(const CsvTable& csv, const TypeOptions& op
     } else if (!Contains(options.numeric, name)) {
       const NumberCount count = CountNumbers(csv, column, options.missing);
       if (count.others > 0) kind = ColumnKind::kCategorical;
-      // A stray word in a column of numbers: most likely a typing error or a missing-token.
+      // A few words in a column of numbers: probably typing errors or unknown missing tokens.
       if (count.others > 0 && count.numbers >= 9 * count.others) {
         table.notes.push_back(absl::StrCat("column '", name, "' is read as categories because of ",
                                            count.others, " of its ", count.others + count.numbers,

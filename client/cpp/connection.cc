@@ -13,17 +13,16 @@ namespace chorale::client {
 namespace {
 
 constexpr absl::Duration kCancellationCheck = absl::Milliseconds(20);
-// For a call that fails without leaving this process.
+// Timeout for a call that fails within this process.
 constexpr absl::Duration kFailureWait = absl::Seconds(1);
-// Finds a dead connection within 80 s, and stays within what servers and proxies tolerate.
+// Detects a dead connection within 80 s at a ping rate that servers and proxies tolerate.
 constexpr int kKeepaliveMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
-// A server that starts, or starts again, is found soon: gRPC would wait up to two minutes between
-// its attempts.
+// By default gRPC waits up to two minutes between attempts; these find a restarted server sooner.
 constexpr int kFirstReconnectMs = 100;
 constexpr int kMaxReconnectMs = 5'000;
-// Answers may be larger than requests: log-densities with terms.
-constexpr int kMaxAnswerBytes = 64 << 20;
+// Responses may be larger than requests: log-densities with terms.
+constexpr int kMaxResponseBytes = 64 << 20;
 
 std::shared_ptr<grpc::ChannelCredentials> Credentials(const ClientOptions& options) {
   if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
@@ -43,14 +42,14 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  // WithRetry is what tries again; gRPC's own retries would multiply it.
+  // WithRetry retries; gRPC's own retries would multiply the attempts.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
   return grpc::CreateCustomChannel(address, Credentials(options), arguments);
 }
 
-// What gRPC says of a channel that is in TRANSIENT_FAILURE: a call on it fails at once, and says
-// why. Should the channel be ready by now, the health check that it is does no harm.
+// The error of a channel in TRANSIENT_FAILURE. gRPC reports it only through a call, which fails at
+// once. If the channel has become ready in the meantime, the call is a harmless health check.
 std::string FailureOf(const std::shared_ptr<grpc::Channel>& channel, absl::Time deadline) {
   Call call(deadline, /*cancellation=*/nullptr);
   grpc::GenericStub stub(channel);
@@ -98,8 +97,8 @@ absl::Status CheckMessageSize(const google::protobuf::Message& request) {
   const int64_t bytes = static_cast<int64_t>(request.ByteSizeLong());
   if (bytes <= kMaxMessageBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the request takes ", bytes,
-                                                 " bytes, and one may take ", kMaxMessageBytes,
-                                                 ": ask for fewer rows or values at a time"));
+                                                 " bytes; the limit is ", kMaxMessageBytes,
+                                                 ": request fewer rows or values at a time"));
 }
 
 }  // namespace chorale::client

@@ -1,4 +1,4 @@
-// The client's channels to one server, and how unary calls go over them.
+// The client's channels to one server, and unary calls over them.
 #ifndef CHORALE_CLIENT_CPP_CONNECTION_H_
 #define CHORALE_CLIENT_CPP_CONNECTION_H_
 
@@ -12,20 +12,20 @@
 
 namespace chorale::client {
 
-// What one message may hold, as the API says.
+// The API's limit for one message.
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;
 
-// Immutable after construction; channels and stubs may be used by many threads.
+// Immutable after construction; channels and stubs are thread-safe.
 class Client::Connection {
  public:
   Connection(const std::string& address, const ClientOptions& options);
 
-  // OK when the server answers before `deadline`; else Cancelled, or what ConnectionFailure says.
+  // OK once the server answers; Cancelled, or ConnectionFailure's error if `deadline` passes.
   absl::Status WaitUntilReady(absl::Time deadline, const Cancellation* cancellation);
 
   v1::Chorale::Stub* calls() { return calls_.get(); }
-  // For streams from the server. Their flow control is per connection too: on a connection shared
-  // with other calls, a reader that stops would stop those.
+  // For streams from the server. HTTP/2 flow control is also per connection: on a shared
+  // connection, a reader that stalls would stall the other calls.
   v1::Chorale::Stub* streams() { return streams_.get(); }
 
   const std::string& address() const { return address_; }
@@ -38,10 +38,10 @@ class Client::Connection {
   std::unique_ptr<v1::Chorale::Stub> streams_;
 };
 
-// InvalidArgument when the request is larger than one message may be.
+// InvalidArgument if the request exceeds kMaxMessageBytes.
 absl::Status CheckMessageSize(const google::protobuf::Message& request);
 
-// Makes one unary call, `prepare` being the stub's PrepareAsync method for it.
+// Makes one unary call. `prepare` is the stub's PrepareAsync method.
 template <class Request, class Response>
 absl::Status UnaryCall(v1::Chorale::Stub* stub,
                        std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (

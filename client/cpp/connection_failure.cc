@@ -7,23 +7,23 @@
 namespace chorale::client {
 namespace {
 
-// gRPC says the general first and the particular last, with colons between.
+// gRPC's messages go from the general to the specific, separated by colons.
 absl::string_view LastPart(absl::string_view message) {
   const size_t colon = message.rfind(": ");
   return colon == absl::string_view::npos ? message : message.substr(colon + 2);
 }
 
-// The error when the handshake has come to a verdict, and not just to an end; else OK.
+// The error of a TLS handshake that was refused; OK if the connection failed for another reason.
 absl::Status TlsVerdict(const std::string& address, absl::string_view message) {
   if (absl::StrContains(message, "certificate verify failed")) {
     return absl::UnauthenticatedError(
         absl::StrCat("the certificate of the server at ", address,
-                     " is signed by no authority that this client trusts"));
+                     " is not signed by an authority that this client trusts"));
   }
   if (absl::StrContains(message, "is not in peer certificate")) {
     return absl::UnauthenticatedError(
         absl::StrCat("the certificate of the server at ", address,
-                     " is for another name: use the name that the server has in its certificate"));
+                     " is for another name: use the name in the server's certificate"));
   }
   if (absl::StrContains(message, "wrong version number")) {
     return absl::UnauthenticatedError(
@@ -42,7 +42,7 @@ absl::Status ConnectionFailure(const std::string& address, const ClientOptions& 
                                absl::string_view grpc_message) {
   RETURN_IF_ERROR(TlsVerdict(address, grpc_message));
   const bool tls = options.tls.has_value();
-  // What is left when gRPC cannot even make a connection's TLS part.
+  // gRPC reports this if it cannot set up TLS for the connection at all.
   if (tls && absl::StrContains(grpc_message, "empty address list")) {
     return absl::InvalidArgumentError("the certificates or the key for TLS are not valid PEM");
   }

@@ -1,4 +1,4 @@
-// What a caller is told when no connection comes about.
+// Errors for connections that cannot be made.
 #ifndef CHORALE_CLIENT_CPP_CONNECTION_FAILURE_H_
 #define CHORALE_CLIENT_CPP_CONNECTION_FAILURE_H_
 
@@ -10,9 +10,9 @@
 
 namespace chorale::client {
 
-// The error for what gRPC says of a channel to `address` that has failed to connect. Unavailable
-// when it may yet connect; Unauthenticated when client and server do not agree on TLS, and
-// InvalidArgument when the certificates given are none: waiting helps with neither.
+// Converts gRPC's message for a failed connection to `address` to an error: Unavailable if a later
+// attempt may succeed; Unauthenticated if the TLS handshake failed and InvalidArgument if the
+// certificates are not PEM, where waiting does not help.
 absl::Status ConnectionFailure(const std::string& address, const ClientOptions& options,
                                absl::string_view grpc_message);
 

@@ -23,7 +23,7 @@ namespace {
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kParserBlockBytes = 1 << 16;
 
-// Length of the UTF-8 sequence that starts `bytes`, or 0 when that is none (Unicode 15, table 3-7).
+// Length of the UTF-8 sequence at the start of `bytes`; 0 if it is invalid (Unicode 15, table 3-7).
 size_t Utf8SequenceLength(absl::string_view bytes) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned char lead = at(0);
@@ -33,7 +33,7 @@ size_t Utf8SequenceLength(absl::string_view bytes) {
   for (size_t i = 1; i < length; ++i) {
     if ((at(i) & 0xC0) != 0x80) return 0;
   }
-  // Overlong forms, surrogates and what lies beyond U+10FFFF.
+  // Overlong forms, surrogates and code points beyond U+10FFFF.
   if (lead == 0xE0 && at(1) < 0xA0) return 0;
   if (lead == 0xED && at(1) > 0x9F) return 0;
   if (lead == 0xF0 && at(1) < 0x90) return 0;
@@ -50,7 +50,7 @@ bool IsUtf8(absl::string_view text) {
   return true;
 }
 
-// Cuts the next physical line, with its end, off `content`.
+// Removes the next physical line, with its line break, from `content` and returns it.
 absl::string_view TakeLine(absl::string_view* content) {
   size_t end = content->find_first_of("\r\n");
   if (end == absl::string_view::npos) {
@@ -78,8 +78,8 @@ absl::string_view CsvTable::Cell(int64_t row, int64_t column) const {
   return absl::string_view(text_).substr(begin, ends_[index] - begin);
 }
 
-// Builds a table from libcsv's callbacks. It feeds libcsv line by line, because that library does
-// not count lines and users need them. Used by one thread, for one file.
+// Builds a table from libcsv's callbacks. Passes libcsv one line at a time to count lines for error
+// messages, which libcsv does not. Used by one thread, for one file.
 class CsvParser {
  public:
   absl::StatusOr<CsvTable> Parse(absl::string_view content) {
@@ -93,7 +93,7 @@ class CsvParser {
     while (!content.empty() && status_.ok()) {
       const absl::string_view line = TakeLine(&content);
       ++line_;
-      // Where a record starts, unless a quoted cell carries on from the line before.
+      // A record starts here, unless a quoted cell continues from the previous line.
       if (!in_record_) record_line_ = line_;
       in_record_ = true;
       if (!IsUtf8(line))
@@ -102,7 +102,7 @@ class CsvParser {
         return ErrorAt(
             line_, "a quote in the middle of a cell; quote the whole cell and double the quotes");
       }
-      // A blank line calls nothing back; it ends no record and starts none.
+      // A blank line causes no callback: it neither ends nor starts a record.
       if (cells_.empty() && parser.pstate == 0) in_record_ = false;
     }
     if (status_.ok() && csv_fini(&parser, OnCell, OnRecord, this) != 0) {
@@ -162,7 +162,7 @@ class CsvParser {
 
   CsvTable table_;
   absl::Status status_;
-  std::vector<std::string> cells_;  // of the record that is being read
+  std::vector<std::string> cells_;  // of the current record
   int64_t line_ = 0;
   int64_t record_line_ = 0;
   bool in_record_ = false;
@@ -177,7 +177,7 @@ absl::StatusOr<CsvTable> ReadCsv(const std::string& path) {
   } else {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream buffer;
-    // Opening a folder succeeds; reading from it is what fails.
+    // Opening a folder succeeds; only reading from it fails.
     if (!file || !(file.peek() == EOF || buffer << file.rdbuf()) || file.bad()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": cannot read this file"));
     }
@@ -196,7 +196,7 @@ std::string CsvLine(absl::Span<const std::string> cells) {
   for (size_t i = 0; i < cells.size(); ++i) {
     if (i > 0) line += ',';
     const std::string& cell = cells[i];
-    // A lone empty cell would be a blank line, and blank lines are skipped.
+    // A single empty cell would be a blank line, which ParseCsv ignores.
     const bool lone_empty = cell.empty() && cells.size() == 1;
     const bool trimmed = !cell.empty() && (cell.front() == ' ' || cell.front() == '\t' ||
                                            cell.back() == ' ' || cell.back() == '\t');

@@ -25,7 +25,7 @@ absl::Status DataFrame::AddNumeric(std::string name, std::vector<double> values)
   for (size_t row = 0; row < values.size(); ++row) {
     if (std::isinf(values[row])) {
       return absl::InvalidArgumentError(
-          absl::StrCat("column '", name, "', row ", row, ": infinity is not a value"));
+          absl::StrCat("column '", name, "', row ", row, ": the value is infinite"));
     }
   }
   DataColumn column;
@@ -90,7 +90,7 @@ bool DataFrame::Remove(absl::string_view name) {
 absl::Status DataFrame::Add(DataColumn column) {
   if (column.name.empty()) return absl::InvalidArgumentError("a column has an empty name");
   if (Find(column.name) != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' is there twice"));
+    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' exists already"));
   }
   if (!columns_.empty() && column.row_count() != row_count()) {
     return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' has ",

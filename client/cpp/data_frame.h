@@ -1,4 +1,4 @@
-// A table of named, typed columns, as users of the client hold it.
+// The client's table of named, typed columns.
 #ifndef CHORALE_CLIENT_CPP_DATA_FRAME_H_
 #define CHORALE_CLIENT_CPP_DATA_FRAME_H_
 
@@ -19,36 +19,35 @@ inline constexpr int32_t kMissingCategory = -1;
 struct DataColumn {
   std::string name;
   ColumnKind kind = ColumnKind::kNumeric;
-  std::vector<double> numbers;          // [rows] when numeric; NaN is a missing cell
-  std::vector<std::string> categories;  // distinct and non-empty, when categorical
-  std::vector<int32_t> codes;           // [rows] into categories, or kMissingCategory
+  std::vector<double> numbers;          // [rows] if numeric; NaN is a missing cell
+  std::vector<std::string> categories;  // if categorical; distinct and non-empty
+  std::vector<int32_t> codes;           // [rows] if categorical; or kMissingCategory
 
   int64_t row_count() const;
   int64_t missing_count() const;
 };
 
-// Columns of equal length with distinct names. A plain value: safe to share while nobody writes.
+// Columns of equal length with distinct names. Thread-compatible.
 class DataFrame {
  public:
-  // All of them return InvalidArgument, naming the column, when the name is empty or taken, when
-  // the number of rows differs from that of the columns before, or as said below; the frame is
-  // then unchanged.
+  // All Add methods return InvalidArgument, with the column, if the name is empty or taken, if the
+  // number of rows differs from the other columns', or as stated below. The frame is then
+  // unchanged.
 
   // `values` [rows]: finite, or NaN for a missing cell.
   absl::Status AddNumeric(std::string name, std::vector<double> values);
-  // `values` [rows]: nullopt is a missing cell; an empty string is refused.
+  // `values` [rows]: nullopt is a missing cell; an empty string is invalid.
   absl::Status AddCategorical(std::string name,
                               const std::vector<std::optional<std::string>>& values);
-  // The same by code: `codes` [rows] index `categories` (distinct, non-empty), or are
-  // kMissingCategory.
+  // `codes` [rows]: indices into `categories` (distinct, non-empty), or kMissingCategory.
   absl::Status AddCategorical(std::string name, std::vector<std::string> categories,
                               std::vector<int32_t> codes);
 
   const std::vector<DataColumn>& columns() const { return columns_; }
   int64_t row_count() const { return columns_.empty() ? 0 : columns_.front().row_count(); }
-  // The column of that name, or null. The frame owns it.
+  // The column with this name, or null. The frame owns it.
   const DataColumn* Find(absl::string_view name) const;
-  // Removes the column of that name; false when there is none.
+  // Removes the column with this name; returns false if there is none.
   bool Remove(absl::string_view name);
 
  private:

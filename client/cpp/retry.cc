@@ -13,7 +13,7 @@ namespace {
 constexpr double kMostJitter = 0.25;
 constexpr absl::Duration kCancellationCheck = absl::Milliseconds(20);
 
-// False when cancelled meanwhile.
+// Returns false if cancelled before `end`.
 bool SleepUntil(absl::Time end, const Cancellation* cancellation) {
   for (absl::Time now = absl::Now(); now < end; now = absl::Now()) {
     if (cancellation != nullptr && cancellation->cancelled()) return false;
@@ -25,7 +25,7 @@ bool SleepUntil(absl::Time end, const Cancellation* cancellation) {
 }  // namespace
 
 bool IsTransient(const absl::Status& status) {
-  // Without a delay it is gRPC's own verdict on a message that is too large, now and ever after.
+  // Without a delay, RESOURCE_EXHAUSTED is gRPC's error for a message that is too large.
   return status.code() == absl::StatusCode::kUnavailable ||
          (status.code() == absl::StatusCode::kResourceExhausted &&
           RetryDelay(status) != absl::InfiniteDuration());

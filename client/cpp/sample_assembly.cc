@@ -9,10 +9,10 @@ namespace chorale::client {
 namespace {
 
 absl::Status Loss(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("the server's samples are not whole: ", what));
+  return absl::DataLossError(absl::StrCat("the server's samples are invalid: ", what));
 }
 
-// Whether [first, first + count) is a non-empty part of [0, size), for any numbers at all.
+// Whether [first, first + count) is a non-empty part of [0, size). Cannot overflow.
 bool Within(int64_t first, int64_t count, int64_t size) {
   return first >= 0 && count > 0 && first < size && count <= size - first;
 }
@@ -94,7 +94,7 @@ absl::Status SampleAssembly::Place(const v1::SampleBlock& block, int64_t path_in
 absl::StatusOr<Samples> SampleAssembly::Finish(v1::SampleSummary summary) {
   const int64_t expected = samples_.path_count * samples_.target_count;
   if (value_count_ != expected) {
-    return Loss(absl::StrCat(value_count_, " of ", expected, " values came"));
+    return Loss(absl::StrCat(value_count_, " of ", expected, " values arrived"));
   }
   samples_.summary = std::move(summary);
   return std::move(samples_);

@@ -1,5 +1,4 @@
-// Puts the blocks of a sampling stream together, and holds the server to its promise that each
-// value comes exactly once.
+// Assembles the blocks of a sampling stream and checks that each value arrives exactly once.
 #ifndef CHORALE_CLIENT_CPP_SAMPLE_ASSEMBLY_H_
 #define CHORALE_CLIENT_CPP_SAMPLE_ASSEMBLY_H_
 
@@ -17,35 +16,35 @@ enum class TargetOrder { kGiven, kRandomPerPath };
 
 enum class StepDensities { kOmit, kInclude };
 
-// B joint sample paths over T targets, in the rows' order and the user's units.
+// B joint sample paths over T targets, in the order of the rows and the units of the target column.
 struct Samples {
   int64_t path_count = 0;      // B
   int64_t target_count = 0;    // T
   std::vector<double> values;  // [B, T], row-major
-  // [B, T] when asked for: natural log-density of each value given those drawn before it on its
-  // path. A path's sum is its joint log-density.
+  // [B, T], only for StepDensities::kInclude: the natural log-density of each value given the
+  // values drawn before it on its path. Their sum over a path is the path's joint log-density.
   std::vector<double> log_densities;
-  // [B, T] for random orders: the target that a path drew at each step.
+  // [B, T], only for random orders: the target that a path drew at each step.
   std::vector<int32_t> targets_by_step;
   v1::SampleSummary summary;
 };
 
-// Thread-compatible: one thread, or locked by its user.
+// Thread-compatible.
 class SampleAssembly {
  public:
   // Requires path_count > 0 and target_count > 0.
   SampleAssembly(int64_t path_count, int64_t target_count, TargetOrder order,
                  StepDensities densities);
 
-  // Takes the values of one block, in any order of blocks. DataLoss, saying what is wrong, when the
-  // block lies outside [B, T], when its arrays have other sizes than its ranges, or when it repeats
-  // a step or a target of a path.
+  // Adds the values of one block; blocks may come in any order. DataLoss, with the reason, if the
+  // block is outside [B, T], if its arrays do not match its ranges, or if it repeats a step or a
+  // target of a path.
   absl::Status Add(const v1::SampleBlock& block);
 
-  // Values taken so far, of B * T.
+  // The number of values so far, of B * T.
   int64_t value_count() const { return value_count_; }
 
-  // The samples; call once, at the end of the stream. DataLoss when values are missing.
+  // Returns the samples. Call once, at the end of the stream. DataLoss if values are missing.
   absl::StatusOr<Samples> Finish(v1::SampleSummary summary);
 
  private:

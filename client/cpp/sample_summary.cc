@@ -9,15 +9,15 @@
 namespace chorale::client {
 namespace {
 
-// Of sorted draws: linear between the neighbours of place p (B - 1).
+// The quantile of sorted draws, interpolated linearly at index p (B - 1).
 double Quantile(const std::vector<double>& sorted, double p) {
-  const double place = p * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(place);
+  const double index = p * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(index);
   const size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
+  return std::lerp(sorted[below], sorted[above], index - static_cast<double>(below));
 }
 
-// One number per path, by `of` from the path's T values.
+// Summarises one number per path, which `of` computes from the path's T values.
 template <class Function>
 DrawSummary SummarizePaths(const Samples& samples, Function of) {
   std::vector<double> draws(samples.path_count);
@@ -45,7 +45,7 @@ std::optional<double> MeanCorrelation(const Samples& samples,
   return (z_sum.sd * z_sum.sd - count) / (count * (count - 1.0));
 }
 
-// Of those rows, the intervals from `low` to `high`. `known` [T].
+// The coverage of `rows` by the intervals from `low` to `high`. `known` [T].
 IntervalCoverage Cover(const Samples& samples, const SampleStatistics& statistics,
                        const std::vector<int64_t>& rows, absl::Span<const double> known,
                        double DrawSummary::*low, double DrawSummary::*high) {

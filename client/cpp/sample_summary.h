@@ -1,5 +1,4 @@
-// What joint samples say, in a few numbers: each target by itself, and what only a joint sample
-// can tell.
+// Summary statistics of joint samples: of each target, and of quantities that need joint samples.
 #ifndef CHORALE_CLIENT_CPP_SAMPLE_SUMMARY_H_
 #define CHORALE_CLIENT_CPP_SAMPLE_SUMMARY_H_
 
@@ -12,30 +11,30 @@
 
 namespace chorale::client {
 
-// Of B draws of one quantity. Quantiles are those of the draws, linear between neighbours.
+// Statistics of B draws of one quantity. Quantiles interpolate linearly between draws.
 struct DrawSummary {
   double mean = 0.0;
-  double sd = 0.0;  // with B - 1; NaN when B = 1
+  double sd = 0.0;  // denominator B - 1; NaN if B = 1
   double q05 = 0.0, q25 = 0.0, q50 = 0.0, q75 = 0.0, q95 = 0.0;
 };
 
-// The central intervals of the rows whose value is known, and what lies inside, ends included.
+// How many known values lie in the central intervals of their rows, ends included.
 struct IntervalCoverage {
   int64_t inside = 0;  // known values
   double mean_width = 0.0;
-  // Nine paths of ten have that many of their own values inside, for the same rows: so would known
-  // values that are as the model takes them to be.
+  // 90 % of the paths have this many of their own values in the same rows' intervals, and so would
+  // known values if the model were right.
   int64_t fewest_expected = 0;
   int64_t most_expected = 0;
 };
 
-// Samples against the values that are known.
+// Samples compared with known values.
 struct Coverage {
-  int64_t known = 0;               // values; all else is 0 when there are none
+  int64_t known = 0;               // number of known values; all else is 0 if there are none
   IntervalCoverage half;           // q25 to q75
   IntervalCoverage ninety;         // q05 to q95
   double mean_median_error = 0.0;  // mean of |q50 - value|
-  double known_sd = 0.0;           // of the known values, with n - 1; NaN when there is one
+  double known_sd = 0.0;           // of the known values, denominator n - 1; NaN if n = 1
 };
 
 struct SampleStatistics {
@@ -44,10 +43,10 @@ struct SampleStatistics {
   DrawSummary mean;
   DrawSummary max;
   DrawSummary min;
-  // The standard deviation that the sum would have, were the targets independent.
+  // The standard deviation that the sum would have if the targets were independent.
   double independent_sum_sd = 0.0;
-  // Mean of the T (T - 1) / 2 correlations between two targets; nullopt when B = 1, or when fewer
-  // than two targets vary (those that do not are left out).
+  // Mean of the T (T - 1) / 2 correlations between two targets. Targets that do not vary are left
+  // out; nullopt if B = 1 or if fewer than two targets vary.
   std::optional<double> mean_pairwise_correlation;
 };
 
@@ -56,7 +55,7 @@ DrawSummary SummarizeDraws(std::vector<double> draws);
 
 SampleStatistics Summarize(const Samples& samples);
 
-// `statistics` are those of `samples`. `known` [T], NaN where a row's value is not known; or empty.
+// `statistics` must be those of `samples`. `known` [T] has NaN for unknown values, or is empty.
 Coverage CountCovered(const Samples& samples, const SampleStatistics& statistics,
                       absl::Span<const double> known);
 

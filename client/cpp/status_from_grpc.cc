@@ -18,8 +18,8 @@ namespace {
 constexpr char kRetryPayload[] = "chorale.client/retry_delay_ns";
 constexpr char kFieldsPayload[] = "chorale.client/refused_fields";
 
-// A server may send anything: seconds beyond this are read as "an hour".
-constexpr int64_t kMostRetrySeconds = 3600;
+// Longer delays are cut to an hour: a server may send anything.
+constexpr int64_t kMaxRetrySeconds = 3600;
 
 struct Details {
   std::vector<google::rpc::BadRequest::FieldViolation> violations;
@@ -44,7 +44,7 @@ Details DecodeDetails(const grpc::Status& status) {
       const absl::Duration asked =
           absl::Seconds(delay.seconds()) + absl::Nanoseconds(delay.nanos());
       details.retry_delay =
-          std::min(std::max(asked, absl::ZeroDuration()), absl::Seconds(kMostRetrySeconds));
+          std::min(std::max(asked, absl::ZeroDuration()), absl::Seconds(kMaxRetrySeconds));
     }
   }
   return details;
@@ -53,7 +53,7 @@ Details DecodeDetails(const grpc::Status& status) {
 std::string Message(const grpc::Status& status, const Details& details) {
   std::string message = status.error_message();
   for (const auto& violation : details.violations) {
-    // Servers that repeat the violation in the message need no second copy of it.
+    // Do not repeat a violation that is in the message already.
     const bool said = absl::StrContains(message, violation.field()) &&
                       absl::StrContains(message, violation.description());
     if (said) continue;

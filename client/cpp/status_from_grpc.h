@@ -1,4 +1,4 @@
-// How a server's errors reach users of the client: the only place that reads a grpc::Status.
+// Converts grpc::Status to absl::Status; nothing else in the client does.
 #ifndef CHORALE_CLIENT_CPP_STATUS_FROM_GRPC_H_
 #define CHORALE_CLIENT_CPP_STATUS_FROM_GRPC_H_
 
@@ -14,14 +14,14 @@ class Status;
 
 namespace chorale::client {
 
-// The same code; the message, completed by what google.rpc details add to it: the fields that
-// were refused and why, and when to try again ("try again in 2s").
+// Keeps the code. Appends to the message what the google.rpc details add: the invalid fields with
+// the reasons, and the retry delay ("try again in 2s").
 absl::Status StatusFromGrpc(const grpc::Status& status);
 
-// What the server said about when to try again; InfiniteDuration when it said nothing.
+// The server's retry delay; InfiniteDuration if it sent none.
 absl::Duration RetryDelay(const absl::Status& status);
 
-// The request's fields that the server refused, e.g. "targets.columns[2].name"; may be empty.
+// The request fields that the server refused, e.g. "targets.columns[2].name"; may be empty.
 std::vector<std::string> RefusedFields(const absl::Status& status);
 
 }  // namespace chorale::client

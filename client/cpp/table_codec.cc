@@ -3,8 +3,8 @@
 namespace chorale::client {
 namespace {
 
-// Upper bounds on what the wire format adds: tags and lengths of a column's nested messages, and
-// of one category.
+// Upper bounds on the overhead of the wire format: tags and lengths of a column's nested messages,
+// and of one category.
 constexpr int64_t kColumnOverhead = 32;
 constexpr int64_t kCategoryOverhead = 6;
 constexpr int64_t kNumberBytes = 8;
@@ -28,7 +28,7 @@ void EncodeCategorical(const DataColumn& column, RowRange rows, v1::CategoricalV
   }
 }
 
-// Counts the bytes of the rows of one message, from above.
+// Upper bound on the bytes of one message.
 class MessageSize {
  public:
   explicit MessageSize(const DataFrame& frame) : frame_(frame) {
@@ -44,7 +44,7 @@ class MessageSize {
     bytes_ = base_;
   }
 
-  // Bytes with `row` added.
+  // Adds a row; returns the bytes including it.
   int64_t Add(int64_t row) {
     for (size_t c = 0; c < frame_.columns().size(); ++c) {
       const DataColumn& column = frame_.columns()[c];
@@ -66,7 +66,7 @@ class MessageSize {
   int64_t base_ = 0;
   int64_t bytes_ = 0;
   int64_t message_ = -1;
-  std::vector<std::vector<int64_t>> last_message_;  // [columns][categories]: last one that has it
+  std::vector<std::vector<int64_t>> last_message_;  // [columns][categories]: last message with it
 };
 
 }  // namespace

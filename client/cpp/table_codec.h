@@ -1,4 +1,4 @@
-// Data frames as messages of the API.
+// Encodes data frames as messages of the API.
 #ifndef CHORALE_CLIENT_CPP_TABLE_CODEC_H_
 #define CHORALE_CLIENT_CPP_TABLE_CODEC_H_
 
@@ -18,13 +18,13 @@ struct RowRange {
   int64_t size() const { return end - begin; }
 };
 
-// Those rows as a message; categorical columns list only the categories that occur in them.
+// Encodes rows of the frame; categorical columns list only the categories that occur in them.
 // Requires 0 <= begin <= end <= row_count().
 v1::Table EncodeRows(const DataFrame& frame, RowRange rows);
 v1::Table EncodeTable(const DataFrame& frame);
 
-// Cuts the frame's rows, in order, into ranges whose message takes at most `max_bytes` each, and
-// at most `max_rows` rows; a range has one row at least, even where that row alone is larger.
+// Splits the frame's rows, in order, into ranges of at most `max_rows` rows whose messages take at
+// most `max_bytes`. A range has at least one row, even if that row alone is larger.
 std::vector<RowRange> SplitRows(const DataFrame& frame, int64_t max_bytes, int64_t max_rows);
 
 }  // namespace chorale::client

@@ -73,11 +73,11 @@ std::vector<float> FoldFeatureAttention(const std::vector<float>& wo, const std:
 }
 
 // Each row has one feature token here, so feature attention is a softmax over a single key, which
-// is 1 whatever query and key are: their projections are checked and dropped.
+// is 1 whatever query and key are: their projections are in the file, but unused.
 std::vector<float> TakeFeatureAttention(WeightReader& reader, const std::string& name,
                                         int64_t width) {
-  reader.Take(name + ".q_proj.weight", {width, width});
-  reader.Take(name + ".k_proj.weight", {width, width});
+  reader.CheckUnused(name + ".q_proj.weight", {width, width});
+  reader.CheckUnused(name + ".k_proj.weight", {width, width});
   const std::vector<float> wv = reader.Take(name + ".v_proj.weight", {width, width});
   const std::vector<float> wo = reader.Take(name + ".out_proj.weight", {width, width});
   if (!reader.ok()) return {};
@@ -144,7 +144,7 @@ absl::Status TakeWeights(const TensorFile& file, Model* model) {
     model->layers.push_back(TakeLayer(reader, config, l));
   }
   model->head = TakeHead(reader, config);
-  model->parameters = reader.elements_taken();
+  model->parameters = reader.parameters();
   return reader.Finish();
 }
 

@@ -56,8 +56,8 @@ using RowEncoderWeights = std::variant<FeatureMeanWeights, CellAttentionWeights>
 struct Model {
   std::string name;  // the folder's name; [a-z0-9][a-z0-9._-]{0,62}
   ModelConfig config;
-  std::string digest;  // SHA-256 of config.json and model.safetensors, lower-case hex
-  int64_t parameters = 0;
+  std::string digest;      // SHA-256 of config.json and model.safetensors, lower-case hex
+  int64_t parameters = 0;  // learned values that the model uses
   EmbeddingWeights embedding;
   RowEncoderWeights row_encoder;
   std::vector<LayerWeights> layers;  // [L]

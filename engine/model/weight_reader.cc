@@ -10,6 +10,17 @@ namespace chorale {
 
 std::vector<float> WeightReader::Take(absl::string_view name,
                                       std::initializer_list<int64_t> shape) {
+  std::vector<float> values = Read(name, shape);
+  parameters_ += static_cast<int64_t>(values.size());
+  return values;
+}
+
+void WeightReader::CheckUnused(absl::string_view name, std::initializer_list<int64_t> shape) {
+  Read(name, shape);
+}
+
+std::vector<float> WeightReader::Read(absl::string_view name,
+                                      std::initializer_list<int64_t> shape) {
   if (!status_.ok()) return {};
   const auto fail = [&](absl::string_view what) {
     status_ =
@@ -31,15 +42,14 @@ std::vector<float> WeightReader::Take(absl::string_view name,
   for (size_t i = 0; i < values->size(); ++i) {
     if (!std::isfinite((*values)[i])) return fail(absl::StrCat("element ", i, " is not finite"));
   }
-  taken_.emplace(name);
-  elements_taken_ += view->elements;
+  checked_.emplace(name);
   return *std::move(values);
 }
 
 absl::Status WeightReader::Finish() const {
   RETURN_IF_ERROR(status_);
   for (const auto& [name, view] : file_.tensors()) {
-    if (!taken_.contains(name)) {
+    if (!checked_.contains(name)) {
       return absl::InvalidArgumentError(absl::StrCat(file_.name(), ": tensor '", name,
                                                      "' is not one that a model of this kind has"));
     }

@@ -26,17 +26,25 @@ class WeightReader {
   // finite. Empty after an error.
   std::vector<float> Take(absl::string_view name, std::initializer_list<int64_t> shape);
 
+  // Checks a tensor as Take does, for a tensor that the file format has and the model has no use
+  // for. It does not count as a parameter.
+  void CheckUnused(absl::string_view name, std::initializer_list<int64_t> shape);
+
   bool ok() const { return status_.ok(); }
 
-  // The first error of Take, or InvalidArgument for a tensor that was never taken.
+  // The first error of Take or CheckUnused, or InvalidArgument for a tensor that neither
+  // was called for.
   absl::Status Finish() const;
 
-  int64_t elements_taken() const { return elements_taken_; }
+  // Elements of the tensors taken.
+  int64_t parameters() const { return parameters_; }
 
  private:
+  std::vector<float> Read(absl::string_view name, std::initializer_list<int64_t> shape);
+
   const TensorFile& file_;
-  std::set<std::string, std::less<>> taken_;
-  int64_t elements_taken_ = 0;
+  std::set<std::string, std::less<>> checked_;
+  int64_t parameters_ = 0;
   absl::Status status_;
 };
 

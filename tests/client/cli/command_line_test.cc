@@ -19,6 +19,7 @@
 namespace chorale::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -119,7 +120,7 @@ TEST_F(CommandLineTest, RegisterFailures) {
   RegisterHouses();
   const ProgramResult again =
       Good({"register", Path("houses.csv"), "--target=price", "--categorical=zip", "--drop=note"});
-  EXPECT_THAT(again.err, HasSubstr("already held the same content"));
+  EXPECT_THAT(again.err, HasSubstr("already has this content"));
   ExpectFailure({"register", Path("houses.csv"), "--target", "price"}, 4, "taken by other content");
   ExpectFailure({"register", Path("houses.csv"), "--target", "cost"}, 2, "no column 'cost'");
   ExpectFailure({"register", Path("houses.csv"), "--target", "note"}, 2, "'note' is categorical");
@@ -154,8 +155,21 @@ TEST_F(CommandLineTest, ListShowWarmRemove) {
 TEST_F(CommandLineTest, Models) {
   const ProgramResult result = Good({"models"});
   EXPECT_THAT(Column(result.out, "name"), ElementsAre("fake"));
+  EXPECT_THAT(Column(result.out, "parameters"), ElementsAre("2259000"));
   EXPECT_THAT(Column(result.out, "max_features"), ElementsAre(""));
-  EXPECT_THAT(Column(result.out, "notice"), ElementsAre("for tests, only"));
+}
+
+TEST_F(CommandLineTest, PeopleSeeANoticeOfAModelOnlyWhereThereIsOne) {
+  EXPECT_THAT(Good({"models", "--format", "table"}).out, Not(HasSubstr("notice")));
+  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "notice"), ElementsAre(""));
+  const auto silent = nlohmann::json::parse(Good({"models", "--format", "json"}).out);
+  EXPECT_TRUE(silent.at(0).at("notice").is_null());
+
+  server_.service().set_notice("for tests, only");
+  EXPECT_THAT(Good({"models", "--format", "table"}).out,
+              AllOf(HasSubstr("notice"), HasSubstr("for tests, only")));
+  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "notice"),
+              ElementsAre("for tests, only"));
 }
 
 // Scores of rows.csv: size + the length of zip.
@@ -167,7 +181,7 @@ TEST_F(CommandLineTest, PredictFitsTheRowsToTheContext) {
   EXPECT_THAT(Column(result.out, "mean"), ElementsAre("3", "4", "6"));
   EXPECT_THAT(Column(result.out, "q0.9"), ElementsAre("3.9", "4.9", "6.9"));
   EXPECT_THAT(Column(result.out, "component1_mean"), ElementsAre("4", "5", "7"));
-  EXPECT_THAT(result.err, HasSubstr("no features of 'houses', so not used to predict: price"));
+  EXPECT_THAT(result.err, HasSubstr("not features of 'houses' and are ignored: price"));
   const v1::PredictRequest sent = server_.service().predict_requests().at(0);
   ASSERT_EQ(sent.targets().columns_size(), 2);
   EXPECT_EQ(sent.targets().columns(0).name(), "size");

@@ -225,7 +225,7 @@ TEST_F(ClientTest, DamagedStreamsAreDataLoss) {
   Register("t");
   const std::vector<std::pair<StreamFault, std::string>> faults = {
       {StreamFault::kRepeatBlock, "twice"},
-      {StreamFault::kDropBlock, "values came"},
+      {StreamFault::kDropBlock, "values arrived"},
       {StreamFault::kNoSummary, "without a summary"},
       {StreamFault::kTargetOutside, "target 1000000 of 7"},
   };
@@ -268,7 +268,7 @@ TEST_F(ClientTest, DeadlineEndsTheCallHereAndThere) {
   const auto samples =
       client_->Sample("t", MakeTargets(kTargets), {.path_count = 2}, {.timeout = absl::Seconds(2)});
   EXPECT_EQ(samples.status().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(samples.status().message()), HasSubstr("no complete answer within 2s"));
+  EXPECT_THAT(std::string(samples.status().message()), HasSubstr("no complete response within 2s"));
   EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
 
   service().set_delay(absl::Seconds(1));
@@ -337,7 +337,7 @@ TEST_F(ClientTest, ChecksArgumentsBeforeSending) {
             absl::StatusCode::kInvalidArgument);
   const auto large = client_->Sample("t", MakeTargets(500'000), {.path_count = 1});
   EXPECT_EQ(large.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(large.status().message()), HasSubstr("one may take 4194304"));
+  EXPECT_THAT(std::string(large.status().message()), HasSubstr("the limit is 4194304"));
   EXPECT_EQ(service().call_count(), before);
 }
 

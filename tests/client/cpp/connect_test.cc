@@ -106,7 +106,7 @@ TEST_F(TlsTest, DisagreementsAreNamedAtOnce) {
   const FakeServer misplaced("127.0.0.1:0", Credentials(other));
   ExpectDisagreement(Connect(plain_, Trusting(own_)), "does not speak TLS");
   ExpectDisagreement(Connect(tls_, Trusting(other)),
-                     "is signed by no authority that this client trusts");
+                     "is not signed by an authority that this client trusts");
   ExpectDisagreement(Connect(misplaced, Trusting(other)), "is for another name");
 }
 

@@ -36,7 +36,7 @@ TEST(DataFrameTest, RefusesBadColumnsAndStaysAsItWas) {
     EXPECT_EQ(frame.columns().size(), 1u);
   };
   expect_refused(frame.AddNumeric("", {1.0, 2.0}), "empty name");
-  expect_refused(frame.AddNumeric("n", {1.0, 2.0}), "'n' is there twice");
+  expect_refused(frame.AddNumeric("n", {1.0, 2.0}), "'n' exists already");
   expect_refused(frame.AddNumeric("m", {1.0}), "'m' has 1 rows, the others have 2");
   expect_refused(frame.AddNumeric("m", {1.0, -std::numeric_limits<double>::infinity()}),
                  "'m', row 1: infinity");

@@ -329,6 +329,11 @@ grpc::Status FakeService::LogDensity(grpc::ServerContext*, const v1::LogDensityR
   return grpc::Status::OK;
 }
 
+void FakeService::set_notice(const std::string& notice) {
+  MutexLock lock(&mutex_);
+  notice_ = notice;
+}
+
 grpc::Status FakeService::ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
                                      v1::ListModelsResponse* response) {
   if (grpc::Status status = Begin(); !status.ok()) return status;
@@ -337,7 +342,9 @@ grpc::Status FakeService::ListModels(grpc::ServerContext*, const v1::ListModelsR
   model->set_model_type("ar_tabpfn");
   model->set_buffer_size(32);
   model->set_is_default(true);
-  model->set_notice("for tests, only");
+  model->set_parameter_count(2'259'000);
+  MutexLock lock(&mutex_);
+  model->set_notice(notice_);
   return grpc::Status::OK;
 }
 

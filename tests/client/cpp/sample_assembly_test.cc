@@ -74,7 +74,7 @@ TEST(SampleAssemblyTest, RefusesWhatComesTwice) {
 TEST(SampleAssemblyTest, RefusesWhatIsMissing) {
   SampleAssembly assembly = Given();
   ASSERT_TRUE(assembly.Add(Block({0, 2, 0, 2}, {0, 1, 10, 11})).ok());
-  ExpectLoss(assembly.Finish({}).status(), "4 of 6 values came");
+  ExpectLoss(assembly.Finish({}).status(), "4 of 6 values arrived");
 }
 
 TEST(SampleAssemblyTest, RefusesBlocksOutside) {

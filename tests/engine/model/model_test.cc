@@ -87,12 +87,24 @@ TEST_F(ModelTest, LoadsTheGoldenModels) {
   EXPECT_THAT(tiny->layers[1].w1, SizeIs(64 * 32));
   EXPECT_THAT(tiny->embedding.ar_tokens, SizeIs(8 * 32));
   EXPECT_THAT(tiny->head.w2, SizeIs(15 * 64));
-  EXPECT_EQ(tiny->parameters, (119'992 - 8 - 4'792) / 4);  // all data of the file are float32
+  // All data of the file are float32. Unused: two layers' queries and keys of feature attention.
+  EXPECT_EQ(tiny->parameters, (119'992 - 8 - 4'792) / 4 - 2 * 2 * 32 * 32);
 
   const absl::StatusOr<Model> base = LoadModel(Golden("golden_base"));
   ASSERT_TRUE(base.ok()) << base.status();
   EXPECT_THAT(base->layers, SizeIs(12));
   EXPECT_NE(base->digest, tiny->digest);
+}
+
+TEST_F(ModelTest, TheCardOfTheDefaultModelTellsItsSize) {
+  const std::string folder = absl::StrCat(CHORALE_SOURCE_DIR, "/models/default");
+  const absl::StatusOr<Model> model = LoadModel(folder);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->parameters, 2'259'000);
+  EXPECT_EQ(model->config.buffer_size, 64);
+  const std::string card = Slurp(folder + "/README.md");
+  EXPECT_THAT(card, HasSubstr("2.26 million parameters (2,259,000)"));
+  EXPECT_THAT(card, HasSubstr("trained with up to 64"));
 }
 
 TEST_F(ModelTest, FoldsFeatureAttention) {
