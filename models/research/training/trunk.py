@@ -36,11 +36,11 @@ def visibility(buffer: int, prefixes: Tensor, context: int) -> Tensor:
 
     prefixes [targets]: how many buffer tokens each target sees.
     """
-    place = torch.arange(buffer, device=prefixes.device)
-    seen = torch.cat([place + 1, prefixes])  # a buffer token sees itself
+    position = torch.arange(buffer, device=prefixes.device)
+    seen = torch.cat([position + 1, prefixes])  # a buffer token sees itself
     width = -(-(context + buffer) // 8) * 8  # rows must start aligned for the attention kernel
     visible = torch.ones(len(seen), width, dtype=torch.bool, device=prefixes.device)
-    visible[:, context : context + buffer] = place[None, :] < seen[:, None]
+    visible[:, context : context + buffer] = position[None, :] < seen[:, None]
     return visible[:, : context + buffer]
 
 
