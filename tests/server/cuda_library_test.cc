@@ -1,5 +1,5 @@
-// The library of the GPU backend and the metrics endpoint in one process: CivetWeb's threads have
-// small stacks, in which a library's thread-local variables must find room beside their own.
+// The GPU backend library and the metrics endpoint in one process: CivetWeb's threads have small
+// stacks, which must also hold the library's thread-local variables.
 #include <memory>
 #include <string>
 
@@ -15,7 +15,7 @@ namespace {
 TEST(CudaLibraryTest, MetricsAreServedOnceItIsOpen) {
   const std::string path = CHORALE_CUDA_LIBRARY_OF_BUILD;
   if (path.empty()) GTEST_SKIP() << "built without CUDA";
-  // Stays open, whether there is a GPU or not.
+  // The library stays loaded, with or without a GPU.
   const absl::Status opened = cuda::LoadBackend(path, {}).status();
   ASSERT_TRUE(opened.ok() || absl::IsUnavailable(opened)) << opened;
   const PrometheusMetrics metrics;

@@ -1,4 +1,4 @@
-// An engine that does what a test says.
+// A fake engine that tests control.
 #ifndef CHORALE_TESTS_SERVER_FAKE_ENGINE_H_
 #define CHORALE_TESTS_SERVER_FAKE_ENGINE_H_
 
@@ -18,8 +18,8 @@
 
 namespace chorale {
 
-// A request in flight, from the engine's side. The test ends it; Cancel ends it too, with
-// CANCELLED, on a thread of its own, as the real engine does. Thread-safe.
+// The engine's side of a request in flight. The test ends it; Cancel also ends it, with CANCELLED,
+// on another thread, as the real engine does. Thread-safe.
 class FakeCall : public Call, public std::enable_shared_from_this<FakeCall> {
  public:
   explicit FakeCall(std::function<void(const absl::Status&)> end) : end_(std::move(end)) {}
@@ -30,7 +30,7 @@ class FakeCall : public Call, public std::enable_shared_from_this<FakeCall> {
 
   // Ends the request unless it has ended.
   void End(const absl::Status& status);
-  // Says that the request has ended by itself.
+  // Marks the request as ended.
   void MarkEnded() { ended_ = true; }
 
   int cancels() const { return cancels_; }
@@ -54,14 +54,14 @@ struct FakeSample {
   std::shared_ptr<FakeCall> call;
   SampleSummary summary;
 
-  // Delivers such a block.
+  // Delivers a block of MakeBlock.
   void Draw(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps) const;
 };
 
 // Thread-safe.
 class FakeEngine : public Engine {
  public:
-  // What the methods answer with. Set before the server takes calls. Without one, Predict,
+  // The results of the methods. Set before the server admits calls. Without a result, Predict,
   // LogDensity and Warm stay in flight until they are cancelled.
   std::function<absl::StatusOr<PredictResult>(const PredictRequest&)> on_predict;
   std::function<absl::StatusOr<LogDensityResult>(const LogDensityRequest&)> on_log_density;
@@ -74,7 +74,7 @@ class FakeEngine : public Engine {
   std::function<absl::Status(const std::string& name)> on_delete;
   std::vector<ModelInfo> models;
 
-  // Waits for the next Sample; null when none came in time.
+  // Waits for the next Sample; null if none arrives in time.
   std::shared_ptr<FakeSample> NextSample(absl::Duration patience = kPatience);
   // Waits until that many requests have begun; false after ten seconds.
   bool WaitForBegun(int64_t count);
@@ -102,11 +102,11 @@ class FakeEngine : public Engine {
   absl::Status Health() const override {
     return failed_ ? absl::UnavailableError("the device failed") : absl::OkStatus();
   }
-  // From now on the backend has failed.
+  // Makes Health return an error from now on.
   void Fail() { failed_ = true; }
 
  private:
-  // A unary request: answered at once when there is an answer, else left in flight.
+  // A unary request: ends at once if there is a result, else stays in flight.
   template <typename Result>
   std::shared_ptr<Call> Begin(Callback<Result> done, const absl::StatusOr<Result>* answer);
   void Began(const std::shared_ptr<FakeCall>& call);

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class FlagsTest : public ::testing::Test {
  protected:
-  // The options after these arguments, on top of what is required.
+  // The options for these arguments and the required ones.
   absl::StatusOr<ProgramOptions> Parse(std::vector<std::string> arguments) {
     const absl::FlagSaver saver;
     arguments.insert(arguments.begin(), {"--models=m", "--data_dir=d"});
@@ -102,7 +102,7 @@ TEST_F(FlagsTest, EveryBackendCanBeChosen) {
   EXPECT_EQ(Parse({"--backend=cuda"})->engine.backend, BackendChoice::kCuda);
 }
 
-// Else the engine would work on results that no message can bring to the client.
+// Otherwise the engine would compute results that do not fit into a message.
 TEST_F(FlagsTest, TheEngineIsToldWhatFitsIntoAMessage) {
   const absl::StatusOr<ProgramOptions> options = Parse({"--max_message_mib=2"});
   ASSERT_TRUE(options.ok()) << options.status();

@@ -1,4 +1,4 @@
-// The program as operators meet it: its exit status, and what it says on standard error.
+// The program from outside: its exit status and its standard error.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -26,7 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A chorale-server process; killed when the test is done with it. Not thread-safe.
+// A chorale-server process, which the destructor kills. Not thread-safe.
 class Program {
  public:
   Program(const std::string& output, std::vector<std::string> arguments) : output_(output) {
@@ -49,7 +49,7 @@ class Program {
     }
   }
 
-  // The exit status; -1 when it ended by a signal, or did not end in time.
+  // The exit status; -1 if a signal ended it or if it did not end in time.
   int Wait() {
     Eventually([this] {
       int status = 0;
@@ -70,7 +70,7 @@ class Program {
     return text.str();
   }
 
-  // False when the program ended, or was waited for long enough, without it.
+  // Returns false if the program ends, or time runs out, before the text appears.
   bool WaitForOutput(const std::string& text) const {
     Eventually([&] {
       siginfo_t ended = {};
@@ -99,7 +99,7 @@ class ProgramTest : public ::testing::Test {
 
   std::string Path(const std::string& name) const { return folder_ / name; }
 
-  // A server that works, with these arguments on top.
+  // A valid server with additional arguments.
   Program Run(const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {
         "--listen_address=127.0.0.1:0",

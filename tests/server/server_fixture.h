@@ -1,4 +1,4 @@
-// A server with a fake engine, and a client of it over a real socket.
+// A server with a fake engine, and a client over a real socket.
 #ifndef CHORALE_TESTS_SERVER_SERVER_FIXTURE_H_
 #define CHORALE_TESTS_SERVER_SERVER_FIXTURE_H_
 
@@ -23,7 +23,7 @@
 
 namespace chorale {
 
-// The field that the error's BadRequest names; empty without one.
+// The field of the error's BadRequest; empty if there is none.
 inline std::string FieldOf(const grpc::Status& status) {
   google::rpc::Status details;
   google::rpc::BadRequest bad_request;
@@ -47,7 +47,7 @@ class ServerFixture : public ::testing::Test {
   }
 
   ~ServerFixture() override {
-    // Whatever a test left in flight ends, and every reactor with it.
+    // Ends the calls that a test left in flight, and their reactors.
     server_.reset();
   }
 
@@ -68,7 +68,7 @@ class ServerFixture : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // A connection of its own.
+  // Returns a new connection.
   std::shared_ptr<grpc::Channel> NewChannel(int max_receive_bytes = 64 << 20) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -77,7 +77,7 @@ class ServerFixture : public ::testing::Test {
                                      grpc::InsecureChannelCredentials(), arguments);
   }
 
-  // A context for one call, which ends after half a minute at the latest.
+  // A context for one call, with a deadline of half a minute.
   static std::unique_ptr<grpc::ClientContext> NewContext(
       absl::Duration timeout = absl::Seconds(30)) {
     auto context = std::make_unique<grpc::ClientContext>();
@@ -101,7 +101,7 @@ class ServerFixture : public ::testing::Test {
     return request;
   }
 
-  std::atomic<bool> backend_failed_{false};  // the server has said so
+  std::atomic<bool> backend_failed_{false};  // as reported by the server
   ServerOptions options_;
   std::unique_ptr<FakeEngine> owned_engine_ = std::make_unique<FakeEngine>();
   FakeEngine* const engine_ = owned_engine_.get();

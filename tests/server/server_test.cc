@@ -29,7 +29,7 @@ class ServerTest : public ServerFixture {
     std::string bytes;
   };
 
-  // One message each way, of a method whose generated code is not at hand.
+  // A unary call of a method without generated code.
   static Reply RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                        const std::string& message) {
     grpc::GenericStub stub(channel);
@@ -147,7 +147,7 @@ TEST_F(ServerTest, ReflectionCanBeSwitchedOff) {
   options_.reflection = false;
   StartServer();
   EXPECT_THAT(Reflection(), Not(HasSubstr("chorale")));
-  EXPECT_EQ(Health(""), "NOT_SERVING");  // all else is there
+  EXPECT_EQ(Health(""), "NOT_SERVING");  // the server works otherwise
 }
 
 TEST_F(ServerTest, TwoServersCannotShareAPort) {
@@ -180,7 +180,7 @@ TEST_F(ServerTest, MalformedAddressesAreNamed) {
   EXPECT_FALSE(Server::Start(options).ok());
 }
 
-// Without a host the endpoint would listen to the whole world.
+// Without a host the endpoint would listen on all interfaces.
 TEST_F(ServerTest, MetricsNeedAHostAndAPort) {
   for (const char* address : {"9464", ":9464", "127.0.0.1", "9464,127.0.0.1:9465"}) {
     ServerOptions options = options_;
@@ -270,7 +270,7 @@ TEST_F(ServerTest, DrainCancelsWhatIsLeftAtItsDeadline) {
   auto reader = stub_->Sample(context.get(), SampleMessage());
   const std::shared_ptr<FakeSample> sample = engine_->NextSample();
   ASSERT_NE(sample, nullptr);
-  // This one ends in the engine, but its client does not read what was drawn.
+  // This call ends in the engine, but its client does not read the values.
   const auto other = v1::Chorale::NewStub(NewChannel());
   auto stalled_context = NewContext();
   auto stalled = other->Sample(stalled_context.get(), SampleMessage());

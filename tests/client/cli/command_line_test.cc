@@ -1,4 +1,4 @@
-// The chorale program from outside: what it prints, where, and how it ends.
+// The chorale program from outside: its output and exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ class CommandLineTest : public ::testing::Test {
   ProgramResult RunProgram(std::vector<std::string> arguments, const std::string& input = "") {
     return Start(std::move(arguments), input).Wait();
   }
-  // Runs what must succeed.
+  // Runs the program, which must succeed.
   ProgramResult Good(std::vector<std::string> arguments, const std::string& input = "") {
     ProgramResult result = RunProgram(std::move(arguments), input);
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -185,7 +185,7 @@ TEST_F(CommandLineTest, PredictFitsTheRowsToTheContext) {
   const v1::PredictRequest sent = server_.service().predict_requests().at(0);
   ASSERT_EQ(sent.targets().columns_size(), 2);
   EXPECT_EQ(sent.targets().columns(0).name(), "size");
-  // Its cells look like numbers; the context has it as categories.
+  // Its cells look like numbers, but it is categorical in the context.
   EXPECT_THAT(sent.targets().columns(1).categorical().categories(), ElementsAre("01", "02", "777"));
   EXPECT_THAT(Good({"predict", "houses", Path("rows.csv"), "--quiet"}).err, IsEmpty());
 }

@@ -1,4 +1,4 @@
-// Runs a program and collects what it says.
+// Runs a program and collects its output.
 #ifndef CHORALE_TESTS_CLIENT_CLI_PROGRAM_H_
 #define CHORALE_TESTS_CLIENT_CLI_PROGRAM_H_
 
@@ -10,7 +10,7 @@
 namespace chorale::client {
 
 struct ProgramResult {
-  int exit_code = -1;  // 128 + signal when a signal ended it
+  int exit_code = -1;  // 128 + signal if a signal ended it
   std::string out;
   std::string err;
 };

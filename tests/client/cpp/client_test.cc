@@ -291,7 +291,7 @@ TEST_F(ClientTest, CancellationEndsTheCallHereAndThere) {
   EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
 }
 
-// The reader stops in the middle of megabytes; other calls, large ones too, still go through.
+// The reader of a large stream stalls; other calls, including large ones, still succeed.
 TEST_F(ClientTest, ASlowReaderHoldsUpNoOtherCall) {
   Register("t");
   int blocks = 0;

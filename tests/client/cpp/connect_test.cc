@@ -1,4 +1,4 @@
-// How Client::Connect meets servers that are late, absent, or of another mind about TLS.
+// Client::Connect with servers that are late, absent, or use TLS differently.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An address that nobody listens on.
+// An address without a listener.
 std::string FreeAddress() { return FakeServer().address(); }
 
 ClientOptions Within(absl::Duration connect_timeout) {
@@ -62,10 +62,10 @@ TEST(ConnectTest, EndsSoonAfterItIsCancelled) {
   EXPECT_EQ(client.status().code(), absl::StatusCode::kCancelled);
 }
 
-// A server that speaks TLS, and one that does not.
+// Servers with and without TLS.
 class TlsTest : public ::testing::Test {
  protected:
-  // What connecting to `server` ends with, which is before any timeout.
+  // The error of connecting to `server`, which comes before any timeout.
   static absl::Status Connect(const FakeServer& server, const TlsOptions& tls) {
     ClientOptions options = Within(2 * kPatience);
     options.tls = tls;
@@ -121,7 +121,7 @@ TEST_F(TlsTest, CertificatesThatAreNoneAreRefused) {
   }
 }
 
-// Such servers just close the connection, as one does that is about to end: it is worth the wait.
+// Such servers just close the connection, as a server that is shutting down does: worth a retry.
 TEST_F(TlsTest, AServerThatWantsMoreIsGuessedAt) {
   ClientOptions options = Within(absl::Seconds(2));
   const absl::Status plain = Client::Connect(tls_.address(), options).status();

@@ -131,7 +131,7 @@ TEST(CsvTest, FileErrorsNameTheFile) {
   EXPECT_THAT(std::string(ReadCsv(path).status().message()), HasSubstr("no header line"));
 }
 
-// Any cells at all come back from what CsvLine wrote.
+// ParseCsv returns the cells that CsvLine wrote, whatever they are.
 TEST(CsvTest, RandomTablesRoundTrip) {
   std::mt19937 random(1);
   const std::vector<std::string> pieces = {"",   "a", "\"", ",",  "\n",       "\r",  "\r\n",
@@ -156,7 +156,7 @@ TEST(CsvTest, RandomTablesRoundTrip) {
   }
 }
 
-// Whatever the bytes, the parser answers with a table or an error.
+// For any bytes the parser returns a table or an error.
 TEST(CsvTest, RandomBytesNeverBreakTheParser) {
   std::mt19937 random(2);
   const std::string alphabet = "ab1,,\"\"\n\n\r \xC3\xA9\x00";

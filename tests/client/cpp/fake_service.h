@@ -1,5 +1,5 @@
-// A small Chorale server with made-up answers, so that the client can be tested alone. Its answers
-// are simple functions of what was asked, and it can be told to misbehave.
+// A fake Chorale server for tests of the client. Its results are simple functions of the requests,
+// and tests can make it misbehave.
 #ifndef CHORALE_TESTS_CLIENT_CPP_FAKE_SERVICE_H_
 #define CHORALE_TESTS_CLIENT_CPP_FAKE_SERVICE_H_
 
@@ -18,7 +18,7 @@
 
 namespace chorale::client {
 
-// What the fake answers: row t's "score" is the sum of its numeric features (missing ones count 0)
+// The fake's results: row t's "score" is the sum of its numeric features (missing ones count 0)
 // plus the length of each categorical one's text.
 //   Predict: mean = score, sd = score / 2 + 1, quantile p = score + p
 //   Sample:  value = score + path / 1024 + seed, log-density = -(path + target / 1024)
@@ -38,25 +38,25 @@ enum class StreamFault {
   kHang,                  // one block, then silence until the call is cancelled
 };
 
-// Thread-safe: gRPC's threads serve, the test's thread asks and tells.
+// Thread-safe.
 class FakeService final : public v1::Chorale::Service {
  public:
-  // The next calls, of any kind, fail with these, in this order.
+  // Makes the next calls of any method fail with these, in this order.
   void FailNext(std::vector<grpc::Status> statuses);
   void set_stream_fault(StreamFault fault) { stream_fault_ = fault; }
   void set_page_limit(int limit) { page_limit_ = limit; }
-  // Of the model; empty: none.
+  // The model's notice.
   void set_notice(const std::string& notice);
-  // Every call takes this long.
+  // Sets how long every call takes.
   void set_delay(absl::Duration delay) { delay_ms_ = absl::ToInt64Milliseconds(delay); }
 
   int call_count() const { return call_count_; }
   int cancelled_count() const { return cancelled_count_; }
-  // When each call came.
+  // The arrival times of the calls.
   std::vector<absl::Time> call_times() const;
   // Bytes of each message of the last upload, the header first.
   std::vector<size_t> upload_sizes() const;
-  // Rows of the context as they came in, put together; empty when there is none.
+  // The chunks of a context as they arrived; empty if there is no such context.
   std::vector<v1::Table> Chunks(const std::string& id) const;
   v1::SampleRequest last_sample() const;
   v1::LogDensityRequest last_log_density() const;
@@ -89,7 +89,7 @@ class FakeService final : public v1::Chorale::Service {
     std::string content;  // serialised, to compare registrations
   };
 
-  // What every call does first: counts, waits, fails when told to.
+  // Called first by every method: counts, waits, and fails if set.
   grpc::Status Begin();
   grpc::Status Find(const std::string& name, v1::Context* context) const;
 

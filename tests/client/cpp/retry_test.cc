@@ -52,7 +52,7 @@ TEST(WithRetryTest, TriesAgainOnlyWhereItCanHelp) {
   const RetryPolicy policy{.max_attempts = 3, .first_delay = absl::Milliseconds(1)};
   EXPECT_EQ(RunWith(policy, {absl::OkStatus()}).attempts, 1);
   EXPECT_EQ(RunWith(policy, {kBusy, kFull, absl::OkStatus()}).attempts, 3);
-  // Without a delay: gRPC's own verdict that a message is too large, which no retry changes.
+  // Without a delay it is gRPC's error for a message that is too large: retrying does not help.
   EXPECT_EQ(RunWith(policy, {absl::ResourceExhaustedError("larger than max")}).attempts, 1);
   EXPECT_EQ(RunWith(policy, {absl::InvalidArgumentError("")}).attempts, 1);
   EXPECT_EQ(RunWith(policy, {kBusy, absl::NotFoundError("")}).attempts, 2);

@@ -50,7 +50,7 @@ TEST(SummarizeTest, JointQuantities) {
   EXPECT_NEAR(*statistics.mean_pairwise_correlation, 1.0, 1e-12);
 }
 
-// Against the definition: the mean over all pairs of their correlation.
+// Compared with the definition: the mean of the correlations of all pairs.
 TEST(SummarizeTest, MeanPairwiseCorrelationMatchesTheDefinition) {
   constexpr int64_t kPaths = 40;
   constexpr int64_t kTargets = 5;
@@ -83,7 +83,7 @@ TEST(SummarizeTest, NoCorrelationWhereNothingVaries) {
   EXPECT_FALSE(Summarize(MakeSamples(2, 1, {1, 2})).mean_pairwise_correlation.has_value());
 }
 
-// 101 paths over `targets` rows, all of which are at the path's number.
+// 101 paths over `targets` rows; the value is the path's number.
 Samples Together(int64_t targets) {
   std::vector<double> values;
   for (int path = 0; path <= 100; ++path) values.insert(values.end(), targets, path);
@@ -103,7 +103,7 @@ TEST(CountCoveredTest, CountsKnownValuesOnly) {
   EXPECT_NEAR(coverage.known_sd, 44.576, 1e-3);
 }
 
-// Rows that move together are inside together; were they independent, all but never all of them.
+// Dependent rows are inside an interval together; independent ones almost never all are.
 TEST(CountCoveredTest, ExpectsWhatJointPathsDo) {
   const Samples together = Together(20);
   const std::vector<double> known(20, 50.0);

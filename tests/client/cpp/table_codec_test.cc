@@ -57,7 +57,7 @@ TEST(SplitRowsTest, RangesAreWholeBoundedAndNotWasteful) {
         bytes += size;
       }
       EXPECT_EQ(next, frame.row_count());
-      // The estimate is an upper bound, but no wild one.
+      // The estimate is an upper bound, but a tight one.
       EXPECT_LE(static_cast<int64_t>(ranges.size() - 1) * max_bytes, 2 * bytes);
     }
   }

@@ -11,8 +11,8 @@ struct TestCertificate {
   std::string key;          // PEM
 };
 
-// A new one, signed by itself, for a server at that IP address; good for a day. (Names have to be
-// resolved, and the resolver's library leaks a few bytes each time.)
+// Makes a self-signed certificate for a server at an IP address, valid for a day. (Host names would
+// need the resolver, whose library leaks a few bytes each time.)
 TestCertificate MakeTestCertificate(const std::string& address);
 
 }  // namespace chorale::client

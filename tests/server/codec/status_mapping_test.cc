@@ -97,7 +97,7 @@ TEST(StatusMappingTest, TheInsideStaysInside) {
 }
 
 TEST(StatusMappingTest, LongMessagesAreCutBetweenCharacters) {
-  // Three bytes each, so that a cut at a fixed place hits the middle of some character.
+  // Three bytes each, so that a cut at a fixed offset would split some character.
   for (int shift = 0; shift < 3; ++shift) {
     std::string text(shift, 'x');
     for (int i = 0; i < 1000; ++i) text += "€";
@@ -106,7 +106,7 @@ TEST(StatusMappingTest, LongMessagesAreCutBetweenCharacters) {
     EXPECT_TRUE(absl::EndsWith(status.error_message(), "..."));
     const std::string kept = status.error_message().substr(0, status.error_message().size() - 3);
     EXPECT_EQ((kept.size() - shift) % 3, 0) << "cut within a character";
-    // It all has to fit into the trailers that a client takes by default.
+    // Everything has to fit into the trailers that a client accepts by default.
     EXPECT_LT(3 * status.error_message().size() + 4 * status.error_details().size() / 3, 6000);
     EXPECT_EQ(Details(status).details_size(), 1);
   }

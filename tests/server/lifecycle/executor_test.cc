@@ -36,18 +36,18 @@ TEST(ExecutorTest, RefusesWhenTooManyWait) {
       gate.get_future().wait();
       ++ran;
     }));
-    running.get_future().wait();  // the first task waits no more: it runs
+    running.get_future().wait();  // the first task has left the queue
     EXPECT_TRUE(executor.TryRun([&] { ++ran; }));
     EXPECT_TRUE(executor.TryRun([&] { ++ran; }));
     EXPECT_EQ(executor.waiting(), 2);
     EXPECT_FALSE(executor.TryRun([&] { ran += 100; }));
     gate.set_value();
   }
-  EXPECT_EQ(ran, 3);  // what was taken has run before the destructor returned
+  EXPECT_EQ(ran, 3);  // all queued tasks ran before the destructor returned
 }
 
 TEST(ExecutorTest, ThreadsRunTasksAtTheSameTime) {
-  // Each waits for the other: with one thread this would never end.
+  // Each waits for the other: with one thread this would deadlock.
   std::promise<void> first;
   std::promise<void> second;
   Executor executor(2, Executor::kUnbounded);
@@ -77,7 +77,7 @@ TEST(ByteBudgetTest, SharesAreGivenBack) {
     ByteReservation a(&budget);
     ByteReservation b(&budget);
     EXPECT_TRUE(a.GrowTo(60));
-    EXPECT_TRUE(a.GrowTo(50));  // shares do not shrink
+    EXPECT_TRUE(a.GrowTo(50));  // reservations do not shrink
     EXPECT_EQ(budget.used(), 60);
     EXPECT_FALSE(b.GrowTo(41));
     EXPECT_EQ(budget.used(), 60);

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ExitedWithCode;
 
-// Each runs in a process of its own, which has no other thread when it begins.
+// Each test runs in a process of its own, without other threads.
 class ShutdownSignalDeathTest : public ::testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -25,7 +25,7 @@ void WaitFor(const std::atomic<int>& count, int value) {
   while (count < value) absl::SleepFor(absl::Milliseconds(1));
 }
 
-// Ends with 10 * first + second when the signals were seen that often.
+// The exit status is 10 * (calls of first) + (calls of second).
 void SendSignals(int signal, int how_many) {
   std::atomic<int> first{0};
   std::atomic<int> second{0};

@@ -105,12 +105,12 @@ TEST_F(ChoraleServiceTest, AResponseOverTheLimitSaysWhatToDo) {
   v1::PredictResponse response;
   const grpc::Status status = stub_->Predict(context.get(), PredictMessage(), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(FieldOf(status), "");  // there is no telling which
+  EXPECT_EQ(FieldOf(status), "");  // the field is unknown
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("the limit is 65536"));
 }
 
 TEST_F(ChoraleServiceTest, CancellationReachesTheEngine) {
-  OpenServer();  // without an answer: calls stay in flight
+  OpenServer();  // without a result: calls stay in flight
   auto context = NewContext();
   v1::PredictResponse response;
   std::thread canceller([&] {
@@ -193,8 +193,7 @@ TEST_F(ChoraleServiceTest, Contexts) {
   EXPECT_EQ(deleted, "houses");
 }
 
-// Lists `contexts` as a store does: at most page_size of them, and the token is the last one's
-// place.
+// Lists `contexts` as a store does: at most page_size of them; the token is the index of the last.
 std::function<absl::StatusOr<ContextInfoPage>(int64_t, const std::string&)> Pages(
     std::vector<ContextInfo> contexts) {
   return [contexts = std::move(contexts)](int64_t page_size, const std::string& token) {

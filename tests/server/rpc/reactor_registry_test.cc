@@ -9,7 +9,7 @@
 namespace chorale {
 namespace {
 
-// A call that is not on any connection.
+// A call without a connection.
 struct LonelyCall {
   LonelyCall(ReactorRegistry* registry, PrometheusMetrics* metrics)
       : live(Method::kPredict, &context, registry, metrics,
@@ -24,8 +24,7 @@ struct LonelyCall {
   LiveCall live;
 };
 
-// Clients that try again against a draining server must not hold up its drain, nor must their
-// UNAVAILABLE become something else.
+// Clients that retry with a draining server must not delay its drain, and must get UNAVAILABLE.
 TEST(ReactorRegistryTest, RefusedCallsAreNotWaitedForNorCancelled) {
   PrometheusMetrics metrics;
   ReactorRegistry registry;

@@ -143,14 +143,14 @@ TEST_F(StalledUploadTest, TheWatchdogEndsItAndRegistersNothing) {
   auto context = NewContext();
   v1::RegisterContextResponse response;
   auto writer = stub_->RegisterContext(context.get(), &response);
-  // Slow, but each message comes in time: that is no stall.
+  // Slow, but each message arrives in time: not a stall.
   ASSERT_TRUE(writer->Write(Header()));
   for (int i = 0; i < 6; ++i) {
     absl::SleepFor(absl::Milliseconds(400));
     ASSERT_TRUE(writer->Write(Rows(1)));
   }
   ASSERT_TRUE(Eventually([&] { return server_->live_calls() == 1; }));
-  // Then nothing comes any more, and the client does not go away either.
+  // Then the client stalls: it neither sends nor disconnects.
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
   EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(registered_, 0);
@@ -181,7 +181,7 @@ class FullServerTest : public RegisterReactorTest {
 TEST_F(FullServerTest, TheMemoryOfAllRegistrationsIsBounded) {
   v1::RegisterContextResponse response;
   ExpectRetry(Send({Header(), Rows(20), Rows(20)}, &response));
-  // It was given back.
+  // The memory was released.
   EXPECT_TRUE(Send({Header(), Rows(20)}, &response).ok());
   EXPECT_TRUE(Send({Header(), Rows(20)}, &response).ok());
 }
@@ -208,7 +208,7 @@ TEST_F(FullServerTest, CallsThatWaitForTheDiskAreBounded) {
   std::thread second([&] { EXPECT_EQ(get("next").error_code(), grpc::StatusCode::NOT_FOUND); });
   ASSERT_TRUE(Eventually([&] { return server_->live_calls() == 2; }));
   grpc::Status refused;
-  // The second call is live a little before it waits in the queue.
+  // The second call is live slightly before it is in the queue.
   ASSERT_TRUE(Eventually([&] {
     auto context = NewContext(absl::Milliseconds(50));
     v1::GetContextRequest request;

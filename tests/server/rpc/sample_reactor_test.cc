@@ -65,7 +65,7 @@ TEST_F(SampleReactorTest, BlocksThenSummaryThenOk) {
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
 }
 
-// The engine runs ahead of the network: what waits is gathered, and split where it is too large.
+// The engine is faster than the network: queued blocks are batched, and large ones are split.
 TEST_F(SampleReactorTest, MessagesAreGatheredAndBounded) {
   auto context = NewContext();
   Reader reader = stub_->Sample(context.get(), SampleMessage());
@@ -75,7 +75,7 @@ TEST_F(SampleReactorTest, MessagesAreGatheredAndBounded) {
   constexpr int64_t kSmallBlocks = 2000;
   constexpr int64_t kLargePaths = 1000;
   constexpr int64_t kLargeSteps = 200;
-  // Made beforehand: how many go into one message depends on how fast they come.
+  // Prepared in advance: how many go into one message depends on how fast they come.
   std::vector<SampleBlock> blocks;
   for (int64_t i = 0; i < kSmallBlocks; ++i) blocks.push_back(MakeBlock(0, kPaths, i, 1));
   blocks.push_back(MakeBlock(kPaths, kLargePaths, 0, kLargeSteps));  // 1.6 MB in one block
@@ -112,7 +112,7 @@ TEST_F(SampleReactorTest, MessagesAreGatheredAndBounded) {
   EXPECT_EQ(sample->call->acknowledged(), count);
 }
 
-// A client that does not read: what was written to it is acknowledged, and no more.
+// A client that does not read: only values that were written to it are acknowledged.
 TEST_F(SampleReactorTest, ASlowReaderHoldsBackAcknowledgements) {
   auto context = NewContext();
   Reader reader = stub_->Sample(context.get(), SampleMessage());
@@ -229,7 +229,7 @@ TEST_F(StalledWriteTest, TheWatchdogEndsAStalledStreamAndNoOther) {
   stalled_context->TryCancel();
 }
 
-// Streams end in every way at the same time; each finishes exactly once and none is left.
+// Streams end in all ways at the same time; each finishes exactly once and none remains.
 TEST_F(SampleReactorTest, ManyStreamsEndInEveryWay) {
   constexpr int kStreams = 60;
   std::atomic<int> ok{0};
@@ -256,7 +256,7 @@ TEST_F(SampleReactorTest, ManyStreamsEndInEveryWay) {
     });
   }
   EXPECT_TRUE(Eventually([&] { return ok > 0; }));
-  server_->CancelAll();  // in the middle of it
+  server_->CancelAll();  // while they are in flight
   for (std::thread& client : clients) client.join();
   engine_thread.join();
   EXPECT_EQ(ok + failed, kStreams);

@@ -7,7 +7,7 @@
 namespace chorale {
 namespace {
 
-// A Predict whose client does not read the answer, and does not go away either.
+// A Predict whose client neither reads the response nor disconnects.
 class UnreadCall {
  public:
   UnreadCall(const std::shared_ptr<grpc::Channel>& channel, const v1::PredictRequest& request,
@@ -19,12 +19,12 @@ class UnreadCall {
     const grpc::Slice slice(request.SerializeAsString());
     call_->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
     Next();
-    call_->ReadInitialMetadata(nullptr);  // from here on the answer is under way
+    call_->ReadInitialMetadata(nullptr);  // from here on the response is being sent
     Next();
   }
   ~UnreadCall() { End(); }
 
-  // Ends the call unless it has ended, and says with what.
+  // Ends the call unless it has ended; returns its status.
   grpc::StatusCode End() {
     if (call_ != nullptr) {
       context_->TryCancel();
@@ -61,8 +61,8 @@ class UnreadAnswerTest : public ServerFixture {
     OpenServer();
   }
 
-  // A connection on which the server may send 64 KiB of each call ahead of its reader. This library
-  // would take a whole answer, many others would not.
+  // A connection with a flow-control window of 64 KiB per call. By default this library would
+  // accept a whole response; many others would not.
   std::shared_ptr<grpc::Channel> Narrow() const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -73,7 +73,7 @@ class UnreadAnswerTest : public ServerFixture {
   }
 };
 
-// Its bytes would stay in memory for as long as the client likes.
+// Otherwise the response would stay in memory as long as the client wants.
 TEST_F(UnreadAnswerTest, TheWatchdogGivesUpAnAnswerThatNobodyReads) {
   options_.stalled_write_timeout = absl::Seconds(1);
   Serve();
@@ -81,7 +81,7 @@ TEST_F(UnreadAnswerTest, TheWatchdogGivesUpAnAnswerThatNobodyReads) {
   EXPECT_EQ(server_->live_calls(), 1);
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
   EXPECT_EQ(call.End(), grpc::StatusCode::CANCELLED);
-  // A client that reads gets the same answer.
+  // A client that reads gets the same response.
   v1::PredictResponse response;
   EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
 }

@@ -121,7 +121,7 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
   }
 }
 
-// What `promtool check metrics` objects to, as far as it can be said without it.
+// The main rules of `promtool check metrics`, without promtool.
 TEST(PrometheusMetricsTest, NamesFollowTheRules) {
   PrometheusMetrics metrics;
   metrics.BuildInfo("1", "cpu");

@@ -67,8 +67,9 @@ absl::StatusOr<MemoryBudget> ShareOutMemory(const MemoryBudget& asked, int64_t f
   } else if (budget.buffer_pool_bytes == 0) {
     budget.buffer_pool_bytes = WholeMiB(left);
   }
-  if (Smallest(budget) <= 0 || Sum(budget) > free_bytes)
+  if (Smallest(budget) <= 0 || Sum(budget) > free_bytes) {
     return TooMuch(asked, free_bytes, fraction_bytes);
+  }
   return budget;
 }
 
