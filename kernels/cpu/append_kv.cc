@@ -1,4 +1,4 @@
-// A copy and a transposition: bound by memory, so plain C++ serves every machine.
+// A copy and a transposition, bound by memory: plain C++ is fast enough.
 #include "kernels/ops/append_kv.h"
 
 #include <algorithm>
@@ -18,10 +18,10 @@ void AppendKv(const AppendKvParams& p) {
     }
     // Panel by panel, so that writes to one panel are neighbours.
     for (int64_t i = 0; i < p.n;) {
-      const int64_t place = p.offset + i;
-      const int64_t lane = place % kPanel;
+      const int64_t position = p.offset + i;
+      const int64_t lane = position % kPanel;
       const int64_t count = std::min(kPanel - lane, p.n - i);
-      float* panel = keys + (place / kPanel) * p.head_dim * kPanel + lane;
+      float* panel = keys + (position / kPanel) * p.head_dim * kPanel + lane;
       const float* k = p.k + i * p.kv_stride + h * p.head_dim;
       for (int64_t c = 0; c < p.head_dim; ++c) {
         for (int64_t j = 0; j < count; ++j) panel[c * kPanel + j] = k[j * p.kv_stride + c];

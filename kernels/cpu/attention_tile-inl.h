@@ -27,8 +27,8 @@ inline constexpr int64_t kMaxHeadDim = 128;
 inline constexpr int64_t kMaxBlockKeys = 128;
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// Keys of one block: its keys and values together take 32 KB, so that they stay in the first-level
-// cache while the query rows go past. A function of the head width alone, so that results are too.
+// Keys of one key block. Its keys and values take 32 KB together and stay in L1 for all query rows.
+// Depends on the head width alone, and so do a result's bits.
 constexpr int64_t BlockKeys(int64_t head_dim) {
   return std::clamp<int64_t>(4096 / head_dim, 32, kMaxBlockKeys);
 }
@@ -62,8 +62,8 @@ HWY_INLINE void RaiseMaximum(F32 d, AttentionTile& tile, int64_t query, float ne
   tile.m[query] = new_m;
 }
 
-// Puts -inf over the scores from `keys` on up to `padded`. What the layout pads the last panel with
-// must not count, whatever it is, and neither must keys that only a neighbouring row may see.
+// Overwrites scores [keys, padded) with -inf: the undefined padding of the last panel, and keys
+// that only a neighbouring row may see.
 HWY_INLINE void MaskScores(F32 d, float* scores, int64_t keys, int64_t padded) {
   for (int64_t k = keys / kLanes * kLanes; k < padded; k += kLanes) {
     const auto seen = hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(keys - k, 0)));
@@ -117,7 +117,7 @@ template <class D, int kRows, int kVectors>
 HWY_INLINE void AccumulateStripe(D d, const float* p, const float* values, int64_t head_dim,
                                  int64_t keys, float* o, int64_t o_stride) {
   const int64_t lanes = hn::Lanes(d);
-  // Summed by itself first: over many blocks, rounding errors stay those of a block.
+  // Each key block is summed separately first, which bounds rounding errors over many blocks.
   FmaTile<D, kRows, kVectors> block;
   block.SetZero(d);
   block.MulAdd(d, p, kMaxBlockKeys, values, values + lanes, head_dim, keys);
@@ -127,8 +127,8 @@ HWY_INLINE void AccumulateStripe(D d, const float* p, const float* values, int64
   total.Store(d, o, o_stride);
 }
 
-// The same with even and odd keys summed apart: with few rows, one sum per row alone would wait
-// for itself. For the keys of one panel.
+// The same for the keys of one panel, with even and odd keys summed separately: with few rows, a
+// single sum per row would be bound by latency.
 template <class D, int kRows, int kVectors>
 HWY_INLINE void AccumulatePanelStripe(D d, const float* p, const float* values, int64_t head_dim,
                                       int64_t keys, float* o, int64_t o_stride) {
@@ -164,7 +164,7 @@ HWY_INLINE void AccumulateStripeIn(D d, const float* p, const float* values, int
   }
 }
 
-// Either over the whole head width. Exactly `keys` values are read.
+// Either of the two, over the whole head width. Reads exactly `keys` values.
 template <KeyOrder kOrder, int kRows>
 HWY_INLINE void AccumulateValues(AttentionTile& tile, const float* p, const float* values,
                                  int64_t keys, int64_t query) {
@@ -178,7 +178,7 @@ HWY_INLINE void AccumulateValues(AttentionTile& tile, const float* p, const floa
     }
     return;
   }
-  // Only vectors of 8 and 16 lanes come here, with heads as wide as one vector or half of one.
+  // Reached only with vectors of 8 and 16 lanes, and heads as wide as one vector or half of one.
   if (tile.head_dim == kLanes) {
     AccumulateStripeIn<kOrder, F32, kRows, 1>(d, p, values, tile.head_dim, keys, o, tile.stride);
   } else {

@@ -17,8 +17,8 @@ namespace chorale::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Numbers that are computed together, gathered from their rows: a multiple of every vector's lanes,
-// so that a number goes through the same instructions wherever it stands.
+// Numbers computed together, gathered from their rows. A multiple of every vector length, so that a
+// number's result does not depend on its index.
 inline constexpr int64_t kBatch = 64;
 
 // features(x) of x[i] to out[f * kBatch + i].

@@ -25,8 +25,8 @@ inline constexpr float kFlushToZeroLog2 = kFlushToZero * kLog2E;
 // x[i] = 2^x[i] for x <= 0: zero below kFlushToZeroLog2 (so also for -inf), exactly 1 at 0, NaN for
 // NaN. Relative error below 1.6e-7 (1.3 units in the last place).
 //
-// Several vectors advance in step, here and below: one polynomial after the other would fill the
-// processor's scheduler with a few long chains and leave its multipliers waiting.
+// Here and below, several vectors advance in lockstep: one polynomial after the other would be
+// bound by the latency of its multiply-adds.
 template <class D, int kCount>
 HWY_INLINE void Exp2NonPositive(D d, hn::Vec<D> (&x)[kCount]) {
   constexpr float kCoefficients[] = {0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f,
@@ -61,8 +61,8 @@ HWY_INLINE void Exp2NonPositive(D d, hn::Vec<D> (&x)[kCount]) {
 
 // x[i] = x[i]/2 (1 + erf(x[i] / sqrt 2)). Absolute error below 1.3e-7 |x|, about one unit in the
 // last place of x, and 1.7e-7 |x| on machines without fused multiply-add. erf(x / sqrt 2) / 2x is a
-// polynomial in v = 2 x^2 / X^2 - 1 for |x| <= X = 5.6, beyond which erf is 1 in float32. Centring
-// v in [-1, 1] keeps the polynomial's terms from cancelling.
+// polynomial in v = 2 x^2 / X^2 - 1 for |x| <= X = 5.6, beyond which erf is 1 in float32. v in
+// [-1, 1] keeps the polynomial's terms from cancelling.
 template <class D, int kCount>
 HWY_INLINE void Gelu(D d, hn::Vec<D> (&x)[kCount]) {
   constexpr float kLimit = 5.6f;

@@ -1,9 +1,8 @@
 // Which SIMD instruction sets the kernels are compiled for. Include before any Highway header.
 //
 // On x86: AVX-512 ("AVX3"), AVX2, SSE4 and the compiler's own baseline, which every machine has.
-// Other sets between these would cost compile time and gain nothing in float32 arithmetic.
-// Vectors whose length is unknown at compile time (SVE, RISC-V V) are left out: the kernels keep
-// arrays of vectors in registers.
+// Sets between these would cost compile time and gain nothing in float32 arithmetic. Vectors of
+// unknown length (SVE, RISC-V V) are disabled: the kernels keep arrays of vectors in registers.
 #ifndef CHORALE_KERNELS_CPU_ENABLED_TARGETS_H_
 #define CHORALE_KERNELS_CPU_ENABLED_TARGETS_H_
 

@@ -21,8 +21,8 @@ using VF64 = hn::Vec<F64>;
 using F32Half = hn::Rebind<float, F64>;  // as many float32 as a vector has float64
 inline constexpr int64_t kLanes = HWY_LANES(double);
 
-// Everything between loading and storing is float64. A norm's mean and scale act on every element
-// of the row, so that their rounding errors would not average out over the layers.
+// Everything between loading and storing is float64: rounding errors of the mean and the scale act
+// on every element of a row and would not average out over the layers.
 struct Row {
   const float* x;
   const float* residual;  // or null
@@ -44,8 +44,8 @@ struct Moments {
   double variance;
 };
 
-// Both in one pass, around the row's first element: it lies within sqrt(width) deviations of the
-// mean, so that the difference of the two sums costs the variance no more than width * 2^-52 of it,
+// One-pass mean and variance, shifted by the row's first element. It is within sqrt(width) standard
+// deviations of the mean, so cancellation costs the variance at most a relative width * 2^-52,
 // however far from zero the row is.
 Moments MeanAndVariance(const Row& row) {
   const F64 d;

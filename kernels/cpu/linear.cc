@@ -20,15 +20,15 @@ namespace HWY_NAMESPACE {
 // Two vectors wide: two panels on AVX-512, one on AVX2, part of one on narrower targets.
 inline constexpr int64_t kColumns = kFmaVectors * kLanes;
 
-// Rows between two passes over all weights: their activations stay in the second-level cache.
+// Rows of one pass over all weights: their activations stay in L2.
 inline constexpr int64_t kRowsPerPass = 96;
 
-// Long sums are made of sums of this many terms: rounding errors then grow with the length of a
-// block and the number of blocks, not with their product. Twelve layers deep, that halves the error
-// of a prediction, and it costs no time that can be measured.
+// Long sums are sums of blocks of this many terms. Rounding errors then grow with the length of a
+// block plus the number of blocks, not with their product. Over twelve layers that halves the error
+// of a prediction, at no measurable cost.
 inline constexpr int64_t kSumBlock = 16;
 
-// A group of kColumns output columns: where its weights are, its bias, how much of it exists.
+// A group of kColumns output columns: its weights, its bias, and how many columns exist.
 struct ColumnGroup {
   const float* weight[kFmaVectors];
   float bias[kColumns];
@@ -41,7 +41,7 @@ HWY_INLINE ColumnGroup MakeColumnGroup(const LinearParams& p, int64_t first) {
   group.first = first;
   group.count = std::min(kColumns, p.out - first);
   for (int v = 0; v < kFmaVectors; ++v) {
-    // A second vector that lies wholly beyond the last panel repeats the first; it is not stored.
+    // A second vector wholly beyond the last panel repeats the first and is not stored.
     const int64_t column = v * kLanes < group.count ? first + v * kLanes : first;
     group.weight[v] = p.weight + (column / kPanel) * p.in * kPanel + column % kPanel;
   }
@@ -61,7 +61,7 @@ HWY_INLINE void StoreColumns(F32 d, VF32 value, int64_t count, float* y) {
   for (int64_t c = 0; c < count; ++c) y[c] = all[c];
 }
 
-// Bias, activation and store of one row's sums or of two rows' together: four vectors in step.
+// Epilogue of one or two rows: bias, activation, store. Up to four vectors in lockstep.
 template <int kRows, int kVectors>
 HWY_INLINE void FinishRows(const LinearParams& p, const ColumnGroup& group, int64_t row,
                            const VF32 (*sum)[kVectors]) {
@@ -116,7 +116,7 @@ HWY_NOINLINE void LinearColumns(const LinearParams& p, const ColumnGroup& group,
 void Linear(const LinearParams& p) {
   for (int64_t begin = 0; begin < p.rows; begin += kRowsPerPass) {
     const int64_t end = std::min(p.rows, begin + kRowsPerPass);
-    // A column group's weights stay in the first-level cache while the rows go past.
+    // A column group's weights stay in L1 for all rows.
     for (int64_t column = 0; column < p.out; column += kColumns) {
       const ColumnGroup group = MakeColumnGroup(p, column);
       if (group.count > kLanes) {

@@ -20,7 +20,7 @@ namespace HWY_NAMESPACE {
 using F64 = hn::ScalableTag<double>;
 using VF64 = hn::Vec<F64>;
 
-// Vectors that advance in step: one polynomial alone would wait for its own multiplications.
+// Vectors in lockstep: a single polynomial would be bound by latency.
 inline constexpr int kTogether = 4;
 inline constexpr int64_t kBatch = kTogether * static_cast<int64_t>(HWY_LANES(double));
 
@@ -55,8 +55,7 @@ HWY_INLINE void NormalTail(F64 d, const VF64 (&u)[kTogether], VF64 (&tail)[kToge
   }
 }
 
-// y [kBatch] of x [kBatch]. Beyond 16 deviations the tail is below what float32 can tell from zero
-// and from one.
+// y [kBatch] of x [kBatch]. Beyond 16 standard deviations, float32 rounds the tail away.
 HWY_INLINE void GeluOfBatch(const double* x, float* y) {
   constexpr double kLimit = 16;
   const F64 d;
@@ -77,7 +76,7 @@ HWY_INLINE void GeluOfBatch(const double* x, float* y) {
     hn::Store(hn::IfThenElse(hn::Lt(v[i], hn::Zero(d)), below, above), d,
               gelu + i * HWY_LANES(double));
   }
-  // Not DemoteTo: for what float32 cannot hold its answer depends on the target.
+  // Not DemoteTo: for values out of float32's range, its result depends on the target.
   for (int64_t i = 0; i < kBatch; ++i) y[i] = static_cast<float>(gelu[i]);
 }
 

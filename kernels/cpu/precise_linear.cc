@@ -21,8 +21,8 @@ using F32Half = hn::Rebind<float, F64>;  // as many float32 as a vector has floa
 inline constexpr int64_t kF64Lanes = HWY_LANES(double);
 inline constexpr int kPanelVectors = static_cast<int>(kPanel / kF64Lanes);
 
-// One panel of columns of kRows rows: the accumulators of narrow targets already fill the registers
-// with one row.
+// One panel of columns of kRows rows. On narrow targets one row of accumulators fills the
+// registers.
 template <int kRows>
 HWY_INLINE void PreciseTile(const PreciseLinearParams& p, int64_t row, int64_t first) {
   const F64 d;

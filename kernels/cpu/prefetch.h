@@ -1,4 +1,4 @@
-// Asking for memory long before it is used.
+// Software prefetch.
 #ifndef CHORALE_KERNELS_CPU_PREFETCH_H_
 #define CHORALE_KERNELS_CPU_PREFETCH_H_
 
@@ -9,15 +9,15 @@
 
 namespace chorale::kernels {
 
-// Asks for from[0..n), to lie in the second-level cache: the first is too small for what is not
-// used at once. Every cache line that begins in the range is asked for.
+// Prefetches every cache line that begins in from[0..n) to L2; L1 is too small for data that is not
+// used at once.
 inline void PrefetchToL2(const float* from, int64_t n) {
   constexpr int kForReading = 0;
   constexpr int kSecondLevel = 2;
   for (int64_t i = 0; i < n; i += kPanel) __builtin_prefetch(from + i, kForReading, kSecondLevel);
 }
 
-// A range of memory that is asked for piece by piece, from its beginning to its end.
+// Prefetches a range of memory piece by piece.
 class PrefetchStream {
  public:
   PrefetchStream(const float* begin, const float* end) : next_(begin), end_(end) {}

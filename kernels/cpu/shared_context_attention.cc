@@ -1,11 +1,13 @@
 // Order of work, for one K/V head and a tile of up to 64 query rows at a time:
 //
-//   for each block of context keys                 keys and values of a block stay in L1
-//     for each group of kFmaRows query rows       their scores stay in registers, then in L1
+// clang-format off
+//   for each block of context keys               keys and values of a block stay in L1
+//     for each group of kFmaRows query rows      their scores stay in registers, then in L1
 //       scores = q keys^T; online softmax; o += softmax values
-//   for each path of the tile                      its rows are neighbours
+//   for each path of the tile                    its rows are neighbours
 //     the same over the visible keys of the path's buffer, into the same (m, l, o)
 //   out = o / l
+// clang-format on
 //
 // Every sum runs over keys (and over the head width) in one fixed order per query row, whatever
 // the other rows of the tile are.
@@ -68,7 +70,7 @@ void LoadTile(const SharedContextAttentionParams& p, const TileRange& range, Att
       CopyScaled(p.q + range.Row(i) * p.q_stride + range.Head(i) * p.head_dim, scale, p.head_dim,
                  q);
     } else {
-      // Rows that fill up the last group: finite, computed, never stored.
+      // Rows that pad the last group: finite, computed, never stored.
       std::fill_n(q, p.head_dim, 0.0f);
     }
     tile.m[i] = kMinusInfinity;
@@ -133,8 +135,8 @@ HWY_NOINLINE void ContextBlock(AttentionTile& tile, int64_t query, const float* 
   AccumulateValues<KeyOrder::kOneSum, kRows>(tile, tile.scores, values, keys, query);
 }
 
-// Asks for what the tile's paths will read of their buffers, a few rows at a time while the context
-// is gone through: a step reads each buffer once, so that nothing else has brought it near.
+// Prefetches the buffers of the tile's paths, a few rows at a time, while the context is processed.
+// A step reads each buffer once, so it is never in cache yet.
 class BufferPrefetch {
  public:
   // Next() will be called `calls` times.
@@ -173,12 +175,12 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
                    AttentionTile& tile) {
   const float* keys = p.context_keys + range.kv_head * PackedKeysSize(p.context_rows, p.head_dim);
   const float* values = p.context_values + range.kv_head * ValuesSize(p.context_rows, p.head_dim);
-  // Where the last head ends: the next head's first block follows a head's last one.
+  // End of the last head: after a head's last block, the next head's first one is prefetched.
   const float* keys_end = p.context_keys + p.kv_heads * PackedKeysSize(p.context_rows, p.head_dim);
   const float* values_end = p.context_values + p.kv_heads * ValuesSize(p.context_rows, p.head_dim);
   const int64_t block_keys = BlockKeys(p.head_dim);
   const int64_t groups = CeilDiv(range.padded, kFmaRows);
-  // Of the next block, what is asked for with each group of rows.
+  // Elements of the next block to prefetch with each group of rows.
   const int64_t share = CeilDiv(block_keys * p.head_dim, groups);
   BufferPrefetch buffers(p, range, groups * CeilDiv(p.context_rows, block_keys));
   for (int64_t begin = 0; begin < p.context_rows; begin += block_keys) {
@@ -200,8 +202,8 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
   }
 }
 
-// Scores of a few queries against one panel of keys. With so few rows each sum is split into four
-// over the head width, which run side by side.
+// Scores of a few queries against one panel of keys. With so few rows, each sum is split into four
+// independent sums over the head width to hide latency.
 template <int kRows>
 HWY_INLINE void ScorePanel(AttentionTile& tile, int64_t query, const float* panel, float* scores) {
   const F32 d;
@@ -229,9 +231,8 @@ HWY_INLINE void ScorePanel(AttentionTile& tile, int64_t query, const float* pane
   }
 }
 
-// o += p values for the keys of one panel, of which query r may see own[r]. The values are read
-// once for all rows where the rows agree, row by row where they do not: a row never touches a key
-// that it must not see, and its arithmetic is the same either way.
+// o += p values for the keys of one panel; query r sees the first own[r] of them. Values are read
+// once for all rows if the rows see the same keys, else row by row, with the same arithmetic.
 template <int kRows>
 HWY_INLINE void AccumulatePanel(AttentionTile& tile, int64_t query, const int64_t* own,
                                 const float* p, const float* values) {
@@ -273,7 +274,7 @@ HWY_NOINLINE void BufferRows(AttentionTile& tile, int64_t query, const int32_t* 
   }
 }
 
-// Asks for the start of a path's buffer, which is used once per step and so never in L1.
+// Prefetches the start of a path's buffer, which is read once a step and so never in L1.
 HWY_INLINE void PrefetchBuffer(const float* panels, const float* values, int64_t keys,
                                int64_t head_dim) {
   const int64_t n = std::min<int64_t>(keys, 2 * kPanel) * head_dim;

@@ -1,4 +1,4 @@
-// The SIMD instruction set that the kernels run on, chosen when the first kernel is called.
+// The SIMD instruction set of the kernels, chosen at the first call of a kernel.
 #ifndef CHORALE_KERNELS_CPU_TARGET_H_
 #define CHORALE_KERNELS_CPU_TARGET_H_
 
@@ -11,7 +11,7 @@ namespace chorale::kernels {
 // Name of the instruction set that kernels use now, for example "AVX3" (AVX-512), "AVX2", "SSE4".
 std::string SimdTargetName();
 
-// Names of all instruction sets that were compiled and that this machine has, best first.
+// Names of all compiled instruction sets that this machine supports, best first.
 std::vector<std::string> SimdTargetNames();
 
 // Makes every kernel use one of SimdTargetNames(), or the best again for an empty name. Returns

@@ -1,4 +1,4 @@
-// Writes new keys and values behind those already in a K/V block, without moving what is there.
+// Appends keys and values to a path's or a context's K/V, without moving the existing ones.
 #ifndef CHORALE_KERNELS_OPS_APPEND_KV_H_
 #define CHORALE_KERNELS_OPS_APPEND_KV_H_
 
@@ -11,11 +11,11 @@ namespace chorale::kernels {
 struct AppendKvParams {
   const float* k = nullptr;  // [n, Hkv, Dh], row stride kv_stride
   const float* v = nullptr;  // [n, Hkv, Dh], row stride kv_stride
-  float* keys = nullptr;     // [Hkv] packed keys of the given capacity, see layout.h
+  float* keys = nullptr;     // [Hkv] packed keys of that capacity, see panel_layout.h
   float* values = nullptr;   // [Hkv, capacity, Dh]
   int64_t n = 0;
-  int64_t offset = 0;    // place of the first new key; offset + n <= capacity
-  int64_t capacity = 0;  // keys that the block can hold
+  int64_t offset = 0;    // position of the first new key; offset + n <= capacity
+  int64_t capacity = 0;  // most keys
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   int64_t kv_stride = 0;

@@ -1,12 +1,12 @@
-// Elementwise features of table cells: what a row encoder's first linear map reads.
+// Elementwise features of table cells, the inputs of a row encoder's first linear map.
 //
-// Of a number x, with the soft limit s = 3:
-//   c = x where |x| <= s, else sign(x) (s + log(1 + |x| - s))     heavy tails stay bounded
+// A number x, with the soft limit s = 3, has the features
+//   c = x where |x| <= s, else sign(x) (s + log(1 + |x| - s))     bounds heavy tails
 //   features(x) = c, sin(w c) for each frequency w, cos(w c) for each frequency w
-// with w = 1, 2, 4, ..., 64: sines and cosines give fine differences of a number room.
+// with w = 1, 2, 4, ..., 64, which spread small differences between numbers.
 //
-// Of a cell: features(value), all zero where the cell is missing; 1 where it is missing; 1 where
-// its column is categorical. Behind them, when targets are given, features(y) of the cell's row.
+// A cell has features(value), all zero if the cell is missing; 1 if it is missing, else 0; 1 if its
+// column is categorical, else 0. With targets, features(y) of the cell's row follow.
 #ifndef CHORALE_KERNELS_OPS_CELL_FEATURES_H_
 #define CHORALE_KERNELS_OPS_CELL_FEATURES_H_
 
@@ -22,7 +22,7 @@ inline constexpr int64_t kNumberFeatures = 1 + 2 * kFrequencies;
 inline constexpr int64_t kCellFeatures = kNumberFeatures + 2;
 
 struct CellFeaturesParams {
-  // One column's cells. Those of neighbouring rows lie value_stride apart, in both arrays.
+  // One column's cells; neighbouring rows are value_stride apart, in both arrays.
   const float* values = nullptr;     // [rows]
   const uint8_t* missing = nullptr;  // [rows], not zero where missing; or null when none is
   const float* y = nullptr;          // [rows], contiguous, or null when no row has a target

@@ -1,4 +1,4 @@
-// Token embedding: what a row's features say, plus what its role adds, plus its target value.
+// Token embedding: a row's encoding, plus an offset for its role and position, plus its value.
 //   out_r = encodings[row_r] + offsets[offset_r] + y_r * y_weight
 #ifndef CHORALE_KERNELS_OPS_EMBED_ROWS_H_
 #define CHORALE_KERNELS_OPS_EMBED_ROWS_H_
@@ -11,7 +11,7 @@ namespace chorale::kernels {
 
 struct EmbedRowsParams {
   const float* encodings = nullptr;   // [E, width], row encodings, computed once per row
-  const float* offsets = nullptr;     // [O, width], constants of each role and buffer place
+  const float* offsets = nullptr;     // [O, width], of each role and buffer position
   const float* y_weight = nullptr;    // [width]
   const float* y = nullptr;           // [rows], or null when no row has a value
   const int32_t* encoding = nullptr;  // [rows], index into encodings

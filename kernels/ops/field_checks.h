@@ -1,4 +1,4 @@
-// Checks that every operation makes of its parameters: each names the field and the limit.
+// Checks of parameter fields. Errors name the field and the limit.
 #ifndef CHORALE_KERNELS_OPS_FIELD_CHECKS_H_
 #define CHORALE_KERNELS_OPS_FIELD_CHECKS_H_
 

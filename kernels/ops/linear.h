@@ -15,7 +15,7 @@ enum class Activation {
 
 struct LinearParams {
   const float* x = nullptr;       // [rows, in], row stride x_stride
-  const float* weight = nullptr;  // packed [ceil(out/16)][in][16], see layout.h
+  const float* weight = nullptr;  // packed [ceil(out/16)][in][16], see panel_layout.h
   const float* bias = nullptr;    // [out], or null for none
   float* y = nullptr;             // [rows, out], row stride y_stride; does not overlap x
   int64_t rows = 0;

@@ -23,7 +23,7 @@ double StandardScore(const MixtureView& mixture, int64_t j, double y) {
   return (y - mixture.mean[j]) / mixture.std[j];
 }
 
-// The mass below y, or above it: the smaller of the two keeps its digits.
+// The mass below y, or above it. The smaller of the two is the accurate one.
 enum class Tail { kLower, kUpper };
 
 double TailMass(const MixtureView& mixture, double y, Tail tail) {
@@ -96,8 +96,8 @@ double MixtureCdf(const MixtureView& mixture, double y) {
   return TailMass(mixture, y, Tail::kLower);
 }
 
-// Newton's method inside a bracket that shrinks at every step; a step that leaves the bracket or
-// that barely shrinks it is replaced by bisection, which plateaus between narrow components need.
+// Newton's method inside a bracket that shrinks at every step. A step that leaves the bracket or
+// barely shrinks it is replaced by bisection, for plateaus between narrow components.
 double MixtureQuantile(const MixtureView& mixture, double probability) {
   const Tail tail = probability <= 0.5 ? Tail::kLower : Tail::kUpper;
   const double target = probability <= 0.5 ? probability : 1.0 - probability;

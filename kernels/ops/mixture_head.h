@@ -1,4 +1,4 @@
-// The Gaussian mixture that the head describes: parameters, density, draws, moments, quantiles.
+// The Gaussian mixture of a target: its parameters, density, draws, moments and quantiles.
 //
 // From the raw head output [M, 3] = (mean, std, weight) of a row, in the model's target units:
 //   mean_j = raw_mean_j + mean_bias_j
@@ -33,7 +33,7 @@ absl::Status ValidateMixtureHead(const MixtureHeadParams& params);
 // REQUIRES: ValidateMixtureHead(params).ok().
 void MixtureHead(const MixtureHeadParams& params);
 
-// One row's mixture, [M] each, host memory. What follows is computed in float64.
+// One row's mixture, [M] each, host memory. The functions below compute in float64.
 struct MixtureView {
   const double* mean = nullptr;
   const double* std = nullptr;

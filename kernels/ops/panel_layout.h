@@ -1,8 +1,8 @@
-// Memory layouts shared by the operations on the CPU.
+// Memory layouts of the operations on the CPU.
 //
-// All counts are elements, all strides are elements, all data are float32 in host memory unless a
-// comment says otherwise. "Panels" make the inner loop of a matrix product read one contiguous
-// stream: kPanel neighbouring columns are stored side by side for every index of the reduction.
+// Counts and strides are in elements; data are float32 in host memory unless a comment says
+// otherwise. A panel stores kPanel neighbouring columns side by side for every index of the
+// reduction, so that the inner loop of a matrix product reads one contiguous stream.
 #ifndef CHORALE_KERNELS_OPS_PANEL_LAYOUT_H_
 #define CHORALE_KERNELS_OPS_PANEL_LAYOUT_H_
 
@@ -20,7 +20,8 @@ inline constexpr int64_t kPanel = 16;
 constexpr int64_t PackedLinearSize(int64_t out, int64_t in) { return RoundUp(out, kPanel) * in; }
 
 // Keys of one K/V head, capacity for n keys, packed as [ceil(n/16)][Dh][16]: element (key, d) lies
-// at ((key/16)*Dh + d)*16 + key%16. What pads the last panel is never read as a score.
+// at ((key/16)*Dh + d)*16 + key%16. The padding of the last panel is undefined and never used as a
+// score.
 constexpr int64_t PackedKeysSize(int64_t n, int64_t head_dim) {
   return RoundUp(n, kPanel) * head_dim;
 }

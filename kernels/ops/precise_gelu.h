@@ -1,5 +1,5 @@
-// y = x Phi(x), Phi the normal distribution function: the activation of the head, between its two
-// linear maps (precise_linear.h), whose float64 sums it takes and whose float32 input it makes.
+// y = x Phi(x), with Phi the normal distribution function: the activation between the head's two
+// linear maps (precise_linear.h). Takes float64 sums, returns float32 inputs.
 #ifndef CHORALE_KERNELS_OPS_PRECISE_GELU_H_
 #define CHORALE_KERNELS_OPS_PRECISE_GELU_H_
 
@@ -15,7 +15,7 @@ struct PreciseGeluParams {
   int64_t n = 0;
 };
 
-// InvalidArgument naming the field, for null pointers and sizes that are not positive.
+// InvalidArgument naming the field, for null pointers and non-positive sizes.
 absl::Status ValidatePreciseGelu(const PreciseGeluParams& params);
 
 // Computed in float64 to a relative 1e-13, also where Phi(x) is tiny, and rounded once. NaN stays

@@ -1,6 +1,6 @@
-// y = x W^T + b for float32 x and W, summed and returned in float64: the linear maps of the head. A
-// density many standard deviations out magnifies the rounding of a mean a thousandfold, so that the
-// numbers a mixture is made of are not rounded to float32 on the way.
+// y = x W^T + b for float32 x and W, summed and returned in float64: the linear maps of the head.
+// Far from the mean, a density magnifies rounding errors of the mean a thousandfold, so the raw
+// parameters of a mixture are never rounded to float32.
 #ifndef CHORALE_KERNELS_OPS_PRECISE_LINEAR_H_
 #define CHORALE_KERNELS_OPS_PRECISE_LINEAR_H_
 
@@ -12,7 +12,7 @@ namespace chorale::kernels {
 
 struct PreciseLinearParams {
   const float* x = nullptr;       // [rows, in], row stride x_stride
-  const float* weight = nullptr;  // packed [ceil(out/16)][in][16], see layout.h
+  const float* weight = nullptr;  // packed [ceil(out/16)][in][16], see panel_layout.h
   const float* bias = nullptr;    // [out]
   double* y = nullptr;            // [rows, out], row stride y_stride
   int64_t rows = 0;

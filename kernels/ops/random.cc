@@ -19,7 +19,7 @@ void DrawOrder(uint64_t seed, uint64_t path, int64_t n, int32_t* order) {
   for (int64_t i = n - 1; i > 0; --i) {
     const std::array<uint32_t, 4> words =
         RandomBlock(seed, path, static_cast<uint32_t>(i), RandomStream::kOrder);
-    // floor(u (i + 1)) for u of 64 bits: no place is likelier than another by more than 2^-64 n.
+    // floor(u (i + 1)) for u of 64 bits: probabilities differ by at most 2^-64 n.
     const uint64_t bits = (static_cast<uint64_t>(words[1]) << 32) | words[0];
     const auto product = static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(i + 1);
     std::swap(order[i], order[static_cast<int64_t>(product >> 64)]);

@@ -2,8 +2,8 @@
 // 1, 2, 3", SC 2011), from Random123.
 //
 // A draw is a pure function of (seed, path, step, stream): key = seed (low word, high word),
-// counter = (path low, step, path high, stream). It does not depend on which thread, tile, batch
-// or machine asks, so a request gives the same samples whatever else is going on.
+// counter = (path low, step, path high, stream). It does not depend on the thread, tile, batch or
+// machine, so a request gives the same samples whatever else runs.
 #ifndef CHORALE_KERNELS_OPS_RANDOM_H_
 #define CHORALE_KERNELS_OPS_RANDOM_H_
 

@@ -1,5 +1,5 @@
-// What one step of one path draws, from one Philox block (kernels/ops/random.h). Also compiled for
-// GPUs, so that every backend draws with the same operations in the same order.
+// The random numbers of one step of one path, from one Philox block (kernels/ops/random.h).
+// Compiled for GPUs, too: every backend draws with the same operations in the same order.
 #ifndef CHORALE_KERNELS_OPS_STEP_DRAW_H_
 #define CHORALE_KERNELS_OPS_STEP_DRAW_H_
 
@@ -10,13 +10,12 @@
 
 namespace chorale::kernels {
 
-// What a draw is for. Values are part of the meaning of a seed: never renumber.
+// The purpose of a draw. Never renumber: values are part of the meaning of a seed.
 enum class RandomStream : uint32_t {
   kSample = 0,  // step t of a sample path
   kOrder = 1,   // random target orders: step is the index of the Fisher-Yates swap
 };
 
-// What one step of one path needs.
 struct StepDraw {
   double uniform = 0;  // in [0, 1), 53 bits: words 0 and 1; chooses the mixture component
   double normal = 0;   // standard normal by Box and Muller's cosine form from words 2 and 3

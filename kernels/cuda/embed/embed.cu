@@ -11,7 +11,7 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kRowsOfBlock = kGroupRows;  // a warp has a row
+constexpr int kRowsOfBlock = kGroupRows;  // one warp a row
 constexpr int kThreads = kRowsOfBlock * kWarpSize;
 
 // x = encoding + offset + y y_weight for a row, or zero.
@@ -31,10 +31,9 @@ __device__ __forceinline__ void EmbedRow(const float* encoding, const float* off
   }
 }
 
-// What the row of a path at the tile's current position is made from: its target, or its buffer
-// token.
+// The inputs of one row of a path at the tile's current position: of its target or buffer token.
 struct PathRow {
-  bool empty = true;  // there is no such path, or no token yet; the rest is then of no use
+  bool empty = true;  // no such path, or no token yet; the other fields are unused
   int64_t target = 0;
   int32_t offset = 0;  // row of the offsets of target, context and buffer positions
   float y = 0;
@@ -57,7 +56,7 @@ __device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int path, bo
   return row;
 }
 
-// Grid: x groups of all tiles. A block owns the 16 rows of one group.
+// Grid: x groups of all tiles. A block computes the 16 rows of one group.
 __global__ void __launch_bounds__(kThreads)
     EmbedPathsKernel(const __grid_constant__ EmbedPathsParams p) {
   GridDepLaunch();
@@ -75,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
            p.x + (static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + row) * p.width);
 }
 
-// Grid: x groups of 16 rows, as many as fill whole tiles.
+// Grid: x groups of 16 rows, up to whole tiles.
 __global__ void __launch_bounds__(kThreads)
     EmbedRowsKernel(const __grid_constant__ EmbedRowsParams p) {
   GridDepLaunch();

@@ -24,8 +24,8 @@ struct EmbedPathsParams {
   int32_t buffer_positions = 0;  // K: a token at position i gets offset 2 + i mod K
 };
 
-// Rows that each stand for themselves: of a context, with y, or targets to predict, without. They
-// fill tiles row by row; what is left of the last tile is zero.
+// Rows without paths: of a context, with y, or targets to predict, without. They fill tiles row by
+// row; the rest of the last tile is zero.
 struct EmbedRowsParams {
   const float* encodings = nullptr;  // [rows, D] f32, device; may be x
   const float* offset = nullptr;     // [D] f32, device

@@ -13,21 +13,21 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// Grid: x sets of 8 rows: the targets of each group of paths, or all rows of a tile that predicts.
-// A block owns 8 rows. Blocks are few and have little to do: what counts is how long each waits for
-// memory, so weights are asked for as early as there are registers for them.
+// Grid: x row sets of 8: the targets of each group of paths, or all rows of a tile that predicts. A
+// block computes one set. There are few blocks with little arithmetic each, so latency of memory
+// dominates: weights are loaded as early as registers allow.
 //
-// -inf: the largest of M >= 1 finite weights is finite; a density may be -inf, and is then given
-// back as it is.
+// -inf: the maximum of M >= 1 finite weights is finite; a log-density may be -inf and is stored as
+// such.
 __global__ void __launch_bounds__(kHeadThreads, 2)
     HeadKernel(const __grid_constant__ HeadKernelParams params) {
   GridDepLaunch();
   const HeadParams& p = params.head;
-  float* shared = reinterpret_cast<float*>(DynamicSmem());
-  HeadBatch batch;
-  LoadBatch(ShareOf(params, 0).weight, batch);
-  __syncwarp();  // or the compiler moves these loads behind the next ones' arrival
-  KeepHeadVectors(params, shared);
+  char* const shared = DynamicSmem();
+  HeadWeightFragment fragment;
+  LoadWeightFragment(WarpTaskOf(params, 0).weight, fragment);
+  __syncwarp();  // keeps the compiler from sinking these loads behind the next ones
+  LoadHeadVectors(params, shared);
   __syncthreads();
   GridDepWait();
   const bool of_paths = p.paths != nullptr;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   const int lane = threadIdx.x % kWarpSize;
   const int64_t first_row = static_cast<int64_t>(tile_index) * kTileRows + row_of_tile;
 
-  // Of a tile that turns out to be idle, too: its rows are memory like any other.
+  // Before the tile is known to be active: the rows of an idle tile are valid memory, too.
   if (warp < kHeadRows) {
     const float* x = p.x + (first_row + warp) * p.width;
     NormalizeHeadRow(params, x, warp, shared);
@@ -48,17 +48,17 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
     constexpr int kWords = sizeof(PathTile) / 4;
     static_assert(kWords <= kWarpSize);
     const auto* from = reinterpret_cast<const uint32_t*>(p.paths + tile_index);
-    auto* to = reinterpret_cast<uint32_t*>(shared + params.shared.paths);
+    auto* to = reinterpret_cast<uint32_t*>(params.shared.paths.At(shared));
     if (lane < kWords) to[lane] = LoadCg<uint32_t>(from + lane);
   }
   if (row_of_tile >= groups * kGroupRows) return;
   __syncthreads();
-  if (warp == kHeadRows && of_paths && lane < kHeadRows) MakeDraws(params, set, shared);
-  MultiplyHead(params, batch, shared);
+  if (warp == kHeadRows && of_paths && lane < kHeadRows) ComputeDraws(params, set, shared);
+  MultiplyHead(params, fragment, shared);
   EmitRows(params, tile_index, set, shared);
 }
 
-constexpr int kThreads = 512;  // of a block that counts positions
+constexpr int kThreads = 512;  // of AdvancePositionKernel
 
 // Grid: x tiles, one thread each.
 __global__ void __launch_bounds__(kThreads)

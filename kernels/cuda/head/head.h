@@ -3,8 +3,8 @@
 //
 //   z = LN(x);  raw = W2 gelu(W1 z + b1) + b2
 //
-// Random numbers are those of kernels/ops/random.h: Philox words and the uniform have the same bits
-// as on a CPU; the normal differs by what the two logarithms and cosines do, a few units of 2^-53.
+// Random numbers are those of kernels/ops/random.h. Philox words and the uniform have the same bits
+// as on a CPU; the normal may differ by a few units of 2^-53, as the logarithms and cosines do.
 #ifndef CHORALE_KERNELS_CUDA_HEAD_HEAD_H_
 #define CHORALE_KERNELS_CUDA_HEAD_HEAD_H_
 
@@ -22,10 +22,10 @@ namespace chorale::kernels::cuda {
 inline constexpr int64_t kLargestHidden = 4096;
 inline constexpr int64_t kMostComponents = 256;
 
-// A map as the kernel reads it (head_layout.h), in host memory.
+// A weight matrix in the kernel's layout (head_layout.h), in host memory.
 std::vector<float> PackHeadMap(const Matrix& map);
 
-// Device memory, f32; maps aligned to 16 bytes.
+// Device memory, f32; matrices aligned to 16 bytes.
 struct HeadWeights {
   const float* gamma = nullptr;        // [D]
   const float* beta = nullptr;         // [D]
@@ -41,8 +41,8 @@ struct HeadWeights {
 struct HeadParams {
   const Tile* tiles = nullptr;  // [tiles], device
   const float* x = nullptr;     // [tiles, 64, D] f32, device
-  // [tiles], device: the targets of paths are drawn from, or their given values weighed. Null: all
-  // rows are targets to predict, and only their mixtures are wanted.
+  // [tiles], device: values are drawn for the targets of these paths, or scored. Null: all rows are
+  // targets to predict, and only their mixtures are stored.
   const PathTile* paths = nullptr;
   float* mixtures = nullptr;  // [tiles, 64, 3, M] f32, device; only when `paths` is null
   HeadWeights weights;
@@ -58,14 +58,14 @@ struct HeadParams {
 // InvalidArgument naming the field.
 absl::Status ValidateHead(const HeadParams& params);
 
-// Shared memory that a block needs. Looks at shapes alone.
+// Bytes of shared memory a block. Depends on shapes alone.
 int HeadSharedBytes(const HeadParams& params);
 
-// REQUIRES: ValidateHead(params).ok(), and the device has the block's shared memory.
+// REQUIRES: ValidateHead(params).ok(); a block of the device can have HeadSharedBytes(params).
 ErrorCode LaunchHead(const HeadParams& params, Stream stream);
 
-// Moves every tile of a decode to its next position: counters of Tile and PathTile. A tile that has
-// had its steps, or its last target, becomes idle (groups = 0).
+// Advances every tile of a decode to its next position (counters of Tile and PathTile). A tile that
+// has done its steps, or its last target, becomes idle (groups = 0).
 struct AdvancePositionParams {
   Tile* tiles = nullptr;      // [tiles], device, updated
   PathTile* paths = nullptr;  // [tiles], device, updated

@@ -1,4 +1,5 @@
-// What a block of the head's kernel does to the targets of one group of paths, or to 8 other rows.
+// The stages of the head kernel: a block computes 8 rows, the targets of one group of paths or any
+// 8 rows of a tile that predicts.
 #ifndef CHORALE_KERNELS_CUDA_HEAD_HEAD_STAGES_CUH_
 #define CHORALE_KERNELS_CUDA_HEAD_HEAD_STAGES_CUH_
 
@@ -14,8 +15,8 @@
 namespace chorale::kernels::cuda {
 
 inline constexpr int kHeadThreads = kHeadWarps * kWarpSize;
-inline constexpr int kHeadPartSize = kHeadRows * kHeadOutputs;
-static_assert(kHeadThreads == kHeadPartSize && kHeadRows == kGroupPaths);
+inline constexpr int kHeadPartialSize = kHeadRows * kHeadOutputs;
+static_assert(kHeadThreads == kHeadPartialSize && kHeadRows == kGroupPaths);
 static_assert(2 * kHeadRows == kHeadWarps);
 static_assert(kHeadOutputs == 2 * kWarpSize && kHeadInputs % 4 == 0);
 
@@ -33,61 +34,62 @@ constexpr HeadKernelParams HeadKernelParamsOf(const HeadParams& params) {
            HeadMapOf(w.w2, w.b2, 3 * params.components, params.hidden)}};
 }
 
-// What a warp does in one pass over columns of a map: a column, and a part of the inputs.
-struct HeadShare {
-  const float* weight;  // of the lane; of another share where there is none, to be loaded in vain
-  int first;            // batch of inputs
-  int batches;
+// A warp's work in one pass over a map: one output tile, and one k-split of its inputs.
+struct HeadWarpTask {
+  const float* weight;  // the lane's first; a valid address even without work
+  int first_step;       // k-step
+  int k_steps;          // 0: no work in this pass
 };
 
-// Passes of both maps are counted on.
-__device__ __forceinline__ HeadShare ShareOf(const HeadKernelParams& params, int pass) {
+// `pass` counts on from the first map to the second.
+__device__ __forceinline__ HeadWarpTask WarpTaskOf(const HeadKernelParams& params, int pass) {
   const int before = params.maps[0].passes;
   const HeadMap& map = params.maps[pass < before ? 0 : 1];
-  const int first_column = (pass < before ? pass : pass - before) << map.column_bits;
+  const int first_tile = (pass < before ? pass : pass - before) << map.tile_bits;
   const int warp = WarpIndex();
-  const int part = warp >> map.column_bits;
-  const int column = first_column + (warp & (map.columns_at_once - 1));
-  const int first = (part * map.batches) >> map.part_bits;
-  const int end = ((part + 1) * map.batches) >> map.part_bits;
-  HeadShare share = {map.weight + LaneIndex() * 4, first, 0};
-  if (column < map.columns && first < end) {
-    share.weight += (column * map.batches + first) * kHeadInputs * kHeadOutputs;
-    share.batches = end - first;
+  const int split = warp >> map.tile_bits;
+  const int tile = first_tile + (warp & (map.tiles_per_pass - 1));
+  const int first = (split * map.k_steps) >> map.k_split_bits;
+  const int end = ((split + 1) * map.k_steps) >> map.k_split_bits;
+  HeadWarpTask task = {map.weight + LaneIndex() * 4, first, 0};
+  if (tile < map.output_tiles && first < end) {
+    task.weight += (tile * map.k_steps + first) * kHeadInputs * kHeadOutputs;
+    task.k_steps = end - first;
   }
-  return share;
+  return task;
 }
 
-// A lane's weights of kHeadInputs inputs: of two inputs and two outputs each. All warps' together
-// are 32 KB on their way, about what keeps the level-two cache busy; more spills registers when two
-// blocks are to share a multiprocessor.
-struct HeadBatch {
+// A lane's weights of one k-step: two inputs by two outputs each. All warps together have 32 KB in
+// flight, about what saturates L2; more would spill registers at two blocks a multiprocessor.
+struct HeadWeightFragment {
   Floats4 v[kHeadInputs / 2];
 };
 
-__device__ __forceinline__ void LoadBatch(const float* weight, HeadBatch& batch) {
+__device__ __forceinline__ void LoadWeightFragment(const float* weight,
+                                                   HeadWeightFragment& fragment) {
 #pragma unroll
   for (int i = 0; i < kHeadInputs / 2; ++i) {
-    batch.v[i] = LoadAs<Floats4>(weight + i * 2 * kHeadOutputs);
+    fragment.v[i] = LoadAs<Floats4>(weight + i * 2 * kHeadOutputs);
   }
 }
 
-// A warp's share of a map of the inputs `in`, which goes to `parts`. `batch` holds the first
-// weights, and in the end those of the share behind: where one has been multiplied with, the next
-// is asked for.
-__device__ __forceinline__ void MultiplyShare(const HeadShare& share, const float* behind,
-                                              const float* in, HeadBatch& batch, float* parts) {
-  const float* weight = share.weight;
-  const float* inputs = in + HeadInputsSize(share.first * kHeadInputs);
+// Computes a warp's task on the activations `in` and stores its sums to `partials`. On entry,
+// `fragment` holds the task's first weights; on exit, the weights at `next`: each register is
+// reloaded as soon as it has been used.
+__device__ __forceinline__ void MultiplyTask(const HeadWarpTask& task, const float* next,
+                                             const float* in, HeadWeightFragment& fragment,
+                                             float* partials) {
+  const float* weight = task.weight;
+  const float* inputs = in + HeadInputsSize(task.first_step * kHeadInputs);
   float sums[kHeadRows][2] = {};
-  if (share.batches == 0) LoadBatch(behind, batch);
+  if (task.k_steps == 0) LoadWeightFragment(next, fragment);
 #pragma unroll 1
-  for (int left = share.batches; left > 0; --left) {
-    weight = left > 1 ? weight + kHeadInputs * kHeadOutputs : behind;
+  for (int left = task.k_steps; left > 0; --left) {
+    weight = left > 1 ? weight + kHeadInputs * kHeadOutputs : next;
 #pragma unroll
     for (int i = 0; i < kHeadInputs; i += 4) {
-      Floats4& w0 = batch.v[i / 2];
-      Floats4& w2 = batch.v[i / 2 + 1];
+      Floats4& w0 = fragment.v[i / 2];
+      Floats4& w2 = fragment.v[i / 2 + 1];
 #pragma unroll
       for (int r = 0; r < kHeadRows; ++r) {
         if (r == kHeadRows / 2) __syncwarp();  // or it asks for all rows, and has no registers left
@@ -102,61 +104,64 @@ __device__ __forceinline__ void MultiplyShare(const HeadShare& share, const floa
       }
       w0 = LoadAs<Floats4>(weight + i * kHeadOutputs);
       w2 = LoadAs<Floats4>(weight + (i + 2) * kHeadOutputs);
-      // Or the compiler asks for weights only when it is done with all inputs.
+      // Keeps the compiler from sinking these loads behind the last input.
       __syncwarp();
     }
     inputs += HeadInputsSize(kHeadInputs);
   }
-  float* to = parts + WarpIndex() * kHeadPartSize + LaneIndex() * 2;
+  float* to = partials + WarpIndex() * kHeadPartialSize + LaneIndex() * 2;
 #pragma unroll
   for (int r = 0; r < kHeadRows; ++r) {
     StoreAs<Floats2>(to + r * kHeadOutputs, {sums[r][0], sums[r][1]});
   }
 }
 
-// Puts the parts of one pass together: hidden = gelu(W1 z + b1), with zeros behind it, or
+// Adds up the partial sums of one pass: hidden = gelu(W1 z + b1), padded with zeros, or
 // raw = W2 hidden + b2.
-__device__ __forceinline__ void AddParts(const HeadKernelParams& params, int pass, float* shared) {
+__device__ __forceinline__ void ReducePartials(const HeadKernelParams& params, int pass,
+                                               char* shared) {
   const bool first_map = pass < params.maps[0].passes;
   const HeadMap& map = params.maps[first_map ? 0 : 1];
-  const int first_column = (first_map ? pass : pass - params.maps[0].passes) << map.column_bits;
+  const int first_tile = (first_map ? pass : pass - params.maps[0].passes) << map.tile_bits;
   const int row = ThreadIndex() / kHeadOutputs;
-  const float* bias = shared + (first_map ? params.shared.b1 : params.shared.b2);
-  const float* parts = shared + params.shared.parts + ThreadIndex();
+  const float* bias = (first_map ? params.shared.b1 : params.shared.b2).At(shared);
+  const float* partials = params.shared.partials.At(shared) + ThreadIndex();
 #pragma unroll 1
-  for (int c = 0; c < map.columns_at_once && first_column + c < map.columns; ++c) {
-    const int output = (first_column + c) * kHeadOutputs + ThreadIndex() % kHeadOutputs;
+  for (int c = 0; c < map.tiles_per_pass && first_tile + c < map.output_tiles; ++c) {
+    const int output = (first_tile + c) * kHeadOutputs + ThreadIndex() % kHeadOutputs;
     float sum = output < map.outputs ? bias[output] : 0.0f;
 #pragma unroll 4
-    for (int k = 0; k < map.parts; ++k) sum += parts[((k << map.column_bits) + c) * kHeadPartSize];
+    for (int k = 0; k < map.k_splits; ++k)
+      sum += partials[((k << map.tile_bits) + c) * kHeadPartialSize];
     if (!first_map) {
-      if (output < map.outputs) shared[params.shared.raw + row * map.outputs + output] = sum;
-    } else if (output < params.maps[1].batches * kHeadInputs) {
-      shared[params.shared.hidden + HeadInputAt(row, output)] =
+      if (output < map.outputs) params.shared.raw.At(shared)[row * map.outputs + output] = sum;
+    } else if (output < params.maps[1].k_steps * kHeadInputs) {
+      params.shared.hidden.At(shared)[HeadInputAt(row, output)] =
           output < map.outputs ? Gelu(sum) : 0.0f;
     }
   }
 }
 
-// Both maps, in one loop: a kernel waits for its instructions, too. `batch` holds the first
-// weights; those of the second map are on their way while sums of the first are put together.
-__device__ __forceinline__ void MultiplyHead(const HeadKernelParams& params, HeadBatch& batch,
-                                             float* shared) {
+// Both maps in one loop, to keep the code small: instruction fetches cost latency, too. `fragment`
+// holds the first weights; the second map's are loaded while sums of the first are reduced.
+__device__ __forceinline__ void MultiplyHead(const HeadKernelParams& params,
+                                             HeadWeightFragment& fragment, char* shared) {
   const int passes = params.maps[0].passes + params.maps[1].passes;
 #pragma unroll 1
   for (int pass = 0; pass < passes; ++pass) {
     const float* in =
-        shared + (pass < params.maps[0].passes ? params.shared.z : params.shared.hidden);
-    MultiplyShare(ShareOf(params, pass), ShareOf(params, pass + 1).weight, in, batch,
-                  shared + params.shared.parts);
+        (pass < params.maps[0].passes ? params.shared.z : params.shared.hidden).At(shared);
+    MultiplyTask(WarpTaskOf(params, pass), WarpTaskOf(params, pass + 1).weight, in, fragment,
+                 params.shared.partials.At(shared));
     __syncthreads();
-    AddParts(params, pass, shared);
+    ReducePartials(params, pass, shared);
     __syncthreads();
   }
 }
 
-// Small vectors, asked for early; by threads from both ends, so that no warp waits twice.
-__device__ __forceinline__ void KeepHeadVectors(const HeadKernelParams& params, float* shared) {
+// Copies the small vectors to shared memory. Threads start from both ends, so that no warp waits
+// for two loads.
+__device__ __forceinline__ void LoadHeadVectors(const HeadKernelParams& params, char* shared) {
   const HeadParams& p = params.head;
 #pragma unroll 1
   for (int i = ThreadIndex(); i < max(p.width, p.hidden); i += kHeadThreads) {
@@ -164,9 +169,9 @@ __device__ __forceinline__ void KeepHeadVectors(const HeadKernelParams& params, 
     const float beta = i < p.width ? p.weights.beta[i] : 0.0f;
     const float b1 = i < p.hidden ? p.weights.b1[i] : 0.0f;
     if (i < p.width) {
-      StoreAs<Floats2>(shared + params.shared.norm + 2 * i, {gamma, beta});
+      StoreAs<Floats2>(params.shared.norm.At(shared) + 2 * i, {gamma, beta});
     }
-    if (i < p.hidden) shared[params.shared.b1 + i] = b1;
+    if (i < p.hidden) params.shared.b1.At(shared)[i] = b1;
   }
 #pragma unroll 1
   for (int i = kHeadThreads - 1 - ThreadIndex(); i < 3 * p.components; i += kHeadThreads) {
@@ -176,18 +181,18 @@ __device__ __forceinline__ void KeepHeadVectors(const HeadKernelParams& params, 
                                        : p.weights.weight_bias;
     const float b2 = p.weights.b2[i];
     const float bias = biases[i - array * p.components];
-    shared[params.shared.b2 + i] = b2;
-    shared[params.shared.biases + i] = bias;
+    params.shared.b2.At(shared)[i] = b2;
+    params.shared.biases.At(shared)[i] = bias;
   }
 }
 
-// z = LN(x), a warp a row; zeros behind it.
+// z = LN(x), one warp a row, padded with zeros.
 __device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params, const float* x,
-                                                 int row, float* shared) {
+                                                 int row, char* shared) {
   const HeadParams& p = params.head;
-  const float* norm = shared + params.shared.norm;
-  float* z = shared + params.shared.z;
-  const int padded_width = params.maps[0].batches * kHeadInputs;
+  const float* norm = params.shared.norm.At(shared);
+  float* z = params.shared.z.At(shared);
+  const int padded_width = params.maps[0].k_steps * kHeadInputs;
   constexpr int kAtOnce = 4;
   const int lane = LaneIndex();
   const float count = static_cast<float>(p.width);
@@ -238,13 +243,13 @@ struct RowMixture {
   double* std;
   double* log_scale;  // log(std sqrt(2 pi))
   double* log_weight;
-  // Up to and with a component, weights that are to be divided by their sum; -1 where a component
-  // has none. Then what each component adds to a density.
+  // Cumulative weights, not normalised; -1 for a component without weight. Later reused for the
+  // terms of a log-density.
   double* cumulative;
 };
 
-__device__ __forceinline__ void MakeComponents(const HeadParams& p, const float* raw,
-                                               const float* biases, const RowMixture& mixture) {
+__device__ __forceinline__ void ComputeComponents(const HeadParams& p, const float* raw,
+                                                  const float* biases, const RowMixture& mixture) {
   constexpr double kHalfLogTwoPi = 0.91893853320467274178;
 #pragma unroll 1
   for (int j = LaneIndex(); j < p.components; j += kWarpSize) {
@@ -258,8 +263,8 @@ __device__ __forceinline__ void MakeComponents(const HeadParams& p, const float*
   }
 }
 
-// The sum over the lanes up to this one.
-__device__ __forceinline__ double SumUpToLane(double value) {
+// Sum of `value` over this lane and all lanes before it.
+__device__ __forceinline__ double InclusiveScan(double value) {
   const int lane = LaneIndex();
 #pragma unroll
   for (int lanes = 1; lanes < kWarpSize; lanes *= 2) {
@@ -269,9 +274,9 @@ __device__ __forceinline__ double SumUpToLane(double value) {
   return value;
 }
 
-// Returns the sum that the cumulative weights are to be divided by.
-__device__ __forceinline__ double MakeWeights(const HeadParams& p, const float* raw,
-                                              const float* biases, const RowMixture& mixture) {
+// Returns the total by which cumulative weights are normalised.
+__device__ __forceinline__ double ComputeWeights(const HeadParams& p, const float* raw,
+                                                 const float* biases, const RowMixture& mixture) {
   const int lane = LaneIndex();
   double largest = -INFINITY;
 #pragma unroll 1
@@ -286,7 +291,7 @@ __device__ __forceinline__ double MakeWeights(const HeadParams& p, const float* 
   for (int first = 0; first < p.components; first += kWarpSize) {
     const int j = first + lane;
     const double weight = j < p.components ? exp(mixture.log_weight[j] - largest) : 0;
-    const double sum = total + SumUpToLane(weight);
+    const double sum = total + InclusiveScan(weight);
     if (j < p.components) mixture.cumulative[j] = weight > 0 ? sum : -1;
     total = __shfl_sync(kAllLanes, sum, kWarpSize - 1);
   }
@@ -298,9 +303,9 @@ __device__ __forceinline__ double MakeWeights(const HeadParams& p, const float* 
   return total;
 }
 
-// As MixtureDraw of kernels/ops/mixture_head.h; all lanes get the same. What is summed up in
-// another order may miss the threshold by rounding: then it is the last component that has a
-// weight.
+// MixtureDraw of kernels/ops/mixture_head.h; all lanes return the same. The total is summed in
+// another order than the cumulative weights and may exceed the last of them by rounding: then the
+// last component with a weight is drawn.
 __device__ __forceinline__ double DrawValue(const HeadParams& p, const RowMixture& mixture,
                                             double total, const StepDraw& draw) {
   const double threshold = draw.uniform * total;
@@ -320,7 +325,7 @@ __device__ __forceinline__ double DrawValue(const HeadParams& p, const RowMixtur
   return mixture.mean[chosen] + mixture.std[chosen] * draw.normal;
 }
 
-// Leaves the terms where the cumulative weights were.
+// Overwrites mixture.cumulative with the components' terms.
 __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixture& mixture,
                                              double y) {
   const int lane = LaneIndex();
@@ -350,17 +355,19 @@ __device__ __forceinline__ void StoreMixture(const HeadParams& p, const RowMixtu
   }
 }
 
-// Where a path's value at the tile's position lies in [positions, paths], from position `first` on.
+// Index of a path's value at the tile's position in an array [positions, paths] that begins at
+// position `first`.
 __device__ __forceinline__ int64_t PathAt(const PathTile& tile, int path, int first) {
   return static_cast<int64_t>(tile.position - first) * tile.paths + path;
 }
 
-// What becomes of the mixture of one path of a tile. `given`: its value, unless it is drawn.
+// Draws or scores the value of one path and stores the outputs. `observed`: the value to score
+// unless the tile draws.
 __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& mixture,
-                                         double total, const StepDraw& draw, float given,
+                                         double total, const StepDraw& draw, float observed,
                                          const PathTile& tile, int path) {
   const float value =
-      tile.draw != 0 ? static_cast<float>(DrawValue(p, mixture, total, draw)) : given;
+      tile.draw != 0 ? static_cast<float>(DrawValue(p, mixture, total, draw)) : observed;
   const double log_density = LogDensity(p, mixture, value);
   if (LaneIndex() != 0) return;
   const int64_t emitted = PathAt(tile, path, tile.first_emitted);
@@ -369,35 +376,35 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
   tile.emitted_densities[emitted] = log_density;
 }
 
-// Mixtures of 8 rows, set `set` of a tile, and what becomes of them. Two warps share a row: what is
-// computed in float64 takes long, and half of it does not need the other half.
+// Computes the mixtures of row set `set` of a tile and stores what its phase asks for. Two warps
+// share a row: float64 is slow, and weights and components can be computed side by side.
 __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int tile_index, int set,
-                                         float* shared) {
+                                         char* shared) {
   const HeadParams& p = params.head;
   const int row = WarpIndex() % kHeadRows;
   const bool of_weights = WarpIndex() < kHeadRows;
   const bool of_paths = p.paths != nullptr;
-  const float* raw = shared + params.shared.raw + row * 3 * p.components;
-  const float* biases = shared + params.shared.biases;
-  const PathTile& tile = *reinterpret_cast<const PathTile*>(shared + params.shared.paths);
-  double* arrays = reinterpret_cast<double*>(shared + params.shared.mixture) +
-                   row * kHeadMixtureArrays * p.components;
+  const float* raw = params.shared.raw.At(shared) + row * 3 * p.components;
+  const float* biases = params.shared.biases.At(shared);
+  const PathTile& tile = *params.shared.paths.At(shared);
+  double* arrays = params.shared.mixture.At(shared) + row * kHeadMixtureArrays * p.components;
   const RowMixture mixture = {arrays, arrays + p.components, arrays + 2 * p.components,
                               arrays + 3 * p.components, arrays + 4 * p.components};
   const int path = set * kGroupPaths + row;
   const bool has_path = of_paths && path < tile.paths;
-  float given = 0;
+  float observed = 0;
   double total = 0;
   if (of_weights) {
-    if (has_path && tile.draw == 0) given = LoadCg<float>(tile.values + PathAt(tile, path, 0));
-    total = MakeWeights(p, raw, biases, mixture);
+    if (has_path && tile.draw == 0) observed = LoadCg<float>(tile.values + PathAt(tile, path, 0));
+    total = ComputeWeights(p, raw, biases, mixture);
   } else {
-    MakeComponents(p, raw, biases, mixture);
+    ComputeComponents(p, raw, biases, mixture);
   }
   __syncthreads();
   if (of_weights) {
-    const auto* draws = reinterpret_cast<const StepDraw*>(shared + params.shared.draws);
-    if (has_path) EmitPath(p, mixture, total, draws[row], given, tile, path);
+    if (has_path) {
+      EmitPath(p, mixture, total, params.shared.draws.At(shared)[row], observed, tile, path);
+    }
   } else if (!of_paths) {
     const int64_t to = static_cast<int64_t>(tile_index) * kTileRows + set * kHeadRows + row;
     StoreMixture(p, mixture, p.mixtures + to * 3 * p.components);
@@ -407,12 +414,12 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int til
   }
 }
 
-// The first lanes of one warp, one a row, while other warps multiply: what the rows' draws are made
-// from.
-__device__ __forceinline__ void MakeDraws(const HeadKernelParams& params, int set, float* shared) {
+// The random numbers of a block's rows: one lane a row, by one warp while the others multiply.
+__device__ __forceinline__ void ComputeDraws(const HeadKernelParams& params, int set,
+                                             char* shared) {
   const int lane = LaneIndex();
-  const PathTile& tile = *reinterpret_cast<const PathTile*>(shared + params.shared.paths);
-  reinterpret_cast<StepDraw*>(shared + params.shared.draws)[lane] = StepDrawOf(
+  const PathTile& tile = *params.shared.paths.At(shared);
+  params.shared.draws.At(shared)[lane] = StepDrawOf(
       tile.seed, tile.first_path + set * kGroupPaths + lane, static_cast<uint32_t>(tile.position));
 }
 

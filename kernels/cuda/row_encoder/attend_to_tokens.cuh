@@ -1,5 +1,5 @@
-// The attention block for tokens whose memory is there as keys and values: the points of a column,
-// or the cells of a row.
+// A cell block whose keys and values are precomputed: those of a column's inducing points or of a
+// row's cells.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_ATTEND_TO_TOKENS_CUH_
 #define CHORALE_KERNELS_CUDA_ROW_ENCODER_ATTEND_TO_TOKENS_CUH_
 
@@ -10,8 +10,8 @@
 
 namespace chorale::kernels::cuda {
 
-// x = block(x; `count` tokens), whose keys and values lie at `keys` in tiles of 16 (cell_layout.h).
-// One warp; count is at least 1.
+// x = block(x; `count` tokens), with the tokens' K and V at `keys` in cell tiles (cell_layout.h).
+// Called by one warp; count is at least 1.
 __device__ __forceinline__ void AttendToTokens(const CellBlock& block, const uint16_t* keys,
                                                int count, CellTokens& x) {
   const int lane = threadIdx.x % kWarpSize;

@@ -1,5 +1,5 @@
-// The attention block of the row encoder (engine/model/row_encoder_weights.h) as one warp computes
-// it for 16 tokens in its registers, with the block's weights in shared memory:
+// A cell block: the row encoder's attention block (engine/model/row_encoder_weights.h). One warp
+// computes it for a cell tile of 16 tokens in registers, with the weights in shared memory:
 //
 //   x += Wo attend(Wq LN1(x), Wk LN1(m), Wv LN1(m));  x += W2 gelu(W1 LN2(x) + b1) + b2
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_BLOCK_CUH_
@@ -16,14 +16,14 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kCellColumns = kCellWidth / 8;  // instructions along a token
+inline constexpr int kCellColumns = kCellWidth / 8;  // mma instructions along a token
 
-// A lane's share of 16 tokens in float32: tokens g and g + 8, elements 8n + {2j, 2j+1}.
+// A lane's part of a cell tile in float32: tokens g and g + 8, elements 8n + {2j, 2j+1}.
 struct CellTokens {
   float v[kCellColumns][4];
 
-  // From a tile of cells in global memory, and to one in any. Tokens from the `valid`-th on come as
-  // zeros: what a padded place holds must be finite.
+  // Loads from a cell tile in global memory; stores to one in any memory. Tokens from `valid` on
+  // are loaded as zeros, because padding must be finite.
   __device__ __forceinline__ void Load(const float* tile, int valid) {
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
@@ -53,8 +53,7 @@ struct CellTokens {
     }
   }
 
-  // Copies of `period` learnt tokens [period, kCellWidth] behind each other, `count` tokens in all;
-  // the rest is zero.
+  // Repeats `period` learned tokens [period, kCellWidth] up to `count` tokens; the rest is zero.
   __device__ __forceinline__ void Repeat(const float* tokens, int period, int count) {
     const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
@@ -121,9 +120,9 @@ __device__ __forceinline__ CellTokens Normalized(const CellTokens& x, const floa
   return y;
 }
 
-// What 16 tokens have attended to so far in one head: C fragments o of the head's 16 elements, and
-// m and l of rows g and g + 8. m is a score as it comes from the product, before score_scale; l is
-// this lane's share until Sum.
+// The softmax state of 16 tokens in one head: C fragments o of the head's 16 elements, and m and l
+// of rows g and g + 8. m is an unscaled score (before score_scale); l is this lane's partial sum
+// until Sum.
 struct CellHeadState {
   float m[2];
   float l[2];
@@ -139,8 +138,8 @@ struct CellHeadState {
     for (int i = 0; i < 8; ++i) o[i / 4][i % 4] = 0;
   }
 
-  // A tile of 16 tokens, of which the first `valid` count, and only for the rows that read them.
-  // Before a row's first key m is -inf, and scales zeros by 2^-inf = 0.
+  // Attends to the first `valid` of 16 tokens, for rows with `reads` alone. Before a row's first
+  // key, m is -inf and zeros are scaled by 2^-inf = 0.
   __device__ __forceinline__ void Attend(const uint32_t (&q)[4], const Words4& k, const Words4& v,
                                          int valid, const bool (&reads)[2], float score_scale) {
     const int lane = threadIdx.x % kWarpSize;
@@ -175,13 +174,13 @@ struct CellHeadState {
     Mma(o[1], p[0], p[1], p[2], p[3], v.w[2], v.w[3]);
   }
 
-  // Afterwards l is whole in all four lanes of a row.
+  // Adds up l over the four lanes of a row; all four get the sum.
   __device__ __forceinline__ void Sum() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) l[half] = SumOverLanes<4>(l[half]);
   }
 
-  // What was attended to, as the operand of Wo. No key at all: zero.
+  // o / l as the operand of Wo; zero for no key.
   __device__ __forceinline__ void Finish(uint32_t (&attended)[4]) {
     Sum();
 #pragma unroll
@@ -196,9 +195,8 @@ struct CellHeadState {
 
 class CellBlock {
  public:
-  // Begins to copy a block's weights to shared memory, with kThreads threads. Weights are nobody's
-  // result, so this may go ahead of GridDepWait. They are there after CpAsyncWait and a
-  // barrier.
+  // Starts to copy a cell block's weights to shared memory, with kThreads threads. No kernel writes
+  // weights, so this may precede GridDepWait. Complete after CpAsyncWait and a barrier.
   template <int kThreads>
   __device__ __forceinline__ static void Fetch(const uint16_t* block, char* shared) {
     const char* from = reinterpret_cast<const char*>(block);
@@ -224,7 +222,7 @@ class CellBlock {
     PackOperand(c[0], c[1], q);
   }
 
-  // K and V of one head of 16 tokens, as B fragments: a lane's share of CellTileKeyAt and
+  // K and V of one head of 16 tokens, as B fragments: a lane's part of CellTileKeyAt and
   // CellTileValueAt.
   __device__ __forceinline__ Words4 Keys(const CellOperand& h, int head) const {
     float c[2][4] = {};
@@ -232,7 +230,7 @@ class CellBlock {
     return {PackBf16(c[0][0], c[0][1]), PackBf16(c[1][0], c[1][1]), PackBf16(c[0][2], c[0][3]),
             PackBf16(c[1][2], c[1][3])};
   }
-  // The product is taken the other way round, Wv h^T: sums then lie as the B fragments need them.
+  // Computes Wv h^T, not h Wv^T: its C fragments are the B fragments of the next product.
   __device__ __forceinline__ Words4 Values(const CellOperand& h, int head) const {
     float c[2][4] = {};  // of tokens 0-7 and 8-15
     const uint16_t* upper = Tile(kBlockWv, 2 * head, kCellWidth);
@@ -280,7 +278,7 @@ class CellBlock {
   __device__ __forceinline__ const CellShape& shape() const { return shape_; }
 
  private:
-  // This lane's share of a matrix's outputs 8n to 8n + 7.
+  // This lane's weights of a matrix's outputs 8n to 8n + 7.
   __device__ __forceinline__ const uint16_t* Tile(int matrix, int n, int inputs) const {
     return matrices_ + matrix + n * (inputs / 32) * 256 + threadIdx.x % kWarpSize * 8;
   }
@@ -340,13 +338,13 @@ class CellBlock {
   const CellShape shape_;
 };
 
-// Up to 16 learnt tokens that read cells, tile after tile, in all heads. Their queries are the same
-// for all warps, and lie in shared memory.
+// Up to 16 learned tokens that attend to cells, tile after tile, in all heads. All warps share
+// their queries, which are in shared memory.
 class TokenReader {
  public:
   static constexpr int kQueries = kCellHeads * kWarpSize;  // Words4
 
-  // By one warp; all may read after a barrier.
+  // Called by one warp; others may read after a barrier.
   __device__ __forceinline__ static void StoreQueries(const CellBlock& block,
                                                       const CellTokens& tokens, Words4* queries) {
     const CellOperand h = block.Normed(tokens);

@@ -1,3 +1,4 @@
+#include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
@@ -15,19 +16,32 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// Two blocks of a multiprocessor have room for their registers and their copies of the weights.
+// Two blocks fit on a multiprocessor: their registers and their copies of the weights.
 constexpr int kWarps = 6;
 constexpr int kThreads = kWarps * kWarpSize;
 
 using Embedding = CellEmbedding<false>;
 
-// The block's shared memory, in bytes. The warps' shares of `gated` take the place of the weights
-// when nobody needs those any more.
-constexpr int kWeightsAt = 0;
-constexpr int kCellAt = kWeightsAt + kCellBlockBytes;
-constexpr int kFeaturesAt = kCellAt + Embedding::kWeights * 4;
-constexpr int kSharedBytes = kFeaturesAt + kWarps * kFeatureTile * 4;
-static_assert(kWarps * kCellTile * 4 <= kCellBlockBytes);
+// A block's shared memory.
+struct SmemLayout {
+  SmemArray<char> weights;    // of the cell block
+  SmemArray<float> gated;     // [kWarps] cell tiles; overlays `weights`, which are no longer needed
+  SmemArray<float> cell;      // weights of the embedding
+  SmemArray<float> features;  // [kWarps][kFeatureTile]
+  int32_t bytes = 0;
+};
+static_assert(kWarps * kCellTile * sizeof(float) <= kCellBlockBytes);
+
+constexpr SmemLayout SmemLayoutOf() {
+  SmemArenaLayout arena(16);
+  SmemLayout layout;
+  layout.weights = arena.Take<char>(kCellBlockBytes);
+  layout.gated = {layout.weights.offset};
+  layout.cell = arena.Take<float>(Embedding::kWeights);
+  layout.features = arena.Take<float>(kWarps * kFeatureTile);
+  layout.bytes = arena.bytes();
+  return layout;
+}
 
 __device__ __forceinline__ void AddGated(const CellTokens& cells, const float* gate,
                                          CellTokens& gated) {
@@ -40,9 +54,10 @@ __device__ __forceinline__ void AddGated(const CellTokens& cells, const float* g
   }
 }
 
-// The tokens of the tile are rows of one column; in `cells` a tile holds columns of one row.
-__device__ __forceinline__ void Leave(const ReadColumnsParams& p, int first, int column,
-                                      const CellTokens& x) {
+// Adds the column's id and stores the cells. x holds 16 rows of one column, a tile of `cells` 16
+// columns of one row.
+__device__ __forceinline__ void StoreCells(const ReadColumnsParams& p, int first, int column,
+                                           const CellTokens& x) {
   const int lane = threadIdx.x % kWarpSize;
   const int tiles = static_cast<int>(CellTiles(p.table.columns));
   const float* id = p.column_ids + column * kCellWidth + lane % 4 * 2;
@@ -61,24 +76,25 @@ __device__ __forceinline__ void Leave(const ReadColumnsParams& p, int first, int
   }
 }
 
-// Grid: x 16 rows at a time. A block owns all cells of its rows: a warp takes every sixth column,
-// 16 cells of one column at a time, so that all of them read the same points.
+// Grid: x groups of 16 rows. A block computes all cells of its rows; a warp takes every sixth
+// column, so that its 16 cells attend to the same inducing points.
 //
-// -inf: every column has at least one point, so m is finite after it.
+// -inf: every column has at least one inducing point, so m is finite after it.
 __global__ void __launch_bounds__(kThreads, 2)
     ReadColumnsKernel(const __grid_constant__ ReadColumnsParams p) {
   const int warp = threadIdx.x / kWarpSize;
   char* const shared = DynamicSmem();
-  float* const cell = reinterpret_cast<float*>(shared + kCellAt);
-  float* const features = reinterpret_cast<float*>(shared + kFeaturesAt) + warp * kFeatureTile;
+  constexpr SmemLayout kSmem = SmemLayoutOf();
+  float* const cell = kSmem.cell.At(shared);
+  float* const features = kSmem.features.At(shared) + warp * kFeatureTile;
   GridDepLaunch();
-  CellBlock::Fetch<kThreads>(p.read_column, shared + kWeightsAt);
+  CellBlock::Fetch<kThreads>(p.read_column, kSmem.weights.At(shared));
   for (int i = threadIdx.x; i < Embedding::kWeights; i += kThreads) cell[i] = p.cell[i];
   GridDepWait();
   CpAsyncWait<0>();
   __syncthreads();
 
-  const CellBlock block(shared + kWeightsAt, p.shape);
+  const CellBlock block(kSmem.weights.At(shared), p.shape);
   const int first = blockIdx.x * kCellTileTokens;
   CellTokens gated = {};
   for (int column = warp; column < p.table.columns; column += kWarps) {
@@ -86,19 +102,19 @@ __global__ void __launch_bounds__(kThreads, 2)
     AddGated(x, p.gates + column * kCellWidth, gated);
     AttendToTokens(block, p.inducing_kv + static_cast<int64_t>(column) * kCellTileKvSize,
                    p.num_inducing_points, x);
-    Leave(p, first, column, x);
+    StoreCells(p, first, column, x);
   }
 
-  __syncthreads();  // nobody needs the weights any more
-  float* const shares = reinterpret_cast<float*>(shared + kWeightsAt);  // [warp] of a tile
-  gated.Store(shares + warp * kCellTile, kCellTileTokens);
+  __syncthreads();  // `gated` overlays the weights
+  float* const partials = kSmem.gated.At(shared);
+  gated.Store(partials + warp * kCellTile, kCellTileTokens);
   __syncthreads();
   for (int i = threadIdx.x; i < kCellTile; i += kThreads) {
     const int row = first + i / kCellWidth;
     if (row >= p.table.rows) break;
     const int at = CellAt(i / kCellWidth, i % kCellWidth);
-    float sum = shares[at];
-    for (int w = 1; w < kWarps; ++w) sum += shares[w * kCellTile + at];
+    float sum = partials[at];
+    for (int w = 1; w < kWarps; ++w) sum += partials[w * kCellTile + at];
     p.gated[static_cast<int64_t>(row) * kCellWidth + i % kCellWidth] = sum;
   }
 }
@@ -109,13 +125,13 @@ ErrorCode LoadReadColumnsKernel(int shared_bytes) {
   return LoadKernel(&ReadColumnsKernel, shared_bytes);
 }
 
-int ReadColumnsSharedBytes() { return kSharedBytes; }
+int ReadColumnsSharedBytes() { return SmemLayoutOf().bytes; }
 
 ErrorCode LaunchReadColumns(const ReadColumnsParams& params, Stream stream) {
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(CeilDiv(params.table.rows, kCellTileTokens)),
       .threads = kThreads,
-      .shared_bytes = kSharedBytes,
+      .shared_bytes = ReadColumnsSharedBytes(),
   };
   return Launch(&ReadColumnsKernel, shape, stream, params);
 }

@@ -1,9 +1,9 @@
-// Every cell of some rows reads the points of its column: the first half of encoding rows with
+// Cells attend to the inducing points of their columns: the first part of encoding rows with
 // "cell_attention" (engine/backend/row_encoder/cell_attention.cc).
 //
 //   cell_f  = Wc cell_features(x_f) + bc
 //   gated   = sum_f gate_f * cell_f                          elementwise
-//   cell_f  = read_column(cell_f; points_f) + column_id_f    left for cell_rows.h
+//   cell_f  = read_column(cell_f; points_f) + column_id_f    input of cell_rows.h
 //
 // The residual is float32; a cell's result depends on its row alone.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_COLUMNS_H_
@@ -18,14 +18,14 @@
 
 namespace chorale::kernels::cuda {
 
-// Device memory. E is kCellWidth: padded with zeros.
+// Pointers are device memory. E is kCellWidth, padded with zeros.
 struct ReadColumnsParams {
   CellTable table;
   const float* cell = nullptr;            // [kCellFeatures + 1, E] f32: Wc transposed, then bc
   const float* column_ids = nullptr;      // [columns, E] f32
   const float* gates = nullptr;           // [columns, E] f32
-  const uint16_t* inducing_kv = nullptr;  // [columns, kCellTileKvSize] bf16: K and V of the points
-  const uint16_t* read_column = nullptr;  // a block, see cell_layout.h
+  const uint16_t* inducing_kv = nullptr;  // [columns, kCellTileKvSize] bf16: their K and V
+  const uint16_t* read_column = nullptr;  // a cell block (cell_layout.h)
   float* cells = nullptr;                 // [rows, CellTiles(columns), kCellTile] f32
   float* gated = nullptr;                 // [rows, E] f32
   int32_t num_inducing_points = 0;        // 1 to kCellTileTokens
@@ -35,7 +35,7 @@ struct ReadColumnsParams {
 // InvalidArgument naming the field.
 absl::Status ValidateReadColumns(const ReadColumnsParams& params);
 
-// Shared memory of a block.
+// Bytes of shared memory a block.
 int ReadColumnsSharedBytes();
 
 // REQUIRES: ValidateReadColumns(params).ok().

@@ -1,6 +1,6 @@
-// Features of cells (kernels/ops/cell_features.h) and their linear map, by a warp for 16 cells.
+// Features of 16 cells (kernels/ops/cell_features.h) and their linear map, by one warp.
 //
-// In float32, not in bfloat16: sines of 64 times a number tell apart what bfloat16 would merge.
+// In float32: bfloat16 would lose the differences that sines of 64 times a number show.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_FEATURES_CUH_
 #define CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_FEATURES_CUH_
 
@@ -18,8 +18,8 @@ struct SineCosine {
   float cosine;
 };
 
-// To about 2^-22. The angle is taken to [-pi/2, pi/2] with as much of pi as |angle| up to 8192
-// needs: features stay below 64 (3 + log(2^128)).
+// Accurate to about 2^-22. The range reduction to [-pi/2, pi/2] is exact enough for |angle| up to
+// 8192; angles of features stay below 64 (3 + log(2^128)).
 __device__ __forceinline__ SineCosine SineAndCosine(float angle) {
   const float turns = rintf(angle * 0.318309886f);  // half turns
   float r = fmaf(turns, -3.14159274f, angle);
@@ -45,8 +45,8 @@ __device__ __forceinline__ float SoftLimited(float x) {
   return size <= kSoftLimit ? x : copysignf(kSoftLimit + log1pf(size - kSoftLimit), x);
 }
 
-// features(x) of one number a lane of the first 16, to [feature][16] in shared memory; lane l + 16
-// helps lane l. Zeros where `absent`.
+// features(x) of one number for each of the first 16 lanes, to [feature][16] in shared memory; lane
+// l + 16 computes half of lane l's. Zeros where `absent`.
 __device__ __forceinline__ void NumberFeatures(float x, bool absent, float* features) {
   const int lane = threadIdx.x % kWarpSize;
   const int cell = lane % kCellTileTokens;
@@ -66,8 +66,8 @@ __device__ __forceinline__ void NumberFeatures(float x, bool absent, float* feat
 inline constexpr int kFeatureTile = (kCellFeatures + kNumberFeatures) * kCellTileTokens;
 
 // W features + b of the cells of rows [first, first + 16) in one column, and with kTarget of their
-// rows' y. `weights` is [kInputs + 1, kCellWidth] in shared memory, inputs first, then b; cells
-// below the table's last row are like any others, and are not used.
+// rows' y. `weights` is [kInputs + 1, kCellWidth] in shared memory, inputs first, then b. Cells
+// beyond the table's last row repeat it and are unused.
 template <bool kTarget>
 struct CellEmbedding {
   static constexpr int kInputs = kCellFeatures + (kTarget ? kNumberFeatures : 0);
@@ -76,7 +76,7 @@ struct CellEmbedding {
   __device__ __forceinline__ static CellTokens Embed(const CellTable& table, int first, int column,
                                                      const float* weights, float* features) {
     const int lane = threadIdx.x % kWarpSize;
-    __syncwarp();  // all lanes are done with the features of the tile before
+    __syncwarp();  // all lanes have read the previous tile's features
     const int row = min(first + lane % kCellTileTokens, table.rows - 1);
     const int64_t at = static_cast<int64_t>(row) * table.columns + column;
     const bool missing = table.missing != nullptr && table.missing[at] != 0;

@@ -1,11 +1,11 @@
-// How the row encoder "cell_attention" (engine/backend/row_encoder/cell_attention.cc) lies in
-// device memory. Its blocks work on tokens of one narrow width, so that 16 of them stay in the
-// registers of a warp from one end of a block to the other, and all weights of a block in shared
-// memory.
+// Device memory layouts of the row encoder "cell_attention"
+// (engine/backend/row_encoder/cell_attention.cc). Its cell blocks (attention and MLP) work on
+// narrow tokens: 16 of them stay in a warp's registers throughout a cell block, and all its weights
+// in shared memory.
 //
-// Sums of 16 tokens are tensor-core C fragments (layout.h): lane l holds of tokens g and g + 8 the
-// elements 8n + {2j, 2j+1}. Packed to bfloat16 they are, word by word, A and B fragments of the
-// next product, and nothing goes through memory in between.
+// Sums of 16 tokens are tensor-core C fragments (kernels/cuda/layout): lane l holds elements
+// 8n + {2j, 2j+1} of tokens g and g + 8. Packed to bfloat16 they are, word by word, A and B
+// fragments of the next product, without a trip through memory.
 //
 // Narrower tokens and heads are padded with zeros, which stay zero.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_LAYOUT_H_
@@ -22,7 +22,7 @@ inline constexpr int kCellHeads = 4;
 inline constexpr int kCellHeadWidth = kCellWidth / kCellHeads;
 inline constexpr int kCellHidden = 2 * kCellWidth;
 inline constexpr int kCellTileTokens = 16;
-// Columns of a table: their keys and values of one row fit in a block's shared memory.
+// Most columns of a table: K and V of one row's cells fit in a thread block's shared memory.
 inline constexpr int kMostColumns = 256;
 
 // What the kernels know about the encoder's true sizes.
@@ -35,7 +35,7 @@ struct CellShape {
 // ---- Weights -------------------------------------------------------------------------------
 //
 // A matrix W [out, in] is [8 outputs at a time][32 inputs at a time][lane][8]: a lane's 16 bytes
-// are what it holds of two fragments, of A as well as of B.
+// are its part of two fragments, of A as well as of B.
 
 constexpr int64_t CellWeightAt(int64_t output, int64_t input, int64_t inputs) {
   const int64_t lane = output % 8 * 4 + input % 8 / 2;
@@ -43,8 +43,8 @@ constexpr int64_t CellWeightAt(int64_t output, int64_t input, int64_t inputs) {
          input % 2;
 }
 
-// A block (engine/model/row_encoder_weights.h) is its matrices in bf16, one behind the other, then
-// its vectors in float32. Offsets in elements.
+// A cell block (engine/model/row_encoder_weights.h): its matrices in bf16, then its vectors in
+// float32. Offsets in elements.
 inline constexpr int kBlockWq = 0;
 inline constexpr int kBlockWk = kBlockWq + kCellWidth * kCellWidth;
 inline constexpr int kBlockWv = kBlockWk + kCellWidth * kCellWidth;
@@ -65,11 +65,11 @@ inline constexpr int kCellBlockBytes = kBlockMatrices * 2 + kBlockVectors * 4;
 
 // ---- Keys and values -----------------------------------------------------------------------
 //
-// Of a tile of 16 tokens: [head][K, V][lane][8] bf16, in elements.
+// Of a cell tile of 16 tokens: [head][K, V][lane][8] bf16, in elements.
 
 inline constexpr int kCellTileKvSize = 2 * kCellTileTokens * kCellWidth;
 inline constexpr int kCellHeadKvSize = kCellTileKvSize / kCellHeads;
-inline constexpr int kCellHeadKeysSize = kCellHeadKvSize / 2;  // behind a head's keys
+inline constexpr int kCellHeadKeysSize = kCellHeadKvSize / 2;  // values follow a head's keys
 
 constexpr int CellTileKeyAt(int token, int d) {
   return d / 16 * kCellHeadKvSize + (token % 8 * 4 + d % 8 / 2) * 8 + token / 8 * 4 +
@@ -82,7 +82,7 @@ constexpr int CellTileValueAt(int token, int d) {
 
 // ---- Cells of rows -------------------------------------------------------------------------
 //
-// Between kernels: [rows][tiles of 16 columns][1024] f32, a tile as the lanes hold it.
+// Between kernels: [rows][cell tiles of 16 columns][1024] f32, each in the order of CellTokens.
 
 inline constexpr int kCellTile = kCellTileTokens * kCellWidth;
 
@@ -94,8 +94,8 @@ constexpr int CellAt(int token, int d) {
 
 // ---- Summaries -----------------------------------------------------------------------------
 //
-// The softmax states of up to 16 points that read a column: o [16, 64], not normalised, then m and
-// l, [4 heads, 16] each; f32. Scores are in units of log 2.
+// Softmax states of up to 16 inducing points over a column: o [16, 64], not divided by l, then m
+// and l, [4 heads, 16] each; f32. Scores are in units of log 2.
 
 inline constexpr int kSummaryM = kCellTileTokens * kCellWidth;
 inline constexpr int kSummaryL = kSummaryM + kCellHeads * kCellTileTokens;

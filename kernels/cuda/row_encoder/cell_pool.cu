@@ -1,3 +1,4 @@
+#include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/bf16.cuh"
@@ -20,54 +21,57 @@ constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
 constexpr int kRows = kCellTileTokens;  // of a block
 
-// How the block's shared memory is divided. Offsets in bytes.
-struct SharedLayout {
-  int operand_stride;  // elements; as in row_layer.cu, so that lanes hit each bank once
-  int sums_stride;
-  int queries;  // of the tokens, see TokenReader
-  int operand;  // [kRows][operand_stride] bf16: the inputs of the last linear map, as A fragments
-  int sums;     // [kRows][sums_stride] f32: its outputs
-  int bytes;
+// A block's shared memory. Strides are padded against bank conflicts.
+struct SmemLayout {
+  int operand_stride = 0;
+  int sums_stride = 0;
+  SmemArray<char> weights;      // of the cell block
+  SmemArray<Words4> queries;    // [TokenReader::kQueries], of the seed tokens
+  SmemArray<uint16_t> operand;  // [kRows][operand_stride] bf16: inputs of the last linear map
+  SmemArray<float> sums;        // [kRows][sums_stride]: its outputs
+  int32_t bytes = 0;
 };
 
-SharedLayout LayoutOf(const PoolCellsParams& p) {
-  SharedLayout layout = {};
+SmemLayout LayoutOf(const PoolCellsParams& p) {
+  SmemArenaLayout arena(16);
+  SmemLayout layout;
   layout.operand_stride = PoolInputs(p.num_seed_tokens) + 32;
   layout.sums_stride = p.width + 8;
-  layout.queries = kCellBlockBytes;
-  layout.operand = layout.queries + TokenReader::kQueries * 16;
-  layout.sums = layout.operand + kRows * layout.operand_stride * 2;
-  layout.bytes = layout.sums + kRows * layout.sums_stride * 4;
+  layout.weights = arena.Take<char>(kCellBlockBytes);
+  layout.queries = arena.Take<Words4>(TokenReader::kQueries);
+  layout.operand = arena.Take<uint16_t>(int64_t{kRows} * layout.operand_stride);
+  layout.sums = arena.Take<float>(int64_t{kRows} * layout.sums_stride);
+  layout.bytes = arena.bytes();
   return layout;
 }
 
 struct KernelParams {
   PoolCellsParams pool;
-  SharedLayout shared;
+  SmemLayout shared;
 };
 
-// Where elements 32k + {2j, 2j+1}, ... of a row stand: a lane's share of 32 inputs is 16 bytes.
+// Index in an operand row of lane j's 8 inputs of 32: elements 32k + {2j, 2j+1, 2j+8, ...}.
 __device__ __forceinline__ int OperandAt(int k, int j) { return k * 32 + j * 8; }
 
-// Several rows go together through the pool's feed-forward layer: each row's P tokens are rows of
-// one tile, and read that row's cells alone.
+// The seed tokens read the cells of each row; several rows share a tile of 16 tokens, and a token
+// attends to its own row's cells alone.
 __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlock& block,
                                          Words4* queries, int first_row, uint16_t* operand,
                                          int operand_stride) {
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
-  const int together = kCellTileTokens / p.num_seed_tokens;
+  const int rows_per_tile = kCellTileTokens / p.num_seed_tokens;
   const int row_tiles = static_cast<int>(CellTiles(p.columns));
   CellTokens x;
   if (warp == 0) {
-    x.Repeat(p.seed_tokens, p.num_seed_tokens, together * p.num_seed_tokens);
+    x.Repeat(p.seed_tokens, p.num_seed_tokens, rows_per_tile * p.num_seed_tokens);
     TokenReader::StoreQueries(block, x, queries);
   }
   __syncthreads();
   TokenReader reader(queries);
-  for (int begin = warp * together; begin < kRows; begin += kWarps * together) {
+  for (int begin = warp * rows_per_tile; begin < kRows; begin += kWarps * rows_per_tile) {
     reader.Clear();
-    const int rows = min(together, min(kRows - begin, p.rows - first_row - begin));
+    const int rows = min(rows_per_tile, min(kRows - begin, p.rows - first_row - begin));
     for (int i = 0; i < rows; ++i) {
       const bool reads[2] = {lane / 4 / p.num_seed_tokens == i,
                              (lane / 4 + 8) / p.num_seed_tokens == i};
@@ -82,14 +86,14 @@ __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlo
     CellOperand attended;
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) reader.state(head).Finish(attended.w[head]);
-    x.Repeat(p.seed_tokens, p.num_seed_tokens, together * p.num_seed_tokens);
+    x.Repeat(p.seed_tokens, p.num_seed_tokens, rows_per_tile * p.num_seed_tokens);
     block.Finish(attended, x);
     const CellTokens z = Normalized(x, p.out_gamma, p.out_beta, p.shape);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int token = lane / 4 + 8 * half;
       const int row = begin + token / p.num_seed_tokens;
-      if (token >= together * p.num_seed_tokens || row >= kRows) continue;
+      if (token >= rows_per_tile * p.num_seed_tokens || row >= kRows) continue;
       uint16_t* to = operand + row * operand_stride + token % p.num_seed_tokens * kCellWidth;
 #pragma unroll
       for (int k = 0; k < kCellWidth / 32; ++k) {
@@ -104,7 +108,8 @@ __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlo
   }
 }
 
-// gated of the block's rows behind their tokens: rounded to bf16, and what that left out.
+// Appends `gated` to the rows of the operand as two bf16: the rounded value, and the rounding
+// error.
 __device__ __forceinline__ void SplitGated(const PoolCellsParams& p, int first_row,
                                            uint16_t* operand, int operand_stride) {
   for (int i = threadIdx.x; i < kRows * kCellWidth / 2; i += kThreads) {
@@ -169,24 +174,24 @@ __device__ __forceinline__ void NormalizeRows(const PoolCellsParams& p, int firs
   }
 }
 
-// Grid: x 16 rows at a time. A block owns its rows from their cells to their encodings; a warp
-// pools some of them, then computes every fourth 8 outputs of all.
+// Grid: x groups of 16 rows. A block takes its rows from cells to encodings: a warp pools some of
+// the rows, then computes every fourth tile of 8 outputs for all of them.
 //
-// -inf: tokens of a row that the block does not have read nothing, and are finite and not used.
+// -inf: tokens of rows beyond the last attend to nothing; they are finite and unused.
 __global__ void __launch_bounds__(kThreads)
     PoolCellsKernel(const __grid_constant__ KernelParams params) {
   const PoolCellsParams& p = params.pool;
   char* const shared = DynamicSmem();
-  auto* const operand = reinterpret_cast<uint16_t*>(shared + params.shared.operand);
-  auto* const queries = reinterpret_cast<Words4*>(shared + params.shared.queries);
-  auto* const sums = reinterpret_cast<float*>(shared + params.shared.sums);
+  uint16_t* const operand = params.shared.operand.At(shared);
+  Words4* const queries = params.shared.queries.At(shared);
+  float* const sums = params.shared.sums.At(shared);
   const int first_row = blockIdx.x * kRows;
   GridDepLaunch();
-  CellBlock::Fetch<kThreads>(p.pool, shared);
+  CellBlock::Fetch<kThreads>(p.pool, params.shared.weights.At(shared));
   GridDepWait();
   CpAsyncWait<0>();
   __syncthreads();
-  PoolRows(p, CellBlock(shared, p.shape), queries, first_row, operand,
+  PoolRows(p, CellBlock(params.shared.weights.At(shared), p.shape), queries, first_row, operand,
            params.shared.operand_stride);
   SplitGated(p, first_row, operand, params.shared.operand_stride);
   __syncthreads();

@@ -1,11 +1,11 @@
-// From the cells of rows to one vector each: the end of encoding rows with "cell_attention"
-// (engine/backend/row_encoder/cell_attention.cc).
+// Pools the cells of each row into its encoding: the last part of encoding rows with
+// "cell_attention" (engine/backend/row_encoder/cell_attention.cc).
 //
-//   z        = pool(pooled; cell)                            P learned tokens read the cells
+//   z        = pool(seed_tokens; cell)                       P seed tokens attend to the cells
 //   encoding = LN(Wo flatten(LN(z)) + bo + Wd gated)
 //
-// `gated` keeps 16 bits of its numbers in the product, as two bfloat16: it is what tells near
-// neighbours apart.
+// `gated` enters the product as two bfloat16 numbers each, with 16 bits of mantissa: it tells
+// similar rows apart.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_POOL_H_
 #define CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_POOL_H_
 
@@ -17,15 +17,15 @@
 
 namespace chorale::kernels::cuda {
 
-// Inputs of the last linear map: the tokens, then gated twice.
+// Inputs of the last linear map: the seed tokens, then gated in two parts.
 constexpr int PoolInputs(int tokens) { return (tokens + 2) * kCellWidth; }
 
-// Device memory. E is kCellWidth: padded with zeros.
+// Pointers are device memory. E is kCellWidth, padded with zeros.
 struct PoolCellsParams {
   const float* cells = nullptr;        // [rows, CellTiles(columns), kCellTile] f32
   const float* gated = nullptr;        // [rows, E] f32
   const float* seed_tokens = nullptr;  // [P, E] f32
-  const uint16_t* pool = nullptr;      // a block, see cell_layout.h
+  const uint16_t* pool = nullptr;      // a cell block (cell_layout.h)
   const float* out_gamma = nullptr;    // [E] f32, of the inner norm
   const float* out_beta = nullptr;     // [E]
   const uint16_t* out = nullptr;       // [D, PoolInputs(P)] bf16, see CellWeightAt: Wo, Wd, Wd
@@ -45,7 +45,7 @@ inline constexpr int kLargestEncoding = 512;
 // InvalidArgument naming the field.
 absl::Status ValidatePoolCells(const PoolCellsParams& params);
 
-// Shared memory of a block: of params, `tokens` and `width` count.
+// Bytes of shared memory a block. Depends on num_seed_tokens and width alone.
 int PoolCellsSharedBytes(const PoolCellsParams& params);
 
 // REQUIRES: ValidatePoolCells(params).ok().

@@ -1,3 +1,4 @@
+#include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
@@ -17,39 +18,53 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarpSize;
 
-// Keys and values of one tile in shared memory behind the weights.
-constexpr int kKeysValuesBytes = kCellTileKvSize * 2;
+// A block's shared memory: the weights of the cell block, then K and V of the block's cell tiles.
+struct SmemLayout {
+  SmemArray<char> weights;
+  SmemArray<uint16_t> kv;  // [tiles][kCellTileKvSize] bf16
+  int32_t bytes = 0;
+};
 
-// Rows of one block: as many as have a warp for each of their tiles, at least one.
+constexpr SmemLayout SmemLayoutOf(int tiles) {
+  SmemArenaLayout arena(16);
+  SmemLayout layout;
+  layout.weights = arena.Take<char>(kCellBlockBytes);
+  layout.kv = arena.Take<uint16_t>(int64_t{tiles} * kCellTileKvSize);
+  layout.bytes = arena.bytes();
+  return layout;
+}
+
+// Rows of one block: as many as leave a warp for each of their tiles, at least one.
 constexpr int RowsOfBlock(int row_tiles) { return row_tiles < kWarps ? kWarps / row_tiles : 1; }
 
-// Grid: x rows, RowsOfBlock at a time. A block owns its rows, a warp every eighth of their tiles:
-// first it leaves the tile's keys and values for all, then it reads those of the tile's row.
+// Grid: x groups of RowsOfBlock rows. A warp takes every eighth tile of the block's rows: it first
+// stores the tile's K and V to shared memory, then attends to all K and V of the tile's row.
 //
-// -inf: every row has at least one cell, in its first tile, so m is finite after that.
+// -inf: every row has at least one cell, in its first tile, so m is finite after that tile.
 __global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant__ MixRowsParams p) {
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
   char* const shared = DynamicSmem();
-  uint16_t* const keys = reinterpret_cast<uint16_t*>(shared + kCellBlockBytes);
+  constexpr SmemLayout kSmem = SmemLayoutOf(0);  // offsets do not depend on the tiles
+  uint16_t* const kv = kSmem.kv.At(shared);
   const int row_tiles = static_cast<int>(CellTiles(p.columns));
   const int first_row = blockIdx.x * RowsOfBlock(row_tiles);
   const int tiles = min(RowsOfBlock(row_tiles), p.rows - first_row) * row_tiles;
   float* const cells = p.cells + static_cast<int64_t>(first_row) * row_tiles * kCellTile;
   GridDepLaunch();
-  CellBlock::Fetch<kThreads>(p.layer, shared);
+  CellBlock::Fetch<kThreads>(p.layer, kSmem.weights.At(shared));
   GridDepWait();
   CpAsyncWait<0>();
   __syncthreads();
 
-  const CellBlock block(shared, p.shape);
+  const CellBlock block(kSmem.weights.At(shared), p.shape);
   for (int tile = warp; tile < tiles; tile += kWarps) {
     CellTokens x;
     x.Load(cells + tile * kCellTile, p.columns - tile % row_tiles * kCellTileTokens);
     const CellOperand h = block.Normed(x);
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) {
-      uint16_t* to = keys + tile * kCellTileKvSize + head * kCellHeadKvSize + lane * 8;
+      uint16_t* to = kv + tile * kCellTileKvSize + head * kCellHeadKvSize + lane * 8;
       StoreAs<Words4>(to, block.Keys(h, head));
       StoreAs<Words4>(to + kCellHeadKeysSize, block.Values(h, head));
     }
@@ -59,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant_
     const int valid = p.columns - tile % row_tiles * kCellTileTokens;
     CellTokens x;
     x.Load(cells + tile * kCellTile, valid);
-    AttendToTokens(block, keys + tile / row_tiles * row_tiles * kCellTileKvSize, p.columns, x);
+    AttendToTokens(block, kv + tile / row_tiles * row_tiles * kCellTileKvSize, p.columns, x);
     x.Store(cells + tile * kCellTile, valid);
   }
 }
@@ -68,10 +83,10 @@ __global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant_
 
 ErrorCode LoadMixRowsKernel(int shared_bytes) { return LoadKernel(&MixRowsKernel, shared_bytes); }
 
-// A row of more tiles than there are warps has a block of its own.
+// A row with more tiles than a block has warps gets a block of its own.
 int MixRowsSharedBytes(int most_columns) {
   const int tiles = max(kWarps, static_cast<int>(CellTiles(most_columns)));
-  return kCellBlockBytes + tiles * kKeysValuesBytes;
+  return SmemLayoutOf(tiles).bytes;
 }
 
 ErrorCode LaunchMixRows(const MixRowsParams& params, Stream stream) {
@@ -80,7 +95,7 @@ ErrorCode LaunchMixRows(const MixRowsParams& params, Stream stream) {
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(CeilDiv(params.rows, rows)),
       .threads = kThreads,
-      .shared_bytes = kCellBlockBytes + rows * row_tiles * kKeysValuesBytes,
+      .shared_bytes = SmemLayoutOf(rows * row_tiles).bytes,
   };
   return Launch(&MixRowsKernel, shape, stream, params);
 }

@@ -15,7 +15,7 @@ namespace chorale::kernels::cuda {
 
 struct MixRowsParams {
   float* cells = nullptr;           // [rows, CellTiles(columns), kCellTile] f32, device, updated
-  const uint16_t* layer = nullptr;  // a block, see cell_layout.h; device
+  const uint16_t* layer = nullptr;  // a cell block (cell_layout.h), device
   int32_t rows = 0;
   int32_t columns = 0;
   CellShape shape;
@@ -24,7 +24,7 @@ struct MixRowsParams {
 // InvalidArgument naming the field.
 absl::Status ValidateMixRows(const MixRowsParams& params);
 
-// Shared memory of a block, for rows of up to that many columns.
+// Bytes of shared memory a block, for rows of up to that many columns.
 int MixRowsSharedBytes(int most_columns);
 
 // REQUIRES: ValidateMixRows(params).ok().

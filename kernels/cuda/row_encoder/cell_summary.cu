@@ -1,3 +1,4 @@
+#include "base/arena_layout.h"
 #include "kernels/cuda/attention/split_state.cuh"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
@@ -14,23 +15,36 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// Two blocks of a multiprocessor have room for their registers and their copies of the weights.
+// Two blocks fit on a multiprocessor: their registers and their copies of the weights.
 constexpr int kWarps = 6;
 constexpr int kThreads = kWarps * kWarpSize;
 
 using Embedding = CellEmbedding<true>;
 
-// The block's shared memory, in bytes. The warps' states take the place of the weights when nobody
-// needs those any more.
-constexpr int kWeightsAt = 0;
-constexpr int kCellAt = kWeightsAt + kCellBlockBytes;
-constexpr int kFeaturesAt = kCellAt + Embedding::kWeights * 4;
-constexpr int kQueriesAt = kFeaturesAt + kWarps * kFeatureTile * 4;
-constexpr int kSharedBytes = kQueriesAt + TokenReader::kQueries * 16;
-static_assert(kWarps * kSummarySize * 4 <= kCellBlockBytes);
+// A block's shared memory.
+struct SmemLayout {
+  SmemArray<char> weights;    // of the cell block
+  SmemArray<float> states;    // [kWarps][kSummarySize]; overlays `weights`, no longer needed then
+  SmemArray<float> cell;      // weights of the embedding
+  SmemArray<float> features;  // [kWarps][kFeatureTile]
+  SmemArray<Words4> queries;  // [TokenReader::kQueries]
+  int32_t bytes = 0;
+};
+static_assert(kWarps * kSummarySize * sizeof(float) <= kCellBlockBytes);
 
-// One element of o over the states of all warps, merged in their order, and the m and l that it
-// goes with.
+constexpr SmemLayout SmemLayoutOf() {
+  SmemArenaLayout arena(16);
+  SmemLayout layout;
+  layout.weights = arena.Take<char>(kCellBlockBytes);
+  layout.states = {layout.weights.offset};
+  layout.cell = arena.Take<float>(Embedding::kWeights);
+  layout.features = arena.Take<float>(kWarps * kFeatureTile);
+  layout.queries = arena.Take<Words4>(TokenReader::kQueries);
+  layout.bytes = arena.bytes();
+  return layout;
+}
+
+// Merges element `at` of o, and the m and l that belong to it, over all warps in their order.
 __device__ __forceinline__ void MergeElement(const float* states, int at, float* summary) {
   const int state = at % kCellWidth / kCellHeadWidth * kCellTileTokens + at / kCellWidth;
   float m = -INFINITY;
@@ -64,27 +78,28 @@ __device__ __forceinline__ void StoreState(int head, CellHeadState& state, float
   }
 }
 
-// Grid: x chunks of rows, y columns. A block owns one chunk of one column, a warp every sixth 16
-// rows of it. The states of the warps are merged in their order.
+// Grid: x chunks of rows, y columns. A block reads one chunk of one column; a warp takes every
+// sixth tile of 16 rows. The warps' states are merged in the order of the warps.
 //
-// -inf: a warp without rows has m = -inf and l = 0, which MergeMaximum makes count for nothing.
+// -inf: a warp without rows has m = -inf and l = 0, and MergeMaximum scales it by 0.
 __global__ void __launch_bounds__(kThreads, 2)
     SummariseColumnsKernel(const __grid_constant__ SummariseColumnsParams p) {
   const int warp = threadIdx.x / kWarpSize;
   const int column = blockIdx.y;
   char* const shared = DynamicSmem();
-  float* const cell = reinterpret_cast<float*>(shared + kCellAt);
-  float* const features = reinterpret_cast<float*>(shared + kFeaturesAt) + warp * kFeatureTile;
+  constexpr SmemLayout kSmem = SmemLayoutOf();
+  float* const cell = kSmem.cell.At(shared);
+  float* const features = kSmem.features.At(shared) + warp * kFeatureTile;
   GridDepLaunch();
-  CellBlock::Fetch<kThreads>(p.summarise, shared + kWeightsAt);
+  CellBlock::Fetch<kThreads>(p.summarise, kSmem.weights.At(shared));
   for (int i = threadIdx.x; i < Embedding::kWeights; i += kThreads) cell[i] = p.cell[i];
   GridDepWait();
   CpAsyncWait<0>();
   __syncthreads();
 
-  const CellBlock block(shared + kWeightsAt, p.shape);
+  const CellBlock block(kSmem.weights.At(shared), p.shape);
   const bool reads[2] = {true, true};
-  auto* const queries = reinterpret_cast<Words4*>(shared + kQueriesAt);
+  Words4* const queries = kSmem.queries.At(shared);
   CellTokens x;
   if (warp == 0) {
     x.Repeat(p.inducing_points, p.num_inducing_points, p.num_inducing_points);
@@ -100,8 +115,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     reader.Read(block, x, end - first, reads);
   }
 
-  __syncthreads();  // nobody needs the weights any more
-  float* const states = reinterpret_cast<float*>(shared + kWeightsAt);  // [warp]
+  __syncthreads();  // `states` overlays the weights
+  float* const states = kSmem.states.At(shared);
 #pragma unroll
   for (int head = 0; head < kCellHeads; ++head) {
     StoreState(head, reader.state(head), p.shape.score_scale, states + warp * kSummarySize);
@@ -120,14 +135,14 @@ ErrorCode LoadSummariseColumnsKernel(int shared_bytes) {
   return LoadKernel(&SummariseColumnsKernel, shared_bytes);
 }
 
-int SummariseColumnsSharedBytes() { return kSharedBytes; }
+int SummariseColumnsSharedBytes() { return SmemLayoutOf().bytes; }
 
 ErrorCode LaunchSummariseColumns(const SummariseColumnsParams& params, Stream stream) {
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(SummaryChunks(params.table.rows)),
       .blocks_y = params.table.columns,
       .threads = kThreads,
-      .shared_bytes = kSharedBytes,
+      .shared_bytes = SummariseColumnsSharedBytes(),
   };
   return Launch(&SummariseColumnsKernel, shape, stream, params);
 }

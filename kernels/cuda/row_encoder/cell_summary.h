@@ -1,11 +1,11 @@
-// Learned points read the columns of a context: the large part of fitting "cell_attention"
+// Inducing points attend to the columns of a context: most of fitting "cell_attention"
 // (engine/backend/row_encoder/cell_attention.cc).
 //
 //   cell_rf  = Wc cell_features(x_rf) + bc + Wt number_features(y_r)
-//   summary  = softmax state of the points over LN1(cell_.f), in the block `summarise`
+//   summary  = softmax state of the inducing points over LN1(cell_.f), in cell block `summarise`
 //
-// Rows are summarised in chunks of a fixed size, each with a state of its own, so that a state does
-// not depend on how many chunks a launch takes. Whoever merges them does so in their order.
+// Rows are summarised in chunks of a fixed size with a state each, so a state does not depend on
+// how many chunks a launch takes. The host merges the states in the order of the chunks.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_SUMMARY_H_
 #define CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_SUMMARY_H_
 
@@ -19,17 +19,17 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kSummaryRows = 2048;  // of a chunk; the last may have fewer
+inline constexpr int kSummaryRows = 2048;  // rows of a chunk; the last may have fewer
 
 constexpr int64_t SummaryChunks(int64_t rows) { return CeilDiv(rows, kSummaryRows); }
 
-// Device memory. E is kCellWidth: padded with zeros.
+// Pointers are device memory. E is kCellWidth, padded with zeros.
 struct SummariseColumnsParams {
   CellTable table;              // with y
   const float* cell = nullptr;  // [kCellFeatures + kNumberFeatures + 1, E] f32: Wc and Wt
                                 // transposed, then bc
   const float* inducing_points = nullptr;  // [num_inducing_points, E] f32
-  const uint16_t* summarise = nullptr;     // a block, see cell_layout.h
+  const uint16_t* summarise = nullptr;     // a cell block (cell_layout.h)
   float* summaries = nullptr;              // [SummaryChunks(rows), columns, kSummarySize] f32
   int32_t num_inducing_points = 0;         // 1 to kCellTileTokens
   CellShape shape;
@@ -38,7 +38,7 @@ struct SummariseColumnsParams {
 // InvalidArgument naming the field.
 absl::Status ValidateSummariseColumns(const SummariseColumnsParams& params);
 
-// Shared memory of a block.
+// Bytes of shared memory a block.
 int SummariseColumnsSharedBytes();
 
 // REQUIRES: ValidateSummariseColumns(params).ok().

@@ -1,4 +1,4 @@
-// What the row encoder's kernels know about the rows that they read.
+// The rows that the row encoder's kernels read.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_TABLE_H_
 #define CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_TABLE_H_
 

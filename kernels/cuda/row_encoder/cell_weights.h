@@ -1,5 +1,4 @@
-// Weights and tokens of "cell_attention" in the form that its kernels read (cell_layout.h), made in
-// host memory.
+// Packs weights and tokens of "cell_attention" into the layouts of cell_layout.h, in host memory.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_WEIGHTS_H_
 #define CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_WEIGHTS_H_
 
@@ -11,20 +10,20 @@
 
 namespace chorale::kernels::cuda {
 
-// engine/model/row_encoder_weights.h, with its true sizes.
+// As engine/model/row_encoder_weights.h, not padded.
 struct CellBlockWeights {
   Matrix wq, wk, wv, wo, w1, w2;
   std::vector<float> gamma1, beta1, gamma2, beta2;
   std::vector<float> b1, b2;
 };
 
-// Whether the kernels are built for heads and tokens of that width.
+// Whether the kernels support tokens and heads of that width.
 constexpr bool IsSupportedCell(int64_t width, int64_t heads) {
   return width % 8 == 0 && width <= kCellWidth && heads <= kCellHeads &&
          width / heads <= kCellHeadWidth;
 }
 
-// A matrix as CellWeightAt has it, padded to whole tiles of `out` and `in`.
+// A matrix in the layout of CellWeightAt, padded to `out` and `in`.
 // REQUIRES: out is a multiple of 8 and in of 32.
 std::vector<uint16_t> PackCellMatrix(const Matrix& matrix, int64_t out, int64_t in);
 

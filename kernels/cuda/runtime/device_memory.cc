@@ -22,8 +22,7 @@ Memory& Memory::operator=(Memory&& other) noexcept {
   return *this;
 }
 
-// An error is that of an earlier call, which has been seen, or of a lost device: nothing is left to
-// do about it.
+// Errors are ignored: they repeat an earlier call's error or mean that the device is lost.
 Memory::~Memory() {
   if (data_ == nullptr) return;
   kind_ == MemoryKind::kDevice ? FreeDevice(data_) : FreePinned(data_);

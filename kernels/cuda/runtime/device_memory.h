@@ -1,4 +1,4 @@
-// Memory that belongs to someone: freed when its owner goes.
+// An owned block of device or pinned host memory.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_DEVICE_MEMORY_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_DEVICE_MEMORY_H_
 

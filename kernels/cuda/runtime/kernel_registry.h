@@ -1,4 +1,4 @@
-// Everything about the kernels that is asked of the device once, and never while a graph is
+// Loads the kernels when a device is opened, because nothing may be loaded while a graph is
 // recorded.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_KERNEL_REGISTRY_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_KERNEL_REGISTRY_H_
@@ -7,8 +7,8 @@
 
 namespace chorale::kernels::cuda {
 
-// Loads all kernels, and lets each use that much shared memory in a block. Called when a device is
-// opened; each of the others is defined beside its kernels.
+// Loads all kernels and allows each `shared_bytes` of shared memory a block. The functions below
+// are defined beside their kernels.
 ErrorCode LoadKernels(int shared_bytes);
 
 ErrorCode LoadAttentionKernels(int shared_bytes);

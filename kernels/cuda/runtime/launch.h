@@ -1,28 +1,28 @@
 // Launching a kernel.
 //
 // Kernels take one parameter, a plain struct. Every launch returns an error code, which the caller
-// hands to Status (status.h); no error is left behind for a later call to find.
+// passes to ToStatus (status.h).
 //
-// Kernels overlap: from compute capability 9.0 on, a kernel's blocks may begin as soon as all
-// blocks of the one ahead on the stream have begun (GridDepLaunch), so that several kernels of a
-// step can be on the device at the same time. Why that is right:
+// Kernels overlap (programmatic dependent launch): from compute capability 9.0 on, a kernel's
+// blocks may start as soon as all blocks of the previous kernel on the stream have called
+// GridDepLaunch, so several kernels of a step can be on the device at once. Why that is correct:
 //
-//   1. Every thread of every kernel calls GridDepWait, and no kernel returns before it. So a
-//      kernel ends only after the one ahead has ended, and, by induction, behind GridDepWait
-//      all earlier kernels have ended and what they wrote is visible: nothing that a kernel writes
-//      can meet a reader or a writer of an earlier one, however far back.
-//   2. What an earlier kernel may have written is read by LoadCg, CpAsync16 or CpAsyncBulk,
-//      which the compiler keeps behind GridDepWait and which read the level-two cache: a
-//      multiprocessor's own cache may still hold what an overlapping kernel read there before. What
-//      only copies write (the cells of a table, what was learnt of its columns) may be read by
-//      plain loads: a copy begins when all kernels ahead have ended, and kernels behind it begin
-//      when it has.
-//   3. Ahead of GridDepWait, kernels read only what no kernel writes (weights, and of a tile
-//      what is fixed when the host uploads it), and keys and values of a context that was complete
-//      before its tiles were uploaded.
+//   1. Every thread of every kernel calls GridDepWait, and no kernel returns before it. So a kernel
+//      ends only after the previous one has ended. By induction, after GridDepWait all earlier
+//      kernels have ended and their writes are visible: no write of a kernel races with a read or a
+//      write of an earlier one.
+//   2. Data that an earlier kernel may have written is read by LoadCg, CpAsync16 or CpAsyncBulk.
+//   The
+//      compiler does not move them before GridDepWait, and they read L2: L1 may still hold what an
+//      overlapping kernel read before. Data that only copies write (cells of a table, inducing
+//      points) may be read by plain loads: a copy starts when all previous kernels have ended, and
+//      the next kernels start when it has ended.
+//   3. Before GridDepWait, kernels read only data that no kernel writes: weights, the fields of a
+//      tile that are fixed at upload, and K and V of a context that was complete before its tiles
+//      were uploaded.
 //
-// LoadKernel is called once for each kernel when a device is opened, so that nothing is loaded
-// or set while a graph is recorded.
+// LoadKernel is called once a kernel when a device is opened, so that nothing is loaded or set
+// while a graph is recorded.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_LAUNCH_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_LAUNCH_H_
 
@@ -40,8 +40,8 @@ ErrorCode LoadKernel(void (*kernel)(Params), int shared_bytes) {
   const cudaError_t error =
       cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
-  // A multiprocessor divides its memory between cache and shared memory anew only when it is idle:
-  // kernels that want it divided otherwise could not overlap.
+  // A multiprocessor changes its split between L1 and shared memory only when it is idle: kernels
+  // with different splits could not overlap.
   return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
                               cudaSharedmemCarveoutMaxShared);
 }

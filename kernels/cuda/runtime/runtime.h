@@ -1,11 +1,11 @@
-// What is used of a GPU besides kernels: memory, copies, streams and graphs. The device's
-// implementation is runtime_device.cc, the emulator's runtime_emulated.cc; which one a program has
-// is decided when it is linked, so that everything above runs on both.
+// The CUDA runtime that this project uses: memory, copies, streams and graphs. A program is linked
+// with runtime_cuda.cc for a GPU or with the emulator's runtime_emulated.cc, so all code above runs
+// on both.
 //
-// Every function returns an error code for ToStatus (status.h). An error of a kernel shows at one
-// of the calls behind it, and then at every call: the device is lost to this process.
+// Every function returns an error code for ToStatus (status.h). A kernel's error is returned by a
+// later call, and by every call after it: the process has lost the device.
 //
-// Thread contract: as CUDA's. A stream and what runs on it belong to one thread.
+// Thread contract: as CUDA's. A stream belongs to one thread.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_RUNTIME_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_RUNTIME_H_
 
@@ -26,8 +26,8 @@ struct DeviceProperties {
   int shared_bytes_per_block = 0;  // most shared memory of a block
 };
 
-// Whether a kernel may begin before the one ahead on the stream has ended (launch.h); with kOff,
-// for launches from then on, never. Results are the same. On by default, where the device can.
+// Whether later launches may overlap with the previous kernel on the stream (launch.h). Results are
+// the same. Default: on, if the device supports it.
 enum class Overlap { kOff, kOn };
 void SetOverlap(Overlap overlap);
 bool KernelsOverlap();
@@ -35,34 +35,32 @@ bool KernelsOverlap();
 enum class DeviceKind { kGpu, kEmulator };
 DeviceKind LinkedDevice();
 
-// What went wrong, in CUDA's words.
+// CUDA's description of an error.
 const char* ErrorText(ErrorCode error);
 
-// The newest CUDA that the driver knows, 13000 for 13.0; 0 when there is no driver.
+// The newest CUDA version that the driver supports, 13000 for 13.0; 0 without a driver.
 ErrorCode FindDriver(int* version);
 ErrorCode CountDevices(int* count);
-// The first device becomes the calling thread's, with all kernels ready to be launched.
+// Makes the first device current for the calling thread and loads all kernels.
 ErrorCode OpenDevice(DeviceProperties* properties);
 
 ErrorCode AllocateDevice(void** memory, int64_t bytes);
 ErrorCode FreeDevice(void* memory);
-// Host memory that the device can copy from and to while the host goes on.
+// Pinned host memory: the device copies from and to it asynchronously.
 ErrorCode AllocatePinned(void** memory, int64_t bytes);
 ErrorCode FreePinned(void* memory);
 
 ErrorCode CreateStream(Stream* stream);
 ErrorCode DestroyStream(Stream stream);
-// Waits until all that was asked of the stream is done.
+// Waits for all work on the stream.
 ErrorCode Synchronize(Stream stream);
 
-// In the order of the stream. Host memory that is not pinned is copied from before the call
-// returns.
+// Asynchronous, in stream order. Pageable host memory is read before the call returns.
 ErrorCode CopyToDevice(void* to, const void* from, int64_t bytes, Stream stream);
 ErrorCode CopyToHost(void* to, const void* from, int64_t bytes, Stream stream);
 ErrorCode ClearDevice(void* memory, int64_t bytes, Stream stream);
 
-// A recorded sequence of launches, which runs again and again with the parameters that it was
-// recorded with.
+// A recorded sequence of launches with their parameters, for repeated runs.
 struct Graph;
 ErrorCode BeginRecording(Stream stream);
 ErrorCode EndRecording(Stream stream, Graph** graph);

@@ -7,7 +7,7 @@
 
 namespace chorale::kernels::cuda {
 
-// What a Graph is here.
+// A Graph is a cudaGraphExec_t.
 static cudaGraphExec_t AsExec(Graph* graph) { return reinterpret_cast<cudaGraphExec_t>(graph); }
 
 static std::atomic<Overlap> overlap_wanted(Overlap::kOn);
@@ -84,7 +84,7 @@ ErrorCode EndRecording(Stream stream, Graph** graph) {
   if (error != cudaSuccess) return error;
   *graph = reinterpret_cast<Graph*>(exec);
   if (destroyed != cudaSuccess) return destroyed;
-  // Else the first run would have to bring it to the device.
+  // Uploads now, so that the first run need not.
   return cudaGraphUpload(exec, stream);
 }
 

@@ -1,4 +1,4 @@
-// The one place where CUDA's errors become absl::Status.
+// Converts CUDA's errors to absl::Status.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_STATUS_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_STATUS_H_
 
@@ -8,8 +8,8 @@
 
 namespace chorale::kernels::cuda {
 
-// Ok for 0; ResourceExhausted when memory ran out; Internal otherwise. `what` says what was being
-// done, for example "copying values to the host".
+// OK for 0; ResourceExhausted if memory ran out; else Internal. `what` names the failed action, for
+// example "copying values to the host".
 absl::Status ToStatus(ErrorCode error, absl::string_view what);
 
 }  // namespace chorale::kernels::cuda

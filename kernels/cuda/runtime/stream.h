@@ -1,4 +1,4 @@
-// The two names that headers need of CUDA, so that code without CUDA can include them.
+// CUDA's stream and error types for headers that are compiled without CUDA.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_STREAM_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_STREAM_H_
 
@@ -8,7 +8,7 @@ namespace chorale::kernels::cuda {
 
 using Stream = CUstream_st*;
 
-// A cudaError_t; 0 is success. Only status.h reads more out of it.
+// A cudaError_t; 0 is success. Only status.h interprets other values.
 using ErrorCode = int;
 
 }  // namespace chorale::kernels::cuda

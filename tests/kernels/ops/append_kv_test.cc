@@ -19,7 +19,7 @@ using Tensor = std::vector<float>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(ReferenceAppendKvTest, PutsKeysIntoPanelsAndValuesIntoRows) {
-  // Two heads of width 2, capacity 18, one new key at place 17: panel 1, column 1.
+  // Two heads of width 2, capacity 18, one new key at position 17: panel 1, column 1.
   // keys: head h, element d at h * 32 * 2 + (1 * 2 + d) * 16 + 1; values: (h * 18 + 17) * 2 + d.
   const Tensor k = {1, 2, 3, 4};
   const Tensor v = {5, 6, 7, 8};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Packed keys and values of n keys in blocks of the given capacity; all the rest is NaN.
+// Packs keys and values of n keys into K/V of that capacity; all padding is NaN.
 void Pack(const float* keys, const float* values, int64_t n, int64_t capacity,
           const AttentionShape& shape, float* packed_keys, float* packed_values) {
   if (n == 0) return;

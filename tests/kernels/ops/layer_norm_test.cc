@@ -64,7 +64,8 @@ TEST_P(LayerNormTest, AgreesWithTheReferenceForRaggedWidths) {
 }
 
 TEST_P(LayerNormTest, RowsFarFromZeroDoNotCancel) {
-  // A variance of 1 around a mean of 1000: float32 keeps 1000 to 6e-5, no more can be asked.
+  // A variance of 1 around a mean of 1000: float32 represents 1000 to 6e-5, which bounds the
+  // accuracy.
   const int64_t width = 128;
   Tensor x = RandomTensor(width, 1);
   for (float& value : x) value += 1000.0f;

@@ -35,15 +35,15 @@ struct PendingCopy {
   int bytes;
 };
 
-// Threads that wait for each other: passing needs all of them to arrive.
+// A barrier: threads pass when all of them have arrived.
 struct Barrier {
   int members = 0;
   int arrived = 0;
   int64_t passed = 0;
 };
 
-// What lies in shared memory of arrivals. A phase is over when all members have come and all bytes
-// that were expected are there; bytes come when the first thread waits for them.
+// An mbarrier in shared memory. A phase completes when all members have arrived and all expected
+// bytes are there; bytes arrive when the first thread waits for them.
 struct Mbarrier {
   uint16_t members;
   uint16_t missing;
@@ -53,12 +53,11 @@ static_assert(sizeof(Mbarrier) == 8);
 
 struct Warp {
   Barrier barrier;
-  // Two sets, used in turn: a lane may be one exchange ahead of another that still reads.
+  // Double-buffered: a lane may be one exchange ahead of a lane that still reads.
   alignas(16) char slots[2][kWarpThreads][kExchangeBytes];
 };
 
-// A fiber begins in a context of its own; after that it is left and resumed by jumps, which, unlike
-// a change of context, ask nothing of the operating system.
+// A fiber starts in a context of its own; later switches are jumps, which need no system call.
 struct Thread {
   ucontext_t context;
   jmp_buf resume;
@@ -74,14 +73,14 @@ struct Thread {
   std::vector<PendingCopy> copies;               // not yet committed
 };
 
-// Copies in bulk that belong to the current phase of arrivals.
+// Bulk copies of an mbarrier's current phase.
 struct Bulk {
   int expected_bytes = 0;
   int bytes = 0;  // of the copies
   std::vector<PendingCopy> copies;
 };
 
-// The block that runs. Stacks are kept for the next one.
+// The running block. Stacks are reused by the next one.
 struct Block {
   jmp_buf scheduler;
   std::vector<Thread> threads;
@@ -97,7 +96,7 @@ struct Block {
 Order chosen_order = Order::kFirstToLast;
 Block block;
 std::optional<Recording> recording;
-std::vector<std::function<void()>> asked;  // of the stream, and not done yet
+std::vector<std::function<void()>> asked;  // enqueued on the stream
 
 Thread& Running() { return block.threads[block.running]; }
 Warp& RunningWarp() { return block.warps[block.running / kWarpThreads]; }
@@ -124,14 +123,14 @@ void Wait(Barrier& barrier) {
   Leave();
 }
 
-// Whether all members have come, and all bytes that they expect have been asked for.
-bool IsComplete(const Mbarrier& arrivals) {
-  const Bulk& bulk = block.bulk[&arrivals];
-  return arrivals.missing == 0 && bulk.bytes == bulk.expected_bytes;
+// Whether all members have arrived, and copies of all expected bytes were issued.
+bool IsComplete(const Mbarrier& barrier) {
+  const Bulk& bulk = block.bulk[&barrier];
+  return barrier.missing == 0 && bulk.bytes == bulk.expected_bytes;
 }
 
-bool IsOver(const Mbarrier& arrivals, uint32_t parity) {
-  return arrivals.phase % 2 != parity || IsComplete(arrivals);
+bool IsOver(const Mbarrier& barrier, uint32_t parity) {
+  return barrier.phase % 2 != parity || IsComplete(barrier);
 }
 
 bool CanRun(const Thread& thread) {
@@ -146,12 +145,12 @@ bool CanRun(const Thread& thread) {
   std::abort();
 }
 
-void EndPhase(Mbarrier& arrivals) {
-  Bulk& bulk = block.bulk[&arrivals];
+void EndPhase(Mbarrier& barrier) {
+  Bulk& bulk = block.bulk[&barrier];
   for (const PendingCopy& copy : bulk.copies) std::memcpy(copy.to, copy.from, copy.bytes);
   bulk = {};
-  ++arrivals.phase;
-  arrivals.missing = arrivals.members;
+  ++barrier.phase;
+  barrier.missing = barrier.members;
 }
 
 void Resume(int index) {
@@ -166,8 +165,8 @@ void Resume(int index) {
   setcontext(&thread.context);
 }
 
-// A fiber is left for good without returning from its functions; the address sanitizer would take
-// the next one's variables for theirs.
+// A fiber ends without returning from its functions; the address sanitizer would mistake the next
+// fiber's variables for theirs.
 void ForgetFrames(Thread& thread) {
 #ifdef CHORALE_ADDRESS_SANITIZER
   ASAN_UNPOISON_MEMORY_REGION(thread.stack.get(), kStackBytes);
@@ -203,8 +202,8 @@ void Begin(int threads, int shared_bytes) {
   }
 }
 
-// Runs a warp for as long as its threads wait for each other alone. Returns how many ended; none
-// ran at all when `progress` stays as it was.
+// Runs a warp until its threads wait for other warps. Returns how many threads ended; no thread ran
+// if `progress` is unchanged.
 int RunWarp(int first, int threads, bool* progress) {
   int ended = 0;
   for (bool running = true; running;) {
@@ -221,8 +220,8 @@ int RunWarp(int first, int threads, bool* progress) {
   return ended;
 }
 
-// One warp after the other, each up to a barrier of the block: what one leaves for another too
-// late, or too early, shows in one of the two orders.
+// One warp after the other, each up to a barrier of the block: a race between warps gives wrong
+// results in one of the two orders.
 void RunBlock(int threads, int shared_bytes) {
   Begin(threads, shared_bytes);
   const int warps = static_cast<int>(block.warps.size());
@@ -286,31 +285,31 @@ void NamedBarrierSync(int barrier, int threads) {
   Wait(named);
 }
 
-void MbarrierInit(void* arrivals, int members) {
+void MbarrierInit(void* barrier, int members) {
   const auto count = static_cast<uint16_t>(members);
-  *static_cast<Mbarrier*>(arrivals) = {.members = count, .missing = count, .phase = 0};
+  *static_cast<Mbarrier*>(barrier) = {.members = count, .missing = count, .phase = 0};
 }
 
-void MbarrierArrive(void* arrivals) {
-  auto& to = *static_cast<Mbarrier*>(arrivals);
+void MbarrierArrive(void* barrier) {
+  auto& to = *static_cast<Mbarrier*>(barrier);
   if (to.missing == 0) Fail("more arrive than a phase has members");
   --to.missing;
   if (to.missing == 0 && block.bulk[&to].expected_bytes == 0) EndPhase(to);
 }
 
-void CpAsyncBulk(void* to, const void* from, int bytes, void* arrivals) {
-  Bulk& bulk = block.bulk[static_cast<Mbarrier*>(arrivals)];
+void CpAsyncBulk(void* to, const void* from, int bytes, void* barrier) {
+  Bulk& bulk = block.bulk[static_cast<Mbarrier*>(barrier)];
   bulk.copies.push_back({to, from, bytes});
   bulk.bytes += bytes;
   if (bulk.bytes > bulk.expected_bytes) Fail("more bytes come in bulk than are expected");
 }
 
-void MbarrierExpectTx(void* arrivals, int bytes) {
-  block.bulk[static_cast<Mbarrier*>(arrivals)].expected_bytes += bytes;
+void MbarrierExpectTx(void* barrier, int bytes) {
+  block.bulk[static_cast<Mbarrier*>(barrier)].expected_bytes += bytes;
 }
 
-void MbarrierWait(void* arrivals, uint32_t parity) {
-  auto& awaited = *static_cast<Mbarrier*>(arrivals);
+void MbarrierWait(void* barrier, uint32_t parity) {
+  auto& awaited = *static_cast<Mbarrier*>(barrier);
   if (!IsOver(awaited, parity)) {
     Running().waits_for_phase = &awaited;
     Running().parity = parity;

@@ -1,23 +1,23 @@
-// Runs kernels on the CPU, one block after the other, so that their logic is tested where there is
-// no GPU. Their very source is compiled as C++; this header stands in for what nvcc provides.
+// Runs kernels on the CPU, one block after the other, to test their logic without a GPU. The
+// kernels' source is compiled as C++; this header replaces what nvcc provides.
 //
-// A thread of a block is a fiber, which runs until it has to wait for others: at a barrier, or at
-// an instruction of a whole warp. What real hardware does not promise is made to show:
+// A thread of a block is a fiber that runs until it must wait for others: at a barrier or at a warp
+// instruction. The emulator exposes reliance on what hardware does not guarantee:
 //
-// Shared memory holds NaN when a block begins.
+// Shared memory holds NaN when a block starts.
 //
 // Warps run one after the other, each up to a barrier of the block, and the threads of a warp as
-// far as they can; first to last or last to first: see SetOrder. A missing barrier gives different
+// far as they can; first to last or last to first, see SetOrder. A missing barrier gives different
 // results in the two orders.
 //
-// What is copied asynchronously arrives when it is waited for, and not before; in bulk, when
-// somebody waits for the phase that it belongs to.
+// Asynchronous copies arrive when a thread waits for them, not before; bulk copies when a thread
+// waits for their phase.
 //
-// What is asked of a stream is done when somebody waits for it, in its order, and not before: a
-// host that reads too early, or changes pinned memory too early, gets something else.
+// Work on a stream runs when the host waits for it, in order, not before: a host that reads results
+// or changes pinned memory too early gets wrong data.
 //
 // Arithmetic is float32 in the order of the source; a tensor-core product is summed in float32 from
-// the first index to the last. So results are near a GPU's, not equal to its bits.
+// the first index to the last. Results are close to a GPU's, not bit-identical.
 //
 // Thread contract: one kernel at a time in a process.
 #ifndef CHORALE_TESTS_KERNELS_CUDA_EMULATOR_EMULATOR_H_
@@ -48,7 +48,7 @@ struct Index3 {
 using std::max;
 using std::min;
 
-// Of the running thread, under the names that they have in CUDA.
+// Indices of the running thread, with CUDA's names.
 inline Index3 threadIdx;
 inline Index3 blockIdx;
 inline Index3 gridDim;
@@ -58,28 +58,28 @@ namespace emulator {
 enum class Order { kFirstToLast, kLastToFirst };
 void SetOrder(Order order);
 
-// What a stream is asked for, and that it is waited for.
+// Enqueues an action on the stream; runs all enqueued actions.
 void Do(std::function<void()> action);
 void DoAll();
 
-// Asks for `thread` to be run once for each thread of each block. Aborts with a message when
-// threads wait for each other for ever.
+// Enqueues a launch: `thread` runs once for each thread of each block. Aborts with a message on
+// deadlock.
 void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread);
 
-// Between the two, launches are recorded instead of run.
+// Between the two calls, launches are recorded, not run.
 using Recording = std::vector<std::function<void()>>;
 void BeginRecording();
 Recording EndRecording();
 
-// What a block can have, as on compute capability 9.0.
+// Most shared memory of a block, as on compute capability 9.0.
 inline constexpr int kSharedBytes = 227 << 10;
 char* DynamicSmem();
 void WaitForBlock();
-// The first `threads` threads to come, by a barrier of that number: all of them say as many.
+// bar.sync: waits until `threads` threads have arrived; all pass the same number.
 void NamedBarrierSync(int barrier, int threads);
 
-// A warp's lanes all come here with a value of that many bytes; returns those of all 32, lane by
-// lane, kExchangeBytes apart. They stay valid until the lane's next exchange.
+// Called by all lanes of a warp, each with a value of `bytes` bytes. Returns the values of all 32
+// lanes, kExchangeBytes apart, valid until the lane's next exchange.
 inline constexpr int kExchangeBytes = 32;
 const char* Exchange(const void* value, int bytes);
 int Lane();
@@ -87,13 +87,13 @@ int Lane();
 // Aborts where hardware would report a misaligned address.
 void RequireAligned(const void* pointer, size_t alignment);
 
-// Mbarrier that are counted in phases, in 8 bytes of shared memory (device.cuh).
-void MbarrierInit(void* arrivals, int members);
-void MbarrierArrive(void* arrivals);
-void CpAsyncBulk(void* to, const void* from, int bytes, void* arrivals);
-void MbarrierExpectTx(void* arrivals, int bytes);
-// Until the phase of that parity is over.
-void MbarrierWait(void* arrivals, uint32_t parity);
+// An mbarrier in 8 bytes of shared memory (ptx/mbarrier.cuh).
+void MbarrierInit(void* barrier, int members);
+void MbarrierArrive(void* barrier);
+void CpAsyncBulk(void* to, const void* from, int bytes, void* barrier);
+void MbarrierExpectTx(void* barrier, int bytes);
+// Waits until the phase of that parity is complete.
+void MbarrierWait(void* barrier, uint32_t parity);
 
 void CpAsync(void* to, const void* from, int bytes);
 void CpAsyncCommit();
@@ -131,7 +131,7 @@ inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
 
 inline float __uint_as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// The lowest bit that is set, counted from 1, and the zeros above the highest.
+// Index of the lowest set bit, counted from 1; number of leading zeros.
 inline int __ffs(uint32_t bits) { return bits == 0 ? 0 : std::countr_zero(bits) + 1; }
 inline int __clz(uint32_t bits) { return std::countl_zero(bits); }
 

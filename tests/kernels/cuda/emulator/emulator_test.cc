@@ -167,16 +167,16 @@ struct BulkParams {
 
 // Warp 2 asks for what the others read.
 void BulkKernel(BulkParams p) {
-  auto* arrivals = reinterpret_cast<Mbarrier*>(DynamicSmem());
+  auto* barrier = reinterpret_cast<Mbarrier*>(DynamicSmem());
   float* shared = reinterpret_cast<float*>(DynamicSmem() + 16);
-  if (threadIdx.x == 0) MbarrierInit(arrivals, 1);
+  if (threadIdx.x == 0) MbarrierInit(barrier, 1);
   __syncthreads();
   if (threadIdx.x == 64) {
-    MbarrierArriveExpectTx(arrivals, 256);
-    CpAsyncBulk(shared, p.from, 256, arrivals);
+    MbarrierArriveExpectTx(barrier, 256);
+    CpAsyncBulk(shared, p.from, 256, barrier);
   }
   if (threadIdx.x >= 64) return;
-  if (p.wait) MbarrierWait(arrivals, 0);
+  if (p.wait) MbarrierWait(barrier, 0);
   p.to[threadIdx.x] = shared[threadIdx.x];
 }
 

@@ -22,11 +22,11 @@ ErrorCode Allocate(void** memory, int64_t bytes) {
   const size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   *memory = std::aligned_alloc(kAlignment, rounded);
   if (*memory == nullptr) return kOutOfMemory;
-  std::memset(*memory, 0xff, rounded);  // NaN, so that what nobody wrote shows
+  std::memset(*memory, 0xff, rounded);  // NaN, to expose reads of uninitialised memory
   return kSuccess;
 }
 
-// Where pinned memory begins, and how many bytes it has.
+// Start and bytes of each block of pinned memory.
 std::map<const char*, int64_t>& PinnedMemory() {
   static auto* const pinned = new std::map<const char*, int64_t>;
   return *pinned;
@@ -46,14 +46,14 @@ ErrorCode Release(void* memory) {
   return kSuccess;
 }
 
-// Whether the file that this variable of the environment names is there.
+// Whether the file named by this environment variable exists.
 bool FileIsThere(const char* variable) {
   const char* path = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): it is never changed
   std::error_code ignored;
   return path != nullptr && std::filesystem::exists(path, ignored);
 }
 
-// What is asked of a stream. Once the file CHORALE_EMULATOR_LOST is there, the device is lost.
+// Enqueues an action on the stream. The device is lost once the file CHORALE_EMULATOR_LOST exists.
 ErrorCode Alive() {
   static bool lost = false;
   lost = lost || FileIsThere("CHORALE_EMULATOR_LOST");
@@ -89,13 +89,13 @@ ErrorCode FindDriver(int* version) {
   return kSuccess;
 }
 
-// CHORALE_EMULATOR_ABSENT: a file, with which there is no device.
+// CHORALE_EMULATOR_ABSENT names a file; while it exists, there is no device.
 ErrorCode CountDevices(int* count) {
   *count = FileIsThere("CHORALE_EMULATOR_ABSENT") ? 0 : 1;
   return *count == 0 ? kNoDevice : kSuccess;
 }
 
-// CHORALE_EMULATOR_ORDER=last_to_first turns the order of threads round.
+// CHORALE_EMULATOR_ORDER=last_to_first reverses the order of threads.
 ErrorCode OpenDevice(DeviceProperties* properties) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
   const char* order = std::getenv("CHORALE_EMULATOR_ORDER");

@@ -1,5 +1,5 @@
-// The parts of "cell_attention" in float64, in plain loops, with the same numbers rounded to bf16
-// as in the kernels: weights, and what is multiplied with them, but for the weights of a softmax.
+// The parts of "cell_attention" in float64, in plain loops. As in the kernels, weights and the
+// operands multiplied with them are rounded to bf16, except the weights of a softmax.
 #ifndef CHORALE_TESTS_KERNELS_CUDA_ROW_ENCODER_CELL_REFERENCE_H_
 #define CHORALE_TESTS_KERNELS_CUDA_ROW_ENCODER_CELL_REFERENCE_H_
 
@@ -16,8 +16,8 @@ namespace chorale::kernels::cuda {
 using Token = std::vector<double>;
 using Tokens = std::vector<Token>;
 
-// A number that is rounded to bf16 the other way than the reference's is off by 2^-8 of itself, and
-// moves what is made of it by that times a weight; a few of those come together.
+// A number that rounds to bf16 in the other direction than the reference's is off by a relative
+// 2^-8, which moves a result by that times a weight; a few of these add up.
 inline constexpr Tolerance kCellRounding{1.2e-2, 8e-3};
 
 struct CellSizes {
@@ -35,7 +35,7 @@ class CellBlockReference {
 
   std::vector<uint16_t> Packed() const { return PackCellBlock(weights_, sizes_.heads); }
 
-  // What tokens leave for others: [K | V], in bf16.
+  // K and V of tokens: [K | V], in bf16.
   Tokens KeysValues(const Tokens& memory) const;
   // What a token attends to, before Wo.
   Token Attended(const Token& x, const Tokens& keys_values) const;
@@ -65,7 +65,7 @@ class CellTableCase {
   CellTableCase(int rows, int columns, uint32_t seed);
 
   CellTable OnDevice(bool with_y = false) const;
-  // Features of a cell, with those of y behind them if asked for.
+  // Features of a cell, then those of y if it is wanted.
   Token Features(int row, int column, bool with_y) const;
 
  private:
@@ -88,7 +88,7 @@ struct CellEmbeddingCase {
   std::vector<float> bias;
 };
 
-// Cells of rows as the kernels leave them for each other, [rows][columns] tokens of `width`. Places
+// Cells of rows as the kernels pass them to each other, [rows][columns] tokens of `width`. Places
 // that no cell has are NaN.
 std::vector<float> TiledCells(const std::vector<Tokens>& rows);
 Token CellOf(const std::vector<float>& tiled, int row, int column, int columns, int width);

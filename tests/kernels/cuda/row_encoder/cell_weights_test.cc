@@ -1,4 +1,4 @@
-// Every layout of the row encoder puts every element in a place of its own, and what pads is zero.
+// Every layout of the row encoder puts every element at an index of its own, and padding is zero.
 #include "kernels/cuda/row_encoder/cell_weights.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(CellWeightsTest, MatricesAreRoundedAndPadded) {
 }
 
 TEST(CellWeightsTest, NarrowHeadsAreSpreadOut) {
-  // Two heads of width 8: each begins 16 elements behind the one before.
+  // Two heads of width 8: each begins 16 elements after the previous one.
   const std::vector<uint16_t> block = CellBlockReference({.width = 16, .heads = 2}, 1).Packed();
   ASSERT_EQ(block.size() * sizeof(uint16_t), static_cast<size_t>(kCellBlockBytes));
   const auto at = [&](int matrix, int out, int in, int inputs) {

@@ -1,6 +1,6 @@
-// That kernels may overlap (kernels/cuda/runtime/launch.h): several steps of a decode have the same
-// bits, whether each kernel waits for the one ahead to end before it begins or not, however many
-// rows a block takes, and whether chunks are merged by attention or by the row kernel.
+// Overlapping kernels (kernels/cuda/runtime/launch.h): several decode steps have the same bits with
+// and without overlap, for any number of rows a block, and whether attention or the layer kernel
+// combines the partials.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/cuda/device_test.h"

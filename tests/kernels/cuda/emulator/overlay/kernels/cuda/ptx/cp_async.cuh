@@ -19,10 +19,10 @@ void CpAsyncWait() {
   emulator::CpAsyncWait(kGroupsLeft);
 }
 
-inline void CpAsyncBulk(void* to, const void* from, int bytes, Mbarrier* arrivals) {
+inline void CpAsyncBulk(void* to, const void* from, int bytes, Mbarrier* barrier) {
   RequireAligned<Words4>(to);
   RequireAligned<Words4>(from);
-  emulator::CpAsyncBulk(to, from, bytes, arrivals);
+  emulator::CpAsyncBulk(to, from, bytes, barrier);
 }
 inline void FenceProxyAsync() {}
 

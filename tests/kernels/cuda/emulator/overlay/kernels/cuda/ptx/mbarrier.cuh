@@ -12,16 +12,16 @@ namespace chorale::kernels::cuda {
 struct alignas(8) Mbarrier {
   uint64_t state;
 };
-inline void MbarrierInit(Mbarrier* arrivals, int members) {
-  emulator::MbarrierInit(arrivals, members);
+inline void MbarrierInit(Mbarrier* barrier, int members) {
+  emulator::MbarrierInit(barrier, members);
 }
-inline void MbarrierArrive(Mbarrier* arrivals) { emulator::MbarrierArrive(arrivals); }
-inline void MbarrierArriveExpectTx(Mbarrier* arrivals, int bytes) {
-  emulator::MbarrierExpectTx(arrivals, bytes);
-  emulator::MbarrierArrive(arrivals);
+inline void MbarrierArrive(Mbarrier* barrier) { emulator::MbarrierArrive(barrier); }
+inline void MbarrierArriveExpectTx(Mbarrier* barrier, int bytes) {
+  emulator::MbarrierExpectTx(barrier, bytes);
+  emulator::MbarrierArrive(barrier);
 }
-inline void MbarrierWait(Mbarrier* arrivals, uint32_t parity) {
-  emulator::MbarrierWait(arrivals, parity);
+inline void MbarrierWait(Mbarrier* barrier, uint32_t parity) {
+  emulator::MbarrierWait(barrier, parity);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -1,4 +1,4 @@
-// Stands in for kernels/cuda/ptx/wgmma.cuh: products are done at once.
+// Stands in for kernels/cuda/ptx/wgmma.cuh: products complete immediately.
 #ifndef CHORALE_KERNELS_CUDA_PTX_WGMMA_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_WGMMA_CUH_
 
