@@ -1,14 +1,13 @@
 // What a device does for the engine: holds weights and K/V, and advances pieces of work.
 //
-// The engine owns all accounting: it asks how many bytes a thing takes, allocates a range of a pool
-// (offsets only, see engine/memory/range_allocator.h) and hands the range over. The backend owns
-// the memory behind the offsets, and takes no other of a GPU for a piece of work, so that a request
-// that was admitted never lacks any. Work is made once, then advanced slice by slice, in any
-// mixture of sessions and contexts, so that batching, fairness, cancellation and streaming happen
-// between slices.
+// The engine does all accounting: it asks for sizes, allocates ranges of the pools (offsets only,
+// see engine/memory/range_allocator.h) and passes them in. The backend owns the memory behind the
+// offsets and allocates no other GPU memory for work, so an admitted request never runs out of
+// memory. Work is created once, then advanced slice by slice together with the work of any other
+// sessions and contexts; batching, fairness, cancellation and streaming happen between slices.
 //
-// Results never depend on what else is advanced in the same call, on the number of slices that a
-// piece of work was cut into, or on the number of threads.
+// Results do not depend on what else advances in the same call, on the number of slices, or on the
+// number of threads.
 //
 // Thread contract: one engine thread calls everything but the const byte counts, which any thread
 // may call. Objects made by a backend are destroyed by the engine thread, before the backend.
@@ -42,8 +41,8 @@ class BackendModel {
   virtual const ModelConfig& config() const = 0;
 };
 
-// What a row encoder learnt from a context and needs to encode further rows. Empty for encoders
-// that treat every row by itself. Immutable.
+// What a row encoder learned from a context and needs to encode further rows. Empty for encoders
+// that look at each row alone. Immutable.
 class RowEncoderState {
  public:
   virtual ~RowEncoderState() = default;
@@ -72,22 +71,22 @@ struct MixtureSpan {
   absl::Span<const double> log_weight;
 };
 
-// A piece of work in progress. What the derived classes expose is host memory that stays valid and
-// unchanged until the next Advance of this work, and complete up to what is said to be done.
+// Work in progress. Results of the derived classes are in host memory, complete for the steps that
+// are done, and valid and unchanged until the next Advance of this work.
 class Work {
  public:
   virtual ~Work() = default;
   virtual bool done() const = 0;
-  // Floating-point operations of the next step, for fair sharing and for choosing how many steps a
-  // slice gets. Never zero unless done.
+  // Floating-point operations of the next step, for fair sharing and for the number of steps of a
+  // slice. Positive unless done.
   virtual double next_step_flops() const = 0;
-  // Steps from here on that cost about as much as the next one: what a slice may be given without
-  // becoming longer than it looks. At least 1 unless done.
+  // Steps from the next one on that cost about as much as it does: the most that a slice can take
+  // at a predictable cost. At least 1 unless done.
   virtual int64_t steps_at_this_cost() const = 0;
 };
 
-// Encodes a context, writing its K/V into the range given. One step is a bounded batch of rows of
-// one layer, so a large context takes many.
+// Encodes a context and writes its K/V to a range of the context pool. One step is a bounded batch
+// of rows in one layer, so a large context takes many steps.
 class EncodeWork : public Work {
  public:
   // REQUIRES: done().
@@ -101,18 +100,18 @@ class RowsWork : public Work {
   virtual std::shared_ptr<const EncodedRows> TakeRows() = 0;
 };
 
-// What a piece of work on paths of one session is told of them: one tile, or some for a density.
+// Paths of one session that a decode or density works on: one tile, or several for a density.
 struct TileSpec {
   std::shared_ptr<const ResidentContext> context;
   std::shared_ptr<const EncodedRows> targets;  // [T, D]
   int64_t paths = 0;                           // 1 to tile_paths(), or density_paths(), of Backend
-  // Place t of path p is target order[p * T + t]; empty when every path takes targets as given.
+  // Position t of path p is target order[p * T + t]; empty: every path takes targets as they come.
   std::vector<int32_t> order;  // [paths, T] or empty
-  bool keep_mixtures = false;  // keep the mixture of every place
+  bool keep_mixtures = false;  // keep the mixture of every position
 };
 
-// Autoregressive decode of one tile, a step per place. A step feeds the newest buffer token (the
-// value at place t-1) and target t, and yields the value at place t: drawn, or as given.
+// Autoregressive decode of one tile, a step per position. A step feeds the newest buffer token (the
+// value at position t-1) and target t, and yields the value at position t: drawn, or forced.
 class DecodeWork : public Work {
  public:
   virtual int64_t steps_done() const = 0;
@@ -127,25 +126,25 @@ struct DecodeSpec {
   PoolRange buffer;  // BufferBytes(model, T, paths) of the buffer pool
   uint64_t seed = 0;
   int64_t first_path = 0;    // of the session; path p of the tile draws as path first_path + p
-  std::vector<float> given;  // [T, paths]: values taken instead of drawn ones; empty to draw
+  std::vector<float> given;  // [T, paths]: values to force (teacher forcing); empty: draw them
 };
 
-// Joint log-density of given values by teacher forcing: all 2T tokens of a path go through a layer
+// Joint log-density of values by teacher forcing: all 2T tokens of a path go through a layer
 // before the next layer begins. One step is a bounded batch of them in one layer. A step's cost is
 // the average over its layer: in a long path later tokens attend to more of the buffer than earlier
 // ones, so a step may cost up to twice as much.
 class DensityWork : public Work {
  public:
   // REQUIRES: done(), in both.
-  virtual absl::Span<const double> log_densities() const = 0;  // [paths, T], at each place
+  virtual absl::Span<const double> log_densities() const = 0;  // [paths, T], at each position
   // REQUIRES: TileSpec::keep_mixtures.
-  virtual MixtureSpan mixture(int64_t path, int64_t place) const = 0;
+  virtual MixtureSpan mixture(int64_t path, int64_t position) const = 0;
 };
 
 struct DensitySpec {
   TileSpec tile;
   PoolRange buffer;           // DensityBytes(model, T, paths) of the buffer pool
-  std::vector<float> values;  // [paths, T]: the value at each place, in the path's order
+  std::vector<float> values;  // [paths, T]: the value at each position
 };
 
 // Point predictions of rows [first_row, first_row + rows), independent of each other. One step is a
@@ -171,16 +170,16 @@ struct Slice {
   int64_t max_steps = 1;
 };
 
-// How slices are best chosen for a backend.
+// How to choose slices for a backend.
 struct Pacing {
-  // Pieces of work that gain from being advanced together.
+  // Most slices that gain from being advanced together.
   int64_t max_slices = 1;
-  // Time that one Advance should take: long against what a call costs by itself, short against what
-  // users notice.
+  // Time that one Advance should take: long compared with the overhead of a call, too short for
+  // users to notice.
   absl::Duration target_tick = absl::Milliseconds(10);
-  // True where all decodes of one Advance take each step together, which takes little longer for
-  // many of them than for one: they should get equal numbers of steps. False where a slice takes
-  // the time of its own operations.
+  // True where all decodes of one Advance run each step together, so that many take little longer
+  // than one: they should get equal numbers of steps. False where a slice takes time in proportion
+  // to its operations.
   bool decodes_in_step = false;
 };
 
@@ -193,27 +192,27 @@ class Backend {
 
   // Paths of one tile.
   virtual int64_t tile_paths() const = 0;
-  // Most paths of a density over so many targets: those of several tiles where one alone would
-  // leave the device idle. A multiple of tile_paths().
+  // Most paths of a density over `targets` targets: several tiles where one alone would leave the
+  // device idle. A multiple of tile_paths().
   virtual int64_t density_paths(int64_t targets) const { return tile_paths(); }
 
   // Sizes of the pools, fixed at creation.
   virtual int64_t context_pool_bytes() const = 0;
   virtual int64_t buffer_pool_bytes() const = 0;
   virtual int64_t encode_pool_bytes() const { return 0; }
-  // Host memory for contexts that made room for others; 0: none, and no copies are asked for.
+  // Host memory for evicted contexts; 0: none, and NewContextCopy is never called.
   virtual int64_t host_context_pool_bytes() const { return 0; }
 
-  // Exact bytes of a resident context with `rows` rows, and for `paths` paths over `targets`
-  // targets, of the buffer cache of a decode's tile and of what a density keeps between two steps.
-  // Multiples of the pools' alignment (64 bytes or more).
+  // Exact bytes, multiples of the pools' alignment (64 bytes or more): in the context pool for a
+  // context of `rows` rows; in the buffer pool for a decode and for a density of `paths` paths over
+  // `targets` targets.
   virtual int64_t ContextBytes(const ModelConfig& config, int64_t rows) const = 0;
   virtual int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
   virtual int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
 
-  // Likewise of the buffer pool: for the encoded rows of a request, and for the point predictions
-  // of `rows` of them; and of the encode pool, for a context while it is encoded. 0 where a backend
-  // has no pool for it, but takes it from the host's memory; it is given an empty range then.
+  // Likewise in the buffer pool for the encoded rows of a request and for point predictions of
+  // `rows` of them, and in the encode pool for a context while it is encoded. 0 where the backend
+  // uses host memory instead: it gets an empty range then.
   virtual int64_t RowsBytes(const ModelConfig& config, int64_t targets) const { return 0; }
   virtual int64_t PredictBytes(const ModelConfig& config, int64_t rows) const { return 0; }
   virtual int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const { return 0; }
@@ -232,21 +231,21 @@ class Backend {
   virtual std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) = 0;
   virtual std::unique_ptr<PredictWork> NewPredict(PredictSpec spec) = 0;
 
-  // Copies a resident context's bytes to a range of the host pool, or from there to a range of the
-  // context pool, a bounded number a step. What was copied to the host is good for coming back
-  // alone, and a range of the host pool is only ever read after it was written in whole.
+  // Copies a resident context's bytes to a range of the host pool, or back to a range of the
+  // context pool, a bounded number of bytes a step. A host copy is only good for copying back.
+  // REQUIRES: a range of the host pool is read only after all of it was written.
   virtual std::unique_ptr<Work> NewContextCopy(PoolRange kv, PoolRange host,
                                                CopyDirection direction) {
     return nullptr;
   }
 
-  // Advances each piece of work by max_steps steps, or until it is done, and returns when all are
-  // through. A piece of work appears at most once. An error is one of the device as a whole: the
+  // Advances each slice's work by max_steps steps, or until it is done, and returns when all have
+  // finished. Work appears at most once in `slices`. An error means that the device failed: the
   // engine stops.
   virtual absl::Status Advance(absl::Span<const Slice> slices) = 0;
 
-  // Says that nobody uses these bytes any more: cleared before they can be read again, and given
-  // back to the operating system where that is possible.
+  // The bytes are no longer used: they are cleared before anybody can read them again, and returned
+  // to the operating system where possible.
   virtual void ReleaseContext(PoolRange range) = 0;
   virtual void ReleaseBuffer(PoolRange range) = 0;
   virtual void ReleaseEncode(PoolRange range) {}

@@ -1,4 +1,4 @@
-// What is added to a row encoding to make a token of it, by the token's role.
+// The offset that turns a row encoding into a token, by the token's role.
 #ifndef CHORALE_ENGINE_BACKEND_TOKEN_OFFSETS_H_
 #define CHORALE_ENGINE_BACKEND_TOKEN_OFFSETS_H_
 
@@ -9,13 +9,13 @@
 
 namespace chorale {
 
-// What a token's role adds to its row encoding: rows of TokenOffsets.
+// Rows of TokenOffsets.
 struct TokenOffset {
   static constexpr int32_t kTarget = 0;
   static constexpr int32_t kContext = 1;
-  // A buffer token at place i, with K places: ar_tokens[i mod K].
-  static int32_t Buffer(int64_t place, const ModelConfig& config) {
-    return static_cast<int32_t>(2 + place % config.buffer_size);
+  // A buffer token at position i: ar_tokens[i mod K].
+  static int32_t Buffer(int64_t position, const ModelConfig& config) {
+    return static_cast<int32_t>(2 + position % config.buffer_size);
   }
 };
 

@@ -11,9 +11,9 @@
 
 namespace chorale::cpu {
 
-// How many paths of a tile go through the layers together, and what is kept of them between steps,
-// in elements: the tokens, and the buffer K/V of two layers, one that is read and one that is
-// written. So the memory of a tile is that of its longest group, whatever its number of paths.
+// How many paths of a tile go through the layers together (a group), and the memory of a group
+// between steps, in elements: its tokens, and the buffer K/V of two layers, one being read and one
+// being written. Groups take turns in this memory.
 struct DensityLayout {
   DensityLayout(const ModelConfig& config, int64_t targets, int64_t paths);
 
@@ -32,10 +32,13 @@ int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t p
 // Takes the paths of the tile group by group, and a group phase by phase; within a phase all rows
 // are independent:
 //
-//   layer 0   embed every row, x = LN1(x + P x), leave K and V of the buffer tokens in layer 0
-//   layer l   finish layer l-1 of every row (attention over the context's and the path's own K/V of
-//             that layer, feed-forward), then x = LN1(x + P x), leave K and V in layer l
-//   head      finish the last layer of the targets alone, then mixtures and log-densities
+// clang-format off
+//   layer 0   embed every row, x = LN1(x + P x), write K and V of the buffer tokens of layer 0
+//   layer l   attention of layer l-1 over the context's and the path's own K/V, feed-forward, then
+//             x = LN1(x + P x), write K and V of layer l
+//   head      attention and feed-forward of the last layer for the targets alone, then mixtures and
+//             log-densities
+// clang-format on
 //
 // Thread contract: see BatchedWork. Tasks of one batch take different rows.
 class DensityWork : public chorale::DensityWork, public BatchedWork {

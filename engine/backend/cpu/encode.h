@@ -18,13 +18,15 @@ int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
 
 // Encodes a context phase by phase; within a phase all rows are independent:
 //
-//   fit         what the row encoder learns from the context, a step a piece
-//   layer 0     embed every row, x = LN1(x + P x), leave K and V of layer 0
-//   layer l     finish layer l-1 of every row (attention over that layer's K/V, feed-forward), then
-//               x = LN1(x + P x), leave K and V of layer l
+// clang-format off
+//   fit         the row encoder learns from the context, one task a step
+//   layer 0     embed every row, x = LN1(x + P x), write K and V of layer 0
+//   layer l     attention of layer l-1 over that layer's K/V, feed-forward, then x = LN1(x + P x),
+//               write K and V of layer l
+// clang-format on
 //
-// The rest of the last layer is never computed: nobody reads what a context row becomes. Between
-// phases the tokens of all rows, [N, D], are kept in host memory of their own.
+// The rest of the last layer is never computed: nothing reads it. Between phases the tokens of all
+// rows, [N, D], are in host memory of their own.
 //
 // Thread contract: see BatchedWork. Tasks of one batch take different rows.
 class EncodeWork : public chorale::EncodeWork, public BatchedWork {

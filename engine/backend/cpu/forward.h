@@ -1,5 +1,5 @@
-// The stages of the model on a chunk of rows, on the calling thread. What a phase (encode, decode,
-// teacher forcing, prediction) does reads as a list of these.
+// The stages of the model on a chunk of rows, on the calling thread. Encoding, decode, teacher
+// forcing and prediction are sequences of these.
 //
 // A row's result never depends on which other rows are in the chunk.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_FORWARD_H_
@@ -14,11 +14,11 @@
 
 namespace chorale::cpu {
 
-// What the rows of a chunk may attend to in one layer.
+// The keys and values that the rows of a chunk attend to in one layer.
 struct AttentionKv {
   KvView<const float> context;
   int64_t context_rows = 0;
-  // Buffers of the paths; path p's begins p * buffer_path_stride behind. Null: no buffer, and then
+  // Buffers of the paths; path p's begins at p * buffer_path_stride. Null: no buffer, and
   // scratch.row_path and scratch.row_visible are not read.
   KvView<const float> buffer;
   int64_t buffer_path_stride = 0;

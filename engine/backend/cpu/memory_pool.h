@@ -1,4 +1,4 @@
-// One contiguous range of memory, of which parts are used as somebody else decides.
+// One contiguous range of memory; the engine decides who uses which part.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_
 #define CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_
 
@@ -12,7 +12,7 @@
 namespace chorale::cpu {
 
 // Reserves address space; the operating system gives memory, cleared, as it is first written to.
-// Thread contract: the memory is the callers' to share out; Clear needs the range for itself.
+// Thread contract: thread-safe; nobody else may use a range during its Clear.
 class MemoryPool {
  public:
   static constexpr int64_t kAlignment = 64;  // a cache line, and the widest vector

@@ -1,4 +1,4 @@
-// What one thread needs while it computes one chunk of rows.
+// The memory of one thread while it computes one chunk of rows.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_SCRATCH_H_
 #define CHORALE_ENGINE_BACKEND_CPU_SCRATCH_H_
 

@@ -1,4 +1,4 @@
-// How the CPU backend advances a piece of work: in batches of independent tasks.
+// How the CPU backend advances work: in batches of independent tasks.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_WORK_H_
 #define CHORALE_ENGINE_BACKEND_CPU_WORK_H_
 
@@ -19,9 +19,8 @@ class BatchedWork {
  public:
   virtual ~BatchedWork() = default;
 
-  // Plans up to max_steps steps (at least one) that do not wait for each other, cut into tasks;
-  // about `parallelism` of them if that is possible. Returns their number, at least one. REQUIRES:
-  // the work is not done.
+  // Plans up to max_steps steps (at least one), cut into independent tasks, about `parallelism` of
+  // them if possible. Returns the number of tasks, at least one. REQUIRES: the work is not done.
   virtual int64_t BeginBatch(int64_t max_steps, int parallelism) = 0;
 
   virtual void RunTask(int64_t task, Scratch& scratch) = 0;
@@ -46,7 +45,7 @@ class EncodedTargets : public EncodedRows {
 // The encodings [T, D] of rows that this backend made.
 const float* EncodingsOf(const EncodedRows& rows);
 
-// Which target stands at a position of a path of the tile.
+// The target at a position of a path of the tile.
 int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t position);
 
 // Mixtures of some rows, [rows, M].

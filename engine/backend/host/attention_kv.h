@@ -10,7 +10,7 @@
 
 namespace chorale {
 
-// T is float, or const float for those who only read.
+// T is float, or const float for readers.
 template <typename T>
 struct KvView {
   T* keys = nullptr;    // [Hkv] packed keys of the capacity
@@ -21,7 +21,7 @@ struct KvView {
   operator KvView<const T>() const { return {keys, values, capacity}; }
 };
 
-// What a token's keys and values are.
+// The shape of a token's keys and values.
 struct KvShape {
   int64_t heads = 0;     // Hkv
   int64_t head_dim = 0;  // Dh
@@ -38,10 +38,10 @@ struct KvShape {
   }
 };
 
-// Those of one layer of the trunk.
+// The shape of one layer of the trunk.
 KvShape LayerKvShape(const ModelConfig& config);
 
-// Copies the keys and values of n tokens behind the `offset` earlier ones of kv. A token's row of
+// Copies the keys and values of n tokens to position `offset` of kv and on. A token's row of
 // `projected` is [K | V], [Hkv Dh] each; the rows lie `stride` apart.
 void AppendKv(const KvShape& shape, int64_t n, const float* projected, int64_t stride,
               const KvView<float>& kv, int64_t offset);

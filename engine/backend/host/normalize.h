@@ -1,4 +1,4 @@
-// The layer norm of the forward passes, in the form that they call it.
+// Layer norm as the forward passes call it.
 #ifndef CHORALE_ENGINE_BACKEND_HOST_NORMALIZE_H_
 #define CHORALE_ENGINE_BACKEND_HOST_NORMALIZE_H_
 
