@@ -22,7 +22,7 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
       rows_(features.rows),
       features_(std::move(features)),
       y_(std::move(y)),
-      fit_(model_.row_encoder().NewFit(features_, y_)),
+      fit_(model_.row_encoder().NewFit(features_, y_, device.launch_workspace())),
       fit_schedule_({fit_->task_flops()}, fit_->tasks(), 1),
       schedule_(EncodePhaseFlops(model_.config(), rows_, kTileRows,
                                  model_.row_encoder().EncodeFlops(1, features_.features)),
@@ -51,7 +51,7 @@ void EncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const Forward forward(model_, launch);
   while (max_steps > 0 && !done() && launch.device.status().ok()) {
     if (!fitted()) {
-      max_steps -= RunFitTasks(max_steps, launch);
+      max_steps -= RunFitTasks(max_steps, launch.device);
       continue;
     }
     schedule_.BeginBatch(1);
@@ -71,13 +71,13 @@ void EncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   }
 }
 
-int64_t EncodeWork::RunFitTasks(int64_t max_steps, const LaunchWorkspace& launch) {
+int64_t EncodeWork::RunFitTasks(int64_t max_steps, const Device& device) {
   const int64_t tasks = fit_schedule_.BeginBatch(max_steps);
   for (int64_t task = 0; task < tasks; ++task) {
-    fit_->RunTask(fit_schedule_.RowsOf(task).first, launch);
+    fit_->RunTask(fit_schedule_.RowsOf(task).first);
   }
   const int64_t steps = fit_schedule_.EndBatch();
-  if (fitted() && launch.device.status().ok()) {
+  if (fitted() && device.status().ok()) {
     encoder_state_ = fit_->Finish();
     fit_.reset();
   }

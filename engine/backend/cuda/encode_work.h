@@ -32,7 +32,7 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
  private:
   bool fitted() const { return fit_schedule_.done(); }
   const LayerSchedule& current_schedule() const { return fitted() ? schedule_ : fit_schedule_; }
-  int64_t RunFitTasks(int64_t max_steps, const LaunchWorkspace& launch);
+  int64_t RunFitTasks(int64_t max_steps, const Device& device);
   void Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch);
 
   const std::shared_ptr<const BackendModel> owner_;
@@ -40,9 +40,9 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   const PoolRange range_;
   const int64_t rows_;
 
-  FeatureMatrix features_;                    // emptied after phase 0
-  std::vector<float> y_;                      // likewise
-  std::unique_ptr<DeviceRowEncoderFit> fit_;  // until it is finished
+  FeatureMatrix features_;              // emptied after phase 0
+  std::vector<float> y_;                // likewise
+  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
   LayerSchedule fit_schedule_;  // of the fit
   LayerSchedule schedule_;      // in tiles

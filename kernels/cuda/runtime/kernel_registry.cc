@@ -6,9 +6,9 @@ namespace chorale::kernels::cuda {
 
 ErrorCode LoadKernels(int shared_bytes) {
   for (const auto prepare :
-       {&LoadAttentionKernels, &LoadEmbedKernels, &LoadEncodeMeansKernel, &LoadHeadKernels,
-        &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
-        &LoadWgmmaLayerKernels, &LoadSummariseColumnsKernel}) {
+       {&LoadAttentionKernels, &LoadEmbedKernels, &LoadHeadKernels, &LoadMixRowsKernel,
+        &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels, &LoadWgmmaLayerKernels,
+        &LoadSummariseColumnsKernel}) {
     if (const ErrorCode error = prepare(shared_bytes); error != 0) return error;
   }
   return 0;

@@ -13,7 +13,6 @@ ErrorCode LoadKernels(int shared_bytes);
 
 ErrorCode LoadAttentionKernels(int shared_bytes);
 ErrorCode LoadEmbedKernels(int shared_bytes);
-ErrorCode LoadEncodeMeansKernel(int shared_bytes);
 ErrorCode LoadHeadKernels(int shared_bytes);
 ErrorCode LoadMixRowsKernel(int shared_bytes);
 ErrorCode LoadPoolCellsKernel(int shared_bytes);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/integer_math.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/runtime/status.h"
 
@@ -18,6 +17,7 @@ using kernels::cuda::MemoryKind;
 using kernels::cuda::ToStatus;
 
 constexpr int64_t kStagingBytes = 16 << 20;
+static_assert(kStagingBytes % kAlignment == 0);
 constexpr int kOldestComputeMajor = 8;  // bfloat16 on tensor cores, asynchronous copies
 
 absl::Status FindGpu() {
@@ -110,23 +110,19 @@ bool Device::Check(absl::Status status) {
 }
 
 absl::StatusOr<char*> Device::TakeWeights(int64_t bytes) {
-  const int64_t left = weights_.bytes() - weights_taken_;
+  const int64_t left = std::max<int64_t>(weights_.bytes() - weights_layout_.bytes(), 0);
   if (bytes > left) {
     return absl::ResourceExhaustedError(absl::StrCat("the model's weights take ", bytes,
                                                      " bytes, but of the ", weights_.bytes(),
                                                      " for weights ", left, " are left"));
   }
-  char* const taken = weights_.At<char>(weights_taken_);
-  weights_taken_ = std::min(RoundUp(weights_taken_ + bytes, kAlignment), weights_.bytes());
-  return taken;
+  return weights_layout_.Take<char>(bytes).At(weights_.At<char>());
 }
 
 char* Device::Stage(int64_t wanted, int64_t* bytes) {
-  if (staged_ == staging_.bytes()) Wait();
-  char* const staged = staging_.At<char>(staged_);
-  *bytes = std::min(wanted, staging_.bytes() - staged_);
-  staged_ = std::min(RoundUp(staged_ + *bytes, kAlignment), staging_.bytes());
-  return staged;
+  if (staging_layout_.bytes() == staging_.bytes()) Wait();
+  *bytes = std::min(wanted, staging_.bytes() - staging_layout_.bytes());
+  return staging_layout_.Take<char>(*bytes).At(staging_.At<char>());
 }
 
 void Device::Upload(void* to, const void* from, int64_t bytes) {
@@ -158,7 +154,7 @@ void Device::Wait() {
     }
   }
   arrivals_.clear();
-  staged_ = 0;
+  staging_layout_ = ArenaLayout(kAlignment);
 }
 
 void Device::CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/memory_budget.h"
@@ -106,11 +107,11 @@ class Device {
   kernels::cuda::Memory buffers_;
   kernels::cuda::Memory encodes_;
   kernels::cuda::Memory weights_;
-  int64_t weights_taken_ = 0;
+  ArenaLayout weights_layout_{kAlignment};
   kernels::cuda::Memory workspace_;
-  kernels::cuda::Memory host_contexts_;  // pinned
-  kernels::cuda::Memory staging_;        // pinned
-  int64_t staged_ = 0;                   // bytes of it in use since the last Wait
+  kernels::cuda::Memory host_contexts_;     // pinned
+  kernels::cuda::Memory staging_;           // pinned
+  ArenaLayout staging_layout_{kAlignment};  // taken since the last Wait
   std::vector<Arrival> arrivals_;
 };
 

@@ -2,14 +2,14 @@
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DEVICE_WEIGHT_BLOB_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DEVICE_WEIGHT_BLOB_H_
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/integer_math.h"
+#include "base/arena_layout.h"
 #include "base/status_macros.h"
 #include "engine/backend/cuda/device/device.h"
 
@@ -21,10 +21,10 @@ class WeightBlob {
  public:
   template <typename T>
   void Add(const std::vector<T>& values, const T** pointer) {
-    const size_t offset = RoundUp(bytes_.size(), static_cast<size_t>(kAlignment));
-    bytes_.resize(offset + values.size() * sizeof(T));
-    std::memcpy(bytes_.data() + offset, values.data(), values.size() * sizeof(T));
-    pointers_.push_back([=](char* base) { *pointer = reinterpret_cast<const T*>(base + offset); });
+    const ArenaArray<T> array = layout_.Take<T>(static_cast<int64_t>(values.size()));
+    bytes_.resize(layout_.bytes());
+    std::copy(values.begin(), values.end(), array.At(bytes_.data()));
+    pointers_.push_back([=](char* base) { *pointer = array.At(base); });
   }
 
   absl::Status MoveToDevice(Device& device) const {
@@ -38,6 +38,7 @@ class WeightBlob {
   }
 
  private:
+  ArenaLayout layout_{kAlignment};
   std::vector<char> bytes_;
   std::vector<std::function<void(char*)>> pointers_;
 };

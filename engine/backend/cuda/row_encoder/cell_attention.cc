@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "base/status_macros.h"
 #include "engine/backend/cuda/row_encoder/cell_model.h"
@@ -23,89 +24,105 @@
 namespace chorale::cuda {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace kernel = kernels::cuda;
 
 // Rows of one task of a fit on the GPU: enough to fill it. Columns of one on the host.
-constexpr int64_t kFitRows = int64_t{4} * cuda::kSummaryRows;
+constexpr int64_t kFitRows = int64_t{4} * kernel::kSummaryRows;
 constexpr int64_t kFitColumns = 16;
 
-// Of an array in a launch's memory.
-int64_t ArrayBytes(int64_t bytes) { return RoundUp(bytes, 256); }
+// The arrays of a CellTable in the launch workspace.
+struct TableLayout {
+  TableLayout(int64_t rows, int64_t columns, ArenaLayout& arena)
+      : values(arena.Take<float>(rows * columns)),
+        missing(arena.Take<uint8_t>(rows * columns)),
+        categorical(arena.Take<uint8_t>(columns)),
+        y(arena.Take<float>(rows)) {}
 
-// Arrays of a launch, one behind the other in its memory.
-class LaunchArrays {
- public:
-  explicit LaunchArrays(const LaunchWorkspace& launch) : launch_(launch) {}
-
-  // Not written yet.
-  template <typename T>
-  T* Take(int64_t n) {
-    T* const array = reinterpret_cast<T*>(launch_.memory + taken_);
-    taken_ += ArrayBytes(n * static_cast<int64_t>(sizeof(T)));
-    return array;
-  }
-  template <typename T>
-  const T* Upload(const T* values, int64_t n) {
-    T* const array = Take<T>(n);
-    launch_.device.Upload(array, values, n * static_cast<int64_t>(sizeof(T)));
-    return array;
-  }
-
- private:
-  const LaunchWorkspace& launch_;
-  int64_t taken_ = 0;
+  ArenaArray<float> values;
+  ArenaArray<uint8_t> missing;
+  ArenaArray<uint8_t> categorical;
+  ArenaArray<float> y;
 };
 
-// Rows [first, first + rows). Null: without y.
-cuda::CellTable UploadTable(const FeatureMatrix& features, const float* y, int64_t first,
-                            int64_t rows, LaunchArrays& arrays) {
+// The launch workspace while the columns of `rows` rows are summarised.
+struct SummaryLayout {
+  SummaryLayout(int64_t rows, int64_t columns)
+      : arena(kAlignment),
+        table(rows, columns, arena),
+        summaries(arena.Take<float>(kernel::SummaryChunks(rows) * columns * kernel::kSummarySize)) {
+  }
+
+  ArenaLayout arena;
+  TableLayout table;
+  ArenaArray<float> summaries;  // [SummaryChunks(rows), columns, kSummarySize]
+};
+
+// The launch workspace while `rows` rows are encoded.
+struct EncodeLayout {
+  EncodeLayout(int64_t rows, int64_t columns)
+      : arena(kAlignment),
+        table(rows, columns, arena),
+        points(arena.Take<uint16_t>(columns * kernel::kCellTileKvSize)),
+        gates(arena.Take<float>(columns * kernel::kCellWidth)),
+        cells(arena.Take<float>(rows * kernel::CellTiles(columns) * kernel::kCellTile)),
+        gated(arena.Take<float>(rows * kernel::kCellWidth)) {}
+
+  // The most rows, in whole tiles, whose layout takes no more than `bytes`.
+  static int64_t RowsInMemory(int64_t bytes, int64_t columns) {
+    const int64_t fixed = EncodeLayout(0, columns).arena.bytes();
+    const int64_t tile = EncodeLayout(kernel::kCellTileTokens, columns).arena.bytes() - fixed;
+    return (bytes - fixed) / tile * kernel::kCellTileTokens;
+  }
+
+  ArenaLayout arena;
+  TableLayout table;
+  ArenaArray<uint16_t> points;  // [columns, kCellTileKvSize] bf16
+  ArenaArray<float> gates;      // [columns, kCellWidth]
+  ArenaArray<float> cells;      // [rows, CellTiles(columns), kCellTile]
+  ArenaArray<float> gated;      // [rows, kCellWidth]
+};
+
+// Returns the array in device memory.
+template <typename T>
+const T* Upload(const ArenaArray<T>& array, const T* values, int64_t count,
+                const LaunchWorkspace& launch) {
+  T* const on_device = array.At(launch.memory);
+  launch.device.Upload(on_device, values, count * static_cast<int64_t>(sizeof(T)));
+  return on_device;
+}
+
+// Rows [first, first + rows). `y` is null for rows that are not of a context.
+kernel::CellTable UploadTable(const FeatureMatrix& features, const float* y, int64_t first,
+                              int64_t rows, const TableLayout& layout,
+                              const LaunchWorkspace& launch) {
   const int64_t columns = features.features;
   const std::vector<uint8_t> numeric(columns);
-  cuda::CellTable table = {.rows = static_cast<int32_t>(rows),
-                           .columns = static_cast<int32_t>(columns)};
-  table.values = arrays.Upload(features.x.data() + first * columns, rows * columns);
+  kernel::CellTable table = {.rows = static_cast<int32_t>(rows),
+                             .columns = static_cast<int32_t>(columns)};
+  const int64_t begin = first * columns;
+  table.values = Upload(layout.values, features.x.data() + begin, rows * columns, launch);
   if (!features.missing.empty()) {
-    table.missing = arrays.Upload(features.missing.data() + first * columns, rows * columns);
+    table.missing = Upload(layout.missing, features.missing.data() + begin, rows * columns, launch);
   }
   const std::vector<uint8_t>& types = features.categorical;
-  table.categorical = arrays.Upload(types.empty() ? numeric.data() : types.data(), columns);
-  if (y != nullptr) table.y = arrays.Upload(y + first, rows);
+  table.categorical =
+      Upload(layout.categorical, types.empty() ? numeric.data() : types.data(), columns, launch);
+  if (y != nullptr) table.y = Upload(layout.y, y + first, rows, launch);
   return table;
-}
-
-// At most, with y.
-int64_t TableBytes(int64_t rows, int64_t columns) {
-  return ArrayBytes(rows * columns * 4) + ArrayBytes(rows * columns) + ArrayBytes(columns) +
-         ArrayBytes(rows * 4);
-}
-
-int64_t SummaryBytes(int64_t columns) { return columns * cuda::kSummarySize * 4; }
-int64_t StateBytes(int64_t columns) {
-  return ArrayBytes(columns * cuda::kCellTileKvSize * 2) +
-         ArrayBytes(columns * cuda::kCellWidth * 4);
-}
-// What the kernels leave of a row for each other.
-int64_t RowBytes(int64_t columns) {
-  return (cuda::CellTiles(columns) * cuda::kCellTile + cuda::kCellWidth) * 4;
-}
-
-// Rows that fit in so much memory, in whole tiles.
-int64_t RowsInMemory(int64_t bytes, int64_t columns) {
-  const int64_t of_row = RowBytes(columns) + columns * 5 + 4;
-  const int64_t fixed = StateBytes(columns) + TableBytes(0, columns) + 4 * ArrayBytes(1);
-  return (bytes - fixed) / of_row / cuda::kCellTileTokens * cuda::kCellTileTokens;
 }
 
 // First the GPU summarises the columns, kFitRows rows a task; then the host finishes their points,
 // kFitColumns columns a task.
-class CellFit : public DeviceRowEncoderFit {
+class CellFit : public RowEncoderFit {
  public:
-  CellFit(const CellModel& model, const FeatureMatrix& context, absl::Span<const float> y)
-      : model_(model),
+  CellFit(const CellModel& model, const FeatureMatrix& context, absl::Span<const float> y,
+          const LaunchWorkspace& launch)
+      : launch_(launch),
+        model_(model),
         context_(context),
         y_(y),
         gpu_tasks_(CeilDiv(context.rows, kFitRows)),
-        summaries_(cuda::SummaryChunks(context.rows) * context.features * cuda::kSummarySize) {}
+        summaries_(kernel::SummaryChunks(context.rows) * context.features * kernel::kSummarySize) {}
 
   int64_t tasks() const override { return gpu_tasks_ + CeilDiv(context_.features, kFitColumns); }
 
@@ -116,14 +133,14 @@ class CellFit : public DeviceRowEncoderFit {
     return cells * 2 * inputs * static_cast<double>(model_.width);
   }
 
-  void RunTask(int64_t task, const LaunchWorkspace& launch) override {
+  void RunTask(int64_t task) override {
     if (task < gpu_tasks_) {
       const int64_t first = task * kFitRows;
-      SummariseRows(first, std::min(first + kFitRows, context_.rows), launch);
+      SummariseRows(first, std::min(first + kFitRows, context_.rows));
       return;
     }
-    if (task == gpu_tasks_) launch.device.Wait();
-    if (!launch.device.status().ok()) return;
+    if (task == gpu_tasks_) launch_.device.Wait();
+    if (!launch_.device.status().ok()) return;
     const int64_t first = (task - gpu_tasks_) * kFitColumns;
     FinishPoints(first, std::min(kFitColumns, context_.features - first));
   }
@@ -133,31 +150,31 @@ class CellFit : public DeviceRowEncoderFit {
   }
 
  private:
-  void SummariseRows(int64_t first, int64_t end, const LaunchWorkspace& launch) {
-    const int64_t columns = context_.features;
-    const int64_t of_chunk = TableBytes(cuda::kSummaryRows, columns) + SummaryBytes(columns);
-    const int64_t most = launch.bytes / of_chunk * cuda::kSummaryRows;
-    for (; first < end; first += most) Summarise(first, std::min(most, end - first), launch);
+  void SummariseRows(int64_t first, int64_t end) {
+    const SummaryLayout chunk(kernel::kSummaryRows, context_.features);
+    const int64_t most = launch_.bytes / chunk.arena.bytes() * kernel::kSummaryRows;
+    for (; first < end; first += most) Summarise(first, std::min(most, end - first));
   }
 
-  void Summarise(int64_t first, int64_t rows, const LaunchWorkspace& launch) {
-    const int64_t size = cuda::SummaryChunks(rows) * context_.features * cuda::kSummarySize;
-    LaunchArrays arrays(launch);
-    cuda::SummariseColumnsParams params = {
-        .table = UploadTable(context_, y_.data(), first, rows, arrays),
+  void Summarise(int64_t first, int64_t rows) {
+    const int64_t size = kernel::SummaryChunks(rows) * context_.features * kernel::kSummarySize;
+    const SummaryLayout layout(rows, context_.features);
+    kernel::SummariseColumnsParams params = {
+        .table = UploadTable(context_, y_.data(), first, rows, layout.table, launch_),
         .cell = model_.cell_and_target,
         .inducing_points = model_.points,
         .summarise = model_.summarise,
-        .summaries = arrays.Take<float>(size),
+        .summaries = layout.summaries.At(launch_.memory),
         .num_inducing_points = static_cast<int32_t>(model_.inducing_points),
         .shape = model_.shape};
-    assert(cuda::ValidateSummariseColumns(params).ok());
-    if (!launch.device.status().ok()) return;
-    launch.device.Check(cuda::LaunchSummariseColumns(params, launch.device.stream()),
-                        "summarising columns");
+    assert(kernel::ValidateSummariseColumns(params).ok());
+    if (!launch_.device.status().ok()) return;
+    launch_.device.Check(kernel::LaunchSummariseColumns(params, launch_.device.stream()),
+                         "summarising columns");
     float* const summaries =
-        summaries_.data() + first / cuda::kSummaryRows * context_.features * cuda::kSummarySize;
-    launch.device.Download(summaries, params.summaries, size * static_cast<int64_t>(sizeof(float)));
+        summaries_.data() + first / kernel::kSummaryRows * context_.features * kernel::kSummarySize;
+    launch_.device.Download(summaries, params.summaries,
+                            size * static_cast<int64_t>(sizeof(float)));
   }
 
   void FinishPoints(int64_t first, int64_t columns) {
@@ -178,25 +195,26 @@ class CellFit : public DeviceRowEncoderFit {
   // Appends what a point attended to in one head, from the states of the chunks in their order.
   void MergeHead(int64_t column, int64_t point, int64_t head, std::vector<float>& attended) const {
     const int64_t head_width = model_.width / model_.heads;
-    const int64_t state = head * cuda::kCellTileTokens + point;
-    const int64_t o_at = point * cuda::kCellWidth + head * cuda::kCellHeadWidth;
-    const auto stride = static_cast<size_t>(context_.features * cuda::kSummarySize);
-    const auto begin = static_cast<size_t>(column * cuda::kSummarySize);
-    float m = summaries_[begin + cuda::kSummaryM + state];
+    const int64_t state = head * kernel::kCellTileTokens + point;
+    const int64_t o_at = point * kernel::kCellWidth + head * kernel::kCellHeadWidth;
+    const auto stride = static_cast<size_t>(context_.features * kernel::kSummarySize);
+    const auto begin = static_cast<size_t>(column * kernel::kSummarySize);
+    float m = summaries_[begin + kernel::kSummaryM + state];
     for (size_t at = begin; at < summaries_.size(); at += stride) {
-      m = std::max(m, summaries_[at + cuda::kSummaryM + state]);
+      m = std::max(m, summaries_[at + kernel::kSummaryM + state]);
     }
     double l = 0;
-    double o[cuda::kCellHeadWidth] = {};
+    double o[kernel::kCellHeadWidth] = {};
     for (size_t at = begin; at < summaries_.size(); at += stride) {
       const float* const chunk = summaries_.data() + at;
-      const double scale = std::exp2(static_cast<double>(chunk[cuda::kSummaryM + state]) - m);
-      l += scale * chunk[cuda::kSummaryL + state];
+      const double scale = std::exp2(static_cast<double>(chunk[kernel::kSummaryM + state]) - m);
+      l += scale * chunk[kernel::kSummaryL + state];
       for (int64_t d = 0; d < head_width; ++d) o[d] += scale * chunk[o_at + d];
     }
     for (int64_t d = 0; d < head_width; ++d) attended.push_back(static_cast<float>(o[d] / l));
   }
 
+  const LaunchWorkspace launch_;
   const CellModel& model_;
   const FeatureMatrix& context_;
   const absl::Span<const float> y_;
@@ -205,21 +223,20 @@ class CellFit : public DeviceRowEncoderFit {
   std::vector<float> points_;     // [columns finished, I, E]
 };
 
-class CellAttentionEncoder : public DeviceRowEncoder {
+class CellEncoder : public DeviceRowEncoder {
  public:
-  CellAttentionEncoder(const CellAttentionWeights& weights, const ModelConfig& config,
-                       WeightBlob& blob)
+  CellEncoder(const CellAttentionWeights& weights, const ModelConfig& config, WeightBlob& blob)
       : model_(weights, config, blob) {}
 
-  std::unique_ptr<DeviceRowEncoderFit> NewFit(const FeatureMatrix& context,
-                                              absl::Span<const float> y) const override {
-    return std::make_unique<CellFit>(model_, context, y);
+  std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context, absl::Span<const float> y,
+                                        const LaunchWorkspace& launch) const override {
+    return std::make_unique<CellFit>(model_, context, y, launch);
   }
 
   void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
               int64_t rows, float* out, const LaunchWorkspace& launch) const override {
     const auto& columns = static_cast<const CellState&>(state);
-    const int64_t most = RowsInMemory(launch.bytes, features.features);
+    const int64_t most = EncodeLayout::RowsInMemory(launch.bytes, features.features);
     for (int64_t done = 0; done < rows; done += most) {
       EncodePart(columns, features, first + done, std::min(most, rows - done),
                  out + done * model_.encoding, launch);
@@ -243,56 +260,56 @@ class CellAttentionEncoder : public DeviceRowEncoder {
 
   int64_t memory_bytes() const override {
     const int64_t f = model_.max_features;
-    const int64_t fit = TableBytes(cuda::kSummaryRows, f) + SummaryBytes(f);
-    const int64_t encode = StateBytes(f) + TableBytes(cuda::kCellTileTokens, f) +
-                           cuda::kCellTileTokens * RowBytes(f) + 2048;
-    return std::max(fit, encode);
+    return std::max(SummaryLayout(kernel::kSummaryRows, f).arena.bytes(),
+                    EncodeLayout(kernel::kCellTileTokens, f).arena.bytes());
   }
 
   int shared_bytes() const override {
-    const cuda::PoolCellsParams pool = {.num_seed_tokens = static_cast<int32_t>(model_.seed_tokens),
-                                        .width = static_cast<int32_t>(model_.encoding),
-                                        .shape = {}};
-    return std::max({cuda::SummariseColumnsSharedBytes(), cuda::ReadColumnsSharedBytes(),
-                     cuda::MixRowsSharedBytes(static_cast<int>(model_.max_features)),
-                     cuda::PoolCellsSharedBytes(pool)});
+    const kernel::PoolCellsParams pool = {
+        .num_seed_tokens = static_cast<int32_t>(model_.seed_tokens),
+        .width = static_cast<int32_t>(model_.encoding),
+        .shape = {}};
+    return std::max({kernel::SummariseColumnsSharedBytes(), kernel::ReadColumnsSharedBytes(),
+                     kernel::MixRowsSharedBytes(static_cast<int>(model_.max_features)),
+                     kernel::PoolCellsSharedBytes(pool)});
   }
 
  private:
   void EncodePart(const CellState& state, const FeatureMatrix& features, int64_t first,
                   int64_t rows, float* out, const LaunchWorkspace& launch) const {
-    LaunchArrays arrays(launch);
+    const EncodeLayout layout(rows, features.features);
     const auto points = static_cast<int64_t>(state.points.size());
     const auto gates = static_cast<int64_t>(state.gates.size());
-    const cuda::ReadColumnsParams read = {
-        .table = UploadTable(features, nullptr, first, rows, arrays),
+    const kernel::ReadColumnsParams read = {
+        .table = UploadTable(features, nullptr, first, rows, layout.table, launch),
         .cell = model_.cell,
         .column_ids = model_.column_ids,
-        .gates = arrays.Upload(state.gates.data(), gates),
-        .inducing_kv = arrays.Upload(state.points.data(), points),
+        .gates = Upload(layout.gates, state.gates.data(), gates, launch),
+        .inducing_kv = Upload(layout.points, state.points.data(), points, launch),
         .read_column = model_.read_column,
-        .cells = arrays.Take<float>(rows * cuda::CellTiles(features.features) * cuda::kCellTile),
-        .gated = arrays.Take<float>(rows * cuda::kCellWidth),
+        .cells = layout.cells.At(launch.memory),
+        .gated = layout.gated.At(launch.memory),
         .num_inducing_points = static_cast<int32_t>(model_.inducing_points),
         .shape = model_.shape};
-    assert(cuda::ValidateReadColumns(read).ok());
+    assert(kernel::ValidateReadColumns(read).ok());
     if (!launch.device.status().ok()) return;
-    launch.device.Check(cuda::LaunchReadColumns(read, launch.device.stream()), "reading columns");
+    launch.device.Check(kernel::LaunchReadColumns(read, launch.device.stream()), "reading columns");
     for (const uint16_t* layer : model_.row_layers) {
-      const cuda::MixRowsParams mix = {.cells = read.cells,
-                                       .layer = layer,
-                                       .rows = read.table.rows,
-                                       .columns = read.table.columns,
-                                       .shape = model_.shape};
-      assert(cuda::ValidateMixRows(mix).ok());
-      launch.device.Check(cuda::LaunchMixRows(mix, launch.device.stream()),
+      const kernel::MixRowsParams mix = {.cells = read.cells,
+                                         .layer = layer,
+                                         .rows = read.table.rows,
+                                         .columns = read.table.columns,
+                                         .shape = model_.shape};
+      assert(kernel::ValidateMixRows(mix).ok());
+      launch.device.Check(kernel::LaunchMixRows(mix, launch.device.stream()),
                           "mixing the cells of rows");
     }
     Pool(read, out, launch);
   }
 
-  void Pool(const cuda::ReadColumnsParams& read, float* out, const LaunchWorkspace& launch) const {
-    const cuda::PoolCellsParams params = {
+  void Pool(const kernel::ReadColumnsParams& read, float* out,
+            const LaunchWorkspace& launch) const {
+    const kernel::PoolCellsParams params = {
         .cells = read.cells,
         .gated = read.gated,
         .seed_tokens = model_.pooled,
@@ -309,8 +326,8 @@ class CellAttentionEncoder : public DeviceRowEncoder {
         .num_seed_tokens = static_cast<int32_t>(model_.seed_tokens),
         .width = static_cast<int32_t>(model_.encoding),
         .shape = model_.shape};
-    assert(cuda::ValidatePoolCells(params).ok());
-    launch.device.Check(cuda::LaunchPoolCells(params, launch.device.stream()), "pooling cells");
+    assert(kernel::ValidatePoolCells(params).ok());
+    launch.device.Check(kernel::LaunchPoolCells(params, launch.device.stream()), "pooling cells");
   }
 
   CellModel model_;  // its pointers are set when the weights are on the GPU
@@ -321,7 +338,7 @@ class CellAttentionEncoder : public DeviceRowEncoder {
 absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceCellAttentionEncoder(
     const CellAttentionWeights& weights, const ModelConfig& config, WeightBlob& blob) {
   RETURN_IF_ERROR(CheckCellConfig(config));
-  return std::make_unique<CellAttentionEncoder>(weights, config, blob);
+  return std::make_unique<CellEncoder>(weights, config, blob);
 }
 
 }  // namespace chorale::cuda

@@ -14,9 +14,9 @@
 namespace chorale::cuda {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace kernel = kernels::cuda;
 
-cuda::CellBlockWeights KernelWeights(const EncoderBlockWeights& block, int64_t e) {
+kernel::CellBlockWeights KernelWeights(const EncoderBlockWeights& block, int64_t e) {
   return {.wq = {block.wq, e, e},
           .wk = {block.wk, e, e},
           .wv = {block.wv, e, e},
@@ -32,33 +32,33 @@ cuda::CellBlockWeights KernelWeights(const EncoderBlockWeights& block, int64_t e
 }
 
 // Inputs first: [inputs of each matrix, then the bias][kCellWidth].
-std::vector<float> InputsFirst(const std::vector<cuda::Matrix>& matrices,
+std::vector<float> InputsFirst(const std::vector<kernel::Matrix>& matrices,
                                const std::vector<float>& bias) {
   std::vector<float> weights;
-  for (const cuda::Matrix& matrix : matrices) {
+  for (const kernel::Matrix& matrix : matrices) {
     for (int64_t i = 0; i < matrix.in; ++i) {
-      for (int64_t e = 0; e < cuda::kCellWidth; ++e) {
+      for (int64_t e = 0; e < kernel::kCellWidth; ++e) {
         weights.push_back(e < matrix.out ? matrix.values[e * matrix.in + i] : 0.0f);
       }
     }
   }
   weights.insert(weights.end(), bias.begin(), bias.end());
-  weights.resize(RoundUp(static_cast<int64_t>(weights.size()), cuda::kCellWidth));
+  weights.resize(RoundUp(static_cast<int64_t>(weights.size()), kernel::kCellWidth));
   return weights;
 }
 
 // [D, PoolInputs(P)]: Wo, whose tokens are padded, and Wd twice.
-cuda::Matrix OutAndDirect(const CellAttentionWeights& weights, const ModelConfig& config) {
+kernel::Matrix OutAndDirect(const CellAttentionWeights& weights, const ModelConfig& config) {
   const int64_t e = config.encoder_width;
   const int64_t tokens = config.encoder_pooled_tokens;
-  cuda::Matrix joined = {{}, config.d_model, cuda::PoolInputs(static_cast<int>(tokens))};
+  kernel::Matrix joined = {{}, config.d_model, kernel::PoolInputs(static_cast<int>(tokens))};
   joined.values.resize(joined.out * joined.in);
   for (int64_t d = 0; d < joined.out; ++d) {
     float* const row = joined.values.data() + d * joined.in;
     for (int64_t part = 0; part < tokens + 2; ++part) {
       const float* from = part < tokens ? weights.out.data() + (d * tokens + part) * e
                                         : weights.direct.data() + d * e;
-      std::copy_n(from, e, row + part * cuda::kCellWidth);
+      std::copy_n(from, e, row + part * kernel::kCellWidth);
     }
   }
   return joined;
@@ -67,23 +67,23 @@ cuda::Matrix OutAndDirect(const CellAttentionWeights& weights, const ModelConfig
 }  // namespace
 
 absl::Status CheckCellConfig(const ModelConfig& config) {
-  if (!cuda::IsSupportedCell(config.encoder_width, config.encoder_heads)) {
+  if (!kernel::IsSupportedCell(config.encoder_width, config.encoder_heads)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the GPU backend takes no model with encoder_width ", config.encoder_width, " and ",
-        config.encoder_heads, " encoder_heads, only multiples of 8 up to ", cuda::kCellWidth,
-        " and up to ", cuda::kCellHeads, " heads of width up to ", cuda::kCellHeadWidth));
+        config.encoder_heads, " encoder_heads, only multiples of 8 up to ", kernel::kCellWidth,
+        " and up to ", kernel::kCellHeads, " heads of width up to ", kernel::kCellHeadWidth));
   }
   const int64_t tokens = std::max(config.encoder_induced_points, config.encoder_pooled_tokens);
-  if (tokens > cuda::kCellTileTokens) {
+  if (tokens > kernel::kCellTileTokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("the GPU backend takes no model with ", config.encoder_induced_points,
                      " encoder_induced_points and ", config.encoder_pooled_tokens,
-                     " encoder_pooled_tokens, only up to ", cuda::kCellTileTokens));
+                     " encoder_pooled_tokens, only up to ", kernel::kCellTileTokens));
   }
-  if (config.max_features > cuda::kMostColumns) {
+  if (config.max_features > kernel::kMostColumns) {
     return absl::InvalidArgumentError(
         absl::StrCat("the GPU backend takes no model with max_features ", config.max_features,
-                     ", only up to ", cuda::kMostColumns));
+                     ", only up to ", kernel::kMostColumns));
   }
   return absl::OkStatus();
 }
@@ -108,13 +108,13 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
       read_key_value(Stacked({weights.read_column.wk, weights.read_column.wv}), {}, 2 * width,
                      width),
       row_layers(weights.row_layers.size()) {
-  const cuda::Matrix of_cell = {weights.cell, width, kernels::kCellFeatures};
-  const cuda::Matrix of_target = {weights.target, width, kernels::kNumberFeatures};
+  const kernel::Matrix of_cell = {weights.cell, width, kernels::kCellFeatures};
+  const kernel::Matrix of_target = {weights.target, width, kernels::kNumberFeatures};
   const auto add_tokens = [&](const std::vector<float>& tokens, const float** pointer) {
-    blob.Add(cuda::PadTokens(tokens, width), pointer);
+    blob.Add(kernel::PadTokens(tokens, width), pointer);
   };
   const auto add_block = [&](const EncoderBlockWeights& block, const uint16_t** pointer) {
-    blob.Add(cuda::PackCellBlock(KernelWeights(block, width), heads), pointer);
+    blob.Add(kernel::PackCellBlock(KernelWeights(block, width), heads), pointer);
   };
   blob.Add(InputsFirst({of_cell}, weights.cell_bias), &cell);
   blob.Add(InputsFirst({of_cell, of_target}, weights.cell_bias), &cell_and_target);
@@ -127,8 +127,8 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
   add_block(weights.pool, &pool);
   add_tokens(weights.out_norm.gamma, &out_gamma);
   add_tokens(weights.out_norm.beta, &out_beta);
-  const cuda::Matrix joined = OutAndDirect(weights, config);
-  blob.Add(cuda::PackCellMatrix(joined, joined.out, joined.in), &out);
+  const kernel::Matrix joined = OutAndDirect(weights, config);
+  blob.Add(kernel::PackCellMatrix(joined, joined.out, joined.in), &out);
   blob.Add(weights.out_bias, &out_bias);
   blob.Add(weights.norm.gamma, &gamma);
   blob.Add(weights.norm.beta, &beta);
@@ -136,16 +136,16 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
 
 std::shared_ptr<const CellState> CellModel::MakeState(CellColumns columns) const {
   auto state = std::make_shared<CellState>();
-  state->gates = cuda::PadTokens(columns.gates, width);
-  state->points.resize(columns.columns * cuda::kCellTileKvSize);
+  state->gates = kernel::PadTokens(columns.gates, width);
+  state->points.resize(columns.columns * kernel::kCellTileKvSize);
   const int64_t tokens = columns.columns * inducing_points;
   std::vector<float> projected(tokens * 2 * width);
   Normalize(read_norm, shape.epsilon, tokens, columns.points.data(), nullptr,
             columns.points.data());
   read_key_value.Apply(tokens, columns.points.data(), width, projected.data());
   for (int64_t f = 0; f < columns.columns; ++f) {
-    cuda::PackCellTileKv(projected.data() + f * inducing_points * 2 * width, inducing_points, width,
-                         heads, state->points.data() + f * cuda::kCellTileKvSize);
+    kernel::PackCellTileKv(projected.data() + f * inducing_points * 2 * width, inducing_points,
+                           width, heads, state->points.data() + f * kernel::kCellTileKvSize);
   }
   return state;
 }

@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "engine/backend/cuda/row_encoder/host_encoder.h"
+
 namespace chorale::cuda {
 
 absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceRowEncoder(const Model& model,
@@ -9,7 +11,7 @@ absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceRowEncoder(con
   if (const auto* weights = std::get_if<CellAttentionWeights>(&model.row_encoder)) {
     return MakeDeviceCellAttentionEncoder(*weights, model.config, blob);
   }
-  return MakeFeatureMeanEncoder(std::get<FeatureMeanWeights>(model.row_encoder), blob);
+  return std::make_unique<HostEncoder>(MakeRowEncoder(model), model.config.d_model);
 }
 
 }  // namespace chorale::cuda

@@ -39,15 +39,15 @@ class LoadedEncoder {
   // With that much memory for a launch; with none said, as much as there is.
   std::shared_ptr<const RowEncoderState> Fit(const FeatureMatrix& x, const std::vector<float>& y,
                                              int64_t bytes = kMemory) {
-    const auto fit = encoder_->NewFit(x, y);
-    for (int64_t task = 0; task < fit->tasks(); ++task) fit->RunTask(task, Run(bytes));
+    const auto fit = encoder_->NewFit(x, y, Workspace(bytes));
+    for (int64_t task = 0; task < fit->tasks(); ++task) fit->RunTask(task);
     return fit->Finish();
   }
 
   std::vector<float> Encode(const RowEncoderState& state, const FeatureMatrix& x, int64_t first,
                             int64_t rows, int64_t bytes = kMemory) {
     std::vector<float> encodings(rows * width_);
-    encoder_->Encode(state, x, first, rows, out_.At<float>(), Run(bytes));
+    encoder_->Encode(state, x, first, rows, out_.At<float>(), Workspace(bytes));
     device_->Download(encodings.data(), out_.At<float>(),
                       static_cast<int64_t>(encodings.size() * sizeof(float)));
     device_->Wait();
@@ -74,7 +74,7 @@ class LoadedEncoder {
     Require(memory.ok(), "there is memory");
     return *std::move(memory);
   }
-  cuda::LaunchWorkspace Run(int64_t bytes) { return {*device_, memory_.At<char>(), bytes}; }
+  cuda::LaunchWorkspace Workspace(int64_t bytes) { return {*device_, memory_.At<char>(), bytes}; }
 
   const int64_t width_;
   const std::unique_ptr<cuda::Device> device_;
