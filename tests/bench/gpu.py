@@ -50,7 +50,7 @@ SANITIZED_TESTS = [
     'AttentionTest.BuffersOfDecodeAndDensity', 'RowLayerTest.EveryStage',
     'RowLayerTest.ByWarpgroups', 'HeadTest.*', 'EmbedTest.*', 'CellColumnsTest.*', 'CellPoolTest.*',
     'CellRowsTest.*', 'CellSummaryTest.*']
-PROFILED_KERNELS = ['AttentionKernel', 'RowLayerKernel', 'RowProductKernel']
+PROFILED_KERNELS = ['AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel']
 
 
 # ---- Packing --------------------------------------------------------------------------------

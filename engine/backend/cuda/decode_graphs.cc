@@ -26,13 +26,13 @@ int64_t RecordedTiles(int64_t tiles) {
 
 // Rows of the shortest context that can have that many chunks.
 constexpr int64_t ContextOfChunks(int64_t chunks) {
-  return chunks * kernels::cuda::kFewestChunkBlocks * kernels::cuda::kBlockKeys;
+  return chunks * kernels::cuda::kMinSplitBlocks * kernels::cuda::kBlockKeys;
 }
 
 // The same for contexts: rounded up to a power of two of chunks.
 int64_t RecordedContext(int64_t largest_context) {
   int64_t chunks = 1;
-  while (chunks < kernels::cuda::MostContextChunks(largest_context)) chunks *= 2;
+  while (chunks < kernels::cuda::MaxContextSplits(largest_context)) chunks *= 2;
   return ContextOfChunks(chunks);
 }
 
@@ -49,7 +49,7 @@ void DecodeGraphs::Prepare(const DeviceModel& model) {
   const DecodeWorkspace workspace(model.shape(), device_.launch_workspace());
   const int64_t most_tiles = std::min(kPreparedTiles, workspace.most_tiles());
   for (int64_t tiles = 1; tiles <= most_tiles; tiles = RecordedTiles(tiles + 1)) {
-    for (int64_t chunks = 1; chunks <= kernels::cuda::kMostChunks; chunks *= 2) {
+    for (int64_t chunks = 1; chunks <= kernels::cuda::kMaxSplits; chunks *= 2) {
       GraphFor(model, tiles, ContextOfChunks(chunks), workspace);
     }
   }
@@ -128,7 +128,7 @@ kernels::cuda::Graph* DecodeGraphs::GraphFor(const DeviceModel& model, int64_t t
                                              const DecodeWorkspace& workspace) {
   const Forward forward(model, workspace.states());
   const int64_t context = RecordedContext(largest_context);
-  const GraphKey key = {&model, tiles, forward.StatesOfTile(tiles, context)};
+  const GraphKey key = {&model, tiles, forward.SplitsOfTile(tiles, context)};
   kernels::cuda::Graph*& graph = graphs_[key];
   if (graph != nullptr || !device_.status().ok()) return graph;
   if (!device_.Check(kernels::cuda::BeginRecording(device_.stream()), "recording a step")) {
@@ -141,11 +141,10 @@ kernels::cuda::Graph* DecodeGraphs::GraphFor(const DeviceModel& model, int64_t t
 
 void DecodeGraphs::Step(const Forward& forward, int64_t layers, const TileSet& set) {
   forward.EmbedPaths(set);
-  forward.Leave(0, set);
-  for (int64_t layer = 1; layer < layers; ++layer) {
-    forward.FinishAndLeave(layer, set);
+  forward.PreAttention(0, set);
+  for (int64_t layer = 0; layer < model.shape().layers; ++layer) {
+    forward.AttentionAndMlp(layer, set);
   }
-  forward.FinishLast(set);
   forward.Head(set, nullptr);
   device_.Check(
       kernels::cuda::LaunchAdvancePosition({set.tiles, set.paths, set.count}, device_.stream()),

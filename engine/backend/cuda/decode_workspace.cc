@@ -43,7 +43,7 @@ DecodeWorkspace::DecodeWorkspace(const KernelShape& shape, const LaunchWorkspace
 int64_t DecodeWorkspace::TileBytes(const KernelShape& shape) {
   constexpr int64_t kArrays = 5;  // each is padded to kAlignment, whatever the number of tiles
   return static_cast<int64_t>(sizeof(Tile) + sizeof(PathTile)) + TileRowBytes(shape) +
-         OutputsBytes(shape) + Forward::StateBytes(shape) + kArrays * kAlignment;
+         OutputsBytes(shape) + Forward::PartialBytes(shape) + kArrays * kAlignment;
 }
 
 TileSet DecodeWorkspace::Set(int64_t count, int64_t largest_context) const {

@@ -107,7 +107,7 @@ void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
     const TileSet set = PartOf(set_, model_.shape(), schedule_.RowsOf(0));
     if (schedule_.phase() == 0) {
       forward.EmbedPaths(set);
-      forward.Leave(0, set);
+      forward.PreAttention(0, set);
     } else {
       RunPhase(forward, schedule_.phase(), model_.shape().layers, set, nullptr);
     }

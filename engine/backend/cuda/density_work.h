@@ -17,9 +17,9 @@
 
 namespace chorale::cuda {
 
-// A tile of rows for each place of each tile of paths, all at once: what decode does place after
-// place. Kernels and the order of all sums are the same, so that a density has the bits of a
-// decode with the same values.
+// A tile of rows for each position of each tile of paths, all at once: what decode does position
+// after position. Kernels and the order of all sums are the same, so that a density has the bits of
+// a decode with the same values.
 class DensityWork : public chorale::DensityWork, public Launchable {
  public:
   DensityWork(DensitySpec spec, Device& device);
@@ -28,15 +28,15 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   double next_step_flops() const override { return schedule_.next_step_flops(); }
   int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   absl::Span<const double> log_densities() const override { return log_densities_; }
-  MixtureSpan mixture(int64_t path, int64_t place) const override;
+  MixtureSpan mixture(int64_t path, int64_t position) const override;
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
   void Collect() override;
 
  private:
   void UploadPlaces(Device& device);
-  // Where a path's place lies in arrays [T, paths] of each tile.
-  int64_t AtPlace(const PathRange& tile, int64_t path_of_tile, int64_t place) const {
-    return tile.first * targets_ + place * tile.paths + path_of_tile;
+  // Where a path's position lies in arrays [T, paths] of each tile.
+  int64_t AtPlace(const PathRange& tile, int64_t path_of_tile, int64_t position) const {
+    return tile.first * targets_ + position * tile.paths + path_of_tile;
   }
   void Download(Device& device);
 

@@ -59,9 +59,9 @@ void EncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
     const TileSet set = PartOf(set_, model_.shape(), tiles);
     if (schedule_.phase() == 0) {
       Embed(set, tiles, launch);
-      forward.Leave(0, set);
+      forward.PreAttention(0, set);
     } else {
-      forward.FinishAndLeave(schedule_.phase(), set);
+      forward.AttentionAndMlp(schedule_.phase() - 1, set);
     }
     max_steps -= schedule_.EndBatch();
     if (schedule_.phase() > 0) {
@@ -84,7 +84,7 @@ int64_t EncodeWork::RunFitTasks(int64_t max_steps, const Device& device) {
   return steps;
 }
 
-// Encodings become x in their place. Nobody has queries yet: y lies where they will.
+// Encodings become x in their position. Nobody has queries yet: y lies where they will.
 void EncodeWork::Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch) {
   const int64_t first = tiles.first * kTileRows;
   const int64_t rows = std::min(tiles.rows * kTileRows, rows_ - first);

@@ -13,9 +13,9 @@
 namespace chorale::cuda {
 namespace {
 
-using kernels::cuda::ChunkSplit;
 using kernels::cuda::kTileRows;
-using kernels::cuda::RowStages;
+using kernels::cuda::KvSplit;
+using kernels::cuda::LayerPart;
 
 }  // namespace
 
@@ -38,9 +38,9 @@ Forward::Forward(const DeviceModel& model, const LaunchWorkspace& states)
     : model_(model),
       device_(states.device),
       states_(states.memory),
-      tile_slots_(states.bytes / StateBytes(model.shape())) {}
+      max_partial_tiles_(states.bytes / PartialBytes(model.shape())) {}
 
-int64_t Forward::StateBytes(const KernelShape& shape) {
+int64_t Forward::PartialBytes(const KernelShape& shape) {
   const int64_t elements = int64_t{kTileRows} * (shape.queries + 2 * shape.heads);
   return elements * static_cast<int64_t>(sizeof(float));
 }
@@ -72,24 +72,19 @@ void Forward::EmbedRows(const TileSet& set, const float* encodings, int64_t rows
   device_.Check(kernels::cuda::LaunchEmbedRows(params, device_.stream()), "embedding rows");
 }
 
-void Forward::Leave(int64_t layer, const TileSet& set) const {
-  Rows(RowStages::kLeave, layer, set, {});
+void Forward::PreAttention(int64_t layer, const TileSet& set) const {
+  LaunchLayer(LayerPart::kPreAttention, layer, set, {});
 }
 
-void Forward::FinishAndLeave(int64_t layer, const TileSet& set) const {
-  Finish(RowStages::kFinishAndLeave, layer, set);
-}
-
-void Forward::FinishLast(const TileSet& set) const {
-  Finish(RowStages::kFinish, model_.shape().layers, set);
-}
-
-// As many tiles at a time as there is room for their states.
-void Forward::Finish(RowStages stages, int64_t layer, const TileSet& set) const {
-  for (int64_t first = 0; first < set.count; first += tile_slots_) {
-    const TileSet part = set.Part(model_.shape(), static_cast<int32_t>(first),
-                                  static_cast<int32_t>(std::min(tile_slots_, set.count - first)));
-    Rows(stages, layer, part, Attend(layer - 1, part));
+// As many tiles at a time as there is room for their partials.
+void Forward::AttentionAndMlp(int64_t layer, const TileSet& set) const {
+  const bool last = layer + 1 == model_.shape().layers;
+  const LayerPart part = last ? LayerPart::kPostAttention : LayerPart::kPostThenPreAttention;
+  for (int64_t first = 0; first < set.count; first += max_partial_tiles_) {
+    const TileSet tiles =
+        set.Part(model_.shape(), static_cast<int32_t>(first),
+                 static_cast<int32_t>(std::min(max_partial_tiles_, set.count - first)));
+    LaunchLayer(part, layer, tiles, Attend(layer, tiles));
   }
 }
 
@@ -111,32 +106,33 @@ void Forward::Head(const TileSet& set, float* mixtures) const {
   device_.Check(kernels::cuda::LaunchHead(params, device_.stream()), "the head");
 }
 
-int64_t Forward::StatesOfTile(int64_t tiles, int64_t largest_context) const {
-  const ChunkSplit split =
-      kernels::cuda::ChooseSplit(tiles, model_.shape().heads, largest_context, tile_slots_ / tiles,
-                                 device_.properties().multiprocessors);
-  return split == ChunkSplit::kApart ? kernels::cuda::MostContextChunks(largest_context) : 1;
+int64_t Forward::SplitsOfTile(int64_t tiles, int64_t largest_context) const {
+  const KvSplit split =
+      kernels::cuda::ChooseSplit(tiles, model_.shape().heads, largest_context,
+                                 max_partial_tiles_ / tiles, device_.properties().multiprocessors);
+  return split == KvSplit::kSplit ? kernels::cuda::MaxContextSplits(largest_context) : 1;
 }
 
 Forward::States Forward::Attend(int64_t layer, const TileSet& set) const {
   const KernelShape& shape = model_.shape();
   States states;
-  states.slots = static_cast<int32_t>(StatesOfTile(set.count, set.largest_context));
-  if (states.slots > 1) states.split = ChunkSplit::kApart;
-  const int64_t heads = static_cast<int64_t>(states.slots) * set.count * kTileRows * shape.heads;
+  states.num_splits = static_cast<int32_t>(SplitsOfTile(set.count, set.largest_context));
+  if (states.num_splits > 1) states.split = KvSplit::kSplit;
+  const int64_t heads =
+      static_cast<int64_t>(states.num_splits) * set.count * kTileRows * shape.heads;
   states.o = reinterpret_cast<float*>(states_);
   states.state = states.o + heads * shape.head_dim;
   const kernels::cuda::AttentionParams params = {
       .tiles = set.tiles,
       .q = set.q,
-      .chunk_o = states.o,
-      .chunk_state = states.state,
+      .partial_o = states.o,
+      .partial_ml = states.state,
       .tile_count = set.count,
       .heads = shape.heads,
       .kv_heads = shape.kv_heads,
       .head_dim = shape.head_dim,
       .layer = static_cast<int32_t>(layer),
-      .slots = states.slots,
+      .num_splits = states.num_splits,
       .split = states.split,
       .multiprocessors = device_.properties().multiprocessors};
   assert(kernels::cuda::ValidateAttention(params).ok());
@@ -144,38 +140,38 @@ Forward::States Forward::Attend(int64_t layer, const TileSet& set) const {
   return states;
 }
 
-// `layer` is the one that is left.
-void Forward::Rows(RowStages stages, int64_t layer, const TileSet& set,
-                   const States& states) const {
+void Forward::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
+                          const States& states) const {
   const KernelShape& shape = model_.shape();
+  const int64_t kv_layer = part == LayerPart::kPostThenPreAttention ? layer + 1 : layer;
   const std::vector<kernels::cuda::LayerWeights>& layers = model_.layers();
-  kernels::cuda::RowLayerParams params = {.tiles = set.tiles,
-                                          .x = set.x,
-                                          .chunk_o = states.o,
-                                          .chunk_state = states.state,
-                                          .q = set.q,
-                                          .finish = {},
-                                          .leave = {},
-                                          .tile_count = set.count,
-                                          .width = shape.width,
-                                          .heads = shape.heads,
-                                          .kv_heads = shape.kv_heads,
-                                          .head_dim = shape.head_dim,
-                                          .hidden = shape.hidden,
-                                          .layer = static_cast<int32_t>(layer),
-                                          .split = states.split,
-                                          .epsilon = model_.config().layer_norm_eps,
-                                          .stages = stages};
-  if (stages != RowStages::kLeave) params.finish = layers[layer - 1].finish;
-  if (stages != RowStages::kFinish) params.leave = layers[layer].leave;
-  assert(kernels::cuda::ValidateRowLayer(params).ok());
+  kernels::cuda::LayerParams params = {.tiles = set.tiles,
+                                       .x = set.x,
+                                       .partial_o = states.o,
+                                       .partial_ml = states.state,
+                                       .q = set.q,
+                                       .post_attention = {},
+                                       .pre_attention = {},
+                                       .tile_count = set.count,
+                                       .width = shape.width,
+                                       .heads = shape.heads,
+                                       .kv_heads = shape.kv_heads,
+                                       .head_dim = shape.head_dim,
+                                       .hidden = shape.hidden,
+                                       .kv_layer = static_cast<int32_t>(kv_layer),
+                                       .split = states.split,
+                                       .epsilon = model_.config().layer_norm_eps,
+                                       .part = part};
+  if (part != LayerPart::kPreAttention) params.post_attention = layers[layer].post_attention;
+  if (part != LayerPart::kPostAttention) params.pre_attention = layers[kv_layer].pre_attention;
+  assert(kernels::cuda::ValidateLayer(params).ok());
   const absl::StatusOr<int> block_rows = kernels::cuda::ChooseBlockRows(
       params, device_.properties().multiprocessors, device_.properties().shared_bytes_per_block);
   Require(block_rows.ok(), "the model's shape was checked when it was added");
   device_.Check(
-      kernels::cuda::LaunchRowLayer(params, *block_rows,
-                                    device_.properties().shared_bytes_per_block, device_.stream()),
-      "rows");
+      kernels::cuda::LaunchLayer(params, *block_rows, device_.properties().shared_bytes_per_block,
+                                 device_.stream()),
+      "a layer");
 }
 
 }  // namespace chorale::cuda

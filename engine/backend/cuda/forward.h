@@ -36,48 +36,47 @@ int64_t TileRowBytes(const KernelShape& shape);
 // handed to it. Immutable.
 class Forward {
  public:
-  // REQUIRES: states.bytes >= StateBytes(model.shape()).
+  // REQUIRES: states.bytes >= PartialBytes(model.shape()).
   Forward(const DeviceModel& model, const LaunchWorkspace& states);
 
   // Bytes of the states of one chunk of one tile.
-  static int64_t StateBytes(const KernelShape& shape);
+  static int64_t PartialBytes(const KernelShape& shape);
   // States that attention leaves for each tile of so many: 1, or one for each chunk of the largest
   // context.
-  int64_t StatesOfTile(int64_t tiles, int64_t largest_context) const;
+  int64_t SplitsOfTile(int64_t tiles, int64_t largest_context) const;
 
   // x of targets and buffer tokens; of rows [first_row, first_row + rows) of `encodings`.
   void EmbedPaths(const TileSet& set) const;
   void EmbedRows(const TileSet& set, const float* encodings, int64_t rows, const float* offset,
                  const float* y) const;
 
-  // x = LN1(x + P x) of a layer; its queries, and keys and values where they go.
-  void Leave(int64_t layer, const TileSet& set) const;
-  // Attention in layer - 1 and what follows it there; then Leave(layer).
-  void FinishAndLeave(int64_t layer, const TileSet& set) const;
-  // Attention in the last layer and what follows it.
-  void FinishLast(const TileSet& set) const;
+  // x = LN1(x + P x); Q, and K and V into the context or the buffers. Once, for layer 0: later
+  // layers have it done by AttentionAndMlp of the layer before.
+  void PreAttention(int64_t layer, const TileSet& set) const;
+  // Attention, output projection and MLP of `layer`. The kernel of the MLP goes on with
+  // PreAttention(layer + 1), unless `layer` is the last.
+  void AttentionAndMlp(int64_t layer, const TileSet& set) const;
 
   // Of the targets of paths: values and log-densities. Of other rows: mixtures [count, 64, 3, M].
   void Head(const TileSet& set, float* mixtures) const;
 
  private:
   struct States {
-    kernels::cuda::ChunkSplit split = kernels::cuda::ChunkSplit::kTogether;
-    int32_t slots = 1;
+    kernels::cuda::KvSplit split = kernels::cuda::KvSplit::kSingle;
+    int32_t num_splits = 1;
     float* o = nullptr;
     float* state = nullptr;
   };
 
-  // Of the layer before `layer`, the one that is left.
-  void Finish(kernels::cuda::RowStages stages, int64_t layer, const TileSet& set) const;
   States Attend(int64_t layer, const TileSet& set) const;
-  void Rows(kernels::cuda::RowStages stages, int64_t layer, const TileSet& set,
-            const States& states) const;
+  // `layer`: as in PreAttention and AttentionAndMlp.
+  void LaunchLayer(kernels::cuda::LayerPart part, int64_t layer, const TileSet& set,
+                   const States& states) const;
 
   const DeviceModel& model_;
   Device& device_;
   char* const states_;
-  const int64_t tile_slots_;  // states that there is room for, at least 1
+  const int64_t max_partial_tiles_;  // states that there is room for, at least 1
 };
 
 }  // namespace chorale::cuda

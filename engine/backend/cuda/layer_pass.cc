@@ -32,12 +32,8 @@ TileSet PartOf(const TileSet& set, const KernelShape& shape, RowRange tiles) {
 
 void RunPhase(const Forward& forward, int64_t phase, int64_t layers, const TileSet& set,
               float* mixtures) {
-  if (phase < layers) {
-    forward.FinishAndLeave(phase, set);
-    return;
-  }
-  forward.FinishLast(set);
-  forward.Head(set, mixtures);
+  forward.AttentionAndMlp(phase - 1, set);
+  if (phase == layers) forward.Head(set, mixtures);
 }
 
 }  // namespace chorale::cuda

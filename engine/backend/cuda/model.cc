@@ -17,11 +17,11 @@ namespace {
 
 using kernels::cuda::Matrix;
 
-// Slabs, and the same in quarters where the device has products of warpgroups.
-void AddSlabs(const std::vector<uint16_t>& slabs, bool warpgroups, WeightBlob& blob,
-              const uint16_t** in_slabs, const uint16_t** in_quarters) {
-  blob.Add(slabs, in_slabs);
-  if (warpgroups) blob.Add(kernels::cuda::PackQuarters(slabs), in_quarters);
+// WeightTiles, and the same in quarters where the device has products of warpgroups.
+void AddWeightTiles(const std::vector<uint16_t>& tiles, bool warpgroups, WeightBlob& blob,
+                    const uint16_t** weight_tiles, const uint16_t** wgmma_tiles) {
+  blob.Add(tiles, weight_tiles);
+  if (warpgroups) blob.Add(kernels::cuda::PackWgmmaTiles(tiles), wgmma_tiles);
 }
 
 void AddLayer(const LayerWeights& weights, const ModelConfig& config, const KernelShape& shape,
@@ -35,22 +35,24 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Kern
   // Scores come out in units of log 2, ready for the exponential.
   const double scale = std::numbers::log2e / std::sqrt(static_cast<double>(head_dim));
   for (float& w : wq.values) w = static_cast<float>(w * scale);
-  const Matrix projection = kernels::cuda::Below(
+  const Matrix projection = kernels::cuda::StackOutputs(
       {wq, heads(weights.wk, config.kv_width()), heads(weights.wv, config.kv_width())});
-  AddSlabs(kernels::cuda::PackLeaveSlabs({weights.feature, d, d}, projection), warpgroups, blob,
-           &layer.leave.slabs, &layer.leave.quarters);
-  blob.Add(kernels::cuda::PackLeaveVectors(weights.norm1.gamma, weights.norm1.beta),
-           &layer.leave.vectors);
+  AddWeightTiles(kernels::cuda::PackPreAttentionTiles({weights.feature, d, d}, projection),
+                 warpgroups, blob, &layer.pre_attention.weight_tiles,
+                 &layer.pre_attention.wgmma_tiles);
+  blob.Add(kernels::cuda::PackPreAttentionVectors(weights.norm1.gamma, weights.norm1.beta),
+           &layer.pre_attention.vectors);
 
   const Matrix wo = kernels::cuda::PadHeadInputs({weights.wo, d, config.n_heads * head_dim},
                                                  head_dim, shape.head_dim);
-  AddSlabs(kernels::cuda::PackFinishSlabs(wo, {weights.w1, config.d_ff, d},
-                                          {weights.w2, d, config.d_ff}),
-           warpgroups, blob, &layer.finish.slabs, &layer.finish.quarters);
-  blob.Add(
-      kernels::cuda::PackFinishVectors(weights.norm2.gamma, weights.norm2.beta, weights.norm3.gamma,
-                                       weights.norm3.beta, weights.b2, weights.b1),
-      &layer.finish.vectors);
+  AddWeightTiles(kernels::cuda::PackPostAttentionTiles(wo, {weights.w1, config.d_ff, d},
+                                                       {weights.w2, d, config.d_ff}),
+                 warpgroups, blob, &layer.post_attention.weight_tiles,
+                 &layer.post_attention.wgmma_tiles);
+  blob.Add(kernels::cuda::PackPostAttentionVectors(weights.norm2.gamma, weights.norm2.beta,
+                                                   weights.norm3.gamma, weights.norm3.beta,
+                                                   weights.b2, weights.b1),
+           &layer.post_attention.vectors);
 }
 
 void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& blob,
@@ -71,14 +73,14 @@ void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& 
 absl::Status CheckSharedMemory(const KernelShape& shape, const DeviceRowEncoder& encoder,
                                const Device& device) {
   const int shared_bytes = device.properties().shared_bytes_per_block;
-  const kernels::cuda::RowLayerParams rows = {.finish = {},
-                                              .leave = {},
-                                              .tile_count = 1,
-                                              .width = shape.width,
-                                              .heads = shape.heads,
-                                              .kv_heads = shape.kv_heads,
-                                              .head_dim = shape.head_dim,
-                                              .hidden = shape.hidden};
+  const kernels::cuda::LayerParams rows = {.post_attention = {},
+                                           .pre_attention = {},
+                                           .tile_count = 1,
+                                           .width = shape.width,
+                                           .heads = shape.heads,
+                                           .kv_heads = shape.kv_heads,
+                                           .head_dim = shape.head_dim,
+                                           .hidden = shape.hidden};
   if (const auto block_rows = kernels::cuda::ChooseBlockRows(rows, 1, shared_bytes);
       !block_rows.ok()) {
     return block_rows.status();
@@ -152,8 +154,7 @@ absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(const Mod
   std::shared_ptr<DeviceModel> made(new DeviceModel(model));
   RETURN_IF_ERROR(CheckShape(made->config_, made->shape_));
   made->layers_.resize(model.layers.size());
-  const bool warpgroups =
-      device.properties().compute_major == kernels::cuda::kWarpgroupComputeMajor;
+  const bool warpgroups = device.properties().compute_major == kernels::cuda::kWgmmaComputeMajor;
   WeightBlob blob;
   for (size_t l = 0; l < model.layers.size(); ++l) {
     AddLayer(model.layers[l], made->config_, made->shape_, warpgroups, blob, made->layers_[l]);

@@ -52,7 +52,7 @@ void PredictWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
           AsEncodedTargets(*spec_.targets).encodings() + (spec_.first_row + first) * shape.width;
       const int64_t rows = std::min(tiles.rows * kTileRows, spec_.rows - first);
       forward.EmbedRows(set, encodings, rows, model_.offsets(), nullptr);
-      forward.Leave(0, set);
+      forward.PreAttention(0, set);
     } else {
       RunPhase(forward, schedule_.phase(), shape.layers, set,
                mixtures + first * 3 * shape.components);

@@ -21,21 +21,21 @@ absl::Status ValidateHeads(int32_t heads, int32_t kv_heads, int32_t head_dim) {
 
 absl::Status ValidateAttention(const AttentionParams& p) {
   RETURN_IF_ERROR(RequireNotNull(
-      {{"tiles", p.tiles}, {"q", p.q}, {"chunk_o", p.chunk_o}, {"chunk_state", p.chunk_state}}));
+      {{"tiles", p.tiles}, {"q", p.q}, {"partial_o", p.partial_o}, {"partial_ml", p.partial_ml}}));
   RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
                                    {"heads", p.heads},
                                    {"kv_heads", p.kv_heads},
-                                   {"slots", p.slots}}));
+                                   {"num_splits", p.num_splits}}));
   RETURN_IF_ERROR(RequireNotNegative({{"layer", p.layer}}));
   return ValidateHeads(p.heads, p.kv_heads, p.head_dim);
 }
 
-ChunkSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t slots,
-                       int multiprocessors) {
-  const int64_t chunks = MostContextChunks(largest_context_rows);
+KvSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t num_splits,
+                    int multiprocessors) {
+  const int64_t splits = MaxContextSplits(largest_context_rows);
   // Two blocks on each multiprocessor keep it busy; more are only more states to merge.
   const bool few_blocks = tiles * heads < 2 * static_cast<int64_t>(multiprocessors);
-  return chunks <= slots && few_blocks ? ChunkSplit::kApart : ChunkSplit::kTogether;
+  return splits <= num_splits && few_blocks ? KvSplit::kSplit : KvSplit::kSingle;
 }
 
 }  // namespace chorale::kernels::cuda

@@ -23,28 +23,28 @@ template <int kHeadDim>
 struct Shape {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kStages = kHeadDim > 64 ? 2 : kHeadDim > 32 ? 3 : 4;
-  using Merged = MergedState<kHeadDim, kThreads>;
-  // Blocks of keys, and behind them what the chunks were merged to.
+  using Merged = CombinedState<kHeadDim, kThreads>;
+  // Blocks of keys, and behind them what the splits were merged to.
   static constexpr int kSharedBytes = kStages * T::kBlockBytes + Merged::kBytes;
   static_assert(T::kBlockBytes % (16 * kThreads) == 0);
 };
 
 template <int kHeadDim>
-__device__ __forceinline__ void StoreState(const AttentionParams& p, int slot, int group, int head,
-                                           const RowState<kHeadDim>& state) {
+__device__ __forceinline__ void StoreState(const AttentionParams& p, int split_idx, int group,
+                                           int head, const RowState<kHeadDim>& state) {
   const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int64_t row = (static_cast<int64_t>(slot) * p.tile_count + blockIdx.x) * kTileRows +
+    const int64_t row = (static_cast<int64_t>(split_idx) * p.tile_count + blockIdx.x) * kTileRows +
                         group * kGroupRows + half * 8 + lane / 4;
     const int64_t at = row * p.heads + head;
-    float* o = p.chunk_o + at * kHeadDim + lane % 4 * 2;
+    float* o = p.partial_o + at * kHeadDim + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
       StoreAs<Floats2>(o + 8 * n, {state.o[n][2 * half], state.o[n][2 * half + 1]});
     }
     if (lane % 4 == 0) {
-      StoreAs<Floats2>(p.chunk_state + at * 2, {state.m[half], state.l[half]});
+      StoreAs<Floats2>(p.partial_ml + at * 2, {state.m[half], state.l[half]});
     }
   }
 }
@@ -96,17 +96,17 @@ class ContextStream {
   const int end_;
 };
 
-// Grid: x tiles, y heads, z chunks (1 when they are done together). A block owns one head of one
-// tile's 64 rows, a warp 16 of them. The chunk's keys and values stream through shared memory once
-// and are read by all warps; queries and states stay in registers; the chunk's places of a path's
-// buffer go from global memory to the four lanes that own its two rows.
+// Grid: x tiles, y heads, z splits (1 when they are done together). A block owns one head of one
+// tile's 64 rows, a warp 16 of them. The split's keys and values stream through shared memory once
+// and are read by all warps; queries and states stay in registers; the split's positions of a
+// path's buffer go from global memory to the four lanes that own its two rows.
 //
 // What is read before GridDepWait: the fields of the tile that no kernel changes, and with them
 // the first keys of a context that was complete before the tile was uploaded.
 //
 // -inf: every block of context keys has at least one that counts, so m is finite after the first
-// one; before it, only zeros are scaled. A chunk may have neither keys of the context nor places of
-// the buffer: its m stays -inf, and l and o zero.
+// one; before it, only zeros are scaled. A split may have neither keys of the context nor positions
+// of the buffer: its m stays -inf, and l and o zero.
 template <int kHeadDim, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     AttentionKernel(const __grid_constant__ AttentionParams p) {
@@ -118,14 +118,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int kv_head = head / (p.heads / p.kv_heads);
   const int group = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
-  const bool together = p.split == ChunkSplit::kTogether;
-  const int slot = blockIdx.z;
+  const bool together = p.split == KvSplit::kSingle;
+  const int split_idx = blockIdx.z;
   const int rows = uploaded.context_rows;
   const int blocks = static_cast<int>(ContextBlocks(rows));
-  const int chunks = static_cast<int>(ContextChunks(rows));
-  const int chunk_blocks = static_cast<int>(ChunkBlocks(rows));
-  const int first = slot * chunk_blocks;
-  const int end = together ? blocks : min(blocks, first + chunk_blocks);
+  const int splits = static_cast<int>(ContextSplits(rows));
+  const int split_blocks = static_cast<int>(SplitBlocks(rows));
+  const int first = split_idx * split_blocks;
+  const int end = together ? blocks : min(blocks, first + split_blocks);
   ContextStream<kHeadDim, S::kStages> context(
       uploaded.context + p.layer * ContextLayerSize(rows, p.kv_heads, kHeadDim) +
           kv_head * blocks * BlockSize(kHeadDim),
@@ -137,26 +137,27 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int64_t first_row = static_cast<int64_t>(blockIdx.x) * kTileRows + group * kGroupRows;
   Queries<kHeadDim> q;
   q.Load(p.q + (first_row * p.heads + head) * kHeadDim, p.heads * kHeadDim, lane);
-  if (tile.groups == 0 || slot >= chunks) {
+  if (tile.groups == 0 || split_idx >= splits) {
     CpAsyncWait<0>();
     return;
   }
   if (being_encoded) context.Begin();
   const bool in_use = group < tile.groups;
-  BufferReader<kHeadDim> buffer(tile, p.layer, p.kv_heads, kv_head, group * kGroupPaths + lane / 4,
-                                chunks);
-  typename S::Merged merged(reinterpret_cast<float*>(DynamicSmem() + S::kStages * T::kBlockBytes));
-  if (together) merged.Clear();
+  BufferKeys<kHeadDim> buffer(tile, p.layer, p.kv_heads, kv_head, group * kGroupPaths + lane / 4,
+                              splits);
+  typename S::Merged combined(
+      reinterpret_cast<float*>(DynamicSmem() + S::kStages * T::kBlockBytes));
+  if (together) combined.Clear();
   RowState<kHeadDim> state;
-  const int end_chunk = together ? chunks : slot + 1;
+  const int end_split = together ? splits : split_idx + 1;
   int block = first;
 #pragma unroll 1
-  for (int chunk = slot; chunk < end_chunk; ++chunk) {
-    if (in_use) buffer.Begin(chunk);
+  for (int split = split_idx; split < end_split; ++split) {
+    if (in_use) buffer.Begin(split);
     state.Clear();
-    const int chunk_end = min(end, block + chunk_blocks);
+    const int split_end = min(end, block + split_blocks);
 #pragma unroll 1
-    for (; block < chunk_end; ++block) {
+    for (; block < split_end; ++block) {
       const uint16_t* keys = context.Take(block);
       if (!in_use) continue;
       const int valid = min(kBlockKeys, rows - block * kBlockKeys);
@@ -164,12 +165,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       for (int key = 0; key < kBlockKeys; key += T::kKeys) AttendKeys(keys, key, valid, q, state);
     }
     if (!in_use) continue;
-    buffer.Attend(chunk, q, state);
-    state.FinishChunk();
-    if (together) merged.Merge(state);
+    buffer.Attend(split, q, state);
+    state.FinishSplit();
+    if (together) combined.Merge(state);
   }
   CpAsyncWait<0>();
-  if (in_use) StoreState<kHeadDim>(p, slot, group, head, state);
+  if (in_use) StoreState<kHeadDim>(p, split_idx, group, head, state);
 }
 
 template <int kHeadDim, int kBlocks>
@@ -178,7 +179,7 @@ ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
   const LaunchShape shape = {
       .blocks_x = params.tile_count,
       .blocks_y = params.heads,
-      .blocks_z = params.split == ChunkSplit::kTogether ? 1 : params.slots,
+      .blocks_z = params.split == KvSplit::kSingle ? 1 : params.num_splits,
       .threads = kThreads,
       .shared_bytes = S::kSharedBytes,
   };
@@ -188,8 +189,8 @@ ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
 // Blocks on a multiprocessor bound the registers of a thread: where a launch has few blocks, each
 // is faster with more.
 ErrorCode LaunchFor32(const AttentionParams& params, Stream stream) {
-  const int64_t slots = params.split == ChunkSplit::kTogether ? 1 : params.slots;
-  const int64_t blocks = slots * params.tile_count * params.heads;
+  const int64_t num_splits = params.split == KvSplit::kSingle ? 1 : params.num_splits;
+  const int64_t blocks = num_splits * params.tile_count * params.heads;
   return blocks > int64_t{3} * params.multiprocessors ? LaunchAs<32, 4>(params, stream)
                                                       : LaunchAs<32, 3>(params, stream);
 }

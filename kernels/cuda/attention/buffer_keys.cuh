@@ -10,74 +10,75 @@
 
 namespace chorale::kernels::cuda {
 
-// The buffer of the lane's path, which four lanes read together, kPlaces places at a time. The
-// chunks of the context take turns with them (layout.h, Context chunks). With kPlacesAhead, what a
-// chunk takes first is on its way while it attends to its part of the context; what comes next, as
-// soon as the last keys, or values, are multiplied with.
+// The buffer of the lane's path, which four lanes read together, kPositions positions at a time.
+// The splits of the context take turns with them (layout.h, Context splits). With
+// kPrefetchPositions, what a split takes first is on its way while it attends to its part of the
+// context; what comes next, as soon as the last keys, or values, are multiplied with.
 template <int kHeadDim>
-class BufferReader {
+class BufferKeys {
   using T = AttentionTraits<kHeadDim>;
-  static constexpr int kPlaces = T::kPlaces;
+  static constexpr int kPositions = T::kPositions;
   using Share = SliceWords<T::kLaneElements / 2>;
 
  public:
-  // Row g attends to tile.visible_target places, row g + 8 to tile.visible_buffer.
-  __device__ __forceinline__ BufferReader(const Tile& tile, int layer, int kv_heads, int kv_head,
-                                          int path, int chunks)
+  // Row g attends to tile.visible_target positions, row g + 8 to tile.visible_buffer.
+  __device__ __forceinline__ BufferKeys(const Tile& tile, int layer, int kv_heads, int kv_head,
+                                        int path, int splits)
       : visible_{tile.visible_target, tile.visible_buffer},
-        stride_(chunks * kPlaces),
-        places_(max(tile.visible_target, tile.visible_buffer)),
+        stride_(splits * kPositions),
+        positions_(max(tile.visible_target, tile.visible_buffer)),
         value_offset_(tile.buffer_paths * kHeadDim),
         keys_(tile.buffer +
               layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, kv_heads, kHeadDim) +
               BufferKeyAt(kv_head, 0, path, tile.buffer_capacity, tile.buffer_paths, kHeadDim) +
               ThreadIndex() % 4 * T::kLaneElements) {
-    if (tile.buffer == nullptr || path >= tile.buffer_paths) places_ = 0;
+    if (tile.buffer == nullptr || path >= tile.buffer_paths) positions_ = 0;
   }
 
-  // Asks for the first places of a chunk.
-  __device__ __forceinline__ void Begin(int chunk) {
-    if (T::kPlacesAhead) FetchFirst(chunk * kPlaces);
+  // Asks for the first positions of a split.
+  __device__ __forceinline__ void Begin(int split) {
+    if (T::kPrefetchPositions) FetchFirst(split * kPositions);
   }
 
-  // Attends to the places of the chunk that was begun last.
-  __device__ __forceinline__ void Attend(int chunk, const Queries<kHeadDim>& q,
+  // Attends to the positions of the split that was begun last.
+  __device__ __forceinline__ void Attend(int split, const Queries<kHeadDim>& q,
                                          RowState<kHeadDim>& state) {
-    if (!T::kPlacesAhead) FetchFirst(chunk * kPlaces);
+    if (!T::kPrefetchPositions) FetchFirst(split * kPositions);
 #pragma unroll 1
-    for (int first = chunk * kPlaces; first < places_; first += stride_) {
+    for (int first = split * kPositions; first < positions_; first += stride_) {
       const int next = first + stride_;
-      float s[kPlaces][2];
+      float s[kPositions][2];
       Scores(first, q, s);
-      if (next < places_) Fetch(next, 0, k_);
+      if (next < positions_) Fetch(next, 0, k_);
       Exponentiate(s, state);
       AddValues(s, state);
-      if (next < places_) Fetch(next, value_offset_, v_);
+      if (next < positions_) Fetch(next, value_offset_, v_);
     }
   }
 
  private:
   __device__ __forceinline__ void FetchFirst(int first) {
-    if (first >= places_) return;
+    if (first >= positions_) return;
     Fetch(first, 0, k_);
     Fetch(first, value_offset_, v_);
   }
 
   __device__ __forceinline__ void Fetch(int first, int offset,
-                                        Share (&share)[kPlaces][T::kSlices]) const {
+                                        Share (&share)[kPositions][T::kSlices]) const {
 #pragma unroll
-    for (int i = 0; i < kPlaces; ++i) {
-      const int place = min(first + i, places_ - 1);  // the last one again, but not counted again
-      const uint16_t* from = keys_ + place * int64_t{2} * value_offset_ + offset;
+    for (int i = 0; i < kPositions; ++i) {
+      const int position =
+          min(first + i, positions_ - 1);  // the last one again, but not counted again
+      const uint16_t* from = keys_ + position * int64_t{2} * value_offset_ + offset;
 #pragma unroll
       for (int b = 0; b < T::kSlices; ++b) share[i][b].LoadNew(from + b * T::kSlice);
     }
   }
 
   __device__ __forceinline__ void Scores(int first, const Queries<kHeadDim>& q,
-                                         float (&s)[kPlaces][2]) const {
+                                         float (&s)[kPositions][2]) const {
 #pragma unroll
-    for (int i = 0; i < kPlaces; ++i) {
+    for (int i = 0; i < kPositions; ++i) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float dot = 0;
@@ -97,16 +98,16 @@ class BufferReader {
   }
 
   // Scores become weights.
-  __device__ __forceinline__ static void Exponentiate(float (&s)[kPlaces][2],
+  __device__ __forceinline__ static void Exponentiate(float (&s)[kPositions][2],
                                                       RowState<kHeadDim>& state) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float largest = s[0][half];
 #pragma unroll
-      for (int i = 1; i < kPlaces; ++i) largest = fmaxf(largest, s[i][half]);
+      for (int i = 1; i < kPositions; ++i) largest = fmaxf(largest, s[i][half]);
       state.RaiseMaximum(half, largest);
 #pragma unroll
-      for (int i = 0; i < kPlaces; ++i) {
+      for (int i = 0; i < kPositions; ++i) {
         // A row that has seen no key at all keeps m = -inf, and all its scores are -inf.
         s[i][half] = s[i][half] == -INFINITY ? 0.0f : Exp2(s[i][half] - state.m[half]);
         if (ThreadIndex() % 4 == 0) state.l[half] += s[i][half];  // once a row
@@ -114,10 +115,10 @@ class BufferReader {
     }
   }
 
-  __device__ __forceinline__ void AddValues(const float (&s)[kPlaces][2],
+  __device__ __forceinline__ void AddValues(const float (&s)[kPositions][2],
                                             RowState<kHeadDim>& state) const {
 #pragma unroll
-    for (int i = 0; i < kPlaces; ++i) {
+    for (int i = 0; i < kPositions; ++i) {
 #pragma unroll
       for (int b = 0; b < T::kSlices; ++b) {
 #pragma unroll
@@ -134,12 +135,12 @@ class BufferReader {
   }
 
   const int visible_[2];
-  const int stride_;  // from places of a chunk to its next ones
-  int places_;
-  const int value_offset_;      // from a K to its V; places lie twice as far apart
-  const uint16_t* const keys_;  // this lane's share of the K of place 0
-  Share k_[kPlaces][T::kSlices];
-  Share v_[kPlaces][T::kSlices];
+  const int stride_;  // from positions of a split to its next ones
+  int positions_;
+  const int value_offset_;      // from a K to its V; positions lie twice as far apart
+  const uint16_t* const keys_;  // this lane's share of the K of position 0
+  Share k_[kPositions][T::kSlices];
+  Share v_[kPositions][T::kSlices];
 };
 
 }  // namespace chorale::kernels::cuda

@@ -21,17 +21,17 @@ struct AttentionTraits {
   static constexpr int kSteps = kSlice / 16;        // instructions along a slice
   static constexpr int kColumns = kHeadDim / 8;     // instructions along the head, for V
   static constexpr int kBlockBytes = static_cast<int>(BlockSize(kHeadDim)) * 2;
-  // Keys of a block, and places of a buffer, whose scores a lane holds at a time: wide heads leave
-  // fewer registers.
+  // Keys of a block, and positions of a buffer, whose scores a lane holds at a time: wide heads
+  // leave fewer registers.
   static constexpr int kKeys = kHeadDim <= 64 ? kBlockKeys : kBlockKeys / 2;
-  static constexpr int kPlaces = kHeadDim == 16 ? 4 : kHeadDim <= 64 ? 2 : 1;
-  // Whether the first places are asked for before the context is attended to.
-  static constexpr bool kPlacesAhead = kHeadDim <= 64;
+  static constexpr int kPositions = kHeadDim == 16 ? 4 : kHeadDim <= 64 ? 2 : 1;
+  // Whether the first positions are asked for before the context is attended to.
+  static constexpr bool kPrefetchPositions = kHeadDim <= 64;
 };
 
 // What one lane holds of a warp's 16 rows: m and l of rows g and g + 8, o of their columns
 // 8n + {2j, 2j+1}. m has the same bits in the four lanes of a row; l is this lane's share until
-// FinishChunk.
+// FinishSplit.
 template <int kHeadDim>
 struct RowState {
   float m[2];
@@ -65,24 +65,24 @@ struct RowState {
     }
   }
 
-  __device__ __forceinline__ void FinishChunk() {
+  __device__ __forceinline__ void FinishSplit() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) l[half] = SumOverLanes<4>(l[half]);
   }
 };
 
-// What the chunks of a lane's rows were merged to so far: in shared memory, since it is touched
-// once a chunk and would take the registers of another block. Of kThreads threads, whose floats lie
+// What the splits of a lane's rows were merged to so far: in shared memory, since it is touched
+// once a split and would take the registers of another block. Of kThreads threads, whose floats lie
 // side by side.
 template <int kHeadDim, int kThreads>
-class MergedState {
+class CombinedState {
   using T = AttentionTraits<kHeadDim>;
 
  public:
   static constexpr int kBytes = 4 * (4 + 4 * T::kColumns) * kThreads;
 
   // `memory`: of all threads, kBytes.
-  __device__ __forceinline__ explicit MergedState(float* memory) : own_(memory + ThreadIndex()) {}
+  __device__ __forceinline__ explicit CombinedState(float* memory) : own_(memory + ThreadIndex()) {}
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
@@ -93,21 +93,21 @@ class MergedState {
     }
   }
 
-  // Merges a chunk, which becomes what all are merged to. REQUIRES: FinishChunk was called on it.
-  __device__ __forceinline__ void Merge(RowState<kHeadDim>& chunk) {
+  // Merges a split, which becomes what all are merged to. REQUIRES: FinishSplit was called on it.
+  __device__ __forceinline__ void Merge(RowState<kHeadDim>& split) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float m = At(half, 0);
-      const MergeScale scale = MergeMaximum(m, chunk.m[half]);
-      chunk.m[half] = At(half, 0) = m;
-      chunk.l[half] = At(half, 1) = MergeSum(At(half, 1), chunk.l[half], scale);
+      const CombineScale scale = CombineMax(m, split.m[half]);
+      split.m[half] = At(half, 0) = m;
+      split.l[half] = At(half, 1) = CombineSum(At(half, 1), split.l[half], scale);
 #pragma unroll
       for (int n = 0; n < T::kColumns; ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          float& o = chunk.o[n][2 * half + i];
-          float& merged = At(half, 2 + 2 * n + i);
-          o = merged = MergeSum(merged, o, scale);
+          float& o = split.o[n][2 * half + i];
+          float& combined = At(half, 2 + 2 * n + i);
+          o = combined = CombineSum(combined, o, scale);
         }
       }
     }

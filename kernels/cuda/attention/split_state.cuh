@@ -1,4 +1,4 @@
-// Merging the softmax states of chunks (kernels/ops/softmax_state.h, with scores in units of log
+// Merging the softmax states of splits (kernels/ops/softmax_state.h, with scores in units of log
 // 2). One definition for those who hold a state in registers and those who read it from memory:
 // fused multiply-adds are written out, so that both get the same bits.
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_SPLIT_STATE_CUH_
@@ -8,25 +8,26 @@
 
 namespace chorale::kernels::cuda {
 
-// How both sides are scaled when a chunk is merged into what was merged before.
-struct MergeScale {
-  float merged = 0;
-  float chunk = 0;
+// How both sides are scaled when a split is merged into what was merged before.
+struct CombineScale {
+  float combined = 0;
+  float split = 0;
 };
 
 // Updates m to the larger maximum. A side without keys has m = -inf and scale 0; when neither has
 // any, both scales are 0, and l and o stay 0.
-__device__ __forceinline__ MergeScale MergeMaximum(float& m, float chunk_m) {
+__device__ __forceinline__ CombineScale CombineMax(float& m, float chunk_m) {
   const float largest = fmaxf(m, chunk_m);
   if (largest == -INFINITY) return {};
-  const MergeScale scale = {Exp2(m - largest), Exp2(chunk_m - largest)};
+  const CombineScale scale = {Exp2(m - largest), Exp2(chunk_m - largest)};
   m = largest;
   return scale;
 }
 
 // An element of l or o.
-__device__ __forceinline__ float MergeSum(float merged, float chunk, const MergeScale& scale) {
-  return fmaf(merged, scale.merged, chunk * scale.chunk);
+__device__ __forceinline__ float CombineSum(float combined, float split,
+                                            const CombineScale& scale) {
+  return fmaf(combined, scale.combined, split * scale.split);
 }
 
 }  // namespace chorale::kernels::cuda

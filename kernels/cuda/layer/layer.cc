@@ -11,21 +11,22 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-absl::Status ValidateFinish(const RowLayerParams& p) {
-  return RequireNotNull({{"chunk_o", p.chunk_o},
-                         {"chunk_state", p.chunk_state},
-                         {"finish.slabs", p.finish.slabs},
-                         {"finish.vectors", p.finish.vectors}});
+absl::Status ValidatePostAttention(const LayerParams& p) {
+  return RequireNotNull({{"partial_o", p.partial_o},
+                         {"partial_ml", p.partial_ml},
+                         {"post_attention.weight_tiles", p.post_attention.weight_tiles},
+                         {"post_attention.vectors", p.post_attention.vectors}});
 }
 
-absl::Status ValidateLeave(const RowLayerParams& p) {
-  return RequireNotNull(
-      {{"q", p.q}, {"leave.slabs", p.leave.slabs}, {"leave.vectors", p.leave.vectors}});
+absl::Status ValidatePreAttention(const LayerParams& p) {
+  return RequireNotNull({{"q", p.q},
+                         {"pre_attention.weight_tiles", p.pre_attention.weight_tiles},
+                         {"pre_attention.vectors", p.pre_attention.vectors}});
 }
 
 }  // namespace
 
-absl::Status ValidateRowShapes(const RowLayerParams& p) {
+absl::Status ValidateLayerShapes(const LayerParams& p) {
   RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
                                    {"width", p.width},
                                    {"heads", p.heads},
@@ -48,44 +49,45 @@ absl::Status ValidateRowShapes(const RowLayerParams& p) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateRowLayer(const RowLayerParams& p) {
+absl::Status ValidateLayer(const LayerParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles}, {"x", p.x}}));
-  if (p.stages != RowStages::kLeave) {
-    RETURN_IF_ERROR(ValidateFinish(p));
+  if (p.part != LayerPart::kPreAttention) {
+    RETURN_IF_ERROR(ValidatePostAttention(p));
   }
-  if (p.stages != RowStages::kFinish) {
-    RETURN_IF_ERROR(ValidateLeave(p));
+  if (p.part != LayerPart::kPostAttention) {
+    RETURN_IF_ERROR(ValidatePreAttention(p));
   }
-  RETURN_IF_ERROR(RequireNotNegative({{"layer", p.layer}}));
-  return ValidateRowShapes(p);
+  RETURN_IF_ERROR(RequireNotNegative({{"kv_layer", p.kv_layer}}));
+  return ValidateLayerShapes(p);
 }
 
-int RowLayerSharedBytes(const RowLayerParams& params, int block_rows) {
-  return RowLayoutOf(params, block_rows).bytes;
+int LayerSmemBytes(const LayerParams& params, int block_rows) {
+  return MmaSmemOf(params, block_rows).bytes;
 }
 
-bool TakesWarpgroups(const RowLayerParams& params, int block_rows, int shared_bytes) {
-  const bool given = (params.stages == RowStages::kLeave || params.finish.quarters != nullptr) &&
-                     (params.stages == RowStages::kFinish || params.leave.quarters != nullptr);
-  return given && block_rows >= kGroupRows &&
-         RowProductLayoutOf(params, block_rows, shared_bytes).stages > 0;
+bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes) {
+  const bool inputs_ready =
+      (params.part == LayerPart::kPreAttention || params.post_attention.wgmma_tiles != nullptr) &&
+      (params.part == LayerPart::kPostAttention || params.pre_attention.wgmma_tiles != nullptr);
+  return inputs_ready && block_rows >= kGroupRows &&
+         WgmmaSmemOf(params, block_rows, shared_bytes).stages > 0;
 }
 
-absl::StatusOr<int> ChooseBlockRows(const RowLayerParams& params, int multiprocessors,
+absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocessors,
                                     int shared_bytes) {
   const int64_t rows = int64_t{params.tile_count} * kTileRows;
   int block_rows = kGroupRows;
   if (rows <= kGroupPaths * int64_t{multiprocessors} / 2 &&
-      !TakesWarpgroups(params, kGroupRows, shared_bytes)) {
+      !UsesWgmma(params, kGroupRows, shared_bytes)) {
     block_rows = kGroupPaths;
   }
   while (block_rows < kTileRows && rows > block_rows * int64_t{multiprocessors}) block_rows *= 2;
   for (; block_rows >= kGroupPaths; block_rows /= 2) {
-    if (RowLayerSharedBytes(params, block_rows) <= shared_bytes) return block_rows;
+    if (LayerSmemBytes(params, block_rows) <= shared_bytes) return block_rows;
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "16 rows of width ", params.width, ", ", params.heads, " heads of ", params.head_dim,
-      " and a hidden layer of ", params.hidden, " need ", RowLayerSharedBytes(params, kGroupRows),
+      " and a hidden layer of ", params.hidden, " need ", LayerSmemBytes(params, kGroupRows),
       " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 

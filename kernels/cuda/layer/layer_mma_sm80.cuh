@@ -19,50 +19,50 @@
 
 namespace chorale::kernels::cuda {
 
-struct RowKernelParams {
-  RowLayerParams rows;
-  RowLayout shared;
+struct MmaLayerParams {
+  LayerParams rows;
+  MmaSmem shared;
   int32_t block_rows;
 };
 
-// The rows of one block on their way through the stages. MergeChunks, FillOperand and Multiply end
+// The rows of one block on their way through the stages. CombineSplits, FillA and Multiply end
 // with all their writes to shared memory done for the whole block; what only loads, or stores a few
 // elements, does not.
 //
-// All products go through the same few hundred instructions, and loops over slabs are not unrolled:
-// every instruction of this kernel runs a few times in a launch, and code that the instruction
-// cache has no room for is fetched again in every launch.
-template <int kGroups, int kPanels, int kWarps>
+// All products go through the same few hundred instructions, and loops over weight tiles are not
+// unrolled: every instruction of this kernel runs a few times in a launch, and code that the
+// instruction cache has no room for is fetched again in every launch.
+template <int kGroups, int kWidthTiles, int kWarps>
 class Rows {
  public:
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kThreads = kWarps * kWarpSize;
 
   // Reads of the tile only what no kernel changes.
-  __device__ __forceinline__ explicit Rows(const RowKernelParams& params)
+  __device__ __forceinline__ explicit Rows(const MmaLayerParams& params)
       : p_(params.rows),
-        operand_inputs_(params.shared.operand_inputs),
-        wide_inputs_(params.shared.wide_inputs),
+        a_inputs_(params.shared.a_inputs),
+        hidden_qkv_inputs_(params.shared.hidden_qkv_inputs),
         x_stride_(params.shared.x_stride),
         head_shift_(params.shared.head_shift),
-        operand_(reinterpret_cast<uint16_t*>(DynamicSmem() + params.shared.operand)),
-        wide_(reinterpret_cast<uint16_t*>(DynamicSmem() + params.shared.wide)),
+        a_smem_(reinterpret_cast<uint16_t*>(DynamicSmem() + params.shared.operand)),
+        hidden_qkv_(reinterpret_cast<uint16_t*>(DynamicSmem() + params.shared.hidden_qkv_smem)),
         x_(reinterpret_cast<float*>(DynamicSmem() + params.shared.x)),
-        finish_(reinterpret_cast<float*>(DynamicSmem() + params.shared.finish)),
-        leave_(reinterpret_cast<float*>(DynamicSmem() + params.shared.leave)),
+        post_vectors_(reinterpret_cast<float*>(DynamicSmem() + params.shared.post_attention)),
+        pre_vectors_(reinterpret_cast<float*>(DynamicSmem() + params.shared.pre_attention)),
         rows_(params.block_rows),
         tile_index_(blockIdx.x / (kTileRows / rows_)),
         first_row_(blockIdx.x % (kTileRows / rows_) * rows_),
-        slots_(p_.split == ChunkSplit::kTogether ? 1
-                                                 : static_cast<int>(ContextChunks(LoadCg<int32_t>(
+        num_splits_(p_.split == KvSplit::kSingle ? 1
+                                                 : static_cast<int>(ContextSplits(LoadCg<int32_t>(
                                                        &p_.tiles[tile_index_].context_rows)))) {}
 
   // Asks for the vectors that are added and multiplied with.
-  __device__ __forceinline__ void FetchFinishVectors(const float* vectors) const {
-    Fetch(finish_, vectors, FinishVectorsSize(p_));
+  __device__ __forceinline__ void FetchPostAttentionVectors(const float* vectors) const {
+    Fetch(post_vectors_, vectors, PostAttentionVectorsSize(p_));
   }
-  __device__ __forceinline__ void FetchLeaveVectors(const float* vectors) const {
-    Fetch(leave_, vectors, LeaveVectorsSize(p_));
+  __device__ __forceinline__ void FetchPreAttentionVectors(const float* vectors) const {
+    Fetch(pre_vectors_, vectors, PreAttentionVectorsSize(p_));
   }
 
   // Asks for x. Rows that are not in use are read all the same, so that nothing waits for the tile;
@@ -88,61 +88,64 @@ class Rows {
   __device__ __forceinline__ int tile_index() const { return tile_index_; }
 
   // operand = x.
-  __device__ __forceinline__ void FillOperand() {
+  __device__ __forceinline__ void FillA() {
     CpAsyncWait<0>();
     Sync();
     for (int row = WarpIndex(); row < kRows; row += kWarps) {
-      for (int column = LaneIndex() * 4; column < SlabsOf(p_.width) * kSlabInputs;
+      for (int column = LaneIndex() * 4; column < WeightTilesOf(p_.width) * kWeightTileInputs;
            column += kWarpSize * 4) {
         Floats4 x = {};
         if (column < p_.width) x = LoadAs<Floats4>(x_ + row * x_stride_ + column);
-        StoreOperand(row, column, x);
+        StoreA(row, column, x);
       }
     }
     Sync();
   }
 
-  // operand = attention, from the states of its chunks in their order.
-  __device__ __forceinline__ void MergeChunks() {
-    // As many loads in flight as registers allow, of rows or of chunks.
-    if (slots_ == 1) {
-      MergeRows<kRowsTogether, 1>();
+  // operand = attention, from the states of its splits in their order.
+  __device__ __forceinline__ void CombineSplits() {
+    // As many loads in flight as registers allow, of rows or of splits.
+    if (num_splits_ == 1) {
+      CombineRows<kRowsTogether, 1>();
     } else {
-      MergeRows<1, 8>();
+      CombineRows<1, 8>();
     }
     CpAsyncWait<0>();
     Sync();
   }
 
-  // With the next slabs of `weights`, of which each warp computes kTiles times 8 outputs. The
-  // normalized x also goes back to global memory if `keep`.
-  __device__ __forceinline__ void Multiply(RowProduct product, WeightStream<kWarps>& weights,
+  // With the next weight tiles of `weights`, of which each warp computes kTiles times 8 outputs.
+  // The normalized x also goes back to global memory if `keep`.
+  __device__ __forceinline__ void Multiply(LayerGemm product, WeightPrefetch<kWarps>& weights,
                                            bool keep) {
-    const bool up = product == RowProduct::kUp;
-    const bool down = product == RowProduct::kDown;
-    const bool into_x = !up && product != RowProduct::kProjection;
-    const uint16_t* operand = down ? wide_ : operand_;
-    const int padded_inputs = down ? wide_inputs_ : operand_inputs_;
-    const float* bias = up ? finish_ + 5 * p_.width : down ? finish_ + 4 * p_.width : nullptr;
-    const int inputs = SlabsOf(InputsOf(p_, product));
+    const bool up = product == LayerGemm::kMlpUp;
+    const bool down = product == LayerGemm::kMlpDown;
+    const bool into_x = !up && product != LayerGemm::kQkvProjection;
+    const uint16_t* operand = down ? hidden_qkv_ : a_smem_;
+    const int padded_inputs = down ? hidden_qkv_inputs_ : a_inputs_;
+    const float* bias = up     ? post_vectors_ + 5 * p_.width
+                        : down ? post_vectors_ + 4 * p_.width
+                               : nullptr;
+    const int inputs = WeightTilesOf(InputsOf(p_, product));
     const int outputs = OutputsOf(p_, product);
-    constexpr int kTiles = WeightStream<kWarps>::kTiles;
+    constexpr int kTiles = WeightPrefetch<kWarps>::kTiles;
     const int lane_column = WarpIndex() * (8 * kTiles) + ThreadIndex() % 4 * 2;
     Fragments<kGroups, 8 / kGroups> fragments;
 #pragma unroll 1
-    for (int first = 0; first < outputs; first += kSlabOutputs) {
+    for (int first = 0; first < outputs; first += kWeightTileOutputs) {
       Sums<kGroups> sums[kTiles];
 #pragma unroll 1
       for (int k = 0; k < inputs; ++k) {
-        // A slab's inputs take 4 times 32 of each group of rows.
-        weights.AddSlab(operand + k * kSlabInputs * kGroupRows, padded_inputs * kGroupRows,
-                        inputs == 1 && first > 0, fragments, sums);
+        // A weight tile's inputs take 4 times 32 of each group of rows.
+        weights.AddWeightTile(operand + k * kWeightTileInputs * kGroupRows,
+                              padded_inputs * kGroupRows, inputs == 1 && first > 0, fragments,
+                              sums);
       }
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         const int column = first + lane_column + tile * 8;
         if (!into_x) {
-          StoreWide(column, bias, sums[tile]);
+          StoreHiddenOrQkv(column, bias, sums[tile]);
         } else if (column < outputs) {
           AddToX(column, bias, sums[tile]);
         }
@@ -154,8 +157,8 @@ class Rows {
 
   // Brings q, K and V of a layer from `wide` to where they go.
   __device__ __forceinline__ void Leave() const {
-    LeaveRows<kGroups, kWarps>({*tile_, tile_index_, first_row_, rows_in_use_}, p_, head_shift_,
-                               wide_, wide_inputs_);
+    StoreQkv<kGroups, kWarps>({*tile_, tile_index_, first_row_, rows_in_use_}, p_, head_shift_,
+                              hidden_qkv_, hidden_qkv_inputs_);
   }
 
   // Waits for all threads that work on the rows.
@@ -194,15 +197,17 @@ class Rows {
   }
 
   // wide = sums; with a bias, wide = gelu(sums + bias). As AddToX.
-  __device__ __forceinline__ void StoreWide(int column, const float* bias,
-                                            const Sums<kGroups>& sums) const {
-    const int group = wide_inputs_ * kGroupRows;  // elements
-    uint16_t* wide = wide_ + OperandAt(LaneIndex() / 4, column, wide_inputs_);
+  __device__ __forceinline__ void StoreHiddenOrQkv(int column, const float* bias,
+                                                   const Sums<kGroups>& sums) const {
+    const int group = hidden_qkv_inputs_ * kGroupRows;  // elements
+    uint16_t* hidden_qkv_smem =
+        hidden_qkv_ + MmaOperandAt(LaneIndex() / 4, column, hidden_qkv_inputs_);
     if (bias == nullptr) {
 #pragma unroll
       for (int m = 0; m < kGroups; ++m) {
-        StoreAs<Words2>(wide + m * group, {PackBf16(sums.Total(m, 0), sums.Total(m, 1)),
-                                           PackBf16(sums.Total(m, 2), sums.Total(m, 3))});
+        StoreAs<Words2>(hidden_qkv_smem + m * group,
+                        {PackBf16(sums.Total(m, 0), sums.Total(m, 1)),
+                         PackBf16(sums.Total(m, 2), sums.Total(m, 3))});
       }
       return;
     }
@@ -212,17 +217,17 @@ class Rows {
       float v[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) v[i] = Gelu(sums.Total(m, i) + more.v[i % 2]);
-      StoreAs<Words2>(wide + m * group, {PackBf16(v[0], v[1]), PackBf16(v[2], v[3])});
+      StoreAs<Words2>(hidden_qkv_smem + m * group, {PackBf16(v[0], v[1]), PackBf16(v[2], v[3])});
     }
   }
 
   // x = LN(x); operand = x. x also goes back to global memory if `keep`.
-  __device__ __forceinline__ void Normalize(RowProduct product, bool keep) {
-    const float* gamma = product == RowProduct::kAttention ? finish_
-                         : product == RowProduct::kDown    ? finish_ + 2 * p_.width
-                                                           : leave_;
+  __device__ __forceinline__ void Normalize(LayerGemm product, bool keep) {
+    const float* gamma = product == LayerGemm::kOutputProjection ? post_vectors_
+                         : product == LayerGemm::kMlpDown        ? post_vectors_ + 2 * p_.width
+                                                                 : pre_vectors_;
     constexpr int kTogether = kRowsTogether < 2 ? 2 : kRowsTogether;
-    NormalizeRows<kRows, kWarps, kTogether, kPanels>(
+    NormalizeRows<kRows, kWarps, kTogether, kWidthTiles>(
         x_, x_stride_, gamma, gamma + p_.width, p_.width, p_.epsilon,
         [&](const int(&rows)[kTogether], int column, const Floats4(&x)[kTogether]) {
           if (keep && column < p_.width) {
@@ -230,7 +235,7 @@ class Rows {
             for (int r = 0; r < kTogether; ++r) Keep(rows[r], column, x[r]);
           }
 #pragma unroll
-          for (int r = 0; r < kTogether; r += 2) StoreOperands(rows[r], column, x[r], x[r + 1]);
+          for (int r = 0; r < kTogether; r += 2) StoreAPair(rows[r], column, x[r], x[r + 1]);
         });
     Sync();
   }
@@ -245,61 +250,62 @@ class Rows {
   }
 
   // operand = x, of columns `column` to column + 3.
-  __device__ __forceinline__ void StoreOperand(int row, int column, const Floats4& x) {
-    uint16_t* to = operand_ + OperandAt(row, column, operand_inputs_);
+  __device__ __forceinline__ void StoreA(int row, int column, const Floats4& x) {
+    uint16_t* to = a_smem_ + MmaOperandAt(row, column, a_inputs_);
     StoreAs<uint32_t>(to, PackBf16(x.v[0], x.v[1]));
     StoreAs<uint32_t>(to + 4, PackBf16(x.v[2], x.v[3]));
   }
 
   // Of that row, of a group's first 8, and of the one 8 below it.
-  __device__ __forceinline__ void StoreOperands(int row, int column, const Floats4& x,
-                                                const Floats4& below) {
-    StoreAs<Words4>(operand_ + OperandAt(row, column, operand_inputs_),
+  __device__ __forceinline__ void StoreAPair(int row, int column, const Floats4& x,
+                                             const Floats4& below) {
+    StoreAs<Words4>(a_smem_ + MmaOperandAt(row, column, a_inputs_),
                     {PackBf16(x.v[0], x.v[1]), PackBf16(below.v[0], below.v[1]),
                      PackBf16(x.v[2], x.v[3]), PackBf16(below.v[2], below.v[3])});
   }
 
-  // operand = attention, of all rows, kTogether of them at a time, and kChunks chunks of each.
-  template <int kTogether, int kChunks>
-  __device__ __forceinline__ void MergeRows() {
+  // operand = attention, of all rows, kTogether of them at a time, and kSplits splits of each.
+  template <int kTogether, int kSplits>
+  __device__ __forceinline__ void CombineRows() {
     const int width = p_.heads * p_.head_dim;
 #pragma unroll 1
-    for (int column = LaneIndex() * 4; column < SlabsOf(width) * kSlabInputs;
+    for (int column = LaneIndex() * 4; column < WeightTilesOf(width) * kWeightTileInputs;
          column += kWarpSize * 4) {
 #pragma unroll 1
       for (int row = WarpIndex(); row < rows_; row += kTogether * kWarps) {
-        Floats4 merged[kTogether] = {};
+        Floats4 combined[kTogether] = {};
         if (column < width) {
-          MergeElements<kTogether, kChunks>(
-              p_, slots_, ChunkSource(p_, Global(row), column, head_shift_), kWarps, merged);
+          CombineElements<kTogether, kSplits>(p_, num_splits_,
+                                              PartialSource(p_, Global(row), column, head_shift_),
+                                              kWarps, combined);
         }
         if constexpr (kTogether == 1) {
-          StoreOperand(row, column, merged[0]);
+          StoreA(row, column, combined[0]);
         } else {
           static_assert(kWarps == 8);  // the second row is the one 8 below the first
 #pragma unroll
           for (int r = 0; r < kTogether; r += 2) {
-            StoreOperands(row + r * kWarps, column, merged[r], merged[r + 1]);
+            StoreAPair(row + r * kWarps, column, combined[r], combined[r + 1]);
           }
         }
       }
     }
   }
 
-  const RowLayerParams& p_;
-  const int operand_inputs_;
-  const int wide_inputs_;
+  const LayerParams& p_;
+  const int a_inputs_;
+  const int hidden_qkv_inputs_;
   const int x_stride_;
   const int head_shift_;
-  uint16_t* const operand_;
-  uint16_t* const wide_;
+  uint16_t* const a_smem_;
+  uint16_t* const hidden_qkv_;
   float* const x_;
-  float* const finish_;  // vectors
-  float* const leave_;
+  float* const post_vectors_;  // vectors
+  float* const pre_vectors_;
   const int rows_;  // of the block: kRows, or 8 of 16
   const int tile_index_;
-  const int first_row_;  // of the tile
-  const int slots_;      // of states to merge
+  const int first_row_;   // of the tile
+  const int num_splits_;  // of states to merge
   const Tile* tile_ = nullptr;
   int rows_in_use_ = 0;
 };

@@ -1,4 +1,4 @@
-// Layer norm of a block's rows, by whichever kernel has them.
+// Layer norm of a block's rows, for both forms of the layer kernel.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_
 
@@ -10,25 +10,27 @@
 
 namespace chorale::kernels::cuda {
 
-__device__ __forceinline__ int SlabsOf(int n) { return (n + kSlabInputs - 1) / kSlabInputs; }
+__device__ __forceinline__ int WeightTilesOf(int n) {
+  return (n + kWeightTileInputs - 1) / kWeightTileInputs;
+}
 
-// x = LN(x), of rows in shared memory that lie `stride` apart, at most kPanels slabs wide. A warp
-// has kTogether rows at a time, rows g and g + 8 of one or two groups, whose elements stay in
-// registers.
+// x = LN(x), of rows in shared memory that lie `stride` apart, at most kWidthTiles weight tiles
+// wide. A warp has kTogether rows at a time, rows g and g + 8 of one or two groups, whose elements
+// stay in registers.
 //
-// Mean and variance are taken together, of the elements less the row's first one: that is some
-// element, so what cancels is of the order of the variance itself.
+// One-pass variance shifted by the row's first element, so that cancellation is bounded by the
+// variance.
 //
 // store(rows, column, x): columns `column` to column + 3 of those rows, also of columns beyond
-// `width` that fill up the last slab: zeros.
-template <int kRows, int kWarps, int kTogether, int kPanels, typename Store>
+// `width` that fill up the last weight tile: zeros.
+template <int kRows, int kWarps, int kTogether, int kWidthTiles, typename Store>
 __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float* gamma,
                                               const float* beta, int width, float epsilon,
                                               const Store& store) {
   static_assert(kTogether % 2 == 0);
-  constexpr int kQuads = kPanels * kSlabInputs / (4 * kWarpSize);
+  constexpr int kQuads = kWidthTiles * kWeightTileInputs / (4 * kWarpSize);
   const int lane_column = LaneIndex() * 4;
-  const int padded_width = SlabsOf(width) * kSlabInputs;
+  const int padded_width = WeightTilesOf(width) * kWeightTileInputs;
   const float weight = 1.0f / static_cast<float>(width);
 #pragma unroll 1
   for (int set = WarpIndex(); set < kRows / kTogether; set += kWarps) {

@@ -11,63 +11,63 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// Four warps more than compute: a warp more would take as many registers from the others. One of
-// them brings what is needed, and those who compute get what they can give up.
-constexpr int kThreads = (kProductWarps + kWarpgroupWarps) * kWarpSize;
-[[maybe_unused]] constexpr int kFillerRegisters = 24;
-[[maybe_unused]] constexpr int kComputeRegisters = 240;
+// Two consumer warpgroups and one producer warpgroup. Only the producer's first warp works;
+// registers are allocated per warpgroup, so the other three cost nothing.
+constexpr int kThreads = (kConsumerWarps + kWarpgroupWarps) * kWarpSize;
+[[maybe_unused]] constexpr int kProducerRegisters = 24;
+[[maybe_unused]] constexpr int kConsumerRegisters = 240;
 
-// Grid: x blocks of kGroups groups. What RowLayerKernel does, with the same bits, by products of
-// warpgroups: one warp brings what is needed, two warpgroups compute.
+// Grid: x blocks of kGroups groups. As MmaLayerKernel, with the same bits, by wgmma: a producer
+// warp loads what two consumer warpgroups compute with.
 //
-// -inf: as in RowLayerKernel.
-template <int kGroups, int kPanels>
+// -inf: as in MmaLayerKernel.
+template <int kGroups, int kWidthTiles>
 __global__ void __launch_bounds__(kThreads, 1)
-    RowProductKernel(const __grid_constant__ RowProductParams params) {
+    WgmmaLayerKernel(const __grid_constant__ WgmmaLayerParams params) {
   GridDepLaunch();
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  const StageRing ring = RingOf(params);
+  const WeightRing ring = RingOf(params);
   if (threadIdx.x == 0) {
     ring.Init();
-    MbarrierInit(GivenOf(params), 1);
+    MbarrierInit(InputsReadyOf(params), 1);
   }
   __syncthreads();
   constexpr int kBlocksOfTile = kTileGroups / kGroups;
   const int tile_index = blockIdx.x / kBlocksOfTile;
   const int first_group = blockIdx.x % kBlocksOfTile * kGroups;
-  if (threadIdx.x >= kProductWarps * kWarpSize) {
-    RegDealloc<kFillerRegisters>();
-    if (threadIdx.x / kWarpSize == kProductWarps) {
-      BringAll<kGroups * kGroupRows>(params, ring, tile_index, first_group);
+  if (threadIdx.x >= kConsumerWarps * kWarpSize) {
+    RegDealloc<kProducerRegisters>();
+    if (threadIdx.x / kWarpSize == kConsumerWarps) {
+      ProducerWarp<kGroups * kGroupRows>(params, ring, tile_index, first_group);
     } else {
       GridDepWait();
     }
     return;
   }
-  RegAlloc<kComputeRegisters>();
-  RowProductBlock<kGroups, kPanels> block(params, ring, tile_index, first_group);
+  RegAlloc<kConsumerRegisters>();
+  WgmmaLayerBlock<kGroups, kWidthTiles> block(params, ring, tile_index, first_group);
   block.Run();
 #else
   GridDepWait();
 #endif
 }
 
-// Calls use(kernel) for the kernel of a block's rows and of the slabs of D.
+// Calls use(kernel) for the kernel of a block's rows and of the weight tiles of D.
 template <typename Use>
 ErrorCode WithKernel(int block_rows, int64_t panels, const Use& use) {
   if (block_rows == 4 * kGroupRows) {
-    return panels == 1   ? use(&RowProductKernel<4, 1>)
-           : panels == 2 ? use(&RowProductKernel<4, 2>)
-                         : use(&RowProductKernel<4, 4>);
+    return panels == 1   ? use(&WgmmaLayerKernel<4, 1>)
+           : panels == 2 ? use(&WgmmaLayerKernel<4, 2>)
+                         : use(&WgmmaLayerKernel<4, 4>);
   }
   if (block_rows == 2 * kGroupRows) {
-    return panels == 1   ? use(&RowProductKernel<2, 1>)
-           : panels == 2 ? use(&RowProductKernel<2, 2>)
-                         : use(&RowProductKernel<2, 4>);
+    return panels == 1   ? use(&WgmmaLayerKernel<2, 1>)
+           : panels == 2 ? use(&WgmmaLayerKernel<2, 2>)
+                         : use(&WgmmaLayerKernel<2, 4>);
   }
-  return panels == 1   ? use(&RowProductKernel<1, 1>)
-         : panels == 2 ? use(&RowProductKernel<1, 2>)
-                       : use(&RowProductKernel<1, 4>);
+  return panels == 1   ? use(&WgmmaLayerKernel<1, 1>)
+         : panels == 2 ? use(&WgmmaLayerKernel<1, 2>)
+                       : use(&WgmmaLayerKernel<1, 4>);
 }
 
 }  // namespace
@@ -83,16 +83,16 @@ ErrorCode LoadWgmmaLayerKernels(int shared_bytes) {
   return 0;
 }
 
-ErrorCode LaunchRowProduct(const RowLayerParams& params, int block_rows, int shared_bytes,
+ErrorCode LaunchWgmmaLayer(const LayerParams& params, int block_rows, int shared_bytes,
                            Stream stream) {
-  const RowProductLayout shared = RowProductLayoutOf(params, block_rows, shared_bytes);
-  const RowProductParams kernel_params = {params, shared};
+  const WgmmaSmem shared = WgmmaSmemOf(params, block_rows, shared_bytes);
+  const WgmmaLayerParams kernel_params = {params, shared};
   const LaunchShape shape = {
       .blocks_x = params.tile_count * (kTileRows / block_rows),
       .threads = kThreads,
       .shared_bytes = shared.bytes,
   };
-  return WithKernel(block_rows, Slabs(params.width),
+  return WithKernel(block_rows, WeightTiles(params.width),
                     [&](auto kernel) { return Launch(kernel, shape, stream, kernel_params); });
 }
 

@@ -1,4 +1,4 @@
-// The row kernel by products of warpgroups: LaunchRowLayer takes it wherever it can.
+// The row kernel by products of warpgroups: LaunchLayer takes it wherever it can.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_H_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_H_
 
@@ -7,8 +7,8 @@
 
 namespace chorale::kernels::cuda {
 
-// REQUIRES: as LaunchRowLayer, and TakesWarpgroups(params, block_rows, shared_bytes).
-ErrorCode LaunchRowProduct(const RowLayerParams& params, int block_rows, int shared_bytes,
+// REQUIRES: as LaunchLayer, and UsesWgmma(params, block_rows, shared_bytes).
+ErrorCode LaunchWgmmaLayer(const LayerParams& params, int block_rows, int shared_bytes,
                            Stream stream);
 
 }  // namespace chorale::kernels::cuda

@@ -9,27 +9,28 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// Appends one slab: outputs from 128 output_slab and inputs from 128 input_slab.
-void AppendSlab(const Matrix& matrix, int64_t output_slab, int64_t input_slab,
-                std::vector<uint16_t>& slabs) {
-  const int64_t first_output = output_slab * kSlabOutputs;
-  const int64_t first_input = input_slab * kSlabInputs;
-  const int64_t outputs = std::min<int64_t>(kSlabOutputs, matrix.out - first_output);
-  const int64_t inputs = std::min<int64_t>(kSlabInputs, matrix.in - first_input);
-  slabs.resize(slabs.size() + kSlabSize, 0);
-  uint16_t* slab = slabs.data() + slabs.size() - kSlabSize;
+// Appends one weight tile: outputs from 128 output_slab and inputs from 128 input_slab.
+void AppendWeightTile(const Matrix& matrix, int64_t output_tile, int64_t input_tile,
+                      std::vector<uint16_t>& weight_tiles) {
+  const int64_t first_output = output_tile * kWeightTileOutputs;
+  const int64_t first_input = input_tile * kWeightTileInputs;
+  const int64_t outputs = std::min<int64_t>(kWeightTileOutputs, matrix.out - first_output);
+  const int64_t inputs = std::min<int64_t>(kWeightTileInputs, matrix.in - first_input);
+  weight_tiles.resize(weight_tiles.size() + kWeightTileSize, 0);
+  uint16_t* weight_tile = weight_tiles.data() + weight_tiles.size() - kWeightTileSize;
   for (int64_t o = 0; o < outputs; ++o) {
     const float* row = matrix.values.data() + (first_output + o) * matrix.in + first_input;
     for (int64_t i = 0; i < inputs; ++i) {
-      slab[SlabAt(static_cast<int>(o), static_cast<int>(i))] = ToBf16(row[i]);
+      weight_tile[WeightTileAt(static_cast<int>(o), static_cast<int>(i))] = ToBf16(row[i]);
     }
   }
 }
 
-// All slabs of a matrix, output by output.
-void AppendMatrix(const Matrix& matrix, std::vector<uint16_t>& slabs) {
-  for (int64_t o = 0; o < Slabs(matrix.out); ++o) {
-    for (int64_t i = 0; i < Slabs(matrix.in); ++i) AppendSlab(matrix, o, i, slabs);
+// All weight tiles of a matrix, output by output.
+void AppendMatrix(const Matrix& matrix, std::vector<uint16_t>& weight_tiles) {
+  for (int64_t o = 0; o < WeightTiles(matrix.out); ++o) {
+    for (int64_t i = 0; i < WeightTiles(matrix.in); ++i)
+      AppendWeightTile(matrix, o, i, weight_tiles);
   }
 }
 
@@ -74,7 +75,7 @@ Matrix PadHeadInputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim)
   return padded;
 }
 
-Matrix Below(const std::vector<Matrix>& matrices) {
+Matrix StackOutputs(const std::vector<Matrix>& matrices) {
   Matrix all = {{}, 0, matrices.front().in};
   for (const Matrix& matrix : matrices) {
     all.out += matrix.out;
@@ -83,45 +84,49 @@ Matrix Below(const std::vector<Matrix>& matrices) {
   return all;
 }
 
-std::vector<uint16_t> PackFinishSlabs(const Matrix& wo, const Matrix& w1, const Matrix& w2) {
-  std::vector<uint16_t> slabs;
-  AppendMatrix(wo, slabs);
-  AppendMatrix(w1, slabs);
-  AppendMatrix(w2, slabs);
-  return slabs;
+std::vector<uint16_t> PackPostAttentionTiles(const Matrix& wo, const Matrix& w1, const Matrix& w2) {
+  std::vector<uint16_t> weight_tiles;
+  AppendMatrix(wo, weight_tiles);
+  AppendMatrix(w1, weight_tiles);
+  AppendMatrix(w2, weight_tiles);
+  return weight_tiles;
 }
 
-std::vector<uint16_t> PackLeaveSlabs(const Matrix& feature, const Matrix& query_key_value) {
-  std::vector<uint16_t> slabs;
-  AppendMatrix(feature, slabs);
-  AppendMatrix(query_key_value, slabs);
-  return slabs;
+std::vector<uint16_t> PackPreAttentionTiles(const Matrix& feature, const Matrix& query_key_value) {
+  std::vector<uint16_t> weight_tiles;
+  AppendMatrix(feature, weight_tiles);
+  AppendMatrix(query_key_value, weight_tiles);
+  return weight_tiles;
 }
 
-std::vector<uint16_t> PackQuarters(const std::vector<uint16_t>& slabs) {
-  std::vector<uint16_t> quarters(slabs.size());
-  for (size_t slab = 0; slab < slabs.size(); slab += kSlabSize) {
-    for (int o = 0; o < kSlabOutputs; ++o) {
-      for (int i = 0; i < kSlabInputs; ++i) {
-        quarters[slab + QuarterAt(o, i)] = slabs[slab + SlabAt(o, i)];
+std::vector<uint16_t> PackWgmmaTiles(const std::vector<uint16_t>& weight_tiles) {
+  std::vector<uint16_t> wgmma_tiles(weight_tiles.size());
+  for (size_t weight_tile = 0; weight_tile < weight_tiles.size(); weight_tile += kWeightTileSize) {
+    for (int o = 0; o < kWeightTileOutputs; ++o) {
+      for (int i = 0; i < kWeightTileInputs; ++i) {
+        wgmma_tiles[weight_tile + WgmmaTileAt(o, i)] =
+            weight_tiles[weight_tile + WeightTileAt(o, i)];
       }
     }
   }
-  return quarters;
+  return wgmma_tiles;
 }
 
-std::vector<float> PackFinishVectors(const std::vector<float>& gamma2,
-                                     const std::vector<float>& beta2,
-                                     const std::vector<float>& gamma3,
-                                     const std::vector<float>& beta3, const std::vector<float>& b2,
-                                     const std::vector<float>& b1) {
+std::vector<float> PackPostAttentionVectors(const std::vector<float>& gamma2,
+                                            const std::vector<float>& beta2,
+                                            const std::vector<float>& gamma3,
+                                            const std::vector<float>& beta3,
+                                            const std::vector<float>& b2,
+                                            const std::vector<float>& b1) {
   std::vector<float> all = Concatenated({&gamma2, &beta2, &gamma3, &beta3, &b2, &b1});
-  all.resize(all.size() - b1.size() + kSlabOutputs * Slabs(static_cast<int64_t>(b1.size())), 0);
+  all.resize(
+      all.size() - b1.size() + kWeightTileOutputs * WeightTiles(static_cast<int64_t>(b1.size())),
+      0);
   return all;
 }
 
-std::vector<float> PackLeaveVectors(const std::vector<float>& gamma1,
-                                    const std::vector<float>& beta1) {
+std::vector<float> PackPreAttentionVectors(const std::vector<float>& gamma1,
+                                           const std::vector<float>& beta1) {
   return Concatenated({&gamma1, &beta1});
 }
 

@@ -24,20 +24,22 @@ Matrix PadHeadOutputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim
 Matrix PadHeadInputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim);
 
 // The matrices' outputs below each other, with the same inputs.
-Matrix Below(const std::vector<Matrix>& matrices);
+Matrix StackOutputs(const std::vector<Matrix>& matrices);
 
-// The slabs and vectors of FinishWeights and LeaveWeights (row_layer.h), slabs in bf16.
-std::vector<uint16_t> PackFinishSlabs(const Matrix& wo, const Matrix& w1, const Matrix& w2);
-std::vector<uint16_t> PackLeaveSlabs(const Matrix& feature, const Matrix& query_key_value);
-// Slabs in quarters, as products of a warpgroup take them (layout.h).
-std::vector<uint16_t> PackQuarters(const std::vector<uint16_t>& slabs);
-std::vector<float> PackFinishVectors(const std::vector<float>& gamma2,
-                                     const std::vector<float>& beta2,
-                                     const std::vector<float>& gamma3,
-                                     const std::vector<float>& beta3, const std::vector<float>& b2,
-                                     const std::vector<float>& b1);
-std::vector<float> PackLeaveVectors(const std::vector<float>& gamma1,
-                                    const std::vector<float>& beta1);
+// The weight tiles and vectors of PostAttentionWeights and PreAttentionWeights (row_layer.h),
+// weight tiles in bf16.
+std::vector<uint16_t> PackPostAttentionTiles(const Matrix& wo, const Matrix& w1, const Matrix& w2);
+std::vector<uint16_t> PackPreAttentionTiles(const Matrix& feature, const Matrix& query_key_value);
+// WeightTiles in wgmma tiles, as products of a warpgroup take them (layout.h).
+std::vector<uint16_t> PackWgmmaTiles(const std::vector<uint16_t>& weight_tiles);
+std::vector<float> PackPostAttentionVectors(const std::vector<float>& gamma2,
+                                            const std::vector<float>& beta2,
+                                            const std::vector<float>& gamma3,
+                                            const std::vector<float>& beta3,
+                                            const std::vector<float>& b2,
+                                            const std::vector<float>& b1);
+std::vector<float> PackPreAttentionVectors(const std::vector<float>& gamma1,
+                                           const std::vector<float>& beta1);
 
 }  // namespace chorale::kernels::cuda
 

@@ -10,63 +10,61 @@
 namespace chorale::kernels::cuda {
 
 // Offsets in bytes.
-struct RowLayout {
-  int operand_inputs = 0;  // padded to whole slabs
-  int wide_inputs = 0;
+struct MmaSmem {
+  int a_inputs = 0;  // padded to whole weight tiles
+  int hidden_qkv_inputs = 0;
   int x_stride = 0;
-  int head_shift = 0;  // log2 of Dh
-  int operand = 0;     // [rows, operand_inputs] bf16 as OperandAt has it: attention, then x
-  int wide = 0;        // [rows, wide_inputs] likewise: the feed-forward layer, then q, K and V
-  int x = 0;           // [rows][x_stride] f32
-  int finish = 0;      // FinishWeights::vectors
-  int leave = 0;       // LeaveWeights::vectors
+  int head_shift = 0;       // log2 of Dh
+  int operand = 0;          // [rows, operand_inputs] bf16 as MmaOperandAt has it: attention, then x
+  int hidden_qkv_smem = 0;  // [rows, wide_inputs] likewise: the feed-forward layer, then q, K and V
+  int x = 0;                // [rows][x_stride] f32
+  int post_attention = 0;   // PostAttentionWeights::vectors
+  int pre_attention = 0;    // PreAttentionWeights::vectors
   int bytes = 0;
 };
 
-constexpr int ProjectedWidth(const RowLayerParams& p) {
-  return (p.heads + 2 * p.kv_heads) * p.head_dim;
+constexpr int QkvWidth(const LayerParams& p) { return (p.heads + 2 * p.kv_heads) * p.head_dim; }
+constexpr int PostAttentionVectorsSize(const LayerParams& p) {
+  return 5 * p.width + static_cast<int>(WeightTiles(p.hidden)) * kWeightTileOutputs;
 }
-constexpr int FinishVectorsSize(const RowLayerParams& p) {
-  return 5 * p.width + static_cast<int>(Slabs(p.hidden)) * kSlabOutputs;
-}
-constexpr int LeaveVectorsSize(const RowLayerParams& p) { return 2 * p.width; }
+constexpr int PreAttentionVectorsSize(const LayerParams& p) { return 2 * p.width; }
 
 // Of 8 rows, there is room for 16: tensor cores take no fewer.
-constexpr RowLayout RowLayoutOf(const RowLayerParams& p, int block_rows) {
+constexpr MmaSmem MmaSmemOf(const LayerParams& p, int block_rows) {
   const int rows = std::max(block_rows, kGroupRows);
   const int sizeof_f32 = 4;
   const int sizeof_bf16 = 2;
-  const auto padded = [](int n) { return static_cast<int>(Slabs(n)) * kSlabInputs; };
-  RowLayout layout;
-  layout.operand_inputs = padded(std::max(p.heads * p.head_dim, p.width));
-  layout.wide_inputs = padded(std::max(p.hidden, ProjectedWidth(p)));
+  const auto padded = [](int n) { return static_cast<int>(WeightTiles(n)) * kWeightTileInputs; };
+  MmaSmem layout;
+  layout.a_inputs = padded(std::max(p.heads * p.head_dim, p.width));
+  layout.hidden_qkv_inputs = padded(std::max(p.hidden, QkvWidth(p)));
   layout.x_stride = p.width + 8;  // rows g and columns 2j of a warp hit each bank once
   while (1 << layout.head_shift < p.head_dim) ++layout.head_shift;
   layout.operand = 0;
-  layout.wide = layout.operand + rows * layout.operand_inputs * sizeof_bf16;
-  layout.x = layout.wide + rows * layout.wide_inputs * sizeof_bf16;
-  layout.finish = layout.x + rows * layout.x_stride * sizeof_f32;
-  layout.leave = layout.finish + FinishVectorsSize(p) * sizeof_f32;
-  layout.bytes = layout.leave + LeaveVectorsSize(p) * sizeof_f32;
+  layout.hidden_qkv_smem = layout.operand + rows * layout.a_inputs * sizeof_bf16;
+  layout.x = layout.hidden_qkv_smem + rows * layout.hidden_qkv_inputs * sizeof_bf16;
+  layout.post_attention = layout.x + rows * layout.x_stride * sizeof_f32;
+  layout.pre_attention = layout.post_attention + PostAttentionVectorsSize(p) * sizeof_f32;
+  layout.bytes = layout.pre_attention + PreAttentionVectorsSize(p) * sizeof_f32;
   return layout;
 }
 
 // The products of a layer, in their order.
-enum class RowProduct : int {
-  kAttention,   // x = LN2(x + Wo attention)
-  kUp,          // wide = gelu(W1 x + b1)
-  kDown,        // x = LN3(x + W2 wide + b2)
-  kFeature,     // x = LN1(x + P x)
-  kProjection,  // wide = (Wq over Wk over Wv) x
+enum class LayerGemm : int {
+  kOutputProjection,  // x = LN2(x + Wo attention)
+  kMlpUp,             // wide = gelu(W1 x + b1)
+  kMlpDown,           // x = LN3(x + W2 wide + b2)
+  kFeatureAttention,  // x = LN1(x + P x)
+  kQkvProjection,     // wide = (Wq over Wk over Wv) x
 };
 
-constexpr int InputsOf(const RowLayerParams& p, RowProduct product) {
-  if (product == RowProduct::kAttention) return p.heads * p.head_dim;
-  return product == RowProduct::kDown ? p.hidden : p.width;
+constexpr int InputsOf(const LayerParams& p, LayerGemm product) {
+  if (product == LayerGemm::kOutputProjection) return p.heads * p.head_dim;
+  return product == LayerGemm::kMlpDown ? p.hidden : p.width;
 }
-constexpr int OutputsOf(const RowLayerParams& p, RowProduct product) {
-  if (product == RowProduct::kUp) return p.hidden;
-  return product == RowProduct::kProjection ? ProjectedWidth(p) : p.width;
+constexpr int OutputsOf(const LayerParams& p, LayerGemm product) {
+  if (product == LayerGemm::kMlpUp) return p.hidden;
+  return product == LayerGemm::kQkvProjection ? QkvWidth(p) : p.width;
 }
 
 }  // namespace chorale::kernels::cuda

@@ -14,34 +14,35 @@ namespace chorale::kernels::cuda {
 
 // Elements d to d + 7 of a head's key, or of its value, of a row of the tile: to the path's buffer,
 // if the row is a buffer token's.
-__device__ __forceinline__ void LeaveToBuffer(const Tile& tile, const RowLayerParams& p, int row,
-                                              int kv_head, int d, bool value, const Words4& words) {
+__device__ __forceinline__ void StoreKvToBuffer(const Tile& tile, const LayerParams& p, int row,
+                                                int kv_head, int d, bool value,
+                                                const Words4& words) {
   const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
   const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
   if (!of_buffer_token || path >= tile.buffer_paths) return;
-  uint16_t* place =
-      tile.buffer +
-      p.layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, p.kv_heads, p.head_dim) +
-      BufferKeyAt(kv_head, tile.append_position, path, tile.buffer_capacity, tile.buffer_paths,
-                  p.head_dim);
+  uint16_t* position = tile.buffer +
+                       p.kv_layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths,
+                                                    p.kv_heads, p.head_dim) +
+                       BufferKeyAt(kv_head, tile.append_position, path, tile.buffer_capacity,
+                                   tile.buffer_paths, p.head_dim);
   if (!value) {
-    StoreAs<Words4>(place + d, words);
+    StoreAs<Words4>(position + d, words);
     return;
   }
-  place += tile.buffer_paths * p.head_dim;
+  position += tile.buffer_paths * p.head_dim;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    StoreAs<uint32_t>(place + BufferValueColumn(d + 2 * i, p.head_dim), words.w[i]);
+    StoreAs<uint32_t>(position + BufferValueColumn(d + 2 * i, p.head_dim), words.w[i]);
   }
 }
 
 // Likewise, of a row of a context that is being encoded.
-__device__ __forceinline__ void LeaveToContext(const Tile& tile, const RowLayerParams& p, int row,
-                                               int kv_head, int d, bool value, Words4 words) {
+__device__ __forceinline__ void StoreKvToContext(const Tile& tile, const LayerParams& p, int row,
+                                                 int kv_head, int d, bool value, Words4 words) {
   if (row >= tile.encode_rows) words = {};  // fills up the last block
   const int64_t blocks = ContextBlocks(tile.context_rows);
   uint16_t* block = tile.context +
-                    p.layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
+                    p.kv_layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
                     (kv_head * blocks + tile.first_row / kBlockKeys) * BlockSize(p.head_dim);
   if (!value) {
     StoreAs<Words4>(block + BlockKeyAt(row, d, p.head_dim), words);
@@ -55,7 +56,7 @@ __device__ __forceinline__ void LeaveToContext(const Tile& tile, const RowLayerP
 }
 
 // The rows of a block, from `first_row` of the tile on, of which `rows` are in use.
-struct LeavingRows {
+struct QkvRows {
   const Tile& tile;
   int tile_index;
   int first_row;
@@ -63,9 +64,9 @@ struct LeavingRows {
 };
 
 // Columns `column` to column + 7 of q, K and V side by side, of a row of the block.
-__device__ __forceinline__ void LeaveWords(const LeavingRows& rows, const RowLayerParams& p,
-                                           int head_shift, int row, int column,
-                                           const Words4& words) {
+__device__ __forceinline__ void StoreQkvWords(const QkvRows& rows, const LayerParams& p,
+                                              int head_shift, int row, int column,
+                                              const Words4& words) {
   if (row >= rows.rows) return;
   row += rows.first_row;
   const int queries = p.heads * p.head_dim;
@@ -80,29 +81,29 @@ __device__ __forceinline__ void LeaveWords(const LeavingRows& rows, const RowLay
   const int kv_head = column >> head_shift;
   const int d = column & (p.head_dim - 1);
   if (rows.tile.first_row >= 0) {
-    LeaveToContext(rows.tile, p, row, kv_head, d, value, words);
+    StoreKvToContext(rows.tile, p, row, kv_head, d, value, words);
   } else if (rows.tile.append_position >= 0) {
-    LeaveToBuffer(rows.tile, p, row, kv_head, d, value, words);
+    StoreKvToBuffer(rows.tile, p, row, kv_head, d, value, words);
   }
 }
 
-// Brings q, K and V of kGroups groups from shared memory, where OperandAt has them, to where they
-// go: a lane 8 columns of rows g and g + 8 at a time, of kWarps warps.
+// Brings q, K and V of kGroups groups from shared memory, where MmaOperandAt has them, to where
+// they go: a lane 8 columns of rows g and g + 8 at a time, of kWarps warps.
 template <int kGroups, int kWarps>
-__device__ __forceinline__ void LeaveRows(const LeavingRows& rows, const RowLayerParams& p,
-                                          int head_shift, const uint16_t* projected,
-                                          int padded_inputs) {
+__device__ __forceinline__ void StoreQkv(const QkvRows& rows, const LayerParams& p, int head_shift,
+                                         const uint16_t* qkv_smem, int padded_inputs) {
   const int row = LaneIndex() / 4;
-  const int columns = ProjectedWidth(p);
+  const int columns = QkvWidth(p);
 #pragma unroll 1
   for (int i = WarpIndex(); i / kGroups * 32 < columns; i += kWarps) {
     const int first = i % kGroups * kGroupRows;
     const int column = i / kGroups * 32 + ThreadIndex() % 4 * 8;
     if (column >= columns) continue;
-    const Words4 a = LoadAs<Words4>(projected + OperandAt(first + row, column, padded_inputs));
-    const Words4 b = LoadAs<Words4>(projected + OperandAt(first + row, column + 4, padded_inputs));
-    LeaveWords(rows, p, head_shift, first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
-    LeaveWords(rows, p, head_shift, first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
+    const Words4 a = LoadAs<Words4>(qkv_smem + MmaOperandAt(first + row, column, padded_inputs));
+    const Words4 b =
+        LoadAs<Words4>(qkv_smem + MmaOperandAt(first + row, column + 4, padded_inputs));
+    StoreQkvWords(rows, p, head_shift, first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
+    StoreQkvWords(rows, p, head_shift, first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
   }
 }
 

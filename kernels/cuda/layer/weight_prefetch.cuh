@@ -1,5 +1,5 @@
-// Matrices on their way through a block of the row kernel, slab by slab, and the sums of their
-// products (layout.h, Weights).
+// Matrices on their way through a block of the row kernel, weight tile by weight tile, and the sums
+// of their products (layout.h, Weights).
 #ifndef CHORALE_KERNELS_CUDA_LAYER_WEIGHT_PREFETCH_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_WEIGHT_PREFETCH_CUH_
 
@@ -11,9 +11,9 @@
 
 namespace chorale::kernels::cuda {
 
-// Sums of 8 outputs of a slab, for the rows of kGroups groups: rows g and g + 8 of each group,
-// outputs {2j, 2j+1}. In two parts, each over every other 16 inputs, so that one instruction need
-// not wait for the one before it.
+// Sums of 8 outputs of a weight tile, for the rows of kGroups groups: rows g and g + 8 of each
+// group, outputs {2j, 2j+1}. In two parts, each over every other 16 inputs, so that one instruction
+// need not wait for the one before it.
 template <int kGroups>
 struct Sums {
   float parts[kGroups][2][4] = {};
@@ -25,24 +25,24 @@ struct Sums {
 };
 
 // Fragments of an operand that are loaded together, so that only the first is waited for: of
-// kInputs times 16 inputs. When they are all that a slab is multiplied with, they can be kept for
-// the next.
+// kInputs times 16 inputs. When they are all that a weight tile is multiplied with, they can be
+// kept for the next.
 template <int kGroups, int kInputs>
 struct Fragments {
   Words4 v[kInputs][kGroups];
 };
 
-// A lane's view of the operand that a slab is multiplied with: that of group 0 and the slab's first
-// input is at `operand`, groups lie `stride` elements apart.
-struct OperandLane {
+// A lane's view of the operand that a weight tile is multiplied with: that of group 0 and the
+// weight tile's first input is at `operand`, groups lie `stride` elements apart.
+struct MmaOperand {
   const uint16_t* halves[2];
   int stride;
 
-  __device__ __forceinline__ OperandLane(const uint16_t* operand, int group_stride)
+  __device__ __forceinline__ MmaOperand(const uint16_t* operand, int group_stride)
       : stride(group_stride) {
     const int lane = LaneIndex();
-    halves[0] = operand + OperandPlace(lane / 4, lane % 4, 0) * 8;
-    halves[1] = operand + OperandPlace(lane / 4, lane % 4, 1) * 8;
+    halves[0] = operand + MmaOperandLane(lane / 4, lane % 4, 0) * 8;
+    halves[1] = operand + MmaOperandLane(lane / 4, lane % 4, 1) * 8;
   }
 
   // Of the 16 inputs number `step`.
@@ -51,11 +51,11 @@ struct OperandLane {
   }
 };
 
-// Adds the products of a slab's outputs with kTogether times 16 inputs, from number `first` on.
-// `keep`: those that `a` holds already. weight(tile, step): the lane's 8 weights of 8 outputs and
-// 32 inputs.
+// Adds the products of a weight tile's outputs with kTogether times 16 inputs, from number `first`
+// on. `keep`: those that `a` holds already. weight(tile, step): the lane's 8 weights of 8 outputs
+// and 32 inputs.
 template <int kGroups, int kTogether, int kTiles, typename Weight>
-__device__ __forceinline__ void AddProducts(const OperandLane& operand, int first, bool keep,
+__device__ __forceinline__ void AddProducts(const MmaOperand& operand, int first, bool keep,
                                             const Weight& weight, Fragments<kGroups, kTogether>& a,
                                             Sums<kGroups> (&sums)[kTiles]) {
   if (!keep) {
@@ -82,37 +82,37 @@ __device__ __forceinline__ void AddProducts(const OperandLane& operand, int firs
   }
 }
 
-// The slabs that a block consumes: those of one array, then those of another. Every weight is used
-// by one warp alone, so it goes from the level-two cache straight to the registers of the lane that
-// multiplies with it. Two slabs are on their way while a third is consumed, word by word: a
-// multiprocessor gets its share of the cache's bandwidth only with some 50 KB asked for.
+// The weight tiles that a block consumes: those of one array, then those of another. Every weight
+// is used by one warp alone, so it goes from the level-two cache straight to the registers of the
+// lane that multiplies with it. Two weight tiles are on their way while a third is consumed, word
+// by word: a multiprocessor gets its share of the cache's bandwidth only with some 50 KB asked for.
 template <int kWarps>
-class WeightStream {
+class WeightPrefetch {
  public:
-  // A warp computes so many times 8 outputs of a slab, of all groups.
-  static constexpr int kTiles = kSlabOutputs / 8 / kWarps;
+  // A warp computes so many times 8 outputs of a weight tile, of all groups.
+  static constexpr int kTiles = kWeightTileOutputs / 8 / kWarps;
 
-  __device__ __forceinline__ WeightStream(const uint16_t* slabs, int count,
-                                          const uint16_t* more_slabs, int more_count)
-      : next_(reinterpret_cast<const Words4*>(slabs) + Own()),
-        more_(reinterpret_cast<const Words4*>(more_slabs) + Own()),
+  __device__ __forceinline__ WeightPrefetch(const uint16_t* weight_tiles, int count,
+                                            const uint16_t* more_weight_tiles, int more_count)
+      : next_(reinterpret_cast<const Words4*>(weight_tiles) + Own()),
+        more_(reinterpret_cast<const Words4*>(more_weight_tiles) + Own()),
         until_more_(count),
         left_(count + more_count) {
     Refill(ahead_[0]);
   }
 
-  // Asks for the second slab: apart from the first, so that what is needed earlier need not queue
-  // behind it. To be called once, before the first product.
+  // Asks for the second weight tile: apart from the first, so that what is needed earlier need not
+  // queue behind it. To be called once, before the first product.
   __device__ __forceinline__ void FetchSecond() { Refill(ahead_[1]); }
 
-  // Adds the products with the next slab. `operand`: of group 0 and the slab's first input; groups
-  // lie `stride` elements apart. `again`: it is that of the slab before, and so what is kept in
-  // `a`.
+  // Adds the products with the next weight tile. `operand`: of group 0 and the weight tile's first
+  // input; groups lie `stride` elements apart. `again`: it is that of the weight tile before, and
+  // so what is kept in `a`.
   template <int kGroups, int kTogether>
-  __device__ __forceinline__ void AddSlab(const uint16_t* operand, int stride, bool again,
-                                          Fragments<kGroups, kTogether>& a,
-                                          Sums<kGroups> (&sums)[kTiles]) {
-    // Registers have no index: the two slabs take turns in two copies of the code.
+  __device__ __forceinline__ void AddWeightTile(const uint16_t* operand, int stride, bool again,
+                                                Fragments<kGroups, kTogether>& a,
+                                                Sums<kGroups> (&sums)[kTiles]) {
+    // Registers have no index: the two weight tiles take turns in two copies of the code.
     if (second_) {
       AddAndRefill(operand, stride, again, ahead_[1], a, sums);
     } else {
@@ -122,43 +122,45 @@ class WeightStream {
   }
 
  private:
-  static constexpr int kSteps = kSlabInputs / 32;     // of the words of a lane
-  static constexpr int kLaneWords = kTiles * kSteps;  // of a slab, 8 weights each
+  static constexpr int kSteps = kWeightTileInputs / 32;  // of the words of a lane
+  static constexpr int kLaneWords = kTiles * kSteps;     // of a weight tile, 8 weights each
 
-  // Where this lane's words begin in every slab.
+  // Where this lane's words begin in every weight tile.
   __device__ __forceinline__ static int Own() {
     return static_cast<int>(WarpIndex()) * (kLaneWords * kWarpSize) + static_cast<int>(LaneIndex());
   }
 
-  __device__ __forceinline__ void Refill(Words4 (&slab)[kLaneWords]) {
+  __device__ __forceinline__ void Refill(Words4 (&weight_tile)[kLaneWords]) {
     if (until_more_ == 0) next_ = more_;
     if (left_ > 0) {
 #pragma unroll
-      for (int k = 0; k < kLaneWords; ++k) slab[k] = LoadNcNoAllocate(next_ + k * kWarpSize);
+      for (int k = 0; k < kLaneWords; ++k) weight_tile[k] = LoadNcNoAllocate(next_ + k * kWarpSize);
     }
-    next_ += kSlabSize / 8;
+    next_ += kWeightTileSize / 8;
     --until_more_;
     --left_;
   }
 
   template <int kGroups, int kTogether>
   __device__ __forceinline__ void AddAndRefill(const uint16_t* operand, int stride, bool again,
-                                               Words4 (&slab)[kLaneWords],
+                                               Words4 (&weight_tile)[kLaneWords],
                                                Fragments<kGroups, kTogether>& a,
                                                Sums<kGroups> (&sums)[kTiles]) {
-    const OperandLane rows(operand, stride);
-    const auto weight = [&slab](int tile, int step) { return slab[tile * kSteps + step]; };
+    const MmaOperand rows(operand, stride);
+    const auto weight = [&weight_tile](int tile, int step) {
+      return weight_tile[tile * kSteps + step];
+    };
 #pragma unroll
-    for (int first = 0; first < kSlabInputs / 16; first += kTogether) {
-      AddProducts(rows, first, kTogether == kSlabInputs / 16 && again, weight, a, sums);
+    for (int first = 0; first < kWeightTileInputs / 16; first += kTogether) {
+      AddProducts(rows, first, kTogether == kWeightTileInputs / 16 && again, weight, a, sums);
     }
-    Refill(slab);
+    Refill(weight_tile);
   }
 
-  const Words4* next_;  // slab to ask for
+  const Words4* next_;  // weight tile to ask for
   const Words4* const more_;
-  int until_more_;  // slabs of the first array to ask for
-  int left_;        // slabs of both
+  int until_more_;  // weight tiles of the first array to ask for
+  int left_;        // weight tiles of both
   bool second_ = false;
   Words4 ahead_[2][kLaneWords];
 };

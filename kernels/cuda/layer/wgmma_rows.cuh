@@ -21,68 +21,67 @@
 
 namespace chorale::kernels::cuda {
 
-// By kProductWarps warps. What is multiplied lies in shared memory as ProductOperandAt has it, but
-// for q, K and V, which lie as OperandAt has them. A warpgroup computes half of the outputs of
-// every slab, of all rows.
-template <int kGroups, int kPanels>
-class ProductRows {
-  static constexpr int kThreads = kProductWarps * kWarpSize;
+// By kConsumerWarps warps. What is multiplied lies in shared memory as WgmmaOperandAt has it, but
+// for q, K and V, which lie as MmaOperandAt has them. A warpgroup computes half of the outputs of
+// every weight tile, of all rows.
+template <int kGroups, int kWidthTiles>
+class WgmmaRows {
+  static constexpr int kThreads = kConsumerWarps * kWarpSize;
   static constexpr int kSums = kGroups * kGroupRows / 2;  // of a lane
-  static_assert(kRingReaders * kQuarterOutputs == kSlabOutputs);
+  static_assert(kConsumerWarpgroups * kWgmmaTileOutputs == kWeightTileOutputs);
 
  public:
   static constexpr int kRows = kGroups * kGroupRows;
 
-  __device__ __forceinline__ ProductRows(const RowLayerParams& params,
-                                         const RowProductLayout& shared)
+  __device__ __forceinline__ WgmmaRows(const LayerParams& params, const WgmmaSmem& shared)
       : p_(params), shared_(shared) {}
 
   __device__ __forceinline__ float* x(int row) const {
     return At<float>(shared_.x) + row * shared_.x_stride;
   }
 
-  // Behind the projection: q, K and V, as OperandAt has them.
-  __device__ __forceinline__ const uint16_t* projected() const {
-    return At<uint16_t>(shared_.wide);
+  // Behind the projection: q, K and V, as MmaOperandAt has them.
+  __device__ __forceinline__ const uint16_t* qkv_smem() const {
+    return At<uint16_t>(shared_.hidden_qkv_smem);
   }
 
   // operand = what is given, of columns `column` to column + 3 of a row.
-  __device__ __forceinline__ void StoreOperand(int row, int column, const Floats4& x) const {
-    uint16_t* to = At<uint16_t>(shared_.operand) +
-                   ProductOperandAt(row, column, kRows, shared_.operand_inputs);
+  __device__ __forceinline__ void StoreA(int row, int column, const Floats4& x) const {
+    uint16_t* to =
+        At<uint16_t>(shared_.operand) + WgmmaOperandAt(row, column, kRows, shared_.a_inputs);
     StoreAs<uint32_t>(to, PackBf16(x.v[0], x.v[1]));
-    to += shared_.operand_inputs / 16 * (kRows + 1) * 8;  // the other half
+    to += shared_.a_inputs / 16 * (kRows + 1) * 8;  // the other half
     StoreAs<uint32_t>(to, PackBf16(x.v[2], x.v[3]));
   }
 
   // Ends with x, operand, or the wide operand complete for the whole block. The first `keep` rows
   // of the normalized x also go to `kept`, [keep, D] in global memory.
-  __device__ __forceinline__ void Multiply(RowProduct product, RingReader& ring, float* kept,
+  __device__ __forceinline__ void Multiply(LayerGemm product, RingConsumer& ring, float* kept,
                                            int keep) const {
-    const bool down = product == RowProduct::kDown;
-    const int padded_inputs = down ? shared_.hidden : shared_.operand_inputs;
-    const uint64_t rows =
-        MakeSmemDescriptor(SmemAddress(At<uint16_t>(down ? shared_.wide : shared_.operand)),
-                           padded_inputs / 16 * ProductRowsBytes(kRows), 8 * 16);
-    const int inputs = SlabsOf(InputsOf(p_, product));
+    const bool down = product == LayerGemm::kMlpDown;
+    const int padded_inputs = down ? shared_.hidden : shared_.a_inputs;
+    const uint64_t rows = MakeSmemDescriptor(
+        SmemAddress(At<uint16_t>(down ? shared_.hidden_qkv_smem : shared_.operand)),
+        padded_inputs / 16 * WgmmaOperandRowsBytes(kRows), 8 * 16);
+    const int inputs = WeightTilesOf(InputsOf(p_, product));
     const int outputs = OutputsOf(p_, product);
     // Of 16 outputs, a lane has two neighbours.
     const int column = WarpIndex() * 16 + LaneIndex() / 4 * 2;
 #pragma unroll 1
-    for (int first = 0; first < outputs; first += kSlabOutputs) {
+    for (int first = 0; first < outputs; first += kWeightTileOutputs) {
       float sums[2][kSums];
-      MultiplySlabs(ring, rows, inputs, sums);
-      if (product == RowProduct::kUp) {
+      MultiplyWeightTiles(ring, rows, inputs, sums);
+      if (product == LayerGemm::kMlpUp) {
         StoreHidden(first + column, sums);
-      } else if (product == RowProduct::kProjection) {
-        StoreProjected(first + column, sums);
+      } else if (product == LayerGemm::kQkvProjection) {
+        StoreQkvToSmem(first + column, sums);
       } else if (first + column < outputs) {
-        AddToX(first + column, down ? finish() + 4 * p_.width : nullptr, sums);
+        AddToX(first + column, down ? post_vectors() + 4 * p_.width : nullptr, sums);
       }
     }
-    if (product == RowProduct::kUp) FenceProxyAsync();
+    if (product == LayerGemm::kMlpUp) FenceProxyAsync();
     Sync();
-    if (product != RowProduct::kUp && product != RowProduct::kProjection) {
+    if (product != LayerGemm::kMlpUp && product != LayerGemm::kQkvProjection) {
       Normalize(product, kept, keep);
     }
   }
@@ -90,44 +89,48 @@ class ProductRows {
   // Waits for all threads that work on the rows.
   __device__ __forceinline__ static void Sync() { NamedBarrierSync<kThreads>(kRowsBarrier); }
   // Likewise, and what was stored to operands is there for products.
-  __device__ __forceinline__ static void SyncOperands() {
+  __device__ __forceinline__ static void SyncA() {
     FenceProxyAsync();
     Sync();
   }
 
  private:
   static constexpr int kRowsBarrier = 1;
-  static constexpr int kProductsOfSlab = kSlabInputs / 16;
+  static constexpr int kWgmmasPerWeightTile = kWeightTileInputs / 16;
 
   template <typename T>
   __device__ __forceinline__ static T* At(int offset) {
     return reinterpret_cast<T*>(DynamicSmem() + offset);
   }
-  __device__ __forceinline__ float* finish() const { return At<float>(shared_.finish); }
-  __device__ __forceinline__ float* leave() const { return At<float>(shared_.leave); }
+  __device__ __forceinline__ float* post_vectors() const {
+    return At<float>(shared_.post_attention);
+  }
+  __device__ __forceinline__ float* pre_vectors() const { return At<float>(shared_.pre_attention); }
 
-  // sums = the warpgroup's outputs of the next slabs, times `rows`, as Sums has them: in two parts,
-  // each over every other 16 inputs.
-  __device__ __forceinline__ static void MultiplySlabs(RingReader& ring, uint64_t rows, int slabs,
-                                                       float (&sums)[2][kSums]) {
-    int last = 0;  // slot
+  // sums = the warpgroup's outputs of the next weight tiles, times `rows`, as Sums has them: in two
+  // parts, each over every other 16 inputs.
+  __device__ __forceinline__ static void MultiplyWeightTiles(RingConsumer& ring, uint64_t rows,
+                                                             int weight_tiles,
+                                                             float (&sums)[2][kSums]) {
+    int last = 0;  // stage_idx
 #pragma unroll 1
-    for (int slab = 0; slab < slabs; ++slab) {
-      const int slot = ring.Next();
+    for (int weight_tile = 0; weight_tile < weight_tiles; ++weight_tile) {
+      const int stage_idx = ring.Next();
       const uint64_t weights =
-          MakeSmemDescriptor(SmemAddress(ring.At(slot)), kQuarterHalfBytes, 8 * 16);
+          MakeSmemDescriptor(SmemAddress(ring.At(stage_idx)), kWgmmaTileHalfBytes, 8 * 16);
       WgmmaFence();
 #pragma unroll
-      for (int i = 0; i < kProductsOfSlab; ++i) {
-        Wgmma(sums[i % 2], weights + i * (2 * kQuarterHalfBytes / 16), rows, i >= 2 || slab > 0);
-        rows += ProductRowsBytes(kRows) / 16;
+      for (int i = 0; i < kWgmmasPerWeightTile; ++i) {
+        Wgmma(sums[i % 2], weights + i * (2 * kWgmmaTileHalfBytes / 16), rows,
+              i >= 2 || weight_tile > 0);
+        rows += WgmmaOperandRowsBytes(kRows) / 16;
       }
       WgmmaCommit();
-      if (slab > 0) {
+      if (weight_tile > 0) {
         WgmmaWait<1>();
         ring.Release(last);
       }
-      last = slot;
+      last = stage_idx;
     }
     WgmmaWait<0>();
     ring.Release(last);
@@ -167,9 +170,9 @@ class ProductRows {
 
   // hidden = gelu(sums + b1), as AddToX.
   __device__ __forceinline__ void StoreHidden(int column, const float (&sums)[2][kSums]) const {
-    const Floats2 more = LoadAs<Floats2>(finish() + 5 * p_.width + column);
-    uint16_t* hidden =
-        At<uint16_t>(shared_.wide) + ProductOperandAt(FirstOwnRow(), column, kRows, shared_.hidden);
+    const Floats2 more = LoadAs<Floats2>(post_vectors() + 5 * p_.width + column);
+    uint16_t* hidden = At<uint16_t>(shared_.hidden_qkv_smem) +
+                       WgmmaOperandAt(FirstOwnRow(), column, kRows, shared_.hidden);
 #pragma unroll
     for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
@@ -182,41 +185,41 @@ class ProductRows {
   }
 
   // Of q, K and V.
-  __device__ __forceinline__ void StoreProjected(int column, const float (&sums)[2][kSums]) const {
-    uint16_t* projected = At<uint16_t>(shared_.wide);
+  __device__ __forceinline__ void StoreQkvToSmem(int column, const float (&sums)[2][kSums]) const {
+    uint16_t* qkv_smem = At<uint16_t>(shared_.hidden_qkv_smem);
 #pragma unroll
     for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const int at = FirstOwnRow() + 8 * n + row;
-        StoreAs<uint32_t>(projected + OperandAt(at, column, shared_.projected),
+        StoreAs<uint32_t>(qkv_smem + MmaOperandAt(at, column, shared_.qkv_smem),
                           PackBf16(Total(sums, n, 0, row), Total(sums, n, 1, row)));
       }
     }
   }
 
   // x = LN(x); operand = x. See Multiply.
-  __device__ __forceinline__ void Normalize(RowProduct product, float* kept, int keep) const {
-    const float* gamma = product == RowProduct::kAttention ? finish()
-                         : product == RowProduct::kDown    ? finish() + 2 * p_.width
-                                                           : leave();
+  __device__ __forceinline__ void Normalize(LayerGemm product, float* kept, int keep) const {
+    const float* gamma = product == LayerGemm::kOutputProjection ? post_vectors()
+                         : product == LayerGemm::kMlpDown        ? post_vectors() + 2 * p_.width
+                                                                 : pre_vectors();
     constexpr int kTogether = kGroups > 1 ? 4 : 2;
-    NormalizeRows<kRows, kProductWarps, kTogether, kPanels>(
+    NormalizeRows<kRows, kConsumerWarps, kTogether, kWidthTiles>(
         At<float>(shared_.x), shared_.x_stride, gamma, gamma + p_.width, p_.width, p_.epsilon,
         [&](const int(&rows)[kTogether], int column, const Floats4(&x)[kTogether]) {
 #pragma unroll
           for (int r = 0; r < kTogether; ++r) {
-            StoreOperand(rows[r], column, x[r]);
+            StoreA(rows[r], column, x[r]);
             if (rows[r] < keep && column < p_.width) {
               StoreAs<Floats4>(kept + rows[r] * p_.width + column, x[r]);
             }
           }
         });
-    SyncOperands();
+    SyncA();
   }
 
-  const RowLayerParams& p_;
-  const RowProductLayout& shared_;
+  const LayerParams& p_;
+  const WgmmaSmem& shared_;
 };
 
 }  // namespace chorale::kernels::cuda

@@ -82,17 +82,17 @@ constexpr int BlockValueAt(int key, int d, int head_dim) {
 
 // ---- Buffer --------------------------------------------------------------------------------
 //
-// One layer of a tile's buffers is [Hkv][place][K, V][path][Dh]: what the paths of a group need of
-// one place lies together. The elements of a V are dealt out as a lane's sums are.
+// One layer of a tile's buffers is [Hkv][position][K, V][path][Dh]: what the paths of a group need
+// of one position lies together. The elements of a V are dealt out as a lane's sums are.
 
 constexpr int64_t BufferPaths(int64_t paths) { return RoundUp(paths, kGroupPaths); }
 constexpr int64_t BufferLayerSize(int64_t capacity, int64_t buffer_paths, int64_t kv_heads,
                                   int64_t head_dim) {
   return kv_heads * capacity * 2 * buffer_paths * head_dim;
 }
-constexpr int64_t BufferKeyAt(int64_t kv_head, int64_t place, int64_t path, int64_t capacity,
+constexpr int64_t BufferKeyAt(int64_t kv_head, int64_t position, int64_t path, int64_t capacity,
                               int64_t buffer_paths, int64_t head_dim) {
-  return ((kv_head * capacity + place) * 2 * buffer_paths + path) * head_dim;
+  return ((kv_head * capacity + position) * 2 * buffer_paths + path) * head_dim;
 }
 // Where column d stands among the Dh elements of a V, which begin buffer_paths * Dh behind its K.
 constexpr int BufferValueColumn(int d, int head_dim) {
@@ -102,31 +102,32 @@ constexpr int BufferValueColumn(int d, int head_dim) {
 
 // ---- Weights -------------------------------------------------------------------------------
 //
-// A matrix W [out, in] is cut into slabs of 128 outputs by 128 inputs, padded with zeros. A kernel
-// consumes a fixed sequence of slabs, which lie behind each other: [slab][8 outputs at a time][32
-// inputs at a time][lane][8]. A warp computes 8 or 16 outputs of a slab.
+// A matrix W [out, in] is cut into weight tiles of 128 outputs by 128 inputs, padded with zeros. A
+// kernel consumes a fixed sequence of weight tiles, which lie behind each other: [weight tile][8
+// outputs at a time][32 inputs at a time][lane][8]. A warp computes 8 or 16 outputs of a weight
+// tile.
 
-inline constexpr int kSlabOutputs = 128;
-inline constexpr int kSlabInputs = 128;
-inline constexpr int kSlabSize = kSlabOutputs * kSlabInputs;
+inline constexpr int kWeightTileOutputs = 128;
+inline constexpr int kWeightTileInputs = 128;
+inline constexpr int kWeightTileSize = kWeightTileOutputs * kWeightTileInputs;
 
-constexpr int64_t Slabs(int64_t n) { return CeilDiv(n, kSlabInputs); }
+constexpr int64_t WeightTiles(int64_t n) { return CeilDiv(n, kWeightTileInputs); }
 
-constexpr int SlabAt(int output, int input) {
+constexpr int WeightTileAt(int output, int input) {
   const int lane = output % 8 * 4 + input % 32 / 8;
   return (output / 8 * 4 + input / 32) * 256 + lane * 8 + input % 8;
 }
 
-// What slabs are multiplied with lies in shared memory as lanes take it: [16 rows at a time][32
-// inputs at a time][half of a lane's inputs][place of the lane][rows g and g + 8 of two inputs, of
-// two more]. Lanes have their places such that no bank is asked twice at a time: neither by a warp
-// that reads what each lane takes, nor by one that writes a row and the one 8 below it, nor by one
-// that writes 8 columns of 16 rows.
-constexpr int OperandPlace(int g, int j, int half) { return (g * 4 + (j ^ g / 2)) ^ half * 6; }
-constexpr int OperandAt(int row, int input, int padded_inputs) {
+// What weight tiles are multiplied with lies in shared memory as lanes take it: [16 rows at a
+// time][32 inputs at a time][half of a lane's inputs][position of the lane][rows g and g + 8 of two
+// inputs, of two more]. Lanes have their positions such that no bank is asked twice at a time:
+// neither by a warp that reads what each lane takes, nor by one that writes a row and the one 8
+// below it, nor by one that writes 8 columns of 16 rows.
+constexpr int MmaOperandLane(int g, int j, int half) { return (g * 4 + (j ^ g / 2)) ^ half * 6; }
+constexpr int MmaOperandAt(int row, int input, int padded_inputs) {
   const int half = input % 8 / 4;
   return ((row / 16 * (padded_inputs / 32) + input / 32) * 2 + half) * 256 +
-         OperandPlace(row % 8, input % 32 / 8, half) * 8 + input % 4 / 2 * 4 + row % 16 / 8 * 2 +
+         MmaOperandLane(row % 8, input % 32 / 8, half) * 8 + input % 4 / 2 * 4 + row % 16 / 8 * 2 +
          input % 2;
 }
 
@@ -138,68 +139,69 @@ constexpr int OperandAt(int row, int input, int padded_inputs) {
 // sums have the same bits: of 32 inputs, instruction s has element i of lane j for i in 4s..4s+3,
 // the first two in its first half, the last two in its second.
 
-// Which 16 inputs an input belongs to, which half of them, and its place there.
-constexpr int ProductOf(int input) { return input / 32 * 2 + input % 8 / 4; }
-constexpr int ProductHalf(int input) { return input % 4 / 2; }
-constexpr int ProductPlace(int input) { return input % 32 / 8 * 2 + input % 2; }
+// Which 16 inputs an input belongs to, which half of them, and its position there.
+constexpr int WgmmaStepOf(int input) { return input / 32 * 2 + input % 8 / 4; }
+constexpr int WgmmaStepHalf(int input) { return input % 4 / 2; }
+constexpr int WgmmaStepElement(int input) { return input % 32 / 8 * 2 + input % 2; }
 
-// A slab in quarters of 64 outputs by 64 inputs: [output half][input half][16 inputs at a
+// A weight tile in wgmma tiles of 64 outputs by 64 inputs: [output half][input half][16 inputs at a
 // time][half][8 outputs at a time][8][8 inputs]. Of 16 outputs, the even ones are the first 8 rows
 // of the instruction: one lane then has the sums of two neighbouring outputs.
-inline constexpr int kQuarterSize = kSlabSize / 4;
-inline constexpr int kQuarterOutputs = 64;
-inline constexpr int kQuarterInputs = 64;
-inline constexpr int kQuarterHalfBytes = kQuarterOutputs * 16;  // of 8 inputs
+inline constexpr int kWgmmaTileSize = kWeightTileSize / 4;
+inline constexpr int kWgmmaTileOutputs = 64;
+inline constexpr int kWgmmaTileInputs = 64;
+inline constexpr int kWgmmaTileHalfBytes = kWgmmaTileOutputs * 16;  // of 8 inputs
 
-constexpr int QuarterAt(int output, int input) {
-  const int row = output % kQuarterOutputs / 16 * 16 + output % 2 * 8 + output % 16 / 2;
-  const int half_product = ProductOf(input % kQuarterInputs) * 2 + ProductHalf(input);
-  return (output / kQuarterOutputs * 2 + input / kQuarterInputs) * kQuarterSize +
-         (half_product * kQuarterOutputs + row) * 8 + ProductPlace(input);
+constexpr int WgmmaTileAt(int output, int input) {
+  const int row = output % kWgmmaTileOutputs / 16 * 16 + output % 2 * 8 + output % 16 / 2;
+  const int half_product = WgmmaStepOf(input % kWgmmaTileInputs) * 2 + WgmmaStepHalf(input);
+  return (output / kWgmmaTileOutputs * 2 + input / kWgmmaTileInputs) * kWgmmaTileSize +
+         (half_product * kWgmmaTileOutputs + row) * 8 + WgmmaStepElement(input);
 }
 
-// Rows that a slab is multiplied with: [half][16 inputs at a time][rows, and a gap][8], the gap so
-// that neighbouring inputs share no bank.
-constexpr int ProductRowsBytes(int rows) { return (rows + 1) * 16; }
-constexpr int ProductOperandSize(int rows, int padded_inputs) {
+// Rows that a weight tile is multiplied with: [half][16 inputs at a time][rows, and a gap][8], the
+// gap so that neighbouring inputs share no bank.
+constexpr int WgmmaOperandRowsBytes(int rows) { return (rows + 1) * 16; }
+constexpr int WgmmaOperandSize(int rows, int padded_inputs) {
   return padded_inputs / 8 * (rows + 1) * 8;
 }
-constexpr int ProductOperandAt(int row, int input, int rows, int padded_inputs) {
-  return ((ProductHalf(input) * (padded_inputs / 16) + ProductOf(input)) * (rows + 1) + row) * 8 +
-         ProductPlace(input);
+constexpr int WgmmaOperandAt(int row, int input, int rows, int padded_inputs) {
+  return ((WgmmaStepHalf(input) * (padded_inputs / 16) + WgmmaStepOf(input)) * (rows + 1) + row) *
+             8 +
+         WgmmaStepElement(input);
 }
 
-// ---- Context chunks ------------------------------------------------------------------------
+// ---- Context splits ------------------------------------------------------------------------
 //
-// Attention over a context is done in chunks of keys, each with a softmax state of its own; the
-// states are merged in the order of the chunks. Whether one block does all chunks or many blocks
-// one each therefore changes no bit of the result. How long a chunk is depends on the context
+// Attention over a context is done in splits of keys, each with a softmax state of its own; the
+// states are merged in the order of the splits. Whether one block does all splits or many blocks
+// one each therefore changes no bit of the result. How long a split is depends on the context
 // alone: short, so that few rows keep many multiprocessors busy, but not so short that there is
 // more to merge than to compute.
 //
-// A path's own buffer is shared out among the chunks, too: its places, a few at a time, go to the
-// chunks in turn, so that no chunk is left with all of them, and join the chunk's state behind its
-// keys of the context.
+// A path's own buffer is shared out among the splits, too: its positions, a few at a time, go to
+// the splits in turn, so that no split is left with all of them, and join the split's state behind
+// its keys of the context.
 
-inline constexpr int kFewestChunkBlocks = 2;
-inline constexpr int kFewestChunks = 4;
-inline constexpr int kMostChunks = 32;
+inline constexpr int kMinSplitBlocks = 2;
+inline constexpr int kMinSplits = 4;
+inline constexpr int kMaxSplits = 32;
 
-constexpr int64_t ChunkBlocks(int64_t rows) {
-  const int64_t blocks = CeilDiv(ContextBlocks(rows), kMostChunks);
-  return blocks < kFewestChunkBlocks ? kFewestChunkBlocks : blocks;
+constexpr int64_t SplitBlocks(int64_t rows) {
+  const int64_t blocks = CeilDiv(ContextBlocks(rows), kMaxSplits);
+  return blocks < kMinSplitBlocks ? kMinSplitBlocks : blocks;
 }
 
 // The last ones of a short context have none of it, only their share of a path's buffer.
-constexpr int64_t ContextChunks(int64_t rows) {
-  const int64_t chunks = CeilDiv(ContextBlocks(rows), ChunkBlocks(rows));
-  return chunks < kFewestChunks ? kFewestChunks : chunks;
+constexpr int64_t ContextSplits(int64_t rows) {
+  const int64_t splits = CeilDiv(ContextBlocks(rows), SplitBlocks(rows));
+  return splits < kMinSplits ? kMinSplits : splits;
 }
 
-// The most chunks that a context of up to that many rows has. A longer context can have fewer.
-constexpr int64_t MostContextChunks(int64_t rows) {
-  const int64_t chunks = CeilDiv(ContextBlocks(rows), kFewestChunkBlocks);
-  return chunks < kFewestChunks ? kFewestChunks : chunks < kMostChunks ? chunks : kMostChunks;
+// The most splits that a context of up to that many rows has. A longer context can have fewer.
+constexpr int64_t MaxContextSplits(int64_t rows) {
+  const int64_t splits = CeilDiv(ContextBlocks(rows), kMinSplitBlocks);
+  return splits < kMinSplits ? kMinSplits : splits < kMaxSplits ? splits : kMaxSplits;
 }
 
 }  // namespace chorale::kernels::cuda

@@ -19,8 +19,8 @@ __device__ __forceinline__ void StoreAs(T* to, const Access& value) {
   *reinterpret_cast<Access*>(to) = value;
 }
 
-// What an earlier kernel may have written (launch.h): from the level-two cache, and never ahead of
-// GridDepWait. Without inputs from memory, "volatile" is what keeps it there.
+// ld.global.cg: from L2, for data that an earlier kernel may have written (runtime/launch.h).
+// "volatile" keeps the load behind GridDepWait.
 template <typename Access, typename T>
 __device__ __forceinline__ Access LoadCg(const T* from) {
   static_assert(sizeof(Access) == 4 || sizeof(Access) % 8 == 0);
@@ -49,7 +49,7 @@ __device__ __forceinline__ Access LoadCg(const T* from) {
   return value;
 }
 
-// Read-only data that no other thread of the block will want.
+// ld.global.nc.L1::no_allocate: read-only data that no other thread of the block will read.
 __device__ __forceinline__ Words4 LoadNcNoAllocate(const Words4* from) {
   Words4 value;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"

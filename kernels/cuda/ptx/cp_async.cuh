@@ -7,7 +7,7 @@
 
 namespace chorale::kernels::cuda {
 
-// 16 bytes from global to shared memory, by and by.
+// cp.async: copies 16 bytes from global to shared memory.
 __device__ __forceinline__ void CpAsync16(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                    static_cast<uint32_t>(__cvta_generic_to_shared(to))),
@@ -17,26 +17,26 @@ __device__ __forceinline__ void CpAsync16(void* to, const void* from) {
 __device__ __forceinline__ void CpAsyncCommit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// Until at most that many groups of this thread's copies are still on their way.
+// Waits until at most kGroupsLeft of this thread's committed groups are incomplete.
 template <int kGroupsLeft>
 __device__ __forceinline__ void CpAsyncWait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
 }
 
-// From global memory, by and by; both sides and `bytes` are multiples of 16. Bytes count as
-// arrived in the phase that is current when they come.
+// cp.async.bulk: copies `bytes` from global to shared memory and signals `barrier` (complete_tx).
+// Both addresses and `bytes` are multiples of 16. From compute capability 9.0 on.
 __device__ __forceinline__ void CpAsyncBulk(void* to, const void* from, int bytes,
-                                            Mbarrier* arrivals) {
+                                            Mbarrier* barrier) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
           "r"(SmemAddress(to)),
-      "l"(from), "r"(bytes), "r"(SmemAddress(arrivals))
+      "l"(from), "r"(bytes), "r"(SmemAddress(barrier))
       : "memory");
 #endif
 }
-// What this thread has written to shared memory is there for what is not a thread: products of a
-// warpgroup, and copies in bulk.
+// fence.proxy.async: makes this thread's writes to shared memory visible to the async proxy (wgmma,
+// bulk copies).
 __device__ __forceinline__ void FenceProxyAsync() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

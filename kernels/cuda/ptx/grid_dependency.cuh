@@ -4,9 +4,8 @@
 
 namespace chorale::kernels::cuda {
 
-// A kernel may begin while the one ahead of it on the stream still runs: launch.h says what follows
-// from that. A kernel says at its start that the next one may, and waits before it touches what
-// another kernel has written, or may still read.
+// Launch: lets the next kernel on the stream start. Wait: returns when all earlier kernels have
+// completed and their writes are visible. runtime/launch.h states the rules. No effect below sm_90.
 __device__ __forceinline__ void GridDepLaunch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

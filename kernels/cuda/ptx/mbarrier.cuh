@@ -1,4 +1,4 @@
-// mbarrier: counts arrivals of threads, and bytes of bulk copies, in phases.
+// mbarrier: counts barrier of threads, and bytes of bulk copies, in phases.
 #ifndef CHORALE_KERNELS_CUDA_PTX_MBARRIER_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_MBARRIER_CUH_
 
@@ -8,39 +8,38 @@
 
 namespace chorale::kernels::cuda {
 
-// Counts arrivals in shared memory, and bytes that are copied there in bulk (PTX: mbarrier). A
-// phase is over when all members have come and all bytes that are expected; the next begins at
-// once. The first phase has parity 0. From compute capability 9.0 on.
+// Counts arrivals of threads and bytes of bulk copies in shared memory. A phase completes when all
+// expected arrivals and bytes have come; the next phase begins at once. The first phase has parity
+// 0. From compute capability 9.0 on.
 struct alignas(8) Mbarrier {
   uint64_t state;
 };
 
-// By one thread, before any other touches it: the block has to be synchronised in between.
-__device__ __forceinline__ void MbarrierInit(Mbarrier* arrivals, int members) {
+// Called by one thread; the block synchronizes before any other thread uses the barrier. `count`:
+// arrivals that complete a phase.
+__device__ __forceinline__ void MbarrierInit(Mbarrier* barrier, int count) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SmemAddress(arrivals)), "r"(members)
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SmemAddress(barrier)), "r"(count)
                : "memory");
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
-// What this thread did before is there for those who wait for the phase.
-__device__ __forceinline__ void MbarrierArrive(Mbarrier* arrivals) {
+// Release semantics: writes before it are visible to threads that wait for the phase.
+__device__ __forceinline__ void MbarrierArrive(Mbarrier* barrier) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SmemAddress(arrivals)) : "memory");
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SmemAddress(barrier)) : "memory");
 #endif
 }
-// Arrives once, and has the phase wait for that many bytes more.
-__device__ __forceinline__ void MbarrierArriveExpectTx(Mbarrier* arrivals, int bytes) {
+// Arrives once and adds `bytes` to what the phase waits for (expect_tx).
+__device__ __forceinline__ void MbarrierArriveExpectTx(Mbarrier* barrier, int bytes) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SmemAddress(arrivals)),
-      "r"(bytes)
-      : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SmemAddress(barrier)),
+               "r"(bytes)
+               : "memory");
 #endif
 }
-// Until the phase of that parity is over; of the phase before the first, whose parity is 1, at
-// once.
-__device__ __forceinline__ void MbarrierWait(Mbarrier* arrivals, uint32_t parity) {
+// Waits until the phase of `parity` has completed. On a fresh barrier, parity 1 returns at once.
+__device__ __forceinline__ void MbarrierWait(Mbarrier* barrier, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "{\n"
@@ -50,7 +49,7 @@ __device__ __forceinline__ void MbarrierWait(Mbarrier* arrivals, uint32_t parity
       "@over bra done;\n"
       "bra again;\n"
       "done:\n"
-      "}" ::"r"(SmemAddress(arrivals)),
+      "}" ::"r"(SmemAddress(barrier)),
       "r"(parity)
       : "memory");
 #endif

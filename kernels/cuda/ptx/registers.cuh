@@ -4,8 +4,7 @@
 
 namespace chorale::kernels::cuda {
 
-// Has the compiler compute a number or an address here, ahead of a wait, rather than behind it
-// where it is used.
+// Forces the compiler to compute `value` here, ahead of a wait, rather than at its first use.
 template <typename T>
 __device__ __forceinline__ void PinValue(T& value) {
   if constexpr (sizeof(T) == 4) {
@@ -15,9 +14,8 @@ __device__ __forceinline__ void PinValue(T& value) {
   }
 }
 
-// Registers that every thread of four neighbouring warps gives up, or gets of what others gave up:
-// multiples of 8, the kernel's own number for all that is given and taken in between. Only where
-// the architecture is known: elsewhere threads stay as they are.
+// setmaxnreg: lowers (dec) or raises (inc) the per-thread register limit of a warpgroup to
+// kRegisters, a multiple of 8. All four warps must execute it. No effect below sm_90a.
 template <int kRegisters>
 __device__ __forceinline__ void RegDealloc() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

@@ -52,9 +52,9 @@ __device__ __forceinline__ void MergeElement(const float* states, int at, float*
   float o = 0;
   for (int w = 0; w < kWarps; ++w) {
     const float* warp = states + w * kSummarySize;
-    const MergeScale scale = MergeMaximum(m, warp[kSummaryM + state]);
-    l = MergeSum(l, warp[kSummaryL + state], scale);
-    o = MergeSum(o, warp[at], scale);
+    const CombineScale scale = CombineMax(m, warp[kSummaryM + state]);
+    l = CombineSum(l, warp[kSummaryL + state], scale);
+    o = CombineSum(o, warp[at], scale);
   }
   summary[at] = o;
   if (at % kCellHeadWidth != 0) return;
@@ -81,7 +81,7 @@ __device__ __forceinline__ void StoreState(int head, CellHeadState& state, float
 // Grid: x chunks of rows, y columns. A block reads one chunk of one column; a warp takes every
 // sixth tile of 16 rows. The warps' states are merged in the order of the warps.
 //
-// -inf: a warp without rows has m = -inf and l = 0, and MergeMaximum scales it by 0.
+// -inf: a warp without rows has m = -inf and l = 0, and CombineMax scales it by 0.
 __global__ void __launch_bounds__(kThreads, 2)
     SummariseColumnsKernel(const __grid_constant__ SummariseColumnsParams p) {
   const int warp = threadIdx.x / kWarpSize;

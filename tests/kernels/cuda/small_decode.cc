@@ -57,7 +57,7 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
   const int kv_width = model.kv_heads * model.head_dim;
   uint32_t seed = 1;
   for (const SmallTile& tile : tiles) {
-    slots_ = std::max(slots_, static_cast<int>(ContextChunks(tile.context_rows)));
+    num_splits_ = std::max(num_splits_, static_cast<int>(ContextSplits(tile.context_rows)));
     contexts_.emplace_back(RandomContext(model, tile.context_rows, seed++));
     std::vector<int32_t> order;
     std::mt19937 engine(seed++);
@@ -70,25 +70,26 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     orders_.emplace_back(order);
   }
   // Enough for every vector of a layer and of the head.
-  const int64_t hidden = kSlabOutputs * Slabs(model.hidden);
+  const int64_t hidden = kWeightTileOutputs * WeightTiles(model.hidden);
   vectors_ =
       DeviceArray<float>(RandomTensor(5 * model.width + hidden + 3 * model.components, seed++));
   const auto random = [&seed](int64_t out, int64_t in) { return RandomMatrix(out, in, seed++); };
-  const bool warpgroups = device.compute_major == kWarpgroupComputeMajor;
-  const auto add = [&](const std::vector<uint16_t>& slabs) {
-    slabs_.emplace_back(slabs);
-    if (warpgroups) quarters_.emplace_back(PackQuarters(slabs));
+  const bool warpgroups = device.compute_major == kWgmmaComputeMajor;
+  const auto add = [&](const std::vector<uint16_t>& tiles) {
+    weight_tiles_.emplace_back(tiles);
+    if (warpgroups) wgmma_tiles_.emplace_back(PackWgmmaTiles(tiles));
   };
   for (int layer = 0; layer < model.layers; ++layer) {
     const Matrix feature = random(model.width, model.width);
-    add(PackLeaveSlabs(feature, random(queries + 2 * kv_width, model.width)));
+    add(PackPreAttentionTiles(feature, random(queries + 2 * kv_width, model.width)));
     const Matrix wo = random(model.width, queries);
     const Matrix w1 = random(model.hidden, model.width);
-    add(PackFinishSlabs(wo, w1, random(model.width, model.hidden)));
+    add(PackPostAttentionTiles(wo, w1, random(model.width, model.hidden)));
     const float* vectors = vectors_.data();
-    const auto quarters = [&](int i) { return warpgroups ? quarters_[i].data() : nullptr; };
-    layers_.push_back({{slabs_[2 * layer].data(), quarters(2 * layer), vectors + 4 * layer},
-                       {slabs_[2 * layer + 1].data(), quarters(2 * layer + 1), vectors}});
+    const auto wgmma_tiles = [&](int i) { return warpgroups ? wgmma_tiles_[i].data() : nullptr; };
+    layers_.push_back(
+        {{weight_tiles_[2 * layer].data(), wgmma_tiles(2 * layer), vectors + 4 * layer},
+         {weight_tiles_[2 * layer + 1].data(), wgmma_tiles(2 * layer + 1), vectors}});
   }
   encodings_ = DeviceArray<float>(RandomTensor(model.targets * model.width, seed++));
   offsets_ = DeviceArray<float>(RandomTensor((2 + model.targets) * model.width, seed++));
@@ -104,8 +105,8 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
   const int64_t rows = int64_t{tile_count()} * kTileRows;
   x_ = DeviceArray<float>(rows * model.width);
   q_ = DeviceArray<uint16_t>(rows * queries);
-  chunk_o_ = DeviceArray<float>(slots_ * rows * queries);
-  chunk_state_ = DeviceArray<float>(slots_ * rows * model.heads * 2);
+  partial_o_ = DeviceArray<float>(num_splits_ * rows * queries);
+  partial_ml_ = DeviceArray<float>(num_splits_ * rows * model.heads * 2);
 }
 
 int64_t SmallDecode::BufferSize() const {
@@ -148,13 +149,13 @@ SmallDecode::Result SmallDecode::Download(Stream stream) const {
           buffer_.ToHost(stream)};
 }
 
-SmallDecode::Result SmallDecode::Run(ChunkSplit split, int block_rows, Stream stream) {
+SmallDecode::Result SmallDecode::Run(KvSplit split, int block_rows, Stream stream) {
   Upload();
   for (int step = 0; step < model_.targets; ++step) Step(split, block_rows, stream);
   return Download(stream);
 }
 
-void SmallDecode::Step(ChunkSplit split, int block_rows, Stream stream) {
+void SmallDecode::Step(KvSplit split, int block_rows, Stream stream) {
   ExpectSuccess(LaunchEmbedPaths({.tiles = tiles_.data(),
                                   .paths = paths_.data(),
                                   .offsets = offsets_.data(),
@@ -165,11 +166,11 @@ void SmallDecode::Step(ChunkSplit split, int block_rows, Stream stream) {
                                   .buffer_positions = model_.targets},
                                  stream),
                 "embedding");
-  Rows(RowStages::kLeave, 0, split, block_rows, stream);
+  Rows(LayerPart::kPreAttention, 0, split, block_rows, stream);
   for (int layer = 1; layer <= model_.layers; ++layer) {
     Attend(layer - 1, split, stream);
-    Rows(layer < model_.layers ? RowStages::kFinishAndLeave : RowStages::kFinish, layer, split,
-         block_rows, stream);
+    Rows(layer < model_.layers ? LayerPart::kPostThenPreAttention : LayerPart::kPostAttention,
+         layer, split, block_rows, stream);
   }
   ExpectSuccess(LaunchHead({.tiles = tiles_.data(),
                             .x = x_.data(),
@@ -188,44 +189,43 @@ void SmallDecode::Step(ChunkSplit split, int block_rows, Stream stream) {
                 "counting");
 }
 
-void SmallDecode::Attend(int layer, ChunkSplit split, Stream stream) {
+void SmallDecode::Attend(int layer, KvSplit split, Stream stream) {
   ExpectSuccess(LaunchAttention({.tiles = tiles_.data(),
                                  .q = q_.data(),
-                                 .chunk_o = chunk_o_.data(),
-                                 .chunk_state = chunk_state_.data(),
+                                 .partial_o = partial_o_.data(),
+                                 .partial_ml = partial_ml_.data(),
                                  .tile_count = tile_count(),
                                  .heads = model_.heads,
                                  .kv_heads = model_.kv_heads,
                                  .head_dim = model_.head_dim,
                                  .layer = layer,
-                                 .slots = slots_,
+                                 .num_splits = num_splits_,
                                  .split = split},
                                 stream),
                 "attention");
 }
 
-void SmallDecode::Rows(RowStages stages, int layer, ChunkSplit split, int block_rows,
-                       Stream stream) {
-  RowLayerParams params = {.tiles = tiles_.data(),
-                           .x = x_.data(),
-                           .chunk_o = chunk_o_.data(),
-                           .chunk_state = chunk_state_.data(),
-                           .q = q_.data(),
-                           .finish = {},
-                           .leave = {},
-                           .tile_count = tile_count(),
-                           .width = model_.width,
-                           .heads = model_.heads,
-                           .kv_heads = model_.kv_heads,
-                           .head_dim = model_.head_dim,
-                           .hidden = model_.hidden,
-                           .layer = layer,
-                           .split = split,
-                           .epsilon = 1e-5f,
-                           .stages = stages};
-  if (stages != RowStages::kLeave) params.finish = layers_[layer - 1].finish;
-  if (stages != RowStages::kFinish) params.leave = layers_[layer].leave;
-  ExpectSuccess(LaunchRowLayer(params, block_rows, shared_bytes_, stream), "rows");
+void SmallDecode::Rows(LayerPart stages, int layer, KvSplit split, int block_rows, Stream stream) {
+  LayerParams params = {.tiles = tiles_.data(),
+                        .x = x_.data(),
+                        .partial_o = partial_o_.data(),
+                        .partial_ml = partial_ml_.data(),
+                        .q = q_.data(),
+                        .post_attention = {},
+                        .pre_attention = {},
+                        .tile_count = tile_count(),
+                        .width = model_.width,
+                        .heads = model_.heads,
+                        .kv_heads = model_.kv_heads,
+                        .head_dim = model_.head_dim,
+                        .hidden = model_.hidden,
+                        .kv_layer = layer,
+                        .split = split,
+                        .epsilon = 1e-5f,
+                        .part = stages};
+  if (stages != LayerPart::kPreAttention) params.post_attention = layers_[layer - 1].post_attention;
+  if (stages != LayerPart::kPostAttention) params.pre_attention = layers_[layer].pre_attention;
+  ExpectSuccess(LaunchLayer(params, block_rows, shared_bytes_, stream), "rows");
 }
 
 }  // namespace chorale::kernels::cuda

@@ -47,25 +47,25 @@ class SmallDecode {
     bool operator==(const Result&) const = default;
   };
 
-  Result Run(ChunkSplit split, int block_rows, Stream stream);
+  Result Run(KvSplit split, int block_rows, Stream stream);
 
  private:
   void Upload();
   Result Download(Stream stream) const;
-  void Step(ChunkSplit split, int block_rows, Stream stream);
-  void Attend(int layer, ChunkSplit split, Stream stream);
-  void Rows(RowStages stages, int layer, ChunkSplit split, int block_rows, Stream stream);
+  void Step(KvSplit split, int block_rows, Stream stream);
+  void Attend(int layer, KvSplit split, Stream stream);
+  void Rows(LayerPart stages, int layer, KvSplit split, int block_rows, Stream stream);
   int64_t BufferSize() const;
   int tile_count() const { return static_cast<int>(shapes_.size()); }
 
   const SmallModel model_;
   const std::vector<SmallTile> shapes_;
   const int shared_bytes_;  // of a block
-  int slots_ = 0;
-  std::vector<DeviceArray<uint16_t>> contexts_;  // [tiles]
-  std::vector<DeviceArray<int32_t>> orders_;     // [tiles]
-  std::vector<DeviceArray<uint16_t>> slabs_;     // [layers] leave, finish
-  std::vector<DeviceArray<uint16_t>> quarters_;  // the same in quarters
+  int num_splits_ = 0;
+  std::vector<DeviceArray<uint16_t>> contexts_;      // [tiles]
+  std::vector<DeviceArray<int32_t>> orders_;         // [tiles]
+  std::vector<DeviceArray<uint16_t>> weight_tiles_;  // [layers] pre-attention, post-attention
+  std::vector<DeviceArray<uint16_t>> wgmma_tiles_;   // the same in wgmma_tiles
   std::vector<LayerWeights> layers_;
   DeviceArray<float> vectors_;
   DeviceArray<float> encodings_;
@@ -74,8 +74,8 @@ class SmallDecode {
   HeadWeights head_;
   DeviceArray<float> x_;
   DeviceArray<uint16_t> q_;
-  DeviceArray<float> chunk_o_;
-  DeviceArray<float> chunk_state_;
+  DeviceArray<float> partial_o_;
+  DeviceArray<float> partial_ml_;
   // Of the decode that ran last.
   DeviceArray<float> values_;
   DeviceArray<double> densities_;

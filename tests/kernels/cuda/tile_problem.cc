@@ -114,12 +114,12 @@ std::vector<uint16_t> TileProblem::PackBuffer(const std::vector<Keys>& paths,
   std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
   const int visible = std::max(tile.visible_target, tile.visible_buffer);
   for (int64_t path = 0; path < tile.paths; ++path) {
-    for (int64_t place = 0; place < visible; ++place) {
+    for (int64_t position = 0; position < visible; ++position) {
       for (int64_t h = 0; h < shape_.kv_heads; ++h) {
         uint16_t* key = packed.data() + kLayer * layer_size +
-                        BufferKeyAt(h, place, path, tile.capacity, buffer_paths, head_dim);
+                        BufferKeyAt(h, position, path, tile.capacity, buffer_paths, head_dim);
         for (int d = 0; d < head_dim; ++d) {
-          const int64_t at = (place * shape_.kv_heads + h) * head_dim + d;
+          const int64_t at = (position * shape_.kv_heads + h) * head_dim + d;
           key[d] = ToBf16(paths[path].k[at]);
           key[buffer_paths * head_dim + BufferValueColumn(d, head_dim)] = ToBf16(paths[path].v[at]);
         }
@@ -184,26 +184,26 @@ Attended TileProblem::Reference() const {
   return all;
 }
 
-TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream) const {
-  int64_t slots = 1;
-  if (split == ChunkSplit::kApart) {
+TileProblem::States TileProblem::Launch(KvSplit split, Stream stream) const {
+  int64_t num_splits = 1;
+  if (split == KvSplit::kSplit) {
     for (const TileShape& tile : shape_.tiles) {
-      slots = std::max(slots, ContextChunks(tile.context_rows));
+      num_splits = std::max(num_splits, ContextSplits(tile.context_rows));
     }
   }
-  const int64_t heads = slots * rows() * shape_.heads;
+  const int64_t heads = num_splits * rows() * shape_.heads;
   States states = {DeviceArray<float>(heads * shape_.head_dim), DeviceArray<float>(heads * 2),
-                   static_cast<int>(slots), split};
+                   static_cast<int>(num_splits), split};
   const AttentionParams params = {.tiles = device_tiles_.data(),
                                   .q = device_q_.data(),
-                                  .chunk_o = states.chunk_o.data(),
-                                  .chunk_state = states.chunk_state.data(),
+                                  .partial_o = states.partial_o.data(),
+                                  .partial_ml = states.partial_ml.data(),
                                   .tile_count = tile_count(),
                                   .heads = shape_.heads,
                                   .kv_heads = shape_.kv_heads,
                                   .head_dim = shape_.head_dim,
                                   .layer = kLayer,
-                                  .slots = states.slots,
+                                  .num_splits = states.num_splits,
                                   .split = split};
   EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
   ExpectSuccess(LaunchAttention(params, stream), "launching attention");
@@ -212,16 +212,15 @@ TileProblem::States TileProblem::Launch(ChunkSplit split, Stream stream) const {
 
 Attended TileProblem::Merge(const States& states, Stream stream) const {
   const int head_dim = shape_.head_dim;
-  const std::vector<float> o = states.chunk_o.ToHost(stream);
-  const std::vector<float> state = states.chunk_state.ToHost(stream);
+  const std::vector<float> o = states.partial_o.ToHost(stream);
+  const std::vector<float> state = states.partial_ml.ToHost(stream);
   const int64_t heads = rows() * shape_.heads;
   Attended all = {std::vector<float>(heads * head_dim, kNan), std::vector<float>(heads, kNan)};
   for (int64_t at = 0; at < heads; ++at) {
     const int64_t row = at / shape_.heads;
     if (!Counts(row)) continue;
-    const int64_t chunks = states.split == ChunkSplit::kTogether
-                               ? 1
-                               : ContextChunks(shape_.tiles[row / 64].context_rows);
+    const int64_t chunks =
+        states.split == KvSplit::kSingle ? 1 : ContextSplits(shape_.tiles[row / 64].context_rows);
     double m = -INFINITY;
     for (int64_t c = 0; c < chunks; ++c) m = std::max<double>(m, state[(c * heads + at) * 2]);
     double l = 0;

@@ -58,13 +58,13 @@ class TileProblem {
 
   // What the attention kernel leaves behind.
   struct States {
-    DeviceArray<float> chunk_o;
-    DeviceArray<float> chunk_state;
-    int slots = 0;
-    ChunkSplit split = ChunkSplit::kTogether;
+    DeviceArray<float> partial_o;
+    DeviceArray<float> partial_ml;
+    int num_splits = 0;
+    KvSplit split = KvSplit::kSingle;
   };
   // Checks the parameters, and launches on poisoned outputs.
-  States Launch(ChunkSplit split, Stream stream) const;
+  States Launch(KvSplit split, Stream stream) const;
 
   // The states merged on the host, in float64. NaN for rows that do not count.
   Attended Merge(const States& states, Stream stream) const;

@@ -87,7 +87,7 @@ class Device {
   void Wait();
 
  private:
-  // Bytes that lie in staging memory until they can be copied to their place on the host.
+  // Bytes that lie in staging memory until they can be copied to their position on the host.
   struct Arrival {
     void* to = nullptr;
     const void* staged = nullptr;

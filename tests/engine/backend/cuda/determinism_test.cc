@@ -72,10 +72,10 @@ TEST_F(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
   driver.Run(decode.get());
   driver.Run(density.get());
   for (int64_t path = 0; path < model_case.paths; ++path) {
-    for (int64_t place = 0; place < model_case.targets; ++place) {
-      const MixtureSpan stepped = decode->mixture(path, place);
-      const MixtureSpan forced = density->mixture(path, place);
-      ASSERT_EQ(stepped.mean, forced.mean) << path << " " << place;
+    for (int64_t position = 0; position < model_case.targets; ++position) {
+      const MixtureSpan stepped = decode->mixture(path, position);
+      const MixtureSpan forced = density->mixture(path, position);
+      ASSERT_EQ(stepped.mean, forced.mean) << path << " " << position;
       ASSERT_EQ(stepped.std, forced.std);
       ASSERT_EQ(stepped.log_weight, forced.log_weight);
     }

@@ -63,8 +63,8 @@ TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
   EXPECT_TRUE(absl::StrContains(status.message(), "1125899906842624 bytes")) << status;
 }
 
-// A context that was evicted to the host, and whose place somebody else had, comes back elsewhere
-// with the same bits.
+// A context that was evicted to the host, and whose position somebody else had, comes back
+// elsewhere with the same bits.
 TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
   const ModelCase model_case = {.context_rows = 100, .targets = 3, .paths = 4};
   BackendDriver driver = Driver();
@@ -89,7 +89,7 @@ TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
   const auto after = driver.NewDensity(tile, model_case.Values());
   driver.Run(after.get());
   EXPECT_EQ(after->log_densities(), before->log_densities());
-  // The place that it had is clear: what is there now are other results.
+  // The position that it had is clear: what is there now are other results.
   const auto cleared = loaded.Density(model_case.Values());
   driver.Run(cleared.get());
   EXPECT_NE(cleared->log_densities(), before->log_densities());

@@ -102,14 +102,14 @@ TEST_P(CudaOracleTest, PredictionsDensitiesAndDecode) {
         model, context, targets,
         std::vector<int32_t>(orders.begin() + p * t, orders.begin() + (p + 1) * t),
         std::vector<float>(values.begin() + p * t, values.begin() + (p + 1) * t));
-    for (int64_t place = 0; place < t; ++place) {
-      Compare(density->mixture(p, place), expected[place], worst);
-      const double exact = reference::LogDensity(expected[place], values[p * t + place]);
-      const double actual = density->log_densities()[p * t + place];
-      EXPECT_NEAR(actual, exact, kLogDensity) << p << " " << place;
+    for (int64_t position = 0; position < t; ++position) {
+      Compare(density->mixture(p, position), expected[position], worst);
+      const double exact = reference::LogDensity(expected[position], values[p * t + position]);
+      const double actual = density->log_densities()[p * t + position];
+      EXPECT_NEAR(actual, exact, kLogDensity) << p << " " << position;
       worst.density = std::max(worst.density, std::abs(actual - exact));
-      EXPECT_EQ(decode->log_densities()[place * model_case.paths + p], actual)
-          << "step by step, at " << p << " " << place;
+      EXPECT_EQ(decode->log_densities()[position * model_case.paths + p], actual)
+          << "step by step, at " << p << " " << position;
     }
   }
   std::cout << GetParam().name << ": worst error of a mixture " << worst.mixture

@@ -30,8 +30,8 @@ class AttentionTest : public DeviceTest {
                                  const Tolerance& lse = kLse) {
     const TileProblem problem(shape, seed);
     const Attended expected = problem.Reference();
-    for (ChunkSplit split : {ChunkSplit::kTogether, ChunkSplit::kApart}) {
-      SCOPED_TRACE(split == ChunkSplit::kTogether ? "together" : "apart");
+    for (KvSplit split : {KvSplit::kSingle, KvSplit::kSplit}) {
+      SCOPED_TRACE(split == KvSplit::kSingle ? "together" : "apart");
       const Attended actual = problem.Merge(problem.Launch(split, stream_), stream_);
       EXPECT_THAT(actual.lse, TensorNear(expected.lse, lse));
       EXPECT_THAT(actual.out, TensorNear(expected.out, kOut));
@@ -90,7 +90,7 @@ TEST_F(AttentionTest, NoContextAtAll) {
           {.context_rows = 0, .paths = 20, .capacity = 3, .visible_target = 0, .visible_buffer = 1},
           {.context_rows = 0, .groups = 1}}};
   const TileProblem problem(shape, 4);
-  const Attended actual = problem.Merge(problem.Launch(ChunkSplit::kTogether, stream_), stream_);
+  const Attended actual = problem.Merge(problem.Launch(KvSplit::kSingle, stream_), stream_);
   EXPECT_EQ(actual.lse[0], -INFINITY);
   EXPECT_EQ(actual.out[0], 0.0f);
   EXPECT_TRUE(std::isfinite(actual.lse[8 * 2])) << "a buffer token sees itself";
@@ -147,14 +147,14 @@ TEST_F(AttentionTest, WritesWhatIsInUseAndNothingElse) {
                                         {.context_rows = 600, .groups = 3},
                                         {.context_rows = 10, .groups = 1}}};
   const TileProblem problem(shape, 7);
-  const TileProblem::States states = problem.Launch(ChunkSplit::kApart, stream_);
-  ASSERT_EQ(states.slots, 5);
-  const std::vector<float> state = states.chunk_state.ToHost(stream_);
-  const std::vector<float> o = states.chunk_o.ToHost(stream_);
+  const TileProblem::States states = problem.Launch(KvSplit::kSplit, stream_);
+  ASSERT_EQ(states.num_splits, 5);
+  const std::vector<float> state = states.partial_ml.ToHost(stream_);
+  const std::vector<float> o = states.partial_o.ToHost(stream_);
   for (int slot = 0; slot < 5; ++slot) {
     for (int row = 0; row < 192; ++row) {
       const bool written =
-          row >= 64 && row < 64 + 48 ? true : row >= 128 && row < 144 && slot < kFewestChunks;
+          row >= 64 && row < 64 + 48 ? true : row >= 128 && row < 144 && slot < kMinSplits;
       const int at = slot * 192 + row;
       EXPECT_EQ(std::isnan(state[2 * at]), !written) << slot << " " << row;
       EXPECT_EQ(std::isnan(o[16 * at + 5]), !written) << slot << " " << row;
@@ -168,11 +168,11 @@ TEST_F(AttentionTest, ATileAloneHasTheBitsOfTheTileInABatch) {
       .context_rows = 500, .paths = 32, .capacity = 9, .visible_target = 9, .visible_buffer = 9};
   const TileProblem alone({.tiles = {tile}}, 8);
   const TileProblem among({.tiles = {tile, {.context_rows = 40}, {.context_rows = 900}}}, 8);
-  for (ChunkSplit split : {ChunkSplit::kTogether, ChunkSplit::kApart}) {
+  for (KvSplit split : {KvSplit::kSingle, KvSplit::kSplit}) {
     const TileProblem::States a = alone.Launch(split, stream_);
     const TileProblem::States b = among.Launch(split, stream_);
-    const std::vector<float> expected = a.chunk_o.ToHost(stream_);
-    std::vector<float> actual = b.chunk_o.ToHost(stream_);
+    const std::vector<float> expected = a.partial_o.ToHost(stream_);
+    std::vector<float> actual = b.partial_o.ToHost(stream_);
     actual.resize(64 * 2 * 32);
     EXPECT_THAT(actual, TensorBitsEqual(
                             std::vector<float>(expected.begin(), expected.begin() + 64 * 2 * 32)));
@@ -185,13 +185,13 @@ TEST(ValidateAttentionTest, NamesTheField) {
   float out = 0;
   const AttentionParams good = {.tiles = &tile,
                                 .q = &q,
-                                .chunk_o = &out,
-                                .chunk_state = &out,
+                                .partial_o = &out,
+                                .partial_ml = &out,
                                 .tile_count = 1,
                                 .heads = 4,
                                 .kv_heads = 2,
                                 .head_dim = 32,
-                                .slots = 1};
+                                .num_splits = 1};
   EXPECT_TRUE(ValidateAttention(good).ok());
   const auto message = [&](auto change) {
     AttentionParams p = good;
@@ -201,14 +201,15 @@ TEST(ValidateAttentionTest, NamesTheField) {
   EXPECT_THAT(message([](AttentionParams& p) { p.q = nullptr; }), testing::HasSubstr("q is null"));
   EXPECT_THAT(message([](AttentionParams& p) { p.head_dim = 8; }), testing::HasSubstr("head_dim"));
   EXPECT_THAT(message([](AttentionParams& p) { p.kv_heads = 3; }), testing::HasSubstr("kv_heads"));
-  EXPECT_THAT(message([](AttentionParams& p) { p.slots = 0; }), testing::HasSubstr("slots"));
+  EXPECT_THAT(message([](AttentionParams& p) { p.num_splits = 0; }),
+              testing::HasSubstr("num_splits"));
 }
 
 TEST(ChooseSplitTest, SplitsLongContextsOfFewTiles) {
-  EXPECT_EQ(ChooseSplit(2, 4, 8192, 64, 132), ChunkSplit::kApart);
-  EXPECT_EQ(ChooseSplit(128, 4, 8192, 64, 132), ChunkSplit::kTogether) << "enough tiles";
-  EXPECT_EQ(ChooseSplit(2, 4, 0, 64, 132), ChunkSplit::kApart) << "buffers alone are shared out";
-  EXPECT_EQ(ChooseSplit(2, 4, 8192, 31, 132), ChunkSplit::kTogether) << "no room";
+  EXPECT_EQ(ChooseSplit(2, 4, 8192, 64, 132), KvSplit::kSplit);
+  EXPECT_EQ(ChooseSplit(128, 4, 8192, 64, 132), KvSplit::kSingle) << "enough tiles";
+  EXPECT_EQ(ChooseSplit(2, 4, 0, 64, 132), KvSplit::kSplit) << "buffers alone are shared out";
+  EXPECT_EQ(ChooseSplit(2, 4, 8192, 31, 132), KvSplit::kSingle) << "no room";
 }
 
 }  // namespace

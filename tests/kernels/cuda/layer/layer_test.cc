@@ -94,11 +94,11 @@ struct Layer {
 
 struct RowResult {
   Vector x;
-  Vector projected;  // q, K, V
+  Vector qkv_smem;  // q, K, V
 };
 
-RowResult Reference(const Layer& layer, RowStages stages, Vector x, const Vector& attention) {
-  if (stages != RowStages::kLeave) {
+RowResult Reference(const Layer& layer, LayerPart stages, Vector x, const Vector& attention) {
+  if (stages != LayerPart::kPreAttention) {
     x = LayerNorm(Sum(x, Product(layer.wo, Rounded(attention))), layer.gamma[1], layer.beta[1]);
     Vector hidden = Product(layer.w1, Rounded(x));
     for (size_t i = 0; i < hidden.size(); ++i) {
@@ -109,13 +109,13 @@ RowResult Reference(const Layer& layer, RowStages stages, Vector x, const Vector
     for (size_t i = 0; i < more.size(); ++i) more[i] += layer.b2[i];
     x = LayerNorm(Sum(x, more), layer.gamma[2], layer.beta[2]);
   }
-  if (stages == RowStages::kFinish) return {x, {}};
+  if (stages == LayerPart::kPostAttention) return {x, {}};
   x = LayerNorm(Sum(x, Product(layer.feature, Rounded(x))), layer.gamma[0], layer.beta[0]);
   return {x, Product(layer.projection, Rounded(x))};
 }
 
 // Four tiles: one that encodes 50 rows of a context, paths in two groups, targets to predict, and
-// one that is idle. Contexts have different numbers of chunks, some without a key, and one has no
+// one that is idle. Contexts have different numbers of splits, some without a key, and one has no
 // rows.
 class LayerProblem {
  public:
@@ -134,13 +134,15 @@ class LayerProblem {
         x_(RandomTensor(kRows * shape.width, 30)),
         context_(2 * ContextLayerSize(kEncodedRows, shape.kv_heads, shape.head_dim)),
         buffer_(2 * BufferLayerSize(kCapacity, 16, shape.kv_heads, shape.head_dim)),
-        finish_slabs_(PackFinishSlabs(layer_.wo, layer_.w1, layer_.w2)),
-        leave_slabs_(PackLeaveSlabs(layer_.feature, layer_.projection)),
-        finish_quarters_(PackQuarters(PackFinishSlabs(layer_.wo, layer_.w1, layer_.w2))),
-        leave_quarters_(PackQuarters(PackLeaveSlabs(layer_.feature, layer_.projection))),
-        finish_vectors_(PackFinishVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
-                                          layer_.beta[2], layer_.b2, layer_.b1)),
-        leave_vectors_(PackLeaveVectors(layer_.gamma[0], layer_.beta[0])) {
+        post_attention_tiles_(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2)),
+        pre_attention_tiles_(PackPreAttentionTiles(layer_.feature, layer_.projection)),
+        post_attention_wgmma_tiles_(
+            PackWgmmaTiles(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2))),
+        pre_attention_wgmma_tiles_(
+            PackWgmmaTiles(PackPreAttentionTiles(layer_.feature, layer_.projection))),
+        finish_vectors_(PackPostAttentionVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
+                                                 layer_.beta[2], layer_.b2, layer_.b1)),
+        leave_vectors_(PackPreAttentionVectors(layer_.gamma[0], layer_.beta[0])) {
     tiles_ = DeviceArray<Tile>(std::vector<Tile>{{.context = context_.data(),
                                                   .context_rows = kEncodedRows,
                                                   .groups = 4,
@@ -171,42 +173,44 @@ class LayerProblem {
     bool operator==(const Result&) const = default;
   };
 
-  Result Run(RowStages stages, int block_rows, Stream stream, bool warpgroups = false) {
+  Result Run(LayerPart stages, int block_rows, Stream stream, bool warpgroups = false) {
     const DeviceArray<float> x(x_);
     const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
-    const RowLayerParams params = {
+    const LayerParams params = {
         .tiles = tiles_.data(),
         .x = x.data(),
-        .chunk_o = chunk_o_.data(),
-        .chunk_state = chunk_state_.data(),
+        .partial_o = partial_o_.data(),
+        .partial_ml = partial_ml_.data(),
         .q = q.data(),
-        .finish = {finish_slabs_.data(), warpgroups ? finish_quarters_.data() : nullptr,
-                   finish_vectors_.data()},
-        .leave = {leave_slabs_.data(), warpgroups ? leave_quarters_.data() : nullptr,
-                  leave_vectors_.data()},
+        .post_attention = {post_attention_tiles_.data(),
+                           warpgroups ? post_attention_wgmma_tiles_.data() : nullptr,
+                           finish_vectors_.data()},
+        .pre_attention = {pre_attention_tiles_.data(),
+                          warpgroups ? pre_attention_wgmma_tiles_.data() : nullptr,
+                          leave_vectors_.data()},
         .tile_count = kTiles,
         .width = shape_.width,
         .heads = shape_.heads,
         .kv_heads = shape_.kv_heads,
         .head_dim = shape_.head_dim,
         .hidden = shape_.hidden,
-        .layer = kLayer,
-        .split = ChunkSplit::kApart,
+        .kv_layer = kLayer,
+        .split = KvSplit::kSplit,
         .epsilon = 1e-5f,
-        .stages = stages};
-    EXPECT_TRUE(ValidateRowLayer(params).ok()) << ValidateRowLayer(params);
+        .part = stages};
+    EXPECT_TRUE(ValidateLayer(params).ok()) << ValidateLayer(params);
     DeviceProperties device;
     ExpectSuccess(OpenDevice(&device), "opening the device");
     const int shared_bytes = device.shared_bytes_per_block;
-    EXPECT_EQ(TakesWarpgroups(params, block_rows, shared_bytes), warpgroups);
-    ExpectSuccess(LaunchRowLayer(params, block_rows, shared_bytes, stream),
+    EXPECT_EQ(UsesWgmma(params, block_rows, shared_bytes), warpgroups);
+    ExpectSuccess(LaunchLayer(params, block_rows, shared_bytes, stream),
                   "launching the row kernel");
     Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),
                      buffer_.ToHost(stream)};
     return result;
   }
 
-  RowResult Expected(RowStages stages, int row) const {
+  RowResult Expected(LayerPart stages, int row) const {
     const auto x = x_.begin() + row * shape_.width;
     const auto attention = attention_.begin() + row * shape_.heads * shape_.head_dim;
     return Reference(layer_, stages, Vector(x, x + shape_.width),
@@ -217,42 +221,42 @@ class LayerProblem {
   const std::vector<float>& x() const { return x_; }
 
  private:
-  // Random states of every tile's chunks, and what they merge to.
+  // Random states of every tile's splits, and what they merge to.
   void MakeStates() {
     const int64_t heads = static_cast<int64_t>(kRows) * shape_.heads;
-    const int64_t slots = ContextChunks(kLargestContext);
-    std::vector<float> o = RandomTensor(slots * heads * shape_.head_dim, 40);
-    const std::vector<float> random = RandomTensor(2 * slots * heads, 41);
-    std::vector<float> state(slots * heads * 2);
+    const int64_t num_splits = ContextSplits(kLargestContext);
+    std::vector<float> o = RandomTensor(num_splits * heads * shape_.head_dim, 40);
+    const std::vector<float> random = RandomTensor(2 * num_splits * heads, 41);
+    std::vector<float> state(num_splits * heads * 2);
     attention_.resize(heads * shape_.head_dim);
     for (int64_t at = 0; at < heads; ++at) {
       const int tile = static_cast<int>(at / shape_.heads / 64);
       double l = 0;
       Vector sum(shape_.head_dim);
-      for (int64_t chunk = 0; chunk < slots; ++chunk) {
-        float* s = state.data() + (chunk * heads + at) * 2;
-        float* chunk_o = o.data() + (chunk * heads + at) * shape_.head_dim;
-        s[0] = 5 * random[2 * (chunk * heads + at)];
-        s[1] = 1 + std::abs(random[2 * (chunk * heads + at) + 1]);
-        const bool exists = chunk < ContextChunks(kContextRows[tile]);
-        const bool empty = kContextRows[tile] == 0 || (chunk == 3 && tile == 1);
+      for (int64_t split = 0; split < num_splits; ++split) {
+        float* s = state.data() + (split * heads + at) * 2;
+        float* partial_o = o.data() + (split * heads + at) * shape_.head_dim;
+        s[0] = 5 * random[2 * (split * heads + at)];
+        s[1] = 1 + std::abs(random[2 * (split * heads + at) + 1]);
+        const bool exists = split < ContextSplits(kContextRows[tile]);
+        const bool empty = kContextRows[tile] == 0 || (split == 3 && tile == 1);
         if (empty) s[0] = -INFINITY;  // no key at all
         if (empty) s[1] = 0;
         if (!exists) s[0] = s[1] = kNan;
         const double scale = exists && !empty ? std::exp2(s[0]) : 0;
         if (scale > 0) l += scale * s[1];
         for (int d = 0; d < shape_.head_dim; ++d) {
-          if (empty) chunk_o[d] = 0;
-          if (!exists) chunk_o[d] = kNan;
-          if (scale > 0) sum[d] += scale * chunk_o[d];
+          if (empty) partial_o[d] = 0;
+          if (!exists) partial_o[d] = kNan;
+          if (scale > 0) sum[d] += scale * partial_o[d];
         }
       }
       for (int d = 0; d < shape_.head_dim; ++d) {
         attention_[at * shape_.head_dim + d] = l > 0 ? sum[d] / l : 0;
       }
     }
-    chunk_o_ = DeviceArray<float>(o);
-    chunk_state_ = DeviceArray<float>(state);
+    partial_o_ = DeviceArray<float>(o);
+    partial_ml_ = DeviceArray<float>(state);
   }
 
   const LayerShape shape_;
@@ -261,10 +265,10 @@ class LayerProblem {
   Vector attention_;  // [kRows, H Dh]
 
   DeviceArray<Tile> tiles_;
-  DeviceArray<float> chunk_o_, chunk_state_;
+  DeviceArray<float> partial_o_, partial_ml_;
   DeviceArray<uint16_t> context_, buffer_;
-  DeviceArray<uint16_t> finish_slabs_, leave_slabs_;
-  DeviceArray<uint16_t> finish_quarters_, leave_quarters_;
+  DeviceArray<uint16_t> post_attention_tiles_, pre_attention_tiles_;
+  DeviceArray<uint16_t> post_attention_wgmma_tiles_, pre_attention_wgmma_tiles_;
   DeviceArray<float> finish_vectors_, leave_vectors_;
 };
 
@@ -280,7 +284,7 @@ class RowLayerTest : public DeviceTest {
   }
 
   // Looks at every row_step-th row: with 7, still at every lane's.
-  void ExpectAgreesWithReference(const LayerShape& shape, RowStages stages, int row_step = 1) {
+  void ExpectAgreesWithReference(const LayerShape& shape, LayerPart stages, int row_step = 1) {
     LayerProblem problem(shape);
     const LayerProblem::Result result = problem.Run(stages, 16, stream_);
     const int64_t queries = shape.heads * shape.head_dim;
@@ -296,25 +300,25 @@ class RowLayerTest : public DeviceTest {
       }
       const RowResult expected = problem.Expected(stages, row);
       ASSERT_THAT(actual, TensorNear(Floats(expected.x), kRounding));
-      if (stages == RowStages::kFinish) continue;
-      const Vector& projected = expected.projected;
+      if (stages == LayerPart::kPostAttention) continue;
+      const Vector& qkv_smem = expected.qkv_smem;
       ASSERT_THAT(
           FromBits(result.q.data() + row * queries, queries),
-          TensorNear(Floats(Vector(projected.begin(), projected.begin() + queries)), kRounding));
-      ExpectKeysAndValues(result, shape, row, projected);
+          TensorNear(Floats(Vector(qkv_smem.begin(), qkv_smem.begin() + queries)), kRounding));
+      ExpectKeysAndValues(result, shape, row, qkv_smem);
     }
   }
 
-  // That what the row should leave is left, in its place.
+  // That what the row should leave is left, in its position.
   void ExpectKeysAndValues(const LayerProblem::Result& result, const LayerShape& shape, int row,
-                           const Vector& projected) {
+                           const Vector& qkv_smem) {
     const int64_t kv_width = shape.kv_heads * shape.head_dim;
     std::vector<float> expected, actual;
     for (int64_t i = 0; i < kv_width; ++i) {
       const int head = static_cast<int>(i / shape.head_dim);
       const int d = static_cast<int>(i % shape.head_dim);
-      const double k = projected[shape.heads * shape.head_dim + i];
-      const double v = projected[shape.heads * shape.head_dim + kv_width + i];
+      const double k = qkv_smem[shape.heads * shape.head_dim + i];
+      const double v = qkv_smem[shape.heads * shape.head_dim + kv_width + i];
       const int path = row % 64 / 16 * 8 + row % 8;
       if (row < 64) {
         const int64_t blocks = ContextBlocks(LayerProblem::kEncodedRows);
@@ -345,7 +349,8 @@ class RowLayerTest : public DeviceTest {
 };
 
 TEST_F(RowLayerTest, EveryStage) {
-  for (RowStages stages : {RowStages::kLeave, RowStages::kFinish, RowStages::kFinishAndLeave}) {
+  for (LayerPart stages :
+       {LayerPart::kPreAttention, LayerPart::kPostAttention, LayerPart::kPostThenPreAttention}) {
     SCOPED_TRACE(static_cast<int>(stages));
     ExpectAgreesWithReference({}, stages);
   }
@@ -360,15 +365,15 @@ TEST_F(RowLayerTest, ShapesOfOtherModels) {
       {.width = 512, .heads = 8, .kv_heads = 2, .head_dim = 64, .hidden = 64}};
   for (const LayerShape& shape : shapes) {
     SCOPED_TRACE(testing::Message() << "width " << shape.width);
-    ExpectAgreesWithReference(shape, RowStages::kFinishAndLeave, 7);
+    ExpectAgreesWithReference(shape, LayerPart::kPostThenPreAttention, 7);
   }
 }
 
 TEST_F(RowLayerTest, TouchesNothingElse) {
   LayerProblem problem({});
-  const LayerProblem::Result result = problem.Run(RowStages::kFinishAndLeave, 8, stream_);
+  const LayerProblem::Result result = problem.Run(LayerPart::kPostThenPreAttention, 8, stream_);
   const int64_t written_context = 2LL * 64 * 4 * 32;  // K and V of 64 rows
-  const int64_t written_buffer = 2LL * 16 * 4 * 32;   // of one place of 16 paths
+  const int64_t written_buffer = 2LL * 16 * 4 * 32;   // of one position of 16 paths
   const auto written = [](const std::vector<uint16_t>& bits) {
     return static_cast<int64_t>(bits.size()) - std::count(bits.begin(), bits.end(), 0xffff);
   };
@@ -381,19 +386,20 @@ TEST_F(RowLayerTest, AnyBlock) {
   for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
                                   LayerShape{.width = 384, .heads = 12, .kv_heads = 2}}) {
     LayerProblem problem(shape);
-    const LayerProblem::Result expected = problem.Run(RowStages::kFinishAndLeave, 16, stream_);
+    const LayerProblem::Result expected =
+        problem.Run(LayerPart::kPostThenPreAttention, 16, stream_);
     for (const int block_rows : {8, 32, 64}) {
       if (block_rows == 64 && shape.width > 256) continue;  // more than the shared memory
       SCOPED_TRACE(testing::Message() << block_rows << " rows");
-      EXPECT_TRUE(problem.Run(RowStages::kFinishAndLeave, block_rows, stream_) == expected);
+      EXPECT_TRUE(problem.Run(LayerPart::kPostThenPreAttention, block_rows, stream_) == expected);
     }
   }
 }
 
 // Products of warpgroups change no bit either.
 TEST_F(RowLayerTest, ByWarpgroups) {
-  if (properties_.compute_major != kWarpgroupComputeMajor) {
-    GTEST_SKIP() << "needs compute capability " << kWarpgroupComputeMajor << ".0";
+  if (properties_.compute_major != kWgmmaComputeMajor) {
+    GTEST_SKIP() << "needs compute capability " << kWgmmaComputeMajor << ".0";
   }
   for (const LayerShape& shape :
        {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
@@ -401,7 +407,8 @@ TEST_F(RowLayerTest, ByWarpgroups) {
         LayerShape{.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
         LayerShape{.width = 512, .heads = 4, .kv_heads = 1, .head_dim = 128, .hidden = 64}}) {
     LayerProblem problem(shape);
-    for (RowStages stages : {RowStages::kLeave, RowStages::kFinish, RowStages::kFinishAndLeave}) {
+    for (LayerPart stages :
+         {LayerPart::kPreAttention, LayerPart::kPostAttention, LayerPart::kPostThenPreAttention}) {
       const LayerProblem::Result expected = problem.Run(stages, 16, stream_);
       for (const int block_rows : {16, 32, 64}) {
         if (block_rows == 64 && shape.width > 128) continue;  // more than the shared memory
@@ -413,16 +420,16 @@ TEST_F(RowLayerTest, ByWarpgroups) {
 }
 
 TEST(ValidateRowLayerTest, NamesTheField) {
-  RowLayerParams p;
-  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("tiles is null"));
+  LayerParams p;
+  EXPECT_THAT(std::string(ValidateLayer(p).message()), testing::HasSubstr("tiles is null"));
   Tile tile;
   float x = 0;
   uint16_t bits = 0;
   p = {.tiles = &tile,
        .x = &x,
        .q = &bits,
-       .finish = {},
-       .leave = {&bits, nullptr, &x},
+       .post_attention = {},
+       .pre_attention = {&bits, nullptr, &x},
        .tile_count = 1,
        .width = 128,
        .heads = 4,
@@ -430,18 +437,18 @@ TEST(ValidateRowLayerTest, NamesTheField) {
        .head_dim = 32,
        .hidden = 256,
        .epsilon = 1e-5f,
-       .stages = RowStages::kLeave};
-  EXPECT_TRUE(ValidateRowLayer(p).ok()) << ValidateRowLayer(p);
-  p.stages = RowStages::kFinish;
-  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("chunk_o is null"));
-  p.stages = RowStages::kLeave;
+       .part = LayerPart::kPreAttention};
+  EXPECT_TRUE(ValidateLayer(p).ok()) << ValidateLayer(p);
+  p.part = LayerPart::kPostAttention;
+  EXPECT_THAT(std::string(ValidateLayer(p).message()), testing::HasSubstr("partial_o is null"));
+  p.part = LayerPart::kPreAttention;
   p.width = 520;
-  EXPECT_THAT(std::string(ValidateRowLayer(p).message()), testing::HasSubstr("width"));
+  EXPECT_THAT(std::string(ValidateLayer(p).message()), testing::HasSubstr("width"));
 }
 
-RowLayerParams ShapeOf(int tiles, const LayerShape& shape) {
-  return {.finish = {},
-          .leave = {},
+LayerParams ShapeOf(int tiles, const LayerShape& shape) {
+  return {.post_attention = {},
+          .pre_attention = {},
           .tile_count = tiles,
           .width = shape.width,
           .heads = shape.heads,
@@ -454,35 +461,36 @@ TEST(ChooseBlockRowsTest, TakesMoreRowsWhenThereAreMore) {
   const auto rows = [](int tiles, const LayerShape& shape) {
     return *ChooseBlockRows(ShapeOf(tiles, shape), 132, 227 << 10);
   };
-  const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
+  const LayerShape hidden_qkv_smem = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
   EXPECT_EQ(rows(2, {}), 8);
   EXPECT_EQ(rows(16, {}), 16);
   EXPECT_EQ(rows(50, {}), 32);
   EXPECT_EQ(rows(128, {}), 64);
-  EXPECT_EQ(rows(128, wide), 16) << "shared memory";
-  const uint16_t quarters = 0;
-  RowLayerParams few = ShapeOf(2, {});
-  few.finish.quarters = few.leave.quarters = &quarters;
+  EXPECT_EQ(rows(128, hidden_qkv_smem), 16) << "shared memory";
+  const uint16_t wgmma_tiles = 0;
+  LayerParams few = ShapeOf(2, {});
+  few.post_attention.wgmma_tiles = few.pre_attention.wgmma_tiles = &wgmma_tiles;
   EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16) << "by products of warpgroups";
 }
 
 TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
-  const LayerShape wide = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
-  for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .hidden = 1024}, wide}) {
+  const LayerShape hidden_qkv_smem = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
+  for (const LayerShape& shape :
+       {LayerShape{}, LayerShape{.width = 256, .hidden = 1024}, hidden_qkv_smem}) {
     for (int tiles : {1, 50, 200}) {
-      const RowLayerParams params = ShapeOf(tiles, shape);
+      const LayerParams params = ShapeOf(tiles, shape);
       for (int shared_bytes : {163 << 10, 227 << 10}) {
         const absl::StatusOr<int> block_rows = ChooseBlockRows(params, 132, shared_bytes);
         ASSERT_TRUE(block_rows.ok()) << block_rows.status();
-        EXPECT_LE(RowLayerSharedBytes(params, *block_rows), shared_bytes);
+        EXPECT_LE(LayerSmemBytes(params, *block_rows), shared_bytes);
       }
     }
   }
 }
 
 TEST(ChooseBlockRowsTest, RefusesWithTheNumbers) {
-  const RowLayerParams params = ShapeOf(1, {});
-  const int needed = RowLayerSharedBytes(params, 8);
+  const LayerParams params = ShapeOf(1, {});
+  const int needed = LayerSmemBytes(params, 8);
   EXPECT_TRUE(ChooseBlockRows(params, 132, needed).ok());
   const absl::Status status = ChooseBlockRows(params, 132, needed - 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

@@ -31,8 +31,8 @@ TEST(PadHeadsTest, PutsZerosBehindEveryHead) {
 }
 
 TEST(PackSlabsTest, SlabsLieInTheOrderInWhichTheyAreConsumed) {
-  // D = 130 and Dff = 129, so that every matrix has two slabs each way, and element (o, i) of each
-  // matrix is its name: slab 10 m + 2 (o / 128) + i / 128.
+  // D = 130 and Dff = 129, so that every matrix has two weight tiles each way, and element (o, i)
+  // of each matrix is its name: weight tile 10 m + 2 (o / 128) + i / 128.
   const auto matrix = [](int name, int64_t out, int64_t in) {
     Matrix m = {{}, out, in};
     for (int64_t o = 0; o < out; ++o) {
@@ -40,50 +40,57 @@ TEST(PackSlabsTest, SlabsLieInTheOrderInWhichTheyAreConsumed) {
     }
     return m;
   };
-  const std::vector<uint16_t> finish =
-      PackFinishSlabs(matrix(1, 130, 130), matrix(2, 129, 130), matrix(3, 130, 129));
-  ASSERT_EQ(static_cast<int64_t>(finish.size()), FinishSlabs(130, 130, 129) * kSlabSize);
+  const std::vector<uint16_t> post_attention =
+      PackPostAttentionTiles(matrix(1, 130, 130), matrix(2, 129, 130), matrix(3, 130, 129));
+  ASSERT_EQ(static_cast<int64_t>(post_attention.size()),
+            PostAttentionTiles(130, 130, 129) * kWeightTileSize);
   std::vector<float> names;
-  for (size_t i = 0; i < finish.size(); i += kSlabSize) names.push_back(FromBf16(finish[i]));
+  for (size_t i = 0; i < post_attention.size(); i += kWeightTileSize)
+    names.push_back(FromBf16(post_attention[i]));
   EXPECT_THAT(names, ElementsAre(10, 11, 12, 13, 20, 21, 22, 23, 30, 31, 32, 33));
 
-  const std::vector<uint16_t> leave = PackLeaveSlabs(matrix(1, 130, 130), matrix(2, 250, 130));
-  ASSERT_EQ(static_cast<int64_t>(leave.size()), LeaveSlabs(130, 250) * kSlabSize);
+  const std::vector<uint16_t> pre_attention =
+      PackPreAttentionTiles(matrix(1, 130, 130), matrix(2, 250, 130));
+  ASSERT_EQ(static_cast<int64_t>(pre_attention.size()),
+            PreAttentionTiles(130, 250) * kWeightTileSize);
   names.clear();
-  for (size_t i = 0; i < leave.size(); i += kSlabSize) names.push_back(FromBf16(leave[i]));
+  for (size_t i = 0; i < pre_attention.size(); i += kWeightTileSize)
+    names.push_back(FromBf16(pre_attention[i]));
   EXPECT_THAT(names, ElementsAre(10, 11, 12, 13, 20, 21, 22, 23));
-  EXPECT_EQ(leave[3 * kSlabSize + SlabAt(2, 0)], 0) << "beyond the matrix";
-  EXPECT_EQ(FromBf16(leave[3 * kSlabSize + SlabAt(1, 1)]), 13);
+  EXPECT_EQ(pre_attention[3 * kWeightTileSize + WeightTileAt(2, 0)], 0) << "beyond the matrix";
+  EXPECT_EQ(FromBf16(pre_attention[3 * kWeightTileSize + WeightTileAt(1, 1)]), 13);
 }
 
-// Read as the instruction reads it, a quarter is the slab's outputs, neighbours 8 rows apart, and
-// its inputs in the order of mma.
+// Read as the instruction reads it, a wgmma tile is the weight tile's outputs, neighbours 8 rows
+// apart, and its inputs in the order of mma.
 TEST(PackSlabsTest, QuartersAreWhatProductsOfAWarpgroupTake) {
-  std::vector<uint16_t> slabs(2 * kSlabSize);
-  const auto name = [](int slab, int output, int input) {
-    return static_cast<uint16_t>(slab * kSlabSize + output * kSlabInputs + input);
+  std::vector<uint16_t> weight_tiles(2 * kWeightTileSize);
+  const auto name = [](int weight_tile, int output, int input) {
+    return static_cast<uint16_t>(weight_tile * kWeightTileSize + output * kWeightTileInputs +
+                                 input);
   };
-  for (int slab = 0; slab < 2; ++slab) {
-    for (int o = 0; o < kSlabOutputs; ++o) {
-      for (int i = 0; i < kSlabInputs; ++i) {
-        slabs[slab * kSlabSize + SlabAt(o, i)] = name(slab, o, i);
+  for (int weight_tile = 0; weight_tile < 2; ++weight_tile) {
+    for (int o = 0; o < kWeightTileOutputs; ++o) {
+      for (int i = 0; i < kWeightTileInputs; ++i) {
+        weight_tiles[weight_tile * kWeightTileSize + WeightTileAt(o, i)] = name(weight_tile, o, i);
       }
     }
   }
-  const std::vector<uint16_t> quarters = PackQuarters(slabs);
-  ASSERT_EQ(quarters.size(), slabs.size());
+  const std::vector<uint16_t> wgmma_tiles = PackWgmmaTiles(weight_tiles);
+  ASSERT_EQ(wgmma_tiles.size(), weight_tiles.size());
   for (int quarter = 0; quarter < 8; ++quarter) {
-    for (int product = 0; product < kQuarterInputs / 16; ++product) {
-      for (int row = 0; row < kQuarterOutputs; ++row) {
-        for (int place = 0; place < 16; ++place) {
+    for (int product = 0; product < kWgmmaTileInputs / 16; ++product) {
+      for (int row = 0; row < kWgmmaTileOutputs; ++row) {
+        for (int position = 0; position < 16; ++position) {
           const int output = quarter % 4 / 2 * 64 + row / 16 * 16 + row % 8 * 2 + row % 16 / 8;
-          // Lane j of mma has places 2j, 2j + 1, 2j + 8 and 2j + 9, and of 32 inputs 8j to 8j + 7.
-          const int input = quarter % 2 * 64 + product / 2 * 32 + place % 8 / 2 * 8 +
-                            product % 2 * 4 + place / 8 * 2 + place % 2;
-          const int at = quarter * kQuarterSize + product * 16 * kQuarterOutputs +
-                         place / 8 * (kQuarterHalfBytes / 2) + row / 8 * 64 + row % 8 * 8 +
-                         place % 8;
-          ASSERT_EQ(quarters[at], name(quarter / 4, output, input)) << at;
+          // Lane j of mma has positions 2j, 2j + 1, 2j + 8 and 2j + 9, and of 32 inputs 8j to 8j
+          // + 7.
+          const int input = quarter % 2 * 64 + product / 2 * 32 + position % 8 / 2 * 8 +
+                            product % 2 * 4 + position / 8 * 2 + position % 2;
+          const int at = quarter * kWgmmaTileSize + product * 16 * kWgmmaTileOutputs +
+                         position / 8 * (kWgmmaTileHalfBytes / 2) + row / 8 * 64 + row % 8 * 8 +
+                         position % 8;
+          ASSERT_EQ(wgmma_tiles[at], name(quarter / 4, output, input)) << at;
         }
       }
     }

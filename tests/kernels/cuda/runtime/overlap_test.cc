@@ -23,12 +23,12 @@ TEST_F(OverlapTest, ChangesNothing) {
       .context_rows = 700, .paths = 9, .steps = 2, .in_order = false, .drawn = false};
   SmallDecode decode({}, {{}, few}, properties_);
   SetOverlap(Overlap::kOff);
-  const SmallDecode::Result expected = decode.Run(ChunkSplit::kApart, 8, stream_);
+  const SmallDecode::Result expected = decode.Run(KvSplit::kSplit, 8, stream_);
   SetOverlap(Overlap::kOn);
   // On the emulator kernels never overlap, and once is enough to see that the steps fit together.
   const int times = LinkedDevice() == DeviceKind::kGpu ? 100 : 1;
   for (const int block_rows : {8, 16, 32}) {
-    for (const ChunkSplit split : {ChunkSplit::kApart, ChunkSplit::kTogether}) {
+    for (const KvSplit split : {KvSplit::kSplit, KvSplit::kSingle}) {
       for (int i = 0; i < times; ++i) {
         ASSERT_TRUE(decode.Run(split, block_rows, stream_) == expected)
             << block_rows << " rows, time " << i;
