@@ -142,7 +142,7 @@ kernels::cuda::Graph* DecodeGraphs::GraphFor(const DeviceModel& model, int64_t t
 void DecodeGraphs::Step(const Forward& forward, int64_t layers, const TileSet& set) {
   forward.EmbedPaths(set);
   forward.PreAttention(0, set);
-  for (int64_t layer = 0; layer < model.shape().layers; ++layer) {
+  for (int64_t layer = 0; layer < layers; ++layer) {
     forward.AttentionAndMlp(layer, set);
   }
   forward.Head(set, nullptr);
