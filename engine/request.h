@@ -24,11 +24,6 @@ enum class BeyondBuffer {
   kWrap,  // place i uses buffer token i mod K, as the reference implementation does
 };
 
-enum class DensityMethod {
-  kOnePass,     // teacher forcing
-  kStepByStep,  // the decode path with the given values; the same numbers up to rounding
-};
-
 // What all requests against a context have.
 struct RequestBase {
   std::string tenant;
@@ -55,8 +50,7 @@ struct LogDensityRequest : RequestBase {
   int64_t vectors = 0;    // B
   // 0: the order given. R > 0: log-mean-exp over R random orders per vector.
   int64_t random_orders = 0;
-  uint64_t seed = 0;  // for random orders; 0: the engine picks one
-  DensityMethod method = DensityMethod::kOnePass;
+  uint64_t seed = 0;           // for random orders; 0: the engine picks one
   bool want_terms = false;     // per target; only with the given order
   bool want_mixtures = false;  // per target; only with the given order
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;

@@ -15,7 +15,6 @@ struct LogDensityArguments {
   std::string values_file;
   int32_t orders = 0;
   uint64_t seed = 0;
-  bool step_by_step = false;
   bool terms = false;
   bool wrap = false;
 };
@@ -75,7 +74,6 @@ LogDensityOptions ToOptions(const LogDensityArguments& arguments) {
   LogDensityOptions options;
   options.random_orders = arguments.orders;
   options.seed = arguments.seed;
-  if (arguments.step_by_step) options.method = LogDensityOptions::Method::kStepByStep;
   if (arguments.terms) options.terms = LogDensityOptions::Terms::kInclude;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
   return options;
@@ -153,8 +151,6 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
       ->add_option("--seed", arguments->seed,
                    "Seed of the random orders; 0: the server chooses one")
       ->needs(orders);
-  command->add_flag("--step-by-step", arguments->step_by_step,
-                    "Compute it as sampling does, step by step: slower, equal up to rounding");
   command
       ->add_flag("--terms", arguments->terms,
                  "Write one line per row: its log-density given the rows before it")

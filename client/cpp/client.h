@@ -102,7 +102,6 @@ struct SampleOptions {
 struct LogDensityOptions {
   int32_t random_orders = 0;  // R; 0: the order of the rows
   uint64_t seed = 0;          // of the random orders; 0: the server chooses one
-  enum class Method { kOnePass, kStepByStep } method = Method::kOnePass;
   enum class Terms { kOmit, kInclude } terms = Terms::kOmit;  // not with random orders
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };

@@ -221,9 +221,6 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.mutable_values()->Add(values.begin(), values.end());
   request.set_random_order_count(options.random_orders);
   request.set_seed(options.seed);
-  request.set_method(options.method == LogDensityOptions::Method::kOnePass
-                         ? v1::LogDensityRequest::ONE_PASS
-                         : v1::LogDensityRequest::STEP_BY_STEP);
   request.set_include_terms(with_terms);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   v1::LogDensityResponse response;

@@ -171,7 +171,7 @@ struct Slice {
 };
 
 // How to choose slices for a backend.
-struct Pacing {
+struct TickPolicy {
   // Most slices that gain from being advanced together.
   int64_t max_slices = 1;
   // Time that one Advance should take: long compared with the overhead of a call, too short for
@@ -188,7 +188,7 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string description() const = 0;  // for logs and metrics: "cpu AVX3, 2 threads"
-  virtual Pacing pacing() const = 0;
+  virtual TickPolicy tick_policy() const = 0;
 
   // Paths of one tile.
   virtual int64_t tile_paths() const = 0;

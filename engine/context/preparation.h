@@ -10,6 +10,7 @@
 #include "engine/backend/backend.h"
 #include "engine/context/registered_context.h"
 #include "engine/data/feature_transform.h"
+#include "engine/data/limits.h"
 #include "engine/model/model_config.h"
 #include "engine/request.h"
 #include "engine/store/context_store.h"
@@ -35,11 +36,23 @@ struct Preparation {
   }
 };
 
-// For requests with targets: `validate` compares the request with the limits and the model;
-// besides, the context must fit into its pool, and the targets must have the context's columns.
-// `backend` is used for its const byte counts only.
+// For requests with targets. The check calls `validate`, which compares the request with the limits
+// and the model; the context must also fit its pool, and the targets must have the context's
+// columns. Only the const byte counts of `backend` are used.
 Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Backend* backend,
                            std::function<absl::Status(const ModelConfig&)> validate);
+
+// The same with one of the functions of engine/session/request_validation.h.
+template <typename Request>
+Preparation PrepareTargets(std::shared_ptr<const Request> request, const Limits* limits,
+                           const Backend* backend,
+                           absl::Status (*validate)(const Request&, const ModelConfig&,
+                                                    const Limits&, const Backend&)) {
+  return PrepareTargets(request, backend,
+                        [request, limits, backend, validate](const ModelConfig& config) {
+                          return validate(*request, config, *limits, *backend);
+                        });
+}
 
 }  // namespace chorale
 

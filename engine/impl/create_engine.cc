@@ -1,9 +1,8 @@
-#include "engine/engine.h"
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "engine/engine.h"
 #include "engine/impl/engine_impl.h"
 
 namespace chorale {
@@ -46,9 +45,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   absl::StatusOr<std::unique_ptr<ModelRegistry>> registry = ModelRegistry::Create(models);
   RETURN_IF_ERROR(registry.status());
   EngineOptions chosen = options;
-  const Pacing pacing = backend->pacing();
-  if (chosen.max_slices_per_tick == 0) chosen.max_slices_per_tick = pacing.max_slices;
-  if (chosen.target_tick == absl::ZeroDuration()) chosen.target_tick = pacing.target_tick;
+  const TickPolicy policy = backend->tick_policy();
+  if (chosen.max_slices_per_tick == 0) chosen.max_slices_per_tick = policy.max_slices;
+  if (chosen.target_tick == absl::ZeroDuration()) chosen.target_tick = policy.target_tick;
   auto engine = std::make_unique<EngineImpl>(chosen, std::move(backend), std::move(store),
                                              *std::move(registry),
                                              metrics != nullptr ? metrics : NoMetrics());

@@ -64,7 +64,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
                    options_.max_unacknowledged_values,
                    [this](uint64_t session, std::shared_ptr<const CallControl> control,
                           std::function<SessionEnvironment::Continuation()> job) {
-                     RunAside(session, std::move(control), std::move(job));
+                     RunOnSummaryThread(session, std::move(control), std::move(job));
                    }},
       loop_(options_, backend_.get(), metrics_, inbox_,
             [this](std::shared_ptr<const RegisteredContext> context) {
@@ -187,46 +187,40 @@ ContextInfo EngineImpl::InfoOf(ContextRecord record) {
 
 // ---- Requests ------------------------------------------------------------------------------
 
+template <typename SessionType, typename Request, typename Receiver>
+std::shared_ptr<Call> EngineImpl::StartSession(Request request, Receiver receiver) {
+  CallStart start = NewCall(request.deadline);
+  auto control = start.control;
+  auto shared = std::make_shared<const Request>(std::move(request));
+  auto preparation = SessionType::Prepare(shared, &options_.limits, backend_.get());
+  return Submit(
+      std::make_unique<SessionType>(std::move(start), &environment_, shared, std::move(receiver)),
+      std::move(control), shared->tenant, shared->context, std::move(preparation));
+}
+
 std::shared_ptr<Call> EngineImpl::Warm(const std::string& tenant, const std::string& name,
                                        absl::Time deadline, Callback<ContextInfo> done) {
-  CallStart start = NewCall(deadline);
-  auto control = start.control;
-  return Submit(std::make_unique<WarmSession>(std::move(start), &environment_, std::move(done)),
-                std::move(control), tenant, name, WarmSession::Prepare(backend_.get()));
+  RequestBase request;
+  request.tenant = tenant;
+  request.context = name;
+  request.deadline = deadline;
+  return StartSession<WarmSession>(std::move(request), std::move(done));
 }
 
 std::shared_ptr<Call> EngineImpl::Predict(PredictRequest request, Callback<PredictResult> done) {
-  CallStart start = NewCall(request.deadline);
-  auto control = start.control;
-  auto shared = std::make_shared<const PredictRequest>(std::move(request));
-  auto preparation = PredictSession::Prepare(shared, &options_.limits, backend_.get());
-  return Submit(
-      std::make_unique<PredictSession>(std::move(start), &environment_, shared, std::move(done)),
-      std::move(control), shared->tenant, shared->context, std::move(preparation));
+  return StartSession<PredictSession>(std::move(request), std::move(done));
 }
 
 std::shared_ptr<Call> EngineImpl::Sample(SampleRequest request,
                                          std::shared_ptr<SampleObserver> observer) {
-  CallStart start = NewCall(request.deadline);
-  auto control = start.control;
   if (request.seed == 0) request.seed = RandomSeed();
-  auto shared = std::make_shared<const SampleRequest>(std::move(request));
-  auto preparation = SampleSession::Prepare(shared, &options_.limits, backend_.get());
-  return Submit(
-      std::make_unique<SampleSession>(std::move(start), &environment_, shared, std::move(observer)),
-      std::move(control), shared->tenant, shared->context, std::move(preparation));
+  return StartSession<SampleSession>(std::move(request), std::move(observer));
 }
 
 std::shared_ptr<Call> EngineImpl::LogDensity(LogDensityRequest request,
                                              Callback<LogDensityResult> done) {
-  CallStart start = NewCall(request.deadline);
-  auto control = start.control;
   if (request.seed == 0) request.seed = RandomSeed();
-  auto shared = std::make_shared<const LogDensityRequest>(std::move(request));
-  auto preparation = DensitySession::Prepare(shared, &options_.limits, backend_.get());
-  return Submit(
-      std::make_unique<DensitySession>(std::move(start), &environment_, shared, std::move(done)),
-      std::move(control), shared->tenant, shared->context, std::move(preparation));
+  return StartSession<DensitySession>(std::move(request), std::move(done));
 }
 
 CallStart EngineImpl::NewCall(absl::Time deadline) {
@@ -285,8 +279,8 @@ void EngineImpl::RequestRead(std::shared_ptr<const RegisteredContext> context) {
   });
 }
 
-void EngineImpl::RunAside(uint64_t session, std::shared_ptr<const CallControl> control,
-                          std::function<SessionEnvironment::Continuation()> job) {
+void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
+                                    std::function<SessionEnvironment::Continuation()> job) {
   summary_thread_.Add([this, session, control = std::move(control), job = std::move(job)] {
     if (control->ended || control->cancelled) return;
     inbox_->Push(command::Continue{session, job()});

@@ -24,10 +24,10 @@
 namespace chorale {
 
 // Three threads: the engine thread runs the loop; the loader thread reads contexts from the store;
-// the summary thread does what is left to do for point predictions.
+// the summary thread turns mixtures into point predictions.
 //
-// A request whose context is in memory is checked and prepared by the thread that brings it, else
-// by the loader thread; so neither disk nor tables ever hold up the engine thread.
+// A request whose context is in memory is checked and prepared by the calling thread, otherwise by
+// the loader thread, so the engine thread never waits for the disk or for a table.
 //
 // Thread contract: as Engine says; Start and the destructor belong to one thread.
 class EngineImpl : public Engine {
@@ -68,14 +68,17 @@ class EngineImpl : public Engine {
 
  private:
   CallStart NewCall(absl::Time deadline);
+  // `receiver` is the session's callback or observer.
+  template <typename SessionType, typename Request, typename Receiver>
+  std::shared_ptr<Call> StartSession(Request request, Receiver receiver);
   std::shared_ptr<Call> Submit(std::unique_ptr<Session> session,
                                std::shared_ptr<CallControl> control, const std::string& tenant,
                                const std::string& context, Preparation preparation);
   void LookUp(uint64_t session, std::shared_ptr<CallControl> control, const std::string& tenant,
               const std::string& context, Preparation preparation);
   void RequestRead(std::shared_ptr<const RegisteredContext> context);
-  void RunAside(uint64_t session, std::shared_ptr<const CallControl> control,
-                std::function<SessionEnvironment::Continuation()> job);
+  void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
+                          std::function<SessionEnvironment::Continuation()> job);
   ContextInfo InfoOf(ContextRecord record);
   // Held while what a name stands for is changed in the store and forgotten in the registry: seen
   // apart, the second half of a deletion would hit the next registration of the name.

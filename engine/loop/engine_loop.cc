@@ -29,7 +29,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, Backend* backend, MetricsSi
       request_read_(std::move(request_read)),
       cache_(backend, metrics),
       buffers_(backend, metrics),
-      decodes_in_step_(backend->pacing().decodes_in_step) {
+      decodes_in_step_(backend->tick_policy().decodes_in_step) {
   metrics_->Sessions(0, 0);
 }
 
@@ -295,7 +295,7 @@ void EngineLoop::Tick() {
   if (tasks_.empty()) return;
   busy_ = true;
   std::vector<Scheduler::Pick> picks = scheduler_.PickSlices(candidates_, TickLimits());
-  if (decodes_in_step_) StepTogether(&picks);
+  if (decodes_in_step_) EqualizeDecodeSteps(&picks);
   slices_.clear();
   for (const Scheduler::Pick& pick : picks) {
     slices_.push_back({tasks_[pick.candidate].runnable.work, pick.steps});
@@ -308,7 +308,7 @@ void EngineLoop::Tick() {
     return;
   }
   metrics_->TickTime(elapsed, static_cast<int64_t>(slices_.size()));
-  Settle(picks, elapsed);
+  ChargeFlows(picks, elapsed);
   CollectResults();
 }
 
@@ -324,7 +324,7 @@ Scheduler::Limits EngineLoop::TickLimits() const {
 }
 
 // All decodes get the number of steps that fit into what the other slices leave of the tick.
-void EngineLoop::StepTogether(std::vector<Scheduler::Pick>* picks) const {
+void EngineLoop::EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const {
   double other_flops = 0;
   int64_t decodes = 0;
   for (const Scheduler::Pick& pick : *picks) {
@@ -337,7 +337,7 @@ void EngineLoop::StepTogether(std::vector<Scheduler::Pick>* picks) const {
   }
   if (decodes == 0) return;
   const int64_t steps =
-      step_times_.Fitting(decodes, options_.target_tick - rate_.TimeOf(other_flops));
+      step_times_.StepsWithin(decodes, options_.target_tick - rate_.TimeOf(other_flops));
   for (Scheduler::Pick& pick : *picks) {
     const Task& task = tasks_[pick.candidate];
     if (task.runnable.decode != nullptr) pick.steps = std::min(steps, task.runnable.max_steps);
@@ -345,7 +345,7 @@ void EngineLoop::StepTogether(std::vector<Scheduler::Pick>* picks) const {
 }
 
 // Charges every flow for what it got, and learns how fast the backend is.
-void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed) {
+void EngineLoop::ChargeFlows(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed) {
   double decode_flops = 0;
   double other_flops = 0;
   int64_t decodes = 0;
@@ -370,8 +370,9 @@ void EngineLoop::Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration 
     const absl::Duration of_decodes =
         other_flops == 0
             ? elapsed
-            : ShareOf(elapsed, static_cast<double>(longest_decode) * step_times_.Of(decodes),
-                      rate_.TimeOf(other_flops));
+            : SplitElapsed(elapsed,
+                           static_cast<double>(longest_decode) * step_times_.StepTime(decodes),
+                           rate_.TimeOf(other_flops));
     step_times_.Observe(decodes, longest_decode, of_decodes);
     rate_.Observe(other_flops, elapsed - of_decodes);
   }

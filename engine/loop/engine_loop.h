@@ -93,8 +93,8 @@ class EngineLoop {
   void Tick();
   void GatherTasks();
   Scheduler::Limits TickLimits() const;
-  void StepTogether(std::vector<Scheduler::Pick>* picks) const;
-  void Settle(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed);
+  void EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const;
+  void ChargeFlows(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed);
   void CollectResults();
   void CheckDrain(absl::Time now);
   // When to wake up if no command comes.
@@ -115,9 +115,9 @@ class EngineLoop {
   ContextCache cache_;
   BufferPool buffers_;
   Scheduler scheduler_;
-  const bool decodes_in_step_;  // Pacing::decodes_in_step
+  const bool decodes_in_step_;  // TickPolicy::decodes_in_step
   FlopRate rate_;               // of all slices, or of those that are not in step
-  StepTimes step_times_;        // of decodes in step
+  StepTimeModel step_times_;    // of decodes in step
   ActiveList sessions_;         // in the order in which they came
   std::unordered_map<uint64_t, ActiveList::iterator> by_id_;
   int64_t running_ = 0;  // sessions that were admitted

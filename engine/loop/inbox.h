@@ -41,7 +41,7 @@ struct DataRead {
   std::shared_ptr<const RegisteredContext> context;
   absl::StatusOr<ContextData> data;
 };
-// See SessionEnvironment::run_aside.
+// See SessionEnvironment::run_on_summary_thread.
 struct Continue {
   uint64_t session = 0;
   SessionEnvironment::Continuation continuation;

@@ -10,7 +10,7 @@ int SizeOf(int64_t decodes) { return std::bit_width(static_cast<uint64_t>(decode
 
 }  // namespace
 
-void StepTimes::Observe(int64_t decodes, int64_t steps, absl::Duration time) {
+void StepTimeModel::Observe(int64_t decodes, int64_t steps, absl::Duration time) {
   constexpr double kWeight = 0.3;
   const double seconds = absl::ToDoubleSeconds(time) / static_cast<double>(steps);
   if (!(seconds > 0)) return;
@@ -18,7 +18,7 @@ void StepTimes::Observe(int64_t decodes, int64_t steps, absl::Duration time) {
   known = known == 0 ? seconds : known + kWeight * (seconds - known);
 }
 
-absl::Duration StepTimes::Of(int64_t decodes) const {
+absl::Duration StepTimeModel::StepTime(int64_t decodes) const {
   const int size = SizeOf(decodes);
   for (int i = size; i < kSizes; ++i) {
     if (seconds_[i] > 0) return absl::Seconds(seconds_[i]);
@@ -29,14 +29,14 @@ absl::Duration StepTimes::Of(int64_t decodes) const {
   return absl::ZeroDuration();
 }
 
-int64_t StepTimes::Fitting(int64_t decodes, absl::Duration time) const {
-  const absl::Duration step = Of(decodes);
+int64_t StepTimeModel::StepsWithin(int64_t decodes, absl::Duration time) const {
+  const absl::Duration step = StepTime(decodes);
   if (step <= absl::ZeroDuration()) return 1;
   absl::Duration rest;
   return std::max<int64_t>(1, absl::IDivDuration(time, step, &rest));
 }
 
-absl::Duration ShareOf(absl::Duration elapsed, absl::Duration expected, absl::Duration other) {
+absl::Duration SplitElapsed(absl::Duration elapsed, absl::Duration expected, absl::Duration other) {
   constexpr absl::Duration kUnknown = absl::ZeroDuration();
   if (expected != kUnknown && other != kUnknown) {
     return elapsed * absl::FDivDuration(expected, expected + other);

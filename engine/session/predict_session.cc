@@ -9,12 +9,12 @@
 namespace chorale {
 namespace {
 
-// One that is summarised and one that is next, so that the summary thread need not wait for us.
+// One that is being summarised and the next one, so that the summary thread is never idle.
 constexpr int64_t kMaxAwaitingSummary = 2;
 
 // Copies `part`, results of rows first_row and up, with `width` numbers per row, into `all`.
-void Place(const std::vector<double>& part, int64_t first_row, int64_t width,
-           std::vector<double>* all) {
+void CopyRows(const std::vector<double>& part, int64_t first_row, int64_t width,
+              std::vector<double>* all) {
   std::copy(part.begin(), part.end(), all->begin() + first_row * width);
 }
 
@@ -23,20 +23,13 @@ void Place(const std::vector<double>& part, int64_t first_row, int64_t width,
 PredictSession::PredictSession(CallStart start, const SessionEnvironment* environment,
                                std::shared_ptr<const PredictRequest> request,
                                Engine::Callback<PredictResult> done)
-    : Session(std::move(start), environment),
+    : TiledSession(std::move(start), environment, WorkKind::kPredict),
       request_(std::move(request)),
       done_(std::move(done)) {}
 
 Preparation PredictSession::Prepare(std::shared_ptr<const PredictRequest> request,
                                     const Limits* limits, const Backend* backend) {
-  return PrepareTargets(request, backend, [request, limits, backend](const ModelConfig& config) {
-    return ValidatePredict(*request, config, *limits, *backend);
-  });
-}
-
-TilePlan PredictSession::Plan() const {
-  return PlanTiles(*environment().backend, config(), targets(), targets(), environment().max_slices,
-                   TileWork::kPredict);
+  return PrepareTargets(std::move(request), limits, backend, &ValidatePredict);
 }
 
 void PredictSession::Start() {
@@ -45,67 +38,44 @@ void PredictSession::Start() {
   result_.std.resize(rows);
   result_.quantiles.resize(rows * request_->quantiles.size());
   if (request_->want_mixtures) result_.mixtures = MakeMixtures(targets(), config().num_components);
-  plan_ = Plan();
-  chunks_.resize(plan_.slots);
-  for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (plan_.slot_bytes > 0) chunks_[i].buffer = std::move(buffers()[i]);
-    StartNextChunk(&chunks_[i]);
-  }
+  TiledSession::Start();
 }
 
-void PredictSession::StartNextChunk(Chunk* chunk) {
-  chunk->work.reset();
-  if (next_chunk_ == plan_.tiles) {
-    chunk->buffer.Reset();
-    return;
-  }
-  const int64_t next = next_chunk_++;
-  chunk->first_row = plan_.first_path(next);
-  chunk->rows = plan_.paths_of(next);
+void PredictSession::StartTile(TileSlot<PredictWork>* slot, PoolRange buffer) {
   PredictSpec spec;
   spec.context = resident();
   spec.targets = rows();
-  spec.buffer = {chunk->buffer.range().offset,
-                 environment().backend->PredictBytes(config(), chunk->rows)};
-  spec.first_row = chunk->first_row;
-  spec.rows = chunk->rows;
-  chunk->work = environment().backend->NewPredict(std::move(spec));
-}
-
-void PredictSession::AppendTiles(std::vector<Runnable>* runnable) {
-  for (const Chunk& chunk : chunks_) {
-    if (chunk.work == nullptr || chunk.work->done()) continue;
-    runnable->push_back({chunk.work.get(), chunk.work->steps_at_this_cost()});
-  }
+  spec.buffer = buffer;
+  spec.first_row = slot->first_path;
+  spec.rows = slot->paths;
+  slot->work = environment().backend->NewPredict(std::move(spec));
 }
 
 void PredictSession::CollectTiles(absl::Time now) {
-  const bool any_done = std::any_of(chunks_.begin(), chunks_.end(), [](const Chunk& chunk) {
-    return chunk.work != nullptr && chunk.work->done();
-  });
+  const bool any_done = std::any_of(
+      slots().begin(), slots().end(),
+      [](const TileSlot<PredictWork>& slot) { return slot.work != nullptr && slot.work->done(); });
   if (any_done) NoteFirstStep(now);
   HandOver();
 }
 
 void PredictSession::HandOver() {
-  for (Chunk& chunk : chunks_) {
+  for (TileSlot<PredictWork>& slot : slots()) {
     if (awaiting_summary_ == kMaxAwaitingSummary) return;
-    if (chunk.work == nullptr || !chunk.work->done()) continue;
-    SummariseAside(chunk);
-    StartNextChunk(&chunk);
+    if (slot.work == nullptr || !slot.work->done()) continue;
+    Summarise(slot);
+    StartNextTile(&slot);
   }
-  const bool all_done = std::all_of(chunks_.begin(), chunks_.end(),
-                                    [](const Chunk& chunk) { return chunk.work == nullptr; });
-  if (all_done) ReleaseResources();  // what is left to do needs none of them
+  if (AllTilesTaken()) ReleaseResources();  // the summaries need none of them
 }
 
-void PredictSession::SummariseAside(const Chunk& chunk) {
+void PredictSession::Summarise(const TileSlot<PredictWork>& slot) {
   auto mixtures = std::make_shared<RawMixtures>();
   mixtures->components = config().num_components;
-  for (int64_t row = 0; row < chunk.rows; ++row) mixtures->Append(chunk.work->mixture(row));
+  for (int64_t row = 0; row < slot.paths; ++row) mixtures->Append(slot.work->mixture(row));
   ++awaiting_summary_;
-  RunAside([this, mixtures, request = request_, context = context_pointer(),
-            first_row = chunk.first_row]() -> SessionEnvironment::Continuation {
+  RunOnSummaryThread([this, mixtures, request = request_, context = context_pointer(),
+                      first_row = slot.first_path]() -> SessionEnvironment::Continuation {
     auto summary = std::make_shared<PredictResult>(
         SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures));
     return [this, summary, first_row] { TakeSummary(first_row, *summary); };
@@ -114,22 +84,17 @@ void PredictSession::SummariseAside(const Chunk& chunk) {
 
 void PredictSession::TakeSummary(int64_t first_row, const PredictResult& summary) {
   const int64_t components = summary.mixtures.components;
-  Place(summary.mean, first_row, 1, &result_.mean);
-  Place(summary.std, first_row, 1, &result_.std);
-  Place(summary.quantiles, first_row, static_cast<int64_t>(request_->quantiles.size()),
-        &result_.quantiles);
-  Place(summary.mixtures.means, first_row, components, &result_.mixtures.means);
-  Place(summary.mixtures.stds, first_row, components, &result_.mixtures.stds);
-  Place(summary.mixtures.weights, first_row, components, &result_.mixtures.weights);
+  CopyRows(summary.mean, first_row, 1, &result_.mean);
+  CopyRows(summary.std, first_row, 1, &result_.std);
+  CopyRows(summary.quantiles, first_row, static_cast<int64_t>(request_->quantiles.size()),
+           &result_.quantiles);
+  CopyRows(summary.mixtures.means, first_row, components, &result_.mixtures.means);
+  CopyRows(summary.mixtures.stds, first_row, components, &result_.mixtures.stds);
+  CopyRows(summary.mixtures.weights, first_row, components, &result_.mixtures.weights);
   summarised_rows_ += static_cast<int64_t>(summary.mean.size());
   --awaiting_summary_;
   HandOver();
   if (summarised_rows_ == targets()) Complete();
-}
-
-void PredictSession::ReleaseResources() {
-  chunks_.clear();
-  Session::ReleaseResources();
 }
 
 void PredictSession::Deliver(absl::Status status, absl::Time now) {

@@ -50,14 +50,14 @@ absl::Status ValidateBuffer(int64_t targets, BeyondBuffer beyond, const ModelCon
                              config.buffer_size, " (set beyond_buffer to WRAP to go beyond that)"));
 }
 
-absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, TileWork work,
+absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, WorkKind work,
                                  const ModelConfig& config, const Backend& backend) {
   const TilePlan plan = PlanTiles(backend, config, paths, targets, 1, work);
   return Unless(
       plan.slots > 0, "targets",
       absl::StrCat(
           "has ", targets, " rows, which need ", plan.slot_bytes, " bytes of buffer memory for ",
-          plan.tile_paths, work == TileWork::kPredict ? " rows" : " paths", " at a time",
+          plan.tile_paths, work == WorkKind::kPredict ? " rows" : " paths", " at a time",
           plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes, " for their encodings") : "",
           "; ", backend.buffer_pool_bytes(), " are available"));
 }
@@ -149,7 +149,7 @@ absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& c
                                     {"quantiles", targets * quantiles},
                                     {"include_mixtures", mixture_numbers}},
                                    limits));
-  return ValidateBufferBytes(targets, targets, TileWork::kPredict, config, backend);
+  return ValidateBufferBytes(targets, targets, WorkKind::kPredict, config, backend);
 }
 
 absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
@@ -159,7 +159,7 @@ absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& con
   RETURN_IF_ERROR(InRange("path_count", request.paths, 1, limits.max_paths));
   RETURN_IF_ERROR(AtMost("path_count", "values", request.paths, targets, 1, limits.max_values));
   RETURN_IF_ERROR(ValidateBuffer(targets, request.beyond_buffer, config));
-  return ValidateBufferBytes(targets, request.paths, TileWork::kDecode, config, backend);
+  return ValidateBufferBytes(targets, request.paths, WorkKind::kDecode, config, backend);
 }
 
 absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelConfig& config,
@@ -189,10 +189,8 @@ absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelCon
       AtMost("random_order_count", "values", vectors, targets, orders, limits.max_values));
   RETURN_IF_ERROR(ValidateDensityResponse(request, config, limits));
   RETURN_IF_ERROR(ValidateBuffer(targets, request.beyond_buffer, config));
-  const TileWork work =
-      request.method == DensityMethod::kOnePass ? TileWork::kDensity : TileWork::kDecode;
-  return ValidateBufferBytes(targets, vectors * std::max<int64_t>(orders, 1), work, config,
-                             backend);
+  return ValidateBufferBytes(targets, vectors * std::max<int64_t>(orders, 1), WorkKind::kDensity,
+                             config, backend);
 }
 
 }  // namespace chorale

@@ -12,40 +12,16 @@ namespace chorale {
 SampleSession::SampleSession(CallStart start, const SessionEnvironment* environment,
                              std::shared_ptr<const SampleRequest> request,
                              std::shared_ptr<SampleObserver> observer)
-    : Session(std::move(start), environment),
+    : TiledSession(std::move(start), environment, WorkKind::kDecode),
       request_(std::move(request)),
       observer_(std::move(observer)) {}
 
 Preparation SampleSession::Prepare(std::shared_ptr<const SampleRequest> request,
                                    const Limits* limits, const Backend* backend) {
-  return PrepareTargets(request, backend, [request, limits, backend](const ModelConfig& config) {
-    return ValidateSample(*request, config, *limits, *backend);
-  });
+  return PrepareTargets(std::move(request), limits, backend, &ValidateSample);
 }
 
-TilePlan SampleSession::Plan() const {
-  return PlanTiles(*environment().backend, config(), request_->paths, targets(),
-                   environment().max_slices, TileWork::kDecode);
-}
-
-void SampleSession::Start() {
-  plan_ = Plan();
-  slots_.resize(plan_.slots);
-  for (int64_t i = 0; i < plan_.slots; ++i) {
-    slots_[i].buffer = std::move(buffers()[i]);
-    StartNextTile(&slots_[i]);
-  }
-}
-
-void SampleSession::StartNextTile(Slot* slot) {
-  slot->work.reset();
-  if (next_tile_ == plan_.tiles) {
-    slot->buffer.Reset();
-    return;
-  }
-  const int64_t tile = next_tile_++;
-  slot->first_path = plan_.first_path(tile);
-  slot->paths = plan_.paths_of(tile);
+void SampleSession::StartTile(SampleSlot* slot, PoolRange buffer) {
   slot->delivered = 0;
   slot->order.clear();
   if (request_->order == TargetOrder::kRandomPerPath) {
@@ -53,8 +29,7 @@ void SampleSession::StartNextTile(Slot* slot) {
   }
   DecodeSpec spec;
   spec.tile = {resident(), rows(), slot->paths, slot->order};
-  spec.buffer = {slot->buffer.range().offset,
-                 environment().backend->BufferBytes(config(), targets(), slot->paths)};
+  spec.buffer = buffer;
   spec.seed = request_->seed;
   spec.first_path = slot->first_path;
   slot->work = environment().backend->NewDecode(std::move(spec));
@@ -64,13 +39,13 @@ int64_t SampleSession::UnacknowledgedValues() const {
   return delivered_values_ - control().acknowledged;
 }
 
-// No tile runs while the reader is behind by the limit, and none runs so far ahead in one tick that
-// the limit is exceeded by more than one step of one tile.
+// No tile runs while the unacknowledged values have reached the limit. The steps of one tick exceed
+// the limit by less than one step of one tile.
 void SampleSession::AppendTiles(std::vector<Runnable>* runnable) {
   int64_t allowance = environment().max_unacknowledged_values - UnacknowledgedValues();
   int64_t running = 0;
-  for (const Slot& slot : slots_) running += slot.work != nullptr ? 1 : 0;
-  for (const Slot& slot : slots_) {
+  for (const SampleSlot& slot : slots()) running += slot.work != nullptr ? 1 : 0;
+  for (const SampleSlot& slot : slots()) {
     if (slot.work == nullptr) continue;
     if (allowance <= 0) return;
     const int64_t share = allowance / running-- / slot.paths;
@@ -81,8 +56,7 @@ void SampleSession::AppendTiles(std::vector<Runnable>* runnable) {
 }
 
 void SampleSession::CollectTiles(absl::Time now) {
-  bool all_done = true;
-  for (Slot& slot : slots_) {
+  for (SampleSlot& slot : slots()) {
     if (slot.work == nullptr) continue;
     if (slot.work->steps_done() > slot.delivered) {
       if (delivered_values_ == 0) {
@@ -92,12 +66,11 @@ void SampleSession::CollectTiles(absl::Time now) {
       observer_->OnBlock(TakeBlock(&slot));
     }
     if (slot.work->done()) StartNextTile(&slot);
-    all_done = all_done && slot.work == nullptr;
   }
-  if (all_done) Complete();
+  if (AllTilesTaken()) Complete();
 }
 
-SampleBlock SampleSession::TakeBlock(Slot* slot) {
+SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
   const int64_t paths = slot->paths;
   SampleBlock block;
   block.first_path = slot->first_path;
@@ -128,11 +101,6 @@ SampleBlock SampleSession::TakeBlock(Slot* slot) {
   delivered_values_ += count;
   environment().metrics->PathSteps(count);
   return block;
-}
-
-void SampleSession::ReleaseResources() {
-  slots_.clear();
-  Session::ReleaseResources();
 }
 
 void SampleSession::Deliver(absl::Status status, absl::Time now) {

@@ -32,13 +32,13 @@ struct SessionEnvironment {
   int64_t max_slices = 1;                 // most pieces of work that one tick advances
   int64_t max_unacknowledged_values = 0;  // see Call::Acknowledge
 
-  // Runs `job` on a thread beside the engine thread, then what it returned on the engine thread;
-  // neither once the session has ended. All sessions share that thread: a session that has much
-  // for it hands over a little at a time.
+  // Runs `job` on the summary thread, then the continuation that it returned on the engine thread.
+  // Neither runs once the session has ended. All sessions share the summary thread, so a job should
+  // be short.
   using Continuation = std::function<void()>;
   std::function<void(uint64_t session, std::shared_ptr<const CallControl> control,
                      std::function<Continuation()> job)>
-      run_aside;
+      run_on_summary_thread;
 };
 
 // A piece of work that a session wants advanced.
@@ -57,15 +57,14 @@ struct CallStart {
 
 // The life of a session:
 //
-//   looking up ---> waiting for context ---> waiting for admission ---> encoding rows ---> running
-//    (loader)        (pinned by now)           (resident by now)         (buffers held)       |
-//        |                  |                         |                       |               v
-//        +------------------+-------------------------+-----------------------+-----------> ended
-//                 bad request, no room, cancelled, deadline, device failed                (told
-//                 why)
+// clang-format off
+//   looking up ---> waiting for context ---> waiting for admission ---> encoding rows ---> running ---> complete
+//    (loader)           (pinned)                   (resident)             (buffers held)
 //
-// A request that finds its context in memory skips the look-up; Warm ends when its context is
-// resident; sessions without targets of their own skip nothing else.
+// clang-format on
+// From each state a session can end early: bad request, no room, cancelled, deadline, device
+// failed. A request that finds its context in memory skips the look-up. Warm is complete as soon as
+// its context is resident.
 //
 // Thread contract: made by any thread, then owned by the engine thread alone.
 class Session {
@@ -76,7 +75,7 @@ class Session {
     kWaitingForAdmission,
     kEncodingRows,
     kRunning,
-    kComplete,  // nothing left to do but to tell
+    kComplete,  // End is next
   };
 
   Session(CallStart start, const SessionEnvironment* environment)
@@ -119,16 +118,17 @@ class Session {
 
  protected:
   virtual void Deliver(absl::Status status, absl::Time now) = 0;
-  // The rows are encoded: makes the first pieces of work.
-  virtual void Start() = 0;
-  virtual void AppendTiles(std::vector<Runnable>* runnable) = 0;
-  virtual void CollectTiles(absl::Time now) = 0;
-  // Whether the session needs no more than a resident context.
+  // Whether the session is complete once its context is resident.
   virtual bool ContextIsEnough() const { return false; }
+  // Called once the rows are encoded: makes the first tiles. The three hooks for tiles do nothing
+  // in a session for which the context is enough.
+  virtual void Start() {}
+  virtual void AppendTiles(std::vector<Runnable>* runnable) {}
+  virtual void CollectTiles(absl::Time now) {}
 
   void Complete() { state_ = State::kComplete; }
-  void RunAside(std::function<SessionEnvironment::Continuation()> job) const {
-    environment_->run_aside(start_.id, start_.control, std::move(job));
+  void RunOnSummaryThread(std::function<SessionEnvironment::Continuation()> job) const {
+    environment_->run_on_summary_thread(start_.id, start_.control, std::move(job));
   }
   void NoteFirstStep(absl::Time now);
   Timings TimingsAt(absl::Time now) const;

@@ -5,28 +5,28 @@ namespace {
 
 constexpr int64_t kPredictedRows = 128;  // of one PredictWork
 
-int64_t MostTilePaths(const Backend& backend, int64_t targets, TileWork work) {
-  if (work == TileWork::kPredict) return kPredictedRows;
-  return work == TileWork::kDensity ? backend.density_paths(targets) : backend.tile_paths();
+int64_t MostTilePaths(const Backend& backend, int64_t targets, WorkKind work) {
+  if (work == WorkKind::kPredict) return kPredictedRows;
+  return work == WorkKind::kDensity ? backend.density_paths(targets) : backend.tile_paths();
 }
 
 }  // namespace
 
 int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t targets, int64_t paths,
-                  TileWork work) {
+                  WorkKind work) {
   switch (work) {
-    case TileWork::kDecode:
+    case WorkKind::kDecode:
       return backend.BufferBytes(config, targets, paths);
-    case TileWork::kDensity:
+    case WorkKind::kDensity:
       return backend.DensityBytes(config, targets, paths);
-    case TileWork::kPredict:
+    case WorkKind::kPredict:
       return backend.PredictBytes(config, paths);
   }
   return 0;
 }
 
 TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t paths,
-                   int64_t targets, int64_t max_slots, TileWork work) {
+                   int64_t targets, int64_t max_slots, WorkKind work) {
   TilePlan plan;
   plan.paths = paths;
   plan.rows_bytes = backend.RowsBytes(config, targets);
@@ -37,7 +37,7 @@ TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t pa
   };
   plan.tile_paths = std::min(paths, MostTilePaths(backend, targets, work));
   // What a density gains from many tiles at once is worth less than running at all.
-  const int64_t fewest = work == TileWork::kDensity
+  const int64_t fewest = work == WorkKind::kDensity
                              ? std::min(plan.tile_paths, backend.tile_paths())
                              : plan.tile_paths;
   while (plan.tile_paths > fewest && bytes_of(plan.tile_paths) > std::min(pool / 2, left)) {

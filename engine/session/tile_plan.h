@@ -11,13 +11,14 @@
 
 namespace chorale {
 
-// What a tile is advanced by, and so what it keeps in buffer memory: the K/V of a DecodeWork, or
-// what a DensityWork needs between two steps. To a PredictWork each row is a path of its own.
-enum class TileWork { kDecode, kDensity, kPredict };
+// The kind of work that runs a tile. It decides what the tile keeps in buffer memory: the K/V of a
+// DecodeWork, or the state of a DensityWork between two steps. For a PredictWork each row is a
+// path.
+enum class WorkKind { kDecode, kDensity, kPredict };
 
 // Bytes of a tile of `paths` paths. REQUIRES: the counts are positive.
 int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t targets, int64_t paths,
-                  TileWork work);
+                  WorkKind work);
 
 // Tiles run in their order, at most `slots` of them at a time; a slot's buffer serves one tile
 // after another. So a request's buffer bytes are exact, known before it starts, and do not grow
@@ -46,7 +47,7 @@ struct TilePlan {
 // fit half of the buffer pool if more than one is needed: no request takes all of it by its width.
 // REQUIRES: paths, targets and max_slots are positive.
 TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t paths,
-                   int64_t targets, int64_t max_slots, TileWork work);
+                   int64_t targets, int64_t max_slots, WorkKind work);
 
 }  // namespace chorale
 

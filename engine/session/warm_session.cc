@@ -4,7 +4,8 @@
 
 namespace chorale {
 
-Preparation WarmSession::Prepare(const Backend* backend) {
+Preparation WarmSession::Prepare(const std::shared_ptr<const RequestBase>& /*request*/,
+                                 const Limits* /*limits*/, const Backend* backend) {
   Preparation preparation;
   preparation.check = [backend](const ContextRecord& record, const ModelConfig& config) {
     return ValidateContextBytes("name", config, record.rows, *backend);

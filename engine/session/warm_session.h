@@ -2,29 +2,30 @@
 #ifndef CHORALE_ENGINE_SESSION_WARM_SESSION_H_
 #define CHORALE_ENGINE_SESSION_WARM_SESSION_H_
 
+#include <memory>
 #include <utility>
-#include <vector>
 
+#include "engine/data/limits.h"
 #include "engine/engine.h"
 #include "engine/session/session.h"
 
 namespace chorale {
 
+// The request names the context; it has no targets.
 // Thread contract: see Session.
 class WarmSession : public Session {
  public:
   WarmSession(CallStart start, const SessionEnvironment* environment,
+              const std::shared_ptr<const RequestBase>& /*request*/,
               Engine::Callback<ContextInfo> done)
       : Session(std::move(start), environment), done_(std::move(done)) {}
 
-  static Preparation Prepare(const Backend* backend);
+  static Preparation Prepare(const std::shared_ptr<const RequestBase>& request,
+                             const Limits* limits, const Backend* backend);
 
  protected:
   void Deliver(absl::Status status, absl::Time now) override;
   bool ContextIsEnough() const override { return true; }
-  void Start() override {}
-  void AppendTiles(std::vector<Runnable>* runnable) override {}
-  void CollectTiles(absl::Time now) override {}
 
  private:
   const Engine::Callback<ContextInfo> done_;

@@ -56,18 +56,6 @@ absl::StatusOr<TargetOrder> DecodeOrder(v1::SampleRequest::Order value) {
   }
 }
 
-absl::StatusOr<DensityMethod> DecodeMethod(v1::LogDensityRequest::Method value) {
-  switch (value) {
-    case v1::LogDensityRequest::METHOD_UNSPECIFIED:
-    case v1::LogDensityRequest::ONE_PASS:
-      return DensityMethod::kOnePass;
-    case v1::LogDensityRequest::STEP_BY_STEP:
-      return DensityMethod::kStepByStep;
-    default:
-      return UnknownEnum("method", value);
-  }
-}
-
 // [B, T] values, where T is known and B follows.
 absl::Status DecodeValues(const v1::LogDensityRequest& message, LogDensityRequest* request) {
   const int64_t targets = request->targets.rows();
@@ -143,13 +131,10 @@ absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& 
   if (orders > 0 && message.include_mixtures()) {
     return InvalidField("include_mixtures", "is not possible with random orders");
   }
-  absl::StatusOr<DensityMethod> method = DecodeMethod(message.method());
-  RETURN_IF_ERROR(method.status());
   absl::StatusOr<BeyondBuffer> beyond = DecodeBeyondBuffer(message.beyond_buffer());
   RETURN_IF_ERROR(beyond.status());
   request.random_orders = orders;
   request.seed = message.seed();
-  request.method = *method;
   request.want_terms = message.include_terms();
   request.want_mixtures = message.include_mixtures();
   request.beyond_buffer = *beyond;

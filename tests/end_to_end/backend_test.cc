@@ -83,20 +83,16 @@ TEST_F(BackendTest, ASeedGivesTheSameBitsAndAnotherSeedOthers) {
   EXPECT_FALSE(SameBits(Draw(Session(8)), first));
 }
 
-// In both methods, so that what is drawn is what is scored.
 TEST_F(BackendTest, DrawsHaveTheLogDensitySaid) {
   const Samples samples = Draw(Session(9));
-  for (const auto method : {v1::LogDensityRequest::ONE_PASS, v1::LogDensityRequest::STEP_BY_STEP}) {
-    v1::LogDensityRequest request =
-        MakeLogDensity("data", RandomRows(kTargets, 3, 2), samples.values);
-    request.set_include_terms(true);
-    request.set_method(method);
-    const auto reply = client_->LogDensity(request);
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-    ASSERT_EQ(reply.value.terms_size(), kPaths * kTargets);
-    for (int i = 0; i < reply.value.terms_size(); ++i) {
-      EXPECT_NEAR(reply.value.terms(i), samples.log_densities[i], 1e-4) << i;
-    }
+  v1::LogDensityRequest request =
+      MakeLogDensity("data", RandomRows(kTargets, 3, 2), samples.values);
+  request.set_include_terms(true);
+  const auto reply = client_->LogDensity(request);
+  ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+  ASSERT_EQ(reply.value.terms_size(), kPaths * kTargets);
+  for (int i = 0; i < reply.value.terms_size(); ++i) {
+    EXPECT_NEAR(reply.value.terms(i), samples.log_densities[i], 1e-4) << i;
   }
 }
 

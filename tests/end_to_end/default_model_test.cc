@@ -57,9 +57,6 @@ std::vector<double> Sums(const std::vector<double>& terms, int64_t count) {
   return sums;
 }
 
-constexpr v1::LogDensityRequest::Method kMethods[] = {v1::LogDensityRequest::ONE_PASS,
-                                                      v1::LogDensityRequest::STEP_BY_STEP};
-
 // With each table.
 class DefaultModelTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -106,13 +103,11 @@ class DefaultModelTest : public ::testing::TestWithParam<std::string> {
 
   // The targets taken in that order, with values [B, T] in the same order.
   v1::LogDensityRequest Density(const std::vector<int64_t>& order,
-                                const std::vector<double>& values,
-                                v1::LogDensityRequest::Method method) const {
+                                const std::vector<double>& values) const {
     v1::LogDensityRequest request;
     request.set_context("contexts/" + GetParam());
     *request.mutable_targets() = Message(golden_->targets(), order);
     request.mutable_values()->Add(values.begin(), values.end());
-    request.set_method(method);
     request.set_include_terms(true);
     return request;
   }
@@ -146,38 +141,32 @@ TEST_P(DefaultModelTest, PredictGivesTheMixturesOfTheTrainingCode) {
 
 TEST_P(DefaultModelTest, LogDensityOfPathsIsThatOfTheTrainingCode) {
   const std::vector<double> terms = (*golden_)("path_log_density");
-  for (const auto method : kMethods) {
-    const std::string name = v1::LogDensityRequest::Method_Name(method);
-    v1::LogDensityRequest request = Density(InOrder(targets_), (*golden_)("path_y"), method);
-    request.set_include_mixtures(true);
-    const auto reply = client_->LogDensity(request);
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-    Compare(name + " terms", Vector(reply.value.terms()), terms);
-    Compare(name + " joint", Vector(reply.value.log_densities()), Sums(terms, targets_));
-    CompareMixtures(name, reply.value.mixtures(), "path");
-  }
+  v1::LogDensityRequest request = Density(InOrder(targets_), (*golden_)("path_y"));
+  request.set_include_mixtures(true);
+  const auto reply = client_->LogDensity(request);
+  ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+  Compare("terms", Vector(reply.value.terms()), terms);
+  Compare("joint", Vector(reply.value.log_densities()), Sums(terms, targets_));
+  CompareMixtures("mixtures", reply.value.mixtures(), "path");
 }
 
 TEST_P(DefaultModelTest, LogDensityInOtherOrdersIsThatOfTheTrainingCode) {
   const std::vector<double> known = (*golden_)("target_y");
   const std::vector<double> orders = (*golden_)("orders");
-  for (const auto method : kMethods) {
-    std::vector<double> terms;
-    std::vector<double> joint;
-    for (auto first = orders.begin(); first != orders.end(); first += targets_) {
-      const std::vector<int64_t> order(first, first + targets_);
-      std::vector<double> values;
-      for (const int64_t row : order) values.push_back(known[row]);
-      const auto reply = client_->LogDensity(Density(order, values, method));
-      ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-      terms.insert(terms.end(), reply.value.terms().begin(), reply.value.terms().end());
-      joint.push_back(reply.value.log_densities(0));
-    }
-    const std::string name = v1::LogDensityRequest::Method_Name(method);
-    const std::vector<double> expected = (*golden_)("order_log_density");
-    Compare(name + " terms in orders", terms, expected);
-    Compare(name + " joint in orders", joint, Sums(expected, targets_));
+  std::vector<double> terms;
+  std::vector<double> joint;
+  for (auto first = orders.begin(); first != orders.end(); first += targets_) {
+    const std::vector<int64_t> order(first, first + targets_);
+    std::vector<double> values;
+    for (const int64_t row : order) values.push_back(known[row]);
+    const auto reply = client_->LogDensity(Density(order, values));
+    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+    terms.insert(terms.end(), reply.value.terms().begin(), reply.value.terms().end());
+    joint.push_back(reply.value.log_densities(0));
   }
+  const std::vector<double> expected = (*golden_)("order_log_density");
+  Compare("terms in orders", terms, expected);
+  Compare("joint in orders", joint, Sums(expected, targets_));
 }
 
 // The log-density said of a drawn value is the one that scoring it gives. That values are drawn
@@ -185,12 +174,9 @@ TEST_P(DefaultModelTest, LogDensityInOtherOrdersIsThatOfTheTrainingCode) {
 TEST_P(DefaultModelTest, SampledValuesHaveTheLogDensitySaid) {
   const Samples samples = Draw(v1::SampleRequest::GIVEN);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
-  for (const auto method : kMethods) {
-    const auto reply = client_->LogDensity(Density(InOrder(targets_), samples.values, method));
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-    Compare("Sample by " + v1::LogDensityRequest::Method_Name(method), samples.log_densities,
-            Vector(reply.value.terms()));
-  }
+  const auto reply = client_->LogDensity(Density(InOrder(targets_), samples.values));
+  ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+  Compare("Sample", samples.log_densities, Vector(reply.value.terms()));
 }
 
 TEST_P(DefaultModelTest, SampledValuesInRandomOrdersHaveTheLogDensitySaid) {

@@ -96,25 +96,21 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<ApiClient> client_;
 };
 
-TEST_P(GoldenTest, LogDensityByEitherMethod) {
+TEST_P(GoldenTest, LogDensity) {
   const std::vector<double> terms = golden_("log_density");
   const int64_t targets = golden_.Extent("y_target", 1);
   std::vector<double> joint(golden_.Extent("y_target", 0), 0.0);
   for (size_t i = 0; i < terms.size(); ++i) joint[i / targets] += terms[i];
   ExpectAllClose("step_by_step terms of the reference", golden_("step_log_density"), terms);
 
-  for (const auto method : {v1::LogDensityRequest::ONE_PASS, v1::LogDensityRequest::STEP_BY_STEP}) {
-    const std::string name = v1::LogDensityRequest::Method_Name(method);
-    v1::LogDensityRequest request = DensityRequest();
-    request.set_method(method);
-    const auto reply = client_->LogDensity(request);
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-    ExpectAllClose(
-        name + " log_densities", Vector(reply.value.log_densities()), joint,
-        TestBackend() == "cpu" ? kTolerance : bounds_.log_density * static_cast<double>(targets));
-    ExpectAllClose(name + " terms", Vector(reply.value.terms()), terms, bounds_.log_density);
-    CompareMixtures(name, reply.value.mixtures(), "");
-  }
+  v1::LogDensityRequest request = DensityRequest();
+  const auto reply = client_->LogDensity(request);
+  ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+  ExpectAllClose(
+      "log_densities", Vector(reply.value.log_densities()), joint,
+      TestBackend() == "cpu" ? kTolerance : bounds_.log_density * static_cast<double>(targets));
+  ExpectAllClose("terms", Vector(reply.value.terms()), terms, bounds_.log_density);
+  CompareMixtures("mixtures", reply.value.mixtures(), "");
 }
 
 TEST_P(GoldenTest, PredictGivesThePointMixtures) {

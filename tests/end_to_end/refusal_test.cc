@@ -245,10 +245,6 @@ TEST_F(RefusalTest, LogDensity) {
                    r.set_include_mixtures(true);
                  }),
                  "include_mixtures", ""});
-  ExpectRefused({"unknown method", LogDensity([](auto& r) {
-                   r.set_method(static_cast<v1::LogDensityRequest::Method>(9));
-                 }),
-                 "method", ""});
 }
 
 TEST(ResponseLimitTest, FollowsTheMessageLimit) {

@@ -80,15 +80,13 @@ class SamplingTest : public ::testing::Test {
   // F_t(y_t | history_0 .. history_{t-1}) of all paths, by the mixtures that LogDensity tells for
   // the given histories. [paths, kTargets] each.
   static std::vector<double> Transform(const std::vector<double>& values,
-                                       const std::vector<double>& history,
-                                       v1::LogDensityRequest::Method method) {
+                                       const std::vector<double>& history) {
     constexpr int64_t kChunk = 4000 * kTargets;
     std::vector<double> points;
     for (size_t first = 0; first < values.size(); first += kChunk) {
       v1::LogDensityRequest request = MakeLogDensity(
           "dependent", Targets(), {history.begin() + first, history.begin() + first + kChunk});
       request.set_include_mixtures(true);
-      request.set_method(method);
       const auto reply = client_->LogDensity(request);
       EXPECT_TRUE(reply.ok()) << reply.status.error_message();
       const v1::Mixtures& mixtures = reply.value.mixtures();
@@ -152,19 +150,17 @@ TEST_F(SamplingTest, AKnownMixtureIsDrawnExactly) {
 
 TEST_F(SamplingTest, EachTargetIsDrawnGivenTheOnesBeforeIt) {
   const std::vector<double> values = Draw("dependent");
-  for (const auto method : {v1::LogDensityRequest::ONE_PASS, v1::LogDensityRequest::STEP_BY_STEP}) {
-    const std::vector<double> points = Transform(values, values, method);
-    EXPECT_LT(ChiSquareScore(points, kTargets, kBins), kChiSquareLimit);
-    for (int64_t t = 0; t < kTargets; ++t) {
-      EXPECT_LT(KolmogorovScore(points, kTargets, t), kKolmogorovLimit) << "target " << t;
-    }
+  const std::vector<double> points = Transform(values, values);
+  EXPECT_LT(ChiSquareScore(points, kTargets, kBins), kChiSquareLimit);
+  for (int64_t t = 0; t < kTargets; ++t) {
+    EXPECT_LT(KolmogorovScore(points, kTargets, t), kKolmogorovLimit) << "target " << t;
   }
   // Given the first value of another path, the later ones are not distributed so.
   std::vector<double> history = values;
   for (size_t i = 0; i < history.size(); i += kTargets) {
     history[i] = values[(i + kTargets) % values.size()];
   }
-  const std::vector<double> points = Transform(values, history, v1::LogDensityRequest::ONE_PASS);
+  const std::vector<double> points = Transform(values, history);
   EXPECT_GT(ChiSquareScore(points, kTargets, kBins), 1.5 * kChiSquareLimit);
 }
 
@@ -177,24 +173,18 @@ TEST_F(SamplingTest, LogDensitiesOfDrawsAreThoseThatLogDensityGives) {
 
   v1::LogDensityRequest density = MakeLogDensity("dependent", targets, samples.values);
   density.set_include_terms(true);
-  const auto one_pass = client_->LogDensity(density);
-  ASSERT_TRUE(one_pass.ok()) << one_pass.status.error_message();
-  density.set_method(v1::LogDensityRequest::STEP_BY_STEP);
-  const auto step_by_step = client_->LogDensity(density);
-  ASSERT_TRUE(step_by_step.ok()) << step_by_step.status.error_message();
-  ASSERT_EQ(one_pass.value.terms_size(), samples.log_densities.size());
-  ASSERT_EQ(step_by_step.value.terms_size(), samples.log_densities.size());
+  const auto scored = client_->LogDensity(density);
+  ASSERT_TRUE(scored.ok()) << scored.status.error_message();
+  ASSERT_EQ(scored.value.terms_size(), samples.log_densities.size());
   double mean = 0;
-  double mean_one_pass = 0;
+  double mean_scored = 0;
   for (size_t i = 0; i < samples.log_densities.size(); ++i) {
-    // The decode path given the values it drew does the same arithmetic; one pass only the same
-    // mathematics, in float32.
-    ASSERT_EQ(step_by_step.value.terms(i), samples.log_densities[i]) << i;
-    ASSERT_NEAR(one_pass.value.terms(i), samples.log_densities[i], 1e-4) << i;
+    // Scoring does the same mathematics as drawing in another order, in float32.
+    ASSERT_NEAR(scored.value.terms(i), samples.log_densities[i], 1e-4) << i;
     mean += samples.log_densities[i] / samples.log_densities.size();
-    mean_one_pass += one_pass.value.terms(i) / samples.log_densities.size();
+    mean_scored += scored.value.terms(i) / samples.log_densities.size();
   }
-  EXPECT_NEAR(mean, mean_one_pass, 1e-6);
+  EXPECT_NEAR(mean, mean_scored, 1e-6);
 }
 
 TEST_F(SamplingTest, RandomOrdersAreReportedAndHaveTheirOwnDensity) {

@@ -46,9 +46,7 @@ class Calls {
     density.vectors = 2;
     density.y = {0.1, 0.2, 0.3, -0.1, 0.4, 0.7};
     density.want_mixtures = true;
-    engine.LogDensity(density, one_pass_.callback());
-    density.method = DensityMethod::kStepByStep;
-    engine.LogDensity(density, step_by_step_.callback());
+    engine.LogDensity(density, densities_.callback());
     PredictRequest predict;
     fill(predict);
     predict.targets = MakeTargets(200);
@@ -61,13 +59,11 @@ class Calls {
     const auto append = [&](const std::vector<double>& more) {
       numbers.insert(numbers.end(), more.begin(), more.end());
     };
-    for (Answer<LogDensityResult>* answer : {&one_pass_, &step_by_step_}) {
-      const absl::StatusOr<LogDensityResult> densities = answer->Wait();
-      EXPECT_TRUE(densities.ok()) << densities.status();
-      if (!densities.ok()) return {};
-      append(densities->log_density);
-      append(densities->mixtures.means);
-    }
+    const absl::StatusOr<LogDensityResult> densities = densities_.Wait();
+    EXPECT_TRUE(densities.ok()) << densities.status();
+    if (!densities.ok()) return {};
+    append(densities->log_density);
+    append(densities->mixtures.means);
     const absl::StatusOr<PredictResult> predictions = predictions_.Wait();
     EXPECT_TRUE(predictions.ok()) << predictions.status();
     if (!predictions.ok()) return {};
@@ -77,8 +73,7 @@ class Calls {
 
  private:
   const std::shared_ptr<SampleRecorder> samples_ = std::make_shared<SampleRecorder>();
-  Answer<LogDensityResult> one_pass_;
-  Answer<LogDensityResult> step_by_step_;
+  Answer<LogDensityResult> densities_;
   Answer<PredictResult> predictions_;
 };
 

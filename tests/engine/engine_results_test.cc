@@ -78,63 +78,57 @@ TEST_F(EngineResultsTest, ASeedOfZeroIsReplacedByOneThatGivesTheSameSamples) {
   EXPECT_EQ(first->ByTarget(2, 2), second->ByTarget(2, 2));
 }
 
-TEST_F(EngineResultsTest, LogDensityByBothMethods) {
+TEST_F(EngineResultsTest, LogDensity) {
   Start(Normalization::kZScore);
-  for (const DensityMethod method : {DensityMethod::kOnePass, DensityMethod::kStepByStep}) {
-    LogDensityRequest request = DensityOf("c", 9, 5);
-    request.method = method;
-    request.want_terms = true;
-    request.want_mixtures = true;
-    Answer<LogDensityResult> answer;
-    engine_->LogDensity(request, answer.callback());
-    const auto result = answer.Wait();
-    ASSERT_TRUE(result.ok()) << result.status();
-    ASSERT_EQ(result->log_density.size(), 9u);
-    EXPECT_TRUE(result->standard_error.empty());
-    EXPECT_EQ(result->seed, 0u);
-    for (int64_t b = 0; b < 9; ++b) {
-      double sum = 0;
-      for (int64_t t = 0; t < 5; ++t) {
-        const float y = transform_.ToModel(request.y[b * 5 + t]);
-        const double term = FakeLogDensity(y, t, t) - std::log(transform_.y_std());
-        EXPECT_DOUBLE_EQ(result->terms.at(b * 5 + t), term);
-        EXPECT_DOUBLE_EQ(result->mixtures.means.at(b * 5 + t),
-                         transform_.ToUser(static_cast<double>(t)));
-        EXPECT_DOUBLE_EQ(result->mixtures.stds.at(b * 5 + t), 2 * transform_.y_std());
-        EXPECT_DOUBLE_EQ(result->mixtures.weights.at(b * 5 + t), 1);
-        sum += term;
-      }
-      EXPECT_NEAR(result->log_density[b], sum, 1e-9);
+  LogDensityRequest request = DensityOf("c", 9, 5);
+  request.want_terms = true;
+  request.want_mixtures = true;
+  Answer<LogDensityResult> answer;
+  engine_->LogDensity(request, answer.callback());
+  const auto result = answer.Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->log_density.size(), 9u);
+  EXPECT_TRUE(result->standard_error.empty());
+  EXPECT_EQ(result->seed, 0u);
+  for (int64_t b = 0; b < 9; ++b) {
+    double sum = 0;
+    for (int64_t t = 0; t < 5; ++t) {
+      const float y = transform_.ToModel(request.y[b * 5 + t]);
+      const double term = FakeLogDensity(y, t, t) - std::log(transform_.y_std());
+      EXPECT_DOUBLE_EQ(result->terms.at(b * 5 + t), term);
+      EXPECT_DOUBLE_EQ(result->mixtures.means.at(b * 5 + t),
+                       transform_.ToUser(static_cast<double>(t)));
+      EXPECT_DOUBLE_EQ(result->mixtures.stds.at(b * 5 + t), 2 * transform_.y_std());
+      EXPECT_DOUBLE_EQ(result->mixtures.weights.at(b * 5 + t), 1);
+      sum += term;
     }
+    EXPECT_NEAR(result->log_density[b], sum, 1e-9);
   }
 }
 
 TEST_F(EngineResultsTest, LogDensityAveragesOverRandomOrders) {
   Start();
-  for (const DensityMethod method : {DensityMethod::kOnePass, DensityMethod::kStepByStep}) {
-    LogDensityRequest request = DensityOf("c", 3, 4);
-    request.random_orders = 5;
-    request.method = method;
-    Answer<LogDensityResult> answer;
-    engine_->LogDensity(request, answer.callback());
-    const auto result = answer.Wait();
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->seed, 11u);
-    for (int64_t b = 0; b < 3; ++b) {
-      std::vector<double> orders;
-      for (int64_t r = 0; r < 5; ++r) {
-        const auto order = DrawOrders(11, b * 5 + r, 1, 4);
-        double sum = 0;
-        for (int64_t place = 0; place < 4; ++place) {
-          const auto y = static_cast<float>(request.y[b * 4 + order[place]]);
-          sum += FakeLogDensity(y, place, order[place]);
-        }
-        orders.push_back(sum);
+  LogDensityRequest request = DensityOf("c", 3, 4);
+  request.random_orders = 5;
+  Answer<LogDensityResult> answer;
+  engine_->LogDensity(request, answer.callback());
+  const auto result = answer.Wait();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->seed, 11u);
+  for (int64_t b = 0; b < 3; ++b) {
+    std::vector<double> orders;
+    for (int64_t r = 0; r < 5; ++r) {
+      const auto order = DrawOrders(11, b * 5 + r, 1, 4);
+      double sum = 0;
+      for (int64_t place = 0; place < 4; ++place) {
+        const auto y = static_cast<float>(request.y[b * 4 + order[place]]);
+        sum += FakeLogDensity(y, place, order[place]);
       }
-      const OrderAverage expected = AverageOverOrders(orders);
-      EXPECT_NEAR(result->log_density.at(b), expected.log_mean, 1e-9);
-      EXPECT_NEAR(result->standard_error.at(b), expected.standard_error, 1e-9);
+      orders.push_back(sum);
     }
+    const OrderAverage expected = AverageOverOrders(orders);
+    EXPECT_NEAR(result->log_density.at(b), expected.log_mean, 1e-9);
+    EXPECT_NEAR(result->standard_error.at(b), expected.standard_error, 1e-9);
   }
 }
 

@@ -211,7 +211,7 @@ class FakeBackend : public Backend {
   ~FakeBackend() override { EXPECT_EQ(log_->live_work, 0) << "work outlived the backend"; }
 
   std::string description() const override { return "fake"; }
-  Pacing pacing() const override {
+  TickPolicy tick_policy() const override {
     return {.max_slices = 4, .decodes_in_step = options_.decodes_in_step};
   }
   int64_t tile_paths() const override { return options_.tile_paths; }

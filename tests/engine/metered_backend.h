@@ -44,7 +44,7 @@ class MeteredBackend : public Backend {
       : inner_(std::move(inner)), meter_(meter) {}
 
   std::string description() const override { return inner_->description(); }
-  Pacing pacing() const override { return inner_->pacing(); }
+  TickPolicy tick_policy() const override { return inner_->tick_policy(); }
   int64_t tile_paths() const override { return inner_->tile_paths(); }
   int64_t density_paths(int64_t targets) const override { return inner_->density_paths(targets); }
   int64_t context_pool_bytes() const override { return inner_->context_pool_bytes(); }

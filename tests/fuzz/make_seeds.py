@@ -83,7 +83,7 @@ MESSAGES = (
         f'context: "contexts/a" {TARGETS} values: 1 values: 2 values: 3 random_order_count: 2 '
         'seed: 1']),
     ('LogDensityRequest', 'log_density_terms', [
-        f'context: "contexts/a" {TARGETS} values: 1 values: 2 values: 3 method: STEP_BY_STEP '
+        f'context: "contexts/a" {TARGETS} values: 1 values: 2 values: 3 '
         'include_terms: true include_mixtures: true']),
     ('RegisterContextRequest', 'register', [
         'header { context_id: "a" target_column: "x" }', f'rows {{ {TABLE} }}']),

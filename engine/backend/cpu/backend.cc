@@ -40,7 +40,7 @@ class Backend : public chorale::Backend {
                         threads_->threads() == 1 ? " thread" : " threads");
   }
   // Two slices per thread, so that one that ends early leaves no thread idle.
-  Pacing pacing() const override {
+  TickPolicy tick_policy() const override {
     return {.max_slices = std::max<int64_t>(4, 2 * static_cast<int64_t>(threads_->threads()))};
   }
   int64_t tile_paths() const override { return kTilePaths; }

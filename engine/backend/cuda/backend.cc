@@ -38,7 +38,7 @@ class Backend : public chorale::Backend {
     return absl::StrCat("cuda ", gpu.name, ", ", gpu.multiprocessors, " multiprocessors");
   }
   // Tiles beyond what keeps every multiprocessor busy make a step longer, and nothing cheaper.
-  Pacing pacing() const override {
+  TickPolicy tick_policy() const override {
     return {.max_slices = 2 * static_cast<int64_t>(device_->properties().multiprocessors),
             .target_tick = absl::Milliseconds(4),
             .decodes_in_step = true};

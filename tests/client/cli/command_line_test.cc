@@ -274,8 +274,8 @@ TEST_F(CommandLineTest, LogDensity) {
   EXPECT_THAT(Column(two.out, "log_density"), ElementsAre("0", "-3"));
   EXPECT_THAT(Column(two.out, "standard_error"), ElementsAre("0.5", "0.5"));
   EXPECT_THAT(two.err, HasSubstr(absl::StrCat("seed ", kPickedSeed)));
-  const ProgramResult terms = Good({"log-density", "houses", Path("sold.csv"), "--values=offer",
-                                    "--terms", "--step-by-step", "--wrap"});
+  const ProgramResult terms =
+      Good({"log-density", "houses", Path("sold.csv"), "--values=offer", "--terms", "--wrap"});
   EXPECT_THAT(Column(terms.out, "log_density"), ElementsAre("-1", "-1", "-1"));
   EXPECT_EQ(server_.service().last_log_density().beyond_buffer(), v1::WRAP);
   Write("y.csv", "a,b\n3,4\n4,5\n6,7\n");

@@ -311,12 +311,10 @@ TEST_F(ClientTest, LogDensities) {
   const std::vector<double> values = {0, 11, 22, 1, 12, 23};  // scores: 0, 11, 22
   LogDensityOptions options;
   options.terms = LogDensityOptions::Terms::kInclude;
-  options.method = LogDensityOptions::Method::kStepByStep;
   const auto given = client_->LogDensity("t", MakeTargets(3), values, options);
   ASSERT_TRUE(given.ok()) << given.status();
   EXPECT_THAT(given->joint, ElementsAre(0, -3));
   EXPECT_THAT(given->terms, ElementsAre(0, 0, 0, -1, -1, -1));
-  EXPECT_EQ(service().last_log_density().method(), v1::LogDensityRequest::STEP_BY_STEP);
 
   const auto random = client_->LogDensity("t", MakeTargets(3), values, {.random_orders = 4});
   ASSERT_TRUE(random.ok()) << random.status();

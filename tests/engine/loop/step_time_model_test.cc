@@ -5,54 +5,58 @@
 namespace chorale {
 namespace {
 
-TEST(StepTimesTest, OneStepUntilSomethingIsKnown) {
-  const StepTimes times;
-  EXPECT_EQ(times.Of(5), absl::ZeroDuration());
-  EXPECT_EQ(times.Fitting(5, absl::Seconds(1)), 1);
+TEST(StepTimeModelTest, OneStepUntilSomethingIsKnown) {
+  const StepTimeModel times;
+  EXPECT_EQ(times.StepTime(5), absl::ZeroDuration());
+  EXPECT_EQ(times.StepsWithin(5, absl::Seconds(1)), 1);
 }
 
-TEST(StepTimesTest, FillsTheTime) {
-  StepTimes times;
+TEST(StepTimeModelTest, FillsTheTime) {
+  StepTimeModel times;
   times.Observe(1, 10, absl::Milliseconds(1));
-  EXPECT_EQ(times.Of(1), absl::Microseconds(100));
-  EXPECT_EQ(times.Fitting(1, absl::Microseconds(450)), 4);
-  EXPECT_EQ(times.Fitting(1, absl::Microseconds(50)), 1);
-  EXPECT_EQ(times.Fitting(1, -absl::Seconds(1)), 1);
+  EXPECT_EQ(times.StepTime(1), absl::Microseconds(100));
+  EXPECT_EQ(times.StepsWithin(1, absl::Microseconds(450)), 4);
+  EXPECT_EQ(times.StepsWithin(1, absl::Microseconds(50)), 1);
+  EXPECT_EQ(times.StepsWithin(1, -absl::Seconds(1)), 1);
 }
 
-TEST(StepTimesTest, SizesAreLearntApart) {
-  StepTimes times;
+TEST(StepTimeModelTest, SizesAreLearntApart) {
+  StepTimeModel times;
   times.Observe(3, 1, absl::Microseconds(100));
   times.Observe(128, 1, absl::Microseconds(900));
-  EXPECT_EQ(times.Of(2), absl::Microseconds(100));
-  EXPECT_EQ(times.Of(255), absl::Microseconds(900));
-  EXPECT_EQ(times.Of(16), absl::Microseconds(900));  // the slower neighbour
-  EXPECT_EQ(times.Of(1), absl::Microseconds(100));
-  EXPECT_EQ(times.Of(1024), absl::Microseconds(900));  // nothing larger is known
+  EXPECT_EQ(times.StepTime(2), absl::Microseconds(100));
+  EXPECT_EQ(times.StepTime(255), absl::Microseconds(900));
+  EXPECT_EQ(times.StepTime(16), absl::Microseconds(900));  // the slower neighbour
+  EXPECT_EQ(times.StepTime(1), absl::Microseconds(100));
+  EXPECT_EQ(times.StepTime(1024), absl::Microseconds(900));  // nothing larger is known
 }
 
-TEST(StepTimesTest, FollowsADeviceThatSlowsDown) {
-  StepTimes times;
+TEST(StepTimeModelTest, FollowsADeviceThatSlowsDown) {
+  StepTimeModel times;
   times.Observe(1, 1, absl::Microseconds(100));
   for (int i = 0; i < 20; ++i) times.Observe(1, 1, absl::Microseconds(200));
-  EXPECT_NEAR(absl::ToDoubleMicroseconds(times.Of(1)), 200, 1);
+  EXPECT_NEAR(absl::ToDoubleMicroseconds(times.StepTime(1)), 200, 1);
 }
 
-TEST(ShareOfTest, InProportionToWhatWasExpected) {
-  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::Seconds(1), absl::Seconds(3)), absl::Seconds(2));
+TEST(SplitElapsedTest, InProportionToWhatWasExpected) {
+  EXPECT_EQ(SplitElapsed(absl::Seconds(8), absl::Seconds(1), absl::Seconds(3)), absl::Seconds(2));
 }
 
-TEST(ShareOfTest, WhatIsNotKnownHasTheRest) {
-  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::ZeroDuration(), absl::Seconds(1)), absl::Seconds(7));
-  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::Seconds(1), absl::ZeroDuration()), absl::Seconds(1));
-  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::ZeroDuration(), absl::ZeroDuration()),
+TEST(SplitElapsedTest, WhatIsNotKnownHasTheRest) {
+  EXPECT_EQ(SplitElapsed(absl::Seconds(8), absl::ZeroDuration(), absl::Seconds(1)),
+            absl::Seconds(7));
+  EXPECT_EQ(SplitElapsed(absl::Seconds(8), absl::Seconds(1), absl::ZeroDuration()),
+            absl::Seconds(1));
+  EXPECT_EQ(SplitElapsed(absl::Seconds(8), absl::ZeroDuration(), absl::ZeroDuration()),
             absl::Seconds(4));
 }
 
 // Otherwise a wrong guess about the one would keep the other unknown for ever.
-TEST(ShareOfTest, WhatIsNotKnownHasHalfAtLeast) {
-  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::ZeroDuration(), absl::Seconds(9)), absl::Seconds(4));
-  EXPECT_EQ(ShareOf(absl::Seconds(8), absl::Seconds(9), absl::ZeroDuration()), absl::Seconds(4));
+TEST(SplitElapsedTest, WhatIsNotKnownHasHalfAtLeast) {
+  EXPECT_EQ(SplitElapsed(absl::Seconds(8), absl::ZeroDuration(), absl::Seconds(9)),
+            absl::Seconds(4));
+  EXPECT_EQ(SplitElapsed(absl::Seconds(8), absl::Seconds(9), absl::ZeroDuration()),
+            absl::Seconds(4));
 }
 
 }  // namespace

@@ -118,9 +118,6 @@ TEST_F(RequestValidationTest, DensityThatCanNeverFitNamesTheTargets) {
   const absl::Status status = ValidateLogDensity(request, config_, limits_, *small);
   EXPECT_EQ(ErrorField(status), "targets");
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("320 bytes"));
-  request.method = DensityMethod::kStepByStep;
-  EXPECT_THAT(std::string(ValidateLogDensity(request, config_, limits_, *small).message()),
-              ::testing::HasSubstr("1280 bytes"));
 }
 
 TEST_F(RequestValidationTest, LogDensity) {

@@ -11,7 +11,7 @@ using testing::FakeBackendOptions;
 using testing::NewFakeBackend;
 
 TilePlan Plan(int64_t paths, int64_t targets, int64_t max_slots, int64_t pool = 1 << 20,
-              TileWork work = TileWork::kDecode) {
+              WorkKind work = WorkKind::kDecode) {
   FakeBackendLog log;
   // Tiles of 4 paths; 64 bytes for each path and target, or in a density for each target.
   FakeBackendOptions options;
@@ -45,10 +45,10 @@ TEST(TilePlanTest, SlotsAreBoundedByTheTickAndHalfThePool) {
 }
 
 TEST(TilePlanTest, DensitiesHaveSlotsOfTheirOwnSize) {
-  EXPECT_EQ(Plan(100, 4, 6, 4096, TileWork::kDensity).slot_bytes, 4 * 64);
-  EXPECT_EQ(Plan(100, 4, 6, 4096, TileWork::kDensity).slots, 6);
-  EXPECT_EQ(Plan(100, 4, 6, 1024, TileWork::kDensity).slots, 2);
-  EXPECT_EQ(Plan(100, 4, 6, 255, TileWork::kDensity).slots, 0);
+  EXPECT_EQ(Plan(100, 4, 6, 4096, WorkKind::kDensity).slot_bytes, 4 * 64);
+  EXPECT_EQ(Plan(100, 4, 6, 4096, WorkKind::kDensity).slots, 6);
+  EXPECT_EQ(Plan(100, 4, 6, 1024, WorkKind::kDensity).slots, 2);
+  EXPECT_EQ(Plan(100, 4, 6, 255, WorkKind::kDensity).slots, 0);
 }
 
 TEST(TilePlanTest, ADensityHasAsManyTilesAsThereIsRoomFor) {
@@ -58,7 +58,7 @@ TEST(TilePlanTest, ADensityHasAsManyTilesAsThereIsRoomFor) {
   const auto plan = [&](int64_t pool, int64_t paths) {
     options.buffer_pool_bytes = pool;
     return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, 4, 6,
-                     TileWork::kDensity);
+                     WorkKind::kDensity);
   };
   EXPECT_EQ(plan(1 << 20, 100).tile_paths, 20);
   EXPECT_EQ(plan(1 << 20, 100).slots, 5);
@@ -78,7 +78,7 @@ TEST(TilePlanTest, EncodedRowsTakeTheirShareBesideTheSlots) {
   options.rows_bytes_per_target = 128;
   const auto slots = [&](int64_t pool) {
     options.buffer_pool_bytes = pool;
-    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 100, 4, 6, TileWork::kDecode)
+    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 100, 4, 6, WorkKind::kDecode)
         .slots;
   };
   EXPECT_EQ(slots(1024 + 511), 0);  // a slot, but no room for the rows
@@ -86,19 +86,19 @@ TEST(TilePlanTest, EncodedRowsTakeTheirShareBesideTheSlots) {
   EXPECT_EQ(slots(4096), 2);  // as without them: half of the pool has room for two
   options.buffer_pool_bytes = 4096;
   const TilePlan plan =
-      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 8, 4, 6, TileWork::kDecode);
+      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 8, 4, 6, WorkKind::kDecode);
   EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{1024, 1024, 512}));
 }
 
 TEST(TilePlanTest, PredictionsArePlannedByTheirRows) {
-  EXPECT_EQ(Plan(300, 300, 6, 1 << 20, TileWork::kPredict).ranges(), std::vector<int64_t>());
-  EXPECT_EQ(Plan(300, 300, 6, 1 << 20, TileWork::kPredict).slots, 3);
+  EXPECT_EQ(Plan(300, 300, 6, 1 << 20, WorkKind::kPredict).ranges(), std::vector<int64_t>());
+  EXPECT_EQ(Plan(300, 300, 6, 1 << 20, WorkKind::kPredict).slots, 3);
   FakeBackendLog log;
   FakeBackendOptions options;
   options.predict_bytes_per_row = 8;
   options.buffer_pool_bytes = 4 * 128 * 8;
   const TilePlan plan =
-      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 300, 300, 6, TileWork::kPredict);
+      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 300, 300, 6, WorkKind::kPredict);
   EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{1024, 1024}));
   EXPECT_EQ(plan.paths_of(2), 300 - 2 * 128);
 }

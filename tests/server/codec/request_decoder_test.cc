@@ -79,7 +79,6 @@ TEST(RequestDecoderTest, SampleDefaults) {
 TEST(RequestDecoderTest, LogDensityKeepsEverything) {
   v1::LogDensityRequest message = ValidLogDensity();
   message.set_seed(5);
-  message.set_method(v1::LogDensityRequest::STEP_BY_STEP);
   message.set_include_terms(true);
   message.set_include_mixtures(true);
   message.set_beyond_buffer(v1::WRAP);
@@ -87,7 +86,6 @@ TEST(RequestDecoderTest, LogDensityKeepsEverything) {
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->vectors, 2);
   EXPECT_THAT(request->y, ElementsAre(1, 2, 3, 4, 5, 6));
-  EXPECT_EQ(request->method, DensityMethod::kStepByStep);
   EXPECT_EQ(request->random_orders, 0);
   EXPECT_EQ(request->seed, 5);
   EXPECT_TRUE(request->want_terms);
@@ -99,7 +97,6 @@ TEST(RequestDecoderTest, LogDensityKeepsEverything) {
   request = DecodeLogDensity(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->random_orders, 9);
-  EXPECT_EQ(request->method, DensityMethod::kOnePass);
 }
 
 void ExpectRefused(const absl::Status& status, const std::string& field, const std::string& text) {
@@ -195,8 +192,6 @@ TEST(RequestDecoderTest, BadLogDensities) {
          m->set_include_mixtures(true);
        },
        "include_mixtures"},
-      {"method", [](auto* m) { m->set_method(static_cast<v1::LogDensityRequest::Method>(9)); },
-       "method"},
       {"beyond_buffer", [](auto* m) { m->set_beyond_buffer(static_cast<v1::BeyondBuffer>(2)); },
        "beyond_buffer"},
   };

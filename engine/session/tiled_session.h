@@ -1,0 +1,98 @@
+// A session that runs its paths, or the rows of a prediction, in tiles.
+#ifndef CHORALE_ENGINE_SESSION_TILED_SESSION_H_
+#define CHORALE_ENGINE_SESSION_TILED_SESSION_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/session/session.h"
+#include "engine/session/tile_plan.h"
+
+namespace chorale {
+
+// Holds one tile at a time. Sessions that need more per tile derive from it.
+template <typename WorkType>
+struct TileSlot {
+  BufferPool::Lease buffer;        // empty on a backend that needs none
+  std::unique_ptr<WorkType> work;  // null when no tile is left for this slot
+  int64_t first_path = 0;
+  int64_t paths = 0;
+};
+
+// Starts the next tile in a slot as soon as the slot's tile is done, so that memory does not grow
+// with the number of paths. `SlotType` is a TileSlot.
+// Thread contract: see Session.
+template <typename SlotType>
+class TiledSession : public Session {
+ public:
+  TilePlan Plan() const override {
+    return PlanTiles(*environment().backend, config(), paths(), targets(), environment().max_slices,
+                     kind_);
+  }
+
+  void ReleaseResources() override {
+    slots_.clear();
+    Session::ReleaseResources();
+  }
+
+ protected:
+  TiledSession(CallStart start, const SessionEnvironment* environment, WorkKind kind)
+      : Session(std::move(start), environment), kind_(kind) {}
+
+  // Of the whole request. REQUIRES: the session has its context.
+  virtual int64_t paths() const = 0;
+  // Makes the work for the slot's tile: first_path and paths are set, and `buffer` is the part of
+  // the slot's buffer that a tile of this size uses.
+  virtual void StartTile(SlotType* slot, PoolRange buffer) = 0;
+
+  void Start() override {
+    plan_ = Plan();
+    slots_.resize(plan_.slots);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (plan_.slot_bytes > 0) slots_[i].buffer = std::move(buffers()[i]);
+      StartNextTile(&slots_[i]);
+    }
+  }
+
+  // Gives up the slot's work. Starts the next tile in it, or frees its buffer when none is left.
+  void StartNextTile(SlotType* slot) {
+    slot->work.reset();
+    if (next_tile_ == plan_.tiles) {
+      slot->buffer.Reset();
+      return;
+    }
+    const int64_t tile = next_tile_++;
+    slot->first_path = plan_.first_path(tile);
+    slot->paths = plan_.paths_of(tile);
+    StartTile(slot, {slot->buffer.range().offset,
+                     TileBytes(*environment().backend, config(), targets(), slot->paths, kind_)});
+  }
+
+  void AppendTiles(std::vector<Runnable>* runnable) override {
+    for (const SlotType& slot : slots_) {
+      if (slot.work == nullptr || slot.work->done()) continue;
+      runnable->push_back({slot.work.get(), slot.work->steps_at_this_cost()});
+    }
+  }
+
+  // Whether every tile was started and taken.
+  bool AllTilesTaken() const {
+    return std::all_of(slots_.begin(), slots_.end(),
+                       [](const SlotType& slot) { return slot.work == nullptr; });
+  }
+
+  std::vector<SlotType>& slots() { return slots_; }
+
+ private:
+  const WorkKind kind_;
+  TilePlan plan_;
+  std::vector<SlotType> slots_;
+  int64_t next_tile_ = 0;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_SESSION_TILED_SESSION_H_
