@@ -32,6 +32,9 @@ struct EngineOptions {
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
   int64_t max_unacknowledged_values = 65'536;     // per Sample stream; see Call::Acknowledge
   int64_t max_running = 256;  // requests admitted at a time; bounds their host memory
+  // Host memory for the data of newly registered contexts, kept for their first request. The oldest
+  // are dropped when there is no room; what was dropped is read from the store.
+  int64_t max_registered_bytes = int64_t{256} << 20;
   // What a tick should take, and pieces of work advanced together; 0: as suits the backend.
   absl::Duration target_tick = absl::ZeroDuration();
   int64_t max_slices_per_tick = 0;
@@ -140,8 +143,6 @@ class Engine {
   // Refuses new requests (Unavailable) from now on, lets those in flight finish until `deadline`,
   // then ends the rest (Unavailable). BLOCKING; returns when nothing is in flight.
   virtual void Drain(absl::Time deadline) = 0;
-  // BLOCKING. Evicts every context that no session pins. For operators and tests.
-  virtual void EvictUnpinned() = 0;
   virtual EngineStats Stats() const = 0;
   virtual std::string backend_description() const = 0;
   // Not Ok once the backend has failed: from then on every call fails with this status, until the

@@ -199,16 +199,6 @@ void ContextCache::PurgeDeleted() {
   }
 }
 
-void ContextCache::EvictUnpinned() {
-  for (auto it = entries_.begin(); it != entries_.end();) {
-    Entry* entry = &*it++;
-    const bool on_device = entry->state == State::kResident || entry->state == State::kSaving;
-    if (entry->pins > 0 || (!on_device && entry->state != State::kSaved)) continue;
-    if (on_device) metrics_->Eviction();
-    Drop(entry);
-  }
-}
-
 void ContextCache::Clear() {
   while (!entries_.empty()) {
     Require(entries_.front().pins == 0, "the cache is cleared when nothing is pinned");

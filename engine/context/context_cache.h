@@ -108,8 +108,6 @@ class ContextCache {
 
   // Drops the entries of deleted contexts that nobody pins.
   void PurgeDeleted();
-  // Drops all that nobody pins, on the host too.
-  void EvictUnpinned();
   // Drops everything. REQUIRES: no pins.
   void Clear();
 

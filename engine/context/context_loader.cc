@@ -13,16 +13,6 @@ absl::Status NoSuchContext(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no context is called '", name, "'"));
 }
 
-absl::StatusOr<ContextData> DataOf(const Dataset& dataset, const FeatureTransform& transform) {
-  absl::StatusOr<FeatureMatrix> features = transform.Apply(dataset.features);
-  RETURN_IF_ERROR(features.status());
-  ContextData data;
-  data.features = *std::move(features);
-  data.y.reserve(dataset.y.size());
-  for (const double y : dataset.y) data.y.push_back(transform.ToModel(y));
-  return data;
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
@@ -31,6 +21,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
   while (true) {
     if (auto known = registry_->Find(tenant, name)) {
       RETURN_IF_ERROR(preparation.Check(*known));
+      registry_->Release(*known);
       return known;
     }
     registry_->BeginLoad(tenant, name);
@@ -53,7 +44,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     absl::StatusOr<FeatureTransform> transform =
         FeatureTransform::Fit(*dataset, model->info.config);
     RETURN_IF_ERROR(transform.status());
-    absl::StatusOr<ContextData> data = DataOf(*dataset, *transform);
+    absl::StatusOr<ContextData> data = MakeContextData(*dataset, *transform);
     RETURN_IF_ERROR(data.status());
 
     auto context = std::make_shared<RegisteredContext>();
@@ -76,7 +67,7 @@ absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& con
   RETURN_IF_ERROR(bytes.status());
   absl::StatusOr<Dataset> dataset = DecodeDataset(*bytes);
   RETURN_IF_ERROR(dataset.status());
-  return DataOf(*dataset, context.transform);
+  return MakeContextData(*dataset, context.transform);
 }
 
 }  // namespace chorale

@@ -3,6 +3,8 @@
 #ifndef CHORALE_ENGINE_CONTEXT_CONTEXT_REGISTRY_H_
 #define CHORALE_ENGINE_CONTEXT_CONTEXT_REGISTRY_H_
 
+#include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,19 +16,31 @@
 
 namespace chorale {
 
-// Holds no context alive: it finds those that the cache or a request holds.
+// Finds the contexts that the cache or a request holds. It holds only new registrations itself,
+// with their data, until the first request for them or until they exceed `max_registered_bytes`.
 //
 // Thread-safe. At most one load is in progress at any time (the loader thread's).
 class ContextRegistry {
  public:
+  explicit ContextRegistry(int64_t max_registered_bytes = 0)
+      : max_registered_bytes_(max_registered_bytes) {}
+
   // Null when it is not in memory.
   std::shared_ptr<const RegisteredContext> Find(const std::string& tenant, const std::string& name);
 
   // Says that the store is about to be read for this context.
   void BeginLoad(const std::string& tenant, const std::string& name);
   // Ends the load; from now on Find returns `context`. False, and nothing is changed, when the
-  // registration was invalidated since BeginLoad: what was read may be out of date.
+  // registration was invalidated or added since BeginLoad: what was read may be out of date, or is
+  // in memory already.
   bool Publish(const std::shared_ptr<const RegisteredContext>& context);
+
+  // Holds a new registration with its data, and drops the oldest ones until all fit
+  // max_registered_bytes. Does nothing when `context` alone exceeds that, or when its name is in
+  // memory already. Call after the store has changed what the name stands for, as for Invalidate.
+  void AddRegistered(std::shared_ptr<const RegisteredContext> context);
+  // Stops holding a new registration: a request holds it now. No-op for any other context.
+  void Release(const RegisteredContext& context);
 
   // Call after the store has changed what the name stands for. From now on the old registration is
   // not found any more, and marked deleted for those who hold it.
@@ -35,12 +49,26 @@ class ContextRegistry {
  private:
   using Key = std::pair<std::string, std::string>;  // (tenant, name)
 
+  struct NewRegistration {
+    std::shared_ptr<const RegisteredContext> context;
+    int64_t bytes = 0;
+  };
+
+  void Insert(const std::shared_ptr<const RegisteredContext>& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stops holding the registration, if it is held, and returns it: the last reference should be
+  // dropped without the lock.
+  std::shared_ptr<const RegisteredContext> Unhold(const RegisteredContext* context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SweepExpired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const int64_t max_registered_bytes_;
   Mutex mutex_;
   std::map<Key, std::weak_ptr<const RegisteredContext>> contexts_ ABSL_GUARDED_BY(mutex_);
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
-  std::optional<Key> loading_ ABSL_GUARDED_BY(mutex_);  // reset when invalidated
+  std::optional<Key> loading_ ABSL_GUARDED_BY(mutex_);  // reset when what is read is out of date
+  std::list<NewRegistration> new_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  int64_t new_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace chorale

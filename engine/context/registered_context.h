@@ -1,4 +1,4 @@
-// What is kept in memory of a registered context while it is resident or wanted.
+// A registered context in memory, and its data.
 #ifndef CHORALE_ENGINE_CONTEXT_REGISTERED_CONTEXT_H_
 #define CHORALE_ENGINE_CONTEXT_REGISTERED_CONTEXT_H_
 
@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 #include "engine/data/feature_transform.h"
 #include "engine/engine.h"
@@ -27,7 +28,11 @@ struct ContextData {
   std::vector<float> y;  // [rows], model's target units
 };
 
-// One registration of a context, as it was read from the store. The object is the registration's
+// `transform` was fitted to `dataset`. InvalidArgument when numbers are too large for the model.
+absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
+                                            const FeatureTransform& transform);
+
+// One registration of a context. The object is the registration's
 // identity: a name that is deleted and registered again, even with the same content, is another
 // object, so what belongs to the old one is never taken for the new one.
 //
@@ -38,8 +43,8 @@ struct RegisteredContext {
   const ServedModel* model = nullptr;  // outlives this
   int64_t resident_bytes = 0;          // that its keys and values take
 
-  // What was read along with the rest. The engine thread takes it when it first sees the context,
-  // by whichever request that comes; nobody else touches it after it was published.
+  // Read or registered along with the rest. The engine thread takes it when it first sees the
+  // context; nobody else touches it after it was published.
   mutable std::unique_ptr<ContextData> data;
   mutable std::atomic<bool> deleted{false};                         // set once, by the registry
   mutable std::atomic<ContextState> state{ContextState::kEvicted};  // set by the engine thread

@@ -41,10 +41,8 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   RETURN_IF_ERROR(ValidateName("context_id", name));
   RETURN_IF_ERROR(ValidateDataset(dataset, limits));
   const ModelConfig& config = model.info.config;
-  // The transform itself is made again when the context is loaded.
-  if (auto transform = FeatureTransform::Fit(dataset, config); !transform.ok()) {
-    return transform.status();
-  }
+  absl::StatusOr<FeatureTransform> transform = FeatureTransform::Fit(dataset, config);
+  RETURN_IF_ERROR(transform.status());
   const int64_t rows = static_cast<int64_t>(dataset.y.size());
   RETURN_IF_ERROR(ValidateContextBytes("rows", config, rows, backend));
   Registration registration;
@@ -54,6 +52,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
     return InvalidField("rows", absl::StrCat("take ", bytes, " bytes encoded; the limit is ",
                                              limits.max_dataset_bytes));
   }
+  registration.transform = *std::move(transform);
   ContextRecord& record = registration.record;
   record.tenant = tenant;
   record.name = name;

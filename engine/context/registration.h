@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 #include "engine/context/registered_context.h"
+#include "engine/data/feature_transform.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
 #include "engine/store/context_store.h"
@@ -16,6 +17,7 @@ namespace chorale {
 struct Registration {
   ContextRecord record;
   std::string bytes;  // the encoded dataset
+  FeatureTransform transform;
 };
 
 // Checks everything that could keep the context from being encoded later. InvalidArgument.

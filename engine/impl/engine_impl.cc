@@ -59,6 +59,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
       models_(std::move(models)),
       description_(backend_->description()),
       inbox_(std::make_shared<Inbox>()),
+      registry_(options_.max_registered_bytes),
       loader_(store_.get(), models_.get(), backend_.get(), &registry_),
       environment_{backend_.get(), metrics_, options_.max_slices_per_tick,
                    options_.max_unacknowledged_values,
@@ -133,8 +134,24 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
     absl::StatusOr<ContextRecord> earlier = store_->Get(tenant, name);
     RETURN_IF_ERROR(earlier.status());
     record = *std::move(earlier);
+  } else {
+    HoldRegistered(record, *served, dataset, std::move(registration->transform));
   }
   return RegisterOutcome{InfoOf(std::move(record)), *outcome};
+}
+
+void EngineImpl::HoldRegistered(const ContextRecord& record, const ServedModel& model,
+                                const Dataset& dataset, FeatureTransform transform) {
+  if (record.dataset_bytes > options_.max_registered_bytes) return;
+  absl::StatusOr<ContextData> data = MakeContextData(dataset, transform);
+  if (!data.ok()) return;  // the first request tells why
+  auto context = std::make_shared<RegisteredContext>();
+  context->record = record;
+  context->transform = std::move(transform);
+  context->model = &model;
+  context->resident_bytes = backend_->ContextBytes(model.info.config, record.rows);
+  context->data = std::make_unique<ContextData>(*std::move(data));
+  registry_.AddRegistered(std::move(context));
 }
 
 absl::StatusOr<ContextInfo> EngineImpl::GetContext(const std::string& tenant,
@@ -249,6 +266,7 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
   }
   if (auto known = registry_.Find(tenant, context)) {
     const absl::Status checked = preparation.Check(*known);
+    if (checked.ok()) registry_.Release(*known);
     inbox_->Push(command::Submit{std::move(session),
                                  checked.ok() ? preparation.finish(std::move(known)) : checked});
     return call;
@@ -293,12 +311,6 @@ void EngineImpl::Drain(absl::Time deadline) {
   draining_ = true;
   Notification done;
   inbox_->Push(command::Drain{ToMonotonic(deadline), &done});
-  done.Wait();
-}
-
-void EngineImpl::EvictUnpinned() {
-  Notification done;
-  inbox_->Push(command::EvictUnpinned{&done});
   done.Wait();
 }
 

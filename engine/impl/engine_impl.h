@@ -61,7 +61,6 @@ class EngineImpl : public Engine {
                                    Callback<LogDensityResult> done) override;
 
   void Drain(absl::Time deadline) override;
-  void EvictUnpinned() override;
   EngineStats Stats() const override { return loop_.stats(); }
   std::string backend_description() const override { return description_; }
   absl::Status Health() const override { return loop_.health(); }
@@ -79,9 +78,13 @@ class EngineImpl : public Engine {
   void RequestRead(std::shared_ptr<const RegisteredContext> context);
   void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
                           std::function<SessionEnvironment::Continuation()> job);
+  // Keeps a dataset that was just stored in memory for its first request, if there is room.
+  // REQUIRES: ChangesOf is held.
+  void HoldRegistered(const ContextRecord& record, const ServedModel& model, const Dataset& dataset,
+                      FeatureTransform transform);
   ContextInfo InfoOf(ContextRecord record);
-  // Held while what a name stands for is changed in the store and forgotten in the registry: seen
-  // apart, the second half of a deletion would hit the next registration of the name.
+  // Held while a name changes in the store and in the registry. Otherwise the second half of a
+  // deletion could hit the next registration of the name.
   Mutex& ChangesOf(const std::string& tenant, const std::string& name);
 
   const EngineOptions options_;

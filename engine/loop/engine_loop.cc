@@ -106,12 +106,6 @@ void EngineLoop::Handle(command::PurgeDeleted& purge) {
   PublishStats();
 }
 
-void EngineLoop::Handle(command::EvictUnpinned& evict) {
-  cache_.EvictUnpinned();
-  PublishStats();
-  evict.done->Notify();
-}
-
 void EngineLoop::Handle(command::Drain& drain) {
   draining_ = true;
   drains_.push_back({drain.deadline, drain.done});

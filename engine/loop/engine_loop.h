@@ -81,7 +81,6 @@ class EngineLoop {
   void Handle(command::DataRead& read);
   void Handle(command::Continue& continued);
   void Handle(command::PurgeDeleted& purge);
-  void Handle(command::EvictUnpinned& evict);
   void Handle(command::Drain& drain);
   void Handle(command::Stop& stop);
 

@@ -47,9 +47,6 @@ struct Continue {
   SessionEnvironment::Continuation continuation;
 };
 struct PurgeDeleted {};
-struct EvictUnpinned {
-  Notification* done;
-};
 struct Drain {
   absl::Time deadline;  // monotonic
   Notification* done;
@@ -58,9 +55,9 @@ struct Stop {};
 
 }  // namespace command
 
-using Command = std::variant<command::Submit, command::Refuse, command::LookedUp, command::DataRead,
-                             command::Continue, command::PurgeDeleted, command::EvictUnpinned,
-                             command::Drain, command::Stop>;
+using Command =
+    std::variant<command::Submit, command::Refuse, command::LookedUp, command::DataRead,
+                 command::Continue, command::PurgeDeleted, command::Drain, command::Stop>;
 
 // Commands in the order in which they were pushed. Thread-safe; one thread takes.
 class Inbox {

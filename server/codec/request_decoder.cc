@@ -1,7 +1,6 @@
 #include "server/codec/request_decoder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -56,41 +55,12 @@ absl::StatusOr<TargetOrder> DecodeOrder(v1::SampleRequest::Order value) {
   }
 }
 
-// [B, T] values, where T is known and B follows.
-absl::Status DecodeValues(const v1::LogDensityRequest& message, LogDensityRequest* request) {
-  const int64_t targets = request->targets.rows();
-  const int64_t values = message.values_size();
-  if (values == 0) return InvalidField("values", "must not be empty");
-  if (values % targets != 0) {
-    return InvalidField("values", absl::StrCat("has ", values, " numbers, which is no multiple of ",
-                                               targets, ", the number of target rows"));
-  }
-  for (int i = 0; i < message.values_size(); ++i) {
-    if (!std::isfinite(message.values(i))) {
-      return InvalidField(absl::StrCat("values[", i, "]"), "must be finite");
-    }
-  }
-  request->y.assign(message.values().begin(), message.values().end());
-  request->vectors = values / targets;
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
                                              const Limits& limits) {
   PredictRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  if (message.quantiles_size() > limits.max_quantiles) {
-    return InvalidField("quantiles", absl::StrCat("has ", message.quantiles_size(),
-                                                  " entries; the limit is ", limits.max_quantiles));
-  }
-  for (int i = 0; i < message.quantiles_size(); ++i) {
-    // Written so that NaN is refused too.
-    if (!(message.quantiles(i) > 0 && message.quantiles(i) < 1)) {
-      return InvalidField(absl::StrCat("quantiles[", i, "]"), "must be strictly between 0 and 1");
-    }
-  }
   request.quantiles.assign(message.quantiles().begin(), message.quantiles().end());
   request.want_mixtures = message.include_mixtures();
   return request;
@@ -99,10 +69,6 @@ absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
 absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, const Limits& limits) {
   SampleRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  if (message.path_count() < 1 || message.path_count() > limits.max_paths) {
-    return InvalidField("path_count", absl::StrCat("is ", message.path_count(),
-                                                   "; it must be 1 to ", limits.max_paths));
-  }
   absl::StatusOr<TargetOrder> order = DecodeOrder(message.order());
   RETURN_IF_ERROR(order.status());
   absl::StatusOr<BeyondBuffer> beyond = DecodeBeyondBuffer(message.beyond_buffer());
@@ -119,21 +85,12 @@ absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& 
                                                    const Limits& limits) {
   LogDensityRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  RETURN_IF_ERROR(DecodeValues(message, &request));
-  const int64_t orders = message.random_order_count();
-  if (orders < 0 || orders > limits.max_orders) {
-    return InvalidField("random_order_count",
-                        absl::StrCat("is ", orders, "; it must be 0 to ", limits.max_orders));
-  }
-  if (orders > 0 && message.include_terms()) {
-    return InvalidField("include_terms", "is not possible with random orders");
-  }
-  if (orders > 0 && message.include_mixtures()) {
-    return InvalidField("include_mixtures", "is not possible with random orders");
-  }
   absl::StatusOr<BeyondBuffer> beyond = DecodeBeyondBuffer(message.beyond_buffer());
   RETURN_IF_ERROR(beyond.status());
-  request.random_orders = orders;
+  // The engine refuses values that do not fill whole vectors.
+  request.y.assign(message.values().begin(), message.values().end());
+  request.vectors = message.values_size() / std::max<int64_t>(request.targets.rows(), 1);
+  request.random_orders = message.random_order_count();
   request.seed = message.seed();
   request.want_terms = message.include_terms();
   request.want_mixtures = message.include_mixtures();

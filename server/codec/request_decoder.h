@@ -1,5 +1,5 @@
-// Query messages, checked and turned into engine requests: every check that needs the message
-// alone. What depends on a context or a model is the engine's to check.
+// Converts query messages to engine requests. Checks only what the engine cannot see, names and
+// enums, and what bounds the memory that decoding takes; the engine validates the rest.
 #ifndef CHORALE_SERVER_CODEC_REQUEST_DECODER_H_
 #define CHORALE_SERVER_CODEC_REQUEST_DECODER_H_
 

@@ -192,7 +192,7 @@ TEST_P(DefaultModelTest, SampledValuesInRandomOrdersHaveTheLogDensitySaid) {
       values.push_back(samples.values[path * targets_ + row]);
       said.push_back(samples.log_densities[path * targets_ + row]);
     }
-    const auto reply = client_->LogDensity(Density(order, values, v1::LogDensityRequest::ONE_PASS));
+    const auto reply = client_->LogDensity(Density(order, values));
     ASSERT_TRUE(reply.ok()) << reply.status.error_message();
     scored.insert(scored.end(), reply.value.terms().begin(), reply.value.terms().end());
   }

@@ -160,8 +160,8 @@ TEST_F(SamplingTest, EachTargetIsDrawnGivenTheOnesBeforeIt) {
   for (size_t i = 0; i < history.size(); i += kTargets) {
     history[i] = values[(i + kTargets) % values.size()];
   }
-  const std::vector<double> points = Transform(values, history);
-  EXPECT_GT(ChiSquareScore(points, kTargets, kBins), 1.5 * kChiSquareLimit);
+  const std::vector<double> wrong = Transform(values, history);
+  EXPECT_GT(ChiSquareScore(wrong, kTargets, kBins), 1.5 * kChiSquareLimit);
 }
 
 TEST_F(SamplingTest, LogDensitiesOfDrawsAreThoseThatLogDensityGives) {

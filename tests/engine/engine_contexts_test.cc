@@ -92,8 +92,10 @@ TEST_F(EngineContextsTest, OneEncodingForTenRequests) {
 }
 
 TEST_F(EngineContextsTest, StateFollowsTheEncoding) {
+  backend_options_.context_pool_bytes = 640;
   StartEngine();
   Register("c");
+  Register("other");
   EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
   backend_.CloseGate();
   Answer<ContextInfo> answer;
@@ -106,9 +108,9 @@ TEST_F(EngineContextsTest, StateFollowsTheEncoding) {
   EXPECT_EQ(info->state, ContextState::kResident);
   EXPECT_EQ(info->resident_bytes, 640);
   EXPECT_EQ(engine_->Stats().resident_contexts, 1);
-  engine_->EvictUnpinned();
+  MakeResident("other");
   EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
-  EXPECT_EQ(engine_->Stats().resident_bytes, 0);
+  EXPECT_EQ(engine_->Stats().resident_bytes, 640);
 }
 
 TEST_F(EngineContextsTest, TheLeastRecentlyUsedGoesFirst) {
@@ -175,11 +177,13 @@ TEST_F(EngineContextsTest, AnEvictedContextIsEncodedAgainWithTheSameResult) {
   auto first = std::make_shared<SampleRecorder>();
   engine_->Sample(SampleOf("a", 5, 5), first);
   ASSERT_TRUE(first->Wait().ok());
-  engine_->EvictUnpinned();
+  MakeResident("b");
+  MakeResident("c");
+  ASSERT_EQ(StateOf("a"), ContextState::kEvicted);
   auto second = std::make_shared<SampleRecorder>();
   engine_->Sample(SampleOf("a", 5, 5), second);
   ASSERT_TRUE(second->Wait().ok());
-  EXPECT_EQ(backend_.encodings, 2);
+  EXPECT_EQ(backend_.encodings, 4);
   EXPECT_EQ(first->ByTarget(5, 5), second->ByTarget(5, 5));
 }
 
@@ -360,6 +364,46 @@ TEST_F(EngineContextsTest, AnEvictedContextComesBackFromTheHost) {
   EXPECT_TRUE(engine_->DeleteContext(kTenant, "b").ok());
   EXPECT_TRUE(Draw("c").ok());
   EXPECT_EQ(metrics_.encodings, 3);
+}
+
+TEST_F(EngineContextsTest, TheFirstRequestAfterARegistrationReadsNothing) {
+  options_.max_registered_bytes = 1 << 20;
+  StartEngine();
+  Dataset dataset = MakeDataset(10);
+  dataset.y[3] = -0.0;
+  dataset.features.columns[0].numbers[1] = std::nan("");
+  ASSERT_TRUE(engine_->Register(kTenant, "c", "", dataset).ok());
+  EXPECT_TRUE(Draw("c").ok());
+  EXPECT_EQ(store_.reads, 0);
+  EXPECT_EQ(backend_.encodings, 1);
+}
+
+TEST_F(EngineContextsTest, OnlyTheLatestRegistrationsAreHeld) {
+  options_.max_registered_bytes = 1000;
+  StartEngine();
+  Register("large", 200);
+  for (const char* name : {"a", "b", "c", "d"}) Register(name, 10);
+  EXPECT_TRUE(Draw("d").ok());
+  EXPECT_EQ(store_.reads, 0);
+  EXPECT_TRUE(Draw("a").ok());
+  EXPECT_EQ(store_.reads, 1);
+  EXPECT_TRUE(Draw("large").ok());
+  EXPECT_EQ(store_.reads, 2);
+}
+
+TEST_F(EngineContextsTest, ADeletedRegistrationIsNotServed) {
+  options_.max_registered_bytes = 1 << 20;
+  StartEngine();
+  Register("c", 10, 1);
+  ASSERT_TRUE(engine_->DeleteContext(kTenant, "c").ok());
+  EXPECT_EQ(Draw("c").code(), absl::StatusCode::kNotFound);
+  Register("c", 20, 2);
+  Answer<ContextInfo> answer;
+  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  const auto info = answer.Wait();
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->record.rows, 20);
+  EXPECT_EQ(store_.reads, 0);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ class EngineCpuTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(EngineCpuTest, BitIdenticalAloneUnderLoadAfterEvictionAndRestartWithAnyThreads) {
+TEST_F(EngineCpuTest, BitIdenticalAloneUnderLoadRegisteredAgainAndAfterRestartWithAnyThreads) {
   StartEngine(2);
   RegisterFour();
   const Samples alone = Draw(SampleOf("c1"));
@@ -126,8 +126,8 @@ TEST_F(EngineCpuTest, BitIdenticalAloneUnderLoadAfterEvictionAndRestartWithAnyTh
   for (auto& recorder : others) EXPECT_FALSE(Await(recorder.get()) == alone);
   for (auto& answer : predictions) EXPECT_TRUE(answer->Wait().ok());
 
-  engine_->EvictUnpinned();
-  EXPECT_EQ(engine_->Stats().resident_bytes, 0);
+  ASSERT_TRUE(engine_->DeleteContext(kTenant, "c1").ok());
+  RegisterFour();
   EXPECT_TRUE(Draw(SampleOf("c1")) == alone);
   EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
 

@@ -125,6 +125,7 @@ EngineFixture::EngineFixture() {
   model_.config.n_kv_heads = 1;
   model_.config.num_components = 1;
   model_.config.buffer_size = 16;
+  options_.max_registered_bytes = 0;  // tests count what is read
 }
 
 void EngineFixture::StartEngine() {
@@ -139,8 +140,11 @@ void EngineFixture::TearDown() {
   store_.LetReadsGo();
   if (engine_ != nullptr) {
     engine_->Drain(absl::Now() + kPatience);
-    // An encoding that nobody waits for any more goes on by itself.
-    EXPECT_EVENTUALLY((engine_->EvictUnpinned(), engine_->Stats().resident_bytes == 0));
+    store_.after_delete = nullptr;
+    for (const ContextInfo& context : engine_->ListContexts(kTenant, 100, "")->contexts) {
+      EXPECT_TRUE(engine_->DeleteContext(kTenant, context.record.name).ok());
+    }
+    EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 0);
     const EngineStats stats = engine_->Stats();
     EXPECT_EQ(stats.buffer_bytes, 0);
     EXPECT_EQ(stats.resident_contexts, 0);

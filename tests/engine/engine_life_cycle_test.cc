@@ -149,7 +149,6 @@ TEST_F(EngineLifeCycleTest, ManyThreadsAtOnce) {
         Answer<PredictResult> predict;
         engine_->Predict(PredictOf(name, 3), predict.callback());
         if (i % 7 == 0) call->Cancel();
-        if (i % 11 == 0) engine_->EvictUnpinned();
         if (i % 13 == 0) {
           engine_->DeleteContext(kTenant, name).IgnoreError();
           engine_->Register(kTenant, name, "", MakeDataset(10, 50 + i)).IgnoreError();

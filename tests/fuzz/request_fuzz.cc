@@ -58,7 +58,6 @@ void DecodeOnePredict(absl::string_view bytes) {
   const absl::StatusOr<PredictRequest> request = DecodePredict(message, Limits());
   if (!request.ok()) return RequireRefusal(request.status());
   RequireSound(request->targets);
-  for (const double quantile : request->quantiles) Require(quantile > 0 && quantile < 1);
 }
 
 void DecodeOneSample(absl::string_view bytes) {
@@ -68,9 +67,7 @@ void DecodeOneSample(absl::string_view bytes) {
   const absl::StatusOr<SampleRequest> request = DecodeSample(message, limits);
   if (!request.ok()) return RequireRefusal(request.status());
   RequireSound(request->targets);
-  Require(request->paths > 0 && request->paths <= limits.max_paths);
   Require(request->targets.rows() <= limits.max_targets);
-  Require(request->paths * request->targets.rows() <= limits.max_values);
 }
 
 void DecodeOneLogDensity(absl::string_view bytes) {
@@ -79,9 +76,8 @@ void DecodeOneLogDensity(absl::string_view bytes) {
   const absl::StatusOr<LogDensityRequest> request = DecodeLogDensity(message, Limits());
   if (!request.ok()) return RequireRefusal(request.status());
   RequireSound(request->targets);
-  Require(request->vectors > 0);
-  Require(static_cast<int64_t>(request->y.size()) == request->vectors * request->targets.rows());
-  for (const double y : request->y) Require(std::isfinite(y));
+  const int64_t values = static_cast<int64_t>(request->y.size());
+  Require(request->vectors == values / request->targets.rows());
 }
 
 // What the assembler accepts is a dataset that the store accepts, and that survives being stored.

@@ -96,7 +96,6 @@ class FakeEngine : public Engine {
   std::shared_ptr<Call> LogDensity(LogDensityRequest request,
                                    Callback<LogDensityResult> done) override;
   void Drain(absl::Time deadline) override;
-  void EvictUnpinned() override {}
   EngineStats Stats() const override { return {}; }
   std::string backend_description() const override { return "fake"; }
   absl::Status Health() const override {

@@ -64,5 +64,69 @@ TEST(ContextRegistryTest, SweepsWhatIsGoneAndKeepsWhatIsNot) {
   EXPECT_EQ(registry.Find("t", "17"), nullptr);
 }
 
+// Takes 4 * rows bytes.
+std::shared_ptr<RegisteredContext> Registered(const std::string& name, int64_t rows) {
+  auto context = Named("t", name);
+  context->data = std::make_unique<ContextData>();
+  context->data->y.resize(rows);
+  return context;
+}
+
+TEST(ContextRegistryTest, HoldsTheLatestRegistrationsThatFit) {
+  ContextRegistry registry(100);
+  for (const char* name : {"a", "b", "c"}) registry.AddRegistered(Registered(name, 10));
+  EXPECT_EQ(registry.Find("t", "a"), nullptr);
+  EXPECT_NE(registry.Find("t", "b"), nullptr);
+  EXPECT_NE(registry.Find("t", "c"), nullptr);
+  registry.AddRegistered(Registered("large", 26));
+  EXPECT_EQ(registry.Find("t", "large"), nullptr);
+  EXPECT_NE(registry.Find("t", "b"), nullptr);
+  registry.AddRegistered(Registered("exact", 25));
+  EXPECT_NE(registry.Find("t", "exact"), nullptr);
+  EXPECT_EQ(registry.Find("t", "c"), nullptr);
+}
+
+TEST(ContextRegistryTest, AReleasedRegistrationLivesAsLongAsItsRequest) {
+  ContextRegistry registry(100);
+  registry.AddRegistered(Registered("a", 20));
+  auto taken = registry.Find("t", "a");
+  ASSERT_NE(taken, nullptr);
+  registry.Release(*taken);
+  registry.Release(*taken);
+  EXPECT_EQ(registry.Find("t", "a"), taken);
+  registry.AddRegistered(Registered("b", 25));  // its bytes are free again
+  EXPECT_NE(registry.Find("t", "b"), nullptr);
+  taken.reset();
+  EXPECT_EQ(registry.Find("t", "a"), nullptr);
+}
+
+TEST(ContextRegistryTest, ADeletedRegistrationIsDropped) {
+  ContextRegistry registry(100);
+  registry.AddRegistered(Registered("a", 20));
+  const std::weak_ptr<const RegisteredContext> old = registry.Find("t", "a");
+  registry.Invalidate("t", "a");
+  EXPECT_TRUE(old.expired());
+  const auto fresh = Registered("a", 25);
+  registry.AddRegistered(fresh);
+  EXPECT_EQ(registry.Find("t", "a"), fresh);
+  EXPECT_FALSE(fresh->deleted);
+}
+
+// One object for a registration, whether the loader or the registration comes first.
+TEST(ContextRegistryTest, ALoadAndARegistrationGiveOneContext) {
+  ContextRegistry registry(100);
+  registry.BeginLoad("t", "a");
+  const auto registered = Registered("a", 1);
+  registry.AddRegistered(registered);
+  EXPECT_FALSE(registry.Publish(Named("t", "a")));
+  EXPECT_EQ(registry.Find("t", "a"), registered);
+
+  const auto loaded = Named("t", "b");
+  registry.BeginLoad("t", "b");
+  ASSERT_TRUE(registry.Publish(loaded));
+  registry.AddRegistered(Registered("b", 1));
+  EXPECT_EQ(registry.Find("t", "b"), loaded);
+}
+
 }  // namespace
 }  // namespace chorale

@@ -1,0 +1,22 @@
+#include "engine/context/registered_context.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace chorale {
+
+absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
+                                            const FeatureTransform& transform) {
+  absl::StatusOr<FeatureMatrix> features = transform.Apply(dataset.features);
+  RETURN_IF_ERROR(features.status());
+  ContextData data;
+  data.features = *std::move(features);
+  data.y.reserve(dataset.y.size());
+  // Adding zero turns a negative zero into zero, as the store does: a context has the same data
+  // whether it was read or just registered.
+  for (const double y : dataset.y) data.y.push_back(transform.ToModel(y + 0.0));
+  return data;
+}
+
+}  // namespace chorale
