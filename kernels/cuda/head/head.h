@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/path_tile.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/runtime/stream.h"

@@ -2,8 +2,8 @@
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_MMA_SM80_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_MMA_SM80_CUH_
 
-#include "kernels/cuda/attention/combine_splits.cuh"
 #include "kernels/cuda/attention/split_state.cuh"
+#include "kernels/cuda/layer/combine_splits.cuh"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layer/layer_norm.cuh"
 #include "kernels/cuda/layer/smem_mma_sm80.h"

@@ -2,7 +2,7 @@
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_CUH_
 
-#include "kernels/cuda/attention/combine_splits.cuh"
+#include "kernels/cuda/layer/combine_splits.cuh"
 #include "kernels/cuda/layer/layer_wgmma_sm90.h"
 #include "kernels/cuda/layer/smem_wgmma_sm90.h"
 #include "kernels/cuda/layer/store_qkv.cuh"

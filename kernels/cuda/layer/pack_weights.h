@@ -5,26 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/layout/matrix.h"
+
 namespace chorale::kernels::cuda {
-
-// A matrix [out, in] in float32, row-major.
-struct Matrix {
-  std::vector<float> values;
-  int64_t out = 0;
-  int64_t in = 0;
-};
-
-// The nearest bfloat16, ties to even. REQUIRES: value is finite.
-uint16_t ToBf16(float value);
-float FromBf16(uint16_t bits);
-
-// Of a matrix whose outputs, or inputs, are heads of head_dim elements each: with zeros behind
-// every head until it is padded_dim wide.
-Matrix PadHeadOutputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim);
-Matrix PadHeadInputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim);
-
-// The matrices' outputs below each other, with the same inputs.
-Matrix StackOutputs(const std::vector<Matrix>& matrices);
 
 // The weight tiles and vectors of PostAttentionWeights and PreAttentionWeights (row_layer.h),
 // weight tiles in bf16.

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/row_encoder/cell_layout.h"
 
 namespace chorale::kernels::cuda {

@@ -1,6 +1,6 @@
 // Attention of rows from the states of their splits, by whichever kernel takes it up.
-#ifndef CHORALE_KERNELS_CUDA_ATTENTION_COMBINE_SPLITS_CUH_
-#define CHORALE_KERNELS_CUDA_ATTENTION_COMBINE_SPLITS_CUH_
+#ifndef CHORALE_KERNELS_CUDA_LAYER_COMBINE_SPLITS_CUH_
+#define CHORALE_KERNELS_CUDA_LAYER_COMBINE_SPLITS_CUH_
 
 #include "kernels/cuda/attention/split_state.cuh"
 #include "kernels/cuda/layer/layer.h"
@@ -124,4 +124,4 @@ __device__ __forceinline__ void CombineElements(const LayerParams& p, int num_sp
 
 }  // namespace chorale::kernels::cuda
 
-#endif  // CHORALE_KERNELS_CUDA_ATTENTION_COMBINE_SPLITS_CUH_
+#endif  // CHORALE_KERNELS_CUDA_LAYER_COMBINE_SPLITS_CUH_
