@@ -48,9 +48,9 @@ TEST_F(PreparationTest, TheRecordAloneTellsWhatIsWrong) {
   EXPECT_EQ(RefusedField(Prepare()), "targets.columns[\"b\"]");
   record_.rows = 11;
   EXPECT_EQ(RefusedField(Prepare()), "context");
-  EXPECT_EQ(RefusedField(WarmSession::Prepare(backend_.get())), "name");
+  EXPECT_EQ(RefusedField(WarmSession::Prepare(nullptr, nullptr, backend_.get())), "name");
   record_.rows = 10;
-  EXPECT_EQ(RefusedField(WarmSession::Prepare(backend_.get())), "");
+  EXPECT_EQ(RefusedField(WarmSession::Prepare(nullptr, nullptr, backend_.get())), "");
 }
 
 TEST_F(PreparationTest, TheRestNeedsTheTransform) {
