@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace chorale {
+namespace chorale::cpu {
 namespace {
 
 using ::testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(MemoryPoolDeathTest, RangesOutsideThePoolAreBugs) {
 }
 
 }  // namespace
-}  // namespace chorale
+}  // namespace chorale::cpu

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace chorale {
+namespace chorale::cpu {
 namespace {
 
 using ::testing::Each;
@@ -75,4 +75,4 @@ TEST(ThreadPoolTest, ThreadsWorkAtTheSameTime) {
 }
 
 }  // namespace
-}  // namespace chorale
+}  // namespace chorale::cpu
