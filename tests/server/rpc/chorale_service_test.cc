@@ -74,11 +74,11 @@ TEST_F(ChoraleServiceTest, MalformedRequestsNeverReachTheEngine) {
   OpenServer();
   auto context = NewContext();
   v1::PredictRequest request = PredictMessage();
-  request.add_quantiles(2);
+  request.set_context("houses");
   v1::PredictResponse response;
   const grpc::Status status = stub_->Predict(context.get(), request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(FieldOf(status), "quantiles[0]");
+  EXPECT_EQ(FieldOf(status), "context");
 }
 
 TEST_F(ChoraleServiceTest, EngineErrorsKeepTheirDetails) {

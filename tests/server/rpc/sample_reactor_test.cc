@@ -185,12 +185,14 @@ TEST_F(SampleReactorTest, AnErrorOfTheEngineEndsTheStream) {
 
 TEST_F(SampleReactorTest, AMalformedRequestNeverReachesTheEngine) {
   auto context = NewContext();
-  Reader reader = stub_->Sample(context.get(), SampleMessage(/*paths=*/0));
+  v1::SampleRequest request = SampleMessage(/*paths=*/1);
+  request.set_context("houses");
+  Reader reader = stub_->Sample(context.get(), request);
   v1::SampleResponse response;
   EXPECT_FALSE(reader->Read(&response));
   const grpc::Status status = reader->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(FieldOf(status), "path_count");
+  EXPECT_EQ(FieldOf(status), "context");
 }
 
 class StalledWriteTest : public ServerFixture {
