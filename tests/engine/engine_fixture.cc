@@ -141,7 +141,9 @@ void EngineFixture::TearDown() {
   if (engine_ != nullptr) {
     engine_->Drain(absl::Now() + kPatience);
     store_.after_delete = nullptr;
-    for (const ContextInfo& context : engine_->ListContexts(kTenant, 100, "")->contexts) {
+    const auto listed = engine_->ListContexts(kTenant, 100, "");
+    ASSERT_TRUE(listed.ok()) << listed.status();
+    for (const ContextInfo& context : listed->contexts) {
       EXPECT_TRUE(engine_->DeleteContext(kTenant, context.record.name).ok());
     }
     EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 0);
