@@ -112,17 +112,6 @@ class DefaultModelTest : public ::testing::TestWithParam<std::string> {
     return request;
   }
 
-  Samples Draw(v1::SampleRequest::Order order) const {
-    v1::SampleRequest request;
-    request.set_context("contexts/" + GetParam());
-    *request.mutable_targets() = Message(golden_->targets(), InOrder(targets_));
-    request.set_path_count(kPaths);
-    request.set_seed(11);
-    request.set_order(order);
-    request.set_include_log_densities(true);
-    return client_->Sample(request);
-  }
-
   static inline ServerProcess* server_ = nullptr;
   std::unique_ptr<ApiClient> client_;
   std::unique_ptr<GoldenTable> golden_;
@@ -172,31 +161,17 @@ TEST_P(DefaultModelTest, LogDensityInOtherOrdersIsThatOfTheTrainingCode) {
 // The log-density said of a drawn value is the one that scoring it gives. That values are drawn
 // from that distribution is shown in tests/engine/backend/sampling_test.cc.
 TEST_P(DefaultModelTest, SampledValuesHaveTheLogDensitySaid) {
-  const Samples samples = Draw(v1::SampleRequest::GIVEN);
+  v1::SampleRequest request;
+  request.set_context("contexts/" + GetParam());
+  *request.mutable_targets() = Message(golden_->targets(), InOrder(targets_));
+  request.set_path_count(kPaths);
+  request.set_seed(11);
+  request.set_include_log_densities(true);
+  const Samples samples = client_->Sample(request);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
   const auto reply = client_->LogDensity(Density(InOrder(targets_), samples.values));
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
   Compare("Sample", samples.log_densities, Vector(reply.value.terms()));
-}
-
-TEST_P(DefaultModelTest, SampledValuesInRandomOrdersHaveTheLogDensitySaid) {
-  const Samples samples = Draw(v1::SampleRequest::RANDOM_PER_PATH);
-  ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
-  std::vector<double> said;  // by step
-  std::vector<double> scored;
-  for (int64_t path = 0; path < kPaths; ++path) {
-    const auto first = samples.order.begin() + path * targets_;
-    const std::vector<int64_t> order(first, first + targets_);
-    std::vector<double> values;
-    for (const int64_t row : order) {
-      values.push_back(samples.values[path * targets_ + row]);
-      said.push_back(samples.log_densities[path * targets_ + row]);
-    }
-    const auto reply = client_->LogDensity(Density(order, values));
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-    scored.insert(scored.end(), reply.value.terms().begin(), reply.value.terms().end());
-  }
-  Compare("Sample in random orders", said, scored);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, DefaultModelTest, ::testing::ValuesIn(GoldenTableNames()),

@@ -1,5 +1,6 @@
 // A result depends on model, context, request and seed alone: the same sessions give the same bits
-// alone, among many, with any number of threads, with contexts that come and go, after a restart.
+// alone, among many, with any number of threads, with contexts that come and go, after a restart,
+// and from contexts registered again.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -128,9 +129,14 @@ class DeterminismTest : public ::testing::Test {
         {.models = {GoldenFolder("golden_tiny")}, .data_dir = data_.path(), .flags = flags});
   }
 
-  void RegisterContexts(const ServerProcess& server) const {
+  enum class Registration { kFirst, kAgain };
+  void RegisterContexts(const ServerProcess& server, Registration registration) const {
     const ApiClient client(server.address());
     for (int i = 0; i < kContexts; ++i) {
+      if (registration == Registration::kAgain) {
+        const grpc::Status deleted = client.Delete(ContextId(i));
+        ASSERT_TRUE(deleted.ok()) << deleted.error_message();
+      }
       const auto reply =
           client.Register(ContextId(i), RandomRows(kFirstContextRows + 150 * i, 3, 50 + i));
       ASSERT_TRUE(reply.ok()) << reply.status.error_message();
@@ -143,7 +149,7 @@ class DeterminismTest : public ::testing::Test {
 TEST_F(DeterminismTest, TheSameBitsUnderEveryCircumstance) {
   std::unique_ptr<ServerProcess> server = Start({"--threads=1"});
   ASSERT_NE(server, nullptr);
-  RegisterContexts(*server);
+  RegisterContexts(*server, Registration::kFirst);
   const Results expected = RunAlone(server->address());
   if (HasFailure()) return;
   // The seeds do something: two sessions that differ in nothing else differ.
@@ -167,7 +173,8 @@ TEST_F(DeterminismTest, TheSameBitsUnderEveryCircumstance) {
   server = Start({"--threads=2", "--context_pool_mib=1"});
   ASSERT_NE(server, nullptr);
   {
-    SCOPED_TRACE("together, room for one context");
+    SCOPED_TRACE("registered again, together, room for one context");
+    RegisterContexts(*server, Registration::kAgain);
     ExpectSameBitsTogether(server->address(), expected);
   }
   const PrometheusPage page = PrometheusPage::Fetch(server->metrics_address());

@@ -164,29 +164,6 @@ TEST_F(SamplingTest, EachTargetIsDrawnGivenTheOnesBeforeIt) {
   EXPECT_GT(ChiSquareScore(wrong, kTargets, kBins), 1.5 * kChiSquareLimit);
 }
 
-TEST_F(SamplingTest, LogDensitiesOfDrawsAreThoseThatLogDensityGives) {
-  const Rows targets = RandomRows(12, 1, 21);
-  v1::SampleRequest request = MakeSample("dependent", targets, 200, 5);
-  request.set_include_log_densities(true);
-  const Samples samples = client_->Sample(request);
-  ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
-
-  v1::LogDensityRequest density = MakeLogDensity("dependent", targets, samples.values);
-  density.set_include_terms(true);
-  const auto scored = client_->LogDensity(density);
-  ASSERT_TRUE(scored.ok()) << scored.status.error_message();
-  ASSERT_EQ(scored.value.terms_size(), samples.log_densities.size());
-  double mean = 0;
-  double mean_scored = 0;
-  for (size_t i = 0; i < samples.log_densities.size(); ++i) {
-    // Scoring does the same mathematics as drawing in another order, in float32.
-    ASSERT_NEAR(scored.value.terms(i), samples.log_densities[i], 1e-4) << i;
-    mean += samples.log_densities[i] / samples.log_densities.size();
-    mean_scored += scored.value.terms(i) / samples.log_densities.size();
-  }
-  EXPECT_NEAR(mean, mean_scored, 1e-6);
-}
-
 TEST_F(SamplingTest, RandomOrdersAreReportedAndHaveTheirOwnDensity) {
   const Rows targets = RandomRows(5, 1, 22);
   v1::SampleRequest request = MakeSample("dependent", targets, 6, 11);
