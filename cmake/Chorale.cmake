@@ -124,6 +124,7 @@ function(chorale_test NAME)
   endif()
   add_executable(${NAME} ${ARG_SOURCES})
   chorale_compile_as_test(${NAME} PRECOMPILED ${MAIN})
+  set_target_properties(${NAME} PROPERTIES UNITY_BUILD OFF)  # each file has helpers of its own
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} ${MAIN})
   target_compile_definitions(${NAME} PRIVATE CHORALE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${NAME} COMMAND ${NAME})

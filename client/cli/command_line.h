@@ -13,6 +13,9 @@
 
 namespace chorale::client {
 
+// Of a command that takes none.
+struct NoArguments {};
+
 // Adds a subcommand that calls `run(options, environment)`. The caller adds the options to the
 // returned App; parsing the command line fills `options`.
 template <class Options>

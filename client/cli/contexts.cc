@@ -8,8 +8,6 @@
 namespace chorale::client {
 namespace {
 
-struct NoArguments {};
-
 struct NameArgument {
   std::string name;
 };

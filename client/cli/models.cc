@@ -8,8 +8,6 @@
 namespace chorale::client {
 namespace {
 
-struct NoArguments {};
-
 absl::Status RunModels(const NoArguments&, Environment* environment) {
   absl::StatusOr<Client*> client = environment->Connect();
   RETURN_IF_ERROR(client.status());

@@ -1,18 +1,10 @@
 #include "client/cpp/call.h"
 
-#include <chrono>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
-namespace {
-
-constexpr std::chrono::milliseconds kCancellationCheck{20};
-
-}  // namespace
-
 Call::Call(absl::Time deadline, const Cancellation* cancellation)
     : start_(absl::Now()), deadline_(deadline), cancellation_(cancellation) {
   context_.set_deadline(absl::ToChronoTime(deadline));
@@ -32,7 +24,7 @@ bool Call::Wait() {
   bool stop_polling = cancellation_ == nullptr;
   while (!stop_polling) {
     const auto next =
-        queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kCancellationCheck);
+        queue_.AsyncNext(&tag, &ok, absl::ToChronoTime(absl::Now() + Cancellation::kCheckInterval));
     if (next == grpc::CompletionQueue::GOT_EVENT) return ok;
     stop_polling = cancellation_->cancelled();
     if (stop_polling) context_.TryCancel();

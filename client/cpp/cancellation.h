@@ -4,13 +4,18 @@
 
 #include <atomic>
 
+#include "absl/time/time.h"
+
 namespace chorale::client {
 
-// Calls check it every 20 ms and then end with CANCELLED, also on the server. It cannot be reset.
+// Calls check it every kCheckInterval and then end with CANCELLED, also on the server. It cannot be
+// reset.
 //
 // Any thread and any signal handler may set and read it: it is one lock-free atomic.
 class Cancellation {
  public:
+  static constexpr absl::Duration kCheckInterval = absl::Milliseconds(20);
+
   Cancellation() = default;
   Cancellation(const Cancellation&) = delete;
   Cancellation& operator=(const Cancellation&) = delete;

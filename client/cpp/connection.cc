@@ -12,7 +12,6 @@
 namespace chorale::client {
 namespace {
 
-constexpr absl::Duration kCancellationCheck = absl::Milliseconds(20);
 // Timeout for a call that fails within this process.
 constexpr absl::Duration kFailureWait = absl::Seconds(1);
 // Detects a dead connection within 80 s at a ping rate that servers and proxies tolerate.
@@ -89,7 +88,7 @@ absl::Status Client::Connection::WaitUntilReady(absl::Time deadline,
     }
     if (now >= deadline || failure.code() != absl::StatusCode::kUnavailable) return failure;
     call_channel_->WaitForStateChange(
-        state, absl::ToChronoTime(std::min(deadline, now + kCancellationCheck)));
+        state, absl::ToChronoTime(std::min(deadline, now + Cancellation::kCheckInterval)));
   }
 }
 

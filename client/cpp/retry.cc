@@ -11,13 +11,12 @@ namespace chorale::client {
 namespace {
 
 constexpr double kMostJitter = 0.25;
-constexpr absl::Duration kCancellationCheck = absl::Milliseconds(20);
 
 // Returns false if cancelled before `end`.
 bool SleepUntil(absl::Time end, const Cancellation* cancellation) {
   for (absl::Time now = absl::Now(); now < end; now = absl::Now()) {
     if (cancellation != nullptr && cancellation->cancelled()) return false;
-    absl::SleepFor(std::min(end - now, kCancellationCheck));
+    absl::SleepFor(std::min(end - now, Cancellation::kCheckInterval));
   }
   return true;
 }

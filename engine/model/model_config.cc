@@ -32,7 +32,7 @@ constexpr int64_t kMaxFeatures = 65'536;
 constexpr int64_t kMaxEncoderWidth = 1'024;
 constexpr int64_t kMaxEncoderTokens = 256;  // induced points of a column, pooled tokens of a row
 constexpr size_t kMaxJsonBytes = 64 << 10;
-constexpr size_t kMaxKeyBytes = 64;
+constexpr size_t kMaxQuotedKeyBytes = 64;
 
 using JsonValue = std::variant<int64_t, double, std::string>;
 using FlatJson = std::map<std::string, JsonValue, std::less<>>;
@@ -68,7 +68,7 @@ class FlatHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(string_t& value) override {
-    key_ = value.substr(0, kMaxKeyBytes);
+    key_ = value.substr(0, kMaxQuotedKeyBytes);
     return true;
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {

@@ -11,7 +11,7 @@ namespace chorale {
 namespace {
 
 constexpr size_t kMaxDimensions = 8;
-constexpr size_t kMaxKeyBytes = 512;  // keeps error messages short, too
+constexpr size_t kMaxNameBytes = 512;  // keeps error messages short, too
 
 // Follows the parser's events with a place in the grammar above. No document tree is built: a tree
 // would drop duplicate keys silently and could be made deep by a hostile file.
@@ -86,7 +86,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool key(string_t& value) override {
-    if (value.size() > kMaxKeyBytes) return Fail("name of more than 512 bytes");
+    if (value.size() > kMaxNameBytes) return Fail("name of more than 512 bytes");
     key_ = value;
     if (place_ != Place::kTensor) return true;
     if (key_ != "dtype" && key_ != "shape" && key_ != "data_offsets") {
