@@ -14,14 +14,14 @@
 namespace chorale {
 
 enum class TargetOrder {
-  kGiven,          // place t is target t on every path
+  kGiven,          // position t is target t on every path
   kRandomPerPath,  // every path has its own order, drawn from the seed (kernels::DrawOrder)
 };
 
-// How T > K (the buffer places that the model was trained with) is treated.
+// How T > K (the buffer positions that the model was trained with) is treated.
 enum class BeyondBuffer {
   kRefuse,
-  kWrap,  // place i uses buffer token i mod K, as the reference implementation does
+  kWrap,  // position i uses offset i mod K, as the reference implementation does
 };
 
 // What all requests against a context have.

@@ -101,6 +101,8 @@ class RowsWork : public Work {
 };
 
 // Paths of one session that a decode or density works on: one tile, or several for a density.
+// Their values and results are [T, paths]: index position * paths + path, so that a step reads and
+// writes neighbours. Only `order` has the positions of a path together.
 struct TileSpec {
   std::shared_ptr<const ResidentContext> context;
   std::shared_ptr<const EncodedRows> targets;  // [T, D]
@@ -117,16 +119,16 @@ class DecodeWork : public Work {
   virtual int64_t steps_done() const = 0;
   virtual absl::Span<const float> values() const = 0;          // [T, paths], model's target units
   virtual absl::Span<const double> log_densities() const = 0;  // [T, paths], of those values
-  // REQUIRES: TileSpec::keep_mixtures.
-  virtual MixtureSpan mixture(int64_t path, int64_t step) const = 0;
+  // REQUIRES: position < steps_done(), TileSpec::keep_mixtures.
+  virtual MixtureSpan mixture(int64_t path, int64_t position) const = 0;
 };
 
 struct DecodeSpec {
   TileSpec tile;
   PoolRange buffer;  // BufferBytes(model, T, paths) of the buffer pool
   uint64_t seed = 0;
-  int64_t first_path = 0;    // of the session; path p of the tile draws as path first_path + p
-  std::vector<float> given;  // [T, paths]: values to force (teacher forcing); empty: draw them
+  int64_t first_path = 0;  // of the session; path p of the tile draws as path first_path + p
+  std::vector<float> forced_values;  // [T, paths], for teacher forcing; empty: draw values
 };
 
 // Joint log-density of values by teacher forcing: all 2T tokens of a path go through a layer
@@ -136,7 +138,7 @@ struct DecodeSpec {
 class DensityWork : public Work {
  public:
   // REQUIRES: done(), in both.
-  virtual absl::Span<const double> log_densities() const = 0;  // [paths, T], at each position
+  virtual absl::Span<const double> log_densities() const = 0;  // [T, paths]
   // REQUIRES: TileSpec::keep_mixtures.
   virtual MixtureSpan mixture(int64_t path, int64_t position) const = 0;
 };
@@ -144,7 +146,7 @@ class DensityWork : public Work {
 struct DensitySpec {
   TileSpec tile;
   PoolRange buffer;           // DensityBytes(model, T, paths) of the buffer pool
-  std::vector<float> values;  // [paths, T]: the value at each position
+  std::vector<float> values;  // [T, paths], model's target units
 };
 
 // Point predictions of rows [first_row, first_row + rows), independent of each other. One step is a

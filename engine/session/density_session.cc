@@ -66,17 +66,16 @@ void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
   slot->work = environment().backend->NewDensity({std::move(tile), buffer, std::move(values)});
 }
 
-// The values at every position: [paths, T].
+// [T, paths] of the tile; `order` is [paths, T].
 std::vector<float> DensitySession::ModelValues(const TileSlot<DensityWork>& slot,
                                                const std::vector<int32_t>& order) const {
-  const int64_t positions = targets();
-  std::vector<float> values(slot.paths * positions);
+  std::vector<float> values(targets() * slot.paths);
   for (int64_t path = 0; path < slot.paths; ++path) {
     const int64_t vector = (slot.first_path + path) / orders_per_vector();
-    for (int64_t position = 0; position < positions; ++position) {
-      const int64_t at = path * positions + position;
-      const int64_t target = order.empty() ? position : order[at];
-      values[at] = context().transform.ToModel(request_->y[vector * positions + target]);
+    for (int64_t position = 0; position < targets(); ++position) {
+      const int64_t target = order.empty() ? position : order[path * targets() + position];
+      values[position * slot.paths + path] =
+          context().transform.ToModel(request_->y[vector * targets() + target]);
     }
   }
   return values;
@@ -95,17 +94,16 @@ void DensitySession::CollectTiles(absl::Time now) {
 }
 
 void DensitySession::TakeTile(const TileSlot<DensityWork>& slot) {
-  const int64_t positions = targets();
   const double log_scale = std::log(context().transform.y_std());
-  const absl::Span<const double> log_densities = slot.work->log_densities();  // [paths, T]
+  const absl::Span<const double> log_densities = slot.work->log_densities();  // [T, paths]
   for (int64_t path = 0; path < slot.paths; ++path) {
     const int64_t row = slot.first_path + path;
     double sum = 0;
-    for (int64_t position = 0; position < positions; ++position) {
-      const double term = log_densities[path * positions + position] - log_scale;
+    for (int64_t position = 0; position < targets(); ++position) {
+      const double term = log_densities[position * slot.paths + path] - log_scale;
       sum += term;
       // Terms and mixtures need the order given, where a position is its target.
-      const int64_t out = row * positions + position;
+      const int64_t out = row * targets() + position;
       if (request_->want_terms) result_.terms[out] = term;
       if (request_->want_mixtures) {
         SetMixture(slot.work->mixture(path, position), context().transform, out, &result_.mixtures);

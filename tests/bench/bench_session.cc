@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tests/engine/backend/path_arrays.h"
 #include "tests/engine/backend/test_model.h"
 
 namespace chorale {
@@ -86,11 +87,11 @@ std::unique_ptr<EncodeWork> BenchSession::NewEncode() const {
                              {0, bytes_.encode});
 }
 
-TileSpec BenchSession::Tile(int64_t tile) const {
+TileSpec BenchSession::Tile(int64_t paths) const {
   TileSpec spec;
   spec.context = context_;
   spec.targets = targets_;
-  spec.paths = TilePaths(tile);
+  spec.paths = paths;
   return spec;
 }
 
@@ -99,7 +100,7 @@ Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
   int64_t offset = bytes_.rows;
   for (int64_t tile = 0; tile < tiles(); ++tile) {
     DecodeSpec spec;
-    spec.tile = Tile(tile);
+    spec.tile = Tile(TilePaths(tile));
     spec.buffer = {offset, backend_->BufferBytes(config(), point_.targets, spec.tile.paths)};
     spec.seed = seed;
     spec.first_path = tile * backend_->tile_paths();
@@ -109,20 +110,16 @@ Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
   return works;
 }
 
-Works<DensityWork> BenchSession::NewDensities(const std::vector<std::vector<float>>& values) const {
+Works<DensityWork> BenchSession::NewDensities(const std::vector<float>& values) const {
   Works<DensityWork> works;
   int64_t offset = bytes_.rows;
-  const int64_t together = backend_->density_paths(point_.targets) / backend_->tile_paths();
-  const auto tile_count = static_cast<int64_t>(values.size());
-  for (int64_t first = 0; first < tile_count; first += together) {
+  const int64_t all_paths = static_cast<int64_t>(values.size()) / point_.targets;
+  const int64_t most_paths = backend_->density_paths(point_.targets);
+  for (int64_t first = 0; first < all_paths; first += most_paths) {
     DensitySpec spec;
-    spec.tile = Tile(first);
-    spec.tile.paths = 0;
-    for (int64_t tile = first; tile < std::min(tile_count, first + together); ++tile) {
-      spec.tile.paths += TilePaths(tile);
-      spec.values.insert(spec.values.end(), values[tile].begin(), values[tile].end());
-    }
+    spec.tile = Tile(std::min(most_paths, all_paths - first));
     spec.buffer = {offset, backend_->DensityBytes(config(), point_.targets, spec.tile.paths)};
+    spec.values = SelectPaths(values, all_paths, first, spec.tile.paths);
     offset += spec.buffer.bytes;
     works.push_back(backend_->NewDensity(std::move(spec)));
   }
@@ -148,17 +145,6 @@ void BenchSession::Run(absl::Span<Work* const> works, int64_t steps) const {
     const absl::Status status = backend_->Advance(slices);
     if (!status.ok()) Fail(status.ToString());
   }
-}
-
-std::vector<float> BenchSession::Drawn(const DecodeWork& decode, int64_t tile) const {
-  const int64_t paths = TilePaths(tile);
-  std::vector<float> values(paths * point_.targets);
-  for (int64_t p = 0; p < paths; ++p) {
-    for (int64_t t = 0; t < point_.targets; ++t) {
-      values[p * point_.targets + t] = decode.values()[t * paths + p];
-    }
-  }
-  return values;
 }
 
 }  // namespace chorale

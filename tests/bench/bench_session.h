@@ -51,9 +51,9 @@ class BenchSession {
   // All tiles of the request, in ranges of the buffer pool that follow the encoded targets and each
   // other: works of one call are done before those of another begin.
   Works<DecodeWork> NewDecodes(uint64_t seed) const;
-  // The same with given values, [paths, T] of each tile, as many tiles in one piece of work as the
-  // backend takes.
-  Works<DensityWork> NewDensities(const std::vector<std::vector<float>>& values) const;
+  // Densities of the values of the first paths of the request, [T, paths], as many paths in one
+  // piece of work as the backend takes.
+  Works<DensityWork> NewDensities(const std::vector<float>& values) const;
   std::unique_ptr<PredictWork> NewPredict() const;  // of all targets
 
   // Until all are done, in slices of `steps`.
@@ -65,11 +65,8 @@ class BenchSession {
     Run(pointers);
   }
 
-  // What a tile has drawn, [paths, T] as a density takes it.
-  std::vector<float> Drawn(const DecodeWork& decode, int64_t tile) const;
-
  private:
-  TileSpec Tile(int64_t tile) const;
+  TileSpec Tile(int64_t paths) const;
 
   Backend* const backend_;
   const BenchPoint point_;

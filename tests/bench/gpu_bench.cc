@@ -103,9 +103,10 @@ SessionBytes AskForBytes(const Model& model, const BenchPoint& point) {
       OpenGpu({.context = kSmall, .encode = kSmall, .decode = kSmall});
   SessionBytes bytes = BytesOf(*gpu, model.config, point);
   // A backend takes no model of which it could not decode a whole tile.
-  const int64_t places = std::max(point.targets, model.config.buffer_size);
-  bytes.rows = std::max(bytes.rows, gpu->RowsBytes(model.config, places));
-  bytes.decode = std::max(bytes.decode, gpu->BufferBytes(model.config, places, gpu->tile_paths()));
+  const int64_t positions = std::max(point.targets, model.config.buffer_size);
+  bytes.rows = std::max(bytes.rows, gpu->RowsBytes(model.config, positions));
+  bytes.decode =
+      std::max(bytes.decode, gpu->BufferBytes(model.config, positions, gpu->tile_paths()));
   return bytes;
 }
 
@@ -151,7 +152,7 @@ class Subject {
   const Model& model_;
   const std::unique_ptr<Backend> gpu_;
   std::unique_ptr<BenchSession> session_;
-  std::vector<std::vector<float>> drawn_;
+  std::vector<float> drawn_;
 };
 
 int64_t FreeDeviceBytes() {
@@ -202,7 +203,7 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
 // recorded stays as it was.
 void HoldToNoOverlap(const Subject& subject, const Model& model) {
   kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOff);
-  const std::vector<std::vector<float>> expected =
+  const std::vector<float> expected =
       DrawnValues(Subject(subject.session().point(), model).session(), kSeed);
   kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOn);
   if (DrawnValues(subject.session(), kSeed) != expected) {

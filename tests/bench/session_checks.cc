@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu/backend.h"
+#include "tests/engine/backend/path_arrays.h"
 
 namespace chorale {
 namespace {
@@ -25,24 +26,25 @@ Differences Compare(const std::vector<double>& actual, const std::vector<double>
   return differences;
 }
 
-std::vector<std::vector<float>> ValuesOf(const BenchSession& session,
-                                         const Works<DecodeWork>& decodes) {
-  std::vector<std::vector<float>> values;
-  for (size_t tile = 0; tile < decodes.size(); ++tile) {
-    values.push_back(session.Drawn(*decodes[tile], static_cast<int64_t>(tile)));
-  }
-  return values;
+// [T, paths] of all of them.
+template <typename T>
+std::vector<double> LogDensitiesOf(const Works<T>& works, int64_t targets) {
+  std::vector<absl::Span<const double>> tiles;
+  for (const std::unique_ptr<T>& work : works) tiles.push_back(work->log_densities());
+  return JoinTiles(tiles, targets);
 }
 
-std::vector<double> LogDensities(const BenchSession& session,
-                                 const std::vector<std::vector<float>>& values) {
+std::vector<float> ValuesOf(const Works<DecodeWork>& works, int64_t targets) {
+  std::vector<absl::Span<const float>> tiles;
+  for (const std::unique_ptr<DecodeWork>& work : works) tiles.push_back(work->values());
+  return JoinTiles(tiles, targets);
+}
+
+// In one pass, [T, paths] as `values`.
+std::vector<double> LogDensities(const BenchSession& session, const std::vector<float>& values) {
   const Works<DensityWork> works = session.NewDensities(values);
   session.Run(works);
-  std::vector<double> all;
-  for (const std::unique_ptr<DensityWork>& work : works) {
-    all.insert(all.end(), work->log_densities().begin(), work->log_densities().end());
-  }
-  return all;
+  return LogDensitiesOf(works, session.point().targets);
 }
 
 // Mean of each predicted mixture.
@@ -69,17 +71,6 @@ class OnCpu {
 
   const BenchSession& session() const { return reference_; }
 
-  std::vector<std::vector<float>> InTiles(const std::vector<float>& values) const {
-    std::vector<std::vector<float>> tiles;
-    auto next = values.begin();
-    for (int64_t tile = 0; tile < reference_.tiles(); ++tile) {
-      const auto end = next + reference_.TilePaths(tile) * reference_.point().targets;
-      tiles.emplace_back(next, end);
-      next = end;
-    }
-    return tiles;
-  }
-
  private:
   static std::unique_ptr<Backend> NewCpu() {
     absl::StatusOr<std::unique_ptr<Backend>> cpu =
@@ -99,39 +90,33 @@ class OnCpu {
 
 }  // namespace
 
-std::vector<std::vector<float>> DrawnValues(const BenchSession& session, uint64_t seed) {
+std::vector<float> DrawnValues(const BenchSession& session, uint64_t seed) {
   const Works<DecodeWork> decodes = session.NewDecodes(seed);
   session.Run(decodes);
-  return ValuesOf(session, decodes);
+  return ValuesOf(decodes, session.point().targets);
 }
 
 void HoldToEachOther(const BenchSession& session, uint64_t seed) {
+  const int64_t targets = session.point().targets;
   const Works<DecodeWork> decodes = session.NewDecodes(seed);
   session.Run(decodes);
-  const std::vector<std::vector<float>> values = ValuesOf(session, decodes);
+  const std::vector<float> values = ValuesOf(decodes, targets);
+  const std::vector<double> stepped = LogDensitiesOf(decodes, targets);
   if (DrawnValues(session, seed) != values) Fail("a second decode drew other values");
-  const std::vector<double> densities = LogDensities(session, values);
-  auto next = densities.begin();
-  const int64_t targets = session.point().targets;
-  for (size_t tile = 0; tile < decodes.size(); ++tile) {
-    const int64_t paths = session.TilePaths(static_cast<int64_t>(tile));
-    for (int64_t p = 0; p < paths; ++p) {
-      for (int64_t t = 0; t < targets; ++t) {
-        const double step = decodes[tile]->log_densities()[t * paths + p];
-        const double forced = *next++;
-        if (step == forced) continue;  // and no NaN
-        Fail(absl::StrCat("log-density of path ", p, " of tile ", tile, " at place ", t, ": ", step,
-                          " step by step, ", forced, " by teacher forcing"));
-      }
-    }
+  const std::vector<double> forced = LogDensities(session, values);
+  for (size_t i = 0; i < stepped.size(); ++i) {
+    if (stepped[i] == forced[i]) continue;  // and no NaN
+    const size_t paths = stepped.size() / targets;
+    Fail(absl::StrCat("log-density of path ", i % paths, " at position ", i / paths, ": ",
+                      stepped[i], " step by step, ", forced[i], " by teacher forcing"));
   }
 }
 
 Differences LogDensitiesFromCpu(const BenchSession& session, const Model& model, uint64_t seed) {
-  const std::vector<float> values = DrawnValues(session, seed).front();
+  const std::vector<float> values =
+      SelectPaths(DrawnValues(session, seed), session.point().paths, 0, session.TilePaths(0));
   const OnCpu reference(session, model);
-  return Compare(LogDensities(session, {values}),
-                 LogDensities(reference.session(), reference.InTiles(values)));
+  return Compare(LogDensities(session, values), LogDensities(reference.session(), values));
 }
 
 Differences PredictionsFromCpu(const BenchSession& session, const Model& model) {

@@ -10,8 +10,8 @@
 
 namespace chorale {
 
-// What a decode draws: [paths, T] of every tile.
-std::vector<std::vector<float>> DrawnValues(const BenchSession& session, uint64_t seed);
+// What a decode draws, [T, paths].
+std::vector<float> DrawnValues(const BenchSession& session, uint64_t seed);
 
 // Ends the process unless a second decode draws the same values, and their densities in one pass
 // have the bits of those that the decode said.

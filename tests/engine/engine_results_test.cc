@@ -60,8 +60,8 @@ TEST_F(EngineResultsTest, RandomOrdersSayWhichTargetEachValueIsFor) {
   const auto values = recorder->ByTarget(6, 5);
   for (int64_t p = 0; p < 6; ++p) {
     const auto order = DrawOrders(7, p, 1, 5);
-    for (int64_t place = 0; place < 5; ++place) {
-      EXPECT_EQ(values[p * 5 + order[place]], FakeValue(7, p, place));
+    for (int64_t position = 0; position < 5; ++position) {
+      EXPECT_EQ(values[p * 5 + order[position]], FakeValue(7, p, position));
     }
   }
 }
@@ -120,9 +120,9 @@ TEST_F(EngineResultsTest, LogDensityAveragesOverRandomOrders) {
     for (int64_t r = 0; r < 5; ++r) {
       const auto order = DrawOrders(11, b * 5 + r, 1, 4);
       double sum = 0;
-      for (int64_t place = 0; place < 4; ++place) {
-        const auto y = static_cast<float>(request.y[b * 4 + order[place]]);
-        sum += FakeLogDensity(y, place, order[place]);
+      for (int64_t position = 0; position < 4; ++position) {
+        const auto y = static_cast<float>(request.y[b * 4 + order[position]]);
+        sum += FakeLogDensity(y, position, order[position]);
       }
       orders.push_back(sum);
     }

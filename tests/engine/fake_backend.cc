@@ -86,8 +86,8 @@ class FakeRowsWork : public FakeWork<RowsWork> {
   const int64_t rows_;
 };
 
-int64_t TargetAt(const TileSpec& tile, int64_t path, int64_t place) {
-  return tile.order.empty() ? place : tile.order[path * tile.targets->rows() + place];
+int64_t TargetAt(const TileSpec& tile, int64_t path, int64_t position) {
+  return tile.order.empty() ? position : tile.order[path * tile.targets->rows() + position];
 }
 
 // One component: mean = the target's number, standard deviation 2.
@@ -119,16 +119,16 @@ class FakeDecode : public FakeWork<DecodeWork> {
   int64_t steps_done() const override { return done_steps_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
-  MixtureSpan mixture(int64_t path, int64_t step) const override {
-    return mixtures_[TargetAt(spec_.tile, path, step)].Span();
+  MixtureSpan mixture(int64_t path, int64_t position) const override {
+    return mixtures_[TargetAt(spec_.tile, path, position)].Span();
   }
   void Step() override {
     const int64_t paths = spec_.tile.paths;
     for (int64_t path = 0; path < paths; ++path) {
       const int64_t at = done_steps_ * paths + path;
-      values_[at] = spec_.given.empty()
+      values_[at] = spec_.forced_values.empty()
                         ? FakeValue(spec_.seed, spec_.first_path + path, done_steps_)
-                        : spec_.given[at];
+                        : spec_.forced_values[at];
       log_densities_[at] =
           FakeLogDensity(values_[at], done_steps_, TargetAt(spec_.tile, path, done_steps_));
     }
@@ -152,15 +152,15 @@ class FakeDensity : public FakeWork<DensityWork> {
         mixtures_(MixturesOfTargets(0, spec_.tile.targets->rows())) {}
 
   absl::Span<const double> log_densities() const override { return log_densities_; }
-  MixtureSpan mixture(int64_t path, int64_t place) const override {
-    return mixtures_[TargetAt(spec_.tile, path, place)].Span();
+  MixtureSpan mixture(int64_t path, int64_t position) const override {
+    return mixtures_[TargetAt(spec_.tile, path, position)].Span();
   }
   void Step() override {
-    const int64_t places = spec_.tile.targets->rows();
-    for (int64_t place = 0; place < places; ++place) {
-      const int64_t at = done_steps_ * places + place;
+    const int64_t path = done_steps_;
+    for (int64_t position = 0; position < spec_.tile.targets->rows(); ++position) {
+      const int64_t at = position * spec_.tile.paths + path;
       log_densities_[at] =
-          FakeLogDensity(spec_.values[at], place, TargetAt(spec_.tile, done_steps_, place));
+          FakeLogDensity(spec_.values[at], position, TargetAt(spec_.tile, path, position));
     }
     Steps::Step();
   }
@@ -401,8 +401,8 @@ float FakeValue(uint64_t seed, int64_t path, int64_t step) {
          0.125f * static_cast<float>(step);
 }
 
-float FakeLogDensity(float value, int64_t place, int64_t target) {
-  return -0.5f * value - static_cast<float>(place) - 0.25f * static_cast<float>(target);
+float FakeLogDensity(float value, int64_t position, int64_t target) {
+  return -0.5f * value - static_cast<float>(position) - 0.25f * static_cast<float>(target);
 }
 
 std::unique_ptr<Backend> NewFakeBackend(const FakeBackendOptions& options, FakeBackendLog* log) {

@@ -79,8 +79,8 @@ class FakeBackendLog {
 
 // The value that path `path` has at `step` with this seed, before scaling.
 float FakeValue(uint64_t seed, int64_t path, int64_t step);
-// The log-density that the fake assigns to a value at a place for a target.
-float FakeLogDensity(float value, int64_t place, int64_t target);
+// The log-density that the fake assigns to a value at a position for a target.
+float FakeLogDensity(float value, int64_t position, int64_t target);
 
 // `log` outlives the backend and may be inspected at any time.
 std::unique_ptr<Backend> NewFakeBackend(const FakeBackendOptions& options, FakeBackendLog* log);

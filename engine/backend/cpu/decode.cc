@@ -44,7 +44,8 @@ DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
   Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
   Require(targets_ >= 1, "a decode has targets");
   Require(tile.order.empty() || tile.order.size() == values_.size(), "order is [paths, T]");
-  Require(spec_.given.empty() || spec_.given.size() == values_.size(), "given is [T, paths]");
+  Require(spec_.forced_values.empty() || spec_.forced_values.size() == values_.size(),
+          "forced_values is [T, paths]");
   Require(spec_.buffer.bytes >= DecodeBufferBytes(model_.config(), targets_, tile.paths),
           "the buffer range holds the tile's buffer");
   if (tile.keep_mixtures) {
@@ -57,9 +58,9 @@ double DecodeWork::next_step_flops() const {
   return DecodeStepFlops(model_.config(), spec_.tile.paths, context_.rows(), steps_done_);
 }
 
-MixtureSpan DecodeWork::mixture(int64_t path, int64_t step) const {
-  Require(step < steps_done_, "the step is done");
-  return mixtures_.Get(step * spec_.tile.paths + path);
+MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
+  Require(position < steps_done_, "the position is done");
+  return mixtures_.Get(position * spec_.tile.paths + path);
 }
 
 int64_t DecodeWork::BeginBatch(int64_t max_steps, int parallelism) {
@@ -144,12 +145,12 @@ void DecodeWork::Emit(PathRange paths, int64_t step, const Scratch& scratch) {
     const int64_t path = paths.first + p;
     const int64_t at = step * spec_.tile.paths + path;
     const kernels::MixtureView mixture = MixtureOf(model_, scratch, p);
-    if (spec_.given.empty()) {
+    if (spec_.forced_values.empty()) {
       const kernels::StepDraw draw =
           kernels::DrawStep(spec_.seed, spec_.first_path + path, static_cast<uint32_t>(step));
       values_[at] = static_cast<float>(kernels::MixtureDraw(mixture, draw.uniform, draw.normal));
     } else {
-      values_[at] = spec_.given[at];
+      values_[at] = spec_.forced_values[at];
     }
     log_densities_[at] = kernels::MixtureLogDensity(mixture, values_[at]);
     if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);

@@ -26,7 +26,7 @@ class DecodeWork : public chorale::DecodeWork, public BatchedWork {
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
-  MixtureSpan mixture(int64_t path, int64_t step) const override;
+  MixtureSpan mixture(int64_t path, int64_t position) const override;
 
   int64_t BeginBatch(int64_t max_steps, int parallelism) override;
   void RunTask(int64_t task, Scratch& scratch) override;

@@ -46,7 +46,7 @@ DensityWork::DensityWork(DensitySpec spec, const float* context_kv, float* buffe
   Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
   Require(targets_ >= 1, "a density has targets");
   Require(tile.order.empty() || tile.order.size() == log_densities_.size(), "order is [paths, T]");
-  Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
+  Require(spec_.values.size() == log_densities_.size(), "values is [T, paths]");
   Require(spec_.buffer.bytes >= DensityBufferBytes(model_.config(), targets_, tile.paths),
           "the buffer range holds what is kept between steps");
   if (tile.keep_mixtures) {
@@ -62,7 +62,7 @@ LayerSchedule DensityWork::ScheduleOfGroup() const {
 
 MixtureSpan DensityWork::mixture(int64_t path, int64_t position) const {
   Require(done(), "the paths are done");
-  return mixtures_.Get(path * targets_ + position);
+  return mixtures_.Get(IndexOf(path, position));
 }
 
 int64_t DensityWork::BeginBatch(int64_t max_steps, int parallelism) {
@@ -103,7 +103,7 @@ void DensityWork::Embed(RowRange rows, float* x, Scratch& scratch) const {
     scratch.encoding[i] = TargetAt(spec_.tile, path, position);
     scratch.offset[i] =
         target ? TokenOffset::kTarget : TokenOffset::Buffer(position, model_.config());
-    scratch.y[i] = target ? 0 : spec_.values[path * targets_ + position];
+    scratch.y[i] = target ? 0 : spec_.values[IndexOf(path, position)];
   }
   EmbedTokens(model_, encodings_, rows.rows, scratch, x);
 }
@@ -153,7 +153,8 @@ void DensityWork::PredictTargets(RowRange rows, const float* x, Scratch& scratch
   FeedForward(model_, weights, count, targets, scratch);
   PredictMixtures(model_, count, targets, scratch);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = first_path_ * targets_ + rows.first / 2 + i;  // in [paths, T]
+    const int64_t g = rows.first / 2 + i;
+    const int64_t at = IndexOf(first_path_ + g / targets_, g % targets_);
     const kernels::MixtureView mixture = MixtureOf(model_, scratch, i);
     log_densities_[at] = kernels::MixtureLogDensity(mixture, spec_.values[at]);
     if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);

@@ -69,6 +69,10 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   void PredictTargets(RowRange rows, const float* x, Scratch& scratch);
   void SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) const;
   AttentionKv KvOf(int64_t layer) const;
+  // In an array [T, paths].
+  int64_t IndexOf(int64_t path, int64_t position) const {
+    return position * spec_.tile.paths + path;
+  }
   float* LayerKvOf(int64_t layer) const { return kv_ + layer % 2 * layout_.layer_kv(); }
 
   const DensitySpec spec_;
@@ -82,8 +86,8 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
 
   int64_t first_path_ = 0;  // of the group in progress
   LayerSchedule schedule_;
-  std::vector<double> log_densities_;  // [paths, T]
-  MixtureStore mixtures_;              // [paths * T, M] when kept
+  std::vector<double> log_densities_;  // [T, paths]
+  MixtureStore mixtures_;              // [T * paths, M] when kept
 };
 
 }  // namespace chorale::cpu

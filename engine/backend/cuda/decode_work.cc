@@ -32,9 +32,10 @@ DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
       values_(targets_ * spec_.tile.paths),
       log_densities_(values_.size()) {
   RequireTile(spec_.tile, kTilePaths);
-  Require(spec_.given.empty() || spec_.given.size() == values_.size(), "given is [T, paths]");
+  Require(spec_.forced_values.empty() || spec_.forced_values.size() == values_.size(),
+          "forced_values is [T, paths]");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds the tile's buffer");
-  UploadTile(layout_, memory_, spec_.tile, spec_.given, device);
+  UploadTile(layout_, memory_, spec_.tile, spec_.forced_values, device);
   if (spec_.tile.keep_mixtures) {
     mixtures_ = Mixtures(targets_ * spec_.tile.paths, model_.shape().components);
   }
@@ -45,9 +46,9 @@ double DecodeWork::next_step_flops() const {
   return DecodeStepFlops(model_.config(), paths(), context_rows(), steps_done_);
 }
 
-MixtureSpan DecodeWork::mixture(int64_t path, int64_t step) const {
-  Require(step < steps_done_, "the step is done");
-  return mixtures_.Get(step * paths() + path);
+MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
+  Require(position < steps_done_, "the position is done");
+  return mixtures_.Get(position * paths() + path);
 }
 
 Tile DecodeWork::NextTile() const {
@@ -70,7 +71,7 @@ PathTile DecodeWork::NextPathTile(int64_t steps, char* outputs) const {
   tile.emitted_densities = layout.log_densities.At(outputs);
   tile.emitted_values = layout.values.At(outputs);
   if (spec_.tile.keep_mixtures) tile.emitted_mixtures = layout.mixtures.At(outputs);
-  tile.draw = spec_.given.empty() ? 1 : 0;
+  tile.draw = spec_.forced_values.empty() ? 1 : 0;
   return tile;
 }
 

@@ -40,7 +40,7 @@ class DecodeWork : public chorale::DecodeWork {
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
-  MixtureSpan mixture(int64_t path, int64_t step) const override;
+  MixtureSpan mixture(int64_t path, int64_t position) const override;
 
   const DeviceModel& model() const { return model_; }
   int64_t context_rows() const { return spec_.tile.context->rows; }

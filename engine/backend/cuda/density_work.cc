@@ -41,46 +41,45 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
                 layout_.row_tiles, ChunkTiles(device)),
       log_densities_(targets_ * spec_.tile.paths) {
   RequireTile(spec_.tile, DensityPaths(targets_, device.properties().multiprocessors));
-  Require(spec_.values.size() == log_densities_.size(), "values is [paths, T]");
+  Require(spec_.values.size() == log_densities_.size(), "values is [T, paths]");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
-  const int64_t paths = spec_.tile.paths;
   if (spec_.tile.keep_mixtures) {
-    mixtures_ = Mixtures(targets_ * paths, model_.shape().components);
+    mixtures_ = Mixtures(targets_ * spec_.tile.paths, model_.shape().components);
   }
-  std::vector<float> by_place(spec_.values.size());
-  for (const PathRange& tile : path_tiles_) {
-    for (int64_t p = 0; p < tile.paths; ++p) {
-      for (int64_t t = 0; t < targets_; ++t) {
-        by_place[AtPlace(tile, p, t)] = spec_.values[(tile.first + p) * targets_ + t];
-      }
-    }
-  }
-  UploadTile(layout_, memory_, spec_.tile, by_place, device);
-  UploadPlaces(device);
+  UploadTile(layout_, memory_, spec_.tile, spec_.values, device);
+  UploadRowTiles(device);
 }
 
-void DensityWork::UploadPlaces(Device& device) {
+// A kernel finds the value of a tile's path p at values[position * tile.paths + p], and stores its
+// results at [(position - first_emitted) * tile.paths + p]. In the arrays of all paths the rows of
+// positions are longer, so every position gets pointers of its own.
+void DensityWork::UploadRowTiles(Device& device) {
   const ResidentContext& context = *spec_.tile.context;
+  const int64_t all_paths = spec_.tile.paths;
   std::vector<Tile> tiles;
   std::vector<PathTile> paths;
   for (const PathRange& of_tile : path_tiles_) {
     Tile tile = TileOfPaths(layout_, memory_, device.ContextAt(context.kv), context.rows, of_tile);
-    PathTile path = PathTileOf(layout_, memory_, spec_.tile, of_tile);
-    const int64_t first = AtPlace(of_tile, 0, 0);
-    path.emitted_densities = layout_.densities.At(memory_) + first;
-    if (spec_.tile.keep_mixtures) {
-      path.emitted_mixtures = layout_.mixtures.At(memory_) + first * 3 * model_.shape().components;
-    }
+    const PathTile path_tile = PathTileOf(layout_, memory_, spec_.tile, of_tile);
     for (int64_t t = 0; t < targets_; ++t) {
-      const auto place = static_cast<int32_t>(t);
-      // The token at the last place has nobody to see it.
+      const auto position = static_cast<int32_t>(t);
+      // No row attends to the token at the last position.
       const bool token = t < layout_.capacity;
-      tile.visible_target = place;
-      tile.visible_buffer = token ? place + 1 : place;
-      tile.append_position = token ? place : -1;
+      tile.visible_target = position;
+      tile.visible_buffer = token ? position + 1 : position;
+      tile.append_position = token ? position : -1;
       tiles.push_back(tile);
-      path.position = place;
+      PathTile path = path_tile;
+      path.values += t * (all_paths - of_tile.paths);
+      path.position = position;
       path.token_position = tile.append_position;
+      path.first_emitted = position;
+      const int64_t first = t * all_paths + of_tile.first;
+      path.emitted_densities = layout_.densities.At(memory_) + first;
+      if (spec_.tile.keep_mixtures) {
+        path.emitted_mixtures =
+            layout_.mixtures.At(memory_) + first * 3 * model_.shape().components;
+      }
       paths.push_back(path);
     }
   }
@@ -94,10 +93,9 @@ void DensityWork::UploadPlaces(Device& device) {
   device.Upload(set_.paths, paths.data(), set_.count * static_cast<int64_t>(sizeof(PathTile)));
 }
 
-MixtureSpan DensityWork::mixture(int64_t path, int64_t place) const {
+MixtureSpan DensityWork::mixture(int64_t path, int64_t position) const {
   Require(done(), "the paths are done");
-  const PathRange& tile = path_tiles_[path / kernels::cuda::kTilePaths];
-  return mixtures_.Get(AtPlace(tile, path - tile.first, place));
+  return mixtures_.Get(position * spec_.tile.paths + path);
 }
 
 void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
@@ -117,9 +115,8 @@ void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
 }
 
 void DensityWork::Download(Device& device) {
-  densities_by_place_.resize(log_densities_.size());
-  device.Download(densities_by_place_.data(), layout_.densities.At(memory_),
-                  static_cast<int64_t>(densities_by_place_.size() * sizeof(double)));
+  device.Download(log_densities_.data(), layout_.densities.At(memory_),
+                  static_cast<int64_t>(log_densities_.size() * sizeof(double)));
   if (!spec_.tile.keep_mixtures) return;
   raw_mixtures_.resize(log_densities_.size() * 3 * model_.shape().components);
   device.Download(raw_mixtures_.data(), layout_.mixtures.At(memory_),
@@ -128,15 +125,7 @@ void DensityWork::Download(Device& device) {
 
 void DensityWork::Collect() {
   if (!done()) return;
-  for (const PathRange& tile : path_tiles_) {
-    for (int64_t p = 0; p < tile.paths; ++p) {
-      for (int64_t t = 0; t < targets_; ++t) {
-        log_densities_[(tile.first + p) * targets_ + t] = densities_by_place_[AtPlace(tile, p, t)];
-      }
-    }
-  }
   mixtures_.Set(0, raw_mixtures_);
-  densities_by_place_ = {};
   raw_mixtures_ = {};
 }
 

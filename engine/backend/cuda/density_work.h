@@ -33,11 +33,7 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   void Collect() override;
 
  private:
-  void UploadPlaces(Device& device);
-  // Where a path's position lies in arrays [T, paths] of each tile.
-  int64_t AtPlace(const PathRange& tile, int64_t path_of_tile, int64_t position) const {
-    return tile.first * targets_ + position * tile.paths + path_of_tile;
-  }
+  void UploadRowTiles(Device& device);
   void Download(Device& device);
 
   const DensitySpec spec_;
@@ -48,11 +44,9 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   const std::vector<PathRange> path_tiles_;
   LayerSchedule schedule_;  // in tiles of rows
   TileSet set_;
-  // As the GPU leaves them, until they are collected.
-  std::vector<double> densities_by_place_;  // of each tile: [T, paths]
-  std::vector<float> raw_mixtures_;         // of each tile: [T, paths, 3, M] when kept
-  std::vector<double> log_densities_;       // [paths, T]
-  Mixtures mixtures_;                       // of each tile: [T * paths] when kept
+  std::vector<double> log_densities_;  // [T, paths]
+  std::vector<float> raw_mixtures_;    // [T, paths, 3, M] when kept, until they are collected
+  Mixtures mixtures_;                  // [T * paths] when kept
 };
 
 // Most paths of a density over so many targets: a tile has a row tile for each target, and there

@@ -58,13 +58,12 @@ Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context
 
 PathTile PathTileOf(const PathBufferLayout& layout, char* memory, const TileSpec& spec,
                     PathRange paths) {
-  const int64_t first = paths.first * spec.targets->rows();
   PathTile tile;
   tile.encodings = AsEncodedTargets(*spec.targets).encodings();
   if (!spec.order.empty()) {
-    tile.order = layout.order.At(memory) + first;
+    tile.order = layout.order.At(memory) + paths.first * spec.targets->rows();
   }
-  tile.values = layout.values.At(memory) + first;
+  tile.values = layout.values.At(memory) + paths.first;
   tile.paths = static_cast<int32_t>(paths.paths);
   tile.targets = static_cast<int32_t>(spec.targets->rows());
   return tile;

@@ -15,8 +15,9 @@
 
 namespace chorale::cuda {
 
-// A density may have several tiles of paths. Each array then holds one tile after the other, so
-// that the part of a tile begins at its first path times the elements of one path.
+// A density may have several tiles of paths: `paths` is then the sum of theirs. `kv` holds one tile
+// after the other, so that a tile's part begins at its first path times kv_path_elements; in the
+// other arrays the tiles share the rows [paths].
 struct PathBufferLayout {
   enum class Use { kDecode, kDensity };
   PathBufferLayout(const KernelShape& shape, int64_t targets, int64_t paths, Use use);
@@ -25,8 +26,8 @@ struct PathBufferLayout {
   int64_t capacity = 0;
   int64_t kv_path_elements = 0;  // of one path, in all layers
   ArenaArray<uint16_t> kv;       // per tile: [L] layers of BufferElements(capacity, paths) bf16
-  ArenaArray<float> values;      // per tile: [T, paths]
-  ArenaArray<int32_t> order;     // per tile: [paths, T]
+  ArenaArray<float> values;      // [T, paths]
+  ArenaArray<int32_t> order;     // [paths, T]
 
   // Density only: one row tile for each position of each tile of paths.
   int64_t row_tiles = 0;
@@ -34,8 +35,8 @@ struct PathBufferLayout {
   ArenaArray<uint16_t> q;                          // [row_tiles, 64, H Dh] bf16
   ArenaArray<kernels::cuda::Tile> tiles;           // [row_tiles]
   ArenaArray<kernels::cuda::PathTile> path_tiles;  // [row_tiles]
-  ArenaArray<double> densities;                    // per tile of paths: [T, paths]
-  ArenaArray<float> mixtures;                      // per tile of paths: [T, paths, 3, M]
+  ArenaArray<double> densities;                    // [T, paths]
+  ArenaArray<float> mixtures;                      // [T, paths, 3, M]
 
   int64_t bytes = 0;
 };
@@ -47,14 +48,15 @@ struct PathRange {
 };
 std::vector<PathRange> TilesOfPaths(int64_t paths);
 
-// The fields of Tile and PathTile that are the same at every position of a tile of paths. `memory`
-// is the range of the buffer pool; `context` is the context's K and V. Both are device memory.
+// The fields of Tile and PathTile that are the same at every position of a tile of paths; `values`
+// as it is at position 0. `memory` is the range of the buffer pool; `context` is the context's K
+// and V. Both are device memory.
 kernels::cuda::Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context,
                                 int64_t context_rows, PathRange paths);
 kernels::cuda::PathTile PathTileOf(const PathBufferLayout& layout, char* memory,
                                    const TileSpec& spec, PathRange paths);
 
-// Uploads spec.order and the fixed values, per tile [T, paths]; either may be empty.
+// Uploads spec.order and the values to force, [T, paths]; either may be empty.
 void UploadTile(const PathBufferLayout& layout, char* memory, const TileSpec& spec,
                 const std::vector<float>& values, Device& device);
 

@@ -80,14 +80,15 @@ std::shared_ptr<const EncodedRows> BackendDriver::EncodeRows(
 }
 
 std::unique_ptr<DecodeWork> BackendDriver::NewDecode(TileSpec tile, uint64_t seed,
-                                                     int64_t first_path, std::vector<float> given) {
+                                                     int64_t first_path,
+                                                     std::vector<float> forced_values) {
   DecodeSpec spec;
   spec.buffer = TakeBufferRange(
       backend_->BufferBytes(tile.context->model->config(), tile.targets->rows(), tile.paths));
   spec.tile = std::move(tile);
   spec.seed = seed;
   spec.first_path = first_path;
-  spec.given = std::move(given);
+  spec.forced_values = std::move(forced_values);
   return backend_->NewDecode(std::move(spec));
 }
 

@@ -39,7 +39,7 @@ class BackendDriver {
   std::shared_ptr<const EncodedRows> EncodeRows(std::shared_ptr<const ResidentContext> context,
                                                 const FeatureMatrix& features);
   std::unique_ptr<DecodeWork> NewDecode(TileSpec tile, uint64_t seed, int64_t first_path,
-                                        std::vector<float> given);
+                                        std::vector<float> forced_values);
   std::unique_ptr<DensityWork> NewDensity(TileSpec tile, std::vector<float> values);
 
   // Advances all of them together until all are done.

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/require.h"
+#include "tests/engine/backend/path_arrays.h"
 #include "tests/golden/source_folder.h"
 
 namespace chorale {
@@ -32,10 +33,10 @@ GoldenCase::GoldenCase(const std::string& name)
       x_context_(Features("x_context")),
       y_context_(Floats("y_context")),
       x_target_(Features("x_target")),
-      y_target_(Floats("y_target")),
-      paths_(static_cast<int64_t>(y_target_.size()) / x_target_.rows) {
-  // All models wrap around their buffer's places, which is worth testing.
-  Require(targets() > model_.config.buffer_size, "there are more targets than buffer places");
+      paths_(Loaded(expected_.Find("y_target")).shape[0]),
+      y_target_(Transposed(Floats("y_target"), paths_, x_target_.rows)) {
+  // All models wrap around their buffer's positions, which is worth testing.
+  Require(targets() > model_.config.buffer_size, "there are more targets than buffer positions");
 }
 
 std::vector<double> GoldenCase::Expected(const std::string& name) const {

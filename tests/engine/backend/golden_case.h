@@ -32,7 +32,7 @@ class GoldenCase {
   const FeatureMatrix& x_context() const { return x_context_; }
   const std::vector<float>& y_context() const { return y_context_; }
   const FeatureMatrix& x_target() const { return x_target_; }
-  const std::vector<float>& y_target() const { return y_target_; }  // [paths, T]
+  const std::vector<float>& y_target() const { return y_target_; }  // [T, paths]
   int64_t paths() const { return paths_; }
   int64_t targets() const { return x_target_.rows; }
 
@@ -51,8 +51,8 @@ class GoldenCase {
   const FeatureMatrix x_context_;
   const std::vector<float> y_context_;
   const FeatureMatrix x_target_;
+  const int64_t paths_;
   const std::vector<float> y_target_;
-  int64_t paths_ = 0;
 };
 
 }  // namespace chorale

@@ -19,6 +19,7 @@
 #include "tests/engine/backend/backend_driver.h"
 #include "tests/engine/backend/closeness.h"
 #include "tests/engine/backend/golden_case.h"
+#include "tests/engine/backend/path_arrays.h"
 
 namespace chorale {
 namespace {
@@ -49,6 +50,11 @@ class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::st
   }
 
   TileSpec Tile() const { return golden_.Tile(context_, rows_); }
+
+  // [T, paths] as the golden files have it, [paths, T].
+  std::vector<double> ByPath(absl::Span<const double> results) const {
+    return Transposed(std::vector<double>(results.begin(), results.end()), targets_, paths_);
+  }
 
   const GoldenCase golden_{std::get<0>(GetParam())};
   const int64_t paths_ = golden_.paths();
@@ -115,32 +121,21 @@ TEST_P(GoldenTest, TeacherForcedDensity) {
   Compare("mean", mixtures.mean);
   Compare("std", mixtures.std);
   Compare("weight", mixtures.weight);
-  const absl::Span<const double> actual = work->log_densities();
-  Compare("log_density", std::vector<double>(actual.begin(), actual.end()));
+  Compare("log_density", ByPath(work->log_densities()));
 }
 
-// Step by step: the values are given as they would have been drawn.
 TEST_P(GoldenTest, StepwiseDensity) {
   Start();
-  const std::vector<float>& y = golden_.y_target();  // [paths, T]
-  std::vector<float> given(y.size());                // [T, paths]
-  for (int64_t p = 0; p < paths_; ++p) {
-    for (int64_t t = 0; t < targets_; ++t) given[t * paths_ + p] = y[p * targets_ + t];
-  }
-  const std::unique_ptr<DecodeWork> work = driver_->NewDecode(Tile(), 0, 0, given);
+  const std::unique_ptr<DecodeWork> work = driver_->NewDecode(Tile(), 0, 0, golden_.y_target());
   driver_->Run(work.get(), 3);
   MixtureLists mixtures;
-  std::vector<double> log_densities;  // [paths, T]
-  for (int64_t p = 0; p < paths_; ++p) {
-    for (int64_t t = 0; t < targets_; ++t) {
-      mixtures.Add(work->mixture(p, t));
-      log_densities.push_back(work->log_densities()[t * paths_ + p]);
-    }
+  for (int64_t path = 0; path < paths_; ++path) {
+    for (int64_t t = 0; t < targets_; ++t) mixtures.Add(work->mixture(path, t));
   }
   Compare("mean", mixtures.mean);
   Compare("std", mixtures.std);
   Compare("weight", mixtures.weight);
-  Compare("step_log_density", log_densities);
+  Compare("step_log_density", ByPath(work->log_densities()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,

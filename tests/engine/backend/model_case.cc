@@ -35,9 +35,8 @@ TileSpec LoadedCase::Tile(int64_t first, int64_t paths, Order order) const {
   return tile;
 }
 
-std::unique_ptr<DecodeWork> LoadedCase::DecodeGiven(Order order) const {
-  return driver_.NewDecode(Tile(order), 0, 0,
-                           Transposed(case_.Values(), case_.paths, case_.targets));
+std::unique_ptr<DecodeWork> LoadedCase::DecodeForced(Order order) const {
+  return driver_.NewDecode(Tile(order), 0, 0, case_.Values());
 }
 
 std::unique_ptr<DecodeWork> LoadedCase::DecodeDrawn(int64_t first, int64_t paths,

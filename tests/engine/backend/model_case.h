@@ -1,4 +1,4 @@
-// A small model, a context, targets and given values, ready to be run: what most backend tests
+// A small model, a context, targets and values to force, ready to be run: what most backend tests
 // begin with.
 #ifndef CHORALE_TESTS_ENGINE_BACKEND_MODEL_CASE_H_
 #define CHORALE_TESTS_ENGINE_BACKEND_MODEL_CASE_H_
@@ -24,21 +24,11 @@ struct ModelCase {
   FeatureMatrix XContext() const { return MakeFeatures(context_rows, features, seed); }
   FeatureMatrix XTarget() const { return MakeFeatures(targets, features, seed + 1); }
   std::vector<float> YContext() const { return MakeValues(context_rows, seed + 2); }
-  // [paths, T]: the value at each place.
+  // Of all paths, [T, paths].
   std::vector<float> Values() const { return MakeValues(paths * targets, seed + 3); }
   // A different random order for each path, [paths, T].
   std::vector<int32_t> RandomOrders() const;
 };
-
-// [rows, columns] to [columns, rows].
-template <typename T>
-std::vector<T> Transposed(const std::vector<T>& values, int64_t rows, int64_t columns) {
-  std::vector<T> transposed(values.size());
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) transposed[c * rows + r] = values[r * columns + c];
-  }
-  return transposed;
-}
 
 // A case that is encoded and resident on a backend.
 class LoadedCase {
@@ -54,8 +44,8 @@ class LoadedCase {
   TileSpec Tile(int64_t first, int64_t paths, Order order) const;
   TileSpec Tile(Order order = Order::kGiven) const { return Tile(0, case_.paths, order); }
 
-  // Decode of those paths, with the case's values given, or drawn.
-  std::unique_ptr<DecodeWork> DecodeGiven(Order order = Order::kGiven) const;
+  // Decode of those paths, with the case's values forced, or drawn.
+  std::unique_ptr<DecodeWork> DecodeForced(Order order = Order::kGiven) const;
   std::unique_ptr<DecodeWork> DecodeDrawn(int64_t first, int64_t paths, Order order) const;
   std::unique_ptr<DensityWork> Density(const std::vector<float>& values,
                                        Order order = Order::kGiven) const;

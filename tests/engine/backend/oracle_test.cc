@@ -8,6 +8,7 @@
 #include "tests/engine/backend/backend_driver.h"
 #include "tests/engine/backend/closeness.h"
 #include "tests/engine/backend/model_case.h"
+#include "tests/engine/backend/path_arrays.h"
 #include "tests/engine/backend/reference_forward.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 #include "tests/engine/backend/test_model.h"
@@ -51,9 +52,8 @@ class OracleTest : public testing::TestWithParam<NamedCase> {
       if (order == LoadedCase::Order::kRandom) {
         path_order.assign(orders.begin() + p * t, orders.begin() + (p + 1) * t);
       }
-      expected.push_back(reference::TeacherForce(
-          model_, context_, targets_, path_order,
-          std::vector<float>(values.begin() + p * t, values.begin() + (p + 1) * t)));
+      expected.push_back(reference::TeacherForce(model_, context_, targets_, path_order,
+                                                 SelectPaths(values, case_.paths, p, 1)));
     }
     return expected;
   }
@@ -82,12 +82,11 @@ TEST_P(OracleTest, Density) {
     const std::unique_ptr<DensityWork> work = loaded_.Density(values, order);
     driver_.Run(work.get());
     std::vector<double> log_densities;
-    for (int64_t p = 0; p < case_.paths; ++p) {
-      for (int64_t t = 0; t < case_.targets; ++t) {
-        const std::string what = "path " + std::to_string(p) + " place " + std::to_string(t);
+    for (int64_t t = 0; t < case_.targets; ++t) {
+      for (int64_t p = 0; p < case_.paths; ++p) {
+        const std::string what = "path " + std::to_string(p) + " position " + std::to_string(t);
         ExpectSameMixture(what, work->mixture(p, t), expected[p][t]);
-        log_densities.push_back(
-            reference::LogDensity(expected[p][t], values[p * case_.targets + t]));
+        log_densities.push_back(reference::LogDensity(expected[p][t], values[t * case_.paths + p]));
       }
     }
     ExpectClose("log density", work->log_densities(), absl::MakeConstSpan(log_densities), 1e-4);
@@ -97,14 +96,14 @@ TEST_P(OracleTest, Density) {
 TEST_P(OracleTest, DecodeOfGivenValues) {
   for (LoadedCase::Order order : {LoadedCase::Order::kGiven, LoadedCase::Order::kRandom}) {
     const std::vector<std::vector<reference::Mixture>> expected = Expected(order);
-    const std::unique_ptr<DecodeWork> work = loaded_.DecodeGiven(order);
+    const std::unique_ptr<DecodeWork> work = loaded_.DecodeForced(order);
     driver_.Run(work.get(), 2);
     EXPECT_EQ(work->steps_done(), case_.targets);
-    const std::vector<float> values = Transposed(case_.Values(), case_.paths, case_.targets);
+    const std::vector<float> values = case_.Values();
     EXPECT_EQ(work->values(), absl::MakeConstSpan(values));
     for (int64_t p = 0; p < case_.paths; ++p) {
       for (int64_t t = 0; t < case_.targets; ++t) {
-        const std::string what = "path " + std::to_string(p) + " place " + std::to_string(t);
+        const std::string what = "path " + std::to_string(p) + " position " + std::to_string(t);
         ExpectSameMixture(what, work->mixture(p, t), expected[p][t]);
         EXPECT_NEAR(work->log_densities()[t * case_.paths + p],
                     reference::LogDensity(expected[p][t], values[t * case_.paths + p]), 1e-4)

@@ -132,15 +132,15 @@ std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context, 
                                   const std::vector<float>& values) {
   const auto count = static_cast<int64_t>(targets.size());
   const int64_t d = model.config.d_model;
-  const auto encoding = [&](int64_t place) {
-    return targets[order.empty() ? place : order[place]];
+  const auto encoding = [&](int64_t position) {
+    return targets[order.empty() ? position : order[position]];
   };
   // Buffer tokens in rows 0..T-1, targets in rows T..2T-1.
   Rows rows;
   for (int64_t t = 0; t < count; ++t) {
     Vector token = AddY(model, Embed(model, encoding(t), kBuffer), values[t]);
-    const int64_t place = t % model.config.buffer_size;
-    for (int64_t i = 0; i < d; ++i) token[i] += model.embedding.ar_tokens[place * d + i];
+    const int64_t offset = t % model.config.buffer_size;
+    for (int64_t i = 0; i < d; ++i) token[i] += model.embedding.ar_tokens[offset * d + i];
     rows.push_back(std::move(token));
   }
   for (int64_t t = 0; t < count; ++t) rows.push_back(Embed(model, encoding(t), kTarget));

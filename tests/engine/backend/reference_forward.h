@@ -32,8 +32,8 @@ KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::v
 // The mixture of every target, given their encodings, each seeing the context alone.
 std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& targets);
 
-// The mixture at every place of one path: place t holds target order[t] (target t when order is
-// empty) and value values[t].
+// The mixture at every position of one path: position t holds target order[t] (target t when order
+// is empty) and value values[t].
 std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context, const Rows& targets,
                                   const std::vector<int32_t>& order,
                                   const std::vector<float>& values);

@@ -51,7 +51,7 @@ TEST(CpuBackendTest, CountsBytesExactly) {
       MakeTestModel({.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 3}).config;
   // L * (Hkv * (17 keys padded to 32, and 17 values) * Dh) * 4 bytes.
   EXPECT_EQ(backend->ContextBytes(config, 17), 3 * 2 * (32 + 17) * 16 * 4);
-  // L * paths * (Hkv * (16 keys and 16 values) * Dh) * 4 bytes: the last value needs no place.
+  // L * paths * (Hkv * (16 keys and 16 values) * Dh) * 4 bytes: the last position needs none.
   EXPECT_EQ(backend->BufferBytes(config, 17, 5), 3 * 5 * 2 * (16 + 16) * 16 * 4);
   EXPECT_EQ(backend->BufferBytes(config, 18, 5), 3 * 5 * 2 * (32 + 32) * 16 * 4);
   EXPECT_EQ(backend->BufferBytes(config, 1, 5), 64);  // nothing to hold: one unit of alignment
@@ -161,7 +161,7 @@ TEST(CpuBackendTest, DensityAndPredictionTakeBoundedSteps) {
   EXPECT_EQ(CountSteps(driver.backend(), predict.get()).steps, 3 * 2);
 
   // In all, the density costs what the same values cost step by step.
-  const auto decode = loaded.DecodeGiven();
+  const auto decode = loaded.DecodeForced();
   double flops = 0;
   while (!decode->done()) {
     flops += decode->next_step_flops();
@@ -263,7 +263,7 @@ TEST(CpuBackendDeathTest, BrokenRequirementsStopTheProcess) {
   TileSpec tile = loaded.Tile();
   tile.paths = 33;
   EXPECT_DEATH(driver.NewDecode(tile, 0, 0, {}), "1 to tile_paths");
-  EXPECT_DEATH(driver.NewDecode(loaded.Tile(), 0, 0, {1.0f}), "given is");
+  EXPECT_DEATH(driver.NewDecode(loaded.Tile(), 0, 0, {1.0f}), "forced_values is");
   EXPECT_DEATH(loaded.Density({1.0f}), "values is");
   EXPECT_DEATH(loaded.Predict(0, 1'000), "target rows");
   const auto unfinished = loaded.Predict(0, 3);

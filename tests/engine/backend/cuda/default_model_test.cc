@@ -11,6 +11,7 @@
 #include "engine/model/model.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backend/cuda/cuda_case.h"
+#include "tests/engine/backend/path_arrays.h"
 #include "tests/golden/golden_table.h"
 
 namespace chorale {
@@ -42,10 +43,10 @@ TEST_P(CudaDefaultModelTest, DensitiesOfRealTables) {
   tile.context = driver.Encode(driver.AddModel(*model), *context_x, context_y);
   tile.targets = driver.EncodeRows(tile.context, *target_x);
   const int64_t targets = target_x->rows;
-  std::vector<float> values;
+  std::vector<float> values;  // [paths, T]
   for (const double y : (*table)("path_y")) values.push_back(transform->ToModel(y));
   tile.paths = static_cast<int64_t>(values.size()) / targets;
-  const auto density = driver.NewDensity(tile, values);
+  const auto density = driver.NewDensity(tile, Transposed(values, tile.paths, targets));
   driver.Run(density.get());
 
   const std::vector<double> expected = (*table)("path_log_density");
@@ -54,7 +55,7 @@ TEST_P(CudaDefaultModelTest, DensitiesOfRealTables) {
     double error = 0;
     for (int64_t t = 0; t < targets; ++t) {
       // In the user's units: a density per unit of y.
-      const double actual = density->log_densities()[p * targets + t] -
+      const double actual = density->log_densities()[t * tile.paths + p] -
                             std::log(transform->ToUser(1) - transform->ToUser(0));
       error += actual - expected[p * targets + t];
       worst_term = std::max(worst_term, std::abs(actual - expected[p * targets + t]));

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backend/cuda/cuda_case.h"
 #include "tests/engine/backend/model_case.h"
+#include "tests/engine/backend/path_arrays.h"
 #include "tests/engine/backend/work_results.h"
 
 namespace chorale {
@@ -67,7 +68,7 @@ TEST_F(CudaDeterminismTest, MixturesOfManyComponentsStepByStepAndInOnePass) {
                                 .paths = 32};
   BackendDriver driver = Driver(150 << 10);
   const LoadedCase loaded(model_case, driver);
-  const auto decode = loaded.DecodeGiven();
+  const auto decode = loaded.DecodeForced();
   const auto density = loaded.Density(model_case.Values());
   driver.Run(decode.get());
   driver.Run(density.get());
@@ -139,9 +140,7 @@ TEST_F(CudaDensityTest, SeveralTilesAreAsEachByItself) {
   const auto run = [&](int64_t first, int64_t paths) {
     TileSpec tile = loaded.Tile(first, paths, Order::kRandom);
     tile.keep_mixtures = true;
-    const auto begin = values.begin() + first * model_case.targets;
-    auto density =
-        driver.NewDensity(tile, std::vector<float>(begin, begin + paths * model_case.targets));
+    auto density = driver.NewDensity(tile, SelectPaths(values, model_case.paths, first, paths));
     driver.Run(density.get(), 2);
     return density;
   };
@@ -151,8 +150,8 @@ TEST_F(CudaDensityTest, SeveralTilesAreAsEachByItself) {
     const auto alone = run(first, paths);
     for (int64_t p = 0; p < paths; ++p) {
       for (int64_t t = 0; t < model_case.targets; ++t) {
-        ASSERT_EQ(together->log_densities()[(first + p) * model_case.targets + t],
-                  alone->log_densities()[p * model_case.targets + t])
+        ASSERT_EQ(together->log_densities()[t * model_case.paths + first + p],
+                  alone->log_densities()[t * paths + p])
             << first + p << " " << t;
         ASSERT_EQ(together->mixture(first + p, t).mean, alone->mixture(p, t).mean);
       }

@@ -12,7 +12,7 @@
 #include "tests/engine/backend/cuda/cuda_case.h"
 #include "tests/engine/backend/cuda/golden_bounds.h"
 #include "tests/engine/backend/golden_case.h"
-#include "tests/engine/backend/model_case.h"
+#include "tests/engine/backend/path_arrays.h"
 
 namespace chorale {
 namespace {
@@ -51,23 +51,19 @@ TEST_P(CudaGoldenTest, PredictionsDensitiesAndDecode) {
   Compare(golden, "point_weight", points.weight, bounds.weight);
 
   const auto density = driver.NewDensity(golden.Tile(context, rows), golden.y_target());
-  const auto decode =
-      driver.NewDecode(golden.Tile(context, rows), 0, 0,
-                       Transposed(golden.y_target(), golden.paths(), golden.targets()));
+  const auto decode = driver.NewDecode(golden.Tile(context, rows), 0, 0, golden.y_target());
   driver.RunAll({density.get(), decode.get()}, 3);
   MixtureLists mixtures;
   for (int64_t p = 0; p < golden.paths(); ++p) {
-    for (int64_t t = 0; t < golden.targets(); ++t) {
-      mixtures.Add(density->mixture(p, t));
-      EXPECT_EQ(decode->log_densities()[t * golden.paths() + p],
-                density->log_densities()[p * golden.targets() + t]);
-    }
+    for (int64_t t = 0; t < golden.targets(); ++t) mixtures.Add(density->mixture(p, t));
   }
   Compare(golden, "mean", mixtures.mean, bounds.mean);
   Compare(golden, "std", mixtures.std, bounds.std);
   Compare(golden, "weight", mixtures.weight, bounds.weight);
-  Compare(golden, "log_density",
-          std::vector<double>(density->log_densities().begin(), density->log_densities().end()),
+  EXPECT_EQ(decode->log_densities(), density->log_densities());
+  const std::vector<double> log_densities(density->log_densities().begin(),
+                                          density->log_densities().end());
+  Compare(golden, "log_density", Transposed(log_densities, golden.targets(), golden.paths()),
           bounds.log_density);
 }
 

@@ -11,6 +11,7 @@
 #include "tests/engine/backend/closeness.h"
 #include "tests/engine/backend/cuda/cuda_case.h"
 #include "tests/engine/backend/model_case.h"
+#include "tests/engine/backend/path_arrays.h"
 #include "tests/engine/backend/reference_forward.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 #include "tests/engine/backend/test_model.h"
@@ -94,24 +95,23 @@ TEST_P(CudaOracleTest, PredictionsDensitiesAndDecode) {
   TileSpec tile = loaded.Tile(LoadedCase::Order::kRandom);
   tile.keep_mixtures = true;
   const auto density = driver.NewDensity(tile, values);
-  const auto decode =
-      driver.NewDecode(tile, 1, 0, Transposed(values, model_case.paths, model_case.targets));
+  const auto decode = driver.NewDecode(tile, 1, 0, values);
   driver.RunAll({density.get(), decode.get()}, 2);
   for (int64_t p = 0; p < model_case.paths; ++p) {
     const std::vector<reference::Mixture> expected = reference::TeacherForce(
         model, context, targets,
         std::vector<int32_t>(orders.begin() + p * t, orders.begin() + (p + 1) * t),
-        std::vector<float>(values.begin() + p * t, values.begin() + (p + 1) * t));
+        SelectPaths(values, model_case.paths, p, 1));
     for (int64_t position = 0; position < t; ++position) {
       Compare(density->mixture(p, position), expected[position], worst);
-      const double exact = reference::LogDensity(expected[position], values[p * t + position]);
-      const double actual = density->log_densities()[p * t + position];
+      const int64_t at = position * model_case.paths + p;
+      const double exact = reference::LogDensity(expected[position], values[at]);
+      const double actual = density->log_densities()[at];
       EXPECT_NEAR(actual, exact, kLogDensity) << p << " " << position;
       worst.density = std::max(worst.density, std::abs(actual - exact));
-      EXPECT_EQ(decode->log_densities()[position * model_case.paths + p], actual)
-          << "step by step, at " << p << " " << position;
     }
   }
+  EXPECT_EQ(decode->log_densities(), density->log_densities()) << "step by step";
   std::cout << GetParam().name << ": worst error of a mixture " << worst.mixture
             << ", of a log-density " << worst.density << "\n";
 }
