@@ -12,7 +12,7 @@
 #include "tests/end_to_end/expected_values.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
-#include "tests/engine/backend/cuda/golden_bounds.h"
+#include "tests/engine/backend/golden_bounds.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -53,11 +53,7 @@ class Golden {
 // For the backend that is tested.
 GoldenBounds BoundsOf(const std::string& model) {
   if (TestBackend() == "cpu") return {model, kTolerance, kTolerance, kTolerance, kTolerance};
-  for (const GoldenBounds& bounds : kCudaGoldenBounds) {
-    if (bounds.model == model) return bounds;
-  }
-  ADD_FAILURE() << "no bounds are known for " << model;
-  return {};
+  return CudaGoldenBounds(model);
 }
 
 class GoldenTest : public ::testing::TestWithParam<std::string> {

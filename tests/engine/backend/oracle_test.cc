@@ -1,11 +1,16 @@
-// The CPU backend against the float64 model of reference_forward.h, over shapes that the golden
-// models do not have: fewer K/V heads than query heads, one target, one context row, odd sizes.
+// A backend against the float64 model of reference_forward.h, over shapes that the golden models do
+// not have: fewer K/V heads than query heads, one target, one context row, odd sizes.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/engine/backend/backend_driver.h"
+#include "tests/engine/backend/backend_under_test.h"
 #include "tests/engine/backend/closeness.h"
 #include "tests/engine/backend/model_case.h"
 #include "tests/engine/backend/path_arrays.h"
@@ -16,131 +21,164 @@
 namespace chorale {
 namespace {
 
-constexpr double kTolerance = 2e-5;  // absolute, on numbers of the order of 1
+using under_test::Size;
+using Order = LoadedCase::Order;
 
 struct NamedCase {
   std::string name;
   ModelCase model_case;
+  Size size = Size::kSmall;
 };
 
-class OracleTest : public testing::TestWithParam<NamedCase> {
+class OracleTest : public under_test::BackendTest, public testing::WithParamInterface<NamedCase> {
  protected:
-  OracleTest()
-      : model_(MakeTestModel(case_.options)),
-        driver_(BackendDriver::Cpu(2)),
-        loaded_(case_, driver_),
-        context_(reference::EncodeContext(model_, case_.XContext(), case_.YContext())),
-        targets_(
-            reference::EncodeRows(model_, case_.XContext(), case_.YContext(), case_.XTarget())) {}
+  void SetUp() override {
+    BackendTest::SetUp();
+    if (IsSkipped()) return;
+    if (under_test::TooLargeForDevice(GetParam().size)) {
+      GTEST_SKIP() << "too large for the emulator";
+    }
+    model_ = MakeTestModel(case_.options);
+    context_ = reference::EncodeContext(model_, case_.XContext(), case_.YContext());
+    targets_ = reference::EncodeRows(model_, case_.XContext(), case_.YContext(), case_.XTarget());
+    driver_.emplace(under_test::NewDriver());
+    loaded_.emplace(case_, *driver_);
+  }
+
+  void TearDown() override {
+    if (IsSkipped()) return;
+    std::cout << GetParam().name << ": worst error of a mixture " << worst_mixture_
+              << ", of a log-density " << worst_log_density_ << "\n";
+  }
 
   void ExpectSameMixture(const std::string& what, const MixtureSpan& actual,
                          const reference::Mixture& expected) {
-    ExpectClose(what + " mean", actual.mean, absl::MakeConstSpan(expected.mean), kTolerance);
-    ExpectClose(what + " std", actual.std, absl::MakeConstSpan(expected.std), kTolerance);
-    ExpectClose(what + " log weight", actual.log_weight, absl::MakeConstSpan(expected.log_weight),
-                kTolerance);
+    const double bound = tolerances_.mixture;
+    for (const Worst& part :
+         {ExpectClose(what + " mean", actual.mean, absl::MakeConstSpan(expected.mean), bound),
+          ExpectClose(what + " std", actual.std, absl::MakeConstSpan(expected.std), bound),
+          ExpectClose(what + " log weight", actual.log_weight,
+                      absl::MakeConstSpan(expected.log_weight), bound)}) {
+      worst_mixture_ = std::max(worst_mixture_, part.error);
+    }
   }
 
-  // What the oracle says of every path with the case's values.
-  std::vector<std::vector<reference::Mixture>> Expected(LoadedCase::Order order) const {
+  // Of a density or of a decode with the case's values, with its mixtures.
+  template <typename PathWork>
+  void ExpectPaths(const PathWork& work, Order order) {
     const std::vector<float> values = case_.Values();
     const std::vector<int32_t> orders = case_.RandomOrders();
     const int64_t t = case_.targets;
-    std::vector<std::vector<reference::Mixture>> expected;
+    std::vector<double> log_densities(values.size());
     for (int64_t p = 0; p < case_.paths; ++p) {
       std::vector<int32_t> path_order;
-      if (order == LoadedCase::Order::kRandom) {
+      if (order == Order::kRandom) {
         path_order.assign(orders.begin() + p * t, orders.begin() + (p + 1) * t);
       }
-      expected.push_back(reference::TeacherForce(model_, context_, targets_, path_order,
-                                                 SelectPaths(values, case_.paths, p, 1)));
+      const std::vector<reference::Mixture> expected = reference::TeacherForce(
+          model_, context_, targets_, path_order, SelectPaths(values, case_.paths, p, 1));
+      for (int64_t position = 0; position < t; ++position) {
+        ExpectSameMixture("path " + std::to_string(p) + " position " + std::to_string(position),
+                          work.mixture(p, position), expected[position]);
+        const int64_t at = position * case_.paths + p;
+        log_densities[at] = reference::LogDensity(expected[position], values[at]);
+      }
     }
-    return expected;
+    const Worst worst = ExpectClose("log density", work.log_densities(),
+                                    absl::MakeConstSpan(log_densities), tolerances_.log_density);
+    worst_log_density_ = std::max(worst_log_density_, worst.error);
   }
 
   const ModelCase case_ = GetParam().model_case;
-  const Model model_;
-  BackendDriver driver_;
-  const LoadedCase loaded_;
-  const reference::KeyValues context_;
-  const reference::Rows targets_;
+  const under_test::Tolerances tolerances_ = under_test::ToleratedErrors();
+  double worst_mixture_ = 0;
+  double worst_log_density_ = 0;
+  Model model_;
+  reference::KeyValues context_;
+  reference::Rows targets_;
+  std::optional<BackendDriver> driver_;
+  std::optional<LoadedCase> loaded_;
 };
 
 TEST_P(OracleTest, Predict) {
   const std::vector<reference::Mixture> expected = reference::Predict(model_, context_, targets_);
-  const std::unique_ptr<PredictWork> work = loaded_.Predict(0, case_.targets);
-  driver_.Run(work.get());
+  const std::unique_ptr<PredictWork> work = loaded_->Predict(0, case_.targets);
+  driver_->Run(work.get());
   for (int64_t t = 0; t < case_.targets; ++t) {
     ExpectSameMixture("target " + std::to_string(t), work->mixture(t), expected[t]);
   }
 }
 
-TEST_P(OracleTest, Density) {
-  for (LoadedCase::Order order : {LoadedCase::Order::kGiven, LoadedCase::Order::kRandom}) {
-    const std::vector<std::vector<reference::Mixture>> expected = Expected(order);
-    const std::vector<float> values = case_.Values();
-    const std::unique_ptr<DensityWork> work = loaded_.Density(values, order);
-    driver_.Run(work.get());
-    std::vector<double> log_densities;
-    for (int64_t t = 0; t < case_.targets; ++t) {
-      for (int64_t p = 0; p < case_.paths; ++p) {
-        const std::string what = "path " + std::to_string(p) + " position " + std::to_string(t);
-        ExpectSameMixture(what, work->mixture(p, t), expected[p][t]);
-        log_densities.push_back(reference::LogDensity(expected[p][t], values[t * case_.paths + p]));
-      }
-    }
-    ExpectClose("log density", work->log_densities(), absl::MakeConstSpan(log_densities), 1e-4);
-  }
-}
-
-TEST_P(OracleTest, DecodeOfGivenValues) {
-  for (LoadedCase::Order order : {LoadedCase::Order::kGiven, LoadedCase::Order::kRandom}) {
-    const std::vector<std::vector<reference::Mixture>> expected = Expected(order);
-    const std::unique_ptr<DecodeWork> work = loaded_.DecodeForced(order);
-    driver_.Run(work.get(), 2);
-    EXPECT_EQ(work->steps_done(), case_.targets);
-    const std::vector<float> values = case_.Values();
-    EXPECT_EQ(work->values(), absl::MakeConstSpan(values));
+// Both compute the same quantity: teacher forcing in one pass, and step by step.
+TEST_P(OracleTest, DensityAndDecodeOfForcedValues) {
+  const std::vector<float> values = case_.Values();
+  for (const Order order : {Order::kGiven, Order::kRandom}) {
+    const std::unique_ptr<DensityWork> density = loaded_->Density(values, order);
+    const std::unique_ptr<DecodeWork> decode = loaded_->DecodeForced(order);
+    driver_->RunAll({density.get(), decode.get()}, 2);
+    EXPECT_EQ(decode->steps_done(), case_.targets);
+    EXPECT_EQ(decode->values(), absl::MakeConstSpan(values));
+    ExpectPaths(*density, order);
+    ExpectClose("decode", decode->log_densities(), density->log_densities(),
+                under_test::DecodeTolerance());
     for (int64_t p = 0; p < case_.paths; ++p) {
       for (int64_t t = 0; t < case_.targets; ++t) {
-        const std::string what = "path " + std::to_string(p) + " position " + std::to_string(t);
-        ExpectSameMixture(what, work->mixture(p, t), expected[p][t]);
-        EXPECT_NEAR(work->log_densities()[t * case_.paths + p],
-                    reference::LogDensity(expected[p][t], values[t * case_.paths + p]), 1e-4)
-            << what;
+        const MixtureSpan stepped = decode->mixture(p, t);
+        const MixtureSpan forced = density->mixture(p, t);
+        ExpectClose("mean", stepped.mean, forced.mean, under_test::DecodeTolerance());
+        ExpectClose("std", stepped.std, forced.std, under_test::DecodeTolerance());
+        ExpectClose("log weight", stepped.log_weight, forced.log_weight,
+                    under_test::DecodeTolerance());
       }
     }
   }
 }
 
 std::vector<NamedCase> Cases() {
-  TestModelOptions grouped = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .seed = 2};
-  TestModelOptions single = {.d_model = 32, .n_heads = 4, .n_kv_heads = 1, .seed = 3};
-  TestModelOptions wide = {.d_model = 128,
-                           .n_heads = 2,
-                           .n_kv_heads = 2,
-                           .n_layers = 1,
-                           .d_ff = 40,
-                           .num_components = 7,
-                           .buffer_size = 2,
-                           .seed = 4};
-  TestModelOptions deep = {.n_layers = 5, .num_components = 1, .seed = 5};
-  TestModelOptions cells = {.row_encoder = "cell_attention", .seed = 8};
-  TestModelOptions widest = {.d_model = 128, .n_heads = 1, .n_kv_heads = 1, .seed = 6};
-  return {{"MultiHead", {}},
-          {"GroupedQuery", {.options = grouped, .context_rows = 70}},
-          {"MultiQuery", {.options = single, .targets = 20, .paths = 32}},
-          {"HeadOf64", {.options = wide, .targets = 40, .paths = 2}},
-          {"HeadOf128", {.options = widest, .targets = 3}},
-          {"Deep", {.options = deep}},
-          {"OneTarget", {.targets = 1}},
-          {"TwoTargets", {.targets = 2, .paths = 31}},
-          {"OneContextRow", {.context_rows = 1}},
-          {"OnePath", {.targets = 18, .paths = 1}},
-          {"Cells", {.options = cells, .features = 4}},
-          {"OneCell", {.options = cells, .context_rows = 1, .features = 1}},
-          {"ManyCells", {.options = cells, .context_rows = 600, .targets = 60, .features = 11}},
-          {"PanelPlusOne", {.context_rows = 65, .targets = 17, .paths = 3}}};
+  const TestModelOptions grouped = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .seed = 2};
+  const TestModelOptions single = {.d_model = 32, .n_heads = 4, .n_kv_heads = 1, .seed = 3};
+  const TestModelOptions wide = {.d_model = 128,
+                                 .n_heads = 2,
+                                 .n_kv_heads = 2,
+                                 .n_layers = 1,
+                                 .d_ff = 40,
+                                 .num_components = 7,
+                                 .buffer_size = 2,
+                                 .seed = 4};
+  const TestModelOptions widest = {.d_model = 128, .n_heads = 1, .n_kv_heads = 1, .seed = 6};
+  const TestModelOptions five_heads = {.d_model = 160,
+                                       .n_heads = 5,
+                                       .n_kv_heads = 1,
+                                       .n_layers = 1,
+                                       .d_ff = 200,
+                                       .num_components = 40};
+  const TestModelOptions deep = {.n_layers = 5, .num_components = 1, .seed = 5};
+  const TestModelOptions cells = {.row_encoder = "cell_attention", .seed = 8};
+  const TestModelOptions wide_cells = {.row_encoder = "cell_attention", .d_model = 64};
+  return {
+      {"MultiHead", {}},
+      {"OneLayer", {.options = {.n_layers = 1}}},
+      {"GroupedQuery", {.options = grouped, .context_rows = 70}},
+      {"MultiQuery", {.options = single, .targets = 20, .paths = 32}, Size::kLarge},
+      {"MultiQueryOf16",
+       {.options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 1, .n_layers = 3}, .targets = 6}},
+      {"HeadOf64", {.options = wide, .targets = 40, .paths = 2}, Size::kLarge},
+      {"HeadOf128", {.options = widest, .targets = 3}},
+      {"FiveHeads", {.options = five_heads, .context_rows = 70, .targets = 3}},
+      {"Deep", {.options = deep}, Size::kLarge},
+      {"OneTarget", {.targets = 1, .paths = 3}},
+      {"TwoTargets", {.targets = 2, .paths = 31}},
+      {"OneContextRow", {.context_rows = 1, .targets = 4}},
+      {"OnePath", {.targets = 18, .paths = 1}},
+      {"FullTile", {.options = {.n_layers = 1}, .targets = 5, .paths = 32}},
+      {"SplitKv", {.options = {.n_layers = 1}, .context_rows = 600, .targets = 3, .paths = 9}},
+      {"Cells", {.options = cells, .features = 4}},
+      {"WideCells", {.options = wide_cells, .targets = 5, .features = 6}},
+      {"OneCell", {.options = cells, .context_rows = 1, .features = 1}},
+      {"ManyCells",
+       {.options = cells, .context_rows = 600, .targets = 60, .features = 11},
+       Size::kLarge},
+      {"PanelPlusOne", {.context_rows = 65, .targets = 17, .paths = 3}, Size::kLarge}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, OracleTest, testing::ValuesIn(Cases()),

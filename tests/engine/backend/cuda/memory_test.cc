@@ -7,14 +7,14 @@
 #include "absl/strings/match.h"
 #include "engine/backend/cuda/device/device.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backend/cuda/cuda_case.h"
+#include "tests/engine/backend/backend_under_test.h"
 #include "tests/engine/backend/model_case.h"
 #include "tests/engine/backend/test_model.h"
 
 namespace chorale {
 namespace {
 
-class CudaMemoryTest : public CudaTest {
+class CudaMemoryTest : public under_test::BackendTest {
  protected:
   static cuda::MemoryBudget Options() {
     return {.context_pool_bytes = 1 << 20,
@@ -67,7 +67,7 @@ TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
 // elsewhere with the same bits.
 TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
   const ModelCase model_case = {.context_rows = 100, .targets = 3, .paths = 4};
-  BackendDriver driver = Driver();
+  BackendDriver driver = under_test::NewDriver();
   Backend& backend = driver.backend();
   const LoadedCase loaded(model_case, driver);
   const auto before = loaded.Density(model_case.Values());
@@ -95,10 +95,10 @@ TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
   EXPECT_NE(cleared->log_densities(), before->log_densities());
 }
 
-class CudaDeviceTest : public CudaTest {
+class CudaDeviceTest : public under_test::BackendTest {
  protected:
   void SetUp() override {
-    CudaTest::SetUp();
+    BackendTest::SetUp();
     if (IsSkipped()) return;
     absl::StatusOr<std::unique_ptr<cuda::Device>> device =
         cuda::Device::Open({.context_pool_bytes = 64 << 20,

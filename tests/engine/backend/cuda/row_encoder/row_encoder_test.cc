@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "tests/engine/backend/closeness.h"
-#include "tests/engine/backend/cuda/cuda_case.h"
+#include "tests/engine/backend/backend_under_test.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 #include "tests/engine/backend/test_model.h"
 #include "tests/golden/golden_table.h"
@@ -88,7 +88,7 @@ Model DefaultModel() {
   return *std::move(model);
 }
 
-class CudaRowEncoderTest : public CudaTest {
+class CudaRowEncoderTest : public under_test::BackendTest {
  protected:
   // Returns the worst error of an element; encodings are normalised.
   static double WorstError(const Model& model, int64_t context_rows, int64_t rows,
@@ -177,7 +177,7 @@ TEST_F(CudaRowEncoderTest, SharedMemoryFitsTheSmallestDevice) {
 }
 
 TEST_F(CudaRowEncoderTest, RefusesAModelForWhichAWorkspaceIsTooSmall) {
-  BackendDriver driver = Driver(64 << 10);
+  BackendDriver driver = under_test::NewDriver({.workspace_bytes = 64 << 10});
   const Model model = MakeTestModel({.row_encoder = "cell_attention", .d_model = 64});
   const absl::Status status = driver.backend().AddModel(model).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
