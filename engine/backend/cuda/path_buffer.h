@@ -15,9 +15,9 @@
 
 namespace chorale::cuda {
 
-// A density may have several tiles of paths: `paths` is then the sum of theirs. `kv` holds one tile
-// after the other, so that a tile's part begins at its first path times kv_path_elements; in the
-// other arrays the tiles share the rows [paths].
+// A density may have several tiles of paths; `paths` is then the sum of theirs. `kv` and `order`
+// hold one tile after the other: a tile's part begins at its first path times kv_path_elements or
+// T. In `values`, `densities` and `mixtures` the row of a position spans the paths of all tiles.
 struct PathBufferLayout {
   enum class Use { kDecode, kDensity };
   PathBufferLayout(const KernelShape& shape, int64_t targets, int64_t paths, Use use);
