@@ -28,6 +28,8 @@ struct NamedCase {
   std::string name;
   ModelCase model_case;
   Size size = Size::kSmall;
+  // Values far out in the tails, where an error of a mean counts for more.
+  double log_density_factor = 1;
 };
 
 class OracleTest : public under_test::BackendTest, public testing::WithParamInterface<NamedCase> {
@@ -84,8 +86,9 @@ class OracleTest : public under_test::BackendTest, public testing::WithParamInte
         log_densities[at] = reference::LogDensity(expected[position], values[at]);
       }
     }
-    const Worst worst = ExpectClose("log density", work.log_densities(),
-                                    absl::MakeConstSpan(log_densities), tolerances_.log_density);
+    const Worst worst =
+        ExpectClose("log density", work.log_densities(), absl::MakeConstSpan(log_densities),
+                    tolerances_.log_density * GetParam().log_density_factor);
     worst_log_density_ = std::max(worst_log_density_, worst.error);
   }
 
@@ -174,7 +177,7 @@ std::vector<NamedCase> Cases() {
       {"SplitKv", {.options = {.n_layers = 1}, .context_rows = 600, .targets = 3, .paths = 9}},
       {"Cells", {.options = cells, .features = 4}},
       {"WideCells", {.options = wide_cells, .targets = 5, .features = 6}},
-      {"OneCell", {.options = cells, .context_rows = 1, .features = 1}},
+      {"OneCell", {.options = cells, .context_rows = 1, .features = 1}, Size::kSmall, 2},
       {"ManyCells",
        {.options = cells, .context_rows = 600, .targets = 60, .features = 11},
        Size::kLarge},

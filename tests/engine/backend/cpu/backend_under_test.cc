@@ -24,7 +24,7 @@ void UseInstructionSet(const std::string& name) {
 void UseBestInstructionSet() { kernels::ForceSimdTargetForTest(""); }
 
 Tolerances ToleratedErrors() {
-  return {.mixture = 2e-5, .log_density = 1e-4, .mean_log_density = 1e-5};
+  return {.mixture = 2e-5, .log_density = 1e-4, .mean_log_density = 2e-6};
 }
 
 GoldenBounds BoundsOf(const std::string& golden_model) {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/require.h"
+#include "engine/backend/cuda/backend.h"
 #include "engine/backend/cuda/device/device.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backend/backend_under_test.h"
