@@ -22,7 +22,7 @@
 #include "engine/backend/cuda/predict_work.h"
 #include "engine/backend/cuda/rows_workspace.h"
 #include "engine/backend/cuda/targets_work.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 namespace {

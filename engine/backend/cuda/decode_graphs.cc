@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cuda/head/head.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
 
 namespace chorale::cuda {
 
@@ -26,7 +27,7 @@ int64_t RecordedTiles(int64_t tiles) {
 
 // Rows of the shortest context that can have that many chunks.
 constexpr int64_t ContextOfChunks(int64_t chunks) {
-  return chunks * kernels::cuda::kMinSplitBlocks * kernels::cuda::kBlockKeys;
+  return chunks * kernels::cuda::kMinSplitKeyBlocks * kernels::cuda::kKeyBlockKeys;
 }
 
 // The same for contexts: rounded up to a power of two of chunks.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/backend/cuda/decode_work.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/require.h"
 #include "engine/backend/cuda/layer_pass.h"
 #include "engine/backend/flop_model.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 

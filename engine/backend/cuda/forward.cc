@@ -8,7 +8,8 @@
 #include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/layer/layer.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 namespace {

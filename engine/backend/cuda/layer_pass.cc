@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/integer_math.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 

@@ -10,7 +10,7 @@
 #include "engine/backend/cuda/device/weight_blob.h"
 #include "engine/backend/token_offsets.h"
 #include "kernels/cuda/layer/pack_weights.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
 
 namespace chorale::cuda {
 namespace {

@@ -5,7 +5,8 @@
 #include "base/integer_math.h"
 #include "base/require.h"
 #include "engine/backend/cuda/targets_work.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 

@@ -1,7 +1,7 @@
 #include "engine/backend/cuda/rows_workspace.h"
 
 #include "base/integer_math.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 

@@ -3,7 +3,7 @@
 #define CHORALE_KERNELS_CUDA_ATTENTION_ATTEND_KEYS_CUH_
 
 #include "kernels/cuda/attention/softmax_state.cuh"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/math.cuh"
 #include "kernels/cuda/ptx/mma.cuh"
@@ -71,7 +71,7 @@ __device__ __forceinline__ void AttendKeys(const uint16_t* block, int first, int
     }
   }
   Exponentiate<kHeadDim>(s, state);
-  const uint16_t* values = block + (kBlockKeys + first) * kHeadDim + lane * 8;
+  const uint16_t* values = block + (kKeyBlockKeys + first) * kHeadDim + lane * 8;
 #pragma unroll
   for (int g = 0; g < kKeys / 16; ++g) {
     const float(&p)[4] = s[2 * g];

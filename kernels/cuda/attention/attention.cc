@@ -2,7 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
 #include "kernels/ops/field_checks.h"
 
 namespace chorale::kernels::cuda {

@@ -4,7 +4,10 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/buffer_keys.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
@@ -80,7 +83,7 @@ class ContextStream {
 
   __device__ __forceinline__ void Fetch(int block) {
     if (block < end_) {
-      const char* from = reinterpret_cast<const char*>(head_ + block * BlockSize(kHeadDim));
+      const char* from = reinterpret_cast<const char*>(head_ + block * KeyBlockSize(kHeadDim));
       char* to = At(block);
 #pragma unroll
       for (int i = 0; i < T::kBlockBytes / (16 * kThreads); ++i) {
@@ -121,14 +124,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const bool together = p.split == KvSplit::kSingle;
   const int split_idx = blockIdx.z;
   const int rows = uploaded.context_rows;
-  const int blocks = static_cast<int>(ContextBlocks(rows));
+  const int blocks = static_cast<int>(ContextKeyBlocks(rows));
   const int splits = static_cast<int>(ContextSplits(rows));
-  const int split_blocks = static_cast<int>(SplitBlocks(rows));
+  const int split_blocks = static_cast<int>(SplitKeyBlocks(rows));
   const int first = split_idx * split_blocks;
   const int end = together ? blocks : min(blocks, first + split_blocks);
   ContextStream<kHeadDim, S::kStages> context(
       uploaded.context + p.layer * ContextLayerSize(rows, p.kv_heads, kHeadDim) +
-          kv_head * blocks * BlockSize(kHeadDim),
+          kv_head * blocks * KeyBlockSize(kHeadDim),
       first, end);
   const bool being_encoded = uploaded.first_row >= 0;
   if (!being_encoded) context.Begin();
@@ -160,9 +163,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     for (; block < split_end; ++block) {
       const uint16_t* keys = context.Take(block);
       if (!in_use) continue;
-      const int valid = min(kBlockKeys, rows - block * kBlockKeys);
+      const int valid = min(kKeyBlockKeys, rows - block * kKeyBlockKeys);
 #pragma unroll 1
-      for (int key = 0; key < kBlockKeys; key += T::kKeys) AttendKeys(keys, key, valid, q, state);
+      for (int key = 0; key < kKeyBlockKeys; key += T::kKeys)
+        AttendKeys(keys, key, valid, q, state);
     }
     if (!in_use) continue;
     buffer.Attend(split, q, state);

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/attention/split_state.cuh"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/math.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
@@ -20,10 +20,10 @@ struct AttentionTraits {
   static constexpr int kLaneElements = kSlice / 4;  // of a slice, with one lane
   static constexpr int kSteps = kSlice / 16;        // instructions along a slice
   static constexpr int kColumns = kHeadDim / 8;     // instructions along the head, for V
-  static constexpr int kBlockBytes = static_cast<int>(BlockSize(kHeadDim)) * 2;
+  static constexpr int kBlockBytes = static_cast<int>(KeyBlockSize(kHeadDim)) * 2;
   // Keys of a block, and positions of a buffer, whose scores a lane holds at a time: wide heads
   // leave fewer registers.
-  static constexpr int kKeys = kHeadDim <= 64 ? kBlockKeys : kBlockKeys / 2;
+  static constexpr int kKeys = kHeadDim <= 64 ? kKeyBlockKeys : kKeyBlockKeys / 2;
   static constexpr int kPositions = kHeadDim == 16 ? 4 : kHeadDim <= 64 ? 2 : 1;
   // Whether the first positions are asked for before the context is attended to.
   static constexpr bool kPrefetchPositions = kHeadDim <= 64;

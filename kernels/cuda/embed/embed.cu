@@ -1,6 +1,7 @@
 #include "base/integer_math.h"
 #include "kernels/cuda/embed/embed.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"

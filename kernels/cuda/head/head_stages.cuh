@@ -5,7 +5,8 @@
 
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/head_layout.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/gelu.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"

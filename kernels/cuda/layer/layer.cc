@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/smem_mma_sm80.h"
 #include "kernels/cuda/layer/smem_wgmma_sm90.h"
 #include "kernels/ops/field_checks.h"
@@ -51,12 +52,8 @@ absl::Status ValidateLayerShapes(const LayerParams& p) {
 
 absl::Status ValidateLayer(const LayerParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles}, {"x", p.x}}));
-  if (p.part != LayerPart::kPreAttention) {
-    RETURN_IF_ERROR(ValidatePostAttention(p));
-  }
-  if (p.part != LayerPart::kPostAttention) {
-    RETURN_IF_ERROR(ValidatePreAttention(p));
-  }
+  if (p.part != LayerPart::kPreAttention) RETURN_IF_ERROR(ValidatePostAttention(p));
+  if (p.part != LayerPart::kPostAttention) RETURN_IF_ERROR(ValidatePreAttention(p));
   RETURN_IF_ERROR(RequireNotNegative({{"kv_layer", p.kv_layer}}));
   return ValidateLayerShapes(p);
 }
@@ -66,10 +63,10 @@ int LayerSmemBytes(const LayerParams& params, int block_rows) {
 }
 
 bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes) {
-  const bool inputs_ready =
+  const bool has_tiles =
       (params.part == LayerPart::kPreAttention || params.post_attention.wgmma_tiles != nullptr) &&
       (params.part == LayerPart::kPostAttention || params.pre_attention.wgmma_tiles != nullptr);
-  return inputs_ready && block_rows >= kGroupRows &&
+  return has_tiles && block_rows >= kGroupRows &&
          WgmmaSmemOf(params, block_rows, shared_bytes).stages > 0;
 }
 

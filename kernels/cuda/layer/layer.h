@@ -1,5 +1,5 @@
-// The part of a transformer layer that treats each row by itself, in one kernel, so that a row's
-// activations stay on the chip from one attention to the next:
+// All of a transformer layer except attention, in one kernel, so that a row's activations stay on
+// the chip from one attention to the next:
 //
 //   post-attention   x = LN2(x + Wo combine(partials of attention))     output projection
 //                    x = LN3(x + W2 gelu(W1 x + b1) + b2)               MLP
@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/layout/layout.h"
 #include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/layout/weight_tiles.h"
 #include "kernels/cuda/runtime/stream.h"
 
 namespace chorale::kernels::cuda {
@@ -30,16 +30,16 @@ enum class LayerPart { kPreAttention, kPostAttention, kPostThenPreAttention };
 
 inline constexpr int64_t kLargestWidth = 512;
 
-// Device memory. Weight tiles (layout.h): all of Wo, then W1, then W2, each output tile by output
-// tile, within it input tile by input tile.
+// Device memory. Weight tiles (layout/weight_tiles.h) of Wo, then W1, then W2, each
+// [output tile][input tile].
 struct PostAttentionWeights {
   const uint16_t* weight_tiles = nullptr;  // bf16
-  const uint16_t* wgmma_tiles = nullptr;   // the same, or null: see kWgmmaComputeMajor
+  const uint16_t* wgmma_tiles = nullptr;   // bf16, or null: see kWgmmaComputeMajor
   // gamma2, beta2, gamma3, beta3, b2 [D] each, then b1 [128 WeightTiles(Dff)], zero beyond Dff.
   const float* vectors = nullptr;
 };
 
-// All of P, then Wq over Wk over Wv as one matrix.
+// Likewise of P, then of Wq over Wk over Wv as one matrix.
 struct PreAttentionWeights {
   const uint16_t* weight_tiles = nullptr;  // bf16; Wq is multiplied by log2(e) Dh^-0.5
   const uint16_t* wgmma_tiles = nullptr;   // as above
@@ -51,8 +51,8 @@ struct LayerWeights {
   PostAttentionWeights post_attention;
 };
 
-// The major compute capability that has wgmma. There, weights may also be given as wgmma tiles
-// (pack_weights.h, PackWgmmaTiles), and blocks of 16 rows and more use them, with the same bits.
+// The major compute capability that has wgmma. There, a caller may also pass the weights as wgmma
+// tiles (PackWgmmaTiles); blocks of 16 rows and more then use them, with the same bits.
 inline constexpr int kWgmmaComputeMajor = 9;
 
 constexpr int64_t PostAttentionTiles(int64_t width, int64_t attention_width, int64_t hidden) {
@@ -75,37 +75,37 @@ struct LayerParams {
   int32_t width = 0;     // D, a multiple of 8, at most kLargestWidth
   int32_t heads = 0;     // H
   int32_t kv_heads = 0;  // Hkv
-  int32_t head_dim = 0;  // Dh as the kernels have it: D may be less than H Dh
+  int32_t head_dim = 0;  // Dh, padded (PaddedHeadDim): D may be less than H Dh
   int32_t hidden = 0;    // Dff
-  int32_t kv_layer = 0;  // whose K and V pre-attention writes
+  int32_t kv_layer = 0;  // layer whose K and V pre-attention writes
   KvSplit split = KvSplit::kSingle;
   float epsilon = 0;
   LayerPart part = LayerPart::kPostThenPreAttention;
 };
 
-// InvalidArgument naming the field: of shapes alone, and of all fields.
+// InvalidArgument naming the field. ValidateLayerShapes ignores pointers and kv_layer.
 absl::Status ValidateLayerShapes(const LayerParams& params);
 absl::Status ValidateLayer(const LayerParams& params);
 
-// Shared memory that a block of threads needs for 8, 16, 32 or 64 rows.
+// Bytes of shared memory of a block of 8, 16, 32 or 64 rows without wgmma.
 int LayerSmemBytes(const LayerParams& params, int block_rows);
 
-// Rows per thread block. It changes the speed of a launch and no bit of its result. The more the
-// better, since every block reads all weights, as long as no multiprocessor idles and shared memory
-// suffices. Eight rows only where 16 would leave half of the multiprocessors idle and wgmma is not
-// used: half of a tensor-core fragment is wasted, but there are half as many partials to combine.
-// Depends on shapes, tile_count and whether wgmma tiles are given. ResourceExhausted, with the
-// numbers, when even the smallest block lacks shared memory.
+// Rows of a block, which affect speed but no bit of the result. Every block reads all weights, so
+// more is better, until multiprocessors idle or shared memory runs out. Eight rows only where 16
+// would leave half of the multiprocessors idle and wgmma is not used: that wastes half of each
+// fragment, but a block then combines half as many partials. Depends on shapes, tile_count and
+// whether there are wgmma tiles. ResourceExhausted, with the numbers, if even the smallest block
+// exceeds shared_bytes.
 absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocessors,
                                     int shared_bytes);
 
-// Whether a launch uses wgmma: wgmma tiles are given, a block has at least 16 rows, and shared
-// memory holds them and a weight ring.
+// Whether a launch uses wgmma: there are wgmma tiles, a block has at least 16 rows, and
+// shared_bytes hold them and a weight ring.
 bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes);
 
-// REQUIRES: ValidateLayer(params).ok(), block_rows is 8, 16, 32 or 64, a block of the device has
-// shared_bytes of shared memory, which are enough, and wgmma tiles are null where the device has no
-// wgmma.
+// REQUIRES: ValidateLayer(params).ok(); block_rows is 8, 16, 32 or 64; a block of the device has
+// shared_bytes of shared memory, at least LayerSmemBytes(params, block_rows); wgmma tiles are null
+// if the device has no wgmma.
 ErrorCode LaunchLayer(const LayerParams& params, int block_rows, int shared_bytes, Stream stream);
 
 }  // namespace chorale::kernels::cuda

@@ -2,7 +2,9 @@
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_
 
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/layout/weight_tiles.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/math.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
@@ -10,19 +12,20 @@
 
 namespace chorale::kernels::cuda {
 
+// WeightTiles in 32-bit arithmetic.
 __device__ __forceinline__ int WeightTilesOf(int n) {
   return (n + kWeightTileInputs - 1) / kWeightTileInputs;
 }
 
-// x = LN(x), of rows in shared memory that lie `stride` apart, at most kWidthTiles weight tiles
-// wide. A warp has kTogether rows at a time, rows g and g + 8 of one or two groups, whose elements
-// stay in registers.
+// x = LN(x) for kRows rows in shared memory, `stride` elements apart, at most kWidthTiles weight
+// tiles wide. A warp takes kTogether rows at a time, rows g and g + 8 of one or two groups, and
+// keeps their elements in registers.
 //
 // One-pass variance shifted by the row's first element, so that cancellation is bounded by the
 // variance.
 //
-// store(rows, column, x): columns `column` to column + 3 of those rows, also of columns beyond
-// `width` that fill up the last weight tile: zeros.
+// Calls store(rows, column, x) with columns `column` to column + 3 of kTogether rows, up to whole
+// weight tiles: zeros beyond `width`.
 template <int kRows, int kWarps, int kTogether, int kWidthTiles, typename Store>
 __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float* gamma,
                                               const float* beta, int width, float epsilon,
@@ -41,7 +44,7 @@ __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float*
       rows[r] = pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
     }
     Floats4 quads[kQuads][kTogether];
-    float sums[2 * kTogether] = {};  // and, behind them, of squares
+    float sums[2 * kTogether] = {};  // of elements, then of squares
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
       const float* row = x + rows[r] * stride;
@@ -65,7 +68,7 @@ __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float*
       }
     }
     SumOverLanes<kWarpSize>(sums);
-    float mean[kTogether];  // less the shift
+    float mean[kTogether];  // minus the shift
     float scale[kTogether];
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {

@@ -1,6 +1,7 @@
-#include <initializer_list>
-
+#include "kernels/cuda/layer/kernel_variants.h"
 #include "kernels/cuda/layer/layer_wgmma_sm90.cuh"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
 #include "kernels/cuda/ptx/mbarrier.cuh"
 #include "kernels/cuda/ptx/registers.cuh"
@@ -17,8 +18,8 @@ constexpr int kThreads = (kConsumerWarps + kWarpgroupWarps) * kWarpSize;
 [[maybe_unused]] constexpr int kProducerRegisters = 24;
 [[maybe_unused]] constexpr int kConsumerRegisters = 240;
 
-// Grid: x blocks of kGroups groups. As MmaLayerKernel, with the same bits, by wgmma: a producer
-// warp loads what two consumer warpgroups compute with.
+// MmaLayerKernel by wgmma, with the same bits: a producer warp loads weights and x for two consumer
+// warpgroups. Grid: x blocks of kGroups groups. D is at most kWidthTiles weight tiles wide.
 //
 // -inf: as in MmaLayerKernel.
 template <int kGroups, int kWidthTiles>
@@ -52,48 +53,28 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
-// Calls use(kernel) for the kernel of a block's rows and of the weight tiles of D.
-template <typename Use>
-ErrorCode WithKernel(int block_rows, int64_t panels, const Use& use) {
-  if (block_rows == 4 * kGroupRows) {
-    return panels == 1   ? use(&WgmmaLayerKernel<4, 1>)
-           : panels == 2 ? use(&WgmmaLayerKernel<4, 2>)
-                         : use(&WgmmaLayerKernel<4, 4>);
-  }
-  if (block_rows == 2 * kGroupRows) {
-    return panels == 1   ? use(&WgmmaLayerKernel<2, 1>)
-           : panels == 2 ? use(&WgmmaLayerKernel<2, 2>)
-                         : use(&WgmmaLayerKernel<2, 4>);
-  }
-  return panels == 1   ? use(&WgmmaLayerKernel<1, 1>)
-         : panels == 2 ? use(&WgmmaLayerKernel<1, 2>)
-                       : use(&WgmmaLayerKernel<1, 4>);
-}
+struct WgmmaKernels {
+  template <int kGroups, int kWidthTiles>
+  static constexpr auto kKernel = &WgmmaLayerKernel<kGroups, kWidthTiles>;
+};
 
 }  // namespace
 
 ErrorCode LoadWgmmaLayerKernels(int shared_bytes) {
-  for (const int block_rows : {kGroupRows, 2 * kGroupRows, 4 * kGroupRows}) {
-    for (const int panels : {1, 2, 4}) {
-      const ErrorCode error = WithKernel(
-          block_rows, panels, [&](auto kernel) { return LoadKernel(kernel, shared_bytes); });
-      if (error != 0) return error;
-    }
-  }
-  return 0;
+  return LoadVariants<WgmmaKernels>(shared_bytes);
 }
 
 ErrorCode LaunchWgmmaLayer(const LayerParams& params, int block_rows, int shared_bytes,
                            Stream stream) {
-  const WgmmaSmem shared = WgmmaSmemOf(params, block_rows, shared_bytes);
-  const WgmmaLayerParams kernel_params = {params, shared};
+  const WgmmaLayerParams kernel_params = {params, WgmmaSmemOf(params, block_rows, shared_bytes)};
   const LaunchShape shape = {
       .blocks_x = params.tile_count * (kTileRows / block_rows),
       .threads = kThreads,
-      .shared_bytes = shared.bytes,
+      .shared_bytes = kernel_params.shared.bytes,
   };
-  return WithKernel(block_rows, WeightTiles(params.width),
-                    [&](auto kernel) { return Launch(kernel, shape, stream, kernel_params); });
+  return WithVariant<WgmmaKernels>(block_rows, WeightTiles(params.width), [&](auto kernel) {
+    return Launch(kernel, shape, stream, kernel_params);
+  });
 }
 
 }  // namespace chorale::kernels::cuda

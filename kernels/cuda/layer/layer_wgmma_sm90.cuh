@@ -1,13 +1,17 @@
-// What a block of the row kernel that takes products of warpgroups does.
+// The warps of a block of WgmmaLayerKernel (compute capability 9.0): the producer and the
+// consumers.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_CUH_
 
 #include "kernels/cuda/layer/combine_splits.cuh"
+#include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/layer_wgmma_sm90.h"
 #include "kernels/cuda/layer/smem_wgmma_sm90.h"
 #include "kernels/cuda/layer/store_qkv.cuh"
 #include "kernels/cuda/layer/weight_ring.cuh"
 #include "kernels/cuda/layer/wgmma_rows.cuh"
+#include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
@@ -20,21 +24,22 @@
 namespace chorale::kernels::cuda {
 
 struct WgmmaLayerParams {
-  LayerParams rows;
+  LayerParams layer;
   WgmmaSmem shared;
 };
 
 __device__ __forceinline__ WeightRing RingOf(const WgmmaLayerParams& params) {
-  auto* mbarriers = reinterpret_cast<Mbarrier*>(DynamicSmem() + params.shared.mbarriers);
+  static_assert(sizeof(Mbarrier) == sizeof(uint64_t));
+  Mbarrier* const barriers = params.shared.ring_barriers.At(DynamicSmem());
   const int stages = params.shared.stages;
-  return {DynamicSmem() + params.shared.ring, mbarriers, mbarriers + stages, stages};
+  return {params.shared.ring.At(DynamicSmem()), barriers, barriers + stages, stages};
 }
 
 __device__ __forceinline__ Mbarrier* InputsReadyOf(const WgmmaLayerParams& params) {
-  return reinterpret_cast<Mbarrier*>(DynamicSmem() + params.shared.inputs_ready);
+  return params.shared.inputs_ready.At(DynamicSmem());
 }
 
-// The weights of the stages that are run, in the order in which WgmmaLayerBlock takes them.
+// Fills the ring with the wgmma tiles of a launch, in the order in which the consumers read them.
 class WeightLoader {
  public:
   __device__ __forceinline__ WeightLoader(const LayerParams& p, const WeightRing& ring)
@@ -42,17 +47,17 @@ class WeightLoader {
     const auto post_attention =
         static_cast<int>(PostAttentionTiles(p.width, p.heads * p.head_dim, p.hidden));
     const auto pre_attention = static_cast<int>(PreAttentionTiles(p.width, QkvWidth(p)));
-    // A weight tile has a stage for each reader.
-    post_vectors_ = p.part == LayerPart::kPreAttention ? 0 : post_attention * kConsumerWarpgroups;
-    pre_vectors_ = p.part == LayerPart::kPostAttention ? 0 : pre_attention * kConsumerWarpgroups;
+    // A weight tile takes a stage for each consumer warpgroup.
+    post_stages_ = p.part == LayerPart::kPreAttention ? 0 : post_attention * kConsumerWarpgroups;
+    pre_stages_ = p.part == LayerPart::kPostAttention ? 0 : pre_attention * kConsumerWarpgroups;
     next_ = reinterpret_cast<const char*>(p.post_attention.wgmma_tiles);
-    more_ = reinterpret_cast<const char*>(p.pre_attention.wgmma_tiles);
+    pre_attention_ = reinterpret_cast<const char*>(p.pre_attention.wgmma_tiles);
   }
 
-  // So many stages more, or all that are left.
+  // Fills the next `stages` stages, or all that are left.
   __device__ __forceinline__ void Fill(int stages) {
     for (; stages > 0 && left() > 0; --stages) {
-      if (filled_ == post_vectors_) next_ = more_;
+      if (filled_ == post_stages_) next_ = pre_attention_;
       ring_.Fill(next_);
       next_ += kStageBytes;
       ++filled_;
@@ -60,70 +65,68 @@ class WeightLoader {
   }
 
   __device__ __forceinline__ int filled() const { return filled_; }
-  __device__ __forceinline__ int left() const { return post_vectors_ + pre_vectors_ - filled_; }
+  __device__ __forceinline__ int left() const { return post_stages_ + pre_stages_ - filled_; }
 
  private:
   RingProducer ring_;
-  int post_vectors_;  // stages
-  int pre_vectors_;
+  int post_stages_;
+  int pre_stages_;
   int filled_ = 0;
   const char* next_;
-  const char* more_;
+  const char* pre_attention_;
 };
 
-// Of a block's rows, the first one among those of all tiles.
+// Index of a block's first row among the rows of all tiles.
 __device__ __forceinline__ int64_t FirstRowOf(int tile_index, int first_group) {
   return static_cast<int64_t>(tile_index) * kTileRows + first_group * kGroupRows;
 }
 
-// Brings a block what it needs of x, vectors and weights, by one warp. Vectors and weights, which
-// no kernel writes, are on their way before the kernel ahead has ended.
+// Copies vectors, weights and x to shared memory. Called by one warp. Vectors and weights, which no
+// kernel writes, are copied before GridDepWait.
 template <int kRows>
 __device__ __forceinline__ void ProducerWarp(const WgmmaLayerParams& params, const WeightRing& ring,
                                              int tile_index, int first_group) {
-  const LayerParams& p = params.rows;
+  const LayerParams& p = params.layer;
   const WgmmaSmem& shared = params.shared;
   Mbarrier* const inputs_ready = InputsReadyOf(params);
   const int lane = LaneIndex();
   const int row_bytes = 4 * p.width;
-  WeightLoader filler(p, ring);
+  WeightLoader weights(p, ring);
   if (lane == 0) {
-    const int finish_bytes =
-        p.part == LayerPart::kPreAttention ? 0 : 4 * PostAttentionVectorsSize(p);
-    const int leave_bytes =
-        p.part == LayerPart::kPostAttention ? 0 : 4 * PreAttentionVectorsSize(p);
-    MbarrierArriveExpectTx(inputs_ready, finish_bytes + leave_bytes + kRows * row_bytes);
-    if (finish_bytes > 0) {
-      CpAsyncBulk(DynamicSmem() + shared.post_attention, p.post_attention.vectors, finish_bytes,
+    const int post_bytes = p.part == LayerPart::kPreAttention ? 0 : 4 * PostAttentionVectorsSize(p);
+    const int pre_bytes = p.part == LayerPart::kPostAttention ? 0 : 4 * PreAttentionVectorsSize(p);
+    MbarrierArriveExpectTx(inputs_ready, post_bytes + pre_bytes + kRows * row_bytes);
+    if (post_bytes > 0) {
+      CpAsyncBulk(shared.post_vectors.At(DynamicSmem()), p.post_attention.vectors, post_bytes,
                   inputs_ready);
     }
-    if (leave_bytes > 0) {
-      CpAsyncBulk(DynamicSmem() + shared.pre_attention, p.pre_attention.vectors, leave_bytes,
+    if (pre_bytes > 0) {
+      CpAsyncBulk(shared.pre_vectors.At(DynamicSmem()), p.pre_attention.vectors, pre_bytes,
                   inputs_ready);
     }
-    filler.Fill(ring.stages);
+    weights.Fill(ring.stages);
   }
   __syncwarp();
   GridDepWait();
-  // Rows that are not in use come all the same; nothing that is kept depends on them.
+  // Also rows that are not in use; no output depends on those.
   const int64_t first_row = FirstRowOf(tile_index, first_group);
 #pragma unroll 1
   for (int row = lane; row < kRows; row += kWarpSize) {
-    CpAsyncBulk(DynamicSmem() + shared.x + 4 * row * shared.x_stride,
+    CpAsyncBulk(DynamicSmem() + shared.x.offset + 4 * row * shared.x_stride,
                 p.x + (first_row + row) * p.width, row_bytes, inputs_ready);
   }
   if (lane > 0) return;
   if (LoadCg<int32_t>(&p.tiles[tile_index].groups) > first_group) {
-    filler.Fill(filler.left());
+    weights.Fill(weights.left());
   } else {
-    // A block does not end while something is on its way to it.
-    for (int i = 0; i < filler.filled(); ++i) MbarrierWait(ring.full + i, 0);
+    // A block must not end while copies to its shared memory are in flight.
+    for (int i = 0; i < weights.filled(); ++i) MbarrierWait(ring.full + i, 0);
     MbarrierWait(inputs_ready, 0);
   }
 }
 
-// By kConsumerWarps warps, with the rows of kGroups groups of a tile. D is at most kWidthTiles
-// weight tiles wide.
+// The consumer warps, on the rows of kGroups groups of a tile. D is at most kWidthTiles weight
+// tiles wide.
 template <int kGroups, int kWidthTiles>
 class WgmmaLayerBlock {
   static constexpr int kRows = kGroups * kGroupRows;
@@ -132,45 +135,46 @@ class WgmmaLayerBlock {
   __device__ __forceinline__ WgmmaLayerBlock(const WgmmaLayerParams& params, const WeightRing& ring,
                                              int tile_index, int first_group)
       : params_(params),
-        p_(params.rows),
+        p_(params.layer),
         tile_index_(tile_index),
         first_group_(first_group),
-        rows_(params.rows, params.shared),
+        rows_(params.layer, params.shared),
         ring_(ring, WarpgroupIndex()) {}
 
   __device__ __forceinline__ void Run() {
-    const bool finishes = p_.part != LayerPart::kPreAttention;
-    const bool leaves = p_.part != LayerPart::kPostAttention;
-    // No kernel changes the context's rows.
+    const bool has_post = p_.part != LayerPart::kPreAttention;
+    const bool has_pre = p_.part != LayerPart::kPostAttention;
+    // May precede GridDepWait: no kernel changes the tile's context_rows.
     auto splits =
         static_cast<int>(ContextSplits(LoadCg<int32_t>(&p_.tiles[tile_index_].context_rows)));
     PartialSource source;
-    if (finishes) {
+    if (has_post) {
       source =
           PartialSource(p_, first_row() + WarpIndex(), LaneIndex() * 4, params_.shared.head_shift);
     }
     PinValue(splits);
-    source.Compute();
+    source.Pin();
     GridDepWait();
     tile_ = LoadCg<Tile>(p_.tiles + tile_index_);
-    if (finishes) CombineSplits(source, splits);
+    if (has_post) CombineSplits(source, splits);
     if (rows_in_use() <= 0) return;
     MbarrierWait(InputsReadyOf(params_), 0);
-    if (!finishes) FillA();
+    if (!has_post) FillA();
     rows_.SyncA();
-    auto product =
-        static_cast<int>(finishes ? LayerGemm::kOutputProjection : LayerGemm::kFeatureAttention);
-    const auto last = static_cast<int>(leaves ? LayerGemm::kQkvProjection : LayerGemm::kMlpDown);
-    const auto kept = static_cast<int>(leaves ? LayerGemm::kFeatureAttention : LayerGemm::kMlpDown);
+    auto gemm =
+        static_cast<int>(has_post ? LayerGemm::kOutputProjection : LayerGemm::kFeatureAttention);
+    const auto last = static_cast<int>(has_pre ? LayerGemm::kQkvProjection : LayerGemm::kMlpDown);
+    const auto last_into_x =
+        static_cast<int>(has_pre ? LayerGemm::kFeatureAttention : LayerGemm::kMlpDown);
 #pragma unroll 1
-    for (; product <= last; ++product) {
-      rows_.Multiply(static_cast<LayerGemm>(product), ring_, p_.x + first_row() * p_.width,
-                     product == kept ? rows_in_use() : 0);
+    for (; gemm <= last; ++gemm) {
+      rows_.Multiply(static_cast<LayerGemm>(gemm), ring_, p_.x + first_row() * p_.width,
+                     gemm == last_into_x ? rows_in_use() : 0);
     }
-    if (leaves) {
-      StoreQkv<kGroups, kConsumerWarps>(
+    if (has_pre) {
+      StoreQkvRows<kGroups, kConsumerWarps>(
           {tile_, tile_index_, first_group_ * kGroupRows, rows_in_use()}, p_,
-          params_.shared.head_shift, rows_.qkv_smem(), params_.shared.qkv_smem);
+          params_.shared.head_shift, rows_.qkv(), params_.shared.qkv_inputs);
     }
   }
 
@@ -182,7 +186,7 @@ class WgmmaLayerBlock {
     return min(kRows, (tile_.groups - first_group_) * kGroupRows);
   }
 
-  // operand = x.
+  // a = x.
   __device__ __forceinline__ void FillA() const {
 #pragma unroll 1
     for (int row = WarpIndex(); row < kRows; row += kConsumerWarps) {
@@ -196,9 +200,8 @@ class WgmmaLayerBlock {
     }
   }
 
-  // operand = attention, from the states of its splits in their order: as many loads in flight as
-  // registers allow, of rows or of splits. `source`: of the warp's first row and the lane's first
-  // columns.
+  // a = attention: the states of its splits, combined in their order. Rows or splits are loaded
+  // together, as many as registers allow. `source`: the warp's first row, the lane's first columns.
   __device__ __forceinline__ void CombineSplits(const PartialSource& source, int splits) const {
     if (p_.split == KvSplit::kSingle) {
       CombineRows<kRows / kConsumerWarps, 1>(source, 1);

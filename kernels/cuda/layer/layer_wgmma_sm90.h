@@ -1,4 +1,4 @@
-// The row kernel by products of warpgroups: LaunchLayer takes it wherever it can.
+// The layer kernel by wgmma, for LaunchLayer.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_H_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_WGMMA_SM90_H_
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/weight_tiles.h"
 
 namespace chorale::kernels::cuda {
 namespace {
 
-// Appends one weight tile: outputs from 128 output_slab and inputs from 128 input_slab.
+// Appends the weight tile of 128 outputs by 128 inputs at [output_tile, input_tile].
 void AppendWeightTile(const Matrix& matrix, int64_t output_tile, int64_t input_tile,
                       std::vector<uint16_t>& weight_tiles) {
   const int64_t first_output = output_tile * kWeightTileOutputs;
@@ -25,11 +25,12 @@ void AppendWeightTile(const Matrix& matrix, int64_t output_tile, int64_t input_t
   }
 }
 
-// All weight tiles of a matrix, output by output.
+// Appends all weight tiles of a matrix, [output tile][input tile].
 void AppendMatrix(const Matrix& matrix, std::vector<uint16_t>& weight_tiles) {
   for (int64_t o = 0; o < WeightTiles(matrix.out); ++o) {
-    for (int64_t i = 0; i < WeightTiles(matrix.in); ++i)
+    for (int64_t i = 0; i < WeightTiles(matrix.in); ++i) {
       AppendWeightTile(matrix, o, i, weight_tiles);
+    }
   }
 }
 

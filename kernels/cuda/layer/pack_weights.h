@@ -1,4 +1,4 @@
-// Weights in the form that the row kernel reads, made once in host memory when a model is added.
+// Packs the weights of a layer into the layouts of the layer kernels, in host memory.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_PACK_WEIGHTS_H_
 #define CHORALE_KERNELS_CUDA_LAYER_PACK_WEIGHTS_H_
 
@@ -9,12 +9,13 @@
 
 namespace chorale::kernels::cuda {
 
-// The weight tiles and vectors of PostAttentionWeights and PreAttentionWeights (row_layer.h),
-// weight tiles in bf16.
+// PostAttentionWeights::weight_tiles and PreAttentionWeights::weight_tiles (layer.h), bf16.
 std::vector<uint16_t> PackPostAttentionTiles(const Matrix& wo, const Matrix& w1, const Matrix& w2);
 std::vector<uint16_t> PackPreAttentionTiles(const Matrix& feature, const Matrix& query_key_value);
-// WeightTiles in wgmma tiles, as products of a warpgroup take them (layout.h).
+// The same weight tiles as wgmma tiles (layout/weight_tiles.h).
 std::vector<uint16_t> PackWgmmaTiles(const std::vector<uint16_t>& weight_tiles);
+
+// PostAttentionWeights::vectors and PreAttentionWeights::vectors.
 std::vector<float> PackPostAttentionVectors(const std::vector<float>& gamma2,
                                             const std::vector<float>& beta2,
                                             const std::vector<float>& gamma3,

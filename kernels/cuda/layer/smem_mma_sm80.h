@@ -1,70 +1,48 @@
-// How a block of the row kernel divides its shared memory.
+// Shared memory of a block of MmaLayerKernel.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_SMEM_MMA_SM80_H_
 #define CHORALE_KERNELS_CUDA_LAYER_SMEM_MMA_SM80_H_
 
 #include <algorithm>
 
+#include "base/arena_layout.h"
 #include "kernels/cuda/layer/layer.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layer/layer_gemm.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/layout/weight_tiles.h"
 
 namespace chorale::kernels::cuda {
 
-// Offsets in bytes.
+// `rows` is the block's rows, at least 16.
 struct MmaSmem {
-  int a_inputs = 0;  // padded to whole weight tiles
-  int hidden_qkv_inputs = 0;
+  int a_inputs = 0;           // attention or x, padded to whole weight tiles
+  int hidden_qkv_inputs = 0;  // hidden, or q, K and V, padded likewise
   int x_stride = 0;
-  int head_shift = 0;       // log2 of Dh
-  int operand = 0;          // [rows, operand_inputs] bf16 as MmaOperandAt has it: attention, then x
-  int hidden_qkv_smem = 0;  // [rows, wide_inputs] likewise: the feed-forward layer, then q, K and V
-  int x = 0;                // [rows][x_stride] f32
-  int post_attention = 0;   // PostAttentionWeights::vectors
-  int pre_attention = 0;    // PreAttentionWeights::vectors
-  int bytes = 0;
+  int head_shift = 0;              // log2(Dh)
+  SmemArray<uint16_t> a;           // [rows, a_inputs] bf16, see MmaOperandAt: attention, then x
+  SmemArray<uint16_t> hidden_qkv;  // [rows, hidden_qkv_inputs] likewise: hidden, then q, K and V
+  SmemArray<float> x;              // [rows][x_stride]
+  SmemArray<float> post_vectors;   // PostAttentionWeights::vectors
+  SmemArray<float> pre_vectors;    // PreAttentionWeights::vectors
+  int32_t bytes = 0;
 };
 
-constexpr int QkvWidth(const LayerParams& p) { return (p.heads + 2 * p.kv_heads) * p.head_dim; }
-constexpr int PostAttentionVectorsSize(const LayerParams& p) {
-  return 5 * p.width + static_cast<int>(WeightTiles(p.hidden)) * kWeightTileOutputs;
-}
-constexpr int PreAttentionVectorsSize(const LayerParams& p) { return 2 * p.width; }
-
-// Of 8 rows, there is room for 16: tensor cores take no fewer.
+// A block of 8 rows has memory for 16, because an mma takes 16.
 constexpr MmaSmem MmaSmemOf(const LayerParams& p, int block_rows) {
-  const int rows = std::max(block_rows, kGroupRows);
-  const int sizeof_f32 = 4;
-  const int sizeof_bf16 = 2;
+  const int64_t rows = std::max(block_rows, kGroupRows);
   const auto padded = [](int n) { return static_cast<int>(WeightTiles(n)) * kWeightTileInputs; };
+  SmemArenaLayout arena(16);
   MmaSmem layout;
   layout.a_inputs = padded(std::max(p.heads * p.head_dim, p.width));
   layout.hidden_qkv_inputs = padded(std::max(p.hidden, QkvWidth(p)));
-  layout.x_stride = p.width + 8;  // rows g and columns 2j of a warp hit each bank once
+  layout.x_stride = p.width + 8;  // no bank conflicts: rows g, columns 2j
   while (1 << layout.head_shift < p.head_dim) ++layout.head_shift;
-  layout.operand = 0;
-  layout.hidden_qkv_smem = layout.operand + rows * layout.a_inputs * sizeof_bf16;
-  layout.x = layout.hidden_qkv_smem + rows * layout.hidden_qkv_inputs * sizeof_bf16;
-  layout.post_attention = layout.x + rows * layout.x_stride * sizeof_f32;
-  layout.pre_attention = layout.post_attention + PostAttentionVectorsSize(p) * sizeof_f32;
-  layout.bytes = layout.pre_attention + PreAttentionVectorsSize(p) * sizeof_f32;
+  layout.a = arena.Take<uint16_t>(rows * layout.a_inputs);
+  layout.hidden_qkv = arena.Take<uint16_t>(rows * layout.hidden_qkv_inputs);
+  layout.x = arena.Take<float>(rows * layout.x_stride);
+  layout.post_vectors = arena.Take<float>(PostAttentionVectorsSize(p));
+  layout.pre_vectors = arena.Take<float>(PreAttentionVectorsSize(p));
+  layout.bytes = arena.bytes();
   return layout;
-}
-
-// The products of a layer, in their order.
-enum class LayerGemm : int {
-  kOutputProjection,  // x = LN2(x + Wo attention)
-  kMlpUp,             // wide = gelu(W1 x + b1)
-  kMlpDown,           // x = LN3(x + W2 wide + b2)
-  kFeatureAttention,  // x = LN1(x + P x)
-  kQkvProjection,     // wide = (Wq over Wk over Wv) x
-};
-
-constexpr int InputsOf(const LayerParams& p, LayerGemm product) {
-  if (product == LayerGemm::kOutputProjection) return p.heads * p.head_dim;
-  return product == LayerGemm::kMlpDown ? p.hidden : p.width;
-}
-constexpr int OutputsOf(const LayerParams& p, LayerGemm product) {
-  if (product == LayerGemm::kMlpUp) return p.hidden;
-  return product == LayerGemm::kQkvProjection ? QkvWidth(p) : p.width;
 }
 
 }  // namespace chorale::kernels::cuda

@@ -1,74 +1,75 @@
-// How a block of the row kernel that takes products of warpgroups divides its shared memory.
+// Shared memory of a block of WgmmaLayerKernel.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_SMEM_WGMMA_SM90_H_
 #define CHORALE_KERNELS_CUDA_LAYER_SMEM_WGMMA_SM90_H_
 
 #include <algorithm>
 
-#include "base/integer_math.h"
+#include "base/arena_layout.h"
 #include "kernels/cuda/layer/layer.h"
-#include "kernels/cuda/layer/smem_mma_sm80.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layer/layer_gemm.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/weight_tiles.h"
 
 namespace chorale::kernels::cuda {
 
-// Warps that take products of warpgroups: few, for each to have all registers it wants.
+struct Mbarrier;  // ptx/mbarrier.cuh, which needs CUDA; 64 bits
+
+// Warps that multiply: few, so that each can have as many registers as it needs.
 inline constexpr int kConsumerWarps = 8;
 inline constexpr int kConsumerWarpgroups = kConsumerWarps / kWarpgroupWarps;
 
-// A stage of the ring (stage_ring.cuh): half of the outputs of a weight tile. One weight tile is
-// let go when the next is asked for.
+// A stage of the weight ring (weight_ring.cuh): the outputs of a weight tile that one consumer
+// warpgroup computes. A warpgroup releases a stage only when its next one is in use, so each needs
+// at least two.
 inline constexpr int kStageBytes =
     kWeightTileSize * static_cast<int>(sizeof(uint16_t)) / kConsumerWarpgroups;
 inline constexpr int kMinStages = 2 * kConsumerWarpgroups;
 inline constexpr int kMaxStages = 6 * kConsumerWarpgroups;
 
-// Offsets in bytes.
+// `rows` is the block's rows.
 struct WgmmaSmem {
-  int a_inputs = 0;  // padded to whole weight tiles, as the next two
-  int hidden = 0;
-  int qkv_smem = 0;
+  int a_inputs = 0;  // attention or x, padded to whole weight tiles
+  int hidden_inputs = 0;
+  int qkv_inputs = 0;
   int x_stride = 0;
-  int head_shift = 0;  // log2 of Dh
-  int operand = 0;     // [rows, operand_inputs] bf16 as WgmmaOperandAt has it: attention, then x
-  // [rows, hidden] likewise, or [rows, projected] bf16 as MmaOperandAt has it: q, K and V.
-  int hidden_qkv_smem = 0;
-  int x = 0;               // [rows][x_stride] f32
-  int post_attention = 0;  // PostAttentionWeights::vectors
-  int pre_attention = 0;   // PreAttentionWeights::vectors
-  int inputs_ready = 0;    // Mbarrier: x and vectors have come
-  int mbarriers = 0;       // [2][stages] Mbarrier: full, empty
-  int ring = 0;            // [stages] kStageBytes
-  int stages = 0;          // as many as there is room for, 0 if that is too few
-  int bytes = 0;
+  int head_shift = 0;     // log2(Dh)
+  SmemArray<uint16_t> a;  // [rows, a_inputs] bf16, see WgmmaOperandAt: attention, then x
+  // [rows, hidden_inputs] bf16, see WgmmaOperandAt; then q, K and V: [rows, qkv_inputs] bf16, see
+  // MmaOperandAt.
+  SmemArray<uint16_t> hidden_qkv;
+  SmemArray<float> x;                 // [rows][x_stride]
+  SmemArray<float> post_vectors;      // PostAttentionWeights::vectors
+  SmemArray<float> pre_vectors;       // PreAttentionWeights::vectors
+  SmemArray<Mbarrier> inputs_ready;   // [1]: x and vectors have arrived
+  SmemArray<Mbarrier> ring_barriers;  // [2][stages]: full, empty
+  SmemArray<char> ring;               // [stages][kStageBytes]
+  int32_t stages = 0;                 // as many as fit; 0 if fewer than kMinStages do
+  int32_t bytes = 0;
 };
 
 constexpr WgmmaSmem WgmmaSmemOf(const LayerParams& p, int block_rows, int shared_bytes) {
   const auto padded = [](int n) { return static_cast<int>(WeightTiles(n)) * kWeightTileInputs; };
-  int next = 0;
-  const auto take = [&next](int bytes) {
-    const int at = next;
-    next = static_cast<int>(RoundUp(next + bytes, 128));
-    return at;
-  };
+  SmemArenaLayout arena(128);
   WgmmaSmem layout;
   layout.a_inputs = padded(std::max(p.heads * p.head_dim, p.width));
-  layout.hidden = padded(p.hidden);
-  layout.qkv_smem = padded(QkvWidth(p));
-  layout.x_stride = p.width + 4;  // columns 2g of rows 2j hit each bank once
+  layout.hidden_inputs = padded(p.hidden);
+  layout.qkv_inputs = padded(QkvWidth(p));
+  layout.x_stride = p.width + 4;  // no bank conflicts: columns 2g, rows 2j
   while (1 << layout.head_shift < p.head_dim) ++layout.head_shift;
-  layout.operand = take(2 * WgmmaOperandSize(block_rows, layout.a_inputs));
-  layout.hidden_qkv_smem =
-      take(2 * std::max(WgmmaOperandSize(block_rows, layout.hidden), block_rows * layout.qkv_smem));
-  layout.x = take(4 * block_rows * layout.x_stride);
-  layout.post_attention = take(4 * PostAttentionVectorsSize(p));
-  layout.pre_attention = take(4 * PreAttentionVectorsSize(p));
-  layout.inputs_ready = take(8);
-  layout.mbarriers = take(2 * kMaxStages * 8);
-  layout.ring = next;
-  layout.stages = std::min(kMaxStages, (shared_bytes - next) / (kConsumerWarpgroups * kStageBytes) *
-                                           kConsumerWarpgroups);
+  layout.a = arena.Take<uint16_t>(WgmmaOperandSize(block_rows, layout.a_inputs));
+  layout.hidden_qkv = arena.Take<uint16_t>(
+      std::max(WgmmaOperandSize(block_rows, layout.hidden_inputs), block_rows * layout.qkv_inputs));
+  layout.x = arena.Take<float>(int64_t{block_rows} * layout.x_stride);
+  layout.post_vectors = arena.Take<float>(PostAttentionVectorsSize(p));
+  layout.pre_vectors = arena.Take<float>(PreAttentionVectorsSize(p));
+  layout.inputs_ready = {arena.Take<uint64_t>(1).offset};
+  layout.ring_barriers = {arena.Take<uint64_t>(2 * kMaxStages).offset};
+  const int stages_that_fit =
+      (shared_bytes - arena.bytes()) / (kConsumerWarpgroups * kStageBytes) * kConsumerWarpgroups;
+  layout.stages = std::min(kMaxStages, stages_that_fit);
   if (layout.stages < kMinStages) layout.stages = 0;
-  layout.bytes = layout.ring + layout.stages * kStageBytes;
+  layout.ring = arena.Take<char>(int64_t{layout.stages} * kStageBytes);
+  layout.bytes = arena.bytes();
   return layout;
 }
 

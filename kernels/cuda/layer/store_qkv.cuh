@@ -1,10 +1,11 @@
-// Where q, K and V of a layer's rows go, from whichever kernel has them.
+// Stores q, K and V of a layer's rows, for both forms of the layer kernel.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_STORE_QKV_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_STORE_QKV_CUH_
 
 #include "kernels/cuda/layer/layer.h"
-#include "kernels/cuda/layer/smem_mma_sm80.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layer/layer_gemm.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
@@ -12,20 +13,22 @@
 
 namespace chorale::kernels::cuda {
 
-// Elements d to d + 7 of a head's key, or of its value, of a row of the tile: to the path's buffer,
-// if the row is a buffer token's.
+enum class KvPart { kKey, kValue };
+
+// Stores elements d to d + 7 of a row's K or V of one head to the path's buffer, if the row is a
+// buffer token.
 __device__ __forceinline__ void StoreKvToBuffer(const Tile& tile, const LayerParams& p, int row,
-                                                int kv_head, int d, bool value,
+                                                int kv_head, int d, KvPart part,
                                                 const Words4& words) {
   const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
-  const bool of_buffer_token = row % kGroupRows >= kGroupPaths;
-  if (!of_buffer_token || path >= tile.buffer_paths) return;
+  const bool is_token = row % kGroupRows >= kGroupPaths;
+  if (!is_token || path >= tile.buffer_paths) return;
   uint16_t* position = tile.buffer +
                        p.kv_layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths,
                                                     p.kv_heads, p.head_dim) +
                        BufferKeyAt(kv_head, tile.append_position, path, tile.buffer_capacity,
                                    tile.buffer_paths, p.head_dim);
-  if (!value) {
+  if (part == KvPart::kKey) {
     StoreAs<Words4>(position + d, words);
     return;
   }
@@ -36,34 +39,35 @@ __device__ __forceinline__ void StoreKvToBuffer(const Tile& tile, const LayerPar
   }
 }
 
-// Likewise, of a row of a context that is being encoded.
+// Likewise to the context that is being encoded.
 __device__ __forceinline__ void StoreKvToContext(const Tile& tile, const LayerParams& p, int row,
-                                                 int kv_head, int d, bool value, Words4 words) {
-  if (row >= tile.encode_rows) words = {};  // fills up the last block
-  const int64_t blocks = ContextBlocks(tile.context_rows);
-  uint16_t* block = tile.context +
-                    p.kv_layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
-                    (kv_head * blocks + tile.first_row / kBlockKeys) * BlockSize(p.head_dim);
-  if (!value) {
-    StoreAs<Words4>(block + BlockKeyAt(row, d, p.head_dim), words);
+                                                 int kv_head, int d, KvPart part, Words4 words) {
+  if (row >= tile.encode_rows) words = {};  // pads the last key block
+  const int64_t key_blocks = ContextKeyBlocks(tile.context_rows);
+  uint16_t* key_block =
+      tile.context + p.kv_layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
+      (kv_head * key_blocks + tile.first_row / kKeyBlockKeys) * KeyBlockSize(p.head_dim);
+  if (part == KvPart::kKey) {
+    StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, p.head_dim), words);
     return;
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    block[BlockValueAt(row, d + 2 * i, p.head_dim)] = static_cast<uint16_t>(words.w[i]);
-    block[BlockValueAt(row, d + 2 * i + 1, p.head_dim)] = static_cast<uint16_t>(words.w[i] >> 16);
+    key_block[KeyBlockValueAt(row, d + 2 * i, p.head_dim)] = static_cast<uint16_t>(words.w[i]);
+    key_block[KeyBlockValueAt(row, d + 2 * i + 1, p.head_dim)] =
+        static_cast<uint16_t>(words.w[i] >> 16);
   }
 }
 
-// The rows of a block, from `first_row` of the tile on, of which `rows` are in use.
+// The rows of a block.
 struct QkvRows {
   const Tile& tile;
   int tile_index;
-  int first_row;
-  int rows;
+  int first_row;  // of the block in its tile
+  int rows;       // in use
 };
 
-// Columns `column` to column + 7 of q, K and V side by side, of a row of the block.
+// Stores columns `column` to column + 7 of [q | K | V] of a row of the block.
 __device__ __forceinline__ void StoreQkvWords(const QkvRows& rows, const LayerParams& p,
                                               int head_shift, int row, int column,
                                               const Words4& words) {
@@ -76,22 +80,24 @@ __device__ __forceinline__ void StoreQkvWords(const QkvRows& rows, const LayerPa
     StoreAs<Words4>(p.q + at * queries + column, words);
     return;
   }
-  const bool value = column >= queries + kv_width;
-  column -= queries + (value ? kv_width : 0);
+  const KvPart part = column >= queries + kv_width ? KvPart::kValue : KvPart::kKey;
+  column -= queries + (part == KvPart::kValue ? kv_width : 0);
   const int kv_head = column >> head_shift;
   const int d = column & (p.head_dim - 1);
   if (rows.tile.first_row >= 0) {
-    StoreKvToContext(rows.tile, p, row, kv_head, d, value, words);
+    StoreKvToContext(rows.tile, p, row, kv_head, d, part, words);
   } else if (rows.tile.append_position >= 0) {
-    StoreKvToBuffer(rows.tile, p, row, kv_head, d, value, words);
+    StoreKvToBuffer(rows.tile, p, row, kv_head, d, part, words);
   }
 }
 
-// Brings q, K and V of kGroups groups from shared memory, where MmaOperandAt has them, to where
-// they go: a lane 8 columns of rows g and g + 8 at a time, of kWarps warps.
+// Stores q, K and V of kGroups groups from shared memory, [rows, padded_inputs] bf16
+// (MmaOperandAt), to q, contexts and buffers. Called by kWarps warps; a lane stores 8 columns of
+// rows g and g + 8 at a time.
 template <int kGroups, int kWarps>
-__device__ __forceinline__ void StoreQkv(const QkvRows& rows, const LayerParams& p, int head_shift,
-                                         const uint16_t* qkv_smem, int padded_inputs) {
+__device__ __forceinline__ void StoreQkvRows(const QkvRows& rows, const LayerParams& p,
+                                             int head_shift, const uint16_t* qkv,
+                                             int padded_inputs) {
   const int row = LaneIndex() / 4;
   const int columns = QkvWidth(p);
 #pragma unroll 1
@@ -99,9 +105,8 @@ __device__ __forceinline__ void StoreQkv(const QkvRows& rows, const LayerParams&
     const int first = i % kGroups * kGroupRows;
     const int column = i / kGroups * 32 + ThreadIndex() % 4 * 8;
     if (column >= columns) continue;
-    const Words4 a = LoadAs<Words4>(qkv_smem + MmaOperandAt(first + row, column, padded_inputs));
-    const Words4 b =
-        LoadAs<Words4>(qkv_smem + MmaOperandAt(first + row, column + 4, padded_inputs));
+    const Words4 a = LoadAs<Words4>(qkv + MmaOperandAt(first + row, column, padded_inputs));
+    const Words4 b = LoadAs<Words4>(qkv + MmaOperandAt(first + row, column + 4, padded_inputs));
     StoreQkvWords(rows, p, head_shift, first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
     StoreQkvWords(rows, p, head_shift, first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
   }

@@ -1,15 +1,15 @@
-// The stream of weights that a block consumes: stages of a few kilobytes, in a ring in shared
-// memory.
+// A ring of weights in shared memory, in stages of kStageBytes.
 //
-// One thread fills the ring, far ahead of those who compute, by copies in bulk, which go on while
-// rows are normalized. Readers, warpgroups, take the stages in turn. The number of stages is a
-// multiple of the number of readers, so that all stages of a stage_idx have the same reader: one
-// that skipped some of them could take an earlier one for its own, since a phase tells its parity
-// alone.
+// One thread fills the ring by bulk copies, far ahead of the consumers; copies continue while the
+// consumers normalize rows. Consumers are warpgroups, which take the stages in turn. The number of
+// stages is a multiple of the number of consumers, so that a stage always has the same consumer:
+// one that skipped stages could mistake an older phase for its own, since only parity is
+// observable.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_WEIGHT_RING_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_WEIGHT_RING_CUH_
 
 #include "kernels/cuda/layer/smem_wgmma_sm90.h"
+#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/mbarrier.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
@@ -17,12 +17,12 @@
 namespace chorale::kernels::cuda {
 
 struct WeightRing {
-  char* memory;     // [stages] of kStageBytes
+  char* memory;     // [stages][kStageBytes]
   Mbarrier* full;   // [stages]
   Mbarrier* empty;  // [stages]
   int stages;
 
-  // By one thread, before all others begin.
+  // Called by one thread, before a barrier of the block.
   __device__ __forceinline__ void Init() const {
     for (int i = 0; i < stages; ++i) {
       MbarrierInit(full + i, 1);
@@ -30,42 +30,40 @@ struct WeightRing {
     }
   }
 
-  __device__ __forceinline__ char* At(int stage_idx) const {
-    return memory + stage_idx * kStageBytes;
-  }
+  __device__ __forceinline__ char* At(int stage) const { return memory + stage * kStageBytes; }
 };
 
-// What a warp reads a ring by. All lanes call it together.
+// A warp's view of the ring. All lanes call it together.
 class RingConsumer {
  public:
-  // `reader`: the warpgroup's number, by which its first stage is known.
-  __device__ __forceinline__ RingConsumer(const WeightRing& ring, int reader)
-      : ring_(ring), stage_idx_(reader) {}
+  // `consumer`: the index of the warpgroup.
+  __device__ __forceinline__ RingConsumer(const WeightRing& ring, int consumer)
+      : ring_(ring), stage_(consumer) {}
 
-  // Waits for the reader's next stage; returns its stage_idx.
+  // Waits until the warpgroup's next stage is full; returns its index.
   __device__ __forceinline__ int Next() {
-    const int stage_idx = stage_idx_;
-    MbarrierWait(ring_.full + stage_idx, parity_);
+    const int stage = stage_;
+    MbarrierWait(ring_.full + stage, parity_);
     __syncwarp();
-    stage_idx_ += kConsumerWarpgroups;
-    if (stage_idx_ >= ring_.stages) {
-      stage_idx_ -= ring_.stages;
+    stage_ += kConsumerWarpgroups;
+    if (stage_ >= ring_.stages) {
+      stage_ -= ring_.stages;
       parity_ ^= 1;
     }
-    return stage_idx;
+    return stage;
   }
 
-  __device__ __forceinline__ const char* At(int stage_idx) const { return ring_.At(stage_idx); }
+  __device__ __forceinline__ const char* At(int stage) const { return ring_.At(stage); }
 
-  // The warp has read the stage_idx's stage.
-  __device__ __forceinline__ void Release(int stage_idx) const {
+  // Marks the stage as read by this warp.
+  __device__ __forceinline__ void Release(int stage) const {
     __syncwarp();
-    if (LaneIndex() == 0) MbarrierArrive(ring_.empty + stage_idx);
+    if (LaneIndex() == 0) MbarrierArrive(ring_.empty + stage);
   }
 
  private:
-  const WeightRing ring_;  // not a reference: the compiler would keep all of it in memory
-  int stage_idx_;
+  const WeightRing ring_;  // a copy: behind a reference it would stay in local memory
+  int stage_;
   uint32_t parity_ = 0;
 };
 
@@ -74,20 +72,20 @@ class RingProducer {
  public:
   __device__ __forceinline__ explicit RingProducer(const WeightRing& ring) : ring_(ring) {}
 
-  // The next stage of the stream: waits until there is room, and asks for it.
+  // Waits until the next stage is empty and starts to copy kStageBytes to it.
   __device__ __forceinline__ void Fill(const char* from) {
-    MbarrierWait(ring_.empty + stage_idx_, parity_);
-    MbarrierArriveExpectTx(ring_.full + stage_idx_, kStageBytes);
-    CpAsyncBulk(ring_.At(stage_idx_), from, kStageBytes, ring_.full + stage_idx_);
-    if (++stage_idx_ == ring_.stages) {
-      stage_idx_ = 0;
+    MbarrierWait(ring_.empty + stage_, parity_);
+    MbarrierArriveExpectTx(ring_.full + stage_, kStageBytes);
+    CpAsyncBulk(ring_.At(stage_), from, kStageBytes, ring_.full + stage_);
+    if (++stage_ == ring_.stages) {
+      stage_ = 0;
       parity_ ^= 1;
     }
   }
 
  private:
   const WeightRing ring_;
-  int stage_idx_ = 0;
+  int stage_ = 0;
   uint32_t parity_ = 1;  // all stages are empty
 };
 

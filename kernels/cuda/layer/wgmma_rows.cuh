@@ -1,14 +1,16 @@
-// The products and norms of a layer, of the rows of one block, with weights from a ring and by
-// products of warpgroups. Bits are those of row_stages.cuh.
+// GEMMs and norms of a layer for the rows of one block, by wgmma with weights from a ring. The same
+// bits as MmaRows.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_WGMMA_ROWS_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_WGMMA_ROWS_CUH_
 
 #include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/layer_norm.cuh"
-#include "kernels/cuda/layer/smem_mma_sm80.h"
 #include "kernels/cuda/layer/smem_wgmma_sm90.h"
 #include "kernels/cuda/layer/weight_ring.cuh"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/layout/weight_tiles.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/gelu.cuh"
@@ -21,13 +23,12 @@
 
 namespace chorale::kernels::cuda {
 
-// By kConsumerWarps warps. What is multiplied lies in shared memory as WgmmaOperandAt has it, but
-// for q, K and V, which lie as MmaOperandAt has them. A warpgroup computes half of the outputs of
-// every weight tile, of all rows.
+// Called by all kConsumerWarps warps. A warpgroup computes half of the outputs of every weight
+// tile, for all rows. `a` is the GEMM's operand in shared memory (WgmmaSmem).
 template <int kGroups, int kWidthTiles>
 class WgmmaRows {
   static constexpr int kThreads = kConsumerWarps * kWarpSize;
-  static constexpr int kSums = kGroups * kGroupRows / 2;  // of a lane
+  static constexpr int kSums = kGroups * kGroupRows / 2;  // of a lane, in each of two partial sums
   static_assert(kConsumerWarpgroups * kWgmmaTileOutputs == kWeightTileOutputs);
 
  public:
@@ -37,58 +38,55 @@ class WgmmaRows {
       : p_(params), shared_(shared) {}
 
   __device__ __forceinline__ float* x(int row) const {
-    return At<float>(shared_.x) + row * shared_.x_stride;
+    return At(shared_.x) + row * shared_.x_stride;
   }
 
-  // Behind the projection: q, K and V, as MmaOperandAt has them.
-  __device__ __forceinline__ const uint16_t* qkv_smem() const {
-    return At<uint16_t>(shared_.hidden_qkv_smem);
-  }
+  // q, K and V, see MmaOperandAt. Requires Multiply(kQkvProjection).
+  __device__ __forceinline__ const uint16_t* qkv() const { return At(shared_.hidden_qkv); }
 
-  // operand = what is given, of columns `column` to column + 3 of a row.
+  // a = x in columns `column` to column + 3 of a row.
   __device__ __forceinline__ void StoreA(int row, int column, const Floats4& x) const {
-    uint16_t* to =
-        At<uint16_t>(shared_.operand) + WgmmaOperandAt(row, column, kRows, shared_.a_inputs);
+    uint16_t* to = At(shared_.a) + WgmmaOperandAt(row, column, kRows, shared_.a_inputs);
     StoreAs<uint32_t>(to, PackBf16(x.v[0], x.v[1]));
     to += shared_.a_inputs / 16 * (kRows + 1) * 8;  // the other half
     StoreAs<uint32_t>(to, PackBf16(x.v[2], x.v[3]));
   }
 
-  // Ends with x, operand, or the wide operand complete for the whole block. The first `keep` rows
-  // of the normalized x also go to `kept`, [keep, D] in global memory.
-  __device__ __forceinline__ void Multiply(LayerGemm product, RingConsumer& ring, float* kept,
-                                           int keep) const {
-    const bool down = product == LayerGemm::kMlpDown;
-    const int padded_inputs = down ? shared_.hidden : shared_.a_inputs;
+  // Computes a GEMM and ends with a barrier. The first `store_rows` rows of the normalized x are
+  // also stored to global_x, [store_rows, D] in global memory.
+  __device__ __forceinline__ void Multiply(LayerGemm gemm, RingConsumer& ring, float* global_x,
+                                           int store_rows) const {
+    const bool down = gemm == LayerGemm::kMlpDown;
+    const int padded_inputs = down ? shared_.hidden_inputs : shared_.a_inputs;
     const uint64_t rows = MakeSmemDescriptor(
-        SmemAddress(At<uint16_t>(down ? shared_.hidden_qkv_smem : shared_.operand)),
+        SmemAddress(DynamicSmem() + (down ? shared_.hidden_qkv.offset : shared_.a.offset)),
         padded_inputs / 16 * WgmmaOperandRowsBytes(kRows), 8 * 16);
-    const int inputs = WeightTilesOf(InputsOf(p_, product));
-    const int outputs = OutputsOf(p_, product);
-    // Of 16 outputs, a lane has two neighbours.
+    const int input_tiles = WeightTilesOf(InputsOf(p_, gemm));
+    const int outputs = OutputsOf(p_, gemm);
+    // A lane has two neighbours of 16 outputs.
     const int column = WarpIndex() * 16 + LaneIndex() / 4 * 2;
 #pragma unroll 1
     for (int first = 0; first < outputs; first += kWeightTileOutputs) {
       float sums[2][kSums];
-      MultiplyWeightTiles(ring, rows, inputs, sums);
-      if (product == LayerGemm::kMlpUp) {
+      MultiplyWeightTiles(ring, rows, input_tiles, sums);
+      if (gemm == LayerGemm::kMlpUp) {
         StoreHidden(first + column, sums);
-      } else if (product == LayerGemm::kQkvProjection) {
-        StoreQkvToSmem(first + column, sums);
+      } else if (gemm == LayerGemm::kQkvProjection) {
+        StoreQkv(first + column, sums);
       } else if (first + column < outputs) {
-        AddToX(first + column, down ? post_vectors() + 4 * p_.width : nullptr, sums);
+        AddToX(first + column, down ? post_vectors() + kB2At * p_.width : nullptr, sums);
       }
     }
-    if (product == LayerGemm::kMlpUp) FenceProxyAsync();
+    if (gemm == LayerGemm::kMlpUp) FenceProxyAsync();
     Sync();
-    if (product != LayerGemm::kMlpUp && product != LayerGemm::kQkvProjection) {
-      Normalize(product, kept, keep);
+    if (gemm != LayerGemm::kMlpUp && gemm != LayerGemm::kQkvProjection) {
+      Normalize(gemm, global_x, store_rows);
     }
   }
 
-  // Waits for all threads that work on the rows.
+  // A barrier of the consumer warps.
   __device__ __forceinline__ static void Sync() { NamedBarrierSync<kThreads>(kRowsBarrier); }
-  // Likewise, and what was stored to operands is there for products.
+  // Likewise; makes stores to `a` visible to wgmma.
   __device__ __forceinline__ static void SyncA() {
     FenceProxyAsync();
     Sync();
@@ -99,25 +97,23 @@ class WgmmaRows {
   static constexpr int kWgmmasPerWeightTile = kWeightTileInputs / 16;
 
   template <typename T>
-  __device__ __forceinline__ static T* At(int offset) {
-    return reinterpret_cast<T*>(DynamicSmem() + offset);
+  __device__ __forceinline__ static T* At(SmemArray<T> array) {
+    return reinterpret_cast<T*>(DynamicSmem() + array.offset);
   }
-  __device__ __forceinline__ float* post_vectors() const {
-    return At<float>(shared_.post_attention);
-  }
-  __device__ __forceinline__ float* pre_vectors() const { return At<float>(shared_.pre_attention); }
+  __device__ __forceinline__ float* post_vectors() const { return At(shared_.post_vectors); }
+  __device__ __forceinline__ float* pre_vectors() const { return At(shared_.pre_vectors); }
 
-  // sums = the warpgroup's outputs of the next weight tiles, times `rows`, as Sums has them: in two
-  // parts, each over every other 16 inputs.
+  // sums = the products of the warpgroup's outputs of the next weight tiles with `rows`: two
+  // partial sums, each over every other 16 inputs, as in Sums (weight_prefetch.cuh).
   __device__ __forceinline__ static void MultiplyWeightTiles(RingConsumer& ring, uint64_t rows,
                                                              int weight_tiles,
                                                              float (&sums)[2][kSums]) {
-    int last = 0;  // stage_idx
+    int previous = 0;  // stage
 #pragma unroll 1
     for (int weight_tile = 0; weight_tile < weight_tiles; ++weight_tile) {
-      const int stage_idx = ring.Next();
+      const int stage = ring.Next();
       const uint64_t weights =
-          MakeSmemDescriptor(SmemAddress(ring.At(stage_idx)), kWgmmaTileHalfBytes, 8 * 16);
+          MakeSmemDescriptor(SmemAddress(ring.At(stage)), kWgmmaTileHalfBytes, 8 * 16);
       WgmmaFence();
 #pragma unroll
       for (int i = 0; i < kWgmmasPerWeightTile; ++i) {
@@ -128,30 +124,30 @@ class WgmmaRows {
       WgmmaCommit();
       if (weight_tile > 0) {
         WgmmaWait<1>();
-        ring.Release(last);
+        ring.Release(previous);
       }
-      last = stage_idx;
+      previous = stage;
     }
     WgmmaWait<0>();
-    ring.Release(last);
+    ring.Release(previous);
   }
 
-  // Of the lane: the first of the rows 8 n + 2 j, 8 n + 2 j + 1 of which it has sums.
-  __device__ __forceinline__ static int FirstOwnRow() { return ThreadIndex() % 4 * 2; }
+  // A lane has sums of rows 8n + 2j and 8n + 2j + 1; this is 2j.
+  __device__ __forceinline__ static int LaneRow() { return ThreadIndex() % 4 * 2; }
 
-  // Sum of output `output` % 2 of the lane's two, and of row 8 n + 2 j + `row`.
+  // The lane's output 0 or 1, row 8n + 2j + `row`.
   __device__ __forceinline__ static float Total(const float (&sums)[2][kSums], int n, int output,
                                                 int row) {
     const int i = 4 * n + 2 * output + row;
     return sums[0][i] + sums[1][i];
   }
 
-  // x += sums + bias, of columns `column` and column + 1; `bias` may be null.
+  // x += sums + bias in columns `column` and column + 1; `bias` may be null.
   __device__ __forceinline__ void AddToX(int column, const float* bias,
                                          const float (&sums)[2][kSums]) const {
-    Floats2 more = {};
-    if (bias != nullptr) more = LoadAs<Floats2>(bias + column);
-    float* x = At<float>(shared_.x) + FirstOwnRow() * shared_.x_stride + column;
+    Floats2 b = {};
+    if (bias != nullptr) b = LoadAs<Floats2>(bias + column);
+    float* x = At(shared_.x) + LaneRow() * shared_.x_stride + column;
 #pragma unroll
     for (int n = 0; n < kRows / 8; ++n) {
       Floats2 pairs[2];
@@ -162,56 +158,56 @@ class WgmmaRows {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         StoreAs<Floats2>(x + (8 * n + row) * shared_.x_stride,
-                         {pairs[row].v[0] + (Total(sums, n, 0, row) + more.v[0]),
-                          pairs[row].v[1] + (Total(sums, n, 1, row) + more.v[1])});
+                         {pairs[row].v[0] + (Total(sums, n, 0, row) + b.v[0]),
+                          pairs[row].v[1] + (Total(sums, n, 1, row) + b.v[1])});
       }
     }
   }
 
-  // hidden = gelu(sums + b1), as AddToX.
+  // hidden = gelu(sums + b1) in the columns of AddToX.
   __device__ __forceinline__ void StoreHidden(int column, const float (&sums)[2][kSums]) const {
-    const Floats2 more = LoadAs<Floats2>(post_vectors() + 5 * p_.width + column);
-    uint16_t* hidden = At<uint16_t>(shared_.hidden_qkv_smem) +
-                       WgmmaOperandAt(FirstOwnRow(), column, kRows, shared_.hidden);
+    const Floats2 b = LoadAs<Floats2>(post_vectors() + kB1At * p_.width + column);
+    uint16_t* hidden =
+        At(shared_.hidden_qkv) + WgmmaOperandAt(LaneRow(), column, kRows, shared_.hidden_inputs);
 #pragma unroll
     for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
-        StoreAs<uint32_t>(hidden + (8 * n + row) * 8,
-                          PackBf16(Gelu(Total(sums, n, 0, row) + more.v[0]),
-                                   Gelu(Total(sums, n, 1, row) + more.v[1])));
+        StoreAs<uint32_t>(
+            hidden + (8 * n + row) * 8,
+            PackBf16(Gelu(Total(sums, n, 0, row) + b.v[0]), Gelu(Total(sums, n, 1, row) + b.v[1])));
       }
     }
   }
 
-  // Of q, K and V.
-  __device__ __forceinline__ void StoreQkvToSmem(int column, const float (&sums)[2][kSums]) const {
-    uint16_t* qkv_smem = At<uint16_t>(shared_.hidden_qkv_smem);
+  // qkv = sums in the columns of AddToX.
+  __device__ __forceinline__ void StoreQkv(int column, const float (&sums)[2][kSums]) const {
+    uint16_t* qkv = At(shared_.hidden_qkv);
 #pragma unroll
     for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
-        const int at = FirstOwnRow() + 8 * n + row;
-        StoreAs<uint32_t>(qkv_smem + MmaOperandAt(at, column, shared_.qkv_smem),
+        const int at = LaneRow() + 8 * n + row;
+        StoreAs<uint32_t>(qkv + MmaOperandAt(at, column, shared_.qkv_inputs),
                           PackBf16(Total(sums, n, 0, row), Total(sums, n, 1, row)));
       }
     }
   }
 
-  // x = LN(x); operand = x. See Multiply.
-  __device__ __forceinline__ void Normalize(LayerGemm product, float* kept, int keep) const {
-    const float* gamma = product == LayerGemm::kOutputProjection ? post_vectors()
-                         : product == LayerGemm::kMlpDown        ? post_vectors() + 2 * p_.width
-                                                                 : pre_vectors();
+  // x = LN(x); a = x. See Multiply.
+  __device__ __forceinline__ void Normalize(LayerGemm gemm, float* global_x, int store_rows) const {
+    const float* gamma = gemm == LayerGemm::kOutputProjection ? post_vectors()
+                         : gemm == LayerGemm::kMlpDown ? post_vectors() + kGamma3At * p_.width
+                                                       : pre_vectors();
     constexpr int kTogether = kGroups > 1 ? 4 : 2;
     NormalizeRows<kRows, kConsumerWarps, kTogether, kWidthTiles>(
-        At<float>(shared_.x), shared_.x_stride, gamma, gamma + p_.width, p_.width, p_.epsilon,
+        At(shared_.x), shared_.x_stride, gamma, gamma + p_.width, p_.width, p_.epsilon,
         [&](const int(&rows)[kTogether], int column, const Floats4(&x)[kTogether]) {
 #pragma unroll
           for (int r = 0; r < kTogether; ++r) {
             StoreA(rows[r], column, x[r]);
-            if (rows[r] < keep && column < p_.width) {
-              StoreAs<Floats4>(kept + rows[r] * p_.width + column, x[r]);
+            if (rows[r] < store_rows && column < p_.width) {
+              StoreAs<Floats4>(global_x + rows[r] * p_.width + column, x[r]);
             }
           }
         });

@@ -1,4 +1,4 @@
-// Weight matrices in host memory on their way into a kernel's layout, and bfloat16.
+// Weight matrices in host memory, before they are packed into a kernel's layout, and bfloat16.
 #ifndef CHORALE_KERNELS_CUDA_LAYOUT_MATRIX_H_
 #define CHORALE_KERNELS_CUDA_LAYOUT_MATRIX_H_
 
@@ -18,12 +18,12 @@ struct Matrix {
 uint16_t ToBf16(float value);
 float FromBf16(uint16_t bits);
 
-// Of a matrix whose outputs, or inputs, are heads of head_dim elements each: with zeros behind
-// every head until it is padded_dim wide.
+// Pads each head of a matrix with zeros to padded_dim. The outputs, or inputs, of the matrix are
+// heads of head_dim elements each.
 Matrix PadHeadOutputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim);
 Matrix PadHeadInputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim);
 
-// The matrices' outputs below each other, with the same inputs.
+// Concatenates matrices with the same inputs along their outputs.
 Matrix StackOutputs(const std::vector<Matrix>& matrices);
 
 }  // namespace chorale::kernels::cuda

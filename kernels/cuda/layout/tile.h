@@ -1,11 +1,20 @@
-// What the kernels know about a tile of 64 rows. An array of them, in device memory, is what a
-// launch works on: tiles of any sessions, contexts and phases that run on one model.
+// A tile of 64 rows: the unit in which rows go through the model. A launch works on an array of
+// tiles in device memory, which may belong to any sessions, contexts and phases of one model.
 #ifndef CHORALE_KERNELS_CUDA_LAYOUT_TILE_H_
 #define CHORALE_KERNELS_CUDA_LAYOUT_TILE_H_
 
 #include <cstdint>
 
 namespace chorale::kernels::cuda {
+
+// A tile has four groups of 16 rows, the rows of one mma. In a tile of paths, the target and the
+// buffer token of a path are rows g and g + 8 of a group: the same four lanes hold both rows, and
+// load each key of the path's buffer once for both.
+inline constexpr int kTilePaths = 32;
+inline constexpr int kTileRows = 64;
+inline constexpr int kGroupRows = 16;
+inline constexpr int kGroupPaths = 8;
+inline constexpr int kTileGroups = kTileRows / kGroupRows;
 
 // clang-format off
 //   phase                  row of the tile               attends to                    writes K and V
@@ -21,18 +30,17 @@ namespace chorale::kernels::cuda {
 // `visible_*` and `append_position` of an uploaded tile (LaunchAdvancePosition), and nothing else.
 // Pointers are device memory.
 struct Tile {
-  uint16_t* context = nullptr;   // [L] layers of ContextLayerSize(context_rows, Hkv, Dh)
-  uint16_t* buffer = nullptr;    // [L] layers of BufferLayerSize(...); null without one
+  uint16_t* context = nullptr;   // [L] layers of ContextLayerSize(context_rows, Hkv, Dh), bf16
+  uint16_t* buffer = nullptr;    // [L] layers of BufferLayerSize(...), bf16; null: no buffer
   int32_t context_rows = 0;      // Nctx
-  int32_t groups = 0;            // of 16 rows that are in use, from the first; 0: skip this tile
+  int32_t groups = 0;            // groups in use, from the first on; 0: skip this tile
   int32_t buffer_paths = 0;      // paths that the buffer has room for, a multiple of 8
   int32_t buffer_capacity = 0;   // positions
   int32_t visible_target = 0;    // buffer positions that a path's target attends to
-  int32_t visible_buffer = 0;    // and that its buffer token attends to
+  int32_t visible_buffer = 0;    // buffer positions that its buffer token attends to
   int32_t append_position = -1;  // buffer position to which K and V are written; -1: none
-  int32_t first_row = -1;        // of the context that is being encoded; -1: none is
+  int32_t first_row = -1;        // row of the context being encoded; -1: not encoding
   int32_t encode_rows = 0;       // rows of the tile that are rows of that context
-  int32_t unused = 0;
 };
 
 }  // namespace chorale::kernels::cuda

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/fragments.h"
 
 namespace chorale::kernels::cuda {
 

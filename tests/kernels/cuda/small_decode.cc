@@ -9,7 +9,10 @@
 #include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/layer/pack_weights.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/layout/weight_tiles.h"
 #include "tests/kernels/simd_targets.h"
 
 namespace chorale::kernels::cuda {
@@ -27,13 +30,13 @@ std::vector<uint16_t> RandomContext(const SmallModel& model, int rows, uint32_t 
   const int64_t layer_size = ContextLayerSize(rows, model.kv_heads, model.head_dim);
   std::vector<uint16_t> context;
   for (float x : RandomTensor(model.layers * layer_size, seed)) context.push_back(ToBf16(x));
-  const int64_t blocks = ContextBlocks(rows);
+  const int64_t blocks = ContextKeyBlocks(rows);
   for (int64_t head = 0; head < int64_t{model.layers} * model.kv_heads; ++head) {
-    uint16_t* last = context.data() + ((head + 1) * blocks - 1) * BlockSize(model.head_dim);
-    for (int64_t key = rows - (blocks - 1) * kBlockKeys; key < kBlockKeys; ++key) {
+    uint16_t* last = context.data() + ((head + 1) * blocks - 1) * KeyBlockSize(model.head_dim);
+    for (int64_t key = rows - (blocks - 1) * kKeyBlockKeys; key < kKeyBlockKeys; ++key) {
       for (int d = 0; d < model.head_dim; ++d) {
-        last[BlockKeyAt(static_cast<int>(key), d, model.head_dim)] = 0;
-        last[BlockValueAt(static_cast<int>(key), d, model.head_dim)] = 0;
+        last[KeyBlockKeyAt(static_cast<int>(key), d, model.head_dim)] = 0;
+        last[KeyBlockValueAt(static_cast<int>(key), d, model.head_dim)] = 0;
       }
     }
   }

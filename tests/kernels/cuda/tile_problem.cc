@@ -6,7 +6,8 @@
 #include <numbers>
 
 #include "kernels/cuda/layer/pack_weights.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
 #include "kernels/ops/append_kv.h"
 #include "kernels/ops/panel_layout.h"
 #include "kernels/ops/shared_context_attention.h"
@@ -89,16 +90,16 @@ std::vector<uint16_t> TileProblem::PackContext(const Keys& keys, int rows) const
   const int head_dim = shape_.head_dim;
   const int64_t layer_size = ContextLayerSize(rows, shape_.kv_heads, head_dim);
   std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
-  const int64_t blocks = ContextBlocks(rows);
-  for (int64_t key = 0; key < blocks * kBlockKeys; ++key) {
+  const int64_t blocks = ContextKeyBlocks(rows);
+  for (int64_t key = 0; key < blocks * kKeyBlockKeys; ++key) {
     for (int64_t h = 0; h < shape_.kv_heads; ++h) {
       uint16_t* block = packed.data() + kLayer * layer_size +
-                        (h * blocks + key / kBlockKeys) * BlockSize(head_dim);
+                        (h * blocks + key / kKeyBlockKeys) * KeyBlockSize(head_dim);
       for (int d = 0; d < head_dim; ++d) {
         const int64_t at = (key * shape_.kv_heads + h) * head_dim + d;
-        const int in_block = static_cast<int>(key % kBlockKeys);
-        if (key < rows) block[BlockKeyAt(in_block, d, head_dim)] = ToBf16(keys.k[at]);
-        block[BlockValueAt(in_block, d, head_dim)] = key < rows ? ToBf16(keys.v[at]) : 0;
+        const int in_block = static_cast<int>(key % kKeyBlockKeys);
+        if (key < rows) block[KeyBlockKeyAt(in_block, d, head_dim)] = ToBf16(keys.k[at]);
+        block[KeyBlockValueAt(in_block, d, head_dim)] = key < rows ? ToBf16(keys.v[at]) : 0;
       }
     }
   }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_split.h"
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/cuda/tile_problem.h"
 #include "tests/kernels/tensor_matchers.h"

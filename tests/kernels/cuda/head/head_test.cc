@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "kernels/cuda/embed/embed.h"
-#include "kernels/cuda/layout/layout.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/mixture_head.h"
@@ -27,6 +26,9 @@ namespace chorale::kernels::cuda {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Row of a path's target in its tile; the buffer token's is 8 rows below.
+int TargetRow(int path) { return path / 8 * 16 + path % 8; }
 
 class EmbedTest : public DeviceTest {};
 
@@ -72,9 +74,8 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
   std::vector<float> expected(x.size(), kNan);
   for (int tile = 0; tile < 3; ++tile) {
     for (int p = 0; p < 16; ++p) {
-      for (Role role : {Role::kTarget, Role::kBuffer}) {
-        float* row = expected.data() + (tile * 64 + TileRow(p, role)) * kWidth;
-        const bool token = role == Role::kBuffer;
+      for (const bool token : {false, true}) {
+        float* row = expected.data() + (tile * 64 + TargetRow(p) + (token ? 8 : 0)) * kWidth;
         const int position = tile == 2 ? (token ? -1 : 0) : (token ? 4 : 5);
         for (int c = 0; c < kWidth; ++c) {
           row[c] = 0;
@@ -308,7 +309,7 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
     const std::vector<double> actual_densities = densities.ToHost(stream_);
     const std::vector<float> actual_mixtures = mixtures.ToHost(stream_);
     for (int p = 0; p < kPaths; ++p) {
-      const MixtureView mixture = problem.Mixture(TileRow(p, Role::kTarget));
+      const MixtureView mixture = problem.Mixture(TargetRow(p));
       const StepDraw step = DrawStep(kSeed, kFirstPath + p, kPosition);
       const int at = kPosition * kPaths + p;
       if (draw) {

@@ -1,5 +1,5 @@
-// The row kernel against the definition of its stages in float64, with the same numbers rounded to
-// bf16: weights, and whatever is multiplied with them.
+// The layer kernels against their definition in float64, which rounds the same numbers to bf16:
+// weights, and what they are multiplied with.
 #include "kernels/cuda/layer/layer.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "kernels/cuda/layer/pack_weights.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/simd_targets.h"
 #include "tests/kernels/tensor_matchers.h"
@@ -24,8 +25,8 @@ namespace {
 using Vector = std::vector<double>;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-// A sum that is rounded to bf16 the other way than the reference's is off by 2^-8 of itself, and
-// moves what is made of it by that times a weight; a few of those come together.
+// A sum rounded to bf16 in the other direction than the reference's is off by 2^-8 of itself; later
+// results move by that times a weight, and several such errors add up.
 constexpr Tolerance kRounding{1.2e-2, 8e-3};
 
 struct LayerShape {
@@ -94,22 +95,22 @@ struct Layer {
 
 struct RowResult {
   Vector x;
-  Vector qkv_smem;  // q, K, V
+  Vector qkv;  // [q | K | V]
 };
 
-RowResult Reference(const Layer& layer, LayerPart stages, Vector x, const Vector& attention) {
-  if (stages != LayerPart::kPreAttention) {
+RowResult Reference(const Layer& layer, LayerPart part, Vector x, const Vector& attention) {
+  if (part != LayerPart::kPreAttention) {
     x = LayerNorm(Sum(x, Product(layer.wo, Rounded(attention))), layer.gamma[1], layer.beta[1]);
     Vector hidden = Product(layer.w1, Rounded(x));
     for (size_t i = 0; i < hidden.size(); ++i) {
       const double h = hidden[i] + layer.b1[i];
       hidden[i] = 0.5 * h * std::erfc(-h / std::numbers::sqrt2);
     }
-    Vector more = Product(layer.w2, Rounded(hidden));
-    for (size_t i = 0; i < more.size(); ++i) more[i] += layer.b2[i];
-    x = LayerNorm(Sum(x, more), layer.gamma[2], layer.beta[2]);
+    Vector mlp = Product(layer.w2, Rounded(hidden));
+    for (size_t i = 0; i < mlp.size(); ++i) mlp[i] += layer.b2[i];
+    x = LayerNorm(Sum(x, mlp), layer.gamma[2], layer.beta[2]);
   }
-  if (stages == LayerPart::kPostAttention) return {x, {}};
+  if (part == LayerPart::kPostAttention) return {x, {}};
   x = LayerNorm(Sum(x, Product(layer.feature, Rounded(x))), layer.gamma[0], layer.beta[0]);
   return {x, Product(layer.projection, Rounded(x))};
 }
@@ -126,7 +127,7 @@ class LayerProblem {
   static constexpr int kLargestContext = 1250;
   static constexpr int kContextRows[kTiles] = {kEncodedRows, kLargestContext, 0, 10};
   static constexpr int kCapacity = 5;
-  static constexpr int kPlace = 3;
+  static constexpr int kPosition = 3;
 
   explicit LayerProblem(const LayerShape& shape)
       : shape_(shape),
@@ -140,9 +141,9 @@ class LayerProblem {
             PackWgmmaTiles(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2))),
         pre_attention_wgmma_tiles_(
             PackWgmmaTiles(PackPreAttentionTiles(layer_.feature, layer_.projection))),
-        finish_vectors_(PackPostAttentionVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
-                                                 layer_.beta[2], layer_.b2, layer_.b1)),
-        leave_vectors_(PackPreAttentionVectors(layer_.gamma[0], layer_.beta[0])) {
+        post_vectors_(PackPostAttentionVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
+                                               layer_.beta[2], layer_.b2, layer_.b1)),
+        pre_vectors_(PackPreAttentionVectors(layer_.gamma[0], layer_.beta[0])) {
     tiles_ = DeviceArray<Tile>(std::vector<Tile>{{.context = context_.data(),
                                                   .context_rows = kEncodedRows,
                                                   .groups = 4,
@@ -153,7 +154,7 @@ class LayerProblem {
                                                   .groups = 2,
                                                   .buffer_paths = 16,
                                                   .buffer_capacity = kCapacity,
-                                                  .append_position = kPlace},
+                                                  .append_position = kPosition},
                                                  {.context_rows = kContextRows[2], .groups = 3},
                                                  {.context_rows = kContextRows[3], .groups = 0}});
     MakeStates();
@@ -164,6 +165,8 @@ class LayerProblem {
     return row % 64 < 16 * groups[row / 64];
   }
 
+  enum class Form { kMma, kWgmma };
+
   struct Result {
     std::vector<float> x;     // [kRows, D]
     std::vector<uint16_t> q;  // [kRows, H Dh]
@@ -173,7 +176,8 @@ class LayerProblem {
     bool operator==(const Result&) const = default;
   };
 
-  Result Run(LayerPart stages, int block_rows, Stream stream, bool warpgroups = false) {
+  Result Run(LayerPart part, int block_rows, Stream stream, Form form = Form::kMma) {
+    const bool wgmma = form == Form::kWgmma;
     const DeviceArray<float> x(x_);
     const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
     const LayerParams params = {
@@ -183,11 +187,10 @@ class LayerProblem {
         .partial_ml = partial_ml_.data(),
         .q = q.data(),
         .post_attention = {post_attention_tiles_.data(),
-                           warpgroups ? post_attention_wgmma_tiles_.data() : nullptr,
-                           finish_vectors_.data()},
+                           wgmma ? post_attention_wgmma_tiles_.data() : nullptr,
+                           post_vectors_.data()},
         .pre_attention = {pre_attention_tiles_.data(),
-                          warpgroups ? pre_attention_wgmma_tiles_.data() : nullptr,
-                          leave_vectors_.data()},
+                          wgmma ? pre_attention_wgmma_tiles_.data() : nullptr, pre_vectors_.data()},
         .tile_count = kTiles,
         .width = shape_.width,
         .heads = shape_.heads,
@@ -197,23 +200,23 @@ class LayerProblem {
         .kv_layer = kLayer,
         .split = KvSplit::kSplit,
         .epsilon = 1e-5f,
-        .part = stages};
+        .part = part};
     EXPECT_TRUE(ValidateLayer(params).ok()) << ValidateLayer(params);
     DeviceProperties device;
     ExpectSuccess(OpenDevice(&device), "opening the device");
     const int shared_bytes = device.shared_bytes_per_block;
-    EXPECT_EQ(UsesWgmma(params, block_rows, shared_bytes), warpgroups);
+    EXPECT_EQ(UsesWgmma(params, block_rows, shared_bytes), wgmma);
     ExpectSuccess(LaunchLayer(params, block_rows, shared_bytes, stream),
-                  "launching the row kernel");
+                  "launching the layer kernel");
     Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),
                      buffer_.ToHost(stream)};
     return result;
   }
 
-  RowResult Expected(LayerPart stages, int row) const {
+  RowResult Expected(LayerPart part, int row) const {
     const auto x = x_.begin() + row * shape_.width;
     const auto attention = attention_.begin() + row * shape_.heads * shape_.head_dim;
-    return Reference(layer_, stages, Vector(x, x + shape_.width),
+    return Reference(layer_, part, Vector(x, x + shape_.width),
                      Vector(attention, attention + shape_.heads * shape_.head_dim));
   }
 
@@ -221,7 +224,7 @@ class LayerProblem {
   const std::vector<float>& x() const { return x_; }
 
  private:
-  // Random states of every tile's splits, and what they merge to.
+  // Random partials of every tile's splits, and the attention that they combine to.
   void MakeStates() {
     const int64_t heads = static_cast<int64_t>(kRows) * shape_.heads;
     const int64_t num_splits = ContextSplits(kLargestContext);
@@ -269,10 +272,10 @@ class LayerProblem {
   DeviceArray<uint16_t> context_, buffer_;
   DeviceArray<uint16_t> post_attention_tiles_, pre_attention_tiles_;
   DeviceArray<uint16_t> post_attention_wgmma_tiles_, pre_attention_wgmma_tiles_;
-  DeviceArray<float> finish_vectors_, leave_vectors_;
+  DeviceArray<float> post_vectors_, pre_vectors_;
 };
 
-class RowLayerTest : public DeviceTest {
+class LayerTest : public DeviceTest {
  protected:
   static std::vector<float> Floats(const Vector& values) {
     return std::vector<float>(values.begin(), values.end());
@@ -283,10 +286,10 @@ class RowLayerTest : public DeviceTest {
     return values;
   }
 
-  // Looks at every row_step-th row: with 7, still at every lane's.
-  void ExpectAgreesWithReference(const LayerShape& shape, LayerPart stages, int row_step = 1) {
+  // Compares every row_step-th row: with 7, still one of every lane.
+  void ExpectAgreesWithReference(const LayerShape& shape, LayerPart part, int row_step = 1) {
     LayerProblem problem(shape);
-    const LayerProblem::Result result = problem.Run(stages, 16, stream_);
+    const LayerProblem::Result result = problem.Run(part, 16, stream_);
     const int64_t queries = shape.heads * shape.head_dim;
     for (int row = 0; row < LayerProblem::kRows; row += row_step) {
       SCOPED_TRACE(testing::Message() << "row " << row);
@@ -298,37 +301,36 @@ class RowLayerTest : public DeviceTest {
         EXPECT_EQ(result.q[row * queries], 0xffff);
         continue;
       }
-      const RowResult expected = problem.Expected(stages, row);
+      const RowResult expected = problem.Expected(part, row);
       ASSERT_THAT(actual, TensorNear(Floats(expected.x), kRounding));
-      if (stages == LayerPart::kPostAttention) continue;
-      const Vector& qkv_smem = expected.qkv_smem;
-      ASSERT_THAT(
-          FromBits(result.q.data() + row * queries, queries),
-          TensorNear(Floats(Vector(qkv_smem.begin(), qkv_smem.begin() + queries)), kRounding));
-      ExpectKeysAndValues(result, shape, row, qkv_smem);
+      if (part == LayerPart::kPostAttention) continue;
+      const Vector& qkv = expected.qkv;
+      ASSERT_THAT(FromBits(result.q.data() + row * queries, queries),
+                  TensorNear(Floats(Vector(qkv.begin(), qkv.begin() + queries)), kRounding));
+      ExpectKeysAndValues(result, shape, row, qkv);
     }
   }
 
-  // That what the row should leave is left, in its position.
+  // K and V of a row are where the row's tile says.
   void ExpectKeysAndValues(const LayerProblem::Result& result, const LayerShape& shape, int row,
-                           const Vector& qkv_smem) {
+                           const Vector& qkv) {
     const int64_t kv_width = shape.kv_heads * shape.head_dim;
     std::vector<float> expected, actual;
     for (int64_t i = 0; i < kv_width; ++i) {
       const int head = static_cast<int>(i / shape.head_dim);
       const int d = static_cast<int>(i % shape.head_dim);
-      const double k = qkv_smem[shape.heads * shape.head_dim + i];
-      const double v = qkv_smem[shape.heads * shape.head_dim + kv_width + i];
+      const double k = qkv[shape.heads * shape.head_dim + i];
+      const double v = qkv[shape.heads * shape.head_dim + kv_width + i];
       const int path = row % 64 / 16 * 8 + row % 8;
       if (row < 64) {
-        const int64_t blocks = ContextBlocks(LayerProblem::kEncodedRows);
-        const uint16_t* block =
+        const int64_t key_blocks = ContextKeyBlocks(LayerProblem::kEncodedRows);
+        const uint16_t* key_block =
             result.context.data() +
             LayerProblem::kLayer *
                 ContextLayerSize(LayerProblem::kEncodedRows, shape.kv_heads, shape.head_dim) +
-            (head * blocks + 1) * BlockSize(shape.head_dim);
-        actual.push_back(FromBf16(block[BlockKeyAt(row, d, shape.head_dim)]));
-        actual.push_back(FromBf16(block[BlockValueAt(row, d, shape.head_dim)]));
+            (head * key_blocks + 1) * KeyBlockSize(shape.head_dim);
+        actual.push_back(FromBf16(key_block[KeyBlockKeyAt(row, d, shape.head_dim)]));
+        actual.push_back(FromBf16(key_block[KeyBlockValueAt(row, d, shape.head_dim)]));
         expected.push_back(static_cast<float>(row < 50 ? k : 0));
         expected.push_back(static_cast<float>(row < 50 ? v : 0));
       } else if (row < 128 && row % 16 >= 8 && path < 16) {
@@ -336,7 +338,7 @@ class RowLayerTest : public DeviceTest {
             result.buffer.data() +
             LayerProblem::kLayer *
                 BufferLayerSize(LayerProblem::kCapacity, 16, shape.kv_heads, shape.head_dim) +
-            BufferKeyAt(head, LayerProblem::kPlace, path, LayerProblem::kCapacity, 16,
+            BufferKeyAt(head, LayerProblem::kPosition, path, LayerProblem::kCapacity, 16,
                         shape.head_dim);
         actual.push_back(FromBf16(key[d]));
         actual.push_back(FromBf16(key[16 * shape.head_dim + BufferValueColumn(d, shape.head_dim)]));
@@ -348,15 +350,15 @@ class RowLayerTest : public DeviceTest {
   }
 };
 
-TEST_F(RowLayerTest, EveryStage) {
-  for (LayerPart stages :
+TEST_F(LayerTest, EveryPart) {
+  for (LayerPart part :
        {LayerPart::kPreAttention, LayerPart::kPostAttention, LayerPart::kPostThenPreAttention}) {
-    SCOPED_TRACE(static_cast<int>(stages));
-    ExpectAgreesWithReference({}, stages);
+    SCOPED_TRACE(static_cast<int>(part));
+    ExpectAgreesWithReference({}, part);
   }
 }
 
-TEST_F(RowLayerTest, ShapesOfOtherModels) {
+TEST_F(LayerTest, ShapesOfOtherModels) {
   const std::vector<LayerShape> shapes = {
       {.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
       {.width = 256, .heads = 8, .kv_heads = 8, .head_dim = 32, .hidden = 1024},
@@ -369,7 +371,7 @@ TEST_F(RowLayerTest, ShapesOfOtherModels) {
   }
 }
 
-TEST_F(RowLayerTest, TouchesNothingElse) {
+TEST_F(LayerTest, TouchesNothingElse) {
   LayerProblem problem({});
   const LayerProblem::Result result = problem.Run(LayerPart::kPostThenPreAttention, 8, stream_);
   const int64_t written_context = 2LL * 64 * 4 * 32;  // K and V of 64 rows
@@ -382,7 +384,7 @@ TEST_F(RowLayerTest, TouchesNothingElse) {
 }
 
 // However many rows a block takes, a row's bits are the same.
-TEST_F(RowLayerTest, AnyBlock) {
+TEST_F(LayerTest, AnyBlock) {
   for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
                                   LayerShape{.width = 384, .heads = 12, .kv_heads = 2}}) {
     LayerProblem problem(shape);
@@ -396,8 +398,8 @@ TEST_F(RowLayerTest, AnyBlock) {
   }
 }
 
-// Products of warpgroups change no bit either.
-TEST_F(RowLayerTest, ByWarpgroups) {
+// Nor does wgmma change a bit.
+TEST_F(LayerTest, Wgmma) {
   if (properties_.compute_major != kWgmmaComputeMajor) {
     GTEST_SKIP() << "needs compute capability " << kWgmmaComputeMajor << ".0";
   }
@@ -407,19 +409,19 @@ TEST_F(RowLayerTest, ByWarpgroups) {
         LayerShape{.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
         LayerShape{.width = 512, .heads = 4, .kv_heads = 1, .head_dim = 128, .hidden = 64}}) {
     LayerProblem problem(shape);
-    for (LayerPart stages :
+    for (LayerPart part :
          {LayerPart::kPreAttention, LayerPart::kPostAttention, LayerPart::kPostThenPreAttention}) {
-      const LayerProblem::Result expected = problem.Run(stages, 16, stream_);
+      const LayerProblem::Result expected = problem.Run(part, 16, stream_);
       for (const int block_rows : {16, 32, 64}) {
         if (block_rows == 64 && shape.width > 128) continue;  // more than the shared memory
         SCOPED_TRACE(testing::Message() << shape.width << ", " << block_rows << " rows");
-        EXPECT_TRUE(problem.Run(stages, block_rows, stream_, /*warpgroups=*/true) == expected);
+        EXPECT_TRUE(problem.Run(part, block_rows, stream_, LayerProblem::Form::kWgmma) == expected);
       }
     }
   }
 }
 
-TEST(ValidateRowLayerTest, NamesTheField) {
+TEST(ValidateLayerTest, NamesTheField) {
   LayerParams p;
   EXPECT_THAT(std::string(ValidateLayer(p).message()), testing::HasSubstr("tiles is null"));
   Tile tile;
@@ -461,22 +463,22 @@ TEST(ChooseBlockRowsTest, TakesMoreRowsWhenThereAreMore) {
   const auto rows = [](int tiles, const LayerShape& shape) {
     return *ChooseBlockRows(ShapeOf(tiles, shape), 132, 227 << 10);
   };
-  const LayerShape hidden_qkv_smem = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
+  const LayerShape largest = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
   EXPECT_EQ(rows(2, {}), 8);
   EXPECT_EQ(rows(16, {}), 16);
   EXPECT_EQ(rows(50, {}), 32);
   EXPECT_EQ(rows(128, {}), 64);
-  EXPECT_EQ(rows(128, hidden_qkv_smem), 16) << "shared memory";
+  EXPECT_EQ(rows(128, largest), 16) << "shared memory";
   const uint16_t wgmma_tiles = 0;
   LayerParams few = ShapeOf(2, {});
   few.post_attention.wgmma_tiles = few.pre_attention.wgmma_tiles = &wgmma_tiles;
-  EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16) << "by products of warpgroups";
+  EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16) << "wgmma";
 }
 
 TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
-  const LayerShape hidden_qkv_smem = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
+  const LayerShape largest = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
   for (const LayerShape& shape :
-       {LayerShape{}, LayerShape{.width = 256, .hidden = 1024}, hidden_qkv_smem}) {
+       {LayerShape{}, LayerShape{.width = 256, .hidden = 1024}, largest}) {
     for (int tiles : {1, 50, 200}) {
       const LayerParams params = ShapeOf(tiles, shape);
       for (int shared_bytes : {163 << 10, 227 << 10}) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/layer/layer.h"
-#include "kernels/cuda/layout/layout.h"
+#include "kernels/cuda/layout/weight_tiles.h"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -30,9 +30,9 @@ TEST(PadHeadsTest, PutsZerosBehindEveryHead) {
   EXPECT_THAT(inputs.values, ElementsAre(1, 0, 2, 0, 3, 0, 4, 0));
 }
 
-TEST(PackSlabsTest, SlabsLieInTheOrderInWhichTheyAreConsumed) {
-  // D = 130 and Dff = 129, so that every matrix has two weight tiles each way, and element (o, i)
-  // of each matrix is its name: weight tile 10 m + 2 (o / 128) + i / 128.
+TEST(PackWeightTilesTest, OrderOfTheTiles) {
+  // D = 130 and Dff = 129, so that every matrix has two weight tiles each way. The elements of a
+  // weight tile name it: 10 m + 2 (o / 128) + i / 128.
   const auto matrix = [](int name, int64_t out, int64_t in) {
     Matrix m = {{}, out, in};
     for (int64_t o = 0; o < out; ++o) {
@@ -61,9 +61,9 @@ TEST(PackSlabsTest, SlabsLieInTheOrderInWhichTheyAreConsumed) {
   EXPECT_EQ(FromBf16(pre_attention[3 * kWeightTileSize + WeightTileAt(1, 1)]), 13);
 }
 
-// Read as the instruction reads it, a wgmma tile is the weight tile's outputs, neighbours 8 rows
+// In the order of the instruction, a wgmma tile has the weight tile's outputs, neighbours 8 rows
 // apart, and its inputs in the order of mma.
-TEST(PackSlabsTest, QuartersAreWhatProductsOfAWarpgroupTake) {
+TEST(PackWgmmaTilesTest, OrderOfTheInstruction) {
   std::vector<uint16_t> weight_tiles(2 * kWeightTileSize);
   const auto name = [](int weight_tile, int output, int input) {
     return static_cast<uint16_t>(weight_tile * kWeightTileSize + output * kWeightTileInputs +
@@ -78,19 +78,19 @@ TEST(PackSlabsTest, QuartersAreWhatProductsOfAWarpgroupTake) {
   }
   const std::vector<uint16_t> wgmma_tiles = PackWgmmaTiles(weight_tiles);
   ASSERT_EQ(wgmma_tiles.size(), weight_tiles.size());
-  for (int quarter = 0; quarter < 8; ++quarter) {
-    for (int product = 0; product < kWgmmaTileInputs / 16; ++product) {
+  for (int wgmma_tile = 0; wgmma_tile < 8; ++wgmma_tile) {
+    for (int step = 0; step < kWgmmaTileInputs / 16; ++step) {
       for (int row = 0; row < kWgmmaTileOutputs; ++row) {
-        for (int position = 0; position < 16; ++position) {
-          const int output = quarter % 4 / 2 * 64 + row / 16 * 16 + row % 8 * 2 + row % 16 / 8;
-          // Lane j of mma has positions 2j, 2j + 1, 2j + 8 and 2j + 9, and of 32 inputs 8j to 8j
-          // + 7.
-          const int input = quarter % 2 * 64 + product / 2 * 32 + position % 8 / 2 * 8 +
-                            product % 2 * 4 + position / 8 * 2 + position % 2;
-          const int at = quarter * kWgmmaTileSize + product * 16 * kWgmmaTileOutputs +
-                         position / 8 * (kWgmmaTileHalfBytes / 2) + row / 8 * 64 + row % 8 * 8 +
-                         position % 8;
-          ASSERT_EQ(wgmma_tiles[at], name(quarter / 4, output, input)) << at;
+        for (int element = 0; element < 16; ++element) {
+          const int output = wgmma_tile % 4 / 2 * 64 + row / 16 * 16 + row % 8 * 2 + row % 16 / 8;
+          // Lane j of mma has elements 2j, 2j + 1, 2j + 8 and 2j + 9, and inputs 8j to 8j + 7 of
+          // 32.
+          const int input = wgmma_tile % 2 * 64 + step / 2 * 32 + element % 8 / 2 * 8 +
+                            step % 2 * 4 + element / 8 * 2 + element % 2;
+          const int at = wgmma_tile * kWgmmaTileSize + step * 16 * kWgmmaTileOutputs +
+                         element / 8 * (kWgmmaTileHalfBytes / 2) + row / 8 * 64 + row % 8 * 8 +
+                         element % 8;
+          ASSERT_EQ(wgmma_tiles[at], name(wgmma_tile / 4, output, input)) << at;
         }
       }
     }

@@ -1,0 +1,43 @@
+// The GEMMs of a layer in their order, their shapes, and the vectors that they add and scale with:
+// the same for both forms of the layer kernel.
+#ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_GEMM_H_
+#define CHORALE_KERNELS_CUDA_LAYER_LAYER_GEMM_H_
+
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layout/weight_tiles.h"
+
+namespace chorale::kernels::cuda {
+
+enum class LayerGemm : int {
+  kOutputProjection,  // x = LN2(x + Wo attention)
+  kMlpUp,             // hidden = gelu(W1 x + b1)
+  kMlpDown,           // x = LN3(x + W2 hidden + b2)
+  kFeatureAttention,  // x = LN1(x + P x)
+  kQkvProjection,     // qkv = (Wq over Wk over Wv) x
+};
+
+constexpr int QkvWidth(const LayerParams& p) { return (p.heads + 2 * p.kv_heads) * p.head_dim; }
+constexpr int InputsOf(const LayerParams& p, LayerGemm gemm) {
+  if (gemm == LayerGemm::kOutputProjection) return p.heads * p.head_dim;
+  return gemm == LayerGemm::kMlpDown ? p.hidden : p.width;
+}
+constexpr int OutputsOf(const LayerParams& p, LayerGemm gemm) {
+  if (gemm == LayerGemm::kMlpUp) return p.hidden;
+  return gemm == LayerGemm::kQkvProjection ? QkvWidth(p) : p.width;
+}
+
+// Elements of PostAttentionWeights::vectors and PreAttentionWeights::vectors.
+constexpr int PostAttentionVectorsSize(const LayerParams& p) {
+  return 5 * p.width + static_cast<int>(WeightTiles(p.hidden)) * kWeightTileOutputs;
+}
+constexpr int PreAttentionVectorsSize(const LayerParams& p) { return 2 * p.width; }
+
+// Where they begin in PostAttentionWeights::vectors, in multiples of D. A beta follows its gamma.
+inline constexpr int kGamma2At = 0;
+inline constexpr int kGamma3At = 2;
+inline constexpr int kB2At = 4;
+inline constexpr int kB1At = 5;
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_LAYER_GEMM_H_
