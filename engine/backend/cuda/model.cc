@@ -17,15 +17,15 @@ namespace {
 
 using kernels::cuda::Matrix;
 
-// WeightTiles, and the same in quarters where the device has products of warpgroups.
-void AddWeightTiles(const std::vector<uint16_t>& tiles, bool warpgroups, WeightBlob& blob,
+// Adds weight tiles, and the same as wgmma tiles if the device has wgmma.
+void AddWeightTiles(const std::vector<uint16_t>& tiles, bool has_wgmma, WeightBlob& blob,
                     const uint16_t** weight_tiles, const uint16_t** wgmma_tiles) {
   blob.Add(tiles, weight_tiles);
-  if (warpgroups) blob.Add(kernels::cuda::PackWgmmaTiles(tiles), wgmma_tiles);
+  if (has_wgmma) blob.Add(kernels::cuda::PackWgmmaTiles(tiles), wgmma_tiles);
 }
 
 void AddLayer(const LayerWeights& weights, const ModelConfig& config, const KernelShape& shape,
-              bool warpgroups, WeightBlob& blob, kernels::cuda::LayerWeights& layer) {
+              bool has_wgmma, WeightBlob& blob, kernels::cuda::LayerWeights& layer) {
   const int64_t d = config.d_model;
   const int64_t head_dim = config.head_dim();
   const auto heads = [&](const std::vector<float>& w, int64_t out) {
@@ -38,7 +38,7 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Kern
   const Matrix projection = kernels::cuda::StackOutputs(
       {wq, heads(weights.wk, config.kv_width()), heads(weights.wv, config.kv_width())});
   AddWeightTiles(kernels::cuda::PackPreAttentionTiles({weights.feature, d, d}, projection),
-                 warpgroups, blob, &layer.pre_attention.weight_tiles,
+                 has_wgmma, blob, &layer.pre_attention.weight_tiles,
                  &layer.pre_attention.wgmma_tiles);
   blob.Add(kernels::cuda::PackPreAttentionVectors(weights.norm1.gamma, weights.norm1.beta),
            &layer.pre_attention.vectors);
@@ -47,7 +47,7 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Kern
                                                  head_dim, shape.head_dim);
   AddWeightTiles(kernels::cuda::PackPostAttentionTiles(wo, {weights.w1, config.d_ff, d},
                                                        {weights.w2, d, config.d_ff}),
-                 warpgroups, blob, &layer.post_attention.weight_tiles,
+                 has_wgmma, blob, &layer.post_attention.weight_tiles,
                  &layer.post_attention.wgmma_tiles);
   blob.Add(kernels::cuda::PackPostAttentionVectors(weights.norm2.gamma, weights.norm2.beta,
                                                    weights.norm3.gamma, weights.norm3.beta,
@@ -154,10 +154,10 @@ absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(const Mod
   std::shared_ptr<DeviceModel> made(new DeviceModel(model));
   RETURN_IF_ERROR(CheckShape(made->config_, made->shape_));
   made->layers_.resize(model.layers.size());
-  const bool warpgroups = device.properties().compute_major == kernels::cuda::kWgmmaComputeMajor;
+  const bool has_wgmma = device.properties().compute_major == kernels::cuda::kWgmmaComputeMajor;
   WeightBlob blob;
   for (size_t l = 0; l < model.layers.size(); ++l) {
-    AddLayer(model.layers[l], made->config_, made->shape_, warpgroups, blob, made->layers_[l]);
+    AddLayer(model.layers[l], made->config_, made->shape_, has_wgmma, blob, made->layers_[l]);
   }
   AddHead(model.head, made->config_, blob, made->head_);
   blob.Add(model.embedding.y_weight, &made->y_weight_);

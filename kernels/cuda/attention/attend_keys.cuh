@@ -12,7 +12,7 @@
 
 namespace chorale::kernels::cuda {
 
-// Scores of keys become weights, which the state's sums are then to be added up with.
+// Replaces the scores `s` by weights 2^(s - m), and adds the weights to l.
 template <int kHeadDim>
 __device__ __forceinline__ void Exponentiate(float (&s)[AttentionTraits<kHeadDim>::kKeys / 8][4],
                                              RowState<kHeadDim>& state) {
@@ -36,15 +36,15 @@ __device__ __forceinline__ void Exponentiate(float (&s)[AttentionTraits<kHeadDim
   }
 }
 
-// kKeys keys of a block of context keys in shared memory, from `first` on, of which those below
-// `valid` count. REQUIRES: the rows have seen a key already, or first < valid.
+// Attends to kKeys keys of a key block in shared memory, from `first` on. Keys from `valid` on are
+// ignored. REQUIRES: the rows have attended to a key before, or first < valid.
 template <int kHeadDim>
-__device__ __forceinline__ void AttendKeys(const uint16_t* block, int first, int valid,
+__device__ __forceinline__ void AttendKeys(const uint16_t* key_block, int first, int valid,
                                            const Queries<kHeadDim>& q, RowState<kHeadDim>& state) {
   using T = AttentionTraits<kHeadDim>;
   constexpr int kKeys = T::kKeys;
   const int lane = LaneIndex();
-  const uint16_t* keys = block + first * kHeadDim + lane * T::kLaneElements;
+  const uint16_t* keys = key_block + first * kHeadDim + lane * T::kLaneElements;
   float s[kKeys / 8][4];  // scores of rows g and g + 8, keys 8n + {2j, 2j+1}
 #pragma unroll
   for (int n = 0; n < kKeys / 8; ++n) {
@@ -71,7 +71,7 @@ __device__ __forceinline__ void AttendKeys(const uint16_t* block, int first, int
     }
   }
   Exponentiate<kHeadDim>(s, state);
-  const uint16_t* values = block + (kKeyBlockKeys + first) * kHeadDim + lane * 8;
+  const uint16_t* values = key_block + (kKeyBlockKeys + first) * kHeadDim + lane * 8;
 #pragma unroll
   for (int g = 0; g < kKeys / 16; ++g) {
     const float(&p)[4] = s[2 * g];
@@ -84,6 +84,17 @@ __device__ __forceinline__ void AttendKeys(const uint16_t* block, int first, int
       Mma(state.o[n], a[0], a[1], a[2], a[3], v.w[0], v.w[1]);
       Mma(state.o[n + 1], a[0], a[1], a[2], a[3], v.w[2], v.w[3]);
     }
+  }
+}
+
+// Attends to a key block in shared memory, of which the first `valid` keys, at least one, count.
+template <int kHeadDim>
+__device__ __forceinline__ void AttendKeyBlock(const uint16_t* key_block, int valid,
+                                               const Queries<kHeadDim>& q,
+                                               RowState<kHeadDim>& state) {
+#pragma unroll 1
+  for (int key = 0; key < kKeyBlockKeys; key += AttentionTraits<kHeadDim>::kKeys) {
+    AttendKeys(key_block, key, valid, q, state);
   }
 }
 

@@ -34,7 +34,7 @@ absl::Status ValidateAttention(const AttentionParams& p) {
 KvSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t num_splits,
                     int multiprocessors) {
   const int64_t splits = MaxContextSplits(largest_context_rows);
-  // Two blocks on each multiprocessor keep it busy; more are only more states to merge.
+  // Two blocks keep a multiprocessor busy; more would only add partials to combine.
   const bool few_blocks = tiles * heads < 2 * static_cast<int64_t>(multiprocessors);
   return splits <= num_splits && few_blocks ? KvSplit::kSplit : KvSplit::kSingle;
 }

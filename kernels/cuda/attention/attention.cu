@@ -20,18 +20,19 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kThreads = kTileGroups * kWarpSize;  // of a block, a group of rows to a warp
+constexpr int kThreads = kTileGroups * kWarpSize;  // of a block: one warp for each group of rows
 
 template <int kHeadDim>
 struct Shape {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kStages = kHeadDim > 64 ? 2 : kHeadDim > 32 ? 3 : 4;
-  using Merged = CombinedState<kHeadDim, kThreads>;
-  // Blocks of keys, and behind them what the splits were merged to.
-  static constexpr int kSharedBytes = kStages * T::kBlockBytes + Merged::kBytes;
-  static_assert(T::kBlockBytes % (16 * kThreads) == 0);
+  using Combined = CombinedState<kHeadDim, kThreads>;
+  // The ring of key blocks, then the combined state.
+  static constexpr int kSharedBytes = kStages * T::kKeyBlockBytes + Combined::kBytes;
+  static_assert(T::kKeyBlockBytes % (16 * kThreads) == 0);
 };
 
+// Stores the state of a warp's rows as a partial.
 template <int kHeadDim>
 __device__ __forceinline__ void StoreState(const AttentionParams& p, int split_idx, int group,
                                            int head, const RowState<kHeadDim>& state) {
@@ -52,41 +53,41 @@ __device__ __forceinline__ void StoreState(const AttentionParams& p, int split_i
   }
 }
 
-// The blocks of context keys that one block of threads attends to, on their way through shared
-// memory.
+// A ring of kStages - 1 prefetched key blocks in shared memory, and the one in use.
 template <int kHeadDim, int kStages>
 class ContextStream {
   using T = AttentionTraits<kHeadDim>;
 
  public:
-  // Blocks [first, end) of one head.
+  // Streams key blocks [first, end) of `head`, the context's K and V of one head.
   __device__ __forceinline__ ContextStream(const uint16_t* head, int first, int end)
       : head_(head), first_(first), end_(end) {}
 
-  // Asks for all blocks that there is room for.
+  // Starts to copy the first key blocks.
   __device__ __forceinline__ void Begin() {
     for (int i = 0; i < kStages - 1; ++i) Fetch(first_ + i);
   }
 
-  // For all threads: waits for a block, and asks for one more. Blocks are taken in their order.
-  __device__ __forceinline__ const uint16_t* Take(int block) {
+  // Waits for a key block and starts to copy one more. Called by all threads, in the order of the
+  // key blocks.
+  __device__ __forceinline__ const uint16_t* Take(int key_block) {
     CpAsyncWait<kStages - 2>();
-    __syncthreads();  // the block has arrived for all, and all are done with the one before it
-    Fetch(block + kStages - 1);
-    return reinterpret_cast<const uint16_t*>(At(block));
+    __syncthreads();  // all threads see the key block, and have finished the previous one
+    Fetch(key_block + kStages - 1);
+    return reinterpret_cast<const uint16_t*>(At(key_block));
   }
 
  private:
-  __device__ __forceinline__ char* At(int block) const {
-    return DynamicSmem() + (block - first_) % kStages * T::kBlockBytes;
+  __device__ __forceinline__ char* At(int key_block) const {
+    return DynamicSmem() + (key_block - first_) % kStages * T::kKeyBlockBytes;
   }
 
-  __device__ __forceinline__ void Fetch(int block) {
-    if (block < end_) {
-      const char* from = reinterpret_cast<const char*>(head_ + block * KeyBlockSize(kHeadDim));
-      char* to = At(block);
+  __device__ __forceinline__ void Fetch(int key_block) {
+    if (key_block < end_) {
+      const char* from = reinterpret_cast<const char*>(head_ + key_block * KeyBlockSize(kHeadDim));
+      char* to = At(key_block);
 #pragma unroll
-      for (int i = 0; i < T::kBlockBytes / (16 * kThreads); ++i) {
+      for (int i = 0; i < T::kKeyBlockBytes / (16 * kThreads); ++i) {
         const int at = (i * kThreads + static_cast<int>(threadIdx.x)) * 16;
         CpAsync16(to + at, from + at);
       }
@@ -99,17 +100,32 @@ class ContextStream {
   const int end_;
 };
 
-// Grid: x tiles, y heads, z splits (1 when they are done together). A block owns one head of one
-// tile's 64 rows, a warp 16 of them. The split's keys and values stream through shared memory once
-// and are read by all warps; queries and states stay in registers; the split's positions of a
-// path's buffer go from global memory to the four lanes that own its two rows.
+// Attends to the key blocks from `key_block` up to `end`, and advances key_block. Called by all
+// threads; warps whose rows are not in use only help to copy.
+template <int kHeadDim, int kStages>
+__device__ __forceinline__ void AttendContext(ContextStream<kHeadDim, kStages>& context,
+                                              int context_rows, int end, bool in_use,
+                                              const Queries<kHeadDim>& q, int& key_block,
+                                              RowState<kHeadDim>& state) {
+#pragma unroll 1
+  for (; key_block < end; ++key_block) {
+    const uint16_t* keys = context.Take(key_block);
+    const int valid = min(kKeyBlockKeys, context_rows - key_block * kKeyBlockKeys);
+    if (in_use) AttendKeyBlock(keys, valid, q, state);
+  }
+}
+
+// Grid: x tiles, y heads, z splits (1 with KvSplit::kSingle). A block computes one head of one
+// tile's 64 rows, a warp 16 of them. Keys and values of the context are copied to shared memory
+// once and read by all warps; queries and states stay in registers; keys and values of a path's
+// buffer are loaded from global memory by the four lanes that hold the path's two rows.
 //
-// What is read before GridDepWait: the fields of the tile that no kernel changes, and with them
-// the first keys of a context that was complete before the tile was uploaded.
+// Before GridDepWait the kernel reads the fields of the tile that no kernel changes, and the first
+// keys of a context that was complete before the tile was uploaded.
 //
-// -inf: every block of context keys has at least one that counts, so m is finite after the first
-// one; before it, only zeros are scaled. A split may have neither keys of the context nor positions
-// of the buffer: its m stays -inf, and l and o zero.
+// -inf: every key block has a valid key, so m is finite after the first one; before it, only zeros
+// are scaled. A split may have neither keys of the context nor positions of the buffer: then its m
+// stays -inf, and its l and o zero.
 template <int kHeadDim, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     AttentionKernel(const __grid_constant__ AttentionParams p) {
@@ -121,17 +137,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int kv_head = head / (p.heads / p.kv_heads);
   const int group = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
-  const bool together = p.split == KvSplit::kSingle;
+  const bool single = p.split == KvSplit::kSingle;
   const int split_idx = blockIdx.z;
   const int rows = uploaded.context_rows;
-  const int blocks = static_cast<int>(ContextKeyBlocks(rows));
+  const int key_blocks = static_cast<int>(ContextKeyBlocks(rows));
   const int splits = static_cast<int>(ContextSplits(rows));
-  const int split_blocks = static_cast<int>(SplitKeyBlocks(rows));
-  const int first = split_idx * split_blocks;
-  const int end = together ? blocks : min(blocks, first + split_blocks);
+  const int split_key_blocks = static_cast<int>(SplitKeyBlocks(rows));
+  const int first = split_idx * split_key_blocks;
+  const int end = single ? key_blocks : min(key_blocks, first + split_key_blocks);
   ContextStream<kHeadDim, S::kStages> context(
       uploaded.context + p.layer * ContextLayerSize(rows, p.kv_heads, kHeadDim) +
-          kv_head * blocks * KeyBlockSize(kHeadDim),
+          kv_head * key_blocks * KeyBlockSize(kHeadDim),
       first, end);
   const bool being_encoded = uploaded.first_row >= 0;
   if (!being_encoded) context.Begin();
@@ -148,35 +164,28 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const bool in_use = group < tile.groups;
   BufferKeys<kHeadDim> buffer(tile, p.layer, p.kv_heads, kv_head, group * kGroupPaths + lane / 4,
                               splits);
-  typename S::Merged combined(
-      reinterpret_cast<float*>(DynamicSmem() + S::kStages * T::kBlockBytes));
-  if (together) combined.Clear();
+  typename S::Combined combined(
+      reinterpret_cast<float*>(DynamicSmem() + S::kStages * T::kKeyBlockBytes));
+  if (single) combined.Clear();
   RowState<kHeadDim> state;
-  const int end_split = together ? splits : split_idx + 1;
-  int block = first;
+  const int end_split = single ? splits : split_idx + 1;
+  int key_block = first;
 #pragma unroll 1
   for (int split = split_idx; split < end_split; ++split) {
     if (in_use) buffer.Begin(split);
     state.Clear();
-    const int split_end = min(end, block + split_blocks);
-#pragma unroll 1
-    for (; block < split_end; ++block) {
-      const uint16_t* keys = context.Take(block);
-      if (!in_use) continue;
-      const int valid = min(kKeyBlockKeys, rows - block * kKeyBlockKeys);
-#pragma unroll 1
-      for (int key = 0; key < kKeyBlockKeys; key += T::kKeys)
-        AttendKeys(keys, key, valid, q, state);
-    }
+    AttendContext(context, rows, min(end, key_block + split_key_blocks), in_use, q, key_block,
+                  state);
     if (!in_use) continue;
     buffer.Attend(split, q, state);
     state.FinishSplit();
-    if (together) combined.Merge(state);
+    if (single) combined.Combine(state);
   }
   CpAsyncWait<0>();
   if (in_use) StoreState<kHeadDim>(p, split_idx, group, head, state);
 }
 
+// kBlocks: blocks of a multiprocessor.
 template <int kHeadDim, int kBlocks>
 ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
   using S = Shape<kHeadDim>;
@@ -190,8 +199,8 @@ ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
   return Launch(&AttentionKernel<kHeadDim, kBlocks>, shape, stream, params);
 }
 
-// Blocks on a multiprocessor bound the registers of a thread: where a launch has few blocks, each
-// is faster with more.
+// The blocks of a multiprocessor limit the registers of a thread. In a launch of few blocks, three
+// blocks with more registers are faster than four.
 ErrorCode LaunchFor32(const AttentionParams& params, Stream stream) {
   const int64_t num_splits = params.split == KvSplit::kSingle ? 1 : params.num_splits;
   const int64_t blocks = num_splits * params.tile_count * params.heads;

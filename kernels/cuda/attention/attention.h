@@ -1,10 +1,9 @@
-// Attention of tiles of rows to their shared contexts and, for rows of paths, to the first
-// positions of the path's own buffer: kernels/ops/shared_context_attention.h on a GPU, for every
-// phase.
+// Attention of tiles of rows to their contexts and, for rows of paths, to the visible positions of
+// the path's buffer: kernels/ops/shared_context_attention.h on a GPU, for every phase.
 //
-// The path's buffer keys follow the context into the same online-softmax state. What leaves the
-// kernel are the states of splits (layout.h), which the row kernel merges (partial_ml.cuh):
-// scores are in units of log 2, and o is unnormalised. This form stays between the two kernels.
+// Keys are divided into KV splits (layout/kv_split.h). The output is one partial for each split, or
+// for all of them: an online-softmax state (m, l, o) with scores in units of log 2 and o not
+// divided by l. The layer kernel combines the partials (layer/combine_splits.cuh).
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_ATTENTION_H_
 #define CHORALE_KERNELS_CUDA_ATTENTION_ATTENTION_H_
 
@@ -16,10 +15,10 @@
 
 namespace chorale::kernels::cuda {
 
-// How the splits of a context are shared out. Both give the same bits.
+// How splits are distributed over blocks. Both give the same bits.
 enum class KvSplit {
   kSingle,  // one block attends to all splits and combines them: one partial
-  kSplit,   // a block for each split: a partial each
+  kSplit,   // one block for each split: one partial for each
 };
 
 struct AttentionParams {
@@ -32,25 +31,25 @@ struct AttentionParams {
   int32_t kv_heads = 0;    // Hkv, divides H
   int32_t head_dim = 0;    // Dh: 16, 32, 64 or 128
   int32_t layer = 0;       // of the tiles' contexts and buffers
-  int32_t num_splits = 0;  // room for that many splits
+  int32_t num_splits = 0;  // of partial_o and partial_ml; at least 1
   KvSplit split = KvSplit::kSingle;
-  int32_t multiprocessors = 1;  // of the device: a matter of speed alone
+  int32_t multiprocessors = 1;  // of the device; affects speed alone
 };
 
-// What the kernels ask of heads: InvalidArgument naming the field. REQUIRES: kv_heads > 0.
+// InvalidArgument naming the field, if the kernels do not support these heads. REQUIRES: kv_heads >
+// 0.
 absl::Status ValidateHeads(int32_t heads, int32_t kv_heads, int32_t head_dim);
 
-// InvalidArgument naming the field. With kSplit, `num_splits` must be at least ContextSplits of
-// every tile's context, which only the caller knows.
+// InvalidArgument naming the field. Cannot check that with kSplit, `num_splits` is at least
+// ContextSplits of every tile's context: the caller ensures it.
 absl::Status ValidateAttention(const AttentionParams& params);
 
-// kSplit where there are too few tiles to fill the device's multiprocessors, and room for the
-// splits of the largest context.
+// kSplit if there are too few tiles to fill the device's multiprocessors, and num_splits suffices
+// for the largest context.
 KvSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t num_splits,
                     int multiprocessors);
 
-// Groups of rows that are not in use are skipped: nothing is written for them.
-// REQUIRES: ValidateAttention(params).ok().
+// Writes nothing for groups of rows that are not in use. REQUIRES: ValidateAttention(params).ok().
 ErrorCode LaunchAttention(const AttentionParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda

@@ -11,14 +11,14 @@
 namespace chorale::kernels::cuda {
 
 // The buffer of the lane's path, which four lanes read together, kPositions positions at a time.
-// The splits of the context take turns with them (layout.h, Context splits). With
-// kPrefetchPositions, what a split takes first is on its way while it attends to its part of the
-// context; what comes next, as soon as the last keys, or values, are multiplied with.
+// Positions are distributed over the splits round-robin (layout/kv_split.h). With
+// kPrefetchPositions, the first positions of a split are loaded while it attends to the context;
+// later positions, as soon as the registers of the previous keys, or values, are free.
 template <int kHeadDim>
 class BufferKeys {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kPositions = T::kPositions;
-  using Share = SliceWords<T::kLaneElements / 2>;
+  using Words = SliceWords<T::kLaneElements / 2>;
 
  public:
   // Row g attends to tile.visible_target positions, row g + 8 to tile.visible_buffer.
@@ -35,12 +35,12 @@ class BufferKeys {
     if (tile.buffer == nullptr || path >= tile.buffer_paths) positions_ = 0;
   }
 
-  // Asks for the first positions of a split.
+  // Starts to load the first positions of a split.
   __device__ __forceinline__ void Begin(int split) {
     if (T::kPrefetchPositions) FetchFirst(split * kPositions);
   }
 
-  // Attends to the positions of the split that was begun last.
+  // Attends to the positions of a split. REQUIRES: Begin(split) was the last call of Begin.
   __device__ __forceinline__ void Attend(int split, const Queries<kHeadDim>& q,
                                          RowState<kHeadDim>& state) {
     if (!T::kPrefetchPositions) FetchFirst(split * kPositions);
@@ -64,14 +64,14 @@ class BufferKeys {
   }
 
   __device__ __forceinline__ void Fetch(int first, int offset,
-                                        Share (&share)[kPositions][T::kSlices]) const {
+                                        Words (&words)[kPositions][T::kSlices]) const {
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) {
-      const int position =
-          min(first + i, positions_ - 1);  // the last one again, but not counted again
+      // Beyond the end, loads the last position again; Scores masks it.
+      const int position = min(first + i, positions_ - 1);
       const uint16_t* from = keys_ + position * int64_t{2} * value_offset_ + offset;
 #pragma unroll
-      for (int b = 0; b < T::kSlices; ++b) share[i][b].LoadNew(from + b * T::kSlice);
+      for (int b = 0; b < T::kSlices; ++b) words[i][b].LoadNew(from + b * T::kSlice);
     }
   }
 
@@ -97,7 +97,7 @@ class BufferKeys {
     }
   }
 
-  // Scores become weights.
+  // Replaces the scores `s` by weights 2^(s - m), and adds the weights to l.
   __device__ __forceinline__ static void Exponentiate(float (&s)[kPositions][2],
                                                       RowState<kHeadDim>& state) {
 #pragma unroll
@@ -108,9 +108,9 @@ class BufferKeys {
       state.RaiseMaximum(half, largest);
 #pragma unroll
       for (int i = 0; i < kPositions; ++i) {
-        // A row that has seen no key at all keeps m = -inf, and all its scores are -inf.
+        // A row without keys so far has m = -inf, and all its scores are -inf.
         s[i][half] = s[i][half] == -INFINITY ? 0.0f : Exp2(s[i][half] - state.m[half]);
-        if (ThreadIndex() % 4 == 0) state.l[half] += s[i][half];  // once a row
+        if (ThreadIndex() % 4 == 0) state.l[half] += s[i][half];  // in one lane of the row
       }
     }
   }
@@ -135,12 +135,12 @@ class BufferKeys {
   }
 
   const int visible_[2];
-  const int stride_;  // from positions of a split to its next ones
+  const int stride_;  // from a split's positions to its next ones
   int positions_;
-  const int value_offset_;      // from a K to its V; positions lie twice as far apart
-  const uint16_t* const keys_;  // this lane's share of the K of position 0
-  Share k_[kPositions][T::kSlices];
-  Share v_[kPositions][T::kSlices];
+  const int value_offset_;      // from a K to its V; positions are twice as far apart
+  const uint16_t* const keys_;  // this lane's elements of the K of position 0
+  Words k_[kPositions][T::kSlices];
+  Words v_[kPositions][T::kSlices];
 };
 
 }  // namespace chorale::kernels::cuda

@@ -1,4 +1,4 @@
-// What a lane of the attention kernel holds: its share of queries, keys and softmax states.
+// A lane's part of the attention kernel's queries and softmax states.
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_SOFTMAX_STATE_CUH_
 #define CHORALE_KERNELS_CUDA_ATTENTION_SOFTMAX_STATE_CUH_
 
@@ -17,21 +17,21 @@ template <int kHeadDim>
 struct AttentionTraits {
   static constexpr int kSlice = HeadSlice(kHeadDim);
   static constexpr int kSlices = kHeadDim / kSlice;
-  static constexpr int kLaneElements = kSlice / 4;  // of a slice, with one lane
-  static constexpr int kSteps = kSlice / 16;        // instructions along a slice
-  static constexpr int kColumns = kHeadDim / 8;     // instructions along the head, for V
-  static constexpr int kBlockBytes = static_cast<int>(KeyBlockSize(kHeadDim)) * 2;
-  // Keys of a block, and positions of a buffer, whose scores a lane holds at a time: wide heads
-  // leave fewer registers.
+  static constexpr int kLaneElements = kSlice / 4;  // of a slice, in one lane
+  static constexpr int kSteps = kSlice / 16;        // mma along a slice
+  static constexpr int kColumns = kHeadDim / 8;     // mma along the head, for V
+  static constexpr int kKeyBlockBytes = static_cast<int>(KeyBlockSize(kHeadDim)) * 2;
+  // Keys of a key block, and positions of a buffer, that are processed together. Wide heads leave
+  // fewer registers for their scores.
   static constexpr int kKeys = kHeadDim <= 64 ? kKeyBlockKeys : kKeyBlockKeys / 2;
   static constexpr int kPositions = kHeadDim == 16 ? 4 : kHeadDim <= 64 ? 2 : 1;
-  // Whether the first positions are asked for before the context is attended to.
+  // Whether a split's first positions are loaded before it attends to the context.
   static constexpr bool kPrefetchPositions = kHeadDim <= 64;
 };
 
-// What one lane holds of a warp's 16 rows: m and l of rows g and g + 8, o of their columns
-// 8n + {2j, 2j+1}. m has the same bits in the four lanes of a row; l is this lane's share until
-// FinishSplit.
+// A lane's part of the softmax states of a warp's 16 rows: m and l of rows g and g + 8, o of their
+// columns 8n + {2j, 2j+1}. m has the same bits in the four lanes of a row; l is this lane's partial
+// sum until FinishSplit.
 template <int kHeadDim>
 struct RowState {
   float m[2];
@@ -51,8 +51,8 @@ struct RowState {
     }
   }
 
-  // Makes room for scores up to `largest`: scales all that is summed so far. With no key yet, m is
-  // -inf: 2^-inf = 0 scales zeros.
+  // Raises m to at least `largest` and rescales l and o. Before the first key m is -inf, and
+  // 2^-inf = 0 scales zeros.
   __device__ __forceinline__ void RaiseMaximum(int half, float largest) {
     const float raised = fmaxf(m[half], largest);
     const float scale = raised == -INFINITY ? 1.0f : Exp2(m[half] - raised);
@@ -65,15 +65,16 @@ struct RowState {
     }
   }
 
+  // Adds up l over the four lanes of a row.
   __device__ __forceinline__ void FinishSplit() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) l[half] = SumOverLanes<4>(l[half]);
   }
 };
 
-// What the splits of a lane's rows were merged to so far: in shared memory, since it is touched
-// once a split and would take the registers of another block. Of kThreads threads, whose floats lie
-// side by side.
+// The state of a lane's rows, combined over the splits so far. In shared memory, since it is used
+// once a split, and its registers would cost the multiprocessor a block. The floats of kThreads
+// threads are interleaved.
 template <int kHeadDim, int kThreads>
 class CombinedState {
   using T = AttentionTraits<kHeadDim>;
@@ -81,8 +82,9 @@ class CombinedState {
  public:
   static constexpr int kBytes = 4 * (4 + 4 * T::kColumns) * kThreads;
 
-  // `memory`: of all threads, kBytes.
-  __device__ __forceinline__ explicit CombinedState(float* memory) : own_(memory + ThreadIndex()) {}
+  // `memory`: kBytes, shared by all threads.
+  __device__ __forceinline__ explicit CombinedState(float* memory)
+      : floats_(memory + ThreadIndex()) {}
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
@@ -93,8 +95,9 @@ class CombinedState {
     }
   }
 
-  // Merges a split, which becomes what all are merged to. REQUIRES: FinishSplit was called on it.
-  __device__ __forceinline__ void Merge(RowState<kHeadDim>& split) {
+  // Combines with a split; both become the combined state. REQUIRES: split.FinishSplit() was
+  // called.
+  __device__ __forceinline__ void Combine(RowState<kHeadDim>& split) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float m = At(half, 0);
@@ -117,13 +120,13 @@ class CombinedState {
   static constexpr int kHalf = 2 + 2 * T::kColumns;  // m, l and o of a row
 
   __device__ __forceinline__ float& At(int half, int i) {
-    return own_[(half * kHalf + i) * kThreads];
+    return floats_[(half * kHalf + i) * kThreads];
   }
 
-  float* const own_;
+  float* const floats_;
 };
 
-// A lane's share of one slice of a row: two or four words of two bf16 each.
+// A lane's elements of one slice of a row: two or four words of two bf16 each.
 template <int kWords>
 struct SliceWords {
   uint32_t w[kWords];
@@ -140,12 +143,13 @@ struct SliceWords {
   }
 };
 
+// A lane's elements of the queries of a warp's 16 rows.
 template <int kHeadDim>
 struct Queries {
   using T = AttentionTraits<kHeadDim>;
   SliceWords<T::kLaneElements / 2> row[2][T::kSlices];  // rows g and g + 8
 
-  // `q` is the head of the group's first row; rows lie row_stride apart.
+  // `q` is the head of the group's first row; rows are row_stride elements apart.
   __device__ __forceinline__ void Load(const uint16_t* q, int row_stride, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -1,6 +1,6 @@
-// Merging the softmax states of splits (kernels/ops/softmax_state.h, with scores in units of log
-// 2). One definition for those who hold a state in registers and those who read it from memory:
-// fused multiply-adds are written out, so that both get the same bits.
+// Combines the softmax states of KV splits (kernels/ops/softmax_state.h, with scores in units of
+// log 2). The attention kernel combines states in registers, the layer kernels combine partials
+// from memory; both use these functions, with explicit fused multiply-adds, and get the same bits.
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_SPLIT_STATE_CUH_
 #define CHORALE_KERNELS_CUDA_ATTENTION_SPLIT_STATE_CUH_
 
@@ -8,7 +8,7 @@
 
 namespace chorale::kernels::cuda {
 
-// How both sides are scaled when a split is merged into what was merged before.
+// Scales of both sides when a split is combined with the splits before it.
 struct CombineScale {
   float combined = 0;
   float split = 0;
@@ -16,10 +16,10 @@ struct CombineScale {
 
 // Updates m to the larger maximum. A side without keys has m = -inf and scale 0; when neither has
 // any, both scales are 0, and l and o stay 0.
-__device__ __forceinline__ CombineScale CombineMax(float& m, float chunk_m) {
-  const float largest = fmaxf(m, chunk_m);
+__device__ __forceinline__ CombineScale CombineMax(float& m, float split_m) {
+  const float largest = fmaxf(m, split_m);
   if (largest == -INFINITY) return {};
-  const CombineScale scale = {Exp2(m - largest), Exp2(chunk_m - largest)};
+  const CombineScale scale = {Exp2(m - largest), Exp2(split_m - largest)};
   m = largest;
   return scale;
 }

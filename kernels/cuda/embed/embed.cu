@@ -12,10 +12,10 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kRowsOfBlock = kGroupRows;  // one warp a row
-constexpr int kThreads = kRowsOfBlock * kWarpSize;
+constexpr int kBlockRows = kGroupRows;  // one warp each
+constexpr int kThreads = kBlockRows * kWarpSize;
 
-// x = encoding + offset + y y_weight for a row, or zero.
+// x = encoding + offset + y y_weight for one row, or zero if `empty`. Called by one warp.
 __device__ __forceinline__ void EmbedRow(const float* encoding, const float* offset,
                                          const float* y_weight, float y, bool empty, int width,
                                          float* x) {
@@ -32,7 +32,7 @@ __device__ __forceinline__ void EmbedRow(const float* encoding, const float* off
   }
 }
 
-// The inputs of one row of a path at the tile's current position: of its target or buffer token.
+// The inputs of a path's target or buffer token at the tile's current position.
 struct PathRow {
   bool empty = true;  // no such path, or no token yet; the other fields are unused
   int64_t target = 0;
@@ -57,7 +57,7 @@ __device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int path, bo
   return row;
 }
 
-// Grid: x groups of all tiles. A block computes the 16 rows of one group.
+// Grid: x groups of all tiles. A block computes one group of 16 rows.
 __global__ void __launch_bounds__(kThreads)
     EmbedPathsKernel(const __grid_constant__ EmbedPathsParams p) {
   GridDepLaunch();
@@ -72,15 +72,15 @@ __global__ void __launch_bounds__(kThreads)
                                  p.buffer_positions);
   EmbedRow(paths.encodings + from.target * p.width, p.offsets + from.offset * p.width, p.y_weight,
            from.y, from.empty, p.width,
-           p.x + (static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + row) * p.width);
+           p.x + (static_cast<int64_t>(blockIdx.x) * kBlockRows + row) * p.width);
 }
 
-// Grid: x groups of 16 rows, up to whole tiles.
+// Grid: x groups of 16 rows, of whole tiles.
 __global__ void __launch_bounds__(kThreads)
     EmbedRowsKernel(const __grid_constant__ EmbedRowsParams p) {
   GridDepLaunch();
   GridDepWait();
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + threadIdx.x / kWarpSize;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kBlockRows + threadIdx.x / kWarpSize;
   const bool empty = row >= p.rows;
   const float y = empty || p.y == nullptr ? 0.0f : LoadCg<float>(p.y + row);
   EmbedRow(p.encodings + row * p.width, p.offset, p.y_weight, y, empty, p.width,

@@ -12,7 +12,7 @@
 
 namespace chorale::kernels::cuda {
 
-// Target and buffer token of every path. Rows without a token are zero.
+// Embeds the target and the buffer token of every path. Rows without a token are zero.
 struct EmbedPathsParams {
   const Tile* tiles = nullptr;      // [tiles], device
   const PathTile* paths = nullptr;  // [tiles], device
@@ -24,8 +24,8 @@ struct EmbedPathsParams {
   int32_t buffer_positions = 0;  // K: a token at position i gets offset 2 + i mod K
 };
 
-// Rows without paths: of a context, with y, or targets to predict, without. They fill tiles row by
-// row; the rest of the last tile is zero.
+// Embeds rows of a context, with y, or targets to predict, without y. They fill tiles row by row;
+// the rest of the last tile is zero.
 struct EmbedRowsParams {
   const float* encodings = nullptr;  // [rows, D] f32, device; may be x
   const float* offset = nullptr;     // [D] f32, device
@@ -36,10 +36,11 @@ struct EmbedRowsParams {
   int32_t width = 0;  // D, a multiple of 4
 };
 
+// InvalidArgument naming the field.
 absl::Status ValidateEmbedPaths(const EmbedPathsParams& params);
 absl::Status ValidateEmbedRows(const EmbedRowsParams& params);
 
-// REQUIRES, in both: the parameters are valid.
+// REQUIRES: ValidateEmbedPaths(params).ok(), ValidateEmbedRows(params).ok().
 ErrorCode LaunchEmbedPaths(const EmbedPathsParams& params, Stream stream);
 ErrorCode LaunchEmbedRows(const EmbedRowsParams& params, Stream stream);
 

@@ -15,7 +15,7 @@ namespace chorale::kernels::cuda {
 namespace {
 
 // Grid: x row sets of 8: the targets of each group of paths, or all rows of a tile that predicts. A
-// block computes one set. There are few blocks with little arithmetic each, so latency of memory
+// block computes one set. There are few blocks with little arithmetic each, so memory latency
 // dominates: weights are loaded as early as registers allow.
 //
 // -inf: the maximum of M >= 1 finite weights is finite; a log-density may be -inf and is stored as
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   char* const shared = DynamicSmem();
   HeadWeightFragment fragment;
   LoadWeightFragment(WarpTaskOf(params, 0).weight, fragment);
-  __syncwarp();  // keeps the compiler from sinking these loads behind the next ones
+  __syncwarp();  // keeps the compiler from sinking these loads below the next ones
   LoadHeadVectors(params, shared);
   __syncthreads();
   GridDepWait();
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   const int lane = threadIdx.x % kWarpSize;
   const int64_t first_row = static_cast<int64_t>(tile_index) * kTileRows + row_of_tile;
 
-  // Before the tile is known to be active: the rows of an idle tile are valid memory, too.
+  // Does not wait for `groups`: rows of an idle tile are valid memory, too.
   if (warp < kHeadRows) {
     const float* x = p.x + (first_row + warp) * p.width;
     NormalizeHeadRow(params, x, warp, shared);
@@ -59,14 +59,14 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   EmitRows(params, tile_index, set, shared);
 }
 
-constexpr int kThreads = 512;  // of AdvancePositionKernel
+constexpr int kAdvanceThreads = 512;  // of a block of AdvancePositionKernel
 
 // Grid: x tiles, one thread each.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kAdvanceThreads)
     AdvancePositionKernel(const __grid_constant__ AdvancePositionParams p) {
   GridDepLaunch();
   GridDepWait();
-  const int index = blockIdx.x * kThreads + threadIdx.x;
+  const int index = blockIdx.x * kAdvanceThreads + threadIdx.x;
   if (index >= p.tile_count) return;
   Tile& tile = p.tiles[index];
   PathTile& paths = p.paths[index];
@@ -101,8 +101,9 @@ ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
 }
 
 ErrorCode LaunchAdvancePosition(const AdvancePositionParams& params, Stream stream) {
-  const int blocks = static_cast<int>(CeilDiv(params.tile_count, kThreads));
-  return Launch(&AdvancePositionKernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
+  const int blocks = static_cast<int>(CeilDiv(params.tile_count, kAdvanceThreads));
+  return Launch(&AdvancePositionKernel, {.blocks_x = blocks, .threads = kAdvanceThreads}, stream,
+                params);
 }
 
 }  // namespace chorale::kernels::cuda

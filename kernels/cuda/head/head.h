@@ -41,8 +41,8 @@ struct HeadWeights {
 struct HeadParams {
   const Tile* tiles = nullptr;  // [tiles], device
   const float* x = nullptr;     // [tiles, 64, D] f32, device
-  // [tiles], device: values are drawn for the targets of these paths, or scored. Null: all rows are
-  // targets to predict, and only their mixtures are stored.
+  // [tiles], device: the paths whose targets get values drawn or scored. Null: all rows are targets
+  // to predict, and only their mixtures are stored.
   const PathTile* paths = nullptr;
   float* mixtures = nullptr;  // [tiles, 64, 3, M] f32, device; only when `paths` is null
   HeadWeights weights;
@@ -65,7 +65,7 @@ int HeadSharedBytes(const HeadParams& params);
 ErrorCode LaunchHead(const HeadParams& params, Stream stream);
 
 // Advances every tile of a decode to its next position (counters of Tile and PathTile). A tile that
-// has done its steps, or its last target, becomes idle (groups = 0).
+// has no steps or no targets left becomes idle (groups = 0).
 struct AdvancePositionParams {
   Tile* tiles = nullptr;      // [tiles], device, updated
   PathTile* paths = nullptr;  // [tiles], device, updated

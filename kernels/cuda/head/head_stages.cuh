@@ -93,7 +93,8 @@ __device__ __forceinline__ void MultiplyTask(const HeadWarpTask& task, const flo
       Floats4& w2 = fragment.v[i / 2 + 1];
 #pragma unroll
       for (int r = 0; r < kHeadRows; ++r) {
-        if (r == kHeadRows / 2) __syncwarp();  // or it asks for all rows, and has no registers left
+        // Keeps the compiler from loading all rows first, for which there are no registers.
+        if (r == kHeadRows / 2) __syncwarp();
         const Floats4 z = LoadAs<Floats4>(inputs + HeadInputAt(r, i));
 #pragma unroll
         for (int o = 0; o < 2; ++o) {
@@ -105,7 +106,7 @@ __device__ __forceinline__ void MultiplyTask(const HeadWarpTask& task, const flo
       }
       w0 = LoadAs<Floats4>(weight + i * kHeadOutputs);
       w2 = LoadAs<Floats4>(weight + (i + 2) * kHeadOutputs);
-      // Keeps the compiler from sinking these loads behind the last input.
+      // Keeps the compiler from sinking these loads below the last input.
       __syncwarp();
     }
     inputs += HeadInputsSize(kHeadInputs);
@@ -377,8 +378,8 @@ __device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& 
   tile.emitted_densities[emitted] = log_density;
 }
 
-// Computes the mixtures of row set `set` of a tile and stores what its phase asks for. Two warps
-// share a row: float64 is slow, and weights and components can be computed side by side.
+// Computes the mixtures of row set `set` of a tile and stores the outputs of its phase. Two warps
+// share a row: float64 is slow, and one computes weights while the other computes components.
 __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int tile_index, int set,
                                          char* shared) {
   const HeadParams& p = params.head;

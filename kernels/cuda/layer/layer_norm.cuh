@@ -17,6 +17,29 @@ __device__ __forceinline__ int WeightTilesOf(int n) {
   return (n + kWeightTileInputs - 1) / kWeightTileInputs;
 }
 
+// Loads this lane's elements of row r, minus `shift`, zeros beyond `width`, and adds them and their
+// squares to `sum` and `squares`.
+template <int kQuads, int kTogether>
+__device__ __forceinline__ void LoadShifted(const float* row, int width, float shift, int r,
+                                            Floats4 (&quads)[kQuads][kTogether], float& sum,
+                                            float& squares) {
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    const int column = LaneIndex() * 4 + q * kWarpSize * 4;
+    Floats4& quad = quads[q][r];
+    quad = {};
+    if (column >= width) continue;
+    quad = LoadAs<Floats4>(row + column);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float& v = quad.v[i];
+      v -= shift;
+      sum += v;
+      squares = fmaf(v, v, squares);
+    }
+  }
+}
+
 // x = LN(x) for kRows rows in shared memory, `stride` elements apart, at most kWidthTiles weight
 // tiles wide. A warp takes kTogether rows at a time, rows g and g + 8 of one or two groups, and
 // keeps their elements in registers.
@@ -38,34 +61,17 @@ __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float*
 #pragma unroll 1
   for (int set = WarpIndex(); set < kRows / kTogether; set += kWarps) {
     int rows[kTogether];
+    Floats4 quads[kQuads][kTogether];
+    float sums[2 * kTogether] = {};  // of elements, then of squares
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
       const int pair = set + r / 2 * (kRows / kTogether);
       rows[r] = pair / 8 * kGroupRows + pair % 8 + r % 2 * 8;
     }
-    Floats4 quads[kQuads][kTogether];
-    float sums[2 * kTogether] = {};  // of elements, then of squares
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
       const float* row = x + rows[r] * stride;
-      const float shift = *row;
-      float& sum = sums[r];
-      float& squares = sums[kTogether + r];
-#pragma unroll
-      for (int q = 0; q < kQuads; ++q) {
-        const int column = lane_column + q * kWarpSize * 4;
-        Floats4& quad = quads[q][r];
-        quad = {};
-        if (column >= width) continue;
-        quad = LoadAs<Floats4>(row + column);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          float& v = quad.v[i];
-          v -= shift;
-          sum += v;
-          squares = fmaf(v, v, squares);
-        }
-      }
+      LoadShifted(row, width, *row, r, quads, sums[r], sums[kTogether + r]);
     }
     SumOverLanes<kWarpSize>(sums);
     float mean[kTogether];  // minus the shift

@@ -20,7 +20,7 @@ __device__ __forceinline__ void StoreAs(T* to, const Access& value) {
 }
 
 // ld.global.cg: from L2, for data that an earlier kernel may have written (runtime/launch.h).
-// "volatile" keeps the load behind GridDepWait.
+// "volatile" keeps the load after GridDepWait.
 template <typename Access, typename T>
 __device__ __forceinline__ Access LoadCg(const T* from) {
   static_assert(sizeof(Access) == 4 || sizeof(Access) % 8 == 0);

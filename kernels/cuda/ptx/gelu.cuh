@@ -1,3 +1,4 @@
+// The GELU activation.
 #ifndef CHORALE_KERNELS_CUDA_PTX_GELU_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_GELU_CUH_
 

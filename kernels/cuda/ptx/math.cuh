@@ -6,7 +6,7 @@
 
 namespace chorale::kernels::cuda {
 
-// Rounded to the nearest, ties to even.
+// Two bfloat16 in one word, rounded to nearest even.
 __device__ __forceinline__ uint32_t PackBf16(float first, float second) {
   uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));

@@ -1,4 +1,4 @@
-// mbarrier: counts barrier of threads, and bytes of bulk copies, in phases.
+// mbarrier: barriers in shared memory for threads and bulk copies.
 #ifndef CHORALE_KERNELS_CUDA_PTX_MBARRIER_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_MBARRIER_CUH_
 
@@ -8,15 +8,14 @@
 
 namespace chorale::kernels::cuda {
 
-// Counts arrivals of threads and bytes of bulk copies in shared memory. A phase completes when all
-// expected arrivals and bytes have come; the next phase begins at once. The first phase has parity
-// 0. From compute capability 9.0 on.
+// Counts arrivals of threads, and bytes of bulk copies. A phase completes when all its expected
+// arrivals and bytes have arrived; the next phase then begins. The first phase has parity 0. From
+// compute capability 9.0 on.
 struct alignas(8) Mbarrier {
   uint64_t state;
 };
 
-// Called by one thread; the block synchronizes before any other thread uses the barrier. `count`:
-// arrivals that complete a phase.
+// Called by one thread, before a barrier of the block. `count` arrivals complete a phase.
 __device__ __forceinline__ void MbarrierInit(Mbarrier* barrier, int count) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SmemAddress(barrier)), "r"(count)
@@ -30,7 +29,7 @@ __device__ __forceinline__ void MbarrierArrive(Mbarrier* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SmemAddress(barrier)) : "memory");
 #endif
 }
-// Arrives once and adds `bytes` to what the phase waits for (expect_tx).
+// Arrives once and makes the phase expect `bytes` more (expect_tx).
 __device__ __forceinline__ void MbarrierArriveExpectTx(Mbarrier* barrier, int bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SmemAddress(barrier)),
@@ -38,7 +37,7 @@ __device__ __forceinline__ void MbarrierArriveExpectTx(Mbarrier* barrier, int by
                : "memory");
 #endif
 }
-// Waits until the phase of `parity` has completed. On a fresh barrier, parity 1 returns at once.
+// Waits until the phase of `parity` has completed. Parity 1 of a new barrier returns immediately.
 __device__ __forceinline__ void MbarrierWait(Mbarrier* barrier, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(

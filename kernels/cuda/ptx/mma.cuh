@@ -1,4 +1,4 @@
-// mma.sync: the tensor-core product of one warp.
+// mma.sync: matrix multiply-accumulate of one warp on tensor cores.
 #ifndef CHORALE_KERNELS_CUDA_PTX_MMA_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_MMA_CUH_
 
@@ -6,7 +6,7 @@
 
 namespace chorale::kernels::cuda {
 
-// c += a b, see layout.h. Not volatile: the compiler may move it, as it may any arithmetic.
+// c += a b, with the fragments of layout/fragments.h. Not volatile: the compiler may move it.
 __device__ __forceinline__ void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
                                     uint32_t a3, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "

@@ -1,4 +1,4 @@
-// Dynamic shared memory of a block, its addresses, and barriers of a part of the block.
+// Dynamic shared memory, its addresses, and barriers of some warps of a block.
 #ifndef CHORALE_KERNELS_CUDA_PTX_SMEM_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_SMEM_CUH_
 
@@ -15,8 +15,8 @@ __device__ __forceinline__ uint32_t SmemAddress(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
-// Waits for kThreads threads of the block, which all come to the same barrier, 1 to 15; what they
-// wrote is then there for all of them. As __syncthreads, for a part of a block.
+// bar.sync: __syncthreads for kThreads threads of the block, whole warps that all name the same
+// barrier, 1 to 15.
 template <int kThreads>
 __device__ __forceinline__ void NamedBarrierSync(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");

@@ -6,12 +6,10 @@
 
 namespace chorale::kernels::cuda {
 
-// A matrix of bf16 in shared memory as products of a warpgroup take it, 16 columns of it at a time:
-// its rows in eights, of which 8 columns are 8 times 16 bytes without a gap; one such piece lies
-// `columns_stride` bytes behind that of the 8 columns before, and `rows_stride` behind that of the
-// 8 rows before. Strides and addresses are multiples of 16, and small enough for shared memory.
-// (PTX: matrix descriptor, K-major, without swizzling.) A descriptor may be added to: sixteenths of
-// bytes.
+// Describes a bf16 operand of wgmma in shared memory, K-major without swizzling. It consists of
+// core matrices of 8 rows by 8 columns, 128 contiguous bytes each: neighbours along the columns are
+// columns_stride bytes apart, along the rows rows_stride bytes. Addresses and strides are multiples
+// of 16 bytes below 256 KB. Adding n to a descriptor advances its address by 16 n bytes.
 __device__ __forceinline__ uint64_t MakeSmemDescriptor(uint32_t address, int columns_stride,
                                                        int rows_stride) {
   return address >> 4 | static_cast<uint64_t>(columns_stride >> 4) << 16 |

@@ -1,4 +1,4 @@
-// Types of 8 and 16 bytes, which memory is accessed by at once.
+// Vectors of 8 and 16 bytes, for loads and stores in one instruction.
 #ifndef CHORALE_KERNELS_CUDA_PTX_VECTOR_TYPES_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_VECTOR_TYPES_CUH_
 

@@ -10,20 +10,20 @@ namespace chorale::kernels::cuda {
 
 inline constexpr uint32_t kAllLanes = 0xffffffffu;
 
-// The thread's number in its block.
+// Indices in the block, and of a lane in its warp. Signed: some kernels use threadIdx.x instead,
+// whose unsigned arithmetic takes them fewer registers.
 __device__ __forceinline__ int ThreadIndex() { return static_cast<int>(threadIdx.x); }
 __device__ __forceinline__ int LaneIndex() { return ThreadIndex() % kWarpSize; }
 __device__ __forceinline__ int WarpIndex() { return ThreadIndex() / kWarpSize; }
 
-// The number of the thread's warpgroup, for all lanes of a warp together. The exchange tells the
-// compiler that they have the same one: what is computed from it takes a register of the warp, not
-// one of each lane.
+// Called by all lanes of a warp. The shuffle tells the compiler that the index is the same in all
+// lanes, so that values computed from it may use uniform registers.
 __device__ __forceinline__ int WarpgroupIndex() {
   return __shfl_sync(kAllLanes, ThreadIndex() / (kWarpgroupWarps * kWarpSize), 0);
 }
 
-// The sum and the largest of a value over the lanes that differ in the bits below kLanes, which
-// all get the same bits; sums also of several values together, so that none waits for the others.
+// Sum and maximum over each kLanes consecutive lanes; all of them get the same bits. Several sums
+// at once overlap their latencies.
 template <int kLanes, int kValues, typename T>
 __device__ __forceinline__ void SumOverLanes(T (&values)[kValues]) {
 #pragma unroll

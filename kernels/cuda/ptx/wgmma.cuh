@@ -1,4 +1,4 @@
-// wgmma: the tensor-core product of a warpgroup.
+// wgmma: asynchronous matrix multiply-accumulate of a warpgroup on tensor cores.
 #ifndef CHORALE_KERNELS_CUDA_PTX_WGMMA_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_WGMMA_CUH_
 
@@ -8,15 +8,14 @@
 
 namespace chorale::kernels::cuda {
 
-// Products of a warpgroup, four warps of which the first has a number that is a multiple of 4 (PTX:
-// wgmma): c = a b^T, or c += a b^T if `add`; a [64, 16] and b [rows, 16] are described by
-// MakeSmemDescriptor. Of c [64, rows], warp w of the four has rows 16 w to 16 w + 15, and a lane of
-// it c[4 n + i] for i of the pairs {row g, row g + 8} x {column 8 n + 2 j, 8 n + 2 j + 1}, columns
-// first. Sums have the bits of Mma's when each takes the same 16 columns in the same order.
+// Wgmma computes c = a b^T, or c += a b^T with `accumulate`. a [64, 16] and b [rows, 16] are in
+// shared memory (MakeSmemDescriptor). Warp w of the warpgroup holds rows 16w to 16w + 15 of
+// c [64, rows]; its lanes hold c[4n + i] for i = 0..3: row g, columns 8n + 2j and 8n + 2j + 1, then
+// row g + 8 likewise. Sums have the same bits as those of Mma over the same 16 columns in the same
+// order.
 //
-// They are asked for, and done when they are waited for: until then nobody touches c, a or b. Begin
-// comes first, and after anything else that touched c; what was written to a or b comes before
-// FenceProxyAsync and a barrier.
+// It is asynchronous: from Wgmma until WgmmaWait, c, a and b must not be accessed. Writes to a and
+// b need FenceProxyAsync and a barrier before Wgmma; other accesses to c need WgmmaFence.
 __device__ __forceinline__ void WgmmaFence() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -27,14 +26,14 @@ __device__ __forceinline__ void WgmmaCommit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
-// Until at most that many commits are not done yet.
+// Waits until at most kLeft committed groups are incomplete.
 template <int kLeft>
 __device__ __forceinline__ void WgmmaWait() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 #endif
 }
-__device__ __forceinline__ void Wgmma(float (&c)[8], uint64_t a, uint64_t b, bool add) {
+__device__ __forceinline__ void Wgmma(float (&c)[8], uint64_t a, uint64_t b, bool accumulate) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile(
       "{\n"
@@ -46,10 +45,10 @@ __device__ __forceinline__ void Wgmma(float (&c)[8], uint64_t a, uint64_t b, boo
       "}"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
         "+f"(c[7])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 #endif
 }
-__device__ __forceinline__ void Wgmma(float (&c)[16], uint64_t a, uint64_t b, bool add) {
+__device__ __forceinline__ void Wgmma(float (&c)[16], uint64_t a, uint64_t b, bool accumulate) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile(
       "{\n"
@@ -63,10 +62,10 @@ __device__ __forceinline__ void Wgmma(float (&c)[16], uint64_t a, uint64_t b, bo
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
         "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
         "+f"(c[14]), "+f"(c[15])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 #endif
 }
-__device__ __forceinline__ void Wgmma(float (&c)[32], uint64_t a, uint64_t b, bool add) {
+__device__ __forceinline__ void Wgmma(float (&c)[32], uint64_t a, uint64_t b, bool accumulate) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile(
       "{\n"
@@ -84,7 +83,7 @@ __device__ __forceinline__ void Wgmma(float (&c)[32], uint64_t a, uint64_t b, bo
         "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
         "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
         "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 #endif
 }
 

@@ -12,27 +12,27 @@ namespace chorale::kernels::cuda {
 
 // x = block(x; `count` tokens), with the tokens' K and V at `keys` in cell tiles (cell_layout.h).
 // Called by one warp; count is at least 1.
-__device__ __forceinline__ void AttendToTokens(const CellBlock& block, const uint16_t* keys,
+__device__ __forceinline__ void AttendToTokens(const CellBlock& cell_block, const uint16_t* keys,
                                                int count, CellTokens& x) {
   const int lane = threadIdx.x % kWarpSize;
   const bool reads[2] = {true, true};
-  const CellOperand h = block.Normed(x);
+  const CellOperand h = cell_block.Normed(x);
   CellOperand attended;
 #pragma unroll
   for (int head = 0; head < kCellHeads; ++head) {
     uint32_t q[4];
-    block.Query(h, head, q);
+    cell_block.Query(h, head, q);
     CellHeadState state;
     state.Clear();
     const uint16_t* of_head = keys + head * kCellHeadKvSize + lane * 8;
     for (int first = 0; first < count; first += kCellTileTokens) {
       const uint16_t* tile = of_head + first / kCellTileTokens * kCellTileKvSize;
       state.Attend(q, LoadAs<Words4>(tile), LoadAs<Words4>(tile + kCellHeadKeysSize), count - first,
-                   reads, block.shape().score_scale);
+                   reads, cell_block.shape().score_scale);
     }
     state.Finish(attended.w[head]);
   }
-  block.Finish(attended, x);
+  cell_block.Finish(attended, x);
 }
 
 }  // namespace chorale::kernels::cuda

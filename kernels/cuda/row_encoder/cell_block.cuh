@@ -198,8 +198,8 @@ class CellBlock {
   // Starts to copy a cell block's weights to shared memory, with kThreads threads. No kernel writes
   // weights, so this may precede GridDepWait. Complete after CpAsyncWait and a barrier.
   template <int kThreads>
-  __device__ __forceinline__ static void Fetch(const uint16_t* block, char* shared) {
-    const char* from = reinterpret_cast<const char*>(block);
+  __device__ __forceinline__ static void Fetch(const uint16_t* weights, char* shared) {
+    const char* from = reinterpret_cast<const char*>(weights);
     for (int at = threadIdx.x * 16; at < kCellBlockBytes; at += kThreads * 16) {
       CpAsync16(shared + at, from + at);
     }
@@ -208,17 +208,17 @@ class CellBlock {
 
   __device__ __forceinline__ CellBlock(const char* shared, const CellShape& shape)
       : matrices_(reinterpret_cast<const uint16_t*>(shared)),
-        vectors_(reinterpret_cast<const float*>(shared + kBlockMatrices * 2)),
+        vectors_(reinterpret_cast<const float*>(shared + kCellBlockMatrices * 2)),
         shape_(shape) {}
 
   // LN1(x).
   __device__ __forceinline__ CellOperand Normed(const CellTokens& x) const {
-    return NormedBy(x, kBlockGamma1, kBlockBeta1);
+    return NormedBy(x, kCellBlockGamma1, kCellBlockBeta1);
   }
 
   __device__ __forceinline__ void Query(const CellOperand& h, int head, uint32_t (&q)[4]) const {
     float c[2][4] = {};
-    Project(h, kBlockWq, head, c);
+    Project(h, kCellBlockWq, head, c);
     PackOperand(c[0], c[1], q);
   }
 
@@ -226,15 +226,15 @@ class CellBlock {
   // CellTileValueAt.
   __device__ __forceinline__ Words4 Keys(const CellOperand& h, int head) const {
     float c[2][4] = {};
-    Project(h, kBlockWk, head, c);
+    Project(h, kCellBlockWk, head, c);
     return {PackBf16(c[0][0], c[0][1]), PackBf16(c[1][0], c[1][1]), PackBf16(c[0][2], c[0][3]),
             PackBf16(c[1][2], c[1][3])};
   }
   // Computes Wv h^T, not h Wv^T: its C fragments are the B fragments of the next product.
   __device__ __forceinline__ Words4 Values(const CellOperand& h, int head) const {
     float c[2][4] = {};  // of tokens 0-7 and 8-15
-    const uint16_t* upper = Tile(kBlockWv, 2 * head, kCellWidth);
-    const uint16_t* lower = Tile(kBlockWv, 2 * head + 1, kCellWidth);
+    const uint16_t* upper = Tile(kCellBlockWv, 2 * head, kCellWidth);
+    const uint16_t* lower = Tile(kCellBlockWv, 2 * head + 1, kCellWidth);
 #pragma unroll
     for (int k = 0; k < kCellWidth / 32; ++k) {
       const Words4 u = LoadAs<Words4>(upper + k * 256);
@@ -253,9 +253,9 @@ class CellBlock {
   // x += Wo attended;  x += W2 gelu(W1 LN2(x) + b1) + b2.
   __device__ __forceinline__ void Finish(const CellOperand& attended, CellTokens& x) const {
 #pragma unroll
-    for (int n = 0; n < kCellColumns; ++n) AddProduct(attended, kBlockWo, n, x.v[n]);
-    const CellOperand h = NormedBy(x, kBlockGamma2, kBlockBeta2);
-    AddVector(kBlockB2, x);
+    for (int n = 0; n < kCellColumns; ++n) AddProduct(attended, kCellBlockWo, n, x.v[n]);
+    const CellOperand h = NormedBy(x, kCellBlockGamma2, kCellBlockBeta2);
+    AddVector(kCellBlockB2, x);
 #pragma unroll 1
     for (int c = 0; c < kCellHidden / 32; ++c) {
       uint32_t hidden[2][4];
@@ -268,7 +268,7 @@ class CellBlock {
       }
 #pragma unroll
       for (int n = 0; n < kCellColumns; ++n) {
-        const Words4 w = LoadAs<Words4>(Tile(kBlockW2, n, kCellHidden) + c * 256);
+        const Words4 w = LoadAs<Words4>(Tile(kCellBlockW2, n, kCellHidden) + c * 256);
         Mma(x.v[n], hidden[0][0], hidden[0][1], hidden[0][2], hidden[0][3], w.w[0], w.w[1]);
         Mma(x.v[n], hidden[1][0], hidden[1][1], hidden[1][2], hidden[1][3], w.w[2], w.w[3]);
       }
@@ -306,10 +306,10 @@ class CellBlock {
 
   // gelu(W1 h + b1), outputs 8n to 8n + 7.
   __device__ __forceinline__ void Hidden(const CellOperand& h, int n, float (&sums)[4]) const {
-    const Floats2 bias = LoadAs<Floats2>(vectors_ + kBlockB1 + 8 * n + threadIdx.x % 4 * 2);
+    const Floats2 bias = LoadAs<Floats2>(vectors_ + kCellBlockB1 + 8 * n + threadIdx.x % 4 * 2);
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = bias.v[i % 2];
-    AddProduct(h, kBlockW1, n, sums);
+    AddProduct(h, kCellBlockW1, n, sums);
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = Gelu(sums[i]);
   }
@@ -345,13 +345,13 @@ class TokenReader {
   static constexpr int kQueries = kCellHeads * kWarpSize;  // Words4
 
   // Called by one warp; others may read after a barrier.
-  __device__ __forceinline__ static void StoreQueries(const CellBlock& block,
+  __device__ __forceinline__ static void StoreQueries(const CellBlock& cell_block,
                                                       const CellTokens& tokens, Words4* queries) {
-    const CellOperand h = block.Normed(tokens);
+    const CellOperand h = cell_block.Normed(tokens);
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) {
       Words4 q;
-      block.Query(h, head, q.w);
+      cell_block.Query(h, head, q.w);
       StoreAs<Words4>(queries + head * kWarpSize + threadIdx.x % kWarpSize, q);
     }
   }
@@ -364,14 +364,14 @@ class TokenReader {
     for (int head = 0; head < kCellHeads; ++head) states_[head].Clear();
   }
 
-  __device__ __forceinline__ void Read(const CellBlock& block, const CellTokens& cells, int valid,
-                                       const bool (&reads)[2]) {
-    const CellOperand h = block.Normed(cells);
+  __device__ __forceinline__ void Read(const CellBlock& cell_block, const CellTokens& cells,
+                                       int valid, const bool (&reads)[2]) {
+    const CellOperand h = cell_block.Normed(cells);
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) {
       const Words4 q = LoadAs<Words4>(queries_ + head * kWarpSize);
-      states_[head].Attend(q.w, block.Keys(h, head), block.Values(h, head), valid, reads,
-                           block.shape().score_scale);
+      states_[head].Attend(q.w, cell_block.Keys(h, head), cell_block.Values(h, head), valid, reads,
+                           cell_block.shape().score_scale);
     }
   }
 

@@ -94,13 +94,13 @@ __global__ void __launch_bounds__(kThreads, 2)
   CpAsyncWait<0>();
   __syncthreads();
 
-  const CellBlock block(kSmem.weights.At(shared), p.shape);
+  const CellBlock cell_block(kSmem.weights.At(shared), p.shape);
   const int first = blockIdx.x * kCellTileTokens;
   CellTokens gated = {};
   for (int column = warp; column < p.table.columns; column += kWarps) {
     CellTokens x = Embedding::Embed(p.table, first, column, cell, features);
     AddGated(x, p.gates + column * kCellWidth, gated);
-    AttendToTokens(block, p.inducing_kv + static_cast<int64_t>(column) * kCellTileKvSize,
+    AttendToTokens(cell_block, p.inducing_kv + static_cast<int64_t>(column) * kCellTileKvSize,
                    p.num_inducing_points, x);
     StoreCells(p, first, column, x);
   }

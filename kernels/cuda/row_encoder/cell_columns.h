@@ -5,7 +5,7 @@
 //   gated   = sum_f gate_f * cell_f                          elementwise
 //   cell_f  = read_column(cell_f; points_f) + column_id_f    input of cell_rows.h
 //
-// The residual is float32; a cell's result depends on its row alone.
+// The residual stream is float32. A cell's result depends on its row alone.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_COLUMNS_H_
 #define CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_COLUMNS_H_
 

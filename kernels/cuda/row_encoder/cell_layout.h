@@ -5,7 +5,7 @@
 //
 // Sums of 16 tokens are tensor-core C fragments (kernels/cuda/layout): lane l holds elements
 // 8n + {2j, 2j+1} of tokens g and g + 8. Packed to bfloat16 they are, word by word, A and B
-// fragments of the next product, without a trip through memory.
+// fragments of the next product, without going through memory.
 //
 // Narrower tokens and heads are padded with zeros, which stay zero.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_LAYOUT_H_
@@ -45,23 +45,23 @@ constexpr int64_t CellWeightAt(int64_t output, int64_t input, int64_t inputs) {
 
 // A cell block (engine/model/row_encoder_weights.h): its matrices in bf16, then its vectors in
 // float32. Offsets in elements.
-inline constexpr int kBlockWq = 0;
-inline constexpr int kBlockWk = kBlockWq + kCellWidth * kCellWidth;
-inline constexpr int kBlockWv = kBlockWk + kCellWidth * kCellWidth;
-inline constexpr int kBlockWo = kBlockWv + kCellWidth * kCellWidth;
-inline constexpr int kBlockW1 = kBlockWo + kCellWidth * kCellWidth;
-inline constexpr int kBlockW2 = kBlockW1 + kCellHidden * kCellWidth;
-inline constexpr int kBlockMatrices = kBlockW2 + kCellWidth * kCellHidden;
+inline constexpr int kCellBlockWq = 0;
+inline constexpr int kCellBlockWk = kCellBlockWq + kCellWidth * kCellWidth;
+inline constexpr int kCellBlockWv = kCellBlockWk + kCellWidth * kCellWidth;
+inline constexpr int kCellBlockWo = kCellBlockWv + kCellWidth * kCellWidth;
+inline constexpr int kCellBlockW1 = kCellBlockWo + kCellWidth * kCellWidth;
+inline constexpr int kCellBlockW2 = kCellBlockW1 + kCellHidden * kCellWidth;
+inline constexpr int kCellBlockMatrices = kCellBlockW2 + kCellWidth * kCellHidden;
 
-inline constexpr int kBlockGamma1 = 0;
-inline constexpr int kBlockBeta1 = kBlockGamma1 + kCellWidth;
-inline constexpr int kBlockGamma2 = kBlockBeta1 + kCellWidth;
-inline constexpr int kBlockBeta2 = kBlockGamma2 + kCellWidth;
-inline constexpr int kBlockB2 = kBlockBeta2 + kCellWidth;
-inline constexpr int kBlockB1 = kBlockB2 + kCellWidth;
-inline constexpr int kBlockVectors = kBlockB1 + kCellHidden;
+inline constexpr int kCellBlockGamma1 = 0;
+inline constexpr int kCellBlockBeta1 = kCellBlockGamma1 + kCellWidth;
+inline constexpr int kCellBlockGamma2 = kCellBlockBeta1 + kCellWidth;
+inline constexpr int kCellBlockBeta2 = kCellBlockGamma2 + kCellWidth;
+inline constexpr int kCellBlockB2 = kCellBlockBeta2 + kCellWidth;
+inline constexpr int kCellBlockB1 = kCellBlockB2 + kCellWidth;
+inline constexpr int kCellBlockVectors = kCellBlockB1 + kCellHidden;
 
-inline constexpr int kCellBlockBytes = kBlockMatrices * 2 + kBlockVectors * 4;
+inline constexpr int kCellBlockBytes = kCellBlockMatrices * 2 + kCellBlockVectors * 4;
 
 // ---- Keys and values -----------------------------------------------------------------------
 //

@@ -55,7 +55,7 @@ __device__ __forceinline__ int MmaOperandAt(int k, int j) { return k * 32 + j * 
 
 // The seed tokens read the cells of each row; several rows share a tile of 16 tokens, and a token
 // attends to its own row's cells alone.
-__device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlock& block,
+__device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlock& cell_block,
                                          Words4* queries, int first_row, uint16_t* operand,
                                          int operand_stride) {
   const int warp = threadIdx.x / kWarpSize;
@@ -65,7 +65,7 @@ __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlo
   CellTokens x;
   if (warp == 0) {
     x.Repeat(p.seed_tokens, p.num_seed_tokens, rows_per_tile * p.num_seed_tokens);
-    TokenReader::StoreQueries(block, x, queries);
+    TokenReader::StoreQueries(cell_block, x, queries);
   }
   __syncthreads();
   TokenReader reader(queries);
@@ -80,14 +80,14 @@ __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlo
       for (int t = 0; t < row_tiles; ++t) {
         const int valid = p.columns - t * kCellTileTokens;
         x.Load(cells + t * kCellTile, valid);
-        reader.Read(block, x, valid, reads);
+        reader.Read(cell_block, x, valid, reads);
       }
     }
     CellOperand attended;
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) reader.state(head).Finish(attended.w[head]);
     x.Repeat(p.seed_tokens, p.num_seed_tokens, rows_per_tile * p.num_seed_tokens);
-    block.Finish(attended, x);
+    cell_block.Finish(attended, x);
     const CellTokens z = Normalized(x, p.out_gamma, p.out_beta, p.shape);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

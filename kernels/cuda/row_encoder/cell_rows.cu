@@ -57,16 +57,16 @@ __global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant_
   CpAsyncWait<0>();
   __syncthreads();
 
-  const CellBlock block(kSmem.weights.At(shared), p.shape);
+  const CellBlock cell_block(kSmem.weights.At(shared), p.shape);
   for (int tile = warp; tile < tiles; tile += kWarps) {
     CellTokens x;
     x.Load(cells + tile * kCellTile, p.columns - tile % row_tiles * kCellTileTokens);
-    const CellOperand h = block.Normed(x);
+    const CellOperand h = cell_block.Normed(x);
 #pragma unroll
     for (int head = 0; head < kCellHeads; ++head) {
       uint16_t* to = kv + tile * kCellTileKvSize + head * kCellHeadKvSize + lane * 8;
-      StoreAs<Words4>(to, block.Keys(h, head));
-      StoreAs<Words4>(to + kCellHeadKeysSize, block.Values(h, head));
+      StoreAs<Words4>(to, cell_block.Keys(h, head));
+      StoreAs<Words4>(to + kCellHeadKeysSize, cell_block.Values(h, head));
     }
   }
   __syncthreads();
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) MixRowsKernel(const __grid_constant_
     const int valid = p.columns - tile % row_tiles * kCellTileTokens;
     CellTokens x;
     x.Load(cells + tile * kCellTile, valid);
-    AttendToTokens(block, kv + tile / row_tiles * row_tiles * kCellTileKvSize, p.columns, x);
+    AttendToTokens(cell_block, kv + tile / row_tiles * row_tiles * kCellTileKvSize, p.columns, x);
     x.Store(cells + tile * kCellTile, valid);
   }
 }

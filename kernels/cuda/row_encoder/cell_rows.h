@@ -1,4 +1,4 @@
-// The cells of a row attend to each other: one of the row layers of "cell_attention"
+// The cells of a row attend to each other: a row layer of "cell_attention"
 // (engine/backend/row_encoder/cell_attention.cc), in place.
 //
 // A row's result does not depend on which other rows are computed with it.

@@ -44,8 +44,8 @@ constexpr SmemLayout SmemLayoutOf() {
   return layout;
 }
 
-// Merges element `at` of o, and the m and l that belong to it, over all warps in their order.
-__device__ __forceinline__ void MergeElement(const float* states, int at, float* summary) {
+// Combines element `at` of o, with its m and l, over all warps in their order.
+__device__ __forceinline__ void CombineElement(const float* states, int at, float* summary) {
   const int state = at % kCellWidth / kCellHeadWidth * kCellTileTokens + at / kCellWidth;
   float m = -INFINITY;
   float l = 0;
@@ -79,7 +79,7 @@ __device__ __forceinline__ void StoreState(int head, CellHeadState& state, float
 }
 
 // Grid: x chunks of rows, y columns. A block reads one chunk of one column; a warp takes every
-// sixth tile of 16 rows. The warps' states are merged in the order of the warps.
+// sixth tile of 16 rows. The warps' states are combined in the order of the warps.
 //
 // -inf: a warp without rows has m = -inf and l = 0, and CombineMax scales it by 0.
 __global__ void __launch_bounds__(kThreads, 2)
@@ -97,13 +97,13 @@ __global__ void __launch_bounds__(kThreads, 2)
   CpAsyncWait<0>();
   __syncthreads();
 
-  const CellBlock block(kSmem.weights.At(shared), p.shape);
+  const CellBlock cell_block(kSmem.weights.At(shared), p.shape);
   const bool reads[2] = {true, true};
   Words4* const queries = kSmem.queries.At(shared);
   CellTokens x;
   if (warp == 0) {
     x.Repeat(p.inducing_points, p.num_inducing_points, p.num_inducing_points);
-    TokenReader::StoreQueries(block, x, queries);
+    TokenReader::StoreQueries(cell_block, x, queries);
   }
   __syncthreads();
   TokenReader reader(queries);
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int end = min(begin + kSummaryRows, p.table.rows);
   for (int first = begin + warp * kCellTileTokens; first < end; first += kWarps * kCellTileTokens) {
     x = Embedding::Embed(p.table, first, column, cell, features);
-    reader.Read(block, x, end - first, reads);
+    reader.Read(cell_block, x, end - first, reads);
   }
 
   __syncthreads();  // `states` overlays the weights
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   float* const summary =
       p.summaries + (static_cast<int64_t>(blockIdx.x) * p.table.columns + column) * kSummarySize;
   for (int at = threadIdx.x; at < kSummaryM; at += kThreads) {
-    MergeElement(states, at, summary);
+    CombineElement(states, at, summary);
   }
 }
 

@@ -4,8 +4,8 @@
 //   cell_rf  = Wc cell_features(x_rf) + bc + Wt number_features(y_r)
 //   summary  = softmax state of the inducing points over LN1(cell_.f), in cell block `summarise`
 //
-// Rows are summarised in chunks of a fixed size with a state each, so a state does not depend on
-// how many chunks a launch takes. The host merges the states in the order of the chunks.
+// Each chunk of kSummaryRows rows has a state of its own, so that a state does not depend on how
+// many chunks a launch takes. The host combines the states in the order of the chunks.
 #ifndef CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_SUMMARY_H_
 #define CHORALE_KERNELS_CUDA_ROW_ENCODER_CELL_SUMMARY_H_
 

@@ -25,24 +25,24 @@ std::vector<uint16_t> PackCellBlock(const CellBlockWeights& weights, int64_t hea
   const auto put_heads = [&](const Matrix& matrix, int64_t at) {
     put(PadHeadOutputs(matrix, head_width, kCellHeadWidth), kCellWidth, kCellWidth, at);
   };
-  put_heads(weights.wq, kBlockWq);
-  put_heads(weights.wk, kBlockWk);
-  put_heads(weights.wv, kBlockWv);
-  put(PadHeadInputs(weights.wo, head_width, kCellHeadWidth), kCellWidth, kCellWidth, kBlockWo);
-  put(weights.w1, kCellHidden, kCellWidth, kBlockW1);
-  put(weights.w2, kCellWidth, kCellHidden, kBlockW2);
+  put_heads(weights.wq, kCellBlockWq);
+  put_heads(weights.wk, kCellBlockWk);
+  put_heads(weights.wv, kCellBlockWv);
+  put(PadHeadInputs(weights.wo, head_width, kCellHeadWidth), kCellWidth, kCellWidth, kCellBlockWo);
+  put(weights.w1, kCellHidden, kCellWidth, kCellBlockW1);
+  put(weights.w2, kCellWidth, kCellHidden, kCellBlockW2);
 
-  std::vector<float> vectors(kBlockVectors);
+  std::vector<float> vectors(kCellBlockVectors);
   const auto put_vector = [&](const std::vector<float>& values, int64_t at) {
     std::copy(values.begin(), values.end(), vectors.begin() + at);
   };
-  put_vector(weights.gamma1, kBlockGamma1);
-  put_vector(weights.beta1, kBlockBeta1);
-  put_vector(weights.gamma2, kBlockGamma2);
-  put_vector(weights.beta2, kBlockBeta2);
-  put_vector(weights.b2, kBlockB2);
-  put_vector(weights.b1, kBlockB1);
-  std::memcpy(block.data() + kBlockMatrices, vectors.data(), vectors.size() * sizeof(float));
+  put_vector(weights.gamma1, kCellBlockGamma1);
+  put_vector(weights.beta1, kCellBlockBeta1);
+  put_vector(weights.gamma2, kCellBlockGamma2);
+  put_vector(weights.beta2, kCellBlockBeta2);
+  put_vector(weights.b2, kCellBlockB2);
+  put_vector(weights.b1, kCellBlockB1);
+  std::memcpy(block.data() + kCellBlockMatrices, vectors.data(), vectors.size() * sizeof(float));
   return block;
 }
 

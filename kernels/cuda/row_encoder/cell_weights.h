@@ -10,14 +10,14 @@
 
 namespace chorale::kernels::cuda {
 
-// As engine/model/row_encoder_weights.h, not padded.
+// Weights of a cell block, not padded: see engine/model/row_encoder_weights.h.
 struct CellBlockWeights {
   Matrix wq, wk, wv, wo, w1, w2;
   std::vector<float> gamma1, beta1, gamma2, beta2;
   std::vector<float> b1, b2;
 };
 
-// Whether the kernels support tokens and heads of that width.
+// Whether the kernels support tokens of that width with so many heads.
 constexpr bool IsSupportedCell(int64_t width, int64_t heads) {
   return width % 8 == 0 && width <= kCellWidth && heads <= kCellHeads &&
          width / heads <= kCellHeadWidth;
@@ -27,14 +27,14 @@ constexpr bool IsSupportedCell(int64_t width, int64_t heads) {
 // REQUIRES: out is a multiple of 8 and in of 32.
 std::vector<uint16_t> PackCellMatrix(const Matrix& matrix, int64_t out, int64_t in);
 
-// kCellBlockBytes of a block. REQUIRES: IsSupportedCell.
+// A cell block (cell_layout.h), kCellBlockBytes. REQUIRES: IsSupportedCell.
 std::vector<uint16_t> PackCellBlock(const CellBlockWeights& weights, int64_t heads);
 
 // [rows, width] padded to [rows, kCellWidth].
 std::vector<float> PadTokens(const std::vector<float>& tokens, int64_t width);
 
-// Writes K and V of up to kCellTileTokens tokens to `tile`, kCellTileKvSize elements; places
-// without a token are zero. A row of `projected` is [K | V], [heads, head width] each.
+// Writes K and V of up to kCellTileTokens tokens to `tile`, kCellTileKvSize elements; the rest is
+// zero. A row of `projected` is [K | V], each [heads, head width].
 void PackCellTileKv(const float* projected, int64_t tokens, int64_t width, int64_t heads,
                     uint16_t* tile);
 

@@ -5,11 +5,11 @@
 namespace chorale::kernels::cuda {
 
 ErrorCode LoadKernels(int shared_bytes) {
-  for (const auto prepare :
+  for (const auto load :
        {&LoadAttentionKernels, &LoadEmbedKernels, &LoadHeadKernels, &LoadMixRowsKernel,
         &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels, &LoadWgmmaLayerKernels,
         &LoadSummariseColumnsKernel}) {
-    if (const ErrorCode error = prepare(shared_bytes); error != 0) return error;
+    if (const ErrorCode error = load(shared_bytes); error != 0) return error;
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Loads the kernels when a device is opened, because nothing may be loaded while a graph is
+// Loads all kernels when a device is opened, because nothing may be loaded while a graph is
 // recorded.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_KERNEL_REGISTRY_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_KERNEL_REGISTRY_H_
@@ -7,8 +7,8 @@
 
 namespace chorale::kernels::cuda {
 
-// Loads all kernels and allows each `shared_bytes` of shared memory a block. The functions below
-// are defined beside their kernels.
+// Loads all kernels and allows each of them `shared_bytes` of shared memory a block. Each of the
+// functions below is defined in the file of its kernel.
 ErrorCode LoadKernels(int shared_bytes);
 
 ErrorCode LoadAttentionKernels(int shared_bytes);

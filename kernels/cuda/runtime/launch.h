@@ -11,18 +11,17 @@
 //      ends only after the previous one has ended. By induction, after GridDepWait all earlier
 //      kernels have ended and their writes are visible: no write of a kernel races with a read or a
 //      write of an earlier one.
-//   2. Data that an earlier kernel may have written is read by LoadCg, CpAsync16 or CpAsyncBulk.
-//   The
-//      compiler does not move them before GridDepWait, and they read L2: L1 may still hold what an
-//      overlapping kernel read before. Data that only copies write (cells of a table, inducing
-//      points) may be read by plain loads: a copy starts when all previous kernels have ended, and
-//      the next kernels start when it has ended.
+//   2. Kernels read data that an earlier kernel may have written with LoadCg, CpAsync16 or
+//      CpAsyncBulk: the compiler does not move these before GridDepWait, and they read L2, whereas
+//      L1 may hold stale data that an overlapping kernel read earlier. Data that only copies write
+//      (cells of a table, inducing points) may be read by plain loads: a copy starts when all
+//      previous kernels have ended, and the next kernels start when it has ended.
 //   3. Before GridDepWait, kernels read only data that no kernel writes: weights, the fields of a
 //      tile that are fixed at upload, and K and V of a context that was complete before its tiles
 //      were uploaded.
 //
-// LoadKernel is called once a kernel when a device is opened, so that nothing is loaded or set
-// while a graph is recorded.
+// LoadKernel is called once for each kernel when a device is opened, so that nothing is loaded or
+// set while a graph is recorded.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_LAUNCH_H_
 #define CHORALE_KERNELS_CUDA_RUNTIME_LAUNCH_H_
 

@@ -1,9 +1,9 @@
-// The CUDA runtime that this project uses: memory, copies, streams and graphs. A program is linked
-// with runtime_cuda.cc for a GPU or with the emulator's runtime_emulated.cc, so all code above runs
-// on both.
+// The part of the CUDA runtime that this project uses: memory, copies, streams and graphs. A
+// program links runtime_cuda.cc for a GPU or runtime_emulated.cc for the emulator; callers are the
+// same.
 //
 // Every function returns an error code for ToStatus (status.h). A kernel's error is returned by a
-// later call, and by every call after it: the process has lost the device.
+// later call and by every call after that: the process has lost the device.
 //
 // Thread contract: as CUDA's. A stream belongs to one thread.
 #ifndef CHORALE_KERNELS_CUDA_RUNTIME_RUNTIME_H_
@@ -23,11 +23,11 @@ struct DeviceProperties {
   int compute_minor = 0;
   int64_t memory_bytes = 0;
   int64_t free_bytes = 0;
-  int shared_bytes_per_block = 0;  // most shared memory of a block
+  int shared_bytes_per_block = 0;  // maximum
 };
 
-// Whether later launches may overlap with the previous kernel on the stream (launch.h). Results are
-// the same. Default: on, if the device supports it.
+// Whether later launches may overlap with the previous kernel on the stream (launch.h). Does not
+// change results. Default: on, if the device supports it.
 enum class Overlap { kOff, kOn };
 void SetOverlap(Overlap overlap);
 bool KernelsOverlap();
@@ -60,7 +60,7 @@ ErrorCode CopyToDevice(void* to, const void* from, int64_t bytes, Stream stream)
 ErrorCode CopyToHost(void* to, const void* from, int64_t bytes, Stream stream);
 ErrorCode ClearDevice(void* memory, int64_t bytes, Stream stream);
 
-// A recorded sequence of launches with their parameters, for repeated runs.
+// A recorded sequence of launches with their parameters, to be run repeatedly.
 struct Graph;
 ErrorCode BeginRecording(Stream stream);
 ErrorCode EndRecording(Stream stream, Graph** graph);

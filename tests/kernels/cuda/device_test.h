@@ -1,4 +1,4 @@
-// What tests on a device have in common: the device itself, and arrays on it.
+// A fixture for tests on a device, and arrays in device memory.
 #ifndef CHORALE_TESTS_KERNELS_CUDA_DEVICE_TEST_H_
 #define CHORALE_TESTS_KERNELS_CUDA_DEVICE_TEST_H_
 
@@ -19,7 +19,7 @@ inline void ExpectSuccess(ErrorCode error, const char* what) {
   ASSERT_TRUE(status.ok()) << status;
 }
 
-// Skips where there is no GPU. Has a stream.
+// Opens the device and creates a stream. Skips the test if there is no GPU.
 class DeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {

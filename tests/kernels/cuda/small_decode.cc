@@ -25,7 +25,7 @@ Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
   return {RandomTensor(out * in, seed, kDeviation), out, in};
 }
 
-// Keys, and values, beyond the context's rows are zeros, as the row kernel leaves them.
+// Keys and values beyond the context's rows are zeros, as the layer kernel stores them.
 std::vector<uint16_t> RandomContext(const SmallModel& model, int rows, uint32_t seed) {
   const int64_t layer_size = ContextLayerSize(rows, model.kv_heads, model.head_dim);
   std::vector<uint16_t> context;

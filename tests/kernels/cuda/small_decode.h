@@ -1,4 +1,4 @@
-// A small model with random weights, and tiles of paths that are drawn with it.
+// A small model with random weights, and a decode of tiles of paths with it.
 #ifndef CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
 #define CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
 
@@ -18,8 +18,8 @@ struct SmallTile {
   int context_rows = 150;
   int paths = 32;
   int steps = 4;         // at most the targets
-  bool in_order = true;  // or the targets are in an order of each path's own
-  bool drawn = true;     // or values are given
+  bool in_order = true;  // false: each path has an order of its own
+  bool drawn = true;     // false: values are scored
 };
 
 struct SmallModel {
@@ -38,7 +38,7 @@ class SmallDecode {
   SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles,
               const DeviceProperties& device);
 
-  // All that a decode leaves behind. What nobody wrote stays as it was, so that two of them can be
+  // Everything that a decode writes; the rest keeps its initial value, so that results can be
   // compared bit by bit.
   struct Result {
     std::vector<uint32_t> values;     // bits, [tiles, targets, paths]
@@ -76,7 +76,7 @@ class SmallDecode {
   DeviceArray<uint16_t> q_;
   DeviceArray<float> partial_o_;
   DeviceArray<float> partial_ml_;
-  // Of the decode that ran last.
+  // Of the last decode.
   DeviceArray<float> values_;
   DeviceArray<double> densities_;
   DeviceArray<uint16_t> buffer_;

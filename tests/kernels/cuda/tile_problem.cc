@@ -19,7 +19,7 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr uint16_t kNanBf16 = 0x7fff;
-// Element 0 of every query, so that element 0 of a key moves all its scores by a chosen number.
+// Element 0 of every query, so that element 0 of a key shifts all its scores by a chosen number.
 constexpr float kQueryLevel = 4;
 
 std::vector<float> Rounded(std::vector<float> values) {
@@ -211,7 +211,7 @@ TileProblem::States TileProblem::Launch(KvSplit split, Stream stream) const {
   return states;
 }
 
-Attended TileProblem::Merge(const States& states, Stream stream) const {
+Attended TileProblem::Combine(const States& states, Stream stream) const {
   const int head_dim = shape_.head_dim;
   const std::vector<float> o = states.partial_o.ToHost(stream);
   const std::vector<float> state = states.partial_ml.ToHost(stream);
@@ -220,17 +220,18 @@ Attended TileProblem::Merge(const States& states, Stream stream) const {
   for (int64_t at = 0; at < heads; ++at) {
     const int64_t row = at / shape_.heads;
     if (!Counts(row)) continue;
-    const int64_t chunks =
+    const int64_t splits =
         states.split == KvSplit::kSingle ? 1 : ContextSplits(shape_.tiles[row / 64].context_rows);
     double m = -INFINITY;
-    for (int64_t c = 0; c < chunks; ++c) m = std::max<double>(m, state[(c * heads + at) * 2]);
+    for (int64_t split = 0; split < splits; ++split)
+      m = std::max<double>(m, state[(split * heads + at) * 2]);
     double l = 0;
     std::vector<double> sum(head_dim);
-    for (int64_t c = 0; c < chunks; ++c) {
-      const int64_t slot = c * heads + at;
-      const double scale = m == -INFINITY ? 0 : std::exp2(state[slot * 2] - m);
-      l += scale * state[slot * 2 + 1];
-      for (int d = 0; d < head_dim; ++d) sum[d] += scale * o[slot * head_dim + d];
+    for (int64_t split = 0; split < splits; ++split) {
+      const int64_t partial = split * heads + at;
+      const double scale = m == -INFINITY ? 0 : std::exp2(state[partial * 2] - m);
+      l += scale * state[partial * 2 + 1];
+      for (int d = 0; d < head_dim; ++d) sum[d] += scale * o[partial * head_dim + d];
     }
     all.lse[at] = static_cast<float>((m + std::log2(l)) * std::numbers::ln2);
     for (int d = 0; d < head_dim; ++d) {

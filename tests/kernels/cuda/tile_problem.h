@@ -1,5 +1,5 @@
-// Random tiles with contexts and buffers on the device, whose paddings, unseen keys, other layers
-// and outputs are NaN; and what attention gives for them by the float64 reference.
+// Random tiles with contexts and buffers on the device, and their attention by the float64
+// reference. Padding, invisible keys, other layers and outputs are NaN.
 #ifndef CHORALE_TESTS_KERNELS_CUDA_TILE_PROBLEM_H_
 #define CHORALE_TESTS_KERNELS_CUDA_TILE_PROBLEM_H_
 
@@ -19,7 +19,7 @@ struct TileShape {
   int capacity = 0;
   int visible_target = 0;
   int visible_buffer = 0;
-  // The scores of context and of buffer keys lie around these.
+  // Mean scores of context keys and of buffer keys.
   float context_score = 0;
   float buffer_score = 0;
 };
@@ -32,8 +32,8 @@ struct ProblemShape {
   std::vector<TileShape> tiles;
 };
 
-// Attention of every row of a problem's tiles; rows that no path owns, or that are not in use, are
-// left out of comparisons.
+// Attention of every row of a problem's tiles. Rows without a path, or not in use, are not
+// compared.
 struct Attended {
   std::vector<float> out;  // [tiles, 64, H, Dh]
   std::vector<float> lse;  // [tiles, 64, H], natural
@@ -51,23 +51,23 @@ class TileProblem {
   int64_t rows() const { return 64 * static_cast<int64_t>(tile_count()); }
   const DeviceArray<Tile>& tiles() const { return device_tiles_; }
 
-  // Whether a row of a tile means something.
+  // Whether a row of a tile is in use.
   bool Counts(int64_t row) const;
 
   Attended Reference() const;
 
-  // What the attention kernel leaves behind.
+  // The partials of the attention kernel.
   struct States {
     DeviceArray<float> partial_o;
     DeviceArray<float> partial_ml;
     int num_splits = 0;
     KvSplit split = KvSplit::kSingle;
   };
-  // Checks the parameters, and launches on poisoned outputs.
+  // Validates the parameters and launches with outputs of NaN.
   States Launch(KvSplit split, Stream stream) const;
 
-  // The states merged on the host, in float64. NaN for rows that do not count.
-  Attended Merge(const States& states, Stream stream) const;
+  // The partials combined on the host, in float64. NaN for rows that are not in use.
+  Attended Combine(const States& states, Stream stream) const;
 
  private:
   // K and V in float32, exactly representable in bf16.

@@ -18,10 +18,10 @@ namespace chorale::kernels::cuda {
 namespace {
 
 // A softmax weight is rounded to bf16 before it multiplies a value (2^-9 of it), and the
-// exponential is good to a few 2^-22.
+// exponential is accurate to a few 2^-22.
 constexpr Tolerance kOut{8e-3, 4e-3};
 constexpr Tolerance kLse{4e-6, 4e-6};
-// Scores of size 100 are sums of products that are good to 100 * 2^-22 or so.
+// Scores of size 100 are accurate to about 100 * 2^-22.
 constexpr Tolerance kLseOfHundreds{1e-4, 4e-6};
 
 class AttentionTest : public DeviceTest {
@@ -32,7 +32,7 @@ class AttentionTest : public DeviceTest {
     const Attended expected = problem.Reference();
     for (KvSplit split : {KvSplit::kSingle, KvSplit::kSplit}) {
       SCOPED_TRACE(split == KvSplit::kSingle ? "together" : "apart");
-      const Attended actual = problem.Merge(problem.Launch(split, stream_), stream_);
+      const Attended actual = problem.Combine(problem.Launch(split, stream_), stream_);
       EXPECT_THAT(actual.lse, TensorNear(expected.lse, lse));
       EXPECT_THAT(actual.out, TensorNear(expected.out, kOut));
     }
@@ -90,7 +90,7 @@ TEST_F(AttentionTest, NoContextAtAll) {
           {.context_rows = 0, .paths = 20, .capacity = 3, .visible_target = 0, .visible_buffer = 1},
           {.context_rows = 0, .groups = 1}}};
   const TileProblem problem(shape, 4);
-  const Attended actual = problem.Merge(problem.Launch(KvSplit::kSingle, stream_), stream_);
+  const Attended actual = problem.Combine(problem.Launch(KvSplit::kSingle, stream_), stream_);
   EXPECT_EQ(actual.lse[0], -INFINITY);
   EXPECT_EQ(actual.out[0], 0.0f);
   EXPECT_TRUE(std::isfinite(actual.lse[8 * 2])) << "a buffer token sees itself";
@@ -109,7 +109,7 @@ TEST_F(AttentionTest, ScoresUpToAHundred) {
                             5, kLseOfHundreds);
 }
 
-// Each key once: with equal scores, lse says how many there were.
+// Every key counts once: with equal scores, lse gives the number of keys.
 TEST_F(AttentionTest, CountsEveryKey) {
   ProblemShape shape = {.score_deviation = 0, .tiles = {}};
   for (int rows : {0, 1, 64, 65, 300, 1100}) {

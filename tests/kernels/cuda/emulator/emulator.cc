@@ -96,7 +96,7 @@ struct Block {
 Order chosen_order = Order::kFirstToLast;
 Block block;
 std::optional<Recording> recording;
-std::vector<std::function<void()>> asked;  // enqueued on the stream
+std::vector<std::function<void()>> enqueued;  // enqueued on the stream
 
 Thread& Running() { return block.threads[block.running]; }
 Warp& RunningWarp() { return block.warps[block.running / kWarpThreads]; }
@@ -255,10 +255,10 @@ void RunGrid(Index3 grid, int threads, int shared_bytes, const std::function<voi
 
 void SetOrder(Order order) { chosen_order = order; }
 
-void Do(std::function<void()> action) { asked.push_back(std::move(action)); }
+void Do(std::function<void()> action) { enqueued.push_back(std::move(action)); }
 
 void DoAll() {
-  for (const std::function<void()>& action : std::exchange(asked, {})) action();
+  for (const std::function<void()>& action : std::exchange(enqueued, {})) action();
 }
 
 void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread) {

@@ -86,7 +86,7 @@ TEST(EmulatorTest, CopiesArriveWhenTheyAreWaitedFor) {
   }
 }
 
-// As on a GPU: pinned memory is read when its turn comes, other memory before the call returns.
+// As on a GPU: pinned memory is read in stream order, pageable memory before the call returns.
 TEST(EmulatorTest, AStreamIsDoneWhenItIsWaitedFor) {
   const absl::StatusOr<Memory> pinned = Memory::Allocate(MemoryKind::kPinned, 4, "a test");
   const absl::StatusOr<Memory> device = Memory::Allocate(MemoryKind::kDevice, 8, "a test");
@@ -165,7 +165,7 @@ struct BulkParams {
   bool wait;
 };
 
-// Warp 2 asks for what the others read.
+// Warp 2 issues the bulk copies that the others read.
 void BulkKernel(BulkParams p) {
   auto* barrier = reinterpret_cast<Mbarrier*>(DynamicSmem());
   float* shared = reinterpret_cast<float*>(DynamicSmem() + 16);

@@ -124,7 +124,7 @@ struct HeadShape {
   int components = 20;
 };
 
-// Random weights and rows, and the mixtures that the CPU's float64 references make of them.
+// Random weights and rows, and their mixtures by the CPU's float64 references.
 class HeadProblem {
  public:
   static constexpr int kTiles = 2;
@@ -277,12 +277,12 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
         std::pair{HeadShape{.components = 1}, true},
         std::pair{HeadShape{.width = 40, .hidden = 70, .components = 75}, true},
         std::pair{HeadShape{.width = 40, .hidden = 70, .components = 75}, false}}) {
-    SCOPED_TRACE(testing::Message() << (draw ? "drawn" : "given") << ", M " << shape.components);
+    SCOPED_TRACE(testing::Message() << (draw ? "drawn" : "scored") << ", M " << shape.components);
     const HeadProblem problem(shape);
-    const std::vector<float> given = RandomTensor(kTargets * kPaths, 20);
+    const std::vector<float> observed = RandomTensor(kTargets * kPaths, 20);
     const DeviceArray<float> values =
-        draw ? DeviceArray<float>(given.size()) : DeviceArray<float>(given);
-    // The host is told of positions 1, 2 and 3.
+        draw ? DeviceArray<float>(observed.size()) : DeviceArray<float>(observed);
+    // Emits positions 1, 2 and 3.
     constexpr int kFirstEmitted = 1;
     constexpr int kEmitted = (kTargets - kFirstEmitted) * kPaths;
     const DeviceArray<float> emitted(kEmitted);
@@ -305,7 +305,7 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
     params.paths = paths.data();
     ExpectSuccess(LaunchHead(params, stream_), "launching the head");
     const std::vector<float> actual = values.ToHost(stream_);
-    const std::vector<float> told = emitted.ToHost(stream_);
+    const std::vector<float> actual_emitted = emitted.ToHost(stream_);
     const std::vector<double> actual_densities = densities.ToHost(stream_);
     const std::vector<float> actual_mixtures = mixtures.ToHost(stream_);
     for (int p = 0; p < kPaths; ++p) {
@@ -315,12 +315,12 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
       if (draw) {
         EXPECT_NEAR(actual[at], MixtureDraw(mixture, step.uniform, step.normal), 3e-5) << p;
       } else {
-        EXPECT_EQ(actual[at], given[at]);
+        EXPECT_EQ(actual[at], observed[at]);
       }
-      const int told_at = at - kFirstEmitted * kPaths;
-      EXPECT_EQ(told[told_at], actual[at]);
-      EXPECT_NEAR(actual_densities[told_at], MixtureLogDensity(mixture, actual[at]), 2e-4) << p;
-      EXPECT_NEAR(actual_mixtures[told_at * 3 * shape.components + shape.components],
+      const int emitted_at = at - kFirstEmitted * kPaths;
+      EXPECT_EQ(actual_emitted[emitted_at], actual[at]);
+      EXPECT_NEAR(actual_densities[emitted_at], MixtureLogDensity(mixture, actual[at]), 2e-4) << p;
+      EXPECT_NEAR(actual_mixtures[emitted_at * 3 * shape.components + shape.components],
                   mixture.std[0], 2e-5);
     }
     for (int i = 0; i < kEmitted; ++i) {

@@ -37,7 +37,7 @@ class CellBlockReference {
 
   // K and V of tokens: [K | V], in bf16.
   Tokens KeysValues(const Tokens& memory) const;
-  // What a token attends to, before Wo.
+  // The attention of a token, before Wo.
   Token Attended(const Token& x, const Tokens& keys_values) const;
   Token Finish(Token x, const Token& attended) const;
   Token Attend(const Token& x, const Tokens& keys_values) const {
@@ -65,7 +65,7 @@ class CellTableCase {
   CellTableCase(int rows, int columns, uint32_t seed);
 
   CellTable OnDevice(bool with_y = false) const;
-  // Features of a cell, then those of y if it is wanted.
+  // Features of a cell, then of y if requested.
   Token Features(int row, int column, bool with_y) const;
 
  private:
@@ -88,8 +88,8 @@ struct CellEmbeddingCase {
   std::vector<float> bias;
 };
 
-// Cells of rows as the kernels pass them to each other, [rows][columns] tokens of `width`. Places
-// that no cell has are NaN.
+// Cells of rows as the kernels pass them to each other, [rows][columns] tokens of `width`.
+// Padding is NaN.
 std::vector<float> TiledCells(const std::vector<Tokens>& rows);
 Token CellOf(const std::vector<float>& tiled, int row, int column, int columns, int width);
 

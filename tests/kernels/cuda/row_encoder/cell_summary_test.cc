@@ -53,10 +53,10 @@ class Problem {
     return summaries.ToHost(stream);
   }
 
-  // What a point attended to, from the states of all chunks.
-  Token Merged(const std::vector<float>& summaries, int column, int point) const {
+  // The attention of a point, combined over all chunks.
+  Token Combined(const std::vector<float>& summaries, int column, int point) const {
     const int head_width = case_.sizes.width / case_.sizes.heads;
-    Token merged;
+    Token combined;
     for (int e = 0; e < case_.sizes.width; ++e) {
       const int head = e / head_width;
       double l = 0;
@@ -67,9 +67,9 @@ class Problem {
         l += scale * s[kSummaryL + head * kCellTileTokens + point];
         o += scale * s[point * kCellWidth + head * kCellHeadWidth + e % head_width];
       }
-      merged.push_back(o / l);
+      combined.push_back(o / l);
     }
-    return merged;
+    return combined;
   }
 
   void ExpectAgrees(const std::vector<float>& summaries) const {
@@ -80,7 +80,7 @@ class Problem {
       }
       const Tokens keys_values = block_.KeysValues(cells);
       for (int point = 0; point < case_.points; ++point) {
-        ASSERT_THAT(Merged(summaries, f, point),
+        ASSERT_THAT(Combined(summaries, f, point),
                     TensorNear(block_.Attended(points_[point], keys_values), kCellRounding))
             << "column " << f << " point " << point;
       }

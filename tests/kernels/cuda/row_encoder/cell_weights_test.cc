@@ -12,10 +12,10 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-bool EachOnce(std::vector<int64_t> places) {
-  std::sort(places.begin(), places.end());
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] != static_cast<int64_t>(i)) return false;
+bool EachOnce(std::vector<int64_t> indices) {
+  std::sort(indices.begin(), indices.end());
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] != static_cast<int64_t>(i)) return false;
   }
   return true;
 }
@@ -55,23 +55,23 @@ TEST(CellWeightsTest, NarrowHeadsAreSpreadOut) {
   const auto at = [&](int matrix, int out, int in, int inputs) {
     return block[matrix + CellWeightAt(out, in, inputs)];
   };
-  for (int matrix : {kBlockWq, kBlockWk, kBlockWv}) {
+  for (int matrix : {kCellBlockWq, kCellBlockWk, kCellBlockWv}) {
     EXPECT_NE(at(matrix, 7, 15, kCellWidth), 0);
     EXPECT_EQ(at(matrix, 8, 15, kCellWidth), 0);
     EXPECT_NE(at(matrix, 23, 15, kCellWidth), 0);
     EXPECT_EQ(at(matrix, 24, 15, kCellWidth), 0);
     EXPECT_EQ(at(matrix, 7, 16, kCellWidth), 0);
   }
-  EXPECT_NE(at(kBlockWo, 15, 23, kCellWidth), 0);
-  EXPECT_EQ(at(kBlockWo, 15, 8, kCellWidth), 0);
-  EXPECT_EQ(at(kBlockWo, 16, 23, kCellWidth), 0);
-  EXPECT_NE(at(kBlockW1, 31, 15, kCellWidth), 0);
-  EXPECT_NE(at(kBlockW2, 15, 31, kCellHidden), 0);
-  float vectors[kBlockVectors];
-  std::memcpy(vectors, block.data() + kBlockMatrices, sizeof(vectors));
-  EXPECT_NE(vectors[kBlockGamma1 + 15], 0);
-  EXPECT_EQ(vectors[kBlockGamma1 + 16], 0);
-  EXPECT_NE(vectors[kBlockB1 + 31], 0);
+  EXPECT_NE(at(kCellBlockWo, 15, 23, kCellWidth), 0);
+  EXPECT_EQ(at(kCellBlockWo, 15, 8, kCellWidth), 0);
+  EXPECT_EQ(at(kCellBlockWo, 16, 23, kCellWidth), 0);
+  EXPECT_NE(at(kCellBlockW1, 31, 15, kCellWidth), 0);
+  EXPECT_NE(at(kCellBlockW2, 15, 31, kCellHidden), 0);
+  float vectors[kCellBlockVectors];
+  std::memcpy(vectors, block.data() + kCellBlockMatrices, sizeof(vectors));
+  EXPECT_NE(vectors[kCellBlockGamma1 + 15], 0);
+  EXPECT_EQ(vectors[kCellBlockGamma1 + 16], 0);
+  EXPECT_NE(vectors[kCellBlockB1 + 31], 0);
 }
 
 TEST(CellWeightsTest, KeysAndValuesOfFewTokens) {

@@ -25,7 +25,7 @@ TEST_F(OverlapTest, ChangesNothing) {
   SetOverlap(Overlap::kOff);
   const SmallDecode::Result expected = decode.Run(KvSplit::kSplit, 8, stream_);
   SetOverlap(Overlap::kOn);
-  // On the emulator kernels never overlap, and once is enough to see that the steps fit together.
+  // Kernels never overlap in the emulator: one run suffices to test that the steps fit together.
   const int times = LinkedDevice() == DeviceKind::kGpu ? 100 : 1;
   for (const int block_rows : {8, 16, 32}) {
     for (const KvSplit split : {KvSplit::kSplit, KvSplit::kSingle}) {

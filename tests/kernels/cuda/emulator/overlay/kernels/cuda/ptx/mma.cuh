@@ -15,8 +15,7 @@ inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a
   const uint32_t own[6] = {a0, a1, a2, a3, b0, b1};
   const char* all = emulator::Exchange(own, sizeof(own));
   const int lane = emulator::Lane();
-  // Element k of row (lane / 4 + 8 half) of A, or of column n of B, lies with the lane that holds
-  // it: see layout.h.
+  // Element k of a row of A, or of a column of B, from the lane that holds it (layout/fragments.h).
   const auto element = [&](int owner, int word, int k) {
     uint32_t bits;
     std::memcpy(&bits, all + owner * emulator::kExchangeBytes + word * sizeof(uint32_t),

@@ -16,7 +16,7 @@ inline void WgmmaCommit() {}
 template <int kLeft>
 void WgmmaWait() {}
 
-// Element `column` of a row of what MakeSmemDescriptor describes.
+// Element [row, column] of the matrix of a descriptor (MakeSmemDescriptor).
 inline float DescribedElement(uint64_t matrix, int row, int column) {
   const auto field = [matrix](int first_bit) {
     return static_cast<int>(matrix >> first_bit & 0x3fffu) * 16;
@@ -26,13 +26,13 @@ inline float DescribedElement(uint64_t matrix, int row, int column) {
   return FirstBf16(*reinterpret_cast<const uint16_t*>(at));
 }
 template <int kSums>
-void Wgmma(float (&c)[kSums], uint64_t a, uint64_t b, bool add) {
+void Wgmma(float (&c)[kSums], uint64_t a, uint64_t b, bool accumulate) {
   const int lane = emulator::Lane();
   const int first_row = static_cast<int>(threadIdx.x) / kWarpSize % 4 * 16 + lane / 4;
   for (int i = 0; i < kSums; ++i) {
     const int row = first_row + i % 4 / 2 * 8;
     const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-    if (!add) c[i] = 0;
+    if (!accumulate) c[i] = 0;
     for (int k = 0; k < 16; ++k) {
       c[i] += DescribedElement(a, row, k) * DescribedElement(b, column, k);
     }
