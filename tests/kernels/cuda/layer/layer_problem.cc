@@ -72,8 +72,8 @@ RowResult Reference(const Layer& layer, LayerPart part, Vector x, const Vector& 
 
 Layer::Layer(const LayerShape& s)
     : feature(RandomMatrix(s.width, s.width, 1)),
-      projection(RandomMatrix((s.heads + 2 * s.kv_heads) * s.head_dim, s.width, 2)),
-      wo(RandomMatrix(s.width, s.heads * s.head_dim, 3)),
+      projection(RandomMatrix(int64_t{s.heads + 2 * s.kv_heads} * s.head_dim, s.width, 2)),
+      wo(RandomMatrix(s.width, int64_t{s.heads} * s.head_dim, 3)),
       w1(RandomMatrix(s.hidden, s.width, 4)),
       w2(RandomMatrix(s.width, s.hidden, 5)),
       b1(RandomTensor(s.hidden, 6)),
@@ -87,7 +87,7 @@ Layer::Layer(const LayerShape& s)
 LayerProblem::LayerProblem(const LayerShape& shape)
     : shape_(shape),
       layer_(shape),
-      x_(RandomTensor(kRows * shape.width, 30)),
+      x_(RandomTensor(int64_t{kRows} * shape.width, 30)),
       context_(2 * ContextLayerSize(kEncodedRows, shape.kv_heads, shape.head_dim)),
       buffer_(2 * BufferLayerSize(kCapacity, 16, shape.kv_heads, shape.head_dim)),
       post_attention_tiles_(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2)),
@@ -158,10 +158,11 @@ LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream st
 }
 
 RowResult LayerProblem::Expected(LayerPart part, int row) const {
-  const auto x = x_.begin() + row * shape_.width;
-  const auto attention = attention_.begin() + row * shape_.heads * shape_.head_dim;
+  const int64_t attention_width = int64_t{shape_.heads} * shape_.head_dim;
+  const auto x = x_.begin() + int64_t{row} * shape_.width;
+  const auto attention = attention_.begin() + row * attention_width;
   return Reference(layer_, part, Vector(x, x + shape_.width),
-                   Vector(attention, attention + shape_.heads * shape_.head_dim));
+                   Vector(attention, attention + attention_width));
 }
 
 void LayerProblem::MakeStates() {
