@@ -229,7 +229,7 @@ TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
       for (int shared_bytes : {163 << 10, 227 << 10}) {
         const absl::StatusOr<int> block_rows = ChooseBlockRows(params, 132, shared_bytes);
         ASSERT_TRUE(block_rows.ok()) << block_rows.status();
-        EXPECT_LE(LayerSmemBytes(params, *block_rows), shared_bytes);
+        EXPECT_LE(LayerSharedBytes(params, *block_rows), shared_bytes);
       }
     }
   }
@@ -237,7 +237,7 @@ TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
 
 TEST(ChooseBlockRowsTest, RefusesWithTheNumbers) {
   const LayerParams params = ShapeOf(1, {});
-  const int needed = LayerSmemBytes(params, 8);
+  const int needed = LayerSharedBytes(params, 8);
   EXPECT_TRUE(ChooseBlockRows(params, 132, needed).ok());
   const absl::Status status = ChooseBlockRows(params, 132, needed - 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

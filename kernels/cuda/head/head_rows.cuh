@@ -1,7 +1,7 @@
-// The stages of the head kernel: a block computes 8 rows, the targets of one group of paths or any
-// 8 rows of a tile that predicts.
-#ifndef CHORALE_KERNELS_CUDA_HEAD_HEAD_STAGES_CUH_
-#define CHORALE_KERNELS_CUDA_HEAD_HEAD_STAGES_CUH_
+// What a block of the head kernel computes: 8 rows, the targets of one group of paths or any 8 rows
+// of a tile that predicts.
+#ifndef CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
+#define CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
 
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/head_layout.h"
@@ -310,4 +310,4 @@ __device__ __forceinline__ void ComputeDraws(const HeadKernelParams& params, int
 
 }  // namespace chorale::kernels::cuda
 
-#endif  // CHORALE_KERNELS_CUDA_HEAD_HEAD_STAGES_CUH_
+#endif  // CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
