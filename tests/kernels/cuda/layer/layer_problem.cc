@@ -14,8 +14,8 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
+constexpr float kNoPartial = std::numeric_limits<float>::quiet_NaN();
+Matrix RandomLayerMatrix(int64_t out, int64_t in, uint32_t seed) {
   Matrix matrix = {RandomTensor(out * in, seed, 1 / std::sqrt(static_cast<float>(in))), out, in};
   for (float& w : matrix.values) w = FromBf16(ToBf16(w));
   return matrix;
@@ -39,7 +39,8 @@ Vector Sum(Vector a, const Vector& b) {
   return a;
 }
 
-Vector LayerNorm(const Vector& x, const std::vector<float>& gamma, const std::vector<float>& beta) {
+Vector Normalized(const Vector& x, const std::vector<float>& gamma,
+                  const std::vector<float>& beta) {
   double mean = 0;
   for (double v : x) mean += v / static_cast<double>(x.size());
   double variance = 0;
@@ -51,9 +52,9 @@ Vector LayerNorm(const Vector& x, const std::vector<float>& gamma, const std::ve
   return y;
 }
 
-RowResult Reference(const Layer& layer, LayerPart part, Vector x, const Vector& attention) {
+RowResult LayerReference(const Layer& layer, LayerPart part, Vector x, const Vector& attention) {
   if (part != LayerPart::kPreAttention) {
-    x = LayerNorm(Sum(x, Product(layer.wo, Rounded(attention))), layer.gamma[1], layer.beta[1]);
+    x = Normalized(Sum(x, Product(layer.wo, Rounded(attention))), layer.gamma[1], layer.beta[1]);
     Vector hidden = Product(layer.w1, Rounded(x));
     for (size_t i = 0; i < hidden.size(); ++i) {
       const double h = hidden[i] + layer.b1[i];
@@ -61,21 +62,21 @@ RowResult Reference(const Layer& layer, LayerPart part, Vector x, const Vector& 
     }
     Vector mlp = Product(layer.w2, Rounded(hidden));
     for (size_t i = 0; i < mlp.size(); ++i) mlp[i] += layer.b2[i];
-    x = LayerNorm(Sum(x, mlp), layer.gamma[2], layer.beta[2]);
+    x = Normalized(Sum(x, mlp), layer.gamma[2], layer.beta[2]);
   }
   if (part == LayerPart::kPostAttention) return {x, {}};
-  x = LayerNorm(Sum(x, Product(layer.feature, Rounded(x))), layer.gamma[0], layer.beta[0]);
+  x = Normalized(Sum(x, Product(layer.feature, Rounded(x))), layer.gamma[0], layer.beta[0]);
   return {x, Product(layer.projection, Rounded(x))};
 }
 
 }  // namespace
 
 Layer::Layer(const LayerShape& s)
-    : feature(RandomMatrix(s.width, s.width, 1)),
-      projection(RandomMatrix(int64_t{s.heads + 2 * s.kv_heads} * s.head_dim, s.width, 2)),
-      wo(RandomMatrix(s.width, int64_t{s.heads} * s.head_dim, 3)),
-      w1(RandomMatrix(s.hidden, s.width, 4)),
-      w2(RandomMatrix(s.width, s.hidden, 5)),
+    : feature(RandomLayerMatrix(s.width, s.width, 1)),
+      projection(RandomLayerMatrix(int64_t{s.heads + 2 * s.kv_heads} * s.head_dim, s.width, 2)),
+      wo(RandomLayerMatrix(s.width, int64_t{s.heads} * s.head_dim, 3)),
+      w1(RandomLayerMatrix(s.hidden, s.width, 4)),
+      w2(RandomLayerMatrix(s.width, s.hidden, 5)),
       b1(RandomTensor(s.hidden, 6)),
       b2(RandomTensor(s.width, 7)) {
   for (int i = 0; i < 3; ++i) {
@@ -161,8 +162,8 @@ RowResult LayerProblem::Expected(LayerPart part, int row) const {
   const int64_t attention_width = int64_t{shape_.heads} * shape_.head_dim;
   const auto x = x_.begin() + int64_t{row} * shape_.width;
   const auto attention = attention_.begin() + row * attention_width;
-  return Reference(layer_, part, Vector(x, x + shape_.width),
-                   Vector(attention, attention + attention_width));
+  return LayerReference(layer_, part, Vector(x, x + shape_.width),
+                        Vector(attention, attention + attention_width));
 }
 
 void LayerProblem::MakeStates() {
@@ -185,12 +186,12 @@ void LayerProblem::MakeStates() {
       const bool empty = kContextRows[tile] == 0 || (split == 3 && tile == 1);
       if (empty) s[0] = -INFINITY;  // no key at all
       if (empty) s[1] = 0;
-      if (!exists) s[0] = s[1] = kNan;
+      if (!exists) s[0] = s[1] = kNoPartial;
       const double scale = exists && !empty ? std::exp2(s[0]) : 0;
       if (scale > 0) l += scale * s[1];
       for (int d = 0; d < shape_.head_dim; ++d) {
         if (empty) partial_o[d] = 0;
-        if (!exists) partial_o[d] = kNan;
+        if (!exists) partial_o[d] = kNoPartial;
         if (scale > 0) sum[d] += scale * partial_o[d];
       }
     }
