@@ -1,7 +1,7 @@
 #include "base/integer_math.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/head_layout.h"
-#include "kernels/cuda/head/head_stages.cuh"
+#include "kernels/cuda/head/head_rows.cuh"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"

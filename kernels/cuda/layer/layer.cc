@@ -58,7 +58,7 @@ absl::Status ValidateLayer(const LayerParams& p) {
   return ValidateLayerShapes(p);
 }
 
-int LayerSmemBytes(const LayerParams& params, int block_rows) {
+int LayerSharedBytes(const LayerParams& params, int block_rows) {
   return MmaSmemOf(params, block_rows).bytes;
 }
 
@@ -80,11 +80,11 @@ absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocesso
   }
   while (block_rows < kTileRows && rows > block_rows * int64_t{multiprocessors}) block_rows *= 2;
   for (; block_rows >= kGroupPaths; block_rows /= 2) {
-    if (LayerSmemBytes(params, block_rows) <= shared_bytes) return block_rows;
+    if (LayerSharedBytes(params, block_rows) <= shared_bytes) return block_rows;
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "16 rows of width ", params.width, ", ", params.heads, " heads of ", params.head_dim,
-      " and a hidden layer of ", params.hidden, " need ", LayerSmemBytes(params, kGroupRows),
+      " and a hidden layer of ", params.hidden, " need ", LayerSharedBytes(params, kGroupRows),
       " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 

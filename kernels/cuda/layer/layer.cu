@@ -28,10 +28,10 @@ __device__ __forceinline__ WeightPrefetch<kWarps> PrefetchOf(const LayerParams& 
       p.pre_attention.weight_tiles, p.part == LayerPart::kPostAttention ? 0 : pre_attention);
 }
 
-// Grid: x blocks of kGroups groups, or of half a group. A block owns its rows from the first stage
-// to the last; a warp computes 8 or 16 outputs of every weight tile for all of the block's rows, so
-// a block reads each weight once. D is at most kWidthTiles weight tiles wide. Weights, which no
-// kernel writes, are loaded before GridDepWait.
+// Grid: x blocks of kGroups groups, or of half a group. A block computes its rows from the first
+// GEMM to the last; a warp computes 8 or 16 outputs of every weight tile for all of the block's
+// rows, so a block reads each weight once. D is at most kWidthTiles weight tiles wide. Weights,
+// which no kernel writes, are loaded before GridDepWait.
 //
 // -inf: a row without keys has m = -inf and l = 0; CombineMax and the divisor make its attention 0.
 template <int kGroups, int kWidthTiles>

@@ -88,7 +88,7 @@ absl::Status ValidateLayerShapes(const LayerParams& params);
 absl::Status ValidateLayer(const LayerParams& params);
 
 // Bytes of shared memory of a block of 8, 16, 32 or 64 rows without wgmma.
-int LayerSmemBytes(const LayerParams& params, int block_rows);
+int LayerSharedBytes(const LayerParams& params, int block_rows);
 
 // Rows of a block, which affect speed but no bit of the result. Every block reads all weights, so
 // more is better, until multiprocessors idle or shared memory runs out. Eight rows only where 16
@@ -104,8 +104,8 @@ absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocesso
 bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes);
 
 // REQUIRES: ValidateLayer(params).ok(); block_rows is 8, 16, 32 or 64; a block of the device has
-// shared_bytes of shared memory, at least LayerSmemBytes(params, block_rows); wgmma tiles are null
-// if the device has no wgmma.
+// shared_bytes of shared memory, at least LayerSharedBytes(params, block_rows); wgmma tiles are
+// null if the device has no wgmma.
 ErrorCode LaunchLayer(const LayerParams& params, int block_rows, int shared_bytes, Stream stream);
 
 }  // namespace chorale::kernels::cuda

@@ -1,4 +1,4 @@
-// The layer's stages for the rows of one block, with mma (compute capability 8.0).
+// The layer for the rows of one block, with mma (compute capability 8.0).
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_MMA_SM80_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_MMA_SM80_CUH_
 

@@ -63,7 +63,7 @@ constexpr WgmmaSmem WgmmaSmemOf(const LayerParams& p, int block_rows, int shared
   layout.post_vectors = arena.Take<float>(PostAttentionVectorsSize(p));
   layout.pre_vectors = arena.Take<float>(PreAttentionVectorsSize(p));
   layout.inputs_ready = {arena.Take<uint64_t>(1).offset};
-  layout.ring_barriers = {arena.Take<uint64_t>(2 * kMaxStages).offset};
+  layout.ring_barriers = {arena.Take<uint64_t>(int64_t{2} * kMaxStages).offset};
   const int stages_that_fit =
       (shared_bytes - arena.bytes()) / (kConsumerWarpgroups * kStageBytes) * kConsumerWarpgroups;
   layout.stages = std::min(kMaxStages, stages_that_fit);

@@ -51,7 +51,7 @@ struct KernelParams {
 };
 
 // Index in an operand row of lane j's 8 inputs of 32: elements 32k + {2j, 2j+1, 2j+8, ...}.
-__device__ __forceinline__ int MmaOperandAt(int k, int j) { return k * 32 + j * 8; }
+__device__ __forceinline__ int PoolOperandAt(int k, int j) { return k * 32 + j * 8; }
 
 // The seed tokens read the cells of each row; several rows share a tile of 16 tokens, and a token
 // attends to its own row's cells alone.
@@ -102,7 +102,7 @@ __device__ __forceinline__ void PoolRows(const PoolCellsParams& p, const CellBlo
         for (int n = 0; n < 4; ++n) {
           words.w[n] = PackBf16(z.v[4 * k + n][2 * half], z.v[4 * k + n][2 * half + 1]);
         }
-        StoreAs<Words4>(to + MmaOperandAt(k, lane % 4), words);
+        StoreAs<Words4>(to + PoolOperandAt(k, lane % 4), words);
       }
     }
   }
@@ -122,7 +122,7 @@ __device__ __forceinline__ void SplitGated(const PoolCellsParams& p, int first_r
     const uint32_t rounded = PackBf16(pair.v[0], pair.v[1]);
     const uint32_t rest = PackBf16(pair.v[0] - FirstBf16(rounded), pair.v[1] - SecondBf16(rounded));
     uint16_t* to = operand + row * operand_stride + p.num_seed_tokens * kCellWidth +
-                   MmaOperandAt(d / 32, d % 8 / 2) + d % 32 / 8 * 2;
+                   PoolOperandAt(d / 32, d % 8 / 2) + d % 32 / 8 * 2;
     StoreAs<uint32_t>(to, rounded);
     StoreAs<uint32_t>(to + kCellWidth, rest);
   }
@@ -133,7 +133,7 @@ __device__ __forceinline__ void ApplyOut(const PoolCellsParams& p, const uint16_
                                          int operand_stride, float* sums, int sums_stride) {
   const int lane = threadIdx.x % kWarpSize;
   const int steps = PoolInputs(p.num_seed_tokens) / 32;
-  const uint16_t* const upper = operand + lane / 4 * operand_stride + MmaOperandAt(0, lane % 4);
+  const uint16_t* const upper = operand + lane / 4 * operand_stride + PoolOperandAt(0, lane % 4);
   const uint16_t* const lower = upper + 8 * operand_stride;
   for (int n = threadIdx.x / kWarpSize; n < p.width / 8; n += kWarps) {
     const Floats2 bias = LoadAs<Floats2>(p.out_bias + 8 * n + lane % 4 * 2);
@@ -153,8 +153,8 @@ __device__ __forceinline__ void ApplyOut(const PoolCellsParams& p, const uint16_
   }
 }
 
-__device__ __forceinline__ void NormalizeRows(const PoolCellsParams& p, int first_row,
-                                              const float* sums, int sums_stride) {
+__device__ __forceinline__ void NormalizeEncodings(const PoolCellsParams& p, int first_row,
+                                                   const float* sums, int sums_stride) {
   const int lane = threadIdx.x % kWarpSize;
   const float count = static_cast<float>(p.width);
   const int rows = min(kRows, p.rows - first_row);
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   ApplyOut(p, operand, params.shared.operand_stride, sums, params.shared.sums_stride);
   __syncthreads();
-  NormalizeRows(p, first_row, sums, params.shared.sums_stride);
+  NormalizeEncodings(p, first_row, sums, params.shared.sums_stride);
 }
 
 }  // namespace

@@ -1,279 +1,24 @@
-// The layer kernels against their definition in float64, which rounds the same numbers to bf16:
-// weights, and what they are multiplied with.
+// The layer kernels against their definition in float64.
 #include "kernels/cuda/layer/layer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numbers>
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/layer/pack_weights.h"
 #include "kernels/cuda/layout/kv_cache.h"
-#include "kernels/cuda/layout/kv_split.h"
 #include "tests/kernels/cuda/device_test.h"
-#include "tests/kernels/simd_targets.h"
+#include "tests/kernels/cuda/layer/layer_problem.h"
 #include "tests/kernels/tensor_matchers.h"
 
 namespace chorale::kernels::cuda {
 namespace {
 
-using Vector = std::vector<double>;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 // A sum rounded to bf16 in the other direction than the reference's is off by 2^-8 of itself; later
 // results move by that times a weight, and several such errors add up.
 constexpr Tolerance kRounding{1.2e-2, 8e-3};
-
-struct LayerShape {
-  int width = 128;
-  int heads = 4;
-  int kv_heads = 4;
-  int head_dim = 32;
-  int hidden = 256;
-};
-
-Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
-  Matrix matrix = {RandomTensor(out * in, seed, 1 / std::sqrt(static_cast<float>(in))), out, in};
-  for (float& w : matrix.values) w = FromBf16(ToBf16(w));
-  return matrix;
-}
-
-Vector Rounded(Vector values) {
-  for (double& x : values) x = FromBf16(ToBf16(static_cast<float>(x)));
-  return values;
-}
-
-Vector Product(const Matrix& w, const Vector& x) {
-  Vector y(w.out);
-  for (int64_t o = 0; o < w.out; ++o) {
-    for (int64_t i = 0; i < w.in; ++i) y[o] += static_cast<double>(w.values[o * w.in + i]) * x[i];
-  }
-  return y;
-}
-
-Vector Sum(Vector a, const Vector& b) {
-  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
-  return a;
-}
-
-Vector LayerNorm(const Vector& x, const std::vector<float>& gamma, const std::vector<float>& beta) {
-  double mean = 0;
-  for (double v : x) mean += v / static_cast<double>(x.size());
-  double variance = 0;
-  for (double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
-  Vector y(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    y[i] = (x[i] - mean) / std::sqrt(variance + 1e-5) * gamma[i] + beta[i];
-  }
-  return y;
-}
-
-struct Layer {
-  explicit Layer(const LayerShape& s)
-      : feature(RandomMatrix(s.width, s.width, 1)),
-        projection(RandomMatrix((s.heads + 2 * s.kv_heads) * s.head_dim, s.width, 2)),
-        wo(RandomMatrix(s.width, s.heads * s.head_dim, 3)),
-        w1(RandomMatrix(s.hidden, s.width, 4)),
-        w2(RandomMatrix(s.width, s.hidden, 5)),
-        b1(RandomTensor(s.hidden, 6)),
-        b2(RandomTensor(s.width, 7)) {
-    for (int i = 0; i < 3; ++i) {
-      gamma.push_back(RandomTensor(s.width, 10 + i));
-      beta.push_back(RandomTensor(s.width, 20 + i));
-    }
-  }
-
-  Matrix feature, projection, wo, w1, w2;
-  std::vector<float> b1, b2;
-  std::vector<std::vector<float>> gamma, beta;
-};
-
-struct RowResult {
-  Vector x;
-  Vector qkv;  // [q | K | V]
-};
-
-RowResult Reference(const Layer& layer, LayerPart part, Vector x, const Vector& attention) {
-  if (part != LayerPart::kPreAttention) {
-    x = LayerNorm(Sum(x, Product(layer.wo, Rounded(attention))), layer.gamma[1], layer.beta[1]);
-    Vector hidden = Product(layer.w1, Rounded(x));
-    for (size_t i = 0; i < hidden.size(); ++i) {
-      const double h = hidden[i] + layer.b1[i];
-      hidden[i] = 0.5 * h * std::erfc(-h / std::numbers::sqrt2);
-    }
-    Vector mlp = Product(layer.w2, Rounded(hidden));
-    for (size_t i = 0; i < mlp.size(); ++i) mlp[i] += layer.b2[i];
-    x = LayerNorm(Sum(x, mlp), layer.gamma[2], layer.beta[2]);
-  }
-  if (part == LayerPart::kPostAttention) return {x, {}};
-  x = LayerNorm(Sum(x, Product(layer.feature, Rounded(x))), layer.gamma[0], layer.beta[0]);
-  return {x, Product(layer.projection, Rounded(x))};
-}
-
-// Four tiles: one that encodes 50 rows of a context, paths in two groups, targets to predict, and
-// one that is idle. Contexts have different numbers of splits, some without a key, and one has no
-// rows.
-class LayerProblem {
- public:
-  static constexpr int kTiles = 4;
-  static constexpr int kRows = kTiles * 64;
-  static constexpr int kLayer = 1;
-  static constexpr int kEncodedRows = 114;  // of which the tile has the last 50
-  static constexpr int kLargestContext = 1250;
-  static constexpr int kContextRows[kTiles] = {kEncodedRows, kLargestContext, 0, 10};
-  static constexpr int kCapacity = 5;
-  static constexpr int kPosition = 3;
-
-  explicit LayerProblem(const LayerShape& shape)
-      : shape_(shape),
-        layer_(shape),
-        x_(RandomTensor(kRows * shape.width, 30)),
-        context_(2 * ContextLayerSize(kEncodedRows, shape.kv_heads, shape.head_dim)),
-        buffer_(2 * BufferLayerSize(kCapacity, 16, shape.kv_heads, shape.head_dim)),
-        post_attention_tiles_(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2)),
-        pre_attention_tiles_(PackPreAttentionTiles(layer_.feature, layer_.projection)),
-        post_attention_wgmma_tiles_(
-            PackWgmmaTiles(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2))),
-        pre_attention_wgmma_tiles_(
-            PackWgmmaTiles(PackPreAttentionTiles(layer_.feature, layer_.projection))),
-        post_vectors_(PackPostAttentionVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
-                                               layer_.beta[2], layer_.b2, layer_.b1)),
-        pre_vectors_(PackPreAttentionVectors(layer_.gamma[0], layer_.beta[0])) {
-    tiles_ = DeviceArray<Tile>(std::vector<Tile>{{.context = context_.data(),
-                                                  .context_rows = kEncodedRows,
-                                                  .groups = 4,
-                                                  .first_row = 64,
-                                                  .encode_rows = 50},
-                                                 {.buffer = buffer_.data(),
-                                                  .context_rows = kContextRows[1],
-                                                  .groups = 2,
-                                                  .buffer_paths = 16,
-                                                  .buffer_capacity = kCapacity,
-                                                  .append_position = kPosition},
-                                                 {.context_rows = kContextRows[2], .groups = 3},
-                                                 {.context_rows = kContextRows[3], .groups = 0}});
-    MakeStates();
-  }
-
-  bool InUse(int row) const {
-    const int groups[kTiles] = {4, 2, 3, 0};
-    return row % 64 < 16 * groups[row / 64];
-  }
-
-  enum class Form { kMma, kWgmma };
-
-  struct Result {
-    std::vector<float> x;     // [kRows, D]
-    std::vector<uint16_t> q;  // [kRows, H Dh]
-    std::vector<uint16_t> context;
-    std::vector<uint16_t> buffer;
-
-    bool operator==(const Result&) const = default;
-  };
-
-  Result Run(LayerPart part, int block_rows, Stream stream, Form form = Form::kMma) {
-    const bool wgmma = form == Form::kWgmma;
-    const DeviceArray<float> x(x_);
-    const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
-    const LayerParams params = {
-        .tiles = tiles_.data(),
-        .x = x.data(),
-        .partial_o = partial_o_.data(),
-        .partial_ml = partial_ml_.data(),
-        .q = q.data(),
-        .post_attention = {post_attention_tiles_.data(),
-                           wgmma ? post_attention_wgmma_tiles_.data() : nullptr,
-                           post_vectors_.data()},
-        .pre_attention = {pre_attention_tiles_.data(),
-                          wgmma ? pre_attention_wgmma_tiles_.data() : nullptr, pre_vectors_.data()},
-        .tile_count = kTiles,
-        .width = shape_.width,
-        .heads = shape_.heads,
-        .kv_heads = shape_.kv_heads,
-        .head_dim = shape_.head_dim,
-        .hidden = shape_.hidden,
-        .kv_layer = kLayer,
-        .split = KvSplit::kSplit,
-        .epsilon = 1e-5f,
-        .part = part};
-    EXPECT_TRUE(ValidateLayer(params).ok()) << ValidateLayer(params);
-    DeviceProperties device;
-    ExpectSuccess(OpenDevice(&device), "opening the device");
-    const int shared_bytes = device.shared_bytes_per_block;
-    EXPECT_EQ(UsesWgmma(params, block_rows, shared_bytes), wgmma);
-    ExpectSuccess(LaunchLayer(params, block_rows, shared_bytes, stream),
-                  "launching the layer kernel");
-    Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),
-                     buffer_.ToHost(stream)};
-    return result;
-  }
-
-  RowResult Expected(LayerPart part, int row) const {
-    const auto x = x_.begin() + row * shape_.width;
-    const auto attention = attention_.begin() + row * shape_.heads * shape_.head_dim;
-    return Reference(layer_, part, Vector(x, x + shape_.width),
-                     Vector(attention, attention + shape_.heads * shape_.head_dim));
-  }
-
-  const LayerShape& shape() const { return shape_; }
-  const std::vector<float>& x() const { return x_; }
-
- private:
-  // Random partials of every tile's splits, and the attention that they combine to.
-  void MakeStates() {
-    const int64_t heads = static_cast<int64_t>(kRows) * shape_.heads;
-    const int64_t num_splits = ContextSplits(kLargestContext);
-    std::vector<float> o = RandomTensor(num_splits * heads * shape_.head_dim, 40);
-    const std::vector<float> random = RandomTensor(2 * num_splits * heads, 41);
-    std::vector<float> state(num_splits * heads * 2);
-    attention_.resize(heads * shape_.head_dim);
-    for (int64_t at = 0; at < heads; ++at) {
-      const int tile = static_cast<int>(at / shape_.heads / 64);
-      double l = 0;
-      Vector sum(shape_.head_dim);
-      for (int64_t split = 0; split < num_splits; ++split) {
-        float* s = state.data() + (split * heads + at) * 2;
-        float* partial_o = o.data() + (split * heads + at) * shape_.head_dim;
-        s[0] = 5 * random[2 * (split * heads + at)];
-        s[1] = 1 + std::abs(random[2 * (split * heads + at) + 1]);
-        const bool exists = split < ContextSplits(kContextRows[tile]);
-        const bool empty = kContextRows[tile] == 0 || (split == 3 && tile == 1);
-        if (empty) s[0] = -INFINITY;  // no key at all
-        if (empty) s[1] = 0;
-        if (!exists) s[0] = s[1] = kNan;
-        const double scale = exists && !empty ? std::exp2(s[0]) : 0;
-        if (scale > 0) l += scale * s[1];
-        for (int d = 0; d < shape_.head_dim; ++d) {
-          if (empty) partial_o[d] = 0;
-          if (!exists) partial_o[d] = kNan;
-          if (scale > 0) sum[d] += scale * partial_o[d];
-        }
-      }
-      for (int d = 0; d < shape_.head_dim; ++d) {
-        attention_[at * shape_.head_dim + d] = l > 0 ? sum[d] / l : 0;
-      }
-    }
-    partial_o_ = DeviceArray<float>(o);
-    partial_ml_ = DeviceArray<float>(state);
-  }
-
-  const LayerShape shape_;
-  const Layer layer_;
-  const std::vector<float> x_;
-  Vector attention_;  // [kRows, H Dh]
-
-  DeviceArray<Tile> tiles_;
-  DeviceArray<float> partial_o_, partial_ml_;
-  DeviceArray<uint16_t> context_, buffer_;
-  DeviceArray<uint16_t> post_attention_tiles_, pre_attention_tiles_;
-  DeviceArray<uint16_t> post_attention_wgmma_tiles_, pre_attention_wgmma_tiles_;
-  DeviceArray<float> post_vectors_, pre_vectors_;
-};
 
 class LayerTest : public DeviceTest {
  protected:
@@ -484,7 +229,7 @@ TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
       for (int shared_bytes : {163 << 10, 227 << 10}) {
         const absl::StatusOr<int> block_rows = ChooseBlockRows(params, 132, shared_bytes);
         ASSERT_TRUE(block_rows.ok()) << block_rows.status();
-        EXPECT_LE(LayerSmemBytes(params, *block_rows), shared_bytes);
+        EXPECT_LE(LayerSharedBytes(params, *block_rows), shared_bytes);
       }
     }
   }
@@ -492,7 +237,7 @@ TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
 
 TEST(ChooseBlockRowsTest, RefusesWithTheNumbers) {
   const LayerParams params = ShapeOf(1, {});
-  const int needed = LayerSmemBytes(params, 8);
+  const int needed = LayerSharedBytes(params, 8);
   EXPECT_TRUE(ChooseBlockRows(params, 132, needed).ok());
   const absl::Status status = ChooseBlockRows(params, 132, needed - 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
