@@ -277,7 +277,9 @@ class HostTierTest : public ContextCacheTest {
     cache_->PlaceWaiting(now_);
     std::vector<Slice> slices;
     for (const ContextCache::Job& job : cache_->jobs()) slices.push_back({job.work, 1});
-    if (!slices.empty()) ASSERT_TRUE(backend_->Advance(slices).ok());
+    if (!slices.empty()) {
+      ASSERT_TRUE(backend_->Advance(slices).ok());
+    }
     cache_->CollectJobs(now_);
   }
   // That what lies where the context is said to be is that context.
