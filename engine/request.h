@@ -1,4 +1,4 @@
-// Requests and results as the engine speaks of them: no gRPC, no Protobuf. Tables are in the
+// The engine's requests and results: no gRPC, no Protobuf. Tables are in the
 // user's units going in, and so are values and densities coming out.
 #ifndef CHORALE_ENGINE_REQUEST_H_
 #define CHORALE_ENGINE_REQUEST_H_

@@ -57,7 +57,7 @@ class Server {
   // before Drain; it must not call Drain itself.
   absl::Status Open(const EngineFactory& factory, std::function<void()> backend_failed);
 
-  // Returns when no call is in flight and the ports are closed. Waits for ever for a call that does
+  // Returns when no call is in flight and the ports are closed. Waits forever for a call that does
   // not end when it is cancelled, which is a bug; ShutdownSignal's timer then ends the process.
   void Drain(absl::Time deadline);
   // Cancels all calls in flight, so that a Drain in progress ends quickly.

@@ -7,9 +7,9 @@
 //   3. An entry is in lru_ if and only if it is resident and has no pins, and in saved_lru_ if and
 //      only if it is saved, which it is only without pins.
 //   4. jobs_ holds exactly the entries that have work: encoding, saving or restoring.
-//   5. An entry without pins is not waiting, failed or deleted. (Reading, encoding and restoring go
-//      on when those who wanted the context gave up, so that a client whose deadline is shorter
-//      than an encoding gets its answer on a later try.)
+//   5. An entry without pins is not waiting, failed or deleted. (Reading, encoding and restoring
+//      continue after the last caller gave up, so that a client whose deadline is shorter than an
+//      encoding succeeds on a later try.)
 #include "engine/context/context_cache.h"
 
 #include <algorithm>
@@ -30,23 +30,23 @@ struct ContextCache::Entry {
   std::unique_ptr<Work> work;                       // while encoding, saving or restoring
   EncodeWork* encode = nullptr;                     // the same, while encoding
   std::shared_ptr<const ResidentContext> resident;  // while resident
-  std::shared_ptr<const ResidentContext> saved;     // what it was, but for where
+  std::shared_ptr<const ResidentContext> saved;     // as `resident`, but for its range
   absl::Status status;                              // when failed
-  absl::Time placed;                                // when it got its room
+  absl::Time placed;                                // when it got its ranges
   int64_t pins = 0;
-  bool read_wanted = false;  // reading, and TakeReads has not said so yet
+  bool read_wanted = false;  // reading, and not yet returned by TakeReads
   std::list<Entry>::iterator self;
-  std::list<Entry*>* lru = nullptr;  // that it is in
+  std::list<Entry*>* lru = nullptr;  // the list that it is in, or null
   std::list<Entry*>::iterator lru_place;
 
   bool HasKv() const {
     return state != State::kWaiting && state != State::kSaved && state != State::kFailed;
   }
-  // As the backend knows it: the pool gives back whole multiples of its alignment.
+  // The size that the backend asked for: the pool rounds up to its alignment.
   PoolRange used_kv() const { return {kv.offset, context->resident_bytes}; }
 };
 
-// Whether `bytes` would fit between ranges of a pool that stay.
+// Whether `bytes` would fit between the ranges of a pool that stay.
 static bool FitsBetween(std::vector<PoolRange> staying, int64_t bytes, const RangeAllocator& pool) {
   std::sort(staying.begin(), staying.end(),
             [](const PoolRange& a, const PoolRange& b) { return a.offset < b.offset; });
@@ -116,7 +116,7 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
   index_.emplace(context.get(), entry);
   SetState(entry, State::kWaiting);
   Pin pin(this, entry);
-  PlaceWaiting(now);  // those who waited before it come first
+  PlaceWaiting(now);  // earlier ones come first
   if (entry->state == State::kReading && data != nullptr) {
     StartEncoding(entry, *std::move(data));
   }
@@ -147,7 +147,7 @@ void ContextCache::OnData(const ContextPointer& context, absl::StatusOr<ContextD
     StartEncoding(entry, *std::move(data));
     return;
   }
-  // Everybody who waits hears why; the next one who asks tries again.
+  // All waiting requests get the error; the next Acquire tries again.
   index_.erase(context.get());
   ReleaseWorkspace(entry);
   ReleaseKv(entry);
@@ -206,8 +206,8 @@ void ContextCache::Clear() {
   }
 }
 
-// Gives the entry its ranges, evicting others when that helps. Other encodings give up their
-// workspace by themselves: nothing is evicted for that.
+// Gives the entry its ranges, and evicts others if that helps. Nothing is evicted for workspace:
+// encodings release theirs when they finish.
 bool ContextCache::Place(Entry* entry, absl::Time now) {
   const RegisteredContext& context = *entry->context;
   const bool restore = entry->saved != nullptr;
@@ -235,8 +235,9 @@ bool ContextCache::Place(Entry* entry, absl::Time now) {
   return true;
 }
 
-// A range of the context pool, for which others may be evicted. What is saved first leaves its
-// range only when the copy is there, and until then nothing else is evicted: the next try may do.
+// A range of the context pool, for which others may be evicted. An entry that is saved on eviction
+// frees its range only when the copy is done; until then nothing else is evicted, and a later call
+// may succeed.
 std::optional<PoolRange> ContextCache::FindRoom(int64_t bytes) {
   std::optional<PoolRange> range = allocator_.Allocate(bytes);
   if (range.has_value() || !EvictionCanFit(bytes)) return range;
@@ -252,7 +253,7 @@ bool ContextCache::Saving() const {
                      [](const Entry& entry) { return entry.state == State::kSaving; });
 }
 
-// A range of the host pool, for which the least recently used of what is there is dropped.
+// A range of the host pool, for which the least recently used saved entries are dropped.
 std::optional<PoolRange> ContextCache::FindHostRoom(int64_t bytes) {
   std::optional<PoolRange> range = host_.Allocate(bytes);
   if (range.has_value()) return range;
@@ -268,8 +269,7 @@ std::optional<PoolRange> ContextCache::FindHostRoom(int64_t bytes) {
   return range;
 }
 
-// Whether `bytes` would fit between the ranges that stay if everything unpinned were evicted:
-// nothing is evicted in vain.
+// Whether `bytes` would fit if everything unpinned were evicted. If not, nothing is evicted.
 bool ContextCache::EvictionCanFit(int64_t bytes) const {
   std::vector<PoolRange> staying;
   for (const Entry& entry : entries_) {
@@ -339,8 +339,8 @@ void ContextCache::LeaveLru(Entry* entry) {
 void ContextCache::AddPin(Entry* entry) {
   if (entry->pins++ > 0) return;
   LeaveLru(entry);
-  // It takes its turn behind those who came before. One that is being saved does not stay for being
-  // wanted again: whoever is to have its place might wait for ever.
+  // It queues behind earlier requests. A new Acquire does not stop an eviction that is saving its
+  // entry: the context that is to have the range could wait forever.
   if (entry->saved != nullptr) entries_.splice(entries_.end(), entries_, entry->self);
   if (entry->state == State::kSaved) SetState(entry, State::kWaiting);
 }
@@ -360,7 +360,7 @@ void ContextCache::RemovePin(Entry* entry) {
   }
 }
 
-// Saves the entry where the host has room for it, else drops it.
+// Saves the entry if the host pool has room, else drops it.
 void ContextCache::Evict(Entry* entry) {
   metrics_->Eviction();
   const std::optional<PoolRange> host = FindHostRoom(entry->context->resident_bytes);
@@ -375,7 +375,7 @@ void ContextCache::Evict(Entry* entry) {
   ReportResidency();
 }
 
-// Forgets the entry and gives back what it holds. REQUIRES: no pins.
+// Removes the entry and frees what it holds. REQUIRES: no pins.
 void ContextCache::Drop(Entry* entry) {
   Require(entry->pins == 0, "an entry that is dropped has no pins");
   const auto indexed = index_.find(entry->context.get());
@@ -388,7 +388,7 @@ void ContextCache::Drop(Entry* entry) {
   ReleaseWorkspace(entry);  // of one that is still being read
   ReleaseHost(entry);
   if (had_kv) ReleaseKv(entry);
-  // A failed entry may have a successor, whose state it is then.
+  // A failed entry may have a successor that now owns this state.
   if (entry->state != State::kFailed) entry->context->state = ContextState::kEvicted;
   entries_.erase(entry->self);
   if (had_kv) ReportResidency();

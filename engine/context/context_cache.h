@@ -20,31 +20,31 @@
 
 namespace chorale {
 
-// A cache over the context store. An entry is made when somebody first asks for a context, and
-// goes through these states:
+// A cache over the context store. The first Acquire of a context makes its entry, which then goes
+// through these states:
 //
 //            Acquire            room found           OnData            last step
 //   (none) ----------> waiting ------------> reading ------> encoding ----------> resident
 //      ^                  |                     |                |                    |
 //      +------------------+---------------------+----------------+--------------------+
-//        nobody wants it      data not readable      deleted        evicted, or deleted
+//        no pins left         data not readable      deleted        evicted, or deleted
 //
-// Where the backend has host memory for contexts, evicting copies there what it can, so that the
-// context comes back without being read and encoded again:
+// If the backend has host memory for contexts, eviction copies the context there while there is
+// room, so that it comes back without being read and encoded again:
 //
 //             evicted         last step       Acquire         room found          last step
 //   resident --------> saving ---------> saved -------> waiting ---------> restoring ---> resident
 //                         |              ^   |           ^  |
-//                         |              |   +-> (none)  |  | nobody wants it
+//                         |              |   +-> (none)  |  | no pins left
 //                         |              +---------------|--+
 //                         +------------------------------+
 //                           last step, after an Acquire
 //
-// A resident entry is evicted only when nobody pins it, the least recently used one first, and only
-// to make room for another; a saved one is dropped likewise. A deleted entry goes as soon as nobody
-// pins it.
+// A resident entry is evicted only to make room for another and only while it has no pins, the
+// least recently used one first; a saved one is dropped likewise. A deleted entry is freed with its
+// last pin.
 //
-// Thread contract: the engine thread calls everything.
+// Thread contract: engine thread only.
 class ContextCache {
   struct Entry;
 
@@ -91,22 +91,22 @@ class ContextCache {
   // NotFound when the context was deleted.
   absl::StatusOr<Pin> Acquire(const ContextPointer& context, absl::Time now);
 
-  // Finds room for the contexts that wait for it, in the order in which they came. One that does
-  // not fit does not hold back a smaller one.
+  // Finds room for waiting contexts in order of arrival. One that does not fit does not hold back
+  // a smaller one.
   void PlaceWaiting(absl::Time now);
-  // The contexts that have room and whose data must be read, each exactly once.
+  // Returns the contexts that have room and whose data must be read, each exactly once.
   std::vector<ContextPointer> TakeReads();
   // The answer to one of TakeReads.
   void OnData(const ContextPointer& context, absl::StatusOr<ContextData> data);
 
-  // The jobs in progress; what is not done needs to be advanced.
+  // The jobs in progress. The caller advances those that are not done.
   const std::vector<Job>& jobs() const { return jobs_; }
-  // Takes note of the jobs that are done.
+  // Moves the entries of finished jobs to their next state.
   void CollectJobs(absl::Time now);
-  // The ids of the jobs that ended, done or dropped, each exactly once.
+  // Returns the ids of the jobs that finished or were dropped, each exactly once.
   std::vector<uint64_t> TakeEndedJobs() { return std::exchange(ended_jobs_, {}); }
 
-  // Drops the entries of deleted contexts that nobody pins.
+  // Drops the entries of deleted contexts that have no pins.
   void PurgeDeleted();
   // Drops everything. REQUIRES: no pins.
   void Clear();
@@ -155,10 +155,10 @@ class ContextCache {
   RangeAllocator allocator_;   // of the context pool
   RangeAllocator workspaces_;  // of the encode pool
   RangeAllocator host_;        // of the host pool
-  EntryList entries_;          // in the order in which they came
+  EntryList entries_;          // in order of arrival
   std::unordered_map<const RegisteredContext*, Entry*> index_;
   std::list<Entry*> lru_;        // resident and unpinned, the least recently used one first
-  std::list<Entry*> saved_lru_;  // likewise, of what is saved
+  std::list<Entry*> saved_lru_;  // saved, the least recently used one first
   std::vector<Job> jobs_;
   std::vector<uint64_t> ended_jobs_;
   uint64_t next_job_ = 1;

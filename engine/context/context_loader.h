@@ -17,7 +17,7 @@ namespace chorale {
 
 // Every method blocks on the disk.
 //
-// Thread contract: the loader thread calls all methods.
+// Thread contract: loader thread only.
 class ContextLoader {
  public:
   // All outlive the loader.

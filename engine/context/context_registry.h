@@ -25,10 +25,10 @@ class ContextRegistry {
   explicit ContextRegistry(int64_t max_registered_bytes = 0)
       : max_registered_bytes_(max_registered_bytes) {}
 
-  // Null when it is not in memory.
+  // Null if it is not in memory.
   std::shared_ptr<const RegisteredContext> Find(const std::string& tenant, const std::string& name);
 
-  // Says that the store is about to be read for this context.
+  // Call before reading the store for this context.
   void BeginLoad(const std::string& tenant, const std::string& name);
   // Ends the load; from now on Find returns `context`. False, and nothing is changed, when the
   // registration was invalidated or added since BeginLoad: what was read may be out of date, or is
@@ -39,11 +39,11 @@ class ContextRegistry {
   // max_registered_bytes. Does nothing when `context` alone exceeds that, or when its name is in
   // memory already. Call after the store has changed what the name stands for, as for Invalidate.
   void AddRegistered(std::shared_ptr<const RegisteredContext> context);
-  // Stops holding a new registration: a request holds it now. No-op for any other context.
+  // Stops holding a new registration because a request holds it now. No-op for other contexts.
   void Release(const RegisteredContext& context);
 
   // Call after the store has changed what the name stands for. From now on the old registration is
-  // not found any more, and marked deleted for those who hold it.
+  // not found any more and is marked deleted for its holders.
   void Invalidate(const std::string& tenant, const std::string& name);
 
  private:

@@ -32,19 +32,19 @@ struct ContextData {
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
                                             const FeatureTransform& transform);
 
-// One registration of a context. The object is the registration's
-// identity: a name that is deleted and registered again, even with the same content, is another
-// object, so what belongs to the old one is never taken for the new one.
+// One registration of a context. The object is the registration's identity: a name that is deleted
+// and registered again, even with the same content, is another object, so that nothing of the old
+// one is mistaken for the new one's.
 //
-// Immutable but for what is marked; thread-safe.
+// Immutable except for the fields marked otherwise; thread-safe.
 struct RegisteredContext {
   ContextRecord record;
   FeatureTransform transform;
   const ServedModel* model = nullptr;  // outlives this
   int64_t resident_bytes = 0;          // that its keys and values take
 
-  // Read or registered along with the rest. The engine thread takes it when it first sees the
-  // context; nobody else touches it after it was published.
+  // The data, until the engine thread takes it when it first sees the context. No other thread
+  // touches it once the context is published.
   mutable std::unique_ptr<ContextData> data;
   mutable std::atomic<bool> deleted{false};                         // set once, by the registry
   mutable std::atomic<ContextState> state{ContextState::kEvicted};  // set by the engine thread

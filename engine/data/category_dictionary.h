@@ -12,7 +12,7 @@ namespace chorale {
 
 struct CategoryDictionary {
   std::vector<std::string> categories;  // those that occur in the column, sorted by bytes
-  std::vector<int32_t> renumber;        // [column.categories]: place in `categories`; -1: unused
+  std::vector<int32_t> renumber;        // [column.categories]: index into `categories`; -1: unused
 };
 
 // REQUIRES: the column is categorical, its categories distinct, its codes in range.

@@ -13,7 +13,8 @@ struct Head {
   uint64_t argument = 0;
 };
 
-// Takes an item's head off `bytes`; false when it is cut short or of indefinite length.
+// Removes an item's head from the front of `bytes`; false when it is cut short or of indefinite
+// length.
 bool TakeHead(absl::string_view& bytes, Head& head) {
   if (bytes.empty()) return false;
   const uint8_t first = static_cast<uint8_t>(bytes.front());
@@ -57,7 +58,7 @@ bool WithinCborBounds(absl::string_view bytes, int64_t max_depth, int64_t max_it
         break;
       case kArray:
       case kMap:
-        // Every item takes a byte, so a count beyond what is left is a lie; this also keeps the
+        // Every item takes a byte, so a count beyond the bytes left is false; this also keeps the
         // doubling for keys and values from overflowing.
         if (head.argument > bytes.size()) return false;
         if (static_cast<int64_t>(remaining.size()) > max_depth) return false;

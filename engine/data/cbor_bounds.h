@@ -1,4 +1,4 @@
-// A look at CBOR bytes before a library is let loose on them.
+// Checks CBOR bytes before a parser reads them.
 #ifndef CHORALE_ENGINE_DATA_CBOR_BOUNDS_H_
 #define CHORALE_ENGINE_DATA_CBOR_BOUNDS_H_
 

@@ -1,4 +1,4 @@
-// Mean and standard deviation of numbers as users have them: of any magnitude, with gaps.
+// Mean and standard deviation of numbers of any magnitude, with missing ones.
 #ifndef CHORALE_ENGINE_DATA_COLUMN_STATISTICS_H_
 #define CHORALE_ENGINE_DATA_COLUMN_STATISTICS_H_
 
@@ -16,7 +16,7 @@ struct ColumnStatistics {
   double std = 1;
 };
 
-// Leaves NaN out. Finite numbers give finite statistics, except that numbers of both signs near the
+// Ignores NaN. Finite numbers give finite statistics, except that numbers of both signs near the
 // largest double have an infinite standard deviation. All-equal numbers have exactly that mean.
 ColumnStatistics ComputeStatistics(absl::Span<const double> numbers);
 

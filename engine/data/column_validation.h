@@ -1,8 +1,8 @@
 // Checks of a table's columns that hold wherever a table comes from: a registration, a request's
 // targets, or the disk.
 //
-// Errors name a column by its name and not by its place, as in `rows.columns["age"]`: chunks are
-// joined and the target column is taken out before these checks, so a place would mislead.
+// Errors name a column by its name and not by its index, as in `rows.columns["age"]`: chunks are
+// joined and the target column is removed before these checks, so an index would mislead.
 #ifndef CHORALE_ENGINE_DATA_COLUMN_VALIDATION_H_
 #define CHORALE_ENGINE_DATA_COLUMN_VALIDATION_H_
 

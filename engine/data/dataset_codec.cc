@@ -181,7 +181,7 @@ std::string EncodeDataset(const Dataset& dataset) {
 }
 
 absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes) {
-  // A numeric column of one row, the densest thing that is ever written, is 5 items in 26 bytes.
+  // A numeric column of one row has the most items per byte: 5 in 26 bytes.
   const int64_t max_items = 16 + static_cast<int64_t>(bytes.size() / 4);
   if (!WithinCborBounds(bytes, kMaxDepth, max_items)) {
     return absl::DataLossError("these bytes are not an encoded dataset, or are damaged");
@@ -197,7 +197,7 @@ absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes) {
 std::string ContentDigest(absl::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int length = 0;
-  // Cannot fail with a built-in hash; a digest that is not one must never get around.
+  // Cannot fail with a built-in hash; a wrong digest must never leave this function.
   if (EVP_Digest(bytes.data(), bytes.size(), digest, &length, EVP_sha256(), nullptr) != 1) {
     std::abort();
   }

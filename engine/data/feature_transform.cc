@@ -29,7 +29,7 @@ absl::Status TooLarge(absl::string_view table, absl::string_view column, int64_t
                                    std::numeric_limits<float>::max(), ")"));
 }
 
-// The cells of a categorical column as places in `dictionary`, NaN where missing.
+// The cells of a categorical column as indices into `dictionary`, NaN where missing.
 std::vector<double> CodesAsNumbers(const Column& column, const CategoryDictionary& dictionary) {
   std::vector<double> numbers;
   numbers.reserve(column.codes.size());
@@ -40,11 +40,11 @@ std::vector<double> CodesAsNumbers(const Column& column, const CategoryDictionar
   return numbers;
 }
 
-// The first of the most frequent places; 0 when every cell is missing.
-double MostFrequent(absl::Span<const double> places, size_t categories) {
+// The lowest of the most frequent codes; 0 if every cell is missing.
+double MostFrequent(absl::Span<const double> codes, size_t categories) {
   std::vector<int64_t> counts(categories, 0);
-  for (const double place : places) {
-    if (!std::isnan(place)) ++counts[static_cast<size_t>(place)];
+  for (const double code : codes) {
+    if (!std::isnan(code)) ++counts[static_cast<size_t>(code)];
   }
   return static_cast<double>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
@@ -96,12 +96,12 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
   ColumnTransform fitted;
   fitted.name = column.name;
   fitted.type = column.type;
-  std::vector<double> places;
+  std::vector<double> codes;
   absl::Span<const double> numbers = column.numbers;
   if (column.type == ColumnType::kCategorical) {
     CategoryDictionary dictionary = CanonicalDictionary(column);
-    places = CodesAsNumbers(column, dictionary);
-    numbers = places;
+    codes = CodesAsNumbers(column, dictionary);
+    numbers = codes;
     fitted.categories = std::move(dictionary.categories);
   }
   const ColumnStatistics statistics = ComputeStatistics(numbers);
@@ -163,8 +163,8 @@ absl::Status FeatureTransform::ApplyColumn(const ColumnTransform& fitted, const 
     const auto found =
         std::lower_bound(fitted.categories.begin(), fitted.categories.end(), category);
     const bool known = found != fitted.categories.end() && *found == category;
-    const auto place = static_cast<double>(found - fitted.categories.begin());
-    by_code.push_back(known ? static_cast<float>(fitted.Scale(place)) : NAN);
+    const auto code = static_cast<double>(found - fitted.categories.begin());
+    by_code.push_back(known ? static_cast<float>(fitted.Scale(code)) : NAN);
   }
   for (const int32_t code : column.codes) {
     if (code == kMissingCode || std::isnan(by_code[code])) {

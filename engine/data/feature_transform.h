@@ -58,7 +58,7 @@ class FeatureTransform {
     std::string name;
     ColumnType type = ColumnType::kNumeric;
     std::vector<std::string> categories;  // sorted
-    double fill = 0;                      // what stands for a missing cell, before scaling
+    double fill = 0;                      // imputed for a missing cell, before scaling
     double mean = 0;
     double std = 1;
 
@@ -68,7 +68,7 @@ class FeatureTransform {
 
   static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
   absl::Status FitTarget(const Dataset& context, Normalization normalize);
-  // Writes the column to place `feature` of the matrix. REQUIRES: the column's cells are valid.
+  // Writes column `feature` of the matrix. REQUIRES: the column's cells are valid.
   static absl::Status ApplyColumn(const ColumnTransform& fitted, const Column& column,
                                   int64_t feature, FeatureMatrix* matrix);
 

@@ -17,8 +17,8 @@ struct Limits {
   int64_t max_orders = 1'024;             // R of one LogDensity request
   int64_t max_values = 4 << 20;           // B * T (times R) of one request
   int64_t max_quantiles = 64;
-  // The numbers of one answer of Predict or LogDensity, which is one message: 4 MiB, less what its
-  // other fields take.
+  // The numbers of one answer of Predict or LogDensity, which is one message: 4 MiB, less its other
+  // fields.
   int64_t max_response_bytes = (4 << 20) - (1 << 10);
 };
 

@@ -17,7 +17,7 @@ absl::string_view TypeName(ColumnType type) {
   return type == ColumnType::kNumeric ? "numeric" : "categorical";
 }
 
-// The feature columns of a context, for a message about a table that lacks some of them.
+// The feature columns of a context, for an error about a table that lacks some of them.
 std::string ExpectedColumns(absl::Span<const FeatureColumn> columns) {
   constexpr size_t kShown = 8;
   std::string text = "the context's feature columns are ";
@@ -31,28 +31,28 @@ std::string ExpectedColumns(absl::Span<const FeatureColumn> columns) {
 
 absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(
     absl::Span<const FeatureColumn> context, const Table& targets) {
-  absl::flat_hash_map<absl::string_view, size_t> places;
-  for (size_t i = 0; i < context.size(); ++i) places.emplace(context[i].name, i);
+  absl::flat_hash_map<absl::string_view, size_t> index_of;
+  for (size_t i = 0; i < context.size(); ++i) index_of.emplace(context[i].name, i);
 
   std::vector<const Column*> matched(context.size(), nullptr);
   for (const Column& column : targets.columns) {
-    const auto place = places.find(column.name);
-    if (place == places.end()) {
+    const auto found = index_of.find(column.name);
+    if (found == index_of.end()) {
       return InvalidField(
           ColumnPath(kTargetTable, column.name),
           absl::StrCat("is no feature column of the context; ", ExpectedColumns(context)));
     }
-    const ColumnType expected = context[place->second].type;
+    const ColumnType expected = context[found->second].type;
     if (column.type != expected) {
       return InvalidField(ColumnPath(kTargetTable, column.name),
                           absl::StrCat("is ", TypeName(column.type), " but ", TypeName(expected),
                                        " in the context"));
     }
-    if (matched[place->second] != nullptr) {
+    if (matched[found->second] != nullptr) {
       return InvalidField("targets.columns",
                           absl::StrCat("two columns have the name ", QuoteName(column.name)));
     }
-    matched[place->second] = &column;
+    matched[found->second] = &column;
   }
   for (size_t i = 0; i < context.size(); ++i) {
     if (matched[i] == nullptr) {

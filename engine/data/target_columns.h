@@ -1,4 +1,4 @@
-// The targets of a request, held against the feature columns of its context.
+// Matches the targets of a request with the feature columns of its context.
 #ifndef CHORALE_ENGINE_DATA_TARGET_COLUMNS_H_
 #define CHORALE_ENGINE_DATA_TARGET_COLUMNS_H_
 

@@ -88,7 +88,7 @@ void EngineLoop::Handle(command::LookedUp& looked_up) {
     AttachContext(found->second, std::move(looked_up.prepared));
   } else if (looked_up.context != nullptr && looked_up.context->data != nullptr && failure_.ok() &&
              !stopping_) {
-    // Nobody waits any more, but what was read makes the next try faster.
+    // No request waits any more, but the data makes the next try faster.
     cache_.Acquire(looked_up.context, MonotonicNow()).IgnoreError();
   }
 }
@@ -128,7 +128,7 @@ void EngineLoop::AttachContext(ActiveList::iterator active,
   active->session->SetContext(*std::move(prepared), *std::move(pin));
 }
 
-// ---- Ends ----------------------------------------------------------------------------------
+// ---- Endings -------------------------------------------------------------------------------
 
 void EngineLoop::EndSessions(absl::Time now) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
@@ -232,9 +232,9 @@ void EngineLoop::LeaveQueue(Active* active) {
   --queued_;
 }
 
-// In the order of arrival. A session that waits for its context holds nobody back. One that waits
-// for buffer memory holds back those behind it that want buffer memory, so that small requests
-// cannot starve a large one.
+// In order of arrival. A session that waits for its context holds back no other. One that waits
+// for buffer memory holds back later ones that need buffer memory, so that small requests cannot
+// starve a large one.
 void EngineLoop::Admit(absl::Time now) {
   room_given_back_ = false;
   cache_.PlaceWaiting(now);
@@ -309,15 +309,14 @@ void EngineLoop::Tick() {
 Scheduler::Limits EngineLoop::TickLimits() const {
   Scheduler::Limits limits = {.max_slices = options_.max_slices_per_tick,
                               .budget = rate_.Budget(options_.target_tick)};
-  // Where slices run beside each other, one long one would leave the others' threads idle at the
-  // end of the tick.
+  // Where slices run in parallel, one long slice would leave threads idle at the end of the tick.
   if (!decodes_in_step_) {
     limits.longest = 2 * limits.budget / static_cast<double>(limits.max_slices);
   }
   return limits;
 }
 
-// All decodes get the number of steps that fit into what the other slices leave of the tick.
+// All decodes get the number of steps that fit into the time that other slices leave of the tick.
 void EngineLoop::EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const {
   double other_flops = 0;
   int64_t decodes = 0;
@@ -338,7 +337,7 @@ void EngineLoop::EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const 
   }
 }
 
-// Charges every flow for what it got, and learns how fast the backend is.
+// Charges every flow for the work it got, and updates the estimate of the backend's speed.
 void EngineLoop::ChargeFlows(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed) {
   double decode_flops = 0;
   double other_flops = 0;
@@ -386,7 +385,7 @@ void EngineLoop::CollectResults() {
   }
 }
 
-// ---- What others see -----------------------------------------------------------------------
+// ---- Statistics ----------------------------------------------------------------------------
 
 void EngineLoop::PublishStats() {
   EngineStats now;

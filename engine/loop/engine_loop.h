@@ -25,16 +25,16 @@
 
 namespace chorale {
 
-// What requests hear while the engine drains.
+// The error of requests that arrive while the engine drains.
 absl::Status DrainingError();
 
 // One turn of the loop:
 //   1. take commands (sleeping only when no work can be advanced)
-//   2. end sessions that were cancelled, ran out of time or cannot go on
-//   3. find room for contexts, admit sessions in the order in which they came
+//   2. end sessions that were cancelled, timed out or cannot continue
+//   3. find room for contexts, admit sessions in order of arrival
 //   4. advance some pieces of work for about one target tick, and hand out the results
 //
-// Memory is given back before a caller hears that its call has ended.
+// Memory is freed before the caller is told that its call has ended.
 //
 // Thread contract: Run and all private methods belong to the engine thread; the methods marked so
 // may be called by any thread.
@@ -52,8 +52,8 @@ class EngineLoop {
   void Run();
 
   // --- Any thread ---------------------------------------------------------------------------
-  // Takes one of the max_queued places that requests hold until they are admitted or end. False
-  // when there is none.
+  // Takes one of the max_queued places in the queue, which requests hold until they are admitted
+  // or end. False if the queue is full.
   bool TryEnterQueue();
   EngineStats stats() const;
   absl::Status health() const;  // not Ok once the backend has failed
@@ -115,11 +115,11 @@ class EngineLoop {
   BufferPool buffers_;
   Scheduler scheduler_;
   const bool decodes_in_step_;  // TickPolicy::decodes_in_step
-  FlopRate rate_;               // of all slices, or of those that are not in step
-  StepTimeModel step_times_;    // of decodes in step
-  ActiveList sessions_;         // in the order in which they came
+  FlopRate rate_;               // of all slices, or of those not stepped together
+  StepTimeModel step_times_;    // of decodes stepped together
+  ActiveList sessions_;         // in order of arrival
   std::unordered_map<uint64_t, ActiveList::iterator> by_id_;
-  int64_t running_ = 0;  // sessions that were admitted
+  int64_t running_ = 0;  // admitted sessions
   std::vector<DrainRequest> drains_;
   bool draining_ = false;
   bool stopping_ = false;
@@ -128,7 +128,7 @@ class EngineLoop {
   bool room_given_back_ = false;
   absl::Status failure_;
 
-  // Of the tick in progress; kept for their capacity.
+  // Of the current tick; members only to reuse their capacity.
   std::vector<Command> commands_;
   std::vector<Runnable> runnables_;
   std::vector<Task> tasks_;

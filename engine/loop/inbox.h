@@ -1,4 +1,4 @@
-// What other threads tell the engine thread.
+// Commands from other threads to the engine thread.
 #ifndef CHORALE_ENGINE_LOOP_INBOX_H_
 #define CHORALE_ENGINE_LOOP_INBOX_H_
 
@@ -59,18 +59,18 @@ using Command =
     std::variant<command::Submit, command::Refuse, command::LookedUp, command::DataRead,
                  command::Continue, command::PurgeDeleted, command::Drain, command::Stop>;
 
-// Commands in the order in which they were pushed. Thread-safe; one thread takes.
+// A queue of commands, first in, first out. Thread-safe; one thread takes.
 class Inbox {
  public:
   // Dropped after Close.
   void Push(Command command);
-  // Makes a waiting Take return although there is no command.
+  // Wakes a waiting Take without a command.
   void Poke();
 
   // Waits until there is a command, a poke, or `deadline` (monotonic) has passed; then appends all
   // commands to `commands`.
   void Take(absl::Time deadline, std::vector<Command>* commands);
-  // Appends what is left, and drops whatever comes later.
+  // Appends the remaining commands and drops later ones.
   void Close(std::vector<Command>* commands);
 
  private:

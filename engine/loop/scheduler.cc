@@ -7,7 +7,7 @@ namespace chorale {
 
 // A flow during one round of picking.
 struct Scheduler::Contender {
-  double virtual_time = 0;  // including what it is about to get
+  double virtual_time = 0;  // including the steps picked for it in this round
   uint64_t flow = 0;
   size_t next = 0;  // candidate
   size_t end = 0;

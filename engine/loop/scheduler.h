@@ -13,10 +13,10 @@
 namespace chorale {
 
 // Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) between flows, one per session and
-// one per encoding. A flow's virtual time is the work that it had, in floating-point operations;
-// those who had least are served first. The system's virtual time is that of the flow served next;
-// a flow that arrives, or comes back after it had nothing to run, starts there: it is served at
-// once, and it can not claim what it did not use.
+// one per encoding. A flow's virtual time is the work it was given, in floating-point operations;
+// the flow with the least is served first. The system's virtual time is that of the flow served
+// next. A flow that arrives, or returns after it had nothing to run, starts there: it is served at
+// once, and cannot claim time that it did not use.
 //
 // Thread contract: not thread-safe; the engine thread owns every instance.
 class Scheduler {
@@ -24,7 +24,7 @@ class Scheduler {
   struct Candidate {
     uint64_t flow = 0;
     double step_flops = 0;  // of the next step; positive
-    int64_t max_steps = 1;  // of use now; at least 1
+    int64_t max_steps = 1;  // that it can use now; at least 1
   };
   struct Pick {
     size_t candidate = 0;  // index into the candidates
@@ -42,15 +42,15 @@ class Scheduler {
   // least one step each. Candidates of one flow are neighbours, the most urgent first.
   std::vector<Pick> PickSlices(absl::Span<const Candidate> candidates, const Limits& limits);
 
-  // Adds work that was done to a flow's account.
+  // Charges a flow for work that was done.
   void Charge(uint64_t flow, double flops);
-  // Forgets a flow.
+  // Removes a flow.
   void Remove(uint64_t flow) { flows_.erase(flow); }
 
  private:
   struct Flow {
     double virtual_time = 0;
-    uint64_t last_round = 0;  // in which it had something to run
+    uint64_t last_round = 0;  // the last round in which it had something to run
     int64_t picks = 0;        // in that round
   };
   struct Contender;

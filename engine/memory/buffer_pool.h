@@ -13,7 +13,7 @@
 
 namespace chorale {
 
-// Thread contract: the engine thread calls everything. Every lease ends before the pool does.
+// Thread contract: engine thread only. Every lease ends before the pool does.
 class BufferPool {
  public:
   // A range of the pool for as long as the lease lives. Movable.
@@ -49,7 +49,7 @@ class BufferPool {
     metrics_->BufferBytes(0);
   }
 
-  // A range of each of these sizes: all, or none (an empty vector) when the pool lacks the room.
+  // A range of each of these sizes, or none (an empty vector) if the pool has no room for all.
   std::vector<Lease> TryLease(const std::vector<int64_t>& sizes) {
     std::vector<PoolRange> ranges;
     for (const int64_t bytes : sizes) {

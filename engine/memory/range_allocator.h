@@ -1,4 +1,4 @@
-// Hands out ranges of offsets from one pool. It knows nothing of the memory behind them.
+// Allocates ranges of offsets in a pool. Does not touch the memory behind them.
 #ifndef CHORALE_ENGINE_MEMORY_RANGE_ALLOCATOR_H_
 #define CHORALE_ENGINE_MEMORY_RANGE_ALLOCATOR_H_
 
@@ -22,8 +22,8 @@ class RangeAllocator {
  public:
   static constexpr int64_t kDefaultAlignment = 64;
 
-  // Offsets and sizes are multiples of `alignment`, a power of two; what is left of `capacity`
-  // beyond the last multiple is never handed out.
+  // Offsets and sizes are multiples of `alignment`, a power of two; the part of
+  // `capacity` beyond the last multiple is never allocated.
   explicit RangeAllocator(int64_t capacity, int64_t alignment = kDefaultAlignment);
 
   // A range of at least `bytes` bytes (rounded up to the alignment), or nothing when no gap is

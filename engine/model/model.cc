@@ -48,14 +48,14 @@ absl::StatusOr<std::string> ModelName(absl::string_view folder) {
   const size_t slash = folder.rfind('/');
   const absl::string_view name =
       slash == absl::string_view::npos ? folder : folder.substr(slash + 1);
-  // A fresh error: the other one carries the name of a request's field.
+  // A new error: the other one carries the name of a request's field.
   if (absl::Status valid = ValidateName("the folder's name", name); !valid.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(folder, ": ", valid.message()));
   }
   return std::string(name);
 }
 
-// P = Wo Wv, [width, width], accumulated in float64; whoever applies it adds x.
+// P = Wo Wv, [width, width], accumulated in float64; the caller that applies it adds x.
 std::vector<float> FoldFeatureAttention(const std::vector<float>& wo, const std::vector<float>& wv,
                                         int64_t width) {
   std::vector<float> folded(width * width);

@@ -30,7 +30,7 @@ constexpr int64_t kMaxComponents = 1'024;
 constexpr int64_t kMaxBufferSize = 65'536;
 constexpr int64_t kMaxFeatures = 65'536;
 constexpr int64_t kMaxEncoderWidth = 1'024;
-constexpr int64_t kMaxEncoderTokens = 256;  // induced points of a column, pooled tokens of a row
+constexpr int64_t kMaxEncoderTokens = 256;  // inducing points of a column, seed tokens of a row
 constexpr size_t kMaxJsonBytes = 64 << 10;
 constexpr size_t kMaxQuotedKeyBytes = 64;
 
@@ -41,8 +41,8 @@ absl::Status Invalid(absl::string_view key, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(key, ": ", what));
 }
 
-// One object of numbers and strings. Parsed by events, so that duplicate keys are seen and nesting
-// ends at the first bracket.
+// Accepts one object of numbers and strings. Parsed by events, so that duplicate keys are seen and
+// nesting is refused at the first bracket.
 class FlatHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   FlatJson Take() { return std::move(values_); }
@@ -97,8 +97,8 @@ class FlatHandler : public nlohmann::json_sax<nlohmann::json> {
 
 enum class Presence { kRequired, kOptional };
 
-// Takes fields out of the object one by one and keeps the first error; what is left at the end is
-// unknown. A field that is absent keeps the value it had.
+// Takes fields from the object one by one and keeps the first error. A field left at the end is
+// unknown; one that is absent keeps its default.
 class FieldReader {
  public:
   explicit FieldReader(FlatJson values) : values_(std::move(values)) {}
@@ -197,7 +197,7 @@ absl::Status CheckCellAttention(const ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// What no single field can say.
+// Constraints between fields.
 absl::Status CheckTogether(const ModelConfig& config) {
   if (config.model_type != kArTabPfn) {
     return Invalid("model_type",

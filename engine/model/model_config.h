@@ -1,4 +1,4 @@
-// What a model's config.json says. Immutable after parsing.
+// The contents of a model's config.json. Immutable after parsing.
 #ifndef CHORALE_ENGINE_MODEL_MODEL_CONFIG_H_
 #define CHORALE_ENGINE_MODEL_MODEL_CONFIG_H_
 
@@ -18,14 +18,14 @@ enum class Normalization {
 
 struct ModelConfig {
   std::string model_type;      // "ar_tabpfn"
-  std::string row_encoder;     // "feature_mean" (when none is named) or "cell_attention"
+  std::string row_encoder;     // "feature_mean", the default, or "cell_attention"
   int64_t d_model = 0;         // D
   int64_t n_heads = 0;         // H, divides D
   int64_t n_kv_heads = 0;      // Hkv, divides H; equal to H when the file does not say
   int64_t n_layers = 0;        // L
   int64_t d_ff = 0;            // Dff
   int64_t num_components = 0;  // M
-  int64_t buffer_size = 0;     // K: buffer places the model was trained with
+  int64_t buffer_size = 0;     // K: buffer positions the model was trained with
   int64_t num_features = 0;    // F it was trained with; informative for "feature_mean"
   int64_t max_features = 0;    // most features of one table; 0 when the encoder has no limit
   float std_min = 0;
@@ -34,9 +34,9 @@ struct ModelConfig {
   // Of the row encoder "cell_attention"; zero with any other.
   int64_t encoder_width = 0;           // E, of a cell
   int64_t encoder_heads = 0;           // divides E
-  int64_t encoder_induced_points = 0;  // I: what is learnt of a column
+  int64_t encoder_induced_points = 0;  // I: learned queries that summarise a column
   int64_t encoder_row_layers = 0;
-  int64_t encoder_pooled_tokens = 0;  // P, which make a row's vector
+  int64_t encoder_pooled_tokens = 0;  // P: learned queries that pool a row
   Normalization normalize_x = Normalization::kNone;
   Normalization normalize_y = Normalization::kNone;
   std::string notice;  // optional sentence for users, e.g. that the weights are random

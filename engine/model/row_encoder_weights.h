@@ -1,4 +1,4 @@
-// Weights of the row encoders: what turns the cells of a row into one vector of the model's width.
+// Weights of the row encoders, which turn the cells of a row into one vector of the model's width.
 #ifndef CHORALE_ENGINE_MODEL_ROW_ENCODER_WEIGHTS_H_
 #define CHORALE_ENGINE_MODEL_ROW_ENCODER_WEIGHTS_H_
 
@@ -52,12 +52,12 @@ struct CellAttentionWeights {
   std::vector<float> column_id;   // [max_features, E]
   std::vector<float> points;      // [I, E]
   std::vector<float> pooled;      // [P, E]
-  EncoderBlockWeights summarise;  // the points read a column of the context
+  EncoderBlockWeights summarise;  // inducing points attend to a column of the context
   EncoderBlockWeights mix_columns;
-  EncoderBlockWeights read_column;  // a cell reads the points of its column
+  EncoderBlockWeights read_column;  // a cell attends to the inducing points of its column
   std::vector<EncoderBlockWeights> row_layers;
-  EncoderBlockWeights pool;  // the pooled tokens read the cells of a row
-  // Beside the attention: the cells of a row, each times a gate that its column's summary gives.
+  EncoderBlockWeights pool;  // seed tokens attend to the cells of a row
+  // Beside the attention: the cells of a row, each times a gate computed from its column's summary.
   std::vector<float> gate;       // [E, E]
   std::vector<float> gate_bias;  // [E]
   std::vector<float> direct;     // [D, E]

@@ -117,7 +117,7 @@ absl::StatusOr<TensorView> CheckEntry(const TensorHeaderEntry& entry,
   return view;
 }
 
-// The format wants the data section covered exactly: no overlap, no hole, nothing behind the end.
+// The format requires that tensors cover the data section exactly: no overlap, no gap, no rest.
 absl::Status CheckCoverage(std::vector<TensorHeaderEntry> entries, uint64_t data_bytes) {
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.offsets < b.offsets; });

@@ -1,8 +1,8 @@
 // Reads tensor files in the safetensors format: eight bytes of header length (little-endian), a
 // JSON header, then the data of all tensors back to back.
 //
-// The file is not trusted: nothing is read before its place is known to lie inside the file, and
-// what the format forbids is refused (duplicate names, overlaps, holes, lengths that do not match
+// The file is not trusted: nothing is read before its range is known to lie inside the file, and
+// what the format forbids is refused (duplicate names, overlaps, gaps, lengths that do not match
 // the shape). Format: https://huggingface.co/docs/safetensors, section "Format".
 #ifndef CHORALE_ENGINE_MODEL_TENSOR_FILE_H_
 #define CHORALE_ENGINE_MODEL_TENSOR_FILE_H_

@@ -29,7 +29,7 @@ std::vector<float> WeightReader::Read(absl::string_view name,
   };
   absl::StatusOr<TensorView> view = file_.Find(name);
   if (!view.ok()) {
-    // The file is there; it is only not a file of this model.
+    // The file exists, but is not one of this model.
     status_ = absl::InvalidArgumentError(view.status().message());
     return {};
   }

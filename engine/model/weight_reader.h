@@ -1,5 +1,5 @@
-// Takes named tensors out of a file one by one, checking each, and keeps the first error, so that
-// the list of a model's tensors reads as a list.
+// Takes named tensors from a file one by one, checks each, and keeps the first error, so that the
+// code that loads a model reads as a list of its tensors.
 #ifndef CHORALE_ENGINE_MODEL_WEIGHT_READER_H_
 #define CHORALE_ENGINE_MODEL_WEIGHT_READER_H_
 
@@ -26,14 +26,14 @@ class WeightReader {
   // finite. Empty after an error.
   std::vector<float> Take(absl::string_view name, std::initializer_list<int64_t> shape);
 
-  // Checks a tensor as Take does, for a tensor that the file format has and the model has no use
-  // for. It does not count as a parameter.
+  // Checks a tensor as Take does. For tensors of the file format that the model does not use; they
+  // do not count as parameters.
   void CheckUnused(absl::string_view name, std::initializer_list<int64_t> shape);
 
   bool ok() const { return status_.ok(); }
 
-  // The first error of Take or CheckUnused, or InvalidArgument for a tensor that neither
-  // was called for.
+  // The first error of Take or CheckUnused, or InvalidArgument if the file has a tensor that
+  // neither was called for.
   absl::Status Finish() const;
 
   // Elements of the tensors taken.

@@ -12,7 +12,7 @@ struct CallControl {
   // Set by the caller, read by the engine thread once per tick.
   std::atomic<bool> cancelled{false};
   std::atomic<int64_t> acknowledged{0};  // values
-  // Set by the engine thread when the caller was told how it ended.
+  // Set by the engine thread when the caller was told how the call ended.
   std::atomic<bool> ended{false};
 };
 

@@ -1,4 +1,4 @@
-// Mixtures of the model turned into what users asked for, in their units.
+// Converts the model's mixtures to the results of requests, in the user's units.
 #ifndef CHORALE_ENGINE_SESSION_MIXTURE_RESULTS_H_
 #define CHORALE_ENGINE_SESSION_MIXTURE_RESULTS_H_
 

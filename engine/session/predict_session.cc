@@ -9,7 +9,7 @@
 namespace chorale {
 namespace {
 
-// One that is being summarised and the next one, so that the summary thread is never idle.
+// The tile being summarised and the next one, so that the summary thread is never idle.
 constexpr int64_t kMaxAwaitingSummary = 2;
 
 // Copies `part`, results of rows first_row and up, with `width` numbers per row, into `all`.
@@ -66,7 +66,7 @@ void PredictSession::HandOver() {
     Summarise(slot);
     StartNextTile(&slot);
   }
-  if (AllTilesTaken()) ReleaseResources();  // the summaries need none of them
+  if (AllTilesTaken()) ReleaseResources();  // summaries do not use them
 }
 
 void PredictSession::Summarise(const TileSlot<PredictWork>& slot) {

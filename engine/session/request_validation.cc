@@ -62,15 +62,15 @@ absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, WorkKind work,
           "; ", backend.buffer_pool_bytes(), " are available"));
 }
 
-// Some of the numbers of an answer, and the field of the request that asks for them.
+// One part of an answer: how many numbers, and the request's field that asks for them.
 struct ResponsePart {
   absl::string_view field;
   int64_t numbers;
 };
 
-// The numbers of the answer fit into one message. The error names the first part that does not fit
-// beside those before it: what is always answered comes first, what is asked for later. No part is
-// more than a few times max_values, so that nothing here overflows.
+// The parts of the answer fit into one message. The error names the first part that does not fit
+// with those before it; unconditional parts come before optional ones. No part is more than a few
+// times max_values, so nothing here overflows.
 absl::Status ValidateResponse(std::initializer_list<ResponsePart> parts, const Limits& limits) {
   int64_t needed = 0;
   absl::string_view field;
@@ -91,7 +91,7 @@ absl::Status ValidateMixtureCount(int64_t vectors, int64_t targets, const ModelC
                 limits.max_values);
 }
 
-// What is asked for of a density, once its counts are known to be within the limits.
+// The answer of a density fits. REQUIRES: its counts are within their limits.
 absl::Status ValidateDensityResponse(const LogDensityRequest& request, const ModelConfig& config,
                                      const Limits& limits) {
   const int64_t vectors = request.vectors;

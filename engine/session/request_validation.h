@@ -1,5 +1,5 @@
-// Checks of requests that need no engine: shapes, limits, and whether the bytes they take can ever
-// be had. Every error is an InvalidField that names the field as in the proto, and the limit.
+// Checks of requests that need no engine: shapes, limits, and whether the pools could ever hold
+// them. Every error is an InvalidField that names the field as in the proto, and the limit.
 #ifndef CHORALE_ENGINE_SESSION_REQUEST_VALIDATION_H_
 #define CHORALE_ENGINE_SESSION_REQUEST_VALIDATION_H_
 
@@ -11,7 +11,7 @@
 
 namespace chorale {
 
-// The context is not looked at here; engine/context/preparation.h does that.
+// The context is checked in engine/context/preparation.h.
 absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend);
 absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,

@@ -1,4 +1,4 @@
-// A request in flight: what all kinds have in common.
+// A request in flight: the part common to all kinds.
 #ifndef CHORALE_ENGINE_SESSION_SESSION_H_
 #define CHORALE_ENGINE_SESSION_SESSION_H_
 
@@ -25,7 +25,7 @@
 
 namespace chorale {
 
-// What sessions use of the engine. Outlives every session.
+// The engine as sessions see it. Outlives every session.
 struct SessionEnvironment {
   Backend* backend = nullptr;
   MetricsSink* metrics = nullptr;
@@ -93,8 +93,8 @@ class Session {
 
   // --- Before admission, in this order --------------------------------------------------------
   void SetContext(PreparedRequest prepared, ContextCache::Pin pin);
-  // To be called every turn while not admitted; `now` is monotonic. Moves on to waiting for
-  // admission once the context is resident, and keeps the time spent waiting for room.
+  // Call in every turn of the loop until admission; `now` is monotonic. Moves on to waiting for
+  // admission once the context is resident, and measures the time spent waiting for room.
   void CheckContext(absl::Time now);
   // Time spent so far waiting to be looked up, for room or for admission, not for the context's
   // data or encoding.
@@ -107,7 +107,7 @@ class Session {
   // --- While admitted -------------------------------------------------------------------------
   // Appends the work to be advanced, the most urgent first.
   void AppendRunnable(std::vector<Runnable>* runnable);
-  // Takes over what the last tick produced; may reach kComplete.
+  // Takes the results of the last tick; may reach kComplete.
   void Collect(absl::Time now);
 
   // --- The end --------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Session {
   }
   void NoteFirstStep(absl::Time now);
   Timings TimingsAt(absl::Time now) const;
-  // Tells a caller who waits for one answer: what went wrong, or the result with its timings.
+  // Answers a caller that waits for one reply: the error, or the result with its timings.
   template <typename Result>
   void Answer(const std::function<void(absl::StatusOr<Result>)>& done, absl::Status status,
               Result result, absl::Time now) const {
@@ -170,7 +170,7 @@ class Session {
   std::shared_ptr<const EncodedRows> rows_;
 
   bool found_resident_ = false;
-  bool queue_clock_runs_ = true;  // from the arrival on
+  bool queue_clock_runs_ = true;  // since arrival
   absl::Time queue_clock_since_;
   absl::Duration queued_;
   absl::Time admitted_at_ = absl::InfiniteFuture();

@@ -36,7 +36,7 @@ TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t pa
     return TileBytes(backend, config, targets, tile_paths, work);
   };
   plan.tile_paths = std::min(paths, MostTilePaths(backend, targets, work));
-  // What a density gains from many tiles at once is worth less than running at all.
+  // To run at all matters more than what a density gains from many tiles at once.
   const int64_t fewest = work == WorkKind::kDensity
                              ? std::min(plan.tile_paths, backend.tile_paths())
                              : plan.tile_paths;

@@ -1,5 +1,5 @@
-// How the paths of one request, or the rows of a prediction, are cut into pieces, and what buffer
-// memory that takes.
+// How the paths of a request, or the rows of a prediction, are divided into tiles, and how much
+// buffer memory that takes.
 #ifndef CHORALE_ENGINE_SESSION_TILE_PLAN_H_
 #define CHORALE_ENGINE_SESSION_TILE_PLAN_H_
 
@@ -11,9 +11,9 @@
 
 namespace chorale {
 
-// The kind of work that runs a tile. It decides what the tile keeps in buffer memory: the K/V of a
-// DecodeWork, or the state of a DensityWork between two steps. For a PredictWork each row is a
-// path.
+// The kind of work that runs a tile. It determines the contents of the tile's buffer memory: the
+// K/V of a DecodeWork, or the state of a DensityWork between two steps. For a PredictWork each row
+// is a path.
 enum class WorkKind { kDecode, kDensity, kPredict };
 
 // Bytes of a tile of `paths` paths. REQUIRES: the counts are positive.
@@ -44,7 +44,7 @@ struct TilePlan {
 };
 
 // `paths` paths over `targets` targets, with up to `max_slots` tiles at a time, but no more than
-// fit half of the buffer pool if more than one is needed: no request takes all of it by its width.
+// fit in half of the buffer pool if more than one is needed, so that no wide request takes it all.
 // REQUIRES: paths, targets and max_slots are positive.
 TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t paths,
                    int64_t targets, int64_t max_slots, WorkKind work);

@@ -57,7 +57,7 @@ class TiledSession : public Session {
     }
   }
 
-  // Gives up the slot's work. Starts the next tile in it, or frees its buffer when none is left.
+  // Drops the slot's work. Starts the next tile in it, or frees its buffer if none is left.
   void StartNextTile(SlotType* slot) {
     slot->work.reset();
     if (next_tile_ == plan_.tiles) {
@@ -78,7 +78,7 @@ class TiledSession : public Session {
     }
   }
 
-  // Whether every tile was started and taken.
+  // Whether every tile was started and its results taken.
   bool AllTilesTaken() const {
     return std::all_of(slots_.begin(), slots_.end(),
                        [](const SlotType& slot) { return slot.work == nullptr; });

@@ -1,4 +1,4 @@
-// The durable truth about registered contexts. What Put has acknowledged survives any crash.
+// Durable storage of registered contexts. What Put has acknowledged survives any crash.
 #ifndef CHORALE_ENGINE_STORE_CONTEXT_STORE_H_
 #define CHORALE_ENGINE_STORE_CONTEXT_STORE_H_
 
@@ -45,7 +45,8 @@ struct ContextPage {
   std::string next_page_token;         // empty on the last page
 };
 
-// Thread-safe. Calls block on disk; never call them from a gRPC reaction or the engine thread.
+// Thread-safe. Calls block on disk; never call them from a gRPC reactor's callback or the engine
+// thread.
 class ContextStore {
  public:
   virtual ~ContextStore() = default;
@@ -53,8 +54,8 @@ class ContextStore {
   // Returns when the record and the dataset are durable. The record's digest and dataset_bytes are
   // those of the dataset (InvalidArgument otherwise); `created` is kept to the nanosecond, and is
   // that of the first Put. AlreadyExists: the name is taken by other content or another model.
-  // ResourceExhausted: the disk is full. Internal: other I/O errors; the context may then be there
-  // or not after a restart, but never by half.
+  // ResourceExhausted: the disk is full. Internal: other I/O errors; after a
+  // restart the context is then there or not, but never partly.
   virtual absl::StatusOr<PutOutcome> Put(const ContextRecord& record,
                                          absl::string_view dataset) = 0;
 
@@ -66,7 +67,7 @@ class ContextStore {
                                                   const std::string& name) = 0;
 
   // At most page_size records (1 to 1000) after the page that gave the token.
-  // InvalidArgument for a token that this store did not make.
+  // InvalidArgument for a token that this store did not issue.
   virtual absl::StatusOr<ContextPage> List(const std::string& tenant, int64_t page_size,
                                            const std::string& page_token) = 0;
 

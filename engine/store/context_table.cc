@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
   absl::StatusOr<std::unique_ptr<SqliteConnection>> connection = SqliteConnection::Open(path);
   RETURN_IF_ERROR(connection.status());
   std::unique_ptr<ContextTable> table(new ContextTable(*std::move(connection)));
-  // Before anything is written, lest a foreign database be changed.
+  // Before anything is written, so that no foreign database is changed.
   RETURN_IF_ERROR(table->CheckIdentity());
   RETURN_IF_ERROR(table->CheckPages());
   if (table->is_new_ && if_new == IfNew::kRefuse) {
@@ -171,7 +171,7 @@ absl::Status ContextTable::CheckIdentity() {
 
 absl::Status ContextTable::CheckPages() {
   // Not quick_check: this one also compares tables with their indices, which hold every name and
-  // digest a second time. Files are removed on the word of these.
+  // digest a second time. Files are removed according to these.
   SqliteStatement check(*connection_, "PRAGMA integrity_check(1)");
   absl::StatusOr<bool> row = check.Step();
   RETURN_IF_ERROR(row.status());
@@ -249,7 +249,7 @@ absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::stri
   RETURN_IF_ERROR(row.status());
   if (!*row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
   const std::string digest = context.Text(0);
-  // To its end: a commit is refused while a statement is under way.
+  // To its end: SQLite refuses a commit while a statement is running.
   RETURN_IF_ERROR(context.Run());
 
   SqliteStatement dataset(*connection_,

@@ -15,8 +15,8 @@
 
 namespace chorale {
 
-// Not thread-safe: its owner serialises all calls. What a function that changes something has
-// answered with Ok is durable.
+// Not thread-safe: its owner serialises all calls. A change is durable once its function has
+// returned Ok.
 class ContextTable {
  public:
   enum class IfNew { kCreate, kRefuse };

@@ -121,7 +121,7 @@ absl::Status DatasetFiles::EnsureShard(const std::string& key) {
   if (mkdir(shard.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError(errno, "create the folder", shard);
   }
-  // Also when it exists: whoever created it may have died before this.
+  // Also if it exists: its creator may have crashed before this.
   RETURN_IF_ERROR(SyncFolder(folder_));
   shards_.insert(shard);
   return absl::OkStatus();
@@ -132,7 +132,7 @@ absl::Status DatasetFiles::WriteIncoming(const std::string& path, absl::string_v
   const FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return FileError(errno, "create", path);
-  // In two halves, so that tests can stop between them.
+  // In two writes, so that tests can fail between them.
   const size_t half = dataset.size() / 2;
   if (const int error = AtFailpoint("dataset_write")) return FileError(error, "write", path);
   RETURN_IF_ERROR(WriteAll(file, dataset.substr(0, half), path));
@@ -191,7 +191,7 @@ absl::Status DatasetFiles::SetAside(const std::string& key) {
   RETURN_IF_ERROR(MakeFolder(lost_));
   const std::string path = Path(key);
   const std::string lost = LostPath(key);
-  // The date says when it was set aside.
+  // The modification time says when it was moved here.
   if (utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) != 0) {
     return FileError(errno, "set the date of", path);
   }
@@ -223,7 +223,7 @@ absl::StatusOr<std::set<std::string>> DatasetFiles::List() const {
   absl::StatusOr<std::set<std::string>> shards = ListFolder(folder_);
   RETURN_IF_ERROR(shards.status());
   for (const std::string& shard : *shards) {
-    // Whatever else lies here is not ours to judge.
+    // Other files here are not the store's: leave them.
     if (shard.size() != kShardDigits || !IsLowerHex(shard)) continue;
     absl::StatusOr<std::set<std::string>> names = ListFolder(absl::StrCat(folder_, "/", shard));
     RETURN_IF_ERROR(names.status());

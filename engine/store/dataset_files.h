@@ -1,4 +1,4 @@
-// Encoded datasets as files that are named by what they hold.
+// Encoded datasets as content-addressed files.
 #ifndef CHORALE_ENGINE_STORE_DATASET_FILES_H_
 #define CHORALE_ENGINE_STORE_DATASET_FILES_H_
 
@@ -23,8 +23,8 @@ std::string DatasetKey(absl::string_view tenant, absl::string_view digest);
 // `folder`/<first 2 digits of the key>/<key>.dataset, written as `folder`/incoming/<key>.<n>,
 // fsynced, and renamed. A file under its final name is therefore always complete.
 //
-// A file that nothing is known to need is set aside in another folder, `lost`, as <key>.dataset,
-// and kept there for kKeptWhenLost.
+// A file that no record names is moved to another folder, `lost`, as <key>.dataset, and kept there
+// for kKeptWhenLost.
 //
 // Thread-safe; no two calls with the same key may run at the same time unless both are Read.
 class DatasetFiles {
@@ -35,11 +35,11 @@ class DatasetFiles {
   DatasetFiles(std::string folder, std::string lost)
       : folder_(std::move(folder)), lost_(std::move(lost)) {}
 
-  // Creates `folder`, empties incoming/, and removes from `lost` what has been there long enough.
+  // Creates `folder`, empties incoming/, and removes expired files from `lost`.
   absl::Status Open();
 
-  // Returns when the file is durable. Replaces what was there, so that it also mends a damaged
-  // file. ResourceExhausted: the disk is full. Internal: other I/O errors.
+  // Returns when the file is durable. Replaces an existing file, and so repairs a damaged one.
+  // ResourceExhausted: the disk is full. Internal: other I/O errors.
   absl::Status Write(const std::string& key, absl::string_view dataset);
 
   // DataLoss when the file is missing, or its size or digest is not the one given.
@@ -49,13 +49,13 @@ class DatasetFiles {
   // Ok also when there is no such file.
   absl::Status Remove(const std::string& key);
 
-  // Moves the file to `lost`, and the other way. TakeBack: false when it is not there.
+  // Moves the file to `lost`, or back. TakeBack returns false if it is not there.
   absl::Status SetAside(const std::string& key);
   absl::StatusOr<bool> TakeBack(const std::string& key);
   // Removes the file from `lost`. Ok also when it is not there.
   absl::Status ForgetLost(const std::string& key);
 
-  // The keys of all files but those set aside.
+  // The keys of all files except those in `lost`.
   absl::StatusOr<std::set<std::string>> List() const;
 
  private:

@@ -1,4 +1,4 @@
-// Places where tests can make a step of the store fail, or die.
+// Points where tests can make a step of the store fail, or end the process.
 #ifndef CHORALE_ENGINE_STORE_FAILPOINT_H_
 #define CHORALE_ENGINE_STORE_FAILPOINT_H_
 
@@ -13,7 +13,7 @@ using StoreFailpoint = int (*)(const char* step);
 // For tests only; null, the default, turns failpoints off.
 void SetStoreFailpoint(StoreFailpoint failpoint);
 
-// What the failpoint says about `step`; 0 without one.
+// The failpoint's result for `step`; 0 without one.
 int AtFailpoint(const char* step);
 
 // The names of all steps, in the order in which a Put and then a Delete reach them.

@@ -52,7 +52,7 @@ absl::Status SyncFolder(const std::string& path);
 // exists. FailedPrecondition when it cannot be, for example because a file is in the way.
 absl::Status MakeFolder(const std::string& path);
 
-// Takes the file `path` (created if need be) for this process alone until the descriptor is closed.
+// Locks the file `path`, created if need be, for this process until the descriptor is closed.
 // FailedPrecondition when another holder has it.
 absl::StatusOr<FileDescriptor> LockFile(const std::string& path);
 

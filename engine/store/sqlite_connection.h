@@ -1,4 +1,4 @@
-// An open SQLite database, and the one place that turns SQLite's results into absl::Status.
+// An open SQLite database. Converts SQLite's results to absl::Status.
 #ifndef CHORALE_ENGINE_STORE_SQLITE_CONNECTION_H_
 #define CHORALE_ENGINE_STORE_SQLITE_CONNECTION_H_
 

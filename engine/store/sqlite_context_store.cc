@@ -68,8 +68,8 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
   absl::StatusOr<std::set<std::string>> present = files->List();
   RETURN_IF_ERROR(present.status());
 
-  // A new database beside datasets means that the old one was lost. To go on would be to set all
-  // datasets aside.
+  // A new database beside datasets means that the old one was lost. To continue would move all
+  // datasets to `lost`.
   absl::StatusOr<std::unique_ptr<ContextTable>> table = ContextTable::Open(
       absl::StrCat(folder, "/contexts.db"),
       present->empty() ? ContextTable::IfNew::kCreate : ContextTable::IfNew::kRefuse);
@@ -100,7 +100,7 @@ absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
       continue;
     }
     // The other contexts are worth serving. Reading this one answers DataLoss, and registering
-    // it again mends it.
+    // it again repairs it.
     spdlog::error("the dataset {} of tenant {} is missing; its contexts cannot be read", digest,
                   QuoteName(tenant));
   }
@@ -154,7 +154,7 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
     before = *outcome;
     pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
   }
-  // Unchanged promises that the dataset is there, so a damaged or missing file is mended.
+  // kUnchanged promises that the dataset is there, so a damaged or missing file is repaired.
   const bool intact = before == PutOutcome::kUnchanged &&
                       files_->Read(key, record.dataset_bytes, record.digest).ok();
   if (!intact) {
@@ -172,7 +172,7 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
       return s;
     }
     if (const int error = AtFailpoint("put_committed")) return FileError(error, "write", key);
-    // A copy set aside would outlive the context's deletion. Failing that, the next Open tries.
+    // A copy in `lost` would outlive the context's deletion. If this fails, the next Open tries.
     files_->ForgetLost(key).IgnoreError();
   }
   return PutOutcome::kCreated;
@@ -210,7 +210,7 @@ absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, 
 
   MutexLock lock(&mutex_);
   RETURN_IF_ERROR(CheckOpen());
-  // One more than asked for tells whether there is another page.
+  // One more record than requested shows whether there is another page.
   absl::StatusOr<std::vector<ContextRecord>> records = table_->List(tenant, *after, page_size + 1);
   RETURN_IF_ERROR(records.status());
   ContextPage page;

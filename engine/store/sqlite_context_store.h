@@ -21,15 +21,15 @@ namespace chorale {
 // What keeps acknowledged contexts safe and the folder clean:
 //   - Put makes the file durable before the record; Delete removes the record before the file. So
 //     a record's file always exists, and a crash leaves at most a file that no record names.
-//   - A dataset that a call is busy with is pinned. Its file is removed by the last one to need
-//     it: Delete, or whoever drops the last pin and finds no record.
-//   - Open removes temporary files, and sets aside datasets that no record names. A crash leaves at
-//     most one for each call in flight; but a database that was damaged, or restored from a copy,
-//     may have forgotten contexts that were acknowledged, and the two cannot be told apart.
-//   - A dataset that a record names has no copy set aside: Delete removes all there is of it.
+//   - A call pins the dataset that it works on. Its file is removed by Delete or, if pinned then,
+//     with the last pin, provided that no record names it.
+//   - Open removes temporary files, and moves datasets that no record names to `lost`. A crash
+//     leaves at most one for each call in flight; but a database that was damaged, or restored from
+//     a copy, may lack contexts that were acknowledged, and the two cannot be told apart.
+//   - A dataset that a record names has no copy in `lost`: Delete removes every copy.
 //
-// Thread-safe. Files are read and written without the mutex, so that a large dataset holds up
-// nobody; the mutex guards the database and the pins. Close waits for calls in progress.
+// Thread-safe. Files are read and written without the mutex, so that a large dataset delays no
+// other call; the mutex guards the database and the pins. Close waits for calls in progress.
 class SqliteContextStore : public ContextStore {
  public:
   static absl::StatusOr<std::unique_ptr<ContextStore>> Open(const std::string& folder);
@@ -56,15 +56,15 @@ class SqliteContextStore : public ContextStore {
       : files_(std::move(files)), table_(std::move(table)), lock_(std::move(lock)) {}
 
   absl::Status CheckOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Brings files, given by key, and records together: sets aside files that no record names, takes
-  // back those that one names after all.
+  // Reconciles files, by key, with the records: moves files that no record names to `lost`, and
+  // takes back those that a record names.
   absl::Status MatchFiles(std::set<std::string> files) ABSL_LOCKS_EXCLUDED(mutex_);
-  // kUnchanged or AlreadyExists where there is a record of that name, else kCreated.
+  // kUnchanged or AlreadyExists if there is a record of that name, else kCreated.
   absl::StatusOr<PutOutcome> Compare(const ContextRecord& record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPin(const DatasetId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropPin(const DatasetId& id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Removes the file if no record names it and no call is busy with it. A failure is logged: the
+  // Removes the file if no record names it and no call pins it. A failure is logged: the
   // next Open tries again.
   void RemoveUnneeded(const DatasetId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -21,8 +21,8 @@ namespace chorale {
 //   absl::StatusOr<bool> row = statement.Step();
 //
 // An error of the constructor or of Bind comes out of Step, so that only Step needs checking.
-// Statements here run next to an fsync; keeping them prepared would not be noticed. Not
-// thread-safe; the connection outlives it.
+// Statements here run next to an fsync, so caching prepared ones would not pay. Not thread-safe;
+// the connection outlives it.
 class SqliteStatement {
  public:
   SqliteStatement(SqliteConnection& connection, absl::string_view sql);

@@ -53,7 +53,7 @@ class LiveCall {
 
   // Mark the time in which a read or a write waits for the client. The watchdog cancels calls that
   // wait too long, so that a stalled client cannot occupy buffers, a response or registration
-  // memory for ever.
+  // memory forever.
   void BeginClientWait();
   void EndClientWait();
   std::chrono::steady_clock::time_point client_wait_start() const;  // max(): not waiting

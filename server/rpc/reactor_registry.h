@@ -16,7 +16,7 @@ namespace chorale {
 
 class LiveCall;
 
-// grpc::Server::Shutdown waits for ever for a reactor that does not finish, so every admitted call
+// grpc::Server::Shutdown waits forever for a reactor that does not finish, so every admitted call
 // is here from its arrival to OnDone. Rejected calls finish at once and are not here, so that
 // clients that retry cannot delay a drain.
 //

@@ -1,5 +1,5 @@
-// A device that is lost takes the server down, so that whoever watches it starts it again; what was
-// registered is served then.
+// A server that loses its device exits, so that its supervisor restarts it. Contexts that were
+// registered are then served again.
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -77,7 +77,7 @@ void RegisterUntilKilled(const std::string& address, const std::string& prefix, 
   }
 }
 
-// Those of contexts, without what was set aside.
+// Those of contexts, without those in `lost`.
 int64_t DatasetFiles(const std::string& folder) {
   int64_t count = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder + "/datasets")) {

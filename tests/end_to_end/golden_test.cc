@@ -135,7 +135,7 @@ TEST_P(GoldenTest, PredictGivesThePointMixtures) {
   ExpectAllClose("Predict stds", Vector(reply.value.stds()), deviation);
 }
 
-TEST_P(GoldenTest, MoreTargetsThanBufferPlacesAreRefusedUnlessTheRequestSaysWrap) {
+TEST_P(GoldenTest, MoreTargetsThanTheBufferHoldsAreRefusedUnlessTheRequestSaysWrap) {
   v1::LogDensityRequest density = DensityRequest();
   density.clear_beyond_buffer();
   const auto refused = client_->LogDensity(density);
@@ -144,8 +144,8 @@ TEST_P(GoldenTest, MoreTargetsThanBufferPlacesAreRefusedUnlessTheRequestSaysWrap
       << refused.status.error_message();
   // The message names the limit and the way out.
   EXPECT_THAT(refused.status.error_message(), HasSubstr("beyond_buffer"));
-  const std::string places = GetParam() == "golden_tiny" ? "8" : "32";
-  EXPECT_THAT(refused.status.error_message(), HasSubstr(places));
+  const std::string limit = GetParam() == "golden_tiny" ? "8" : "32";
+  EXPECT_THAT(refused.status.error_message(), HasSubstr(limit));
 
   v1::SampleRequest sample = MakeSample("golden", golden_.Targets(), 2, 1);
   const Samples stream = client_->Sample(sample);

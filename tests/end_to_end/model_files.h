@@ -24,8 +24,8 @@ struct ModelShape {
   bool z_score = false;  // normalize_x and normalize_y
 };
 
-// Bytes of keys and values of a context, and of the buffers of `paths` paths with `targets` places,
-// as the layout of the cache says: 16 keys to a panel, and whole panels for buffers.
+// Bytes of keys and values of a context, and of the buffers of `paths` paths with `targets`
+// positions, as the layout of the cache says: 16 keys to a panel, and whole panels for buffers.
 int64_t ContextBytes(const ModelShape& shape, int64_t rows);
 int64_t BufferBytes(const ModelShape& shape, int64_t paths, int64_t targets);
 

@@ -269,7 +269,7 @@ TEST_F(RefusalTest, AMessageOverTheLimit) {
 }
 
 TEST_F(RefusalTest, CompressedRequestsAreNotEvenDecompressed) {
-  // Eight million zeros: 64 MB for whoever decompresses them, 64 KB on the wire.
+  // Eight million zeros: 64 MB once decompressed, 64 KB on the wire.
   v1::LogDensityRequest request = GoodLogDensity();
   request.mutable_values()->Resize(8'000'000, 0.0);
   const int64_t before = server_->process().ResidentBytes();

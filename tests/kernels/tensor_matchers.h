@@ -33,7 +33,7 @@ inline double Excess(double actual, double expected, const Tolerance& tolerance)
 }
 
 // Every element of arg lies within tolerance.absolute + tolerance.relative |expected| of
-// `expected`, and NaN and infinities lie in the same places.
+// `expected`, and NaN and infinities stand at the same indices.
 MATCHER_P2(TensorNear, expected, tolerance, "is elementwise near the expected tensor") {
   if (arg.size() != expected.size()) {
     *result_listener << "sizes " << arg.size() << " and " << expected.size();

@@ -39,7 +39,7 @@ class Backend : public chorale::Backend {
     return absl::StrCat("cpu ", kernels::SimdTargetName(), ", ", threads_->threads(),
                         threads_->threads() == 1 ? " thread" : " threads");
   }
-  // Two slices per thread, so that one that ends early leaves no thread idle.
+  // Two slices per thread, so that no thread idles when one ends early.
   TickPolicy tick_policy() const override {
     return {.max_slices = std::max<int64_t>(4, 2 * static_cast<int64_t>(threads_->threads()))};
   }
@@ -103,13 +103,13 @@ class Backend : public chorale::Backend {
     int64_t index = 0;
   };
 
-  // Drops work that has had its steps, and plans a batch of the rest.
+  // Drops work that has taken its steps, and plans a batch of the rest.
   void PlanBatch();
 
   const std::unique_ptr<MemoryPool> context_pool_;
   const std::unique_ptr<MemoryPool> buffer_pool_;
   std::vector<Scratch> scratch_;  // one per thread
-  // Of the Advance in progress; kept for their capacity.
+  // Of the current Advance; members only to reuse their capacity.
   std::vector<Running> running_;
   std::vector<Task> tasks_;
   const std::unique_ptr<ThreadPool> threads_;  // last: it ends before what its threads use

@@ -14,7 +14,7 @@
 namespace chorale::cpu {
 namespace {
 
-// The value at the last position is never attended to. Whole panels of keys waste nothing.
+// No row attends to the value at the last position. Keys come in whole panels.
 int64_t BufferCapacity(int64_t targets) {
   return RoundUp(std::max<int64_t>(targets - 1, 0), kernels::kPanel);
 }
@@ -95,7 +95,7 @@ void DecodeWork::Step(PathRange paths, int64_t step, Scratch& scratch) {
   for (size_t l = 0; l < layers.size(); ++l) {
     MixFeatures(model_, layers[l], rows, x, scratch);
     if (buffered) AppendBuffer(paths, step, l, scratch);
-    if (buffered && l + 1 == layers.size()) {  // nobody reads what the buffer token becomes
+    if (buffered && l + 1 == layers.size()) {  // nothing reads the buffer token's output
       GatherTargetRows(rows, d, x, x);
       rows = paths.count;
       for (int64_t p = 0; p < rows; ++p)

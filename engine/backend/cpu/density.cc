@@ -13,7 +13,7 @@
 namespace chorale::cpu {
 namespace {
 
-// Rows of a group, unless one path alone has more: enough chunks for many threads, and little
+// Rows of a group, unless one path alone has more: enough chunks for many threads, in little
 // memory.
 constexpr int64_t kGroupRows = 2'048;
 
@@ -116,7 +116,7 @@ void DensityWork::AttendAndFeedForward(int64_t layer, RowRange rows, float* x,
   FeedForward(model_, weights, rows.rows, x, scratch);
 }
 
-// K and V of the buffer tokens, but for those at a path's last position.
+// K and V of the buffer tokens, except those at a path's last position.
 void DensityWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch) const {
   const ModelConfig& config = model_.config();
   const PackedLayer& weights = model_.layers()[layer];
@@ -141,7 +141,7 @@ void DensityWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& 
   }
 }
 
-// In the last layer nobody reads what a buffer token becomes: only targets go on.
+// Nothing reads a buffer token's output in the last layer: only targets continue.
 void DensityWork::PredictTargets(RowRange rows, const float* x, Scratch& scratch) {
   const int64_t layer = head_phase() - 1;
   const PackedLayer& weights = model_.layers()[layer];

@@ -21,12 +21,12 @@ struct DensityLayout {
   int64_t layer_kv() const { return group_paths * path_stride; }
 
   int64_t group_paths;
-  int64_t capacity;     // keys of one path's buffer: the value at the last position is never seen
+  int64_t capacity;     // keys of one path's buffer; no row attends to the last position
   int64_t path_stride;  // of one layer's K/V of one path
   int64_t tokens;       // [group_paths * 2T, D]
 };
 
-// Bytes of that.
+// The bytes of such a buffer.
 int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths);
 
 // Takes the paths of the tile group by group, and a group phase by phase; within a phase all rows
@@ -62,7 +62,7 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
 
   // Row 2g of a group is the target at position g mod T of path first_path_ + g / T, and row 2g + 1
   // is the buffer token with its value. The very last buffer token is left out; those of the other
-  // paths' last positions are computed and seen by nobody. The first of `rows` is even.
+  // paths' last positions are computed, but no row attends to them. The first of `rows` is even.
   void Embed(RowRange rows, float* x, Scratch& scratch) const;
   void AttendAndFeedForward(int64_t layer, RowRange rows, float* x, Scratch& scratch) const;
   void PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch) const;

@@ -25,7 +25,7 @@ int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
 //               write K and V of layer l
 // clang-format on
 //
-// The rest of the last layer is never computed: nothing reads it. Between phases the tokens of all
+// The rest of the last layer is not computed: nothing reads it. Between phases the tokens of all
 // rows, [N, D], are in host memory of their own.
 //
 // Thread contract: see BatchedWork. Tasks of one batch take different rows.

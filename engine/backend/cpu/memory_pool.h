@@ -1,4 +1,4 @@
-// One contiguous range of memory; the engine decides who uses which part.
+// One contiguous range of memory; the engine assigns its parts.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_
 #define CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_
 
@@ -11,8 +11,8 @@
 
 namespace chorale::cpu {
 
-// Reserves address space; the operating system gives memory, cleared, as it is first written to.
-// Thread contract: thread-safe; nobody else may use a range during its Clear.
+// Reserves address space; the operating system commits zeroed memory on first write.
+// Thread-safe, but no other thread may use a range during its Clear.
 class MemoryPool {
  public:
   static constexpr int64_t kAlignment = 64;  // a cache line, and the widest vector

@@ -41,8 +41,8 @@ class ThreadPool {
   Mutex mutex_;
   CondVar work_;      // a batch was opened, or stopping_ was set
   CondVar finished_;  // joined_ became zero
-  // The open batch: null when there is none. A worker that wakes up too late finds none and goes
-  // back to sleep, so that nobody waits for it.
+  // The open batch, or null. A worker that wakes up too late finds none and goes back to sleep, so
+  // that no batch waits for it.
   const Task* run_ ABSL_GUARDED_BY(mutex_) = nullptr;
   int64_t tasks_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t batch_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -13,8 +13,8 @@
 
 namespace chorale::cpu {
 
-// Thread contract: the engine thread calls everything but RunTask, which threads of the pool call
-// at the same time for different tasks of one batch.
+// Thread contract: engine thread only, except RunTask, which the pool's threads call concurrently
+// for different tasks of one batch.
 class BatchedWork {
  public:
   virtual ~BatchedWork() = default;

@@ -1,6 +1,6 @@
 // The backend for a machine with a GPU: bfloat16 operands and float32 sums on tensor cores, K/V in
-// the GPU's memory, tiles of all sessions stepped together. Rows are encoded once each; what a row
-// encoder makes of a whole column in between is made on the host, in float32.
+// the GPU's memory, tiles of all sessions stepped together. Each row is encoded once. The part of a
+// row encoder that works on whole columns runs on the host, in float32.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
 

@@ -11,9 +11,9 @@
 
 namespace chorale::cuda {
 
-// A step is a part that takes less than a millisecond, so that decodes go on between the parts of a
-// large context.
-// Thread contract: the engine thread's.
+// A step copies for less than a millisecond, so that decodes run between the steps of a large
+// context.
+// Thread contract: engine thread only.
 class ContextCopy : public Work, public Launchable {
  public:
   ContextCopy(PoolRange kv, PoolRange host, CopyDirection direction)
@@ -37,7 +37,7 @@ class ContextCopy : public Work, public Launchable {
 
  private:
   static constexpr int64_t kStepBytes = 32 << 20;
-  // The bus brings about 50 GB in a second, in which the kernels do about 100 TFLOP.
+  // In one second the bus transfers about 50 GB and the kernels compute about 100 TFLOP.
   static constexpr double kFlopsOfByte = 2'000;
 
   int64_t next_bytes() const { return std::min(kStepBytes, kv_.bytes - copied_); }

@@ -25,12 +25,12 @@ int64_t RecordedTiles(int64_t tiles) {
   }
 }
 
-// Rows of the shortest context that can have that many chunks.
+// Rows of the shortest context whose keys can have that many splits.
 constexpr int64_t ContextOfChunks(int64_t chunks) {
   return chunks * kernels::cuda::kMinSplitKeyBlocks * kernels::cuda::kKeyBlockKeys;
 }
 
-// The same for contexts: rounded up to a power of two of chunks.
+// The same for contexts: rounded up to a power of two of splits.
 int64_t RecordedContext(int64_t largest_context) {
   int64_t chunks = 1;
   while (chunks < kernels::cuda::MaxContextSplits(largest_context)) chunks *= 2;

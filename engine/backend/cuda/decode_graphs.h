@@ -19,9 +19,9 @@ namespace chorale::cuda {
 // recorded for a model, a number of tiles (rounded up; surplus tiles are idle) and, where few tiles
 // leave multiprocessors free, the number of splits of the context's keys (a power of two). That is
 // about a hundred graphs for each model; those that usual requests need are recorded when the model
-// is added. A batch of steps runs without the host in between.
+// is added. The host does not take part between the steps of a batch.
 //
-// Thread contract: the engine thread's.
+// Thread contract: engine thread only.
 class DecodeGraphs {
  public:
   explicit DecodeGraphs(Device& device) : device_(device) {}
@@ -58,7 +58,7 @@ class DecodeGraphs {
 
   Device& device_;
   std::map<GraphKey, kernels::cuda::Graph*> graphs_;
-  // Host copies; members only to keep their capacity.
+  // Host copies; members only to reuse their capacity.
   std::vector<char> tiles_;
   std::vector<char> outputs_;
 };

@@ -29,7 +29,7 @@ struct StepOutputsLayout {
 };
 
 // One tile; DecodeGraphs advances it.
-// Thread contract: the engine thread's.
+// Thread contract: engine thread only.
 class DecodeWork : public chorale::DecodeWork {
  public:
   DecodeWork(DecodeSpec spec, Device& device);
@@ -52,7 +52,7 @@ class DecodeWork : public chorale::DecodeWork {
   kernels::cuda::PathTile NextPathTile(int64_t steps, char* outputs) const;
 
   StepOutputsLayout OutputsLayout(int64_t steps) const;
-  // Takes over the outputs of the next `steps` steps, host memory.
+  // Takes the outputs of the next `steps` steps from host memory.
   void ConsumeOutputs(int64_t steps, const char* outputs);
 
  private:

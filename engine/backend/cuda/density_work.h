@@ -1,4 +1,4 @@
-// Log-densities of given values, in one pass over the layers.
+// Log-densities of forced values, in one pass over the layers.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DENSITY_WORK_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DENSITY_WORK_H_
 
@@ -17,9 +17,9 @@
 
 namespace chorale::cuda {
 
-// A tile of rows for each position of each tile of paths, all at once: what decode does position
-// after position. Kernels and the order of all sums are the same, so that a density has the bits of
-// a decode with the same values.
+// A tile of rows for each position of each tile of paths, all at once, where decode takes one
+// position after another. Kernels and the order of all sums are the same, so that a density has the
+// bits of a decode with the same values.
 class DensityWork : public chorale::DensityWork, public Launchable {
  public:
   DensityWork(DensitySpec spec, Device& device);

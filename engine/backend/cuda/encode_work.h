@@ -15,9 +15,9 @@
 
 namespace chorale::cuda {
 
-// Thread contract: the engine thread's.
+// Thread contract: engine thread only.
 //
-// Its last phase is that of layer L - 1: nobody reads what a context row becomes.
+// Its last phase is PreAttention of layer L - 1: nothing reads a context row's output.
 class EncodeWork : public chorale::EncodeWork, public Launchable {
  public:
   EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,

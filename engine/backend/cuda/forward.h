@@ -32,17 +32,16 @@ struct TileSet {
 // Bytes of x and q of one tile.
 int64_t TileRowBytes(const KernelShape& shape);
 
-// Where the states of attention lie between two kernels: the part of the launch memory that is
-// handed to it. Immutable.
+// The partial results of split attention between two kernels lie in the part of the launch
+// workspace that is handed to it. Immutable.
 class Forward {
  public:
   // REQUIRES: states.bytes >= PartialBytes(model.shape()).
   Forward(const DeviceModel& model, const LaunchWorkspace& states);
 
-  // Bytes of the states of one chunk of one tile.
+  // Bytes of the partial result of one split of one tile.
   static int64_t PartialBytes(const KernelShape& shape);
-  // States that attention leaves for each tile of so many: 1, or one for each chunk of the largest
-  // context.
+  // Partial results of each tile of a launch: 1, or one for each split of the largest context.
   int64_t SplitsOfTile(int64_t tiles, int64_t largest_context) const;
 
   // x of targets and buffer tokens; of rows [first_row, first_row + rows) of `encodings`.
@@ -76,7 +75,7 @@ class Forward {
   const DeviceModel& model_;
   Device& device_;
   char* const states_;
-  const int64_t max_partial_tiles_;  // states that there is room for, at least 1
+  const int64_t max_partial_tiles_;  // for whose partial results there is room, at least 1
 };
 
 }  // namespace chorale::cuda

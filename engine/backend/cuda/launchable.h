@@ -8,7 +8,7 @@
 
 namespace chorale::cuda {
 
-// Thread contract: the engine thread's.
+// Thread contract: engine thread only.
 class Launchable {
  public:
   virtual ~Launchable() = default;

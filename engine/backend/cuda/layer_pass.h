@@ -2,9 +2,9 @@
 // request, a density in one pass, point predictions.
 //
 // All rows of a piece of work go through a layer before the first enters the next, in chunks of
-// tiles (engine/backend/layer_schedule.h): phase 0 embeds and leaves layer 0, phase l finishes
-// layer l - 1 and leaves layer l, phase L finishes the last layer and ends in the head. A step is
-// one chunk.
+// tiles (engine/backend/layer_schedule.h). Phase 0 embeds and runs PreAttention(0); phase l runs
+// attention and MLP of layer l - 1 and PreAttention(l); phase L runs attention and MLP of the last
+// layer and the head. A step is one chunk.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_LAYER_PASS_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_LAYER_PASS_H_
 
@@ -27,7 +27,7 @@ std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, uint16_t* context, in
 // Row tiles [tiles.first, tiles.first + tiles.rows) of `set`.
 TileSet PartOf(const TileSet& set, const KernelShape& shape, RowRange tiles);
 
-// Takes the tiles of one chunk through a phase behind the first. `mixtures`: see Forward::Head.
+// Takes the tiles of one chunk through a phase after the first. `mixtures`: see Forward::Head.
 void RunPhase(const Forward& forward, int64_t phase, int64_t layers, const TileSet& set,
               float* mixtures);
 

@@ -10,7 +10,7 @@
 
 namespace chorale::cuda {
 
-// Mixtures as the head leaves them: [rows, 3, M] f32, here in float64.
+// In float64, from the head's output [rows, 3, M] f32.
 class Mixtures {
  public:
   Mixtures() = default;

@@ -69,7 +69,7 @@ void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& 
   blob.Add(weights.weight_bias, &head.weight_bias);
 }
 
-// That a block of the device has the shared memory which the kernels need for such a model.
+// A block of the device has the shared memory that the kernels need for such a model.
 absl::Status CheckSharedMemory(const KernelShape& shape, const DeviceRowEncoder& encoder,
                                const Device& device) {
   const int shared_bytes = device.properties().shared_bytes_per_block;

@@ -46,7 +46,7 @@ class DeviceModel : public BackendModel {
   const std::vector<kernels::cuda::LayerWeights>& layers() const { return layers_; }
   const kernels::cuda::HeadWeights& head() const { return head_; }
   const float* y_weight() const { return y_weight_; }  // [D], device
-  // [2 + K, D], device: what the roles target, context and buffer position add to an encoding.
+  // [2 + K, D], device: added to an encoding for its role: target, context, or buffer position.
   const float* offsets() const { return offsets_; }
   const float* context_offset() const { return offsets_ + shape_.width; }
   const DeviceRowEncoder& row_encoder() const { return *row_encoder_; }

@@ -16,7 +16,7 @@
 
 namespace chorale::cuda {
 
-// Thread contract: the engine thread's.
+// Thread contract: engine thread only.
 class PredictWork : public chorale::PredictWork, public Launchable {
  public:
   PredictWork(PredictSpec spec, Device& device);

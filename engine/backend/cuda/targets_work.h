@@ -27,7 +27,7 @@ class EncodedTargets : public chorale::EncodedRows {
 
 const EncodedTargets& AsEncodedTargets(const chorale::EncodedRows& rows);
 
-// Thread contract: the engine thread's.
+// Thread contract: engine thread only.
 class EncodeTargetsWork : public chorale::RowsWork, public Launchable {
  public:
   EncodeTargetsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features,

@@ -1,4 +1,4 @@
-// What the shared object of the GPU backend shows to the program that opens it: one variable.
+// The one symbol that the GPU backend's shared object exports to the program that opens it.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_CUDA_LIBRARY_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_CUDA_LIBRARY_H_
 

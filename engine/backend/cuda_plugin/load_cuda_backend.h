@@ -1,5 +1,5 @@
-// Opens the GPU backend, which lives in a shared object of its own: one build of a program serves
-// with and without a GPU, and only a program that wants one loads CUDA.
+// Opens the GPU backend, which is a shared object of its own: one build of the server runs with and
+// without a GPU, and loads CUDA only if it uses one.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_LOAD_CUDA_BACKEND_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_PLUGIN_LOAD_CUDA_BACKEND_H_
 
@@ -17,8 +17,8 @@ namespace chorale::cuda {
 std::string LibraryPath();
 
 // NotFound when there is no such file; FailedPrecondition when it cannot be opened or was built
-// from other sources than this program; else what NewBackend says. The shared object stays
-// open.
+// from other sources than this program; else the errors of NewBackend. The shared object
+// stays open.
 absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string& path,
                                                               const MemoryBudget& budget);
 

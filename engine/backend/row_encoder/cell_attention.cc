@@ -2,18 +2,18 @@
 //
 //   fit, per column f of the context:
 //     cell_rf  = Wc cell_features(x_rf) + bc + Wt number_features(y_r)
-//     points_f = summarise(points; cell_.f)              I learned points read the column's cells
+//     points_f = summarise(points; cell_.f)              I inducing points attend to the cells
 //   then, among the columns:
 //     column_f  = mix_columns(mean_i points_fi + column_id_f)
 //     points_f += column_f
 //     gate_f    = Wg column_f + bg
 //
-//   encode, per row, with the points as they are:
+//   encode, per row, with these points:
 //     cell_f   = Wc cell_features(x_f) + bc
 //     gated    = sum_f gate_f * cell_f                   elementwise
 //     cell_f   = read_column(cell_f; points_f) + column_id_f
 //     cell     = row_layer(cell) for each layer          the cells of the row attend to each other
-//     z        = pool(pooled; cell)                      P learned tokens read the cells
+//     z        = pool(pooled; cell)                      P seed tokens attend to the cells
 //     encoding = LN(Wo flatten(LN(z)) + bo + Wd gated)
 //
 // where block(x; m) is the attention block of engine/model/row_encoder_weights.h with memory m.
@@ -33,11 +33,10 @@
 namespace chorale {
 namespace {
 
-// Cells that go through the layers together: few enough for their tokens to stay in the
-// second-level cache.
+// Cells that go through the layers together: few enough for their tokens to stay in the L2 cache.
 constexpr int64_t kBlockCells = 512;
 
-// What one thread needs while it encodes.
+// The memory of one thread while it encodes.
 struct CellScratch {
   AlignedBuffer features;  // [cells, kCellFeatures (+ kNumberFeatures)]
   AlignedBuffer column;    // [cells of a column, E]
@@ -166,7 +165,7 @@ class ColumnStates : public RowEncoderState {
   const std::vector<float> gates_;  // [F, E]
 };
 
-// A piece is a column.
+// A task is a column.
 class CellAttentionFit : public RowEncoderFit {
  public:
   CellAttentionFit(const CellAttention& model, const FeatureMatrix& context,
@@ -274,7 +273,7 @@ class CellAttentionEncoder : public RowEncoder {
     Normalize(model_.norm, model_.epsilon, rows, out, scratch.direct.data(), out);
   }
 
-  // Leaves the cells, each of which has read its column, in scratch.cells, and their gated sum in
+  // Writes the cells, each after read_column, to scratch.cells, and their gated sum to
   // scratch.gated.
   void ReadColumns(const ColumnStates& columns, const FeatureMatrix& features, int64_t first,
                    int64_t rows, CellScratch& scratch) const {

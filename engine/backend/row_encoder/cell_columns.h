@@ -1,11 +1,11 @@
-// What the columns of a context come to in "cell_attention"
-// (engine/backend/row_encoder/cell_attention.cc) once their points have read them:
+// The per-column state of "cell_attention" (engine/backend/row_encoder/cell_attention.cc), from the
+// inducing points after `summarise`:
 //
 //   column_f  = mix_columns(mean_i points_fi + column_id_f)
 //   points_f += column_f
 //   gate_f    = Wg column_f + bg
 //
-// As little as it is, all rows are encoded with it: every backend has it done here, in float32.
+// It is small, and all rows are encoded with it: every backend computes it here, in float32.
 #ifndef CHORALE_ENGINE_BACKEND_ROW_ENCODER_CELL_COLUMNS_H_
 #define CHORALE_ENGINE_BACKEND_ROW_ENCODER_CELL_COLUMNS_H_
 

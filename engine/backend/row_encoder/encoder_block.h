@@ -14,7 +14,7 @@ namespace chorale {
 
 // x += Wo attend(Wq LN1(x), Wk LN1(m), Wv LN1(m));  x += W2 gelu(W1 LN2(x) + b1) + b2
 //
-// In parts, since what is attended to is shared in different ways. Tokens are [n, E], contiguous;
+// In parts, because keys and values are shared in different ways. Tokens are [n, E], contiguous;
 // `scratch` grows as needed and holds nothing between calls.
 // Immutable and thread-safe.
 class EncoderBlock {
@@ -51,7 +51,7 @@ class EncoderBlock {
   void AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys, const float* memory,
                     Scratch& scratch) const;
 
-  // The end of the block, for tokens that attended to `attended` [n, E] elsewhere.
+  // The rest of the block after attention, whose result is `attended` [n, E].
   void Finish(int64_t n, const float* attended, float* x, Scratch& scratch) const;
 
   // Of n tokens that attend to `keys` others each, without making those keys.

@@ -4,7 +4,7 @@
 namespace chorale {
 namespace {
 
-// Every row is encoded by itself.
+// Stateless: every row is encoded by itself.
 class EmptyState : public RowEncoderState {};
 
 class NothingToLearn : public RowEncoderFit {

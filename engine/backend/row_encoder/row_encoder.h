@@ -15,8 +15,8 @@
 
 namespace chorale {
 
-// What an encoder learns from a context, in tasks that are independent of each other, so that a
-// large context does not hold up others.
+// Computes an encoder's state from a context in independent tasks, so that a large context does not
+// delay others.
 class RowEncoderFit {
  public:
   virtual ~RowEncoderFit() = default;
@@ -24,7 +24,7 @@ class RowEncoderFit {
   virtual double task_flops() const = 0;  // not zero
   // Distinct tasks may run at the same time.
   virtual void RunTask(int64_t task) = 0;
-  // Never null. REQUIRES: every piece ran, once.
+  // Never null. REQUIRES: every task ran once.
   virtual std::shared_ptr<const RowEncoderState> Finish() = 0;
 };
 
@@ -49,7 +49,7 @@ class RowEncoder {
 // The encoder whose weights the model has.
 std::unique_ptr<const RowEncoder> MakeRowEncoder(const Model& model);
 
-// encode(x) = mean_f(x_f) * weight + bias. Looks at nothing but the row.
+// encode(x) = mean_f(x_f) * weight + bias. Depends on the row alone.
 std::unique_ptr<const RowEncoder> MakeFeatureMeanEncoder(const FeatureMeanWeights& weights);
 
 // See engine/backend/row_encoder/cell_attention.cc.

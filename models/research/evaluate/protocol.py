@@ -33,7 +33,7 @@ def context_rows(size: str, rows: int) -> int:
 def _hide_unseen(
     context: np.ndarray, target: np.ndarray, is_categorical: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers categories by their place among those of the context; others become missing."""
+    """Numbers categories by their index among those of the context; others become missing."""
     context, target = context.copy(), target.copy()
     for f in np.flatnonzero(is_categorical):
         known = np.unique(context[:, f][~np.isnan(context[:, f])])

@@ -27,7 +27,7 @@ def marginal(mixture: Mixture, split: Split) -> Scores:
 
 
 def blocks(split: Split, size: int) -> list[np.ndarray]:
-    """The first disjoint blocks [size] of target places; none when the targets do not fill one."""
+    """The first disjoint blocks [size] of target positions; none when the targets do not fill one."""
     count = min(len(split.target_y) // size, MAX_BLOCKS)
     return [np.arange(i * size, (i + 1) * size) for i in range(count)]
 

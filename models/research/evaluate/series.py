@@ -89,7 +89,7 @@ def sizes(name: str) -> list[str]:
 def split(name: str, size: str, draw: int, draws: int = 20) -> Split:
     """Window number `draw` of `draws` evenly spaced ones.
 
-    The features are the time and, for a series with a season, the place in the year as a category.
+    The features are the time and, for a series with a season, the position in the year as a category.
     """
     values, period, count = load(name), SOURCES[name].period, int(size)
     first = round(draw * (len(values) - count - TARGETS) / (draws - 1))

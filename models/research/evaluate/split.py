@@ -17,7 +17,7 @@ class Split:
     target_x: np.ndarray  # [T, F]
     target_y: np.ndarray  # [T]
     is_categorical: np.ndarray  # [F] bool
-    block_sizes: tuple[int, ...]  # joint densities are asked of blocks of these sizes
+    block_sizes: tuple[int, ...]  # joint densities are computed for blocks of these sizes
     ordered: bool = False  # targets follow in time: score that order, not random ones
     seed: int = 0  # of the random orders
     kernel: Kernel | None = None  # of the Gaussian process that made the data, noise included

@@ -235,7 +235,7 @@ SOURCES: dict[str, Source] = {
 
 
 def _numbers(column: pd.Series, is_categorical: bool) -> np.ndarray:
-    """[N] float64: the cells, or the places of their categories in sorted order; NaN = missing."""
+    """[N] float64: the cells, or the indices of their categories in sorted order; NaN = missing."""
     if not is_categorical:
         return column.to_numpy(dtype=np.float64)
     codes, _ = pd.factorize(column, sort=True)  # -1 = missing

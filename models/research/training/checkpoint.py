@@ -25,7 +25,7 @@ def save_checkpoint(
     while it saves: files take the place of the older ones when all are written."""
     folder.mkdir(parents=True, exist_ok=True)
     values = {"model.pt": model.state_dict(), "average.pt": average.average}
-    values |= {f"optimizer{place}.pt": o.state_dict() for place, o in enumerate(optimizers)}
+    values |= {f"optimizer{index}.pt": o.state_dict() for index, o in enumerate(optimizers)}
     for name, value in values.items():
         torch.save(value, folder / f"{name}.partial")
     model.config.save(folder)
@@ -64,8 +64,8 @@ def load_checkpoint(
     model.load_state_dict(read("model.pt"))
     for kept, loaded in zip(average.average, read("average.pt"), strict=True):
         kept.copy_(loaded)
-    for place, optimizer in enumerate(optimizers):
-        state = read(f"optimizer{place}.pt")
+    for index, optimizer in enumerate(optimizers):
+        state = read(f"optimizer{index}.pt")
         # Rates, and how the step is run, are this process's: it may be on another device.
         state["param_groups"] = [
             saved | {key: value for key, value in group.items() if key != "params"}

@@ -31,28 +31,28 @@ class Table:
             column: np.unique(x[~np.isnan(x[:, column]), column])
             for column in np.flatnonzero(self.categorical)
         }
-        places = torch.from_numpy(self.places(x))
-        self.mean, self.std = masked_statistics(places, ~torch.isnan(places), dim=0)
+        numbers = torch.from_numpy(self.numbers(x))
+        self.mean, self.std = masked_statistics(numbers, ~torch.isnan(numbers), dim=0)
         y = torch.from_numpy(np.array(context_y, dtype=np.float64))
         y_mean, y_std = masked_statistics(y, torch.ones_like(y, dtype=torch.bool), dim=0)
         self.y_mean, self.y_std = y_mean.item(), y_std.item()
 
-    def places(self, x: Array) -> Array:
-        """Categories as places in the context's sorted dictionary; unknown ones become NaN."""
+    def numbers(self, x: Array) -> Array:
+        """Categories as indices into the context's sorted dictionary; unknown ones become NaN."""
         x = np.array(x, dtype=np.float64)
         for column, known in self.dictionaries.items():
             if len(known) == 0:
                 x[:, column] = np.nan
                 continue
-            place = np.searchsorted(known, x[:, column]).clip(0, len(known) - 1)
-            x[:, column] = np.where(known[place] == x[:, column], place, np.nan)
+            index = np.searchsorted(known, x[:, column]).clip(0, len(known) - 1)
+            x[:, column] = np.where(known[index] == x[:, column], index, np.nan)
         return x
 
     def cells(self, x: Array, device: torch.device, dtype: torch.dtype) -> Cells:
         """[R, F] -> a batch of one table."""
-        places = torch.from_numpy(self.places(x))
-        missing = torch.isnan(places)
-        value = torch.where(missing, 0.0, (places - self.mean) / self.std)
+        numbers = torch.from_numpy(self.numbers(x))
+        missing = torch.isnan(numbers)
+        value = torch.where(missing, 0.0, (numbers - self.mean) / self.std)
         return Cells(
             value[None].to(device, dtype),
             missing[None].to(device),

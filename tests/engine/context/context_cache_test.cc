@@ -318,7 +318,7 @@ TEST_F(HostTierTest, OneThatIsWantedWhileItIsSavedGivesWayAndComesBack) {
   auto pin_a = Acquire(a);
   EXPECT_TRUE(pin_a.waits_for_room());
   Settle();
-  EXPECT_NE(pin_b.resident(), nullptr) << "whoever came first waits for whoever came later";
+  EXPECT_NE(pin_b.resident(), nullptr) << "an earlier request waits for a later one";
   EXPECT_TRUE(pin_a.waits_for_room());
   pin_b.Reset();
   Settle();

@@ -59,7 +59,7 @@ void ExpectSameContent(const Dataset& a, const Dataset& b) {
   EXPECT_EQ(a.y, b.y);
 }
 
-// The format is durable: these bytes must decode for ever. Written out by hand from RFC 8949.
+// The format is durable: these bytes must decode forever. Written out by hand from RFC 8949.
 TEST(DatasetCodecTest, KnownBytes) {
   const std::string expected = absl::StrCat(
       "a5", "67", absl::BytesToHexString("columns"), "82",

@@ -51,7 +51,7 @@ TEST(SplitElapsedTest, WhatIsNotKnownHasTheRest) {
             absl::Seconds(4));
 }
 
-// Otherwise a wrong guess about the one would keep the other unknown for ever.
+// Otherwise a wrong guess about the one would keep the other unknown forever.
 TEST(SplitElapsedTest, WhatIsNotKnownHasHalfAtLeast) {
   EXPECT_EQ(SplitElapsed(absl::Seconds(8), absl::ZeroDuration(), absl::Seconds(9)),
             absl::Seconds(4));

@@ -52,7 +52,7 @@ void Say(int pipe, const std::string& line) {
 
 std::string NameOf(uint64_t number) { return absl::StrCat("n", number); }
 
-// Puts and deletes for ever.
+// Puts and deletes forever.
 [[noreturn]] void Churn(const std::string& folder, uint64_t seed, int pipe) {
   absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
   if (!store.ok()) _exit(1);

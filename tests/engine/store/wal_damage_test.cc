@@ -130,11 +130,11 @@ TEST_F(WalDamageTest, CutShort) {
 
 TEST_F(WalDamageTest, AFlippedByte) {
   std::mt19937_64 random(8);
-  std::vector<size_t> places = {0, 8, 16, 24, 31, schema_end_, schema_end_ + 4, schema_end_ + 23};
-  for (int i = 0; i < 12; ++i) places.push_back(random() % wal_.size());
-  for (const size_t place : places) {
+  std::vector<size_t> offsets = {0, 8, 16, 24, 31, schema_end_, schema_end_ + 4, schema_end_ + 23};
+  for (int i = 0; i < 12; ++i) offsets.push_back(random() % wal_.size());
+  for (const size_t offset : offsets) {
     std::string damaged = wal_;
-    damaged[place] = static_cast<char>(damaged[place] ^ (1 + random() % 255));
+    damaged[offset] = static_cast<char>(damaged[offset] ^ (1 + random() % 255));
     ExpectAllBeforeTheDamage(damaged);
   }
 }
@@ -154,7 +154,7 @@ TEST_F(WalDamageTest, Zeros) {
 }
 
 // The datasets of contexts that went with the log are kept: once the operator has put a good copy
-// of the database in place, everything is there again.
+// of the database in offset, everything is there again.
 TEST_F(WalDamageTest, DatasetsOfLostContextsAreFoundAgain) {
   const TempFolder folder;
   WriteFile(folder / "contexts.db", database_);
@@ -207,7 +207,7 @@ TEST_F(WalDamageTest, TheIndexOfTheLogIsGarbage) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 6; ++i) {
     std::string damaged = shm_;
-    damaged[random() % 256] ^= 1 << random() % 8;  // its header and the first places
+    damaged[random() % 256] ^= 1 << random() % 8;  // its header and the first offsets
     EXPECT_EQ(Recover(wal_, damaged).value_or(-1), kContexts) << i;
   }
 }

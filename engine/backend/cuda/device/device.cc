@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const MemoryBudget& asked) 
   std::unique_ptr<Device> device(new Device);
   const kernels::cuda::DeviceProperties& gpu = device->properties_;
   const ErrorCode opened = kernels::cuda::OpenDevice(&device->properties_);
-  // Before the error of opening it: kernels cannot be prepared for such a GPU.
+  // Before the error of OpenDevice, which is that kernels cannot be loaded on such a GPU.
   if (gpu.compute_major > 0 && gpu.compute_major < kOldestComputeMajor) {
     return absl::UnavailableError(
         absl::StrCat("the GPU, ", gpu.name, ", has the compute capability ", gpu.compute_major, ".",
@@ -59,11 +59,11 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const MemoryBudget& asked) 
   RETURN_IF_ERROR(status);
   status = device->TakeMemory(*budget);
   RETURN_IF_ERROR(status);
-  // A context's last block of keys is filled up with what must be numbers.
+  // The unused keys of a context's last key block must be finite.
   device->Clear(device->contexts_.At<void>(), device->contexts_.bytes());
   device->Clear(device->buffers_.At<void>(), device->buffers_.bytes());
-  // Rows that are not in use are read like the others, so that nothing waits to know which they
-  // are, and then count as zeros.
+  // Unused rows are read like the others, so that no kernel waits to learn which they are. They
+  // must be finite as well.
   device->Clear(device->encodes_.At<void>(), device->encodes_.bytes());
   device->Clear(device->workspace_.At<void>(), device->workspace_.bytes());
   device->Wait();
@@ -92,7 +92,7 @@ absl::Status Device::TakeMemory(const MemoryBudget& budget) {
   return status;
 }
 
-// Nobody is left to receive what is still on its way.
+// Outstanding downloads have no receiver any more.
 Device::~Device() {
   if (stream_ == nullptr) return;  // it was not opened
   arrivals_.clear();

@@ -30,15 +30,15 @@ constexpr int64_t ArrayBytes(int64_t count) {
 
 class Device;
 
-// Device memory for results that launches leave for later launches of the same call. Launches
-// follow each other on one stream, so all may use the same bytes.
+// Device memory for intermediate results between the launches of one call. Launches run in order
+// on one stream, so all may use the same bytes.
 struct LaunchWorkspace {
   Device& device;
   char* memory = nullptr;
   int64_t bytes = 0;
 };
 
-// Thread contract: the engine thread's, as everything that the backend makes.
+// Thread contract: engine thread only, like everything that the backend creates.
 class Device {
  public:
   // What ShareOutMemory says of the budget; Unavailable when there is no driver, no device or only
@@ -59,35 +59,35 @@ class Device {
   char* BufferAt(const PoolRange& range) const { return buffers_.At<char>(range.offset); }
   char* EncodeAt(const PoolRange& range) const { return encodes_.At<char>(range.offset); }
   int64_t host_context_pool_bytes() const { return host_contexts_.bytes(); }
-  // From one range to the other, of the context pool and of the host's.
+  // Copies between a range of the context pool and one of the host pool.
   void CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction);
 
-  // Cleared on the stream: before whatever is asked of the GPU from now on.
+  // In stream order: before all work enqueued later.
   void ClearContext(const PoolRange& range) { Clear(ContextAt(range), range.bytes); }
   void ClearBuffer(const PoolRange& range) { Clear(BufferAt(range), range.bytes); }
   void ClearEncode(const PoolRange& range) { Clear(EncodeAt(range), range.bytes); }
 
-  // A part of the memory for weights, for good. ResourceExhausted with the numbers.
+  // Allocates weight memory, which is never freed. ResourceExhausted with the numbers.
   absl::StatusOr<char*> TakeWeights(int64_t bytes);
 
   LaunchWorkspace launch_workspace() { return {*this, workspace_.At<char>(), workspace_.bytes()}; }
 
-  // The first thing that went wrong, and from then on always: what follows an error of a GPU means
-  // nothing. Check keeps the error and says whether it is the first or one came before.
+  // The first error, which is sticky: after an error of a GPU no result means anything. Check keeps
+  // the error and says whether it is the first or one came before.
   bool Check(kernels::cuda::ErrorCode error, absl::string_view what);
   bool Check(absl::Status status);
   const absl::Status& status() const { return status_; }
 
-  // In the order of the stream, and by way of pinned memory, so that the host need not wait: `from`
-  // may be changed once Upload returns, `to` holds what was downloaded once Wait() has returned,
-  // and must live until then.
+  // In stream order, through pinned staging memory, so that the host need not wait: `from` may be
+  // changed once Upload returns; `to` is filled once Wait() has returned, and must live until
+  // then.
   void Upload(void* to, const void* from, int64_t bytes);
   void Download(void* to, const void* from, int64_t bytes);
-  // Until all that was asked of the GPU is done.
+  // Returns when all enqueued work is done.
   void Wait();
 
  private:
-  // Bytes that lie in staging memory until they can be copied to their position on the host.
+  // Downloaded bytes in staging memory that Wait() copies to their destination.
   struct Arrival {
     void* to = nullptr;
     const void* staged = nullptr;
@@ -97,7 +97,7 @@ class Device {
   Device() = default;
   absl::Status TakeMemory(const MemoryBudget& budget);
   void Clear(void* memory, int64_t bytes);
-  // Staging memory for some of these bytes, at least one; waits when all of it is in use.
+  // Staging memory for some of these bytes, at least one; waits if all of it is in use.
   char* Stage(int64_t wanted, int64_t* bytes);
 
   kernels::cuda::DeviceProperties properties_;

@@ -17,7 +17,7 @@ struct MemoryBudget {
   int64_t workspace_bytes = 0;  // intermediate results of one launch
   // Pinned host memory that evicted contexts are copied to. 0: none, they are dropped.
   int64_t host_context_pool_bytes = 0;
-  // Of the GPU's free memory: what the shares come from. The rest stays free, for code and graphs.
+  // Of the GPU's free memory: divided into the shares. The rest stays free, for code and graphs.
   double memory_fraction = 0.94;
 };
 

@@ -1,4 +1,4 @@
-// A model's weights on their way to the GPU.
+// Collects a model's weights for one upload to the GPU.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DEVICE_WEIGHT_BLOB_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DEVICE_WEIGHT_BLOB_H_
 
@@ -15,8 +15,8 @@
 
 namespace chorale::cuda {
 
-// Arrays that go to the device in one piece. Pointers to them are set when it is there, and must
-// stay where they are until then.
+// Arrays that are uploaded in one copy. The pointers to them are set by the upload, and must not
+// move before it.
 class WeightBlob {
  public:
   template <typename T>

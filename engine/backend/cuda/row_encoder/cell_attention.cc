@@ -1,7 +1,7 @@
 // The row encoder "cell_attention" (engine/backend/row_encoder/cell_attention.cc) on the GPU.
 //
-// The GPU does what grows with the rows. The little that is made of each column in between (the
-// points' own feed-forward layer, the columns' look at each other) is done by the host in float32.
+// The GPU does the work that grows with the rows. The host does the small per-column part in
+// float32: the feed-forward layer of the inducing points, and the attention between columns.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -192,7 +192,8 @@ class CellFit : public RowEncoderFit {
     points_.insert(points_.end(), points.begin(), points.end());
   }
 
-  // Appends what a point attended to in one head, from the states of the chunks in their order.
+  // Appends an inducing point's attention in one head, from the states of the chunks in their
+  // order.
   void MergeHead(int64_t column, int64_t point, int64_t head, std::vector<float>& attended) const {
     const int64_t head_width = model_.width / model_.heads;
     const int64_t state = head * kernel::kCellTileTokens + point;

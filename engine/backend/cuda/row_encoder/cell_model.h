@@ -1,5 +1,5 @@
-// The weights of "cell_attention" (engine/backend/row_encoder/cell_attention.cc) where each is
-// needed: on the GPU, or on the host.
+// The weights of "cell_attention" (engine/backend/row_encoder/cell_attention.cc), each on the GPU
+// or on the host, where it is used.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_CELL_MODEL_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_CELL_MODEL_H_
 
@@ -22,7 +22,7 @@ namespace chorale::cuda {
 // InvalidArgument, with the numbers, for a shape that the kernels are not built for.
 absl::Status CheckCellConfig(const ModelConfig& config);
 
-// What rows need of every column: its points, as keys and values, and its gate.
+// Per column, for encoding rows: the keys and values of its inducing points, and its gate.
 struct CellState : public RowEncoderState {
   std::vector<uint16_t> points;  // [F, kCellTileKvSize] bf16
   std::vector<float> gates;      // [F, kCellWidth]

@@ -35,17 +35,17 @@ def time_grid(rng: Randomness, b: int, rows: int) -> Tensor:
 
 
 def row_order(rng: Randomness, b: int, shape: BatchShape) -> Tensor:
-    """[b, rows]: which place in time each row takes, in the order context, buffer, independent."""
+    """[b, rows]: which position in time each row takes, in the order context, buffer, independent."""
     rows, n, future = shape.rows, shape.context, shape.buffer + shape.independent
-    place = torch.arange(rows, device=rng.device).expand(b, rows)
+    position = torch.arange(rows, device=rng.device).expand(b, rows)
     shuffled = rng.permutation(b, rows).argsort(dim=-1)
-    held_out = torch.where(rng.chance(INTERPOLATION, b, 1), shuffled >= n, place >= n)
+    held_out = torch.where(rng.chance(INTERPOLATION, b, 1), shuffled >= n, position >= n)
     # Among the held-out rows, those that are in the buffer: the first ones, or any.
-    draw = torch.where(rng.chance(0.4, b, 1), place / rows, rng.uniform(0.0, 1.0, b, rows))
+    draw = torch.where(rng.chance(0.4, b, 1), position / rows, rng.uniform(0.0, 1.0, b, rows))
     rank = draw.masked_fill(~held_out, 2.0).argsort(dim=-1).argsort(dim=-1)
     independent = held_out & (rank >= future - shape.independent)
     group = held_out.long() + independent.long()
-    return (group * rows + place).argsort(dim=-1)
+    return (group * rows + position).argsort(dim=-1)
 
 
 def exact_series(rng: Randomness, t: Tensor, span: float) -> tuple[Tensor, Tensor]:

@@ -233,7 +233,7 @@ void RunBlock(int threads, int shared_bytes) {
     }
     if (!progress) {
       std::fprintf(stderr, "%d of %d threads: ", left, threads);
-      Fail("threads wait for ever");
+      Fail("threads wait forever");
     }
   }
 }

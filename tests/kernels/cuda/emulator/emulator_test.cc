@@ -156,7 +156,7 @@ TEST(EmulatorDeathTest, WaitingForEverAborts) {
     if (threadIdx.x == 0) __syncthreads();
   };
   EXPECT_DEATH((Launch<int>(kernel, {.threads = 2}, nullptr, 0), emulator::DoAll()),
-               "wait for ever");
+               "wait forever");
 }
 
 struct BulkParams {
