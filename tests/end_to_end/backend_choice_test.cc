@@ -1,4 +1,4 @@
-// Which backend a server opens, and what it says when that is not the one that was hoped for.
+// Which backend a server opens, and its errors and logs when it cannot open the requested one.
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,7 +53,7 @@ TEST(BackendChoiceTest, WithoutALibrary) {
                 {"--backend=cuda", "there is no /nowhere/libchorale_cuda.so"});
 }
 
-// What was meant to be used must not be passed over in silence.
+// A fallback must not be silent.
 TEST(BackendChoiceTest, ALibraryThatCannotBeOpenedIsRefused) {
   const TempFolder folder;
   WriteFile(folder / "damaged.so", "not a library");
@@ -84,7 +84,7 @@ TEST(BackendChoiceTest, WithoutADevice) {
   ExpectRefusal(cuda, {"--backend=cuda", "no device is there"});
 }
 
-TEST(BackendChoiceTest, WithTooLittleMemoryTheNumbersAreSaid) {
+TEST(BackendChoiceTest, AnErrorOfTooLittleMemoryGivesTheNumbers) {
   if (std::string(kEmulatedLibrary).empty()) GTEST_SKIP() << "built without the emulator";
   for (const char* backend : {"auto", "cuda"}) {
     ExpectRefusal(Options(backend, kEmulatedLibrary, {"--context_pool_mib=5000"}),

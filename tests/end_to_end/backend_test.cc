@@ -83,7 +83,7 @@ TEST_F(BackendTest, ASeedGivesTheSameBitsAndAnotherSeedOthers) {
   EXPECT_FALSE(SameBits(Draw(Session(8)), first));
 }
 
-TEST_F(BackendTest, DrawsHaveTheLogDensitySaid) {
+TEST_F(BackendTest, DrawsHaveTheReportedLogDensity) {
   const Samples samples = Draw(Session(9));
   v1::LogDensityRequest request =
       MakeLogDensity("data", RandomRows(kTargets, 3, 2), samples.values);

@@ -23,7 +23,7 @@ std::vector<int64_t> InOrder(int64_t count) {
   return order;
 }
 
-// Those rows of a table, in that order.
+// The given rows of a table, in the given order.
 v1::Table Message(const Table& table, const std::vector<int64_t>& rows) {
   v1::Table message;
   for (const Column& column : table.columns) {
@@ -158,9 +158,9 @@ TEST_P(DefaultModelTest, LogDensityInOtherOrdersIsThatOfTheTrainingCode) {
   Compare("joint in orders", joint, Sums(expected, targets_));
 }
 
-// The log-density said of a drawn value is the one that scoring it gives. That values are drawn
-// from that distribution is shown in tests/engine/backend/sampling_test.cc.
-TEST_P(DefaultModelTest, SampledValuesHaveTheLogDensitySaid) {
+// The log-density reported with a drawn value equals that of LogDensity. For the distribution of
+// the values see tests/engine/backend/sampling_test.cc.
+TEST_P(DefaultModelTest, SampledValuesHaveTheReportedLogDensity) {
   v1::SampleRequest request;
   request.set_context("contexts/" + GetParam());
   *request.mutable_targets() = Message(golden_->targets(), InOrder(targets_));

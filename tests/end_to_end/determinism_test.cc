@@ -56,7 +56,7 @@ v1::LogDensityRequest Density(int i) {
   return request;
 }
 
-// What all sessions, predictions and densities gave on one server.
+// The results of all sessions, predictions and densities on one server.
 struct Results {
   std::vector<Samples> samples;
   std::vector<v1::PredictResponse> predictions;
@@ -81,7 +81,7 @@ Results RunAlone(const std::string& address) {
   return results;
 }
 
-// Predictions and densities in a loop until told to stop; every one is checked too.
+// Predictions and densities in a loop until `stop`; every one is checked too.
 void MakeNoise(const std::string& address, const Results& expected, std::atomic<bool>& stop,
                std::atomic<int>& calls) {
   const ApiClient client(address);

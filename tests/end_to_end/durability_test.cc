@@ -77,7 +77,7 @@ void RegisterUntilKilled(const std::string& address, const std::string& prefix, 
   }
 }
 
-// Those of contexts, without those in `lost`.
+// Dataset files of contexts, without those in `lost`.
 int64_t DatasetFiles(const std::string& folder) {
   int64_t count = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder + "/datasets")) {
@@ -86,7 +86,7 @@ int64_t DatasetFiles(const std::string& folder) {
   return count;
 }
 
-// What is left of datasets that were being written.
+// Remains of interrupted writes of datasets.
 bool IncomingIsEmpty(const std::string& folder) {
   return std::filesystem::is_empty(folder + "/datasets/incoming");
 }
@@ -99,7 +99,7 @@ class DurabilityTest : public ::testing::Test {
                                  .flags = {"--threads=1"}});
   }
 
-  // Everything acknowledged is there with its digest, and nothing else than what was attempted.
+  // Every acknowledged context is there with its digest, and no context that was not attempted.
   void ExpectAllListed(const ApiClient& client, const Ledger& ledger) const {
     const auto listed = client.List();
     ASSERT_TRUE(listed.ok()) << listed.status.error_message();
@@ -113,7 +113,7 @@ class DurabilityTest : public ::testing::Test {
     for (const auto& [id, digest] : ledger.acknowledged()) EXPECT_EQ(digests[id], digest) << id;
     const std::set<std::string> attempted = ledger.attempted();
     for (const auto& [id, digest] : digests) EXPECT_EQ(attempted.count(id), 1) << id;
-    // Nothing else is left of what was not acknowledged.
+    // Nothing else remains of contexts that were not acknowledged.
     EXPECT_EQ(DatasetFiles(data_.path()), static_cast<int64_t>(distinct.size()));
     EXPECT_TRUE(IncomingIsEmpty(data_.path()));
   }
@@ -122,7 +122,7 @@ class DurabilityTest : public ::testing::Test {
 };
 
 TEST_F(DurabilityTest, WhatWasAcknowledgedSurvivesTwentyKills) {
-  // A server that is never killed says what the right answers are.
+  // The expected answers come from a server that is never killed.
   const auto witness =
       ServerProcess::Start({.models = {GoldenFolder("golden_tiny")}, .flags = {"--threads=1"}});
   ASSERT_NE(witness, nullptr);

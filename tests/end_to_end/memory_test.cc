@@ -69,7 +69,7 @@ TEST(MemoryTest, FiveHundredPathsShareOneContext) {
   ASSERT_NE(server, nullptr);
   const ApiClient client(server->address());
   // Registered first, so that what remains is encoding and sampling. A small call before makes the
-  // libraries allocate what they keep.
+  // libraries allocate their caches.
   ASSERT_TRUE(client.Register("small", RandomRows(16, 2, 1)).ok());
   const auto registered = client.Register("large", RandomRows(kRows, 2, 2));
   ASSERT_TRUE(registered.ok()) << registered.status.error_message();
@@ -106,7 +106,7 @@ TEST(MemoryTest, FiveHundredPathsShareOneContext) {
   };
   EXPECT_TRUE(Eventually([&] { return metric("chorale_buffer_bytes") == 0; }));
   EXPECT_EQ(metric("chorale_context_bytes"), small_bytes + context);
-  // The buffers are given back to the operating system, and the context goes with its deletion.
+  // Buffers go back to the operating system, and so does the context once it is deleted.
   if (!kSanitized) {
     EXPECT_LE(server->ResidentBytes() - before, context * 12 / 10);
   }

@@ -120,7 +120,7 @@ TEST_F(MetricsTest, CountsWhatHappened) {
   EXPECT_EQ(page.Value("chorale_context_bytes"), ContextBytes(tiny, kContextRows));
   EXPECT_EQ(page.Value("chorale_buffer_bytes"), 0);
   EXPECT_EQ(page.Value("chorale_sessions"), 0);
-  // Names of contexts are nobody else's business, and would be series without bound.
+  // Names of contexts are private, and would make the number of series unbounded.
   EXPECT_FALSE(absl::StrContains(page.text(), "secret"));
 }
 

@@ -24,7 +24,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// One bad request: what it gave, and what it should.
+// One bad request: its actual and its expected status.
 struct Refusal {
   std::string what;
   grpc::Status status;

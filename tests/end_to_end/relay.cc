@@ -36,7 +36,7 @@ bool WaitReadable(int socket, const std::atomic<bool>& broken) {
   return false;
 }
 
-// Closes at once with a reset, dropping what was not sent.
+// Closes at once with a reset and drops unsent bytes.
 void Reset(int socket) {
   const linger at_once{1, 0};
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));

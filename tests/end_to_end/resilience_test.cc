@@ -58,7 +58,7 @@ TEST_F(ResilienceTest, ASlowReaderSlowsOnlyItself) {
   }));
   EXPECT_LT(steps - start_steps, 0.8 * expected.values.size());
   EXPECT_TRUE(BuffersInUse());
-  // What is kept for it is bounded: its buffers, the values not passed on, a window.
+  // Its memory is bounded: buffers, values not yet sent, a flow-control window.
   const int64_t buffers = static_cast<int64_t>(server_->Metrics().Value("chorale_buffer_bytes"));
   if (!kSanitized) {
     EXPECT_LT(server_->process().ResidentBytes() - before, buffers + (24 << 20));

@@ -1,4 +1,4 @@
-// Samples have the distribution that the model describes, and are reported as what they are.
+// Samples have the distribution that the model describes, and are reported with the right rows.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -33,7 +33,7 @@ class SamplingTest : public ::testing::Test {
     ModelFiles constant({.num_components = 2});
     constant.SetMixture(kMixture);
     constant.Write(*folder_ / "constant");
-    // Large matrices, so that what was drawn matters for what is drawn next.
+    // Large matrices, so that each draw depends clearly on earlier ones.
     ModelFiles dependent({.n_layers = 2, .num_components = 3});
     dependent.FillRandom(/*seed=*/7, /*gain=*/2.0);
     for (float& weight : dependent["embedder.y_embed.weight"].values) weight *= 4;
@@ -155,7 +155,7 @@ TEST_F(SamplingTest, EachTargetIsDrawnGivenTheOnesBeforeIt) {
   for (int64_t t = 0; t < kTargets; ++t) {
     EXPECT_LT(KolmogorovScore(points, kTargets, t), kKolmogorovLimit) << "target " << t;
   }
-  // Given the first value of another path, the later ones are not distributed so.
+  // Conditioned on the first value of another path, later ones have another distribution.
   std::vector<double> history = values;
   for (size_t i = 0; i < history.size(); i += kTargets) {
     history[i] = values[(i + kTargets) % values.size()];
@@ -230,7 +230,7 @@ TEST_F(SamplingTest, ResultsComeInTheOrderOfTheRowsGiven) {
       }
     }
   }
-  // Rows are told apart: reversed rows give reversed predictions, and they differ.
+  // Reversed rows give reversed predictions, and these differ.
   Rows reversed = targets;
   std::reverse(reversed.x.begin(), reversed.x.end());
   const auto backwards = client_->Predict(MakePredict("certain", reversed));

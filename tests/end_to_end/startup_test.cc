@@ -1,5 +1,5 @@
-// A server that cannot serve says why, naming the file or the flag, and ends with a non-zero exit
-// code: never by a signal, never half alive.
+// A server that cannot serve names the file or the flag in its error and exits with a non-zero
+// status: it does not crash, and does not run in part.
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -22,7 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Expects that the server ends by itself, with a message that has `name` in it.
+// Expects that the server exits, with a message that contains `name`.
 void ExpectRefusal(const ServerOptions& options, const std::string& name) {
   const std::unique_ptr<ServerProcess> server = ServerProcess::Spawn(options);
   EXPECT_NE(server->ExitCode(), 0) << server->log();

@@ -265,7 +265,7 @@ TEST_F(EngineAdmissionTest, CancelledWhileTheContextIsReadOrEncoded) {
   call->Cancel();
   backend_.LetThrough(1);
   EXPECT_EQ(encoding->Wait().code(), absl::StatusCode::kCancelled);
-  // What was begun is finished, so that the next one finds it.
+  // An encoding that has begun is finished for later requests.
   backend_.OpenGate();
   EXPECT_EVENTUALLY(StateOf("c") == ContextState::kResident);
   EXPECT_EQ(backend_.encodings, 1);

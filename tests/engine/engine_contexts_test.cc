@@ -231,8 +231,8 @@ TEST_F(EngineContextsTest, ANameRegisteredAgainIsANewContext) {
   EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 1280);
 }
 
-// Between the two halves of a deletion, in the store and in memory, nobody can register the name
-// again and have the second half hit what is new.
+// A deletion first changes the store, then memory. A registration of the same name between the two
+// is not deleted by the second.
 TEST_F(EngineContextsTest, ADeletionDoesNotHitTheNextRegistration) {
   Notification committed, go_on;
   store_.after_delete = [&] {
@@ -279,8 +279,8 @@ TEST_F(EngineContextsTest, AnUnreadableDatasetIsReportedAndTriedAgain) {
   EXPECT_TRUE(Draw("c").ok());
 }
 
-// What is wrong with a request is found without its context's dataset, be it on disk, about to be
-// read by somebody else, or in memory.
+// A bad request is refused without reading its context's dataset, be that on disk, in memory, or
+// about to be read for another request.
 TEST_F(EngineContextsTest, BadRequestsCostNoRead) {
   StartEngine();
   Register("c");
@@ -328,7 +328,7 @@ TEST_F(EngineContextsTest, BadRequestsCostNoRead) {
 }
 
 // The context is in memory (a session holds it) but was evicted and must be read again.
-TEST_F(EngineContextsTest, AnUnreadableDatasetFailsThoseWhoWaitForRoom) {
+TEST_F(EngineContextsTest, AnUnreadableDatasetFailsTheRequestsThatWaitForRoom) {
   options_.max_unacknowledged_values = 1;
   StartSmall();
   std::vector<std::shared_ptr<SampleRecorder>> recorders;

@@ -35,7 +35,7 @@ class EngineCpuTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // With a meter, every slice is run by itself and measured.
+  // With a meter, slices run one at a time and are measured.
   void StartEngine(int threads, const EngineOptions& options = {}, SliceMeter* meter = nullptr) {
     engine_.reset();
     auto backend = cpu::NewBackend({threads, 64 << 20, 16 << 20});
@@ -119,7 +119,7 @@ TEST_F(EngineCpuTest, DensitiesIntegrateToOneInTheUsersUnits) {
   EXPECT_NEAR(prediction->mean[0], mean, 1e-2);
 }
 
-// A model that always predicts N(1, 0.5) in its own units, whatever it is given.
+// A model that always predicts N(1, 0.5) in its own units, whatever the input.
 TEST_F(EngineCpuTest, UnitsOfAModelWhoseAnswerIsKnown) {
   model_ = MakeConstantModel({{1.0f, 0.5f, 1.0f}}, model_options_);
   StartEngine(1);

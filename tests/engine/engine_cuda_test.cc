@@ -1,5 +1,5 @@
-// The engine over the GPU backend: what it answers does not depend on how little memory there is,
-// nor on what is evicted and comes back meanwhile.
+// The engine over the GPU backend: answers depend neither on the size of the pools nor on eviction
+// and restoring of contexts meanwhile.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -26,7 +26,7 @@ constexpr int64_t kTargets = 3;
 int64_t RowsOf(int64_t context) { return 40 + 50 * context; }
 std::string NameOf(int64_t context) { return absl::StrCat("c", context); }
 
-// One call of each kind on a context, and what was answered.
+// One call of each kind on a context, and the answers.
 class Calls {
  public:
   Calls(int64_t context, Engine& engine) {

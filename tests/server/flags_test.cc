@@ -103,7 +103,7 @@ TEST_F(FlagsTest, EveryBackendCanBeChosen) {
 }
 
 // Otherwise the engine would compute results that do not fit into a message.
-TEST_F(FlagsTest, TheEngineIsToldWhatFitsIntoAMessage) {
+TEST_F(FlagsTest, TheEngineGetsTheLimitOfAMessage) {
   const absl::StatusOr<ProgramOptions> options = Parse({"--max_message_mib=2"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->engine.limits.max_response_bytes, MaxResponseBytes(2 << 20));

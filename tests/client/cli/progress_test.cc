@@ -5,7 +5,7 @@
 namespace chorale::client {
 namespace {
 
-TEST(ProgressTest, LineSaysHowFarHowFastHowLong) {
+TEST(ProgressTest, TheLineShowsProgressRateAndTimeLeft) {
   EXPECT_EQ(Progress::Line("rows uploaded", 120, 300, absl::Seconds(2)),
             "120 of 300 rows uploaded (40 %), 60/s, 3s left");
   EXPECT_EQ(Progress::Line("rows", 300, 300, absl::Seconds(2)), "300 of 300 rows (100 %), 150/s");
@@ -21,7 +21,7 @@ TEST(ProgressTest, QuietInTheFirstSecond) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(ProgressTest, SpeaksUpAfterThat) {
+TEST(ProgressTest, PrintsAfterThat) {
   ::testing::internal::CaptureStderr();
   {
     Progress progress("rows", 10, Progress::Display::kLines);

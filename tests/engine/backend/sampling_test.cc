@@ -1,4 +1,4 @@
-// What is drawn: the right distribution, the right density.
+// Draws have the right distribution and the right density.
 #include <algorithm>
 #include <cmath>
 #include <memory>

@@ -160,7 +160,7 @@ TEST_F(ContextCacheTest, ASmallerOneMayPassOneThatWaitsForRoom) {
   EXPECT_TRUE(Resident(large));
 }
 
-TEST_F(ContextCacheTest, NobodyWaitsForWhatNobodyWants) {
+TEST_F(ContextCacheTest, ReleasingTheLastPinEndsTheWait) {
   const Context a = Make(10), b = Make(10);
   auto pin_a = Acquire(a);
   Settle();
@@ -249,7 +249,7 @@ TEST_F(ContextCacheTest, WhatIsDroppedWhileItIsReadGivesItsWorkspaceBack) {
   EXPECT_NE(pin.resident(), nullptr);
 }
 
-TEST_F(ContextCacheTest, AFailedReadIsToldAndTriedAgain) {
+TEST_F(ContextCacheTest, AFailedReadIsReportedAndTriedAgain) {
   const Context context = Make(4);
   auto pin = cache_->Acquire(context, now_);
   ASSERT_TRUE(pin.ok());
@@ -265,7 +265,7 @@ TEST_F(ContextCacheTest, AFailedReadIsToldAndTriedAgain) {
   EXPECT_TRUE(Resident(context));
 }
 
-// What is evicted is copied to the host, and comes back by a copy.
+// Evicted contexts are copied to the host and restored from there.
 class HostTierTest : public ContextCacheTest {
  protected:
   HostTierTest() {
@@ -282,7 +282,7 @@ class HostTierTest : public ContextCacheTest {
     }
     cache_->CollectJobs(now_);
   }
-  // That what lies where the context is said to be is that context.
+  // Checks that the resident range holds this context.
   void ExpectItsBytes(const ContextCache::Pin& pin) {
     ASSERT_NE(pin.resident(), nullptr);
     backend_->NewRows(pin.resident(), FeatureMatrix{1, 1, {0}}, PoolRange());
@@ -375,7 +375,7 @@ TEST_F(HostTierTest, TheHostDropsWhatWasUsedLeastRecently) {
   EXPECT_EQ(log_.encodings, 6);
 }
 
-TEST_F(HostTierTest, NobodyWaitsForACopyThatNobodyWants) {
+TEST_F(HostTierTest, ReleasingTheLastPinEndsTheWaitForACopy) {
   const Context a = Make(6), b = Make(7);
   MakeResident(a);
   auto pin_b = Acquire(b);

@@ -138,7 +138,7 @@ TEST(DatasetCodecTest, AnyDifferenceChangesTheDigest) {
   EXPECT_TRUE(differs([](Dataset& d) { std::swap(d.features.columns[0], d.features.columns[1]); }));
 }
 
-// What decodes must be a valid dataset whose encoding is exactly those bytes; all else is DataLoss.
+// Bytes decode only to a valid dataset that encodes to exactly those bytes; else DataLoss.
 void ExpectErrorOrExact(const std::string& bytes) {
   absl::StatusOr<Dataset> decoded = DecodeDataset(bytes);
   if (!decoded.ok()) {

@@ -28,7 +28,7 @@ struct Load {
   double served = 0;
 };
 
-// Runs one round and charges what was done; returns the flows that were served.
+// Runs one round and charges the flows; returns those that were served.
 std::set<uint64_t> RunRound(Scheduler* scheduler, std::vector<Load*> loads, int64_t slices,
                             double budget) {
   std::vector<Candidate> candidates;
@@ -129,7 +129,7 @@ TEST(SchedulerTest, SharesAreEqualInTheLongRun) {
   }
 }
 
-TEST(SchedulerTest, NobodyStarvesAmongMany) {
+TEST(SchedulerTest, NoFlowStarvesAmongMany) {
   std::vector<Load> loads;
   std::vector<Load*> pointers;
   std::mt19937 random(3);

@@ -163,7 +163,7 @@ TEST_F(ModelTest, RefusesTensorsOfAnotherModel) {
   ExpectRefused("k_proj.weight': shape [32, 32] where [16, 32] must be");
 }
 
-// With one layer fewer in the configuration, the file holds tensors that nobody takes.
+// With one layer fewer in the configuration, the file holds unexpected tensors.
 TEST_F(ModelTest, RefusesUnexpectedTensors) {
   std::string config = config_;
   const size_t at = config.find("\"n_layers\": 2");
@@ -190,7 +190,7 @@ TEST_F(ModelTest, SurvivesTruncation) {
   }
 }
 
-// A changed bit of the header is refused, or changes nothing that the header says.
+// A flipped bit of the header is refused, or does not change its meaning.
 TEST_F(ModelTest, SurvivesBitFlips) {
   const size_t header_end = 8 + 4'792;
   for (size_t i = 0; i < weights_.size(); i += i < header_end ? 41 : 9'973) {

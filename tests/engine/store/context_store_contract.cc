@@ -269,7 +269,7 @@ TEST_P(ContextStoreContract, ConcurrentPutsOfOneNameCreateItOnce) {
 }
 
 // Everybody puts, reads and deletes the same few names with the same few contents. Whatever can be
-// read is whole, and nobody's delete takes a dataset away from another name.
+// read is whole, and no delete removes a dataset that another name uses.
 TEST_P(ContextStoreContract, ConcurrentChurn) {
   const std::vector<std::string> contents = {std::string(20'000, 'a'), std::string(20'000, 'b')};
   std::atomic<int> surprises = 0;

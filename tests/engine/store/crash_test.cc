@@ -1,7 +1,7 @@
 // Kills a process that uses a store, at random moments and at every step, and looks at what is
 // left.
 //
-// The child says over a pipe what it is about to do and what was acknowledged. The parent keeps the
+// The child reports over a pipe each attempt and each acknowledgement. The parent keeps the
 // same account and holds the store to it. This program starts no thread, so that it may fork.
 #include <signal.h>
 #include <sys/wait.h>
@@ -246,7 +246,7 @@ TEST_P(KilledAtStepTest, LeavesBeforeOrAfterAndNothingBetween) {
   EXPECT_EQ((*store)->Get(kTenant, "old").ok(), !deleted);
   EXPECT_EQ((*store)->ReadDataset(kTenant, "old").ok(), !deleted);
   EXPECT_EQ(FilesBelow(folder / "datasets").size(), 1u + (put ? 1 : 0) + (deleted ? 0 : 1));
-  // And it goes on: what was cut short can be asked for again.
+  // And the interrupted call can be repeated.
   EXPECT_TRUE(PutNamed(**store, "new").ok());
   EXPECT_EQ((*store)->Delete(kTenant, "old").ok(), !deleted);
   EXPECT_EQ((*store)->ReadDataset(kTenant, "new").value(), "dataset of new");

@@ -207,7 +207,7 @@ TEST_F(SqliteContextStoreTest, MissingDatasetLeavesTheOthersServed) {
   EXPECT_TRUE(store_->Delete("t", "a").ok());
 }
 
-// A step that fails leaves no trace, and the store goes on.
+// A step that fails leaves no trace, and the store remains usable.
 int fail_with = 0;
 const char* fail_at = nullptr;
 bool failed = false;

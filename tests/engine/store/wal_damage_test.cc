@@ -198,7 +198,7 @@ TEST_F(WalDamageTest, GarbageBehindTheEnd) {
   ExpectAllBeforeTheDamage(wal_ + wal_.substr(32));  // frames of another time
 }
 
-// The index of the log is shared memory: what it says after a stop is not believed.
+// The log's index is shared memory: its contents are not trusted after a stop.
 TEST_F(WalDamageTest, TheIndexOfTheLogIsGarbage) {
   for (const size_t length : {size_t{0}, size_t{136}, shm_.size()}) {
     EXPECT_EQ(Recover(wal_, RandomBytes(length, length)).value_or(-1), kContexts) << length;

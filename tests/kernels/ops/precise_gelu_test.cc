@@ -49,7 +49,7 @@ TEST_P(PreciseGeluTest, FarOutItIsZeroOrTheNumberItself) {
   }
 }
 
-// A float32 says little about the float64 that was rounded to it, but among a million numbers some
+// A float32 shows little of the float64 that was rounded to it, but among a million numbers some
 // lie so close to where rounding changes that a relative error above 1e-12 moves them: each must be
 // what a number within that distance rounds to.
 TEST_P(PreciseGeluTest, IsPreciseOverItsWholeRange) {

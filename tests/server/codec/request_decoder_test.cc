@@ -126,7 +126,7 @@ TEST(RequestDecoderTest, BaseIsCheckedForEveryMethod) {
   ExpectRefused(DecodeSample(ValidSample(), limits).status(), "targets", "the limit is 2");
 }
 
-// The engine tells what is wrong with these.
+// The engine refuses these.
 TEST(RequestDecoderTest, ValuesThatTheEngineRefusesAreConverted) {
   auto predict = Valid<v1::PredictRequest>();
   predict.add_quantiles(2);

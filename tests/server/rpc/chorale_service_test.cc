@@ -93,7 +93,7 @@ TEST_F(ChoraleServiceTest, EngineErrorsKeepTheirDetails) {
   EXPECT_EQ(FieldOf(status), "targets.columns[0].name");
 }
 
-TEST_F(ChoraleServiceTest, AResponseOverTheLimitSaysWhatToDo) {
+TEST_F(ChoraleServiceTest, AResponseOverTheLimitNamesTheRemedy) {
   engine_->on_predict = [](const PredictRequest&) {
     PredictResult result;
     result.mixtures.components = 10'000;

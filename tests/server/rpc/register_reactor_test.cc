@@ -73,7 +73,7 @@ TEST_F(RegisterReactorTest, ChunksAreRegisteredAsOne) {
   EXPECT_EQ(registered_, 1);
 }
 
-TEST_F(RegisterReactorTest, TheSameAgainSaysSo) {
+TEST_F(RegisterReactorTest, RegisteringTheSameAgainIsUnchanged) {
   outcome_ = PutOutcome::kUnchanged;
   v1::RegisterContextResponse response;
   ASSERT_TRUE(Send({Header(), Rows(2)}, &response).ok());

@@ -79,8 +79,8 @@ TEST(CpuBackendTest, ADensityKeepsAFewPathsAtATime) {
   }
 }
 
-// Work does exactly the steps it was given, and what was done stays readable.
-TEST(CpuBackendTest, AdvancesByAtMostTheStepsGiven) {
+// Work takes exactly the steps of its slice, and results of earlier steps stay readable.
+TEST(CpuBackendTest, AdvancesByAtMostTheStepsOfTheSlice) {
   const ModelCase model_case = {.targets = 10, .paths = 6};
   BackendDriver driver = BackendDriver::Cpu(2);
   const LoadedCase loaded(model_case, driver);

@@ -1,4 +1,4 @@
-// What the GPU backend refuses before it serves, and what becomes of memory that is given back.
+// Which memory budgets the GPU backend refuses, and what freed memory holds.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -65,8 +65,8 @@ TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
   EXPECT_TRUE(absl::StrContains(status.message(), "1125899906842624 bytes")) << status;
 }
 
-// A context that was evicted to the host, and whose position somebody else had, comes back
-// elsewhere with the same bits.
+// A context that was evicted to the host, and whose range was reused, gives the same bits when it
+// is restored to another range.
 TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
   const ModelCase model_case = {.context_rows = 100, .targets = 3, .paths = 4};
   BackendDriver driver = under_test::NewDriver();
@@ -91,7 +91,7 @@ TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
   const auto after = driver.NewDensity(tile, model_case.Values());
   driver.Run(after.get());
   EXPECT_EQ(after->log_densities(), before->log_densities());
-  // The position that it had is clear: what is there now are other results.
+  // Its former range is cleared: it gives other results.
   const auto cleared = loaded.Density(model_case.Values());
   driver.Run(cleared.get());
   EXPECT_NE(cleared->log_densities(), before->log_densities());

@@ -12,13 +12,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(LoadCudaBackendTest, SaysThatThereIsNone) {
+TEST(LoadCudaBackendTest, NotFoundWithoutALibrary) {
   const absl::Status status = cuda::LoadBackend("/nowhere/libchorale_cuda.so", {}).status();
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/libchorale_cuda.so"));
 }
 
-TEST(LoadCudaBackendTest, SaysWhyItCannotBeOpened) {
+TEST(LoadCudaBackendTest, NamesTheReasonItCannotBeOpened) {
   const std::string path = absl::StrCat(testing::TempDir(), "/not_a_library.so");
   std::ofstream(path) << "not a library";
   const absl::Status status = cuda::LoadBackend(path, {}).status();

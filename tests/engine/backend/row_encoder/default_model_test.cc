@@ -61,7 +61,7 @@ class DefaultModelRowsTest : public testing::TestWithParam<std::tuple<std::strin
   FeatureMatrix targets_;
 };
 
-// What is imputed in a missing cell is nothing that this encoder reads.
+// This encoder does not read the imputed values of missing cells.
 std::vector<float> WithGaps(const FeatureMatrix& matrix) {
   std::vector<float> cells = matrix.x;
   for (size_t i = 0; i < matrix.missing.size(); ++i) {

@@ -115,7 +115,7 @@ TEST_F(CudaRowEncoderTest, FeatureMean) {
   EXPECT_LE(WorstError(MakeTestModel({}), 3, 20, 5), 1e-6);
 }
 
-// Bounds are about twice what was measured.
+// Bounds are about twice the measured errors.
 TEST_F(CudaRowEncoderTest, NarrowCellAttention) {
   const Model model = MakeTestModel({.row_encoder = "cell_attention", .d_model = 64});
   EXPECT_LE(WorstError(model, 40, 21, 6), 0.03);
