@@ -70,11 +70,14 @@ endif()
 
 # chorale_library(NAME SOURCES a.cc ... DEPS target ...)
 # A static library target chorale_NAME whose headers are included from the repository's root.
+# CHORALE_UNITY_BUILD: to parse headers takes most of a file's compile time, so several files share
+# them. clang-tidy sees every file by itself.
 function(chorale_library NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(chorale_${NAME} STATIC ${ARG_SOURCES})
   target_include_directories(chorale_${NAME} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(chorale_${NAME} PUBLIC ${ARG_DEPS})
+  set_target_properties(chorale_${NAME} PROPERTIES UNITY_BUILD ${CHORALE_UNITY_BUILD})
 endfunction()
 
 # chorale_install(TARGET FOLDER RPATH)
@@ -124,7 +127,6 @@ function(chorale_test NAME)
   endif()
   add_executable(${NAME} ${ARG_SOURCES})
   chorale_compile_as_test(${NAME} PRECOMPILED ${MAIN})
-  set_target_properties(${NAME} PROPERTIES UNITY_BUILD OFF)  # each file has helpers of its own
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} ${MAIN})
   target_compile_definitions(${NAME} PRIVATE CHORALE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${NAME} COMMAND ${NAME})
