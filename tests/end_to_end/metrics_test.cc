@@ -48,6 +48,7 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
       {"chorale_time_to_first_step_seconds", "histogram"},
       {"chorale_step_seconds", "histogram"},
       {"chorale_tick_seconds", "histogram"},
+      {"chorale_tick_slices", "histogram"},
       {"chorale_path_steps_total", "counter"},
       {"chorale_encode_seconds", "histogram"},
       {"chorale_restore_seconds", "histogram"},
@@ -58,6 +59,8 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
       {"chorale_buffer_bytes", "gauge"},
       {"chorale_buffer_pool_bytes", "gauge"},
       {"chorale_sessions", "gauge"},
+      {"chorale_streams_live", "gauge"},
+      {"chorale_stalled_streams_total", "counter"},
       {"chorale_build_info", "gauge"},
   };
   const PrometheusPage page = Page();
