@@ -21,7 +21,6 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
   while (true) {
     if (auto known = registry_->Find(tenant, name)) {
       RETURN_IF_ERROR(preparation.Check(*known));
-      registry_->Release(*known);
       return known;
     }
     registry_->BeginLoad(tenant, name);

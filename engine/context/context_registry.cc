@@ -1,16 +1,25 @@
 #include "engine/context/context_registry.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace chorale {
 namespace {
 
-// Of the data, and at most as much again for what the transform keeps of the dataset.
+// An estimate, for many small ones too: the objects, and the strings that hold column names and
+// categories. What the transform and the record keep of the columns is at most the dataset again.
 int64_t HostBytes(const RegisteredContext& context) {
+  constexpr int64_t kColumnBytes = 512;
+  constexpr int64_t kCategoryBytes = 64;  // a string and its place in the heap
   const ContextData& data = *context.data;
-  const size_t data_bytes = (data.features.x.size() + data.y.size()) * sizeof(float) +
-                            data.features.missing.size() + data.features.categorical.size();
-  return static_cast<int64_t>(data_bytes) + context.record.dataset_bytes;
+  int64_t bytes = sizeof(RegisteredContext) + sizeof(ContextData) + context.record.dataset_bytes;
+  bytes += static_cast<int64_t>((data.features.x.size() + data.y.size()) * sizeof(float) +
+                                data.features.missing.size() + data.features.categorical.size());
+  for (const ColumnInfo& column : context.record.columns) {
+    bytes += kColumnBytes + column.categories * kCategoryBytes;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -19,7 +28,7 @@ std::shared_ptr<const RegisteredContext> ContextRegistry::Find(const std::string
                                                                const std::string& name) {
   MutexLock lock(&mutex_);
   const auto found = contexts_.find(Key(tenant, name));
-  return found == contexts_.end() ? nullptr : found->second.lock();
+  return found == contexts_.end() ? nullptr : found->second.context.lock();
 }
 
 void ContextRegistry::BeginLoad(const std::string& tenant, const std::string& name) {
@@ -31,60 +40,60 @@ bool ContextRegistry::Publish(const std::shared_ptr<const RegisteredContext>& co
   MutexLock lock(&mutex_);
   if (loading_ != Key(context->record.tenant, context->record.name)) return false;
   loading_.reset();
-  Insert(context);
-  return true;
+  return Insert(context) != nullptr;
 }
 
-void ContextRegistry::Insert(const std::shared_ptr<const RegisteredContext>& context) {
+ContextRegistry::Entry* ContextRegistry::Insert(
+    const std::shared_ptr<const RegisteredContext>& context) {
   if (contexts_.size() >= sweep_at_) SweepExpired();
-  contexts_[Key(context->record.tenant, context->record.name)] = context;
+  Entry& entry = contexts_[Key(context->record.tenant, context->record.name)];
+  if (!entry.context.expired()) return nullptr;
+  entry.context = context;
+  return &entry;
 }
 
 void ContextRegistry::AddRegistered(std::shared_ptr<const RegisteredContext> context) {
   const int64_t bytes = HostBytes(*context);
   if (bytes > max_registered_bytes_) return;
-  std::list<NewRegistration> dropped;  // destroyed after the lock
+  NewRegistrations dropped;  // destroyed after the lock
   MutexLock lock(&mutex_);
-  const Key key(context->record.tenant, context->record.name);
-  const auto known = contexts_.find(key);
-  if (known != contexts_.end() && !known->second.expired()) return;
-  if (loading_ == key) loading_.reset();
-  Insert(context);
+  Entry* entry = Insert(context);
+  if (entry == nullptr) return;
   new_.push_back({std::move(context), bytes});
+  entry->held = std::prev(new_.end());
   new_bytes_ += bytes;
   while (new_bytes_ > max_registered_bytes_) {
-    new_bytes_ -= new_.front().bytes;
-    dropped.splice(dropped.end(), new_, new_.begin());
+    const ContextRecord& oldest = new_.front().context->record;
+    Unhold(&contexts_.at(Key(oldest.tenant, oldest.name)), &dropped);
   }
 }
 
 void ContextRegistry::Release(const RegisteredContext& context) {
-  std::shared_ptr<const RegisteredContext> released;  // destroyed after the lock
+  NewRegistrations dropped;  // destroyed after the lock
   MutexLock lock(&mutex_);
-  released = Unhold(&context);
+  const auto found = contexts_.find(Key(context.record.tenant, context.record.name));
+  if (found == contexts_.end() || !found->second.held) return;
+  if ((*found->second.held)->context.get() == &context) Unhold(&found->second, &dropped);
 }
 
-std::shared_ptr<const RegisteredContext> ContextRegistry::Unhold(const RegisteredContext* context) {
-  const auto held = std::find_if(new_.begin(), new_.end(), [&](const NewRegistration& each) {
-    return each.context.get() == context;
-  });
-  if (held == new_.end()) return nullptr;
-  std::shared_ptr<const RegisteredContext> released = std::move(held->context);
-  new_bytes_ -= held->bytes;
-  new_.erase(held);
-  return released;
+void ContextRegistry::Unhold(Entry* entry, NewRegistrations* dropped) {
+  if (!entry->held) return;
+  new_bytes_ -= (*entry->held)->bytes;
+  dropped->splice(dropped->end(), new_, *entry->held);
+  entry->held.reset();
 }
 
 void ContextRegistry::Invalidate(const std::string& tenant, const std::string& name) {
-  std::shared_ptr<const RegisteredContext> old;  // destroyed after the lock
+  std::shared_ptr<const RegisteredContext> old;  // destroyed after the lock, as is `dropped`
+  NewRegistrations dropped;
   MutexLock lock(&mutex_);
   const Key key(tenant, name);
   if (loading_ == key) loading_.reset();
   const auto found = contexts_.find(key);
   if (found == contexts_.end()) return;
-  old = found->second.lock();
+  old = found->second.context.lock();
   if (old != nullptr) old->deleted = true;
-  Unhold(old.get());
+  Unhold(&found->second, &dropped);
   contexts_.erase(found);
 }
 
@@ -92,7 +101,7 @@ void ContextRegistry::Invalidate(const std::string& tenant, const std::string& n
 // and at most about as many dead entries as live ones.
 void ContextRegistry::SweepExpired() {
   for (auto it = contexts_.begin(); it != contexts_.end();) {
-    it = it->second.expired() ? contexts_.erase(it) : std::next(it);
+    it = it->second.context.expired() ? contexts_.erase(it) : std::next(it);
   }
   sweep_at_ = std::max<size_t>(64, 2 * contexts_.size());
 }

@@ -31,8 +31,8 @@ class ContextRegistry {
   // Call before reading the store for this context.
   void BeginLoad(const std::string& tenant, const std::string& name);
   // Ends the load; from now on Find returns `context`. False, and nothing is changed, when the
-  // registration was invalidated or added since BeginLoad: what was read may be out of date, or is
-  // in memory already.
+  // registration was invalidated since BeginLoad, so that what was read may be out of date, or when
+  // its name is in memory already.
   bool Publish(const std::shared_ptr<const RegisteredContext>& context);
 
   // Holds a new registration with its data, and drops the oldest ones until all fit
@@ -53,21 +53,27 @@ class ContextRegistry {
     std::shared_ptr<const RegisteredContext> context;
     int64_t bytes = 0;
   };
+  using NewRegistrations = std::list<NewRegistration>;
 
-  void Insert(const std::shared_ptr<const RegisteredContext>& context)
+  struct Entry {
+    std::weak_ptr<const RegisteredContext> context;
+    std::optional<NewRegistrations::iterator> held;  // set while new_ holds it
+  };
+
+  // Null, and nothing is changed, when the name is in memory already.
+  Entry* Insert(const std::shared_ptr<const RegisteredContext>& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Stops holding the registration, if it is held, and returns it: the last reference should be
-  // dropped without the lock.
-  std::shared_ptr<const RegisteredContext> Unhold(const RegisteredContext* context)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stops holding the entry's registration, if it is held. Moves it to `dropped`, which should be
+  // destroyed without the lock: it may have the last reference.
+  void Unhold(Entry* entry, NewRegistrations* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SweepExpired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t max_registered_bytes_;
   Mutex mutex_;
-  std::map<Key, std::weak_ptr<const RegisteredContext>> contexts_ ABSL_GUARDED_BY(mutex_);
+  std::map<Key, Entry> contexts_ ABSL_GUARDED_BY(mutex_);
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
   std::optional<Key> loading_ ABSL_GUARDED_BY(mutex_);  // reset when what is read is out of date
-  std::list<NewRegistration> new_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  NewRegistrations new_ ABSL_GUARDED_BY(mutex_);        // the oldest first
   int64_t new_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -266,9 +266,9 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
   }
   if (auto known = registry_.Find(tenant, context)) {
     const absl::Status checked = preparation.Check(*known);
-    if (checked.ok()) registry_.Release(*known);
-    inbox_->Push(command::Submit{std::move(session),
-                                 checked.ok() ? preparation.finish(std::move(known)) : checked});
+    absl::StatusOr<PreparedRequest> prepared = checked.ok() ? preparation.finish(known) : checked;
+    if (prepared.ok()) registry_.Release(*known);
+    inbox_->Push(command::Submit{std::move(session), std::move(prepared)});
     return call;
   }
   inbox_->Push(command::Submit{std::move(session), std::nullopt});
@@ -287,7 +287,9 @@ void EngineImpl::LookUp(uint64_t session, std::shared_ptr<CallControl> control,
       inbox_->Push(command::LookedUp{session, std::move(loaded).status(), nullptr});
       return;
     }
-    inbox_->Push(command::LookedUp{session, preparation.finish(*loaded), *loaded});
+    absl::StatusOr<PreparedRequest> prepared = preparation.finish(*loaded);
+    if (prepared.ok()) registry_.Release(**loaded);
+    inbox_->Push(command::LookedUp{session, std::move(prepared), *loaded});
   });
 }
 

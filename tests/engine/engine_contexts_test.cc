@@ -379,13 +379,13 @@ TEST_F(EngineContextsTest, TheFirstRequestAfterARegistrationReadsNothing) {
 }
 
 TEST_F(EngineContextsTest, OnlyTheLatestRegistrationsAreHeld) {
-  options_.max_registered_bytes = 1000;
+  options_.max_registered_bytes = 1 << 14;
   StartEngine();
-  Register("large", 200);
-  for (const char* name : {"a", "b", "c", "d"}) Register(name, 10);
-  EXPECT_TRUE(Draw("d").ok());
+  Register("large", 4000);
+  for (int i = 0; i < 20; ++i) Register(absl::StrCat("small", i), 10);
+  EXPECT_TRUE(Draw("small19").ok());
   EXPECT_EQ(store_.reads, 0);
-  EXPECT_TRUE(Draw("a").ok());
+  EXPECT_TRUE(Draw("small0").ok());
   EXPECT_EQ(store_.reads, 1);
   EXPECT_TRUE(Draw("large").ok());
   EXPECT_EQ(store_.reads, 2);

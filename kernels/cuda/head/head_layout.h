@@ -93,17 +93,17 @@ constexpr HeadLayout HeadLayoutOf(const HeadParams& p) {
   SmemArenaLayout maps(kAlignment);
   layout.z = maps.Take<float>(HeadInputsSize(HeadPaddedInputs(p.width)));
   layout.hidden = maps.Take<float>(HeadInputsSize(HeadPaddedInputs(p.hidden)));
-  layout.partials = maps.Take<float>(kHeadWarps * kHeadRows * kHeadOutputs);
+  layout.partials = maps.Take<float>(int64_t{kHeadWarps} * kHeadRows * kHeadOutputs);
   SmemArenaLayout overlay(kAlignment);
-  layout.mixture = overlay.Take<double>(kHeadRows * kHeadMixtureArrays * p.components);
+  layout.mixture = overlay.Take<double>(int64_t{kHeadRows} * kHeadMixtureArrays * p.components);
 
   SmemArenaLayout arena(kAlignment);
   arena.Take<char>(std::max(maps.bytes(), overlay.bytes()));
-  layout.raw = arena.Take<float>(kHeadRows * 3 * p.components);
-  layout.norm = arena.Take<float>(2 * p.width);
+  layout.raw = arena.Take<float>(int64_t{kHeadRows} * 3 * p.components);
+  layout.norm = arena.Take<float>(int64_t{2} * p.width);
   layout.b1 = arena.Take<float>(p.hidden);
-  layout.b2 = arena.Take<float>(3 * p.components);
-  layout.biases = arena.Take<float>(3 * p.components);
+  layout.b2 = arena.Take<float>(int64_t{3} * p.components);
+  layout.biases = arena.Take<float>(int64_t{3} * p.components);
   layout.draws = arena.Take<StepDraw>(kHeadRows);
   layout.paths = arena.Take<PathTile>(1);
   layout.bytes = arena.bytes();

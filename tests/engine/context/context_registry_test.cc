@@ -64,68 +64,105 @@ TEST(ContextRegistryTest, SweepsWhatIsGoneAndKeepsWhatIsNot) {
   EXPECT_EQ(registry.Find("t", "17"), nullptr);
 }
 
-// Takes 4 * rows bytes.
-std::shared_ptr<RegisteredContext> Registered(const std::string& name, int64_t rows) {
+// Takes `mib` MiB and a little more.
+std::shared_ptr<RegisteredContext> Registered(const std::string& name, int64_t mib) {
   auto context = Named("t", name);
   context->data = std::make_unique<ContextData>();
-  context->data->y.resize(rows);
+  context->data->y.resize((mib << 20) / sizeof(float));
   return context;
 }
 
+constexpr int64_t kTenMib = int64_t{10} << 20;
+
 TEST(ContextRegistryTest, HoldsTheLatestRegistrationsThatFit) {
-  ContextRegistry registry(100);
-  for (const char* name : {"a", "b", "c"}) registry.AddRegistered(Registered(name, 10));
+  ContextRegistry registry(kTenMib);
+  for (const char* name : {"a", "b", "c"}) registry.AddRegistered(Registered(name, 4));
   EXPECT_EQ(registry.Find("t", "a"), nullptr);
   EXPECT_NE(registry.Find("t", "b"), nullptr);
   EXPECT_NE(registry.Find("t", "c"), nullptr);
-  registry.AddRegistered(Registered("large", 26));
+  registry.AddRegistered(Registered("large", 10));
   EXPECT_EQ(registry.Find("t", "large"), nullptr);
   EXPECT_NE(registry.Find("t", "b"), nullptr);
-  registry.AddRegistered(Registered("exact", 25));
-  EXPECT_NE(registry.Find("t", "exact"), nullptr);
+  registry.AddRegistered(Registered("almost", 9));
+  EXPECT_NE(registry.Find("t", "almost"), nullptr);
   EXPECT_EQ(registry.Find("t", "c"), nullptr);
 }
 
+// Small ones are mostly overhead: objects, columns and categories.
+TEST(ContextRegistryTest, CountsWhatSmallRegistrationsTake) {
+  ContextRegistry registry(kTenMib);
+  for (int i = 0; i < 100000; ++i) registry.AddRegistered(Registered(std::to_string(i), 0));
+  EXPECT_EQ(registry.Find("t", "0"), nullptr);
+  EXPECT_NE(registry.Find("t", "99999"), nullptr);
+
+  ContextRegistry categories(kTenMib);
+  for (const char* name : {"a", "b"}) {
+    auto context = Registered(name, 0);
+    context->record.columns = {
+        {.name = "x", .type = ColumnType::kCategorical, .categories = 100000}};
+    categories.AddRegistered(std::move(context));
+  }
+  EXPECT_EQ(categories.Find("t", "a"), nullptr);
+  EXPECT_NE(categories.Find("t", "b"), nullptr);
+}
+
 TEST(ContextRegistryTest, AReleasedRegistrationLivesAsLongAsItsRequest) {
-  ContextRegistry registry(100);
-  registry.AddRegistered(Registered("a", 20));
+  ContextRegistry registry(kTenMib);
+  registry.AddRegistered(Registered("a", 8));
   auto taken = registry.Find("t", "a");
   ASSERT_NE(taken, nullptr);
   registry.Release(*taken);
   registry.Release(*taken);
   EXPECT_EQ(registry.Find("t", "a"), taken);
-  registry.AddRegistered(Registered("b", 25));  // its bytes are free again
+  registry.AddRegistered(Registered("b", 9));  // its bytes are free again
   EXPECT_NE(registry.Find("t", "b"), nullptr);
   taken.reset();
   EXPECT_EQ(registry.Find("t", "a"), nullptr);
 }
 
 TEST(ContextRegistryTest, ADeletedRegistrationIsDropped) {
-  ContextRegistry registry(100);
-  registry.AddRegistered(Registered("a", 20));
+  ContextRegistry registry(kTenMib);
+  registry.AddRegistered(Registered("a", 8));
   const std::weak_ptr<const RegisteredContext> old = registry.Find("t", "a");
   registry.Invalidate("t", "a");
   EXPECT_TRUE(old.expired());
-  const auto fresh = Registered("a", 25);
+  const auto fresh = Registered("a", 9);
   registry.AddRegistered(fresh);
   EXPECT_EQ(registry.Find("t", "a"), fresh);
   EXPECT_FALSE(fresh->deleted);
 }
 
+// A late release by a request for a registration that was deleted meanwhile.
+TEST(ContextRegistryTest, ReleasingADeletedRegistrationLeavesItsSuccessor) {
+  ContextRegistry registry(kTenMib);
+  const auto old = Registered("a", 1);
+  registry.AddRegistered(old);
+  registry.Invalidate("t", "a");
+  registry.AddRegistered(Registered("a", 1));
+  registry.Release(*old);
+  EXPECT_NE(registry.Find("t", "a"), nullptr);
+}
+
 // One object for a registration, whether the loader or the registration comes first.
 TEST(ContextRegistryTest, ALoadAndARegistrationGiveOneContext) {
-  ContextRegistry registry(100);
+  ContextRegistry registry(kTenMib);
   registry.BeginLoad("t", "a");
-  const auto registered = Registered("a", 1);
-  registry.AddRegistered(registered);
+  const auto during = Registered("a", 1);
+  registry.AddRegistered(during);
   EXPECT_FALSE(registry.Publish(Named("t", "a")));
-  EXPECT_EQ(registry.Find("t", "a"), registered);
+  EXPECT_EQ(registry.Find("t", "a"), during);
 
-  const auto loaded = Named("t", "b");
+  const auto before = Registered("b", 1);  // after the loader did not find it
+  registry.AddRegistered(before);
   registry.BeginLoad("t", "b");
+  EXPECT_FALSE(registry.Publish(Named("t", "b")));
+  EXPECT_EQ(registry.Find("t", "b"), before);
+
+  const auto loaded = Named("t", "c");
+  registry.BeginLoad("t", "c");
   ASSERT_TRUE(registry.Publish(loaded));
-  registry.AddRegistered(Registered("b", 1));
-  EXPECT_EQ(registry.Find("t", "b"), loaded);
+  registry.AddRegistered(Registered("c", 1));
+  EXPECT_EQ(registry.Find("t", "c"), loaded);
 }
 
 }  // namespace
