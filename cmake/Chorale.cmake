@@ -30,6 +30,15 @@ if(CHORALE_SANITIZE)
   add_link_options(-fsanitize=${CHORALE_SANITIZE})
 endif()
 
+# What tests/run.sh calls this build.
+if(NOT CHORALE_SANITIZE)
+  set(CHORALE_BUILD_KIND release)
+elseif(CHORALE_SANITIZE STREQUAL "thread")
+  set(CHORALE_BUILD_KIND tsan)
+else()
+  set(CHORALE_BUILD_KIND asan)
+endif()
+
 # The GPU backend is built where there is a compiler for it, by the compiler that nvcc is made for.
 find_program(CHORALE_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
 if(CHORALE_NVCC AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CHORALE_SANITIZE)
@@ -117,9 +126,53 @@ function(chorale_compile_as_test TARGET)
   endif()
 endfunction()
 
-# chorale_test(NAME [API] SOURCES a_test.cc ... DEPS target ...)
-# One GoogleTest program, registered with CTest under its own name. API: it uses gRPC.
-function(chorale_test NAME)
+# chorale_add_test(NAME PROGRAM [ARGS argument ...] [ENVIRONMENT NAME=value ...]
+#                  [SHORT_IN build ...] [SHARDS n] [SERIAL] [COST seconds])
+# Registers a run of the test program PROGRAM with CTest; its report is reports/NAME.xml.
+#
+# tests/run.sh has two lengths: the full one runs every test in every build, the short one only in
+# the builds that SHORT_IN names: release, asan, tsan, or none. Without SHORT_IN: asan. `short_tests`
+# builds what the short length of this build runs, and CTest's label `short` marks it.
+# SHARDS: runs the cases in so many processes. SERIAL: nothing else runs meanwhile. COST: long ones
+# are to start first.
+add_custom_target(short_tests)
+function(chorale_add_test NAME PROGRAM)
+  cmake_parse_arguments(ARG "SERIAL" "SHARDS;COST" "ARGS;ENVIRONMENT;SHORT_IN" ${ARGN})
+  if(NOT DEFINED ARG_SHORT_IN)
+    set(ARG_SHORT_IN asan)
+  endif()
+  if(NOT DEFINED ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  foreach(SHARD RANGE 1 ${ARG_SHARDS})
+    set(TEST ${NAME})
+    set(ENVIRONMENT ${ARG_ENVIRONMENT})
+    if(ARG_SHARDS GREATER 1)
+      set(TEST ${NAME}_${SHARD}_of_${ARG_SHARDS})
+      math(EXPR INDEX "${SHARD} - 1")
+      list(APPEND ENVIRONMENT GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${INDEX})
+    endif()
+    list(APPEND ENVIRONMENT GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/${TEST}.xml)
+    add_test(NAME ${TEST} COMMAND ${PROGRAM} ${ARG_ARGS})
+    set_tests_properties(${TEST} PROPERTIES ENVIRONMENT "${ENVIRONMENT}")
+    if(ARG_SERIAL)
+      set_tests_properties(${TEST} PROPERTIES RUN_SERIAL ON)
+    endif()
+    if(DEFINED ARG_COST)
+      set_tests_properties(${TEST} PROPERTIES COST ${ARG_COST})
+    endif()
+    if(CHORALE_BUILD_KIND IN_LIST ARG_SHORT_IN)
+      set_tests_properties(${TEST} PROPERTIES LABELS short)
+    endif()
+  endforeach()
+  if(CHORALE_BUILD_KIND IN_LIST ARG_SHORT_IN)
+    add_dependencies(short_tests ${PROGRAM})
+  endif()
+endfunction()
+
+# chorale_test_program(NAME [API] SOURCES a_test.cc ... DEPS target ...)
+# A GoogleTest program. API: it uses gRPC.
+function(chorale_test_program NAME)
   cmake_parse_arguments(ARG "API" "" "SOURCES;DEPS" ${ARGN})
   set(MAIN chorale_test_main)
   if(ARG_API)
@@ -129,5 +182,35 @@ function(chorale_test NAME)
   chorale_compile_as_test(${NAME} PRECOMPILED ${MAIN})
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} ${MAIN})
   target_compile_definitions(${NAME} PRIVATE CHORALE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  add_test(NAME ${NAME} COMMAND ${NAME})
+endfunction()
+
+# chorale_test(NAME [API] SOURCES a_test.cc ... DEPS target ... [RUN ...])
+# A GoogleTest program, registered with CTest under its own name. RUN is followed by what
+# chorale_add_test takes.
+function(chorale_test NAME)
+  set(PROGRAM ${ARGN})
+  set(RUN "")
+  list(FIND PROGRAM RUN AT)
+  if(AT GREATER_EQUAL 0)
+    list(SUBLIST PROGRAM ${AT} -1 RUN)
+    list(POP_FRONT RUN)
+    list(SUBLIST PROGRAM 0 ${AT} PROGRAM)
+  endif()
+  chorale_test_program(${NAME} ${PROGRAM})
+  chorale_add_test(${NAME} ${NAME} ${RUN})
+endfunction()
+
+# chorale_needs_gpu(PROGRAM)
+# A program that does nothing without a GPU: built by `gpu_programs` and not by `all`.
+add_custom_target(gpu_programs)
+function(chorale_needs_gpu PROGRAM)
+  set_target_properties(${PROGRAM} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_dependencies(gpu_programs ${PROGRAM})
+endfunction()
+
+# chorale_gpu_test(NAME SOURCES a_test.cc ... DEPS target ...)
+# A test program whose cases are skipped without a GPU.
+function(chorale_gpu_test NAME)
+  chorale_test(${NAME} ${ARGN} RUN SHORT_IN none)
+  chorale_needs_gpu(${NAME})
 endfunction()

@@ -117,22 +117,28 @@ port_or_any() {
   if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 0; else echo "$1"; fi
 }
 
-start_server() {
-  local port metrics_port backend=cpu
+# try_to_start PORT METRICS_PORT: whether a server on these ports has come up.
+try_to_start() {
+  local backend=cpu
   if has_gpu; then backend=auto; fi
-  port="$(port_or_any 50051)"
-  metrics_port="$(port_or_any 9464)"
   rm -f "${PORT_FILE}"
   nohup "${SERVER}" --models="${MODEL}" --data_dir="${STATE}/data" \
-    --listen_address="127.0.0.1:${port}" --metrics_address="127.0.0.1:${metrics_port}" \
+    --listen_address="127.0.0.1:$1" --metrics_address="127.0.0.1:$2" \
     --backend="${backend}" --port_file="${PORT_FILE}" >>"${LOG}" 2>&1 </dev/null &
   local pid=$!
   echo "${pid}" >"${PID_FILE}"
-  for _ in {1..300}; do
+  for _ in {1..600}; do
     if [[ -s "${PORT_FILE}" ]]; then return; fi
-    if ! kill -0 "${pid}" 2>/dev/null; then break; fi
+    if ! kill -0 "${pid}" 2>/dev/null; then return 1; fi
     sleep 0.1
   done
+  return 1
+}
+
+start_server() {
+  if try_to_start "$(port_or_any 50051)" "$(port_or_any 9464)"; then return; fi
+  # Another program may have taken a port that was free a moment ago.
+  if ! running_server >/dev/null && try_to_start 0 0; then return; fi
   say "The server did not start:" >&2
   tail -n 20 "${LOG}" >&2
   return 1

@@ -1,36 +1,54 @@
 #!/usr/bin/env bash
-# Builds and runs every test, and ends with one line: "N passed, M failed, K skipped".
+# Builds and runs the tests, and ends with one line: "N passed, M failed, K skipped".
 #
-# Usage: tests/run.sh [--quick] [--stage NAME]... [--filter REGEX] [--no-install]
+# Usage: tests/run.sh [--full] [--quick] [--stage NAME]... [--filter REGEX] [--no-install]
 #
+#   --full           every test in every build: before a release, and before a capability is called
+#                    done. Without: what every change has to pass, in 20 minutes at most on two cores
+#                    with nothing installed and nothing compiled
 #   --quick          only the stage "release"
 #   --stage NAME     only this stage; may be repeated
 #   --filter REGEX   only test programs whose name matches; no others are built
 #   --no-install     fail instead of installing missing packages
 #
-# Stages, in this order:
+# Stages, in this order, and what the full length does besides:
 #   style       clang-format, include edges, shellcheck, the tests of the scripts
-#   release     g++, optimised: all tests
-#   quickstart  what README.md begins with, on clean copies: quick start and tests in both orders
+#   quickstart  the quick start of README.md in this folder, before the tests are built and after
+#   copies      (--full only) quick start and tests on clean copies, in both orders
+#   release     g++, optimised: what computes (kernels, their emulator, backends) and the whole system.
+#               Full: all tests, all programs, the GPU's for all architectures
 #   bundle      the archive of the release: made, unpacked and run; uses the build of release
 #   models      the tests of the Python code in models/ and of the benchmarks' baselines, in an
 #               environment of their own (build/python, 2 GB; PYTHON_FOR_MODELS names an interpreter
-#               to use instead). Skipped where neither is to be had
-#   asan        clang, address and undefined-behaviour sanitizers, warnings are errors: all tests
-#   fuzz        libFuzzer, FUZZ_SECONDS (60) each; uses the build of asan
-#   tsan        clang, thread sanitizer: the tests of the engine, and of the server without gRPC
-#   tidy        clang-tidy, warnings are errors; builds nothing but generated headers
+#               to use instead), if anything that they read has changed since they last passed
+#               (tests/models/passed). Full, or when named by --stage: always. Skipped where no
+#               environment is to be had
+#   asan        clang, address and undefined-behaviour sanitizers, warnings are errors: the tests of
+#               the units, of requests and of durability. Full: all tests
+#   fuzz        libFuzzer, 10 s each; uses the build of asan. Full: 60 s. FUZZ_SECONDS says otherwise
+#   tsan        clang, thread sanitizer: what has threads of its own. Full: all tests of the engine, and
+#               of the server without gRPC
+#   tidy        clang-tidy, warnings are errors, on what the asan build compiles as one; uses that build.
+#               Full: each file by itself
 #
-# Everything that is written lies in build/. JOBS sets how many things run at once.
+# Which builds run a test in the short length stands where the test is declared (SHORT_IN, see
+# cmake/Chorale.cmake). Some tests look at more cases in the full length (tests/length.h).
+#
+# Everything that is written lies in build/, but for the compiler's and clang-tidy's caches. JOBS sets
+# how many things run at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly ROOT="${PWD}"
 readonly LOGS="${ROOT}/build/logs"
-readonly ALL_STAGES=(style release quickstart bundle models asan fuzz tsan tidy)
-readonly FUZZ_SECONDS="${FUZZ_SECONDS:-60}"
+readonly SHORT_STAGES=(style quickstart release quickstart bundle models asan fuzz tsan tidy)
+readonly FULL_STAGES=(style quickstart release quickstart copies bundle models asan fuzz tsan tidy)
 readonly MODELS_REQUIREMENTS=tests/models/requirements.txt
+readonly MODELS_PASSED=tests/models/passed
+readonly TIDY_CACHE="${XDG_CACHE_HOME:-${HOME}/.cache}/chorale/clang_tidy"
 JOBS="${JOBS:-$(nproc)}"
+full=0
+chosen=0  # whether the command line names stages
 install=1
 passed=0
 failed=0
@@ -70,10 +88,11 @@ filtered_targets() {
     done | sort -u
 }
 
-# build PRESET TARGET...: configures and builds; counts only a failure. With "tests:TARGET" it is
-# TARGET or, when there is a filter, only the tests that match it.
+# build PRESET TARGET...: configures and builds; counts only a failure. With "tests:TARGET" it is, in
+# the full length, TARGET, in the short one what the short length runs and, when there is a filter,
+# only the tests that match it.
 build() {
-  local preset="$1" log="${LOGS}/build_$1.log" target targets=()
+  local preset="$1" log="${LOGS}/build_$1.log" target targets=() started="${SECONDS}"
   shift
   if ! cmake --preset "${preset}" >"${log}" 2>&1; then
     fail "configure ${preset}"
@@ -83,15 +102,17 @@ build() {
   for target in "$@"; do
     if [[ "${target}" != tests:* ]]; then
       targets+=("${target}")
-    elif [[ -z "${filter}" ]]; then
+    elif [[ -n "${filter}" ]]; then
+      mapfile -t -O "${#targets[@]}" targets < <(filtered_targets "${preset}")
+    elif ((full)); then
       targets+=("${target#tests:}")
     else
-      mapfile -t -O "${#targets[@]}" targets < <(filtered_targets "${preset}")
+      targets+=(short_tests)
     fi
   done
   if ((${#targets[@]} == 0)); then return 0; fi
   if ninja -C "build/${preset}" -j "${JOBS}" "${targets[@]}" >>"${log}" 2>&1; then
-    say "  built ${preset} ($(grep -c '^\[' "${log}" || true) steps)"
+    say "  built ${preset}: $(grep -c '^\[' "${log}" || true) steps, $((SECONDS - started)) s"
   else
     fail "build ${preset}"
     grep -v '^\[' "${log}" | tail -n 100
@@ -112,23 +133,25 @@ fixed_layout() {
 # one of that name, and counts their cases.
 run_tests() {
   local folder="build/$1/$2" timeout="$3" only="${4:-}"
-  local reports="${ROOT}/build/reports/$1/$2"
+  local reports="${ROOT}/build/$1/reports"
   local selection=()
   if [[ -n "${only}" ]]; then
     if [[ ! "${only}" =~ ${filter} ]]; then return; fi
     selection=(-R "^${only}\$")
   elif [[ -n "${filter}" ]]; then
     selection=(-R "${filter}")
+  elif ((!full)); then
+    selection=(-L '^short$')
   fi
   rm -rf "${reports}"
-  mkdir -p "${reports}/cases"
-  GTEST_OUTPUT="xml:${reports}/cases/" GTEST_COLOR=no fixed_layout \
+  mkdir -p "${reports}"
+  GTEST_COLOR=no fixed_layout \
     ctest --test-dir "${folder}" -j "${JOBS}" --timeout "${timeout}" --output-on-failure \
     --output-junit "${reports}/ctest.xml" "${selection[@]}" |
     grep -v -E '^ +Start +[0-9]+:|^Test project|^Internal ctest|^$' || true
   local counts
   if [[ ! -f "${reports}/ctest.xml" ]] ||
-    ! counts="$(python3 tests/ctest_cases.py "${reports}/ctest.xml" "${reports}/cases")"; then
+    ! counts="$(python3 tests/ctest_cases.py "${reports}/ctest.xml" "${reports}")"; then
     fail "tests of ${folder}: no report"
     return
   fi
@@ -174,13 +197,21 @@ stage_style() {
   check shellcheck shellcheck "${scripts[@]}"
 }
 
-stage_release() {
-  build release tests:all || return 0
-  run_tests release tests 300
+# Runs twice: in a folder where nothing was built, the tests find what the quick start has built, and
+# the other way round.
+stage_quickstart() {
+  check 'quick start' tests/quickstart/quick_start_test.sh
 }
 
-stage_quickstart() {
+stage_copies() {
   check 'first screen of README.md' tests/quickstart/first_screen_test.sh build/first_screen
+}
+
+stage_release() {
+  local programs=()
+  if ((full)); then programs=(gpu_programs); fi
+  build release tests:all "${programs[@]}" || return 0
+  run_tests release tests 600
 }
 
 stage_bundle() {
@@ -230,8 +261,21 @@ run_models_test() {
   fi
 }
 
+# Prints the digest of all that the tests of models/ read.
+models_digest() {
+  own_files 'models/*' 'tests/models/*' 'tests/bench/baselines/*' 'tests/golden/*' |
+    grep -v -x -F "${MODELS_PASSED}" | LC_ALL=C sort | xargs -d '\n' sha256sum | sha256sum |
+    cut -d ' ' -f 1
+}
+
 # A test that skips itself lacks a package, which is a failure where the environment is there.
 stage_models() {
+  local digest failed_before="${failed}"
+  digest="$(models_digest)"
+  if ((!full && !chosen)) && [[ "$(cat "${MODELS_PASSED}" 2>/dev/null)" == "${digest}" ]]; then
+    say '  nothing that they read has changed since they last passed'
+    return 0
+  fi
   local scripts script python report work="${ROOT}/build/reports/models"
   mapfile -t scripts < <(own_files 'tests/models/*_test.py' 'tests/bench/baselines/*_test.py' |
     grep -E -- "${filter}")
@@ -261,6 +305,9 @@ stage_models() {
       tail -n 100 "${report}.log"
     fi
   done
+  if ((full && failed == failed_before)) && [[ -z "${filter}" ]]; then
+    echo "${digest}" >"${MODELS_PASSED}"
+  fi
 }
 
 stage_asan() {
@@ -274,7 +321,8 @@ fuzz_one() {
   local target="$1" work="$2"
   rm -f "${work}/${target}.ok"
   mkdir -p "${work}/corpus/${target}" "${work}/found"
-  if fixed_layout "build/asan/tests/fuzz/${target}" -max_total_time="${FUZZ_SECONDS}" \
+  if fixed_layout "build/asan/tests/fuzz/${target}" \
+    -max_total_time="${FUZZ_SECONDS:-$((full ? 60 : 10))}" \
     -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=16384 -print_final_stats=1 \
     -artifact_prefix="${work}/found/${target}-" \
     "${work}/corpus/${target}" "${work}/seeds/${target}" >"${work}/${target}.log" 2>&1; then
@@ -308,23 +356,32 @@ stage_fuzz() {
 # therefore does not see how gRPC orders what its threads do, and takes every message and every
 # object that gRPC hands from one thread to another for a race: hundreds in each program.
 stage_tsan() {
-  build tsan tests:tests/engine/all tests:server_parts_test || return 0
+  build tsan tests:tests/engine/all tests:executor_test tests:server_parts_test || return 0
   export TSAN_OPTIONS=history_size=4:second_deadlock_stack=1
   run_tests tsan tests/engine 600
-  run_tests tsan tests/server 600 server_parts_test
+  run_tests tsan tests/server 600 executor_test
+  if ((full)) || [[ -n "${filter}" ]]; then run_tests tsan tests/server 600 server_parts_test; fi
   unset TSAN_OPTIONS
 }
 
+# In the short length it reads the headers that files share, gRPC's above all, once for several of
+# them, as compilers do.
 stage_tidy() {
-  local tidy generated=proto/generated
+  local tidy generated=proto/generated build=build/asan
   if ! tidy="$(command -v clang-tidy-14 || command -v clang-tidy)"; then
     fail 'clang-tidy is not installed'
     return 0
   fi
-  build tidy "${generated}/chorale/v1/chorale.grpc.pb.h" "${generated}/google/rpc/status.pb.h" \
-    "${generated}/google/rpc/error_details.pb.h" || return 0
+  if ((full)); then
+    build tidy "${generated}/chorale/v1/chorale.grpc.pb.h" "${generated}/google/rpc/status.pb.h" \
+      "${generated}/google/rpc/error_details.pb.h" || return 0
+    build=build/tidy
+  else
+    build asan short_tests || return 0
+  fi
   check clang-tidy python3 tests/lint/clang_tidy.py --clang-tidy "${tidy}" \
-    --build build/tidy --cache build/tidy/clean --jobs "${JOBS}"
+    --build "${build}" --cache "${TIDY_CACHE}" --jobs "${JOBS}"
+  tail -n 1 "${LOGS}/clang_tidy.log"
 }
 
 # ---- Main -----------------------------------------------------------------------------------
@@ -333,6 +390,7 @@ main() {
   local stages=()
   while (($# > 0)); do
     case "$1" in
+      --full) full=1 ;;
       --quick) stages=(release) ;;
       --stage) stages+=("${2:?--stage needs a name}"); shift ;;
       --filter) filter="${2:?--filter needs a regular expression}"; shift ;;
@@ -342,20 +400,26 @@ main() {
     esac
     shift
   done
-  if ((${#stages[@]} == 0)); then stages=("${ALL_STAGES[@]}"); fi
+  if ((${#stages[@]} > 0)); then
+    chosen=1
+  else
+    if ((full)); then stages=("${FULL_STAGES[@]}"); else stages=("${SHORT_STAGES[@]}"); fi
+  fi
 
   mkdir -p "${LOGS}"
   if ((install)); then deploy/install_packages.sh build test; fi
   # Objects compiled in another checkout of the same sources are found again. CCACHE_DEPEND: else
   # ccache asks the preprocessor which headers a file includes. That takes time, and the answer for
   # a precompiled header that is to be made anew is the old one.
+  CHORALE_TEST_LENGTH="$( ((full)) && echo full || echo short)"
+  export CHORALE_TEST_LENGTH
   export CCACHE_BASEDIR="${ROOT}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 \
     CCACHE_SLOPPINESS=pch_defines,time_macros
 
   local stage started
   for stage in "${stages[@]}"; do
     if ! declare -F "stage_${stage}" >/dev/null; then
-      say "unknown stage: ${stage} (one of: ${ALL_STAGES[*]})" >&2
+      say "unknown stage: ${stage} (one of: ${FULL_STAGES[*]})" >&2
       exit 2
     fi
   done

@@ -125,15 +125,23 @@ TEST(StartupTest, MissingFilesAreRefusedByName) {
 
 class DatabaseTest : public ::testing::Test {
  protected:
-  // A database with some contexts, written by a server that ended well.
-  void SetUp() override {
-    const auto server = ServerProcess::Start(Options());
+  // A data folder with some contexts, written by a server that ended well: once for all tests.
+  static void SetUpTestSuite() {
+    written_ = std::make_unique<TempFolder>();
+    const auto server = ServerProcess::Start(
+        {.models = {GoldenFolder("golden_tiny")}, .data_dir = written_->path()});
     ASSERT_NE(server, nullptr);
     const ApiClient client(server->address());
     for (int i = 0; i < 30; ++i) {
       ASSERT_TRUE(client.Register(absl::StrCat("context-", i), RandomRows(20, 3, i)).ok());
     }
     server->Terminate();
+  }
+  static void TearDownTestSuite() { written_.reset(); }
+
+  void SetUp() override {
+    ASSERT_NE(written_, nullptr);
+    std::filesystem::copy(written_->path(), data_.path(), std::filesystem::copy_options::recursive);
     content_ = ReadFile(database_);
     ASSERT_GT(content_.size(), 8192);
   }
@@ -149,10 +157,13 @@ class DatabaseTest : public ::testing::Test {
     WriteFile(database_, content);
   }
 
+  static std::unique_ptr<TempFolder> written_;
   const TempFolder data_;
   const std::string database_ = data_ / "contexts.db";
   std::string content_;
 };
+
+std::unique_ptr<TempFolder> DatabaseTest::written_;
 
 TEST_F(DatabaseTest, ADamagedDatabaseIsRefusedByName) {
   const auto scrambled = [&](size_t begin, size_t end) {

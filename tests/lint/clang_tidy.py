@@ -9,8 +9,12 @@ what they are short of, and that is most of what would be found in them.
 Tests are left out: what GoogleTest's macros expand to is most of what would be found in them, and
 they would double the time. They are compiled with all warnings like the rest.
 
-A source is not looked at again while its text, the own headers that it includes, its compiler
-command, .clang-tidy and clang-tidy's version are what they were when it was last clean.
+Where the build compiles several files as one (CHORALE_UNITY_BUILD), clang-tidy sees them so, too:
+headers are parsed once for all of them.
+
+A unit is not looked at again while the text of its sources, the own headers that they include, its
+compiler command, .clang-tidy and the packages of the system are what they were when it was last
+clean.
 """
 
 import argparse
@@ -24,29 +28,40 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+UNITY_INCLUDE = re.compile(r'^#include "(/[^"]+)"', re.MULTILINE)
+# Findings in the sources that a unit includes count; that it includes them does not.
+UNITY_OPTIONS = [r'--header-filter=/(base|kernels|engine|server|client|tests)/.*\.(h|cc)$',
+                 '--checks=-bugprone-suspicious-include']
+KEEP_CLEAN_DAYS = 30
 OWN_INCLUDE = re.compile(
     rb'^\s*#\s*include\s+"((?:base|kernels|engine|server|client|tests|proto)/[^"]+)"', re.MULTILINE)
 OWN_FOLDERS = ('base', 'kernels', 'engine', 'server', 'client')
 NOISE = re.compile(r'^\d+ warnings? (generated|treated)|^Suppressed |^Use -header-filter')
 
 
-def own_sources(build):
-    """{path relative to the root: compiler command} of all own sources of the build."""
+def sources_of(unit):
+    """The sources of a unit of the build: itself, or those that it includes as one."""
+    if 'Unity' not in unit.parts or not unit.is_file():
+        return [unit]
+    return [pathlib.Path(path).resolve() for path in UNITY_INCLUDE.findall(unit.read_text())]
+
+
+def own_units(build):
+    """{unit: (its sources relative to the root, compiler command)} of all own units of the build."""
     commands = json.loads((build / 'compile_commands.json').read_text())
-    sources = {}
+    units = {}
     for entry in commands:
-        path = pathlib.Path(entry['directory'], entry['file']).resolve()
-        if ROOT not in path.parents:
-            continue
-        source = path.relative_to(ROOT)
-        if source.parts[0] in OWN_FOLDERS and source.suffix != '.cu':
-            sources[source] = entry['command']
-    return sources
+        unit = pathlib.Path(entry['directory'], entry['file']).resolve()
+        sources = [path.relative_to(ROOT) for path in sources_of(unit) if ROOT in path.parents]
+        if sources and all(source.parts[0] in OWN_FOLDERS and source.suffix != '.cu'
+                           for source in sources):
+            units[unit] = (sources, entry['command'])
+    return units
 
 
-def included_files(source):
-    """The source and all own headers that it reaches."""
-    seen, todo = set(), [source]
+def included_files(sources):
+    """The sources and all own headers that they reach."""
+    seen, todo = set(), list(sources)
     while todo:
         path = todo.pop()
         if path in seen or not (ROOT / path).is_file():
@@ -57,29 +72,48 @@ def included_files(source):
     return sorted(seen)
 
 
-def fingerprint(source, command, version):
+def installed_packages():
+    """What the system's headers depend on; empty where there is no dpkg."""
+    try:
+        return subprocess.run(['dpkg-query', '--show'], stdout=subprocess.PIPE, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return b''
+
+
+def fingerprint(sources, command, version):
     digest = hashlib.sha256()
     protos = sorted((ROOT / 'proto').rglob('*.proto'))  # what generated headers are made from
-    for path in [ROOT / '.clang-tidy', *protos, *(ROOT / p for p in included_files(source))]:
+    for path in [ROOT / '.clang-tidy', *protos, *(ROOT / p for p in included_files(sources))]:
         digest.update(str(path.relative_to(ROOT)).encode() + b'\0' + path.read_bytes() + b'\0')
     digest.update(command.encode() + b'\0' + version)
     return digest.hexdigest()
 
 
-def run_one(tidy, build, cache, source, command, version):
-    """(source, 'clean', 'known' or the findings, seconds)"""
-    stamp = cache / fingerprint(source, command, version)
+def run_one(tidy, build, cache, unit, sources, command, version):
+    """(name of the unit, 'clean', 'known' or the findings, seconds)"""
+    name = str(sources[0]) if len(sources) == 1 else f'{sources[0]} and {len(sources) - 1} more'
+    stamp = cache / fingerprint(sources, command, version)
     if stamp.exists():
-        return source, 'known', 0.0
+        stamp.touch()
+        return name, 'known', 0.0
+    options = UNITY_OPTIONS if unit != ROOT / sources[0] else []
     started = time.monotonic()
-    run = subprocess.run([tidy, '--quiet', '-p', build, str(ROOT / source)], text=True,
+    run = subprocess.run([tidy, '--quiet', *options, '-p', build, str(unit)], text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     seconds = time.monotonic() - started
     if run.returncode == 0:
         stamp.touch()
-        return source, 'clean', seconds
+        return name, 'clean', seconds
     lines = [line for line in run.stdout.splitlines() if not NOISE.match(line)]
-    return source, '\n'.join(lines), seconds
+    return name, '\n'.join(lines), seconds
+
+
+def forget_old(cache):
+    """Removes what was clean long ago: nothing else would."""
+    oldest = time.time() - KEEP_CLEAN_DAYS * 24 * 3600
+    for stamp in cache.iterdir():
+        if stamp.stat().st_mtime < oldest:
+            stamp.unlink()
 
 
 def new_findings(text, seen):
@@ -104,32 +138,35 @@ def main():
     arguments = parser.parse_args()
 
     arguments.cache.mkdir(parents=True, exist_ok=True)
+    forget_old(arguments.cache)
     version = subprocess.run([arguments.clang_tidy, '--version'], stdout=subprocess.PIPE,
-                             check=True).stdout
-    sources = own_sources(arguments.build)
+                             check=True).stdout + installed_packages()
+    units = own_units(arguments.build)
     if arguments.files:
-        sources = {path: sources[path] for path in arguments.files}
-    if not sources:
+        units = {unit: rest for unit, rest in units.items() if set(arguments.files) & set(rest[0])}
+    if not units:
         print('no sources found')
         return 1
 
     started = time.monotonic()
     known, bad, times, seen = 0, 0, [], set()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        runs = [pool.submit(run_one, arguments.clang_tidy, arguments.build, arguments.cache, source,
-                            command, version) for source, command in sorted(sources.items())]
+        runs = [pool.submit(run_one, arguments.clang_tidy, arguments.build, arguments.cache, unit,
+                            sources, command, version)
+                for unit, (sources, command) in sorted(units.items())]
         for run in concurrent.futures.as_completed(runs):
-            source, findings, seconds = run.result()
-            times.append((seconds, source))
+            name, findings, seconds = run.result()
+            times.append((seconds, name))
             known += findings == 'known'
             if findings not in ('clean', 'known'):
                 bad += 1
                 new = new_findings(findings, seen)
                 if new:
                     print(new, flush=True)
-    for seconds, source in sorted(times, reverse=True)[:5]:
-        print(f'{seconds:6.1f} s  {source}')
-    print(f'{len(sources)} sources, {known} known to be clean, {bad} with findings, '
+    for seconds, name in sorted(times, reverse=True)[:5]:
+        print(f'{seconds:6.1f} s  {name}')
+    sources = sum(len(sources) for sources, _ in units.values())
+    print(f'{sources} sources in {len(units)} units, {known} known to be clean, {bad} with findings, '
           f'{time.monotonic() - started:.0f} s')
     return 1 if bad else 0
 
