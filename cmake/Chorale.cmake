@@ -6,8 +6,13 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# Objects compiled in another checkout of the same sources are found again (unless they hold absolute
+# paths, see .ci/run). CCACHE_DEPEND: else ccache asks the preprocessor which headers a file includes.
+# That takes time, and the answer for a precompiled header that is to be made anew is the old one.
 find_program(CHORALE_CCACHE ccache)
 if(CHORALE_CCACHE)
+  set(CHORALE_CCACHE env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${CHORALE_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CHORALE_CCACHE})
 endif()
 

@@ -408,13 +408,8 @@ main() {
 
   mkdir -p "${LOGS}"
   if ((install)); then deploy/install_packages.sh build test; fi
-  # Objects compiled in another checkout of the same sources are found again. CCACHE_DEPEND: else
-  # ccache asks the preprocessor which headers a file includes. That takes time, and the answer for
-  # a precompiled header that is to be made anew is the old one.
   CHORALE_TEST_LENGTH="$( ((full)) && echo full || echo short)"
   export CHORALE_TEST_LENGTH
-  export CCACHE_BASEDIR="${ROOT}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 \
-    CCACHE_SLOPPINESS=pch_defines,time_macros
 
   local stage started
   for stage in "${stages[@]}"; do
