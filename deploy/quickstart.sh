@@ -125,7 +125,7 @@ start_server() {
   rm -f "${PORT_FILE}"
   nohup "${SERVER}" --models="${MODEL}" --data_dir="${STATE}/data" \
     --listen_address="127.0.0.1:${port}" --metrics_address="127.0.0.1:${metrics_port}" \
-    --backend="${backend}" --port_file="${PORT_FILE}" >>"${LOG}" 2>&1 </dev/null &
+    --backend="${backend}" --port_file="${PORT_FILE}" --lame_duck=0s >>"${LOG}" 2>&1 </dev/null &
   local pid=$!
   echo "${pid}" >"${PID_FILE}"
   for _ in {1..300}; do
