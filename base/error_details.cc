@@ -14,6 +14,13 @@ namespace {
 constexpr absl::string_view kFieldPayload = "chorale/field";
 // Whole nanoseconds, in decimal.
 constexpr absl::string_view kRetryPayload = "chorale/retry-delay-ns";
+constexpr absl::string_view kReasonPayload = "chorale/reason";
+constexpr absl::string_view kQuotaPayload = "chorale/quota";
+
+std::string TextOfPayload(const absl::Status& status, absl::string_view type) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(type);
+  return payload.has_value() ? std::string(*payload) : std::string();
+}
 
 }  // namespace
 
@@ -23,10 +30,7 @@ absl::Status InvalidField(absl::string_view field, absl::string_view what) {
   return status;
 }
 
-std::string ErrorField(const absl::Status& status) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(kFieldPayload);
-  return payload.has_value() ? std::string(*payload) : std::string();
-}
+std::string ErrorField(const absl::Status& status) { return TextOfPayload(status, kFieldPayload); }
 
 absl::Status ExhaustedRetryAfter(absl::string_view message, absl::Duration delay) {
   absl::Status status = absl::ResourceExhaustedError(message);
@@ -41,6 +45,27 @@ absl::Duration RetryDelay(const absl::Status& status) {
     return absl::ZeroDuration();
   }
   return absl::Nanoseconds(nanoseconds);
+}
+
+absl::Status WithReason(absl::Status status, absl::string_view reason) {
+  status.SetPayload(kReasonPayload, absl::Cord(reason));
+  return status;
+}
+
+std::string ErrorReason(const absl::Status& status) {
+  return TextOfPayload(status, kReasonPayload);
+}
+
+absl::Status QuotaExceeded(absl::string_view quota, absl::string_view message,
+                           absl::Duration delay) {
+  absl::Status status = delay > absl::ZeroDuration() ? ExhaustedRetryAfter(message, delay)
+                                                     : absl::ResourceExhaustedError(message);
+  status.SetPayload(kQuotaPayload, absl::Cord(quota));
+  return status;
+}
+
+std::string ExceededQuota(const absl::Status& status) {
+  return TextOfPayload(status, kQuotaPayload);
 }
 
 }  // namespace chorale

@@ -24,6 +24,20 @@ absl::Status ExhaustedRetryAfter(absl::string_view message, absl::Duration delay
 // The delay of a status made by ExhaustedRetryAfter; else zero.
 absl::Duration RetryDelay(const absl::Status& status);
 
+// The same status with a reason that programs can tell apart, in capitals: DISK_FULL.
+absl::Status WithReason(absl::Status status, absl::string_view reason);
+
+// The reason of a status made by WithReason; else empty.
+std::string ErrorReason(const absl::Status& status);
+
+// ResourceExhausted because a quota of the caller's is used up; `quota` is its name, as in the
+// tenants' file. A delay of zero: waiting does not help.
+absl::Status QuotaExceeded(absl::string_view quota, absl::string_view message,
+                           absl::Duration delay = absl::ZeroDuration());
+
+// The quota of a status made by QuotaExceeded; else empty.
+std::string ExceededQuota(const absl::Status& status);
+
 }  // namespace chorale
 
 #endif  // CHORALE_BASE_ERROR_DETAILS_H_

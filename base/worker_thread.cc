@@ -11,6 +11,11 @@ void WorkerThread::Add(Job job) {
   changed_.NotifyOne();
 }
 
+int64_t WorkerThread::waiting() const {
+  MutexLock lock(&mutex_);
+  return static_cast<int64_t>(jobs_.size());
+}
+
 void WorkerThread::Stop() {
   std::deque<Job> dropped;  // destroyed without the lock: a job may own anything
   {

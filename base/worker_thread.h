@@ -2,6 +2,7 @@
 #ifndef CHORALE_BASE_WORKER_THREAD_H_
 #define CHORALE_BASE_WORKER_THREAD_H_
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <thread>
@@ -24,13 +25,14 @@ class WorkerThread {
 
   // After Stop, jobs are dropped.
   void Add(Job job);
+  int64_t waiting() const;  // jobs that have not begun
   // Waits for the job that runs, and drops the others.
   void Stop();
 
  private:
   void Run();
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

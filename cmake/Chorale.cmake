@@ -74,9 +74,30 @@ find_package(OpenSSL REQUIRED)
 find_package(hwy REQUIRED)
 if(CHORALE_BUILD_SERVER)
   find_package(PkgConfig REQUIRED)
+  # Protobuf's own description of its targets, where it has one: gRPC's asks for that.
+  set(CMAKE_FIND_PACKAGE_PREFER_CONFIG ON)
   find_package(Protobuf REQUIRED)
   find_package(gRPC REQUIRED)
+  unset(CMAKE_FIND_PACKAGE_PREFER_CONFIG)
+  # What gRPC 1.51 has and later ones have not: a log of its own, where those use Abseil's, and
+  # server credentials as an interface.
+  include(CheckCXXSymbolExists)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_LIBRARIES gRPC::grpc++)
+  set(CMAKE_REQUIRED_FLAGS -std=c++20)
+  check_cxx_symbol_exists(gpr_set_log_function grpc/support/log.h CHORALE_GPR_LOG)
+  check_cxx_source_compiles(
+    "#include <grpcpp/security/server_credentials.h>
+     #include <type_traits>
+     static_assert(std::is_abstract_v<grpc::ServerCredentials>);
+     int main() {}"
+    CHORALE_GRPC_CREDENTIALS_INTERFACE)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+  unset(CMAKE_REQUIRED_FLAGS)
   find_package(prometheus-cpp REQUIRED)
+  pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
+  include(cmake/Commit.cmake)
+  find_package(yaml-cpp REQUIRED)
 endif()
 if(CHORALE_BUILD_TESTS)
   find_package(GTest REQUIRED)
@@ -94,13 +115,17 @@ function(chorale_library NAME)
   set_target_properties(chorale_${NAME} PROPERTIES UNITY_BUILD ${CHORALE_UNITY_BUILD})
 endfunction()
 
-# chorale_install(TARGET FOLDER RPATH)
+# chorale_install(TARGET FOLDER RPATH [COMPONENT])
 # Installs a program or library that finds others in RPATH. It is an rpath of the old kind, which
 # also counts for what those libraries need in turn.
 function(chorale_install TARGET FOLDER RPATH)
+  set(COMPONENT ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME})
+  if(ARGC GREATER 3)
+    set(COMPONENT ${ARGV3})
+  endif()
   target_link_options(${TARGET} PRIVATE -Wl,--disable-new-dtags)
   set_target_properties(${TARGET} PROPERTIES INSTALL_RPATH ${RPATH})
-  install(TARGETS ${TARGET} DESTINATION ${FOLDER} OPTIONAL)
+  install(TARGETS ${TARGET} DESTINATION ${FOLDER} COMPONENT ${COMPONENT} OPTIONAL)
 endfunction()
 
 # chorale_compile_as_arithmetic(TARGET)

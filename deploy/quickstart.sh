@@ -124,7 +124,7 @@ try_to_start() {
   rm -f "${PORT_FILE}"
   nohup "${SERVER}" --models="${MODEL}" --data_dir="${STATE}/data" \
     --listen_address="127.0.0.1:$1" --metrics_address="127.0.0.1:$2" \
-    --backend="${backend}" --port_file="${PORT_FILE}" >>"${LOG}" 2>&1 </dev/null &
+    --backend="${backend}" --port_file="${PORT_FILE}" --lame_duck=0s >>"${LOG}" 2>&1 </dev/null &
   local pid=$!
   echo "${pid}" >"${PID_FILE}"
   for _ in {1..600}; do

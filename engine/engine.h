@@ -10,12 +10,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/backend/backend.h"
+#include "engine/context_counts.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
 #include "engine/metrics_sink.h"
@@ -31,6 +33,8 @@ struct EngineOptions {
   absl::Duration max_queue_wait = absl::Seconds(30);
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
   int64_t max_unacknowledged_values = 65'536;     // per Sample stream; see Call::Acknowledge
+  // A Sample that waits for Call::Acknowledge this long ends with ResourceExhausted.
+  absl::Duration max_unread = absl::Seconds(60);
   int64_t max_running = 256;  // requests admitted at a time; bounds their host memory
   // Host memory for the data of newly registered contexts, kept for their first request. The oldest
   // are dropped when there is no room; what was dropped is read from the store.
@@ -38,6 +42,9 @@ struct EngineOptions {
   // What a tick should take, and pieces of work advanced together; 0: as suits the backend.
   absl::Duration target_tick = absl::ZeroDuration();
   int64_t max_slices_per_tick = 0;
+  // Where encoded contexts are kept as files, and what all files together may take; 0: none are.
+  std::string context_files_folder;
+  int64_t max_context_file_bytes = 0;
 };
 
 // Receives one Sample's results, on the engine thread; must not block and must not call back into
@@ -71,12 +78,40 @@ struct ContextInfoPage {
   std::string next_page_token;
 };
 
+// The state of the engine, at most a tick old.
 struct EngineStats {
-  int64_t resident_contexts = 0;
-  int64_t resident_bytes = 0;
-  int64_t buffer_bytes = 0;
+  // Requests that are admitted, and requests that wait for admission.
   int64_t running = 0;
   int64_t queued = 0;
+  // Clients (ClientShare) whose requests wait for admission, and what the client that holds most
+  // has of the buffer pool or of EngineOptions::max_running, whichever is more: 0 to 1.
+  int64_t waiting_clients = 0;
+  double largest_client_share = 0;
+  // What all of them still ask for, contexts to be encoded included: the time it takes at the rate
+  // of the last seconds, and the values to draw, values to compute the density of, and rows to
+  // predict. At most 0.1 s older than the rest.
+  absl::Duration backlog_time;
+  int64_t backlog_values = 0;
+  // Since the engine thread began its last tick; zero while there is nothing to do.
+  absl::Duration tick_age;
+  int64_t summary_queue = 0;  // tiles of predictions that wait for the summary thread
+
+  ContextCounts contexts;
+  int64_t resident_contexts = 0;
+  // In use, of the pools of PoolSizes.
+  int64_t resident_bytes = 0;
+  int64_t buffer_bytes = 0;
+  int64_t encode_bytes = 0;
+  int64_t registration_bytes = 0;  // see EngineOptions::max_registered_bytes
+};
+
+// Bytes; 0 for a pool that the backend does not have.
+struct PoolSizes {
+  int64_t context = 0;
+  int64_t buffer = 0;
+  int64_t encode = 0;
+  int64_t host_context = 0;
+  int64_t registration = 0;
 };
 
 class Engine {
@@ -105,13 +140,29 @@ class Engine {
   };
   virtual std::vector<ModelInfo> Models() const = 0;
 
+  // BLOCKING, also for the engine thread: running sessions pause while it prepares the weights.
+  // Requests find the model once this returns Ok. AlreadyExists when one of that name is served;
+  // else the backend's error, such as ResourceExhausted.
+  virtual absl::Status AddModel(const Model& model) = 0;
+  // From now on requests do not find the model: registrations get NotFound, requests for its
+  // contexts FailedPrecondition. Sessions that run on it finish. Its contexts lose their keys and
+  // values, but stay registered; its weights are freed when the last session ends. If it was the
+  // default, the first of the others is. NotFound; FailedPrecondition for the only model.
+  virtual absl::Status RemoveModel(const std::string& name) = 0;
+  // NotFound.
+  virtual absl::Status SetDefaultModel(const std::string& name) = 0;
+
   // --- Contexts -----------------------------------------------------------------------------
   // BLOCKING. Returns when the dataset is durable. `model` empty: the default model.
-  // InvalidArgument, AlreadyExists, NotFound (model), ResourceExhausted (disk).
+  // InvalidArgument, AlreadyExists, NotFound (model), ResourceExhausted (disk, or the quota).
   virtual absl::StatusOr<RegisterOutcome> Register(const std::string& tenant,
                                                    const std::string& name,
-                                                   const std::string& model,
-                                                   const Dataset& dataset) = 0;
+                                                   const std::string& model, const Dataset& dataset,
+                                                   const StoreQuota& quota) = 0;
+  absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
+                                           const std::string& model, const Dataset& dataset) {
+    return Register(tenant, name, model, dataset, StoreQuota());
+  }
   virtual absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                                  const std::string& name) = 0;  // BLOCKING
   virtual absl::StatusOr<ContextInfoPage> ListContexts(
@@ -120,8 +171,22 @@ class Engine {
   // BLOCKING. Sessions that already run on it finish; its K/V go when the last one ends.
   virtual absl::Status DeleteContext(const std::string& tenant, const std::string& name) = 0;
   // Makes a context resident; calls back when it is, or with why it cannot be.
-  virtual std::shared_ptr<Call> Warm(const std::string& tenant, const std::string& name,
-                                     absl::Time deadline, Callback<ContextInfo> done) = 0;
+  // The request has no targets.
+  virtual std::shared_ptr<Call> Warm(RequestBase request, Callback<ContextInfo> done) = 0;
+  std::shared_ptr<Call> Warm(const std::string& tenant, const std::string& name,
+                             absl::Time deadline, Callback<ContextInfo> done) {
+    RequestBase request;
+    request.tenant = tenant;
+    request.context = name;
+    request.deadline = deadline;
+    return Warm(std::move(request), std::move(done));
+  }
+  // The same, and it stays resident until it is deleted or its model removed: it never
+  // makes room for others.
+  virtual std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
+                                            absl::Time deadline, Callback<ContextInfo> done) = 0;
+  // BLOCKING. At most `limit` contexts of all tenants, the most recently registered first.
+  virtual absl::StatusOr<std::vector<ContextInfo>> NewestContexts(int64_t limit) = 0;
 
   // --- Inference ----------------------------------------------------------------------------
   // Every error, also a malformed request, arrives through the callback or observer (details as in
@@ -130,7 +195,9 @@ class Engine {
   //   NotFound           no such context
   //   FailedPrecondition the context's model is not served
   //   DataLoss           the context's dataset is damaged
-  //   ResourceExhausted  queue full or waited too long (try again); carries RetryDelay
+  //   ResourceExhausted  queue full, or waited or would wait too long (try again); a Sample whose
+  //                      caller acknowledges nothing; carries RetryDelay. Or the context exceeds
+  //                      RequestBase::max_resident_bytes: carries ExceededQuota
   //   Unavailable        draining, or the device failed; see Health
   //   DeadlineExceeded, Cancelled
   virtual std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) = 0;
@@ -140,14 +207,26 @@ class Engine {
                                            Callback<LogDensityResult> done) = 0;
 
   // --- Life cycle ---------------------------------------------------------------------------
-  // Refuses new requests (Unavailable) from now on, lets those in flight finish until `deadline`,
+  // For requests that arrive from now on; those that arrive at the same time may be checked against
+  // the old ones. EngineOptions has the first ones.
+  virtual void SetLimits(const Limits& limits) = 0;
+  // Refuses new requests (Unavailable) from now on, lets those in flight finish until `deadline`
+  // (monotonic),
   // then ends the rest (Unavailable). BLOCKING; returns when nothing is in flight.
   virtual void Drain(absl::Time deadline) = 0;
   virtual EngineStats Stats() const = 0;
+  virtual PoolSizes Pools() const = 0;
+  // BLOCKING. What is registered, of all tenants.
+  virtual absl::StatusOr<StoreTotals> Registered() = 0;
+  virtual BackendInfo backend_info() const = 0;
+  virtual std::vector<DeviceMemoryPart> DeviceMemory() const = 0;
   virtual std::string backend_description() const = 0;
   // Not Ok once the backend has failed: from then on every call fails with this status, until the
   // process is started anew.
   virtual absl::Status Health() const { return absl::OkStatus(); }
+  // As ContextStore::Health: not Ok while nothing can be registered or deleted because the store's
+  // files were removed or replaced. What is in memory is served.
+  virtual absl::Status StoreHealth() const { return absl::OkStatus(); }
 };
 
 }  // namespace chorale

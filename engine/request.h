@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "engine/call_report.h"
 #include "engine/data/table.h"
 #include "engine/store/context_store.h"
 
@@ -24,12 +25,24 @@ enum class BeyondBuffer {
   kWrap,  // position i uses offset i mod K, as the reference implementation does
 };
 
+// Whose share of the engine a request uses: requests of one client compete with each other, and the
+// clients with each other by their weights, however many requests each has.
+struct ClientShare {
+  std::string client;  // compared for equality only
+  double weight = 1;   // positive
+};
+
 // What all requests against a context have.
 struct RequestBase {
   std::string tenant;
+  ClientShare share;
   std::string context;  // name
   Table targets;        // [T] rows; feature columns matched by name
-  absl::Time deadline = absl::InfiniteFuture();
+  // Of the context pool, for all contexts of the tenant: they make room for one another before they
+  // take more. A context that is larger is refused. 0: no limit.
+  int64_t max_resident_bytes = 0;
+  absl::Time deadline = absl::InfiniteFuture();  // monotonic, as MonotonicNow
+  CallReporter report;  // told how the call went, whatever its outcome; may be empty
 };
 
 struct PredictRequest : RequestBase {

@@ -2,24 +2,55 @@
 #ifndef CHORALE_SERVER_FLAGS_H_
 #define CHORALE_SERVER_FLAGS_H_
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "server/server_options.h"
 
 namespace chorale {
 
-enum class FlagAction { kRun, kPrintHelp, kPrintVersion };
+enum class FlagAction { kRun, kPrintHelp, kPrintVersion, kPrintConfig, kCheck };
 
-// Sets the flags from "--name=value", "--name value", "--switch" and "--noswitch". InvalidArgument
-// with the argument: an unknown flag, a value that does not parse, or anything that is not a flag.
+// How an error names the flags that another source than the command line has set: the environment's
+// CHORALE_THREADS, or "server.yaml: threads". By the flags' names.
+using FlagOrigins = std::map<std::string, std::string, std::less<>>;
+
+// Sets the flags from "--name=value", "--name value", "--switch" and "--noswitch", and removes them
+// from `origins` where that is given. InvalidArgument with the argument: an unknown flag, a value
+// that does not parse, or anything that is not a flag.
 // (Abseil's own parser exits the process, with status 1 for an error and for --help.)
-absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments);
+absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,
+                                      FlagOrigins* origins = nullptr);
 
-// The options that the flags set. InvalidArgument names the flag and its valid values.
-absl::StatusOr<ProgramOptions> OptionsFromFlags();
+// Sets a flag from another source, and notes its origin. InvalidArgument names the origin.
+// REQUIRES: IsConfigurable(name).
+absl::Status SetFlag(absl::string_view name, absl::string_view value, const std::string& origin,
+                     FlagOrigins* origins);
+
+// Whether a file or the environment may set the flag: it exists, and is not an order to the program
+// such as --check.
+bool IsConfigurable(absl::string_view name);
+// Whether the flag's value is a list, separated by commas.
+bool TakesList(absl::string_view name);
+
+// The file that --config names; empty if there is none.
+std::string ConfigFile();
+// What --listen_address and --tls_certificate say, unchecked.
+ListenTarget ListenTargetOfFlags();
+
+// Sets all flags to their defaults.
+void ResetFlags();
+// Names and values of all flags that can be configured, by name.
+std::map<std::string, std::string> FlagValues();
+
+// The options that the flags set. InvalidArgument names the flag, or its origin, and its valid
+// values.
+absl::StatusOr<ProgramOptions> OptionsFromFlags(const FlagOrigins& origins = {});
 
 // All flags with their meanings, units and defaults.
 std::string HelpText();

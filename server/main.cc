@@ -1,27 +1,71 @@
-// chorale-server: reads the flags and runs the server.
+// chorale-server: reads the configuration and runs the server.
+
+#include <unistd.h>
 
 #include <iostream>
+#include <string>
+#include <vector>
 
+#include "absl/time/time.h"
+#include "server/check_server.h"
+#include "server/config/config_file.h"
+#include "server/configuration.h"
 #include "server/flags.h"
 #include "server/run_server.h"
 
-int main(int argc, char** argv) {
-  constexpr int kWrongFlag = 2;
-  const absl::StatusOr<chorale::FlagAction> action =
-      chorale::ParseFlags(std::vector<std::string>(argv + 1, argv + argc));
-  if (action.ok() && *action == chorale::FlagAction::kPrintHelp) {
-    std::cout << chorale::HelpText();
+namespace chorale {
+namespace {
+
+constexpr int kNotReady = 1;
+constexpr int kWrongConfiguration = 2;
+
+// A container's health check gives up after a few seconds.
+constexpr absl::Duration kCheckTimeout = absl::Seconds(2);
+
+void PrintError(const absl::Status& status) {
+  std::cerr << "chorale-server: " << status.message() << "\n";
+}
+
+int Check(const ConfigurationSources& sources) {
+  const absl::StatusOr<ListenTarget> target = LoadListenTarget(sources);
+  const absl::Status status = target.ok() ? CheckServer(*target, kCheckTimeout) : target.status();
+  if (status.ok()) return 0;
+  PrintError(status);
+  return kNotReady;
+}
+
+int Main(const ConfigurationSources& sources) {
+  const absl::StatusOr<FlagAction> action = ParseFlags(sources.arguments);
+  if (action.ok() && *action == FlagAction::kPrintHelp) {
+    std::cout << HelpText();
     return 0;
   }
-  if (action.ok() && *action == chorale::FlagAction::kPrintVersion) {
+  if (action.ok() && *action == FlagAction::kPrintVersion) {
     std::cout << "chorale-server " << CHORALE_VERSION << "\n";
     return 0;
   }
-  const absl::StatusOr<chorale::ProgramOptions> options =
-      action.ok() ? chorale::OptionsFromFlags() : action.status();
-  if (!options.ok()) {
-    std::cerr << "chorale-server: " << options.status().message() << "\n";
-    return kWrongFlag;
+  if (action.ok() && *action == FlagAction::kCheck) return Check(sources);
+  const absl::StatusOr<Configuration> configuration =
+      action.ok() ? LoadConfiguration(sources) : action.status();
+  if (!configuration.ok()) {
+    PrintError(configuration.status());
+    return kWrongConfiguration;
   }
-  return chorale::RunServer(*options);
+  if (*action == FlagAction::kPrintConfig) {
+    std::cout << FormatConfig({configuration->values.begin(), configuration->values.end()});
+    return 0;
+  }
+  return RunServer(sources, *configuration);
+}
+
+}  // namespace
+}  // namespace chorale
+
+int main(int argc, char** argv) {
+  chorale::ConfigurationSources sources;
+  sources.arguments.assign(argv + 1, argv + argc);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    sources.environment.emplace_back(*variable);
+  }
+  return chorale::Main(sources);
 }

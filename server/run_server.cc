@@ -2,23 +2,34 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
+#include "base/monotonic_clock.h"
 #include "base/mutex.h"
 #include "server/build_engine.h"
+#include "server/lifecycle/reload_trigger.h"
 #include "server/lifecycle/shutdown_signal.h"
+#include "server/listener/file_limit.h"
+#include "server/load_models.h"
+#include "server/model_folders.h"
+#include "server/reload.h"
 #include "server/server.h"
 #include "server/telemetry/logging.h"
+#include "server/warm_on_start.h"
 
 namespace chorale {
 namespace {
 
 // Added to the drain timeout: time to close the ports and the store.
 constexpr absl::Duration kForcedExitMargin = absl::Seconds(10);
+
+// Between two looks at the configuration file. A change counts after two of them.
+constexpr absl::Duration kReloadPeriod = absl::Seconds(1);
 
 // The server that signals act on, if there is one. Thread-safe.
 class SignalTarget {
@@ -31,6 +42,10 @@ class SignalTarget {
   bool has_server() const {
     MutexLock lock(&mutex_);
     return server_ != nullptr;
+  }
+  void AnnounceShutdown() {
+    MutexLock lock(&mutex_);
+    if (server_ != nullptr) server_->AnnounceShutdown();
   }
   void CancelAll() {
     MutexLock lock(&mutex_);
@@ -46,9 +61,24 @@ void LogFailure(const absl::Status& status) {
   LogEvent(spdlog::level::err, "cannot_start", {{"reason", std::string(status.message())}});
 }
 
-// Serves until the first signal; returns the exit status.
-int Serve(const ProgramOptions& options, ShutdownSignal* signal, SignalTarget* serving) {
-  absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(options.server);
+// The options with no more connections than the process may have files.
+ServerOptions FitFileLimit(ServerOptions options) {
+  const int64_t file_limit = RaiseFileLimit();
+  const int64_t fit = ConnectionsThatFit(file_limit);
+  if (fit >= options.max_connections) return options;
+  LogEvent(
+      spdlog::level::warn, "fewer_connections",
+      {{"max_connections", fit}, {"wanted", options.max_connections}, {"file_limit", file_limit}});
+  options.max_connections = std::max(fit, int64_t{1});
+  return options;
+}
+
+// Serves until a signal says that the time has come; returns the exit status.
+int Serve(const ConfigurationSources& sources, const Configuration& configuration,
+          ShutdownSignal* signal, ReloadTrigger* reload, SignalTarget* serving) {
+  const ProgramOptions& options = configuration.options;
+  const std::string models_version = ModelsVersion(options.engine.models);
+  absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(FitFileLimit(options.server));
   if (!started.ok()) {
     LogFailure(started.status());
     return 1;
@@ -57,42 +87,59 @@ int Serve(const ProgramOptions& options, ShutdownSignal* signal, SignalTarget* s
   const absl::Status opened = server->Open(
       [&](PrometheusMetrics* metrics) {
         auto engine = BuildEngine(options.engine, metrics);
+        if (engine.ok())
+          WarmOnStart(**engine, options.engine.warm_on_start, options.engine.max_queued);
         // From here on it may acknowledge calls, so a signal must drain it.
         if (engine.ok()) serving->Set(server.get());
         return engine;
       },
       [signal] { signal->Raise(); });
   if (!opened.ok()) {
+    serving->Set(nullptr);
     LogFailure(opened);
     return 1;
   }
+  const auto load_models = [reload](const std::vector<std::string>& entries) {
+    return LoadModels(entries, [reload] { return reload->stop_requested(); });
+  };
+  Reloader reloader(sources, configuration, models_version, load_models, server.get());
+  reload->Start(kReloadPeriod, [&reloader] { reloader.Reload(); });
   signal->Wait();
-  server->Drain(absl::Now() + options.server.drain_timeout);
+  reload->RequestStop();  // but a model that is being read takes no time from the calls in flight
+  server->Drain(MonotonicNow() + options.server.drain_timeout);
+  reload->Stop();
   serving->Set(nullptr);
-  return server->backend_failed() ? 1 : 0;
+  return server->failed() ? 1 : 0;
 }
 
 }  // namespace
 
-int RunServer(const ProgramOptions& options) {
+int RunServer(const ConfigurationSources& sources, const Configuration& configuration) {
+  const ProgramOptions& options = configuration.options;
   SignalTarget serving;
+  ReloadTrigger reload(configuration.file, configuration.file_version,
+                       options.server.security.Files());
   ShutdownSignal signal({.first =
                              [&serving] {
                                LogEvent(spdlog::level::info, "shutdown_requested");
-                               if (serving.has_server()) return;
+                               if (serving.has_server()) return serving.AnnounceShutdown();
                                // Still loading: nothing was acknowledged that could be lost, so
                                // exit without waiting for the models.
                                absl::SleepFor(absl::Milliseconds(50));  // lets the log thread write
                                _exit(0);
                              },
-                         .second =
+                         .hurry =
                              [&serving] {
                                LogEvent(spdlog::level::warn, "immediate_shutdown_requested");
                                serving.CancelAll();
                              },
+                         .lame_duck = options.server.lame_duck,
                          .limit = options.server.drain_timeout + kForcedExitMargin});
   StartLogging(options.log_format, options.log_level);
-  const int exit_status = Serve(options, &signal, &serving);
+  for (const std::string& variable : configuration.unknown_variables) {
+    LogEvent(spdlog::level::warn, "unknown_variable", {{"variable", variable}});
+  }
+  const int exit_status = Serve(sources, configuration, &signal, &reload, &serving);
   if (exit_status == 0) LogEvent(spdlog::level::info, "stopped");
   StopLogging();
   return exit_status;

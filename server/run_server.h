@@ -1,15 +1,16 @@
-// Runs the server process, from its options to its exit status.
+// Runs the server process, from its configuration to its exit status.
 #ifndef CHORALE_SERVER_RUN_SERVER_H_
 #define CHORALE_SERVER_RUN_SERVER_H_
 
-#include "server/server_options.h"
+#include "server/configuration.h"
 
 namespace chorale {
 
-// Serves until SIGTERM or SIGINT, or until the backend fails. Returns the exit status: 0 after a
-// graceful shutdown, 1 if the server could not start or the backend has failed; the log has the
-// reason. Call once, from main, before any other thread runs.
-int RunServer(const ProgramOptions& options);
+// Serves until SIGTERM or SIGINT, or until the server fails. Returns the exit status: 0 after a
+// graceful shutdown, 1 if the server could not start or has failed; the log has the
+// reason. The sources are read again when a reload is asked for. Call once, from main, before any
+// other thread runs.
+int RunServer(const ConfigurationSources& sources, const Configuration& configuration);
 
 }  // namespace chorale
 

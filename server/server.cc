@@ -1,36 +1,42 @@
 #include "server/server.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/impl/server_builder_plugin.h>
-#include <grpcpp/server_builder.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/monotonic_clock.h"
 #include "base/status_macros.h"
+#include "server/lifecycle/health_services.h"
+#include "server/listener/listen.h"
+#include "server/memory_plan.h"
 #include "server/telemetry/logging.h"
+#include "server/update_models.h"
 
 namespace chorale {
 namespace {
-
-constexpr char kServiceName[] = "chorale.v1.Chorale";
 
 // Limit of the HTTP/2 headers and trailers of one call.
 constexpr int kMaxMetadataBytes = 16 << 10;
 // A vanished client is detected after the sum of these two.
 constexpr int kKeepaliveTimeMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
+// A connection without a call ends; its client makes another one when it needs it.
+constexpr int kMaxConnectionIdleMs = 30 * 60'000;
+// Time for a client to begin: to finish the handshake of its connection and send its settings.
+constexpr int kHandshakeTimeoutMs = 10'000;
 // Clients may ping this often. gRPC's default of five minutes would disconnect reasonable clients.
 constexpr int kMinPingIntervalMs = 30'000;
 
@@ -38,6 +44,8 @@ constexpr int kMinPingIntervalMs = 30'000;
 // flight. It is a limit: idle gRPC clients may check their connections only every five seconds.
 constexpr absl::Duration kCloseGracePeriod = absl::Seconds(3);
 
+// One: what a flood of large requests may use of the host.
+constexpr int kLargeRequestThreads = 1;
 // Threads that encode and send results.
 constexpr int kReplyThreads = 2;
 
@@ -54,17 +62,13 @@ class RemoveReflection : public grpc::ServerBuilderOption {
   }
 };
 
-// gRPC takes the port modulo 2^16. Without a host both endpoints would listen on all interfaces,
-// and the metrics endpoint would accept a list of addresses. None of these may happen by mistake.
-absl::Status CheckPort(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  uint32_t port = 0;
-  if (colon == std::string::npos || colon == 0 || address.find(',') != std::string::npos ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65'535) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot listen on ", address, ": it must be host:port with a port of 0 to 65535"));
-  }
-  return absl::OkStatus();
+std::string TemporaryPortFile(const ServerOptions& options) {
+  return absl::StrCat(options.port_file, ".tmp");
+}
+
+absl::Status PortFileError(const ServerOptions& options) {
+  return absl::UnavailableError(absl::StrCat("cannot write the port file ", options.port_file, ": ",
+                                             std::generic_category().message(errno)));
 }
 
 void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
@@ -77,27 +81,47 @@ void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               kMinPingIntervalMs);
-  // Two servers on one port would share its connections at random; let the second one fail instead.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  if (options.max_connection_age > absl::ZeroDuration()) {
+    builder->AddChannelArgument(
+        GRPC_ARG_MAX_CONNECTION_AGE_MS,
+        static_cast<int>(absl::ToInt64Milliseconds(options.max_connection_age)));
+    // A stream lasts as long as it needs, on the old connection.
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX);
+  }
 }
 
 }  // namespace
 
 Server::Server(const ServerOptions& options)
     : options_(options),
+      limits_(options.limits),
       registration_memory_(options.registration_memory_bytes),
       blocking_(options.blocking_threads, options.max_blocking_queue),
+      large_requests_(kLargeRequestThreads, Executor::kUnbounded),
       replies_(kReplyThreads, Executor::kUnbounded) {
+  if (!options.trace_endpoint.empty()) {
+    SpanExporterOptions exporter;
+    exporter.endpoint = options.trace_endpoint;
+    exporter.resource = {CHORALE_VERSION, MakeInstanceId()};
+    spans_ = std::make_unique<SpanExporter>(
+        std::move(exporter), [this](int64_t count) { metrics_.SpansDropped(count); });
+  }
+  telemetry_ =
+      std::make_unique<CallTelemetry>(spans_.get(), options.trace_sample_rate, options.slow_call);
   environment_.registry = &registry_;
   environment_.metrics = &metrics_;
+  environment_.telemetry = telemetry_.get();
   environment_.blocking = &blocking_;
+  environment_.large_requests = &large_requests_;
   environment_.replies = &replies_;
   environment_.registration_memory = &registration_memory_;
-  environment_.limits = options.limits;
+  environment_.limits = &limits_;
   environment_.max_message_bytes = options.max_message_bytes;
   environment_.retry_delay = options.retry_delay;
   service_ = std::make_unique<ChoraleService>(&environment_);
@@ -105,94 +129,230 @@ Server::Server(const ServerOptions& options)
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   auto server = std::unique_ptr<Server>(new Server(options));
+  absl::StatusOr<std::unique_ptr<AccessControl>> access = AccessControl::Load(options.security);
+  RETURN_IF_ERROR(access.status());
+  server->access_ = *std::move(access);
+  server->environment_.access = server->access_.get();
   RETURN_IF_ERROR(server->Bind());
-  if (!options.metrics_address.empty()) {
-    RETURN_IF_ERROR(CheckPort(options.metrics_address));
-    auto endpoint = MetricsEndpoint::Start(options.metrics_address, server->metrics_);
-    RETURN_IF_ERROR(endpoint.status());
-    server->metrics_endpoint_ = *std::move(endpoint);
-  }
+  RETURN_IF_ERROR(server->StartHttp());
   server->watchdog_ = std::make_unique<ClientWatchdog>(&server->registry_, &server->metrics_,
                                                        options.stalled_write_timeout);
-  RETURN_IF_ERROR(server->WritePortFile());
+  RETURN_IF_ERROR(server->PreparePortFile());
   LogEvent(spdlog::level::info, "listening",
            {{"address", options.listen_address},
             {"port", int64_t{server->port()}},
+            {"tls", server->access_->tls() == nullptr ? "false" : "true"},
+            {"authenticates", server->access_->authenticates() ? "true" : "false"},
             {"metrics_address", options.metrics_address},
             {"metrics_port", int64_t{server->metrics_port()}}});
   return server;
 }
 
 absl::Status Server::Bind() {
-  RETURN_IF_ERROR(CheckPort(options_.listen_address));
+  absl::StatusOr<std::vector<FileDescriptor>> sockets = ListenOn(options_.listen_address);
+  RETURN_IF_ERROR(sockets.status());
+  port_ = LocalPort(sockets->front());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetArguments(options_, &builder);
-  if (!options_.reflection) builder.SetOption(std::make_unique<RemoveReflection>());
+  // Reflection is not a call of this API: it would answer callers that nobody knows.
+  const bool reflection = options_.reflection && !access_->authenticates();
+  if (!reflection) builder.SetOption(std::make_unique<RemoveReflection>());
   builder.RegisterService(service_.get());
-  builder.AddListeningPort(options_.listen_address, grpc::InsecureServerCredentials(), &port_);
+  handover_ = std::make_unique<ConnectionHandover>(
+      &builder, [this] { return MakeServerCredentials(access_->tls()); });
+  polling_threads_ = std::make_unique<PollingThreads>(&builder);
   grpc_ = builder.BuildAndStart();
-  if (grpc_ == nullptr || port_ <= 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options_.listen_address,
-                     ": the address is malformed, or another process listens there"));
-  }
-  SetServing(false);
+  if (grpc_ == nullptr) return absl::InternalError("gRPC did not start");
+  polling_threads_->Start();
+  Listen(*std::move(sockets));
+  WatchMemory();  // clients connect from here on, while models are loaded as well
+  MutexLock lock(&health_mutex_);
+  UpdateHealth();
   return absl::OkStatus();
 }
 
-absl::Status Server::WritePortFile() const {
+void Server::Listen(std::vector<FileDescriptor> sockets) {
+  handover_->Start(sockets.front().get());
+  listener_ = std::make_unique<Listener>(
+      std::move(sockets),
+      ConnectionLimits{options_.max_connections, options_.max_connections_per_peer},
+      Listener::Handlers{
+          .accepted =
+              [this](FileDescriptor connection, const std::string& peer) {
+                handover_->HandOver(std::move(connection), peer);
+              },
+          .refused = [this](Refusal why) { metrics_.ConnectionRefused(NameOf(why)); },
+          .failed = [this](const absl::Status& why) { Fail("listener_failed", why.message()); }});
+}
+
+void Server::WatchMemory() {
+  if (options_.memory_limit_bytes == 0) return;
+  memory_watch_ = std::make_unique<MemoryWatch>(
+      options_.memory_limit_bytes,
+      MemoryWatch::Handlers{
+          .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
+          .mark_traffic = [this] { listener_->MarkTraffic(); },
+          .end_busiest =
+              [this](bool lately) {
+                const int64_t ended =
+                    listener_->EndBusiest(lately ? BusySince::kMark : BusySince::kBeginning);
+                metrics_.ConnectionsEndedForMemory(ended);
+                return ended;
+              },
+          .give_up = [this] { Fail("memory_exhausted", "memory stays near --memory_limit_mib"); }});
+}
+
+absl::Status Server::StartHttp() {
+  if (options_.metrics_address.empty()) return absl::OkStatus();
+  absl::StatusOr<std::vector<FileDescriptor>> sockets = ListenOn(options_.metrics_address);
+  RETURN_IF_ERROR(sockets.status());
+  metrics_port_ = LocalPort(sockets->front());
+  auto endpoint = HttpEndpoint::Start(
+      std::move(sockets->front()),
+      {.collectables = {metrics_.registry(),
+                        std::make_shared<StateCollector>([this] { return State(); })},
+       .alive = [this] { return live(); },
+       .ready = [this] { return ready(); }});
+  RETURN_IF_ERROR(endpoint.status());
+  http_endpoint_ = *std::move(endpoint);
+  return absl::OkStatus();
+}
+
+ServerState Server::State() const {
+  MutexLock lock(&health_mutex_);
+  ServerState state = {.engine = opened_engine_,
+                       .ready = IsReady(),
+                       .draining = shutdown_announced_,
+                       .connections = listener_->connections(),
+                       .max_connections = options_.max_connections,
+                       .memory_limit_bytes = options_.memory_limit_bytes,
+                       .registering_bytes = registration_memory_.used(),
+                       .certificate_expires = std::nullopt};
+  if (access_->tls() != nullptr) state.certificate_expires = access_->tls()->expires();
+  return state;
+}
+
+absl::Status Server::PreparePortFile() const {
   if (options_.port_file.empty()) return absl::OkStatus();
-  // Renaming is atomic: a process that waits for the file never reads half of it.
-  const std::string temporary = absl::StrCat(options_.port_file, ".tmp");
-  std::ofstream file(temporary);
+  std::remove(options_.port_file.c_str());  // an earlier server's
+  std::ofstream file(TemporaryPortFile(options_));
   file << port_ << "\n";
   file.close();
-  if (!file || std::rename(temporary.c_str(), options_.port_file.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot write the port file ", options_.port_file,
-                                               ": ", std::generic_category().message(errno)));
-  }
-  return absl::OkStatus();
+  return file ? absl::OkStatus() : PortFileError(options_);
 }
 
-void Server::SetServing(bool serving) {
+absl::Status Server::PublishPortFile() const {
+  if (options_.port_file.empty()) return absl::OkStatus();
+  // Renaming is atomic: a process that waits for the file never reads half of it.
+  const int renamed = std::rename(TemporaryPortFile(options_).c_str(), options_.port_file.c_str());
+  return renamed == 0 ? absl::OkStatus() : PortFileError(options_);
+}
+
+void Server::UpdateHealth() {
   grpc::HealthCheckServiceInterface* health = grpc_->GetHealthCheckService();
-  health->SetServingStatus("", serving);
-  health->SetServingStatus(kServiceName, serving);
+  const bool ready = IsReady();
+  for (const char* service : {"", kApiService, kReadinessService}) {
+    health->SetServingStatus(service, ready);
+  }
+  health->SetServingStatus(kLivenessService, !failed_);
 }
 
-absl::Status Server::Open(const EngineFactory& factory, std::function<void()> backend_failed) {
+bool Server::ready() const {
+  MutexLock lock(&health_mutex_);
+  return IsReady();
+}
+
+bool Server::IsReady() const {
+  return admits_calls_ && !shutdown_announced_ && !failed_ && !store_lost_;
+}
+
+void Server::AnnounceShutdown() {
+  MutexLock lock(&health_mutex_);
+  shutdown_announced_ = true;
+  UpdateHealth();
+}
+
+absl::Status Server::Open(const EngineFactory& factory, std::function<void()> on_failure) {
   absl::StatusOr<std::unique_ptr<Engine>> engine = factory(&metrics_);
   RETURN_IF_ERROR(engine.status());
+  RETURN_IF_ERROR(CheckMemoryPlan(options_, (*engine)->Pools(), (*engine)->backend_info()));
   engine_ = *std::move(engine);
-  metrics_.BuildInfo(CHORALE_VERSION, engine_->backend_description());
+  AnnounceModels();
+  opened_engine_ = engine_.get();
   environment_.engine = engine_.get();
   registry_.Open();
-  SetServing(true);
+  {
+    MutexLock lock(&health_mutex_);
+    admits_calls_ = true;
+    on_failure_ = std::move(on_failure);
+    UpdateHealth();
+  }
+  if (failed_) NotifyOwner();
+  RETURN_IF_ERROR(PublishPortFile());
   LogEvent(spdlog::level::info, "serving",
            {{"backend", engine_->backend_description()},
             {"models", static_cast<int64_t>(engine_->Models().size())}});
-  health_watch_ = std::make_unique<HealthWatch>(
-      engine_.get(), options_.health_period,
-      [this, on_failure = std::move(backend_failed)](const absl::Status& health) {
-        BackendFailed(health);
-        if (on_failure) on_failure();
-      });
+  backend_watch_ = std::make_unique<HealthWatch>(
+      [this] { return engine_->Health(); }, options_.health_period,
+      [this](const absl::Status& health) { Fail("backend_failed", health.message()); });
+  store_watch_ = std::make_unique<HealthWatch>(
+      [this] { return engine_->StoreHealth(); }, options_.health_period,
+      [this](const absl::Status& health) { SetStoreLost(!health.ok()); });
   return absl::OkStatus();
 }
 
-void Server::BackendFailed(const absl::Status& health) {
-  backend_failed_ = true;
-  SetServing(false);
-  LogEvent(spdlog::level::err, "backend_failed", {{"reason", std::string(health.message())}});
+void Server::Fail(absl::string_view event, absl::string_view reason) {
+  LogEvent(spdlog::level::err, event, {{"reason", std::string(reason)}});
+  {
+    MutexLock lock(&health_mutex_);
+    failed_ = true;
+    UpdateHealth();
+  }
+  NotifyOwner();
+}
+
+void Server::NotifyOwner() {
+  std::function<void()> on_failure;
+  {
+    MutexLock lock(&health_mutex_);
+    on_failure = std::exchange(on_failure_, nullptr);
+  }
+  if (on_failure) on_failure();
+}
+
+void Server::SetStoreLost(bool lost) {
+  MutexLock lock(&health_mutex_);
+  store_lost_ = lost;
+  UpdateHealth();
+}
+
+void Server::SetLimits(const Limits& limits) {
+  limits_.Set(limits);
+  engine_->SetLimits(limits);
+}
+
+absl::Status Server::UpdateModels(const std::vector<Model>& models) {
+  absl::Status updated = chorale::UpdateModels(models, engine_.get());
+  AnnounceModels();
+  return updated;
+}
+
+void Server::AnnounceModels() {
+  for (const Engine::ModelInfo& model : engine_->Models()) metrics_.ModelServed(model.name);
 }
 
 void Server::Drain(absl::Time deadline) {
   if (drained_) return;
   drained_ = true;
-  health_watch_.reset();
-  SetServing(false);
+  backend_watch_.reset();
+  store_watch_.reset();
+  AnnounceShutdown();
+  {
+    MutexLock lock(&health_mutex_);
+    on_failure_ = nullptr;  // there is nothing left for the owner to do
+  }
   registry_.Close();
   // A server that never opened has admitted no call, so there is nothing to log.
   const bool opened = engine_ != nullptr;
@@ -204,10 +364,14 @@ void Server::Drain(absl::Time deadline) {
     LogEvent(spdlog::level::warn, "cancelling", {{"live_calls", registry_.live()}});
     registry_.CancelAll();
   }
-  // No admitted call is in flight. Clients get a moment to receive what was sent and to disconnect;
-  // then gRPC closes the connections, even if calls such as a health watch are open.
-  const absl::Time now = absl::Now();
-  grpc_->Shutdown(absl::ToChronoTime(std::clamp(deadline, now, now + kCloseGracePeriod)));
+  // The replies of all calls but the cancelled ones are with the kernel. Clients get a moment to
+  // close their connections; then gRPC closes them, even if calls such as a health watch are open.
+  listener_->StopAccepting();
+  handover_->Stop();
+  listener_->EndWriting();
+  grpc_->Shutdown(gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC),
+      gpr_time_from_millis(absl::ToInt64Milliseconds(kCloseGracePeriod), GPR_TIMESPAN)));
   grpc_->Wait();
   watchdog_.reset();
   if (opened) LogEvent(spdlog::level::info, "drained");
@@ -216,9 +380,14 @@ void Server::Drain(absl::Time deadline) {
 void Server::CancelAll() { registry_.CancelAll(); }
 
 Server::~Server() {
-  if (grpc_ != nullptr) Drain(absl::Now());
+  if (grpc_ != nullptr) Drain(MonotonicNow());
+  http_endpoint_.reset();  // a scrape uses the engine and the listener
+  memory_watch_.reset();
+  listener_.reset();
   // Destroying the engine may produce replies, so it goes before the executors.
   grpc_.reset();
+  handover_.reset();
+  polling_threads_.reset();
   engine_.reset();
 }
 

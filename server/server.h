@@ -3,40 +3,59 @@
 #define CHORALE_SERVER_SERVER_H_
 
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
+#include "engine/data/live_limits.h"
 #include "engine/engine.h"
+#include "server/lifecycle/connection_handover.h"
 #include "server/lifecycle/executor.h"
 #include "server/lifecycle/health_watch.h"
+#include "server/lifecycle/memory_watch.h"
+#include "server/lifecycle/polling_threads.h"
+#include "server/listener/listener.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/chorale_service.h"
 #include "server/rpc/client_watchdog.h"
 #include "server/rpc/reactor_registry.h"
 #include "server/rpc/service_environment.h"
+#include "server/security/access_control.h"
 #include "server/server_options.h"
-#include "server/telemetry/metrics_endpoint.h"
+#include "server/telemetry/http_endpoint.h"
 #include "server/telemetry/prometheus_metrics.h"
+#include "server/telemetry/state_collector.h"
+#include "server/tracing/call_telemetry.h"
+#include "server/tracing/span_exporter.h"
 
 namespace chorale {
 
 // Life cycle:
-//   1. Start binds the ports. Health is NOT_SERVING, metrics are available, calls are refused with
-//      UNAVAILABLE.
+//   1. Start binds the ports. The server is live but not ready, metrics are available, calls are
+//      refused with UNAVAILABLE.
 //   2. Open creates the engine, which loads the models.
-//   3. Health is SERVING and calls are admitted. If the backend fails, health becomes NOT_SERVING
-//      and the owner is notified, who must drain: only a new process helps.
-//   4. Drain sets health to NOT_SERVING and refuses new calls with UNAVAILABLE. Calls in flight may
-//      finish until the deadline, then they are cancelled. The ports close.
-//   5. The destructor destroys the engine, which closes the store.
+//   3. Calls are admitted, the server is ready, and the port file is there. If the server fails
+//      (the backend does, it can accept no connection, or its memory stays too high), it is neither
+//      live nor ready, and the owner is notified, who must drain: only a new process helps.
+//   4. After AnnounceShutdown it is not ready, though calls are admitted: a lame duck.
+//   5. Drain refuses new calls with UNAVAILABLE. Calls in flight may finish until the deadline,
+//      then they are cancelled. The ports close.
+//   6. The destructor destroys the engine, which closes the store.
 //
-// Thread contract: one thread owns it; any thread may call CancelAll and the const methods.
+// gRPC's health service tells what is live and ready; server/lifecycle/health_services.h has the
+// names.
+//
+// Thread contract: one thread owns it; any thread may call AnnounceShutdown, CancelAll,
+// SetSlowCall and the const methods.
 class Server {
  public:
   // Creates the engine, which reports to `metrics`. The server owns both and destroys the engine
@@ -46,53 +65,105 @@ class Server {
 
   // Unavailable if it cannot listen on an address, InvalidArgument if one is not host:port; the
   // message names the address.
+  // InvalidArgument as well if a file of ServerOptions::security cannot be used.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   // Drains with a deadline of now, unless Drain was called.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // REQUIRES: called once. Returns the factory's error unchanged; the server then keeps refusing
-  // calls. `backend_failed` is called at most once, on a thread of the server, if the backend fails
-  // before Drain; it must not call Drain itself.
-  absl::Status Open(const EngineFactory& factory, std::function<void()> backend_failed);
+  // REQUIRES: called once. Returns the factory's error unchanged, or that of CheckMemoryPlan; the
+  // server then keeps refusing calls. `on_failure` is called at most once, on any thread, if the
+  // server fails before Drain, or has already; it must not call Drain itself.
+  absl::Status Open(const EngineFactory& factory, std::function<void()> on_failure);
 
-  // Returns when no call is in flight and the ports are closed. Waits forever for a call that does
-  // not end when it is cancelled, which is a bug; ShutdownSignal's timer then ends the process.
+  // REQUIRES, of both: open. Any one thread, but not at the same time as Drain. UpdateModels is
+  // that of server/update_models.h.
+  void SetLimits(const Limits& limits);
+  absl::Status UpdateModels(const std::vector<Model>& models);
+
+  // Reads certificates, tokens and tenants again: AccessControl::Reload. Thread-safe.
+  absl::Status ReloadSecurity() { return access_->Reload(); }
+
+  // From now on the server is not ready.
+  void AnnounceShutdown();
+
+  // `deadline` is monotonic. Returns when no call is in flight and the ports are closed. Waits
+  // forever for a call that does not end when it is cancelled, which is a bug; ShutdownSignal's
+  // timer then ends the process.
   void Drain(absl::Time deadline);
   // Cancels all calls in flight, so that a Drain in progress ends quickly.
   void CancelAll();
 
+  PrometheusMetrics* metrics() { return &metrics_; }
+  // In effect for calls that end from now on; see ServerOptions::slow_call. Thread-safe.
+  void SetSlowCall(absl::Duration limit) { telemetry_->SetSlowCall(limit); }
+
   int port() const { return port_; }
-  int metrics_port() const { return metrics_endpoint_ ? metrics_endpoint_->port() : 0; }
-  bool backend_failed() const { return backend_failed_; }
+  int metrics_port() const { return metrics_port_; }  // 0: no endpoint
+  // Calls are admitted, tables can be registered, and no shutdown was asked for.
+  bool ready() const;
+  // The process should live: not once the server has failed.
+  bool live() const { return !failed_; }
+  bool failed() const { return failed_; }
   int64_t live_calls() const { return registry_.live(); }
 
  private:
   explicit Server(const ServerOptions& options);
 
   absl::Status Bind();
-  absl::Status WritePortFile() const;
-  void SetServing(bool serving);
-  void BackendFailed(const absl::Status& health);
+  void Listen(std::vector<FileDescriptor> sockets);
+  void WatchMemory();
+  absl::Status StartHttp();
+  ServerState State() const;
+  // In two steps: a file that cannot be written is an error at the start, but a process that waits
+  // for it does not see it before calls are admitted.
+  absl::Status PreparePortFile() const;
+  absl::Status PublishPortFile() const;
+  // Tells the health service.
+  void UpdateHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
+  bool IsReady() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
+  // Only a new process helps; the log says `event` and the reason. Thread-safe.
+  void Fail(absl::string_view event, absl::string_view reason);
+  void NotifyOwner();  // of the failure, once, if it is known how
+  // Such a server is not ready, but lives: what is registered may be in its open files alone.
+  void SetStoreLost(bool lost);
+  void AnnounceModels();  // to the metrics, so that their series begin at zero
 
   // In order of dependency: members may use those above them.
   const ServerOptions options_;
   PrometheusMetrics metrics_;
+  std::unique_ptr<SpanExporter> spans_;  // null: no traces
+  std::unique_ptr<CallTelemetry> telemetry_;
+  std::unique_ptr<AccessControl> access_;
   ReactorRegistry registry_;
+  LiveLimits limits_;
   ByteBudget registration_memory_;
-  std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::unique_ptr<Engine> engine_;
   Executor blocking_;
+  Executor large_requests_;
   Executor replies_;
   ServiceEnvironment environment_;
   std::unique_ptr<ChoraleService> service_;
   std::unique_ptr<ClientWatchdog> watchdog_;
+  std::unique_ptr<ConnectionHandover> handover_;
+  std::unique_ptr<PollingThreads> polling_threads_;
   std::unique_ptr<grpc::Server> grpc_;
-  std::atomic<bool> backend_failed_{false};
-  std::unique_ptr<HealthWatch> health_watch_;
-  int port_ = 0;
+  std::atomic<Engine*> opened_engine_{nullptr};
+  mutable Mutex health_mutex_;
+  bool admits_calls_ ABSL_GUARDED_BY(health_mutex_) = false;
+  bool shutdown_announced_ ABSL_GUARDED_BY(health_mutex_) = false;
+  std::atomic<bool> failed_{false};
+  bool store_lost_ ABSL_GUARDED_BY(health_mutex_) = false;  // see Engine::StoreHealth
+  std::function<void()> on_failure_ ABSL_GUARDED_BY(health_mutex_);
+  std::unique_ptr<HealthWatch> backend_watch_;
+  std::unique_ptr<HealthWatch> store_watch_;
+  int port_ = 0;  // 0: a Unix socket
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<MemoryWatch> memory_watch_;  // null: no limit
   bool drained_ = false;
+  int metrics_port_ = 0;
+  std::unique_ptr<HttpEndpoint> http_endpoint_;
 };
 
 }  // namespace chorale

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "engine/data/limits.h"
+#include "server/security/security_options.h"
 #include "server/telemetry/logging.h"
 
 namespace chorale {
@@ -18,6 +19,12 @@ constexpr int64_t MaxResponseBytes(int64_t max_message_bytes) {
   return max_message_bytes - (1 << 10);
 }
 
+// Where a server is to be found.
+struct ListenTarget {
+  std::string address;  // host:port
+  bool tls = false;
+};
+
 // Options of Server: network and limits.
 struct ServerOptions {
   std::string listen_address = "127.0.0.1:50051";
@@ -25,11 +32,20 @@ struct ServerOptions {
   std::string port_file;                           // empty: no file is written
   int64_t max_message_bytes = 4 << 20;
   int max_concurrent_streams = 100;  // per connection
+  int64_t max_connections = 4096;
+  int64_t max_connections_per_peer = 1024;
+  int64_t memory_limit_bytes = 0;  // of the process's resident memory; 0: none
   int64_t registration_memory_bytes = 1LL << 30;
   absl::Duration stalled_write_timeout = absl::Seconds(60);
-  absl::Duration drain_timeout = absl::Seconds(30);
+  absl::Duration lame_duck = absl::Seconds(5);
+  absl::Duration drain_timeout = absl::Seconds(25);
+  absl::Duration max_connection_age = absl::ZeroDuration();  // 0: none
   absl::Duration retry_delay = absl::Seconds(1);
   bool reflection = true;
+  SecurityOptions security;
+  std::string trace_endpoint;  // host:port of a collector, for OTLP over gRPC; empty: no traces
+  double trace_sample_rate = 0.01;               // of traces that begin here
+  absl::Duration slow_call = absl::Seconds(10);  // a longer call is logged as a warning; 0: none
   Limits limits;
   // These have no flag; tests set them.
   int blocking_threads = 4;                         // for calls that block on the disk
@@ -44,13 +60,17 @@ struct EngineSetup {
   std::vector<std::string> models;  // folders, at least one; the first is the default
   std::string data_dir;
   BackendChoice backend = BackendChoice::kAuto;
-  int threads = 0;                              // of the CPU backend; 0: one per processor
-  int64_t context_pool_bytes = 0;               // 0: the backend's default
-  int64_t buffer_pool_bytes = 0;                // 0: the backend's default
-  double gpu_memory_fraction = 0.94;            // of the GPU's free memory
-  int64_t host_context_pool_bytes = 1LL << 30;  // GPU only; 0: none
+  int threads = 0;                                // of the CPU backend; 0: one per processor
+  int64_t context_pool_bytes = 0;                 // 0: the backend's default
+  int64_t buffer_pool_bytes = 0;                  // 0: the backend's default
+  double gpu_memory_fraction = 0.94;              // of the GPU's free memory
+  int64_t host_context_pool_bytes = 1LL << 30;    // GPU only; 0: none
+  int64_t context_file_bytes = 0;                 // of encoded contexts on disk; 0: none
+  std::vector<std::string> warm_on_start;         // see WarmOnStart
+  int64_t registered_tables_bytes = 256LL << 20;  // see EngineOptions::max_registered_bytes
   int64_t max_queued = 256;
   absl::Duration max_queue_wait = absl::Seconds(30);
+  absl::Duration max_unread = absl::Seconds(60);
   absl::Duration retry_delay = absl::Seconds(1);
   Limits limits;
 };

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/exit_code.h"
@@ -45,6 +47,25 @@ absl::StatusOr<std::string> ReadFile(const std::string& option, const std::strin
   return std::move(content).str();
 }
 
+// Of the file, or else of the environment. A command line is no place for a secret: everybody on
+// the machine can read it.
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  std::string token;
+  if (!path.empty()) {
+    absl::StatusOr<std::string> file = ReadFile("--token-file", path);
+    RETURN_IF_ERROR(file.status());
+    token = *std::move(file);
+    // No thread changes the environment. NOLINTNEXTLINE(concurrency-mt-unsafe)
+  } else if (const char* variable = std::getenv("CHORALE_TOKEN"); variable != nullptr) {
+    token = variable;
+  }
+  absl::StripAsciiWhitespace(&token);
+  if (!path.empty() && token.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' is empty"));
+  }
+  return token;
+}
+
 }  // namespace
 
 absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
@@ -56,6 +77,9 @@ absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
     Note(absl::StrCat(why.message(), " - waiting ",
                       absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1)))));
   };
+  absl::StatusOr<std::string> token = ReadToken(options.token_file);
+  RETURN_IF_ERROR(token.status());
+  result.token = *std::move(token);
   if (!options.tls && options.tls_ca.empty() && options.tls_cert.empty()) return result;
   TlsOptions tls;
   for (auto [option, path, content] : {

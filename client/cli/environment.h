@@ -27,6 +27,7 @@ struct SharedOptions {
   std::string tls_ca;  // files, PEM
   std::string tls_cert;
   std::string tls_key;
+  std::string token_file;
 };
 
 // Used by the main thread only; signal handlers only set a Cancellation.

@@ -61,6 +61,10 @@ void AddSharedOptions(CLI::App* app, SharedOptions* options) {
   CLI::Option* key = app->add_option("--tls-key", options->tls_key, "Its private key, PEM")
                          ->type_name("FILE")
                          ->group("TLS");
+  app->add_option("--token-file", options->token_file,
+                  "File with the bearer token [the environment's CHORALE_TOKEN]")
+      ->type_name("FILE")
+      ->group("TLS");
   certificate->needs(key);
   key->needs(certificate);
 }
@@ -93,6 +97,7 @@ int Main(int argc, char** argv) {
   AddSampleCommand(&app, &environment);
   AddLogDensityCommand(&app, &environment);
   AddModelsCommand(&app, &environment);
+  AddTokenCommand(&app, &environment);
   try {
     app.parse(argc, argv);
     // Checked here and not by require_subcommand, so that the error names a misspelt command.

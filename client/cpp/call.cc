@@ -1,13 +1,33 @@
 #include "client/cpp/call.h"
 
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
-Call::Call(absl::Time deadline, const Cancellation* cancellation)
+namespace {
+
+// Longer than any id that a server accepts, and well below what it takes as metadata.
+constexpr size_t kMaxContextIdBytes = 256;
+
+// Whether the id can be sent as metadata. gRPC ends the process when it is given other bytes than
+// these; no server accepts such an id either, and says so.
+bool FitsMetadata(absl::string_view id) {
+  return !id.empty() && id.size() <= kMaxContextIdBytes &&
+         std::all_of(id.begin(), id.end(), absl::ascii_isprint) &&
+         absl::StripAsciiWhitespace(id).size() == id.size();
+}
+
+}  // namespace
+
+Call::Call(absl::string_view context_id, absl::Time deadline, const Cancellation* cancellation)
     : start_(absl::Now()), deadline_(deadline), cancellation_(cancellation) {
   context_.set_deadline(absl::ToChronoTime(deadline));
+  if (FitsMetadata(context_id)) context_.AddMetadata(kContextMetadata, std::string(context_id));
 }
 
 Call::~Call() {

@@ -3,6 +3,7 @@
 #define CHORALE_CLIENT_CPP_CALL_H_
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/cpp/cancellation.h"
 #include "grpcpp/client_context.h"
@@ -11,12 +12,17 @@
 
 namespace chorale::client {
 
+// The metadata that has the id of the context that a call is about. Where several servers share the
+// contexts, a proxy sends the call to the one that holds it.
+inline constexpr char kContextMetadata[] = "chorale-context";
+
 // Operations are started on queue() one at a time, each followed by Wait(), so tags have no
 // meaning. Used by one thread.
 class Call {
  public:
-  // `cancellation` may be null.
-  Call(absl::Time deadline, const Cancellation* cancellation);
+  // `context_id` is that of the context that the call is about; empty: of none. `cancellation` may
+  // be null.
+  Call(absl::string_view context_id, absl::Time deadline, const Cancellation* cancellation);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

@@ -19,8 +19,9 @@ constexpr int kPageSize = 1000;
 // One attempt of a registration: its stream from header to response.
 class Upload {
  public:
-  Upload(v1::Chorale::Stub* stub, absl::Time deadline, const Cancellation* cancellation)
-      : call_(deadline, cancellation) {
+  Upload(v1::Chorale::Stub* stub, absl::string_view context_id, absl::Time deadline,
+         const Cancellation* cancellation)
+      : call_(context_id, deadline, cancellation) {
     writer_ = stub->PrepareAsyncRegisterContext(call_.context(), &response_, call_.queue());
     writer_->StartCall(Call::tag());
     open_ = call_.Wait();
@@ -86,6 +87,7 @@ Client::~Client() = default;
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         const ClientOptions& options,
                                                         const Cancellation* cancellation) {
+  RETURN_IF_ERROR(CheckToken(address, options));
   auto connection = std::make_unique<Connection>(address, options);
   const absl::Time deadline = absl::Now() + options.connect_timeout;
   absl::Status status = connection->WaitUntilReady(deadline, cancellation);
@@ -115,7 +117,7 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
   const std::vector<RowRange> chunks = SplitRows(table, kMaxChunkBytes, kMaxChunkRows);
   Registration registration;
   absl::Status status = Run(call, [&](absl::Time deadline) {
-    Upload upload(connection_->calls(), deadline, call.cancellation);
+    Upload upload(connection_->calls(), id, deadline, call.cancellation);
     bool open = upload.Write(header);
     for (size_t i = 0; open && i < chunks.size(); ++i) {
       v1::RegisterContextRequest message;
@@ -139,7 +141,7 @@ absl::StatusOr<v1::Context> Client::GetContext(const std::string& id, const Call
   request.set_name(ContextName(id));
   v1::Context context;
   absl::Status status = Run(call, [&](absl::Time deadline) {
-    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncGetContext, request,
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncGetContext, request, id,
                      deadline, call.cancellation, &context);
   });
   RETURN_IF_ERROR(status);
@@ -151,7 +153,7 @@ absl::StatusOr<v1::Context> Client::WarmContext(const std::string& id, const Cal
   request.set_name(ContextName(id));
   v1::Context context;
   absl::Status status = Run(call, [&](absl::Time deadline) {
-    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncWarmContext, request,
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncWarmContext, request, id,
                      deadline, call.cancellation, &context);
   });
   RETURN_IF_ERROR(status);
@@ -165,7 +167,7 @@ absl::Status Client::DeleteContext(const std::string& id, const CallOptions& cal
   const absl::Duration timeout =
       call.timeout > absl::ZeroDuration() ? call.timeout : options_.call_timeout;
   // Not retried: if only the response was lost, the second attempt would return NotFound.
-  return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext, request,
+  return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext, request, id,
                    absl::Now() + timeout, call.cancellation, &nothing);
 }
 
@@ -178,7 +180,7 @@ absl::StatusOr<std::vector<v1::Context>> Client::ListContexts(const CallOptions&
       v1::ListContextsResponse page;
       absl::Status page_status =
           UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncListContexts, request,
-                    deadline, call.cancellation, &page);
+                    /*context_id=*/"", deadline, call.cancellation, &page);
       RETURN_IF_ERROR(page_status);
       contexts.insert(contexts.end(), page.contexts().begin(), page.contexts().end());
       if (page.next_page_token().empty()) return absl::OkStatus();
@@ -198,7 +200,7 @@ absl::StatusOr<std::vector<v1::Model>> Client::ListModels(const CallOptions& cal
       v1::ListModelsResponse page;
       absl::Status page_status =
           UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncListModels, request,
-                    deadline, call.cancellation, &page);
+                    /*context_id=*/"", deadline, call.cancellation, &page);
       RETURN_IF_ERROR(page_status);
       models.insert(models.end(), page.models().begin(), page.models().end());
       if (page.next_page_token().empty()) return absl::OkStatus();

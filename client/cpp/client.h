@@ -7,6 +7,8 @@
 // All calls:
 //   - Requests name contexts and models by id ("houses"); the client adds the prefixes of the API
 //     ("contexts/", "models/"). Responses have the full names.
+//   - Calls about one context have its id as metadata, "chorale-context", for proxies in front of
+//     several servers.
 //   - A call ends by its deadline, or within about 20 ms of its cancellation, and the server then
 //     stops its work.
 //   - Errors have the server's code. The message has the refused field and the retry delay;
@@ -53,6 +55,9 @@ struct ClientOptions {
   // blocks was delivered.
   RetryPolicy retry = {};
   std::optional<TlsOptions> tls = {};  // nullopt: no encryption
+  // Bearer token, sent with each call; empty: none. Without encryption it is sent to this machine
+  // only.
+  std::string token = {};
 };
 
 struct CallOptions {
@@ -124,7 +129,8 @@ class Client {
  public:
   // Connects to "host:port". Unavailable, with the last attempt's error, if no server answers
   // within connect_timeout. Does not wait if that cannot help: Unauthenticated if the TLS handshake
-  // fails, InvalidArgument if the certificates are not PEM.
+  // fails, InvalidArgument if the certificates are not PEM, if the token cannot be sent as
+  // metadata, or would be sent to another machine without encryption.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const std::string& address, const ClientOptions& options,
       const Cancellation* cancellation = nullptr);

@@ -101,11 +101,12 @@ absl::Status ReadBlocks(Call* call, grpc::ClientAsyncReader<v1::SampleResponse>*
   }
 }
 
-StreamEnd RunStream(v1::Chorale::Stub* stub, const v1::SampleRequest& request, absl::Time deadline,
+StreamEnd RunStream(v1::Chorale::Stub* stub, const v1::SampleRequest& request,
+                    absl::string_view context_id, absl::Time deadline,
                     const Cancellation* cancellation, BlockHandler on_block,
                     v1::SampleSummary* summary_out) {
   StreamEnd end;
-  Call call(deadline, cancellation);
+  Call call(context_id, deadline, cancellation);
   auto reader = stub->PrepareAsyncSample(call.context(), request, call.queue());
   reader->StartCall(Call::tag());
   absl::Status refused;
@@ -143,7 +144,7 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
       request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
       v1::PredictResponse response;
       absl::Status piece = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict,
-                                     request, deadline, call.cancellation, &response);
+                                     request, id, deadline, call.cancellation, &response);
       if (piece.ok())
         piece = AppendPredictions(response, pieces[done].size(), options, &predictions);
       RETURN_IF_ERROR(piece);
@@ -166,8 +167,8 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id,
   v1::SampleSummary summary;
   absl::Status broken;  // the error of a stream that had delivered blocks
   absl::Status status = Run(call, [&](absl::Time deadline) {
-    const StreamEnd end =
-        RunStream(connection_->streams(), request, deadline, call.cancellation, on_block, &summary);
+    const StreamEnd end = RunStream(connection_->streams(), request, id, deadline,
+                                    call.cancellation, on_block, &summary);
     if (!end.delivered) return end.status;
     broken = end.status;
     return absl::OkStatus();
@@ -225,7 +226,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   v1::LogDensityResponse response;
   absl::Status status = Run(call, [&](absl::Time deadline) {
-    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request,
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request, id,
                      deadline, call.cancellation, &response);
   });
   const int64_t vectors = size / rows;

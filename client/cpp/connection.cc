@@ -1,13 +1,19 @@
 #include "client/cpp/connection.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/loopback.h"
 #include "client/cpp/connection_failure.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/security/credentials.h"
+#include "grpcpp/support/client_interceptor.h"
 
 namespace chorale::client {
 namespace {
@@ -32,6 +38,38 @@ std::shared_ptr<grpc::ChannelCredentials> Credentials(const ClientOptions& optio
   });
 }
 
+// Adds the token to the metadata of each call. gRPC's credentials of calls do so only over TLS,
+// and a server on this machine may have none.
+class AddToken final : public grpc::experimental::Interceptor {
+ public:
+  explicit AddToken(std::string authorization) : authorization_(std::move(authorization)) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace("authorization", authorization_);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string authorization_;
+};
+
+class AddTokenFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit AddTokenFactory(absl::string_view token)
+      : authorization_(absl::StrCat("Bearer ", token)) {}
+
+  grpc::experimental::Interceptor* CreateClientInterceptor(
+      grpc::experimental::ClientRpcInfo* /*info*/) override {
+    return new AddToken(authorization_);
+  }
+
+ private:
+  const std::string authorization_;
+};
+
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
                                            const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -44,13 +82,22 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
   // WithRetry retries; gRPC's own retries would multiply the attempts.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
-  return grpc::CreateCustomChannel(address, Credentials(options), arguments);
+  // gRPC would take http_proxy for loopback addresses as well: the proxy would see the token, which
+  // is not encrypted there, and connect to its own machine instead of this one.
+  if (IsLoopbackAddress(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (options.token.empty()) {
+    return grpc::CreateCustomChannel(address, Credentials(options), arguments);
+  }
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<AddTokenFactory>(options.token));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      address, Credentials(options), arguments, std::move(interceptors));
 }
 
 // The error of a channel in TRANSIENT_FAILURE. gRPC reports it only through a call, which fails at
 // once. If the channel has become ready in the meantime, the call is a harmless health check.
 std::string FailureOf(const std::shared_ptr<grpc::Channel>& channel, absl::Time deadline) {
-  Call call(deadline, /*cancellation=*/nullptr);
+  Call call(/*context_id=*/"", deadline, /*cancellation=*/nullptr);
   grpc::GenericStub stub(channel);
   const grpc::Slice empty;
   const auto reader = stub.PrepareUnaryCall(call.context(), "/grpc.health.v1.Health/Check",
@@ -90,6 +137,17 @@ absl::Status Client::Connection::WaitUntilReady(absl::Time deadline,
     call_channel_->WaitForStateChange(
         state, absl::ToChronoTime(std::min(deadline, now + Cancellation::kCheckInterval)));
   }
+}
+
+absl::Status CheckToken(const std::string& address, const ClientOptions& options) {
+  if (options.token.empty()) return absl::OkStatus();
+  // gRPC ends the process when it is given other bytes as metadata.
+  if (!std::all_of(options.token.begin(), options.token.end(), absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError("the token must be printable ASCII without spaces");
+  }
+  if (options.tls.has_value() || IsLoopbackAddress(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the token is not sent to ", address, " without encryption: connect with TLS"));
 }
 
 absl::Status CheckMessageSize(const google::protobuf::Message& request) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "chorale/v1/chorale.grpc.pb.h"
 #include "client/cpp/call.h"
@@ -38,19 +39,22 @@ class Client::Connection {
   std::unique_ptr<v1::Chorale::Stub> streams_;
 };
 
+// InvalidArgument if the token must not or cannot be sent.
+absl::Status CheckToken(const std::string& address, const ClientOptions& options);
+
 // InvalidArgument if the request exceeds kMaxMessageBytes.
 absl::Status CheckMessageSize(const google::protobuf::Message& request);
 
-// Makes one unary call. `prepare` is the stub's PrepareAsync method.
+// Makes one unary call. `prepare` is the stub's PrepareAsync method; `context_id` as in Call.
 template <class Request, class Response>
 absl::Status UnaryCall(v1::Chorale::Stub* stub,
                        std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (
                            v1::Chorale::Stub::*prepare)(grpc::ClientContext*, const Request&,
                                                         grpc::CompletionQueue*),
-                       const Request& request, absl::Time deadline,
+                       const Request& request, absl::string_view context_id, absl::Time deadline,
                        const Cancellation* cancellation, Response* response) {
   RETURN_IF_ERROR(CheckMessageSize(request));
-  Call call(deadline, cancellation);
+  Call call(context_id, deadline, cancellation);
   auto reader = (stub->*prepare)(call.context(), request, call.queue());
   reader->StartCall();
   grpc::Status status;

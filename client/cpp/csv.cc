@@ -13,6 +13,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
@@ -200,7 +201,9 @@ std::string CsvLine(absl::Span<const std::string> cells) {
     const bool lone_empty = cell.empty() && cells.size() == 1;
     const bool trimmed = !cell.empty() && (cell.front() == ' ' || cell.front() == '\t' ||
                                            cell.back() == ' ' || cell.back() == '\t');
-    if (!lone_empty && !trimmed && cell.find_first_of(",\"\r\n") == std::string::npos) {
+    // At the beginning of a file it would be a byte order mark, and dropped.
+    const bool marked = absl::StartsWith(cell, kByteOrderMark);
+    if (!lone_empty && !trimmed && !marked && cell.find_first_of(",\"\r\n") == std::string::npos) {
       line += cell;
       continue;
     }

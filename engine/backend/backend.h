@@ -9,8 +9,9 @@
 // Results do not depend on what else advances in the same call, on the number of slices, or on the
 // number of threads.
 //
-// Thread contract: one engine thread calls everything but the const byte counts, which any thread
-// may call. Objects made by a backend are destroyed by the engine thread, before the backend.
+// Thread contract: one engine thread calls everything but the const byte counts and what is marked
+// so, which any thread may call. Objects made by a backend are destroyed by the engine thread,
+// before the backend.
 #ifndef CHORALE_ENGINE_BACKEND_BACKEND_H_
 #define CHORALE_ENGINE_BACKEND_BACKEND_H_
 
@@ -21,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/data/feature_transform.h"
@@ -46,6 +48,8 @@ class BackendModel {
 class RowEncoderState {
  public:
   virtual ~RowEncoderState() = default;
+  // All of it, for Backend::ReadEncoderState.
+  virtual std::string Bytes() const { return ""; }
 };
 
 // Row encodings of the targets of one request, [T, D], computed once per row and shared by all of
@@ -71,15 +75,22 @@ struct MixtureSpan {
   absl::Span<const double> log_weight;
 };
 
+enum class WorkKind { kEncode, kRows, kDecode, kDensity, kPredict, kCopy };
+
 // Work in progress. Results of the derived classes are in host memory, complete for the steps that
 // are done, and valid and unchanged until the next Advance of this work.
 class Work {
  public:
   virtual ~Work() = default;
+  virtual WorkKind kind() const = 0;
   virtual bool done() const = 0;
   // Floating-point operations of the next step, for fair sharing and for the number of steps of a
   // slice. Positive unless done.
   virtual double next_step_flops() const = 0;
+  // Of the next `steps` steps together, for what was done. REQUIRES: there are as many.
+  virtual double next_flops(int64_t steps) const {
+    return static_cast<double>(steps) * next_step_flops();
+  }
   // Steps from the next one on that cost about as much as it does: the most that a slice can take
   // at a predictable cost. At least 1 unless done.
   virtual int64_t steps_at_this_cost() const = 0;
@@ -89,6 +100,7 @@ class Work {
 // of rows in one layer, so a large context takes many steps.
 class EncodeWork : public Work {
  public:
+  WorkKind kind() const final { return WorkKind::kEncode; }
   // REQUIRES: done().
   virtual ResidentContext TakeContext() = 0;
 };
@@ -96,6 +108,7 @@ class EncodeWork : public Work {
 // Encodes the target rows of a request.
 class RowsWork : public Work {
  public:
+  WorkKind kind() const final { return WorkKind::kRows; }
   // REQUIRES: done().
   virtual std::shared_ptr<const EncodedRows> TakeRows() = 0;
 };
@@ -116,6 +129,7 @@ struct TileSpec {
 // value at position t-1) and target t, and yields the value at position t: drawn, or forced.
 class DecodeWork : public Work {
  public:
+  WorkKind kind() const final { return WorkKind::kDecode; }
   virtual int64_t steps_done() const = 0;
   virtual absl::Span<const float> values() const = 0;          // [T, paths], model's target units
   virtual absl::Span<const double> log_densities() const = 0;  // [T, paths], of those values
@@ -137,6 +151,7 @@ struct DecodeSpec {
 // ones, so a step may cost up to twice as much.
 class DensityWork : public Work {
  public:
+  WorkKind kind() const final { return WorkKind::kDensity; }
   // REQUIRES: done(), in both.
   virtual absl::Span<const double> log_densities() const = 0;  // [T, paths]
   // REQUIRES: TileSpec::keep_mixtures.
@@ -153,6 +168,7 @@ struct DensitySpec {
 // bounded batch of them in one layer.
 class PredictWork : public Work {
  public:
+  WorkKind kind() const final { return WorkKind::kPredict; }
   // REQUIRES: done().
   virtual MixtureSpan mixture(int64_t row) const = 0;  // row counts from first_row
 };
@@ -185,11 +201,28 @@ struct TickPolicy {
   bool decodes_in_step = false;
 };
 
+struct BackendInfo {
+  std::string backend;  // "cpu" or "cuda"
+  std::string device;   // the instruction set, or the GPU's name
+  int64_t threads = 0;  // that compute on the host
+};
+
+// A part of a GPU's memory, for the people who watch it.
+struct DeviceMemoryPart {
+  const char*
+      part;  // "context_pool", "buffer_pool", "encode_pool", "weights", "workspace", "other"
+  int64_t bytes = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual std::string description() const = 0;  // for logs and metrics: "cpu AVX3, 2 threads"
+  virtual BackendInfo info() const = 0;         // any thread
+  virtual std::string description() const = 0;  // one line for logs: "cpu AVX3, 2 threads"
+  // Where the GPU's memory is. "other" is what its user cannot see into: the driver, the kernels'
+  // code, other processes. Empty without a GPU. Any thread.
+  virtual std::vector<DeviceMemoryPart> DeviceMemory() const { return {}; }
   virtual TickPolicy tick_policy() const = 0;
 
   // Paths of one tile.
@@ -204,6 +237,21 @@ class Backend {
   virtual int64_t encode_pool_bytes() const { return 0; }
   // Host memory for evicted contexts; 0: none, and NewContextCopy is never called.
   virtual int64_t host_context_pool_bytes() const { return 0; }
+
+  // Names all that the bytes of an encoded context depend on besides its data and its model: where
+  // two backends, also of two processes, say the same, one may read what the other has encoded,
+  // with the same results. Empty: nobody else may. It has the build's version in it, so a release
+  // may change kernels and layouts freely.
+  virtual std::string kv_format() const { return ""; }
+  // The memory of a range of the context pool, null where the host cannot reach it; and of a range
+  // of the host pool. Any thread may use it while nothing that the backend advances writes to it.
+  virtual char* ContextMemory(const PoolRange& kv) { return nullptr; }
+  virtual char* HostContextMemory(const PoolRange& host) { return nullptr; }
+  // The state whose Bytes these are. DataLoss when they cannot be.
+  virtual absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadEncoderState(
+      const BackendModel& model, absl::string_view bytes) const {
+    return absl::UnimplementedError("this backend reads no states of row encoders");
+  }
 
   // Exact bytes, multiples of the pools' alignment (64 bytes or more): in the context pool for a
   // context of `rows` rows; in the buffer pool for a decode and for a density of `paths` paths over
@@ -220,6 +268,9 @@ class Backend {
   virtual int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const { return 0; }
 
   virtual absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) = 0;
+  // Forgets what the backend itself keeps for the model. No work of it is left, and the caller is
+  // about to drop the last reference; its memory is free for other models then.
+  virtual void RemoveModel(const BackendModel& model) {}
 
   // `features` are normalised; y [rows] is in the model's target units. `workspace` is
   // EncodeBytes(model, rows) of the encode pool, for as long as the work lives.
@@ -245,6 +296,10 @@ class Backend {
   // finished. Work appears at most once in `slices`. An error means that the device failed: the
   // engine stops.
   virtual absl::Status Advance(absl::Span<const Slice> slices) = 0;
+
+  // Between two Advances, while there is nothing to advance: whether the device still answers. An
+  // error means what it means of Advance.
+  virtual absl::Status CheckDevice() { return absl::OkStatus(); }
 
   // The bytes are no longer used: they are cleared before anybody can read them again, and returned
   // to the operating system where possible.

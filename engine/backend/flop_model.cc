@@ -1,5 +1,7 @@
 #include "engine/backend/flop_model.h"
 
+#include <numeric>
+
 namespace chorale {
 namespace {
 
@@ -23,6 +25,10 @@ double AttendAndFeedForwardFlops(const ModelConfig& config, double keys) {
 // The head's two maps: 2 D Dff and 2 Dff 3M.
 double HeadFlops(const ModelConfig& config) {
   return 2.0 * static_cast<double>(config.d_ff * (config.d_model + 3 * config.num_components));
+}
+
+double Sum(const std::vector<double>& flops) {
+  return std::accumulate(flops.begin(), flops.end(), 0.0);
 }
 
 }  // namespace
@@ -75,6 +81,36 @@ std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context
   std::vector<double> flops(config.n_layers, layer);
   flops.back() += HeadFlops(config);
   return flops;
+}
+
+double EncodeFlops(const ModelConfig& config, int64_t context_rows) {
+  return static_cast<double>(context_rows) * Sum(EncodePhaseFlops(config, context_rows));
+}
+
+// A step's cost grows linearly from position 1 on, so the mean of the first and the last of these
+// steps is that of all.
+double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_rows, int64_t position,
+                   int64_t steps) {
+  double flops = 0;
+  if (position == 0 && steps > 0) {
+    flops = DecodeStepFlops(config, paths, context_rows, 0);
+    ++position;
+    --steps;
+  }
+  if (steps == 0) return flops;
+  const double first = DecodeStepFlops(config, paths, context_rows, position);
+  const double last = DecodeStepFlops(config, paths, context_rows, position + steps - 1);
+  return flops + (first + last) / 2 * static_cast<double>(steps);
+}
+
+double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t targets,
+                    int64_t paths) {
+  const auto tokens = static_cast<double>(paths * (2 * targets - 1));
+  return tokens * Sum(DensityPhaseFlops(config, context_rows, targets));
+}
+
+double PredictFlops(const ModelConfig& config, int64_t context_rows, int64_t rows) {
+  return static_cast<double>(rows) * Sum(PredictPhaseFlops(config, context_rows));
 }
 
 }  // namespace chorale

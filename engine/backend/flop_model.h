@@ -41,6 +41,16 @@ std::vector<double> PredictPhaseFlops(const ModelConfig& config, int64_t context
 // The same with one whole layer a phase: L phases, the last one with the head.
 std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context_rows);
 
+// Of whole pieces of work, for estimates of what a queue will take. EncodeFlops leaves out the row
+// encoder, as the others leave out the encoding of target rows.
+double EncodeFlops(const ModelConfig& config, int64_t context_rows);
+// Of `steps` decode steps from `position` on.
+double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_rows, int64_t position,
+                   int64_t steps);
+double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t targets,
+                    int64_t paths);
+double PredictFlops(const ModelConfig& config, int64_t context_rows, int64_t rows);
+
 }  // namespace chorale
 
 #endif  // CHORALE_ENGINE_BACKEND_FLOP_MODEL_H_

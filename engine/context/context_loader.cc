@@ -28,11 +28,9 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     if (!record.ok()) {
       return absl::IsNotFound(record.status()) ? NoSuchContext(name) : record.status();
     }
-    const ServedModel* model = record->model.empty() ? nullptr : models_->Find(record->model);
-    if (model == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat("context '", name, "' belongs to model '",
-                                                        record->model, "', which is not served"));
-    }
+    const std::shared_ptr<const ServedModel> model =
+        record->model.empty() ? nullptr : models_->Find(record->model);
+    if (model == nullptr) return ModelNotServed(name, record->model);
     RETURN_IF_ERROR(preparation.check(*record, model->info.config));
     absl::StatusOr<std::string> bytes = store_->ReadDataset(tenant, name);
     absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);

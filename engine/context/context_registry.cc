@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 namespace chorale {
 namespace {
@@ -40,7 +41,7 @@ bool ContextRegistry::Publish(const std::shared_ptr<const RegisteredContext>& co
   MutexLock lock(&mutex_);
   if (loading_ != Key(context->record.tenant, context->record.name)) return false;
   loading_.reset();
-  return Insert(context) != nullptr;
+  return !context->model->removed && Insert(context) != nullptr;
 }
 
 ContextRegistry::Entry* ContextRegistry::Insert(
@@ -57,6 +58,7 @@ void ContextRegistry::AddRegistered(std::shared_ptr<const RegisteredContext> con
   if (bytes > max_registered_bytes_) return;
   NewRegistrations dropped;  // destroyed after the lock
   MutexLock lock(&mutex_);
+  if (context->model->removed) return;
   Entry* entry = Insert(context);
   if (entry == nullptr) return;
   new_.push_back({std::move(context), bytes});
@@ -83,6 +85,11 @@ void ContextRegistry::Unhold(Entry* entry, NewRegistrations* dropped) {
   entry->held.reset();
 }
 
+int64_t ContextRegistry::held_bytes() const {
+  MutexLock lock(&mutex_);
+  return new_bytes_;
+}
+
 void ContextRegistry::Invalidate(const std::string& tenant, const std::string& name) {
   std::shared_ptr<const RegisteredContext> old;  // destroyed after the lock, as is `dropped`
   NewRegistrations dropped;
@@ -95,6 +102,20 @@ void ContextRegistry::Invalidate(const std::string& tenant, const std::string& n
   if (old != nullptr) old->deleted = true;
   Unhold(&found->second, &dropped);
   contexts_.erase(found);
+}
+
+void ContextRegistry::Forget(const ServedModel& model) {
+  std::vector<std::shared_ptr<const RegisteredContext>> old;  // destroyed after the lock
+  NewRegistrations dropped;                                   // likewise
+  MutexLock lock(&mutex_);
+  for (auto it = contexts_.begin(); it != contexts_.end();) {
+    const auto entry = it++;
+    std::shared_ptr<const RegisteredContext> context = entry->second.context.lock();
+    if (context == nullptr || context->model.get() != &model) continue;
+    old.push_back(std::move(context));
+    Unhold(&entry->second, &dropped);
+    contexts_.erase(entry);
+  }
 }
 
 // Expired entries are swept when the map has doubled since the last sweep: constant amortised cost,

@@ -42,9 +42,14 @@ class ContextRegistry {
   // Stops holding a new registration because a request holds it now. No-op for other contexts.
   void Release(const RegisteredContext& context);
 
+  int64_t held_bytes() const;  // by new registrations
+
   // Call after the store has changed what the name stands for. From now on the old registration is
   // not found any more and is marked deleted for its holders.
   void Invalidate(const std::string& tenant, const std::string& name);
+  // Call after the model was marked as removed. Its contexts are not found any more, nor are those
+  // that are published later.
+  void Forget(const ServedModel& model);
 
  private:
   using Key = std::pair<std::string, std::string>;  // (tenant, name)
@@ -69,7 +74,7 @@ class ContextRegistry {
   void SweepExpired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t max_registered_bytes_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<Key, Entry> contexts_ ABSL_GUARDED_BY(mutex_);
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
   std::optional<Key> loading_ ABSL_GUARDED_BY(mutex_);  // reset when what is read is out of date

@@ -1,8 +1,19 @@
 #include "engine/context/model_registry.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace chorale {
+namespace {
+
+absl::Status NoSuchModel(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("no model is called '", name, "'"));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Create(
     const std::vector<Model>& models) {
@@ -10,22 +21,66 @@ absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Create(
   auto registry = std::make_unique<ModelRegistry>();
   for (const Model& model : models) {
     if (model.name.empty()) return absl::InvalidArgumentError("a model has no name");
-    if (registry->Find(model.name) != nullptr) {
+    if (!registry->Add(MakeServed(model)).ok()) {
       return absl::InvalidArgumentError(absl::StrCat("two models are called '", model.name, "'"));
     }
-    auto served = std::make_unique<ServedModel>();
-    served->info = {model.name, model.config, model.digest, model.parameters,
-                    /*is_default=*/registry->models_.empty()};
-    registry->models_.push_back(std::move(served));
   }
   return registry;
 }
 
-const ServedModel* ModelRegistry::Find(const std::string& name) const {
-  for (const auto& model : models_) {
-    if (name.empty() || model->info.name == name) return model.get();
+ModelRegistry::Pointer ModelRegistry::MakeServed(const Model& model) {
+  auto served = std::make_shared<ServedModel>();
+  served->info = {model.name, model.config, model.digest, model.parameters};
+  return served;
+}
+
+ModelRegistry::Models::const_iterator ModelRegistry::Place(const std::string& name) const {
+  return std::find_if(models_.begin(), models_.end(),
+                      [&](const Pointer& model) { return model->info.name == name; });
+}
+
+absl::Status ModelRegistry::Add(Pointer model) {
+  MutexLock lock(&mutex_);
+  if (Place(model->info.name) != models_.end()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("a model called '", model->info.name, "' is served already"));
   }
-  return nullptr;
+  models_.push_back(std::move(model));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelRegistry::Pointer> ModelRegistry::Remove(const std::string& name) {
+  MutexLock lock(&mutex_);
+  const auto place = Place(name);
+  if (place == models_.end()) return NoSuchModel(name);
+  if (models_.size() == 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", name, "' is the only model; another one must be added first"));
+  }
+  Pointer model = *place;
+  model->removed = true;
+  models_.erase(place);
+  return model;
+}
+
+absl::Status ModelRegistry::SetDefault(const std::string& name) {
+  MutexLock lock(&mutex_);
+  const auto place = models_.begin() + (Place(name) - models_.begin());
+  if (place == models_.end()) return NoSuchModel(name);
+  std::rotate(models_.begin(), place, place + 1);
+  return absl::OkStatus();
+}
+
+ModelRegistry::Pointer ModelRegistry::Find(const std::string& name) const {
+  MutexLock lock(&mutex_);
+  if (name.empty()) return models_.front();
+  const auto place = Place(name);
+  return place == models_.end() ? nullptr : *place;
+}
+
+std::vector<ModelRegistry::Pointer> ModelRegistry::models() const {
+  MutexLock lock(&mutex_);
+  return models_;
 }
 
 }  // namespace chorale

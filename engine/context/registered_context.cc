@@ -2,9 +2,15 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace chorale {
+
+absl::Status ModelNotServed(const std::string& context, const std::string& model) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("context '", context, "' belongs to model '", model, "', which is not served"));
+}
 
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
                                             const FeatureTransform& transform) {

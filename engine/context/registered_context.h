@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 #include "engine/data/feature_transform.h"
@@ -15,12 +17,17 @@
 
 namespace chorale {
 
-// A model as the engine serves it. `info` is immutable; `weights` is touched by the engine thread
-// only.
+// A model as the engine serves it. `info` is immutable, but `is_default` means nothing here; the
+// registry knows that. `weights` is touched by the engine thread only: it sets them before the
+// model is found, and resets them when no context in the cache needs them and none can come.
 struct ServedModel {
   Engine::ModelInfo info;
   std::shared_ptr<const BackendModel> weights;
+  std::atomic<bool> removed{false};  // set once, by the registry
 };
+
+// The error of a request for a context of a model that is not served.
+absl::Status ModelNotServed(const std::string& context, const std::string& model);
 
 // What encoding a context needs of its dataset.
 struct ContextData {
@@ -40,14 +47,17 @@ absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
 struct RegisteredContext {
   ContextRecord record;
   FeatureTransform transform;
-  const ServedModel* model = nullptr;  // outlives this
-  int64_t resident_bytes = 0;          // that its keys and values take
+  std::shared_ptr<const ServedModel> model;
+  int64_t resident_bytes = 0;  // that its keys and values take
 
   // The data, until the engine thread takes it when it first sees the context. No other thread
   // touches it once the context is published.
   mutable std::unique_ptr<ContextData> data;
   mutable std::atomic<bool> deleted{false};                         // set once, by the registry
   mutable std::atomic<ContextState> state{ContextState::kEvicted};  // set by the engine thread
+
+  // Whether no new request may use it.
+  bool gone() const { return deleted || model->removed; }
 };
 
 }  // namespace chorale

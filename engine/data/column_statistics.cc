@@ -38,6 +38,7 @@ ColumnStatistics ComputeStatistics(absl::Span<const double> numbers) {
   // would blow that up to 1.
   if (low == high) {
     result.mean = low;
+    if (low != 0) result.std = std::abs(low);
     return result;
   }
   result.mean = std::clamp(Mean(numbers, result.count), low, high);
@@ -55,7 +56,8 @@ ColumnStatistics ComputeStatistics(absl::Span<const double> numbers) {
     squares += relative * relative;
   }
   result.std = scale * std::sqrt(squares / static_cast<double>(result.count));
-  if (result.std == 0) result.std = 1;  // it underflows when all numbers but a few are equal
+  // It underflows when the numbers are the smallest there are and all but a few are equal.
+  if (result.std == 0) result.std = scale;
   return result;
 }
 

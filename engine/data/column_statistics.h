@@ -11,8 +11,9 @@ namespace chorale {
 struct ColumnStatistics {
   int64_t count = 0;  // numbers that are not NaN
   double mean = 0;    // 0 when there are none
-  // sqrt(sum (x - mean)^2 / count); 1 when all numbers are equal or there are none, so that one can
-  // always divide by it.
+  // sqrt(sum (x - mean)^2 / count). So that one can always divide by it, and a column in other
+  // units is scaled to the same numbers: when all numbers are equal their magnitude |x|; 1 when
+  // they are zero or there are none.
   double std = 1;
 };
 

@@ -124,6 +124,12 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
     y_mean_ = statistics->mean;
     y_std_ = statistics->std;
   }
+  if (!std::isfinite(std::abs(y_mean_) + y_std_ * double{std::numeric_limits<float>::max()})) {
+    return InvalidField(
+        ColumnPath(kContextTable, context.target),
+        absl::StrCat("its numbers have the mean ", y_mean_, " and are scaled by ", y_std_,
+                     "; values that a model could answer would be beyond what float64 can hold"));
+  }
   for (size_t row = 0; row < context.y.size(); ++row) {
     if (!std::isfinite(ToModel(context.y[row]))) {
       return TooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);

@@ -29,12 +29,17 @@ struct FeatureMatrix {
 // missing cell, and a category that the context does not know, becomes the column's context mean
 // (numeric; 0 when all of its cells are missing) or its most frequent code (categorical; the first
 // in sorted order among equals). Then z-scoring, if the model asks for it, per column with the
-// context's mean and standard deviation (1/n over the cells that are not missing; a constant column
-// is only centred). Statistics are float64, summed in row order, and do not depend on how the user
-// numbered the categories.
+// context's mean and standard deviation (1/n over the cells that are not missing). Statistics are
+// float64, summed in row order, and do not depend on how the user numbered the categories.
 //
-// Numbers that a float32 cannot hold after scaling are refused. The public API's names are used in
-// errors: a context is called "rows" and a table given to Apply "targets".
+// A numeric column or target without variation, as of a single row, is scaled by its magnitude: the
+// constant c becomes 0, and 2c becomes 1 or -1. So results are the same in every unit. Zeros are
+// only centred, and so is a single category, whose index is zero.
+//
+// Numbers that a float32 cannot hold after scaling are refused, and targets with a scale at which
+// an answer of the model, a float32, could leave the range of a float64. So all answers are finite.
+// The public API's names are used in errors: a context is called "rows" and a table given to Apply
+// "targets".
 class FeatureTransform {
  public:
   // REQUIRES: the context is valid (ValidateDataset). InvalidArgument when the model takes fewer

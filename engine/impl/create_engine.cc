@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "engine/engine.h"
 #include "engine/impl/engine_impl.h"
+#include "spdlog/spdlog.h"
 
 namespace chorale {
 namespace {
@@ -18,11 +19,15 @@ absl::Status ValidateOptions(const EngineOptions& options) {
            positive("max_queue_wait", options.max_queue_wait > absl::ZeroDuration()),
            positive("max_unacknowledged_values", options.max_unacknowledged_values > 0),
            positive("max_running", options.max_running > 0),
+           positive("max_unread", options.max_unread > absl::ZeroDuration()),
        }) {
     RETURN_IF_ERROR(s);
   }
   if (options.target_tick < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("target_tick: must not be negative");
+  }
+  if (options.max_context_file_bytes < 0) {
+    return absl::InvalidArgumentError("max_context_file_bytes: must not be negative");
   }
   return options.max_slices_per_tick >= 0
              ? absl::OkStatus()
@@ -32,6 +37,24 @@ absl::Status ValidateOptions(const EngineOptions& options) {
 MetricsSink* NoMetrics() {
   static MetricsSink sink;  // has no state
   return &sink;
+}
+
+// Null where no files are asked for, or none can be kept: they are only a cache.
+std::unique_ptr<EncodedContexts> OpenEncodedContexts(const EngineOptions& options, Backend& backend,
+                                                     ContextStore* store,
+                                                     const ModelRegistry& models) {
+  if (options.max_context_file_bytes == 0) return nullptr;
+  if (backend.kv_format().empty() ||
+      (backend.ContextMemory({}) == nullptr && backend.host_context_pool_bytes() == 0)) {
+    spdlog::warn("encoded contexts are not kept as files: {} needs host memory for contexts",
+                 backend.description());
+    return nullptr;
+  }
+  auto opened = EncodedContexts::Open(options.context_files_folder, options.max_context_file_bytes,
+                                      backend.kv_format(), store, models);
+  if (opened.ok()) return *std::move(opened);
+  spdlog::warn("encoded contexts are not kept as files: {}", opened.status().ToString());
+  return nullptr;
 }
 
 }  // namespace
@@ -48,8 +71,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   const TickPolicy policy = backend->tick_policy();
   if (chosen.max_slices_per_tick == 0) chosen.max_slices_per_tick = policy.max_slices;
   if (chosen.target_tick == absl::ZeroDuration()) chosen.target_tick = policy.target_tick;
+  std::unique_ptr<EncodedContexts> encoded =
+      OpenEncodedContexts(chosen, *backend, store.get(), **registry);
   auto engine = std::make_unique<EngineImpl>(chosen, std::move(backend), std::move(store),
-                                             *std::move(registry),
+                                             *std::move(registry), std::move(encoded),
                                              metrics != nullptr ? metrics : NoMetrics());
   RETURN_IF_ERROR(engine->Start(models));
   return engine;

@@ -51,8 +51,9 @@ class CallHandle : public Call {
 
 EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> backend,
                        std::unique_ptr<ContextStore> store, std::unique_ptr<ModelRegistry> models,
-                       MetricsSink* metrics)
+                       std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics)
     : options_(options),
+      limits_(options.limits),
       metrics_(metrics),
       backend_(std::move(backend)),
       store_(std::move(store)),
@@ -61,16 +62,38 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
       inbox_(std::make_shared<Inbox>()),
       registry_(options_.max_registered_bytes),
       loader_(store_.get(), models_.get(), backend_.get(), &registry_),
-      environment_{backend_.get(), metrics_, options_.max_slices_per_tick,
+      encoded_(std::move(encoded)),
+      environment_{backend_.get(),
+                   metrics_,
+                   options_.max_slices_per_tick,
                    options_.max_unacknowledged_values,
                    [this](uint64_t session, std::shared_ptr<const CallControl> control,
                           std::function<SessionEnvironment::Continuation()> job) {
                      RunOnSummaryThread(session, std::move(control), std::move(job));
-                   }},
-      loop_(options_, backend_.get(), metrics_, inbox_,
-            [this](std::shared_ptr<const RegisteredContext> context) {
-              RequestRead(std::move(context));
-            }) {}
+                   },
+                   [this] { return loop_.MaySummariseAtOnce(); }},
+      loop_(
+          options_, backend_.get(), metrics_, inbox_,
+          [this](std::shared_ptr<const RegisteredContext> context) {
+            RequestRead(std::move(context));
+          },
+          FileAccess()) {}
+
+EngineLoop::FileAccess EngineImpl::FileAccess() {
+  if (encoded_ == nullptr) return {};
+  return {[this](const RegisteredContext& context) { return encoded_->Has(context); },
+          [this](ContextCache::FileTask task) {
+            if (task.kind == ContextCache::FileTask::Kind::kRead) {
+              encoded_->Read(std::move(task), [this](const ContextCache::ContextPointer& context,
+                                                     absl::StatusOr<std::string> encoder_state) {
+                inbox_->Push(command::FileRead{context, std::move(encoder_state)});
+              });
+            } else {
+              encoded_->Write(std::move(task), [this] { inbox_->Push(command::FileWritten()); });
+            }
+          },
+          [this] { encoded_->Stop(); }};
+}
 
 absl::Status EngineImpl::Start(const std::vector<Model>& models) {
   Notification started;
@@ -80,7 +103,7 @@ absl::Status EngineImpl::Start(const std::vector<Model>& models) {
     for (size_t i = 0; i < models.size() && status.ok(); ++i) {
       auto weights = backend_->AddModel(models[i]);
       status = weights.status();
-      if (status.ok()) models_->models()[i]->weights = *std::move(weights);
+      if (status.ok()) models_->Find(models[i].name)->weights = *std::move(weights);
     }
     const bool run = status.ok();
     started.Notify();
@@ -106,6 +129,7 @@ std::vector<Engine::ModelInfo> EngineImpl::Models() const {
   std::vector<ModelInfo> infos;
   for (const auto& model : models_->models()) {
     infos.push_back(model->info);
+    infos.back().is_default = infos.size() == 1;
     // A context's size is rounded up layer by layer: many rows say what one takes.
     constexpr int64_t kRows = 4096;
     infos.back().resident_bytes_per_row = backend_->ContextBytes(model->info.config, kRows) / kRows;
@@ -113,21 +137,55 @@ std::vector<Engine::ModelInfo> EngineImpl::Models() const {
   return infos;
 }
 
+absl::Status EngineImpl::AddModel(const Model& model) {
+  if (draining_) return DrainingError();
+  if (model.name.empty()) return absl::InvalidArgumentError("the model has no name");
+  // Before the weights take memory; Add looks once more.
+  if (models_->Find(model.name) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("a model called '", model.name, "' is served already"));
+  }
+  std::shared_ptr<ServedModel> served = ModelRegistry::MakeServed(model);
+  absl::Status status;
+  Notification done;
+  inbox_->Push(command::AddModel{&model, served.get(), &status, &done});
+  done.Wait();
+  RETURN_IF_ERROR(status);
+  status = models_->Add(served);
+  // Weights are the engine thread's to free.
+  if (!status.ok()) inbox_->Push(command::RetireModel{std::move(served)});
+  return status;
+}
+
+absl::Status EngineImpl::RemoveModel(const std::string& name) {
+  absl::StatusOr<std::shared_ptr<ServedModel>> removed = models_->Remove(name);
+  RETURN_IF_ERROR(removed.status());
+  registry_.Forget(**removed);
+  inbox_->Push(command::RetireModel{*std::move(removed)});
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::SetDefaultModel(const std::string& name) {
+  return models_->SetDefault(name);
+}
+
 // ---- Contexts ------------------------------------------------------------------------------
 
 absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
                                                      const std::string& name,
                                                      const std::string& model,
-                                                     const Dataset& dataset) {
+                                                     const Dataset& dataset,
+                                                     const StoreQuota& quota) {
   if (draining_) return DrainingError();
-  const ServedModel* served = models_->Find(model);
+  const std::shared_ptr<const ServedModel> served = models_->Find(model);
   if (served == nullptr)
     return absl::NotFoundError(absl::StrCat("no model is called '", model, "'"));
   absl::StatusOr<Registration> registration =
-      PrepareRegistration(tenant, name, *served, dataset, options_.limits, *backend_);
+      PrepareRegistration(tenant, name, *served, dataset, limits_.Get(), *backend_);
   RETURN_IF_ERROR(registration.status());
   MutexLock lock(&ChangesOf(tenant, name));
-  absl::StatusOr<PutOutcome> outcome = store_->Put(registration->record, registration->bytes);
+  absl::StatusOr<PutOutcome> outcome =
+      store_->Put(registration->record, registration->bytes, quota);
   RETURN_IF_ERROR(outcome.status());
   ContextRecord record = std::move(registration->record);
   if (*outcome == PutOutcome::kUnchanged) {
@@ -135,21 +193,22 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
     RETURN_IF_ERROR(earlier.status());
     record = *std::move(earlier);
   } else {
-    HoldRegistered(record, *served, dataset, std::move(registration->transform));
+    HoldRegistered(record, served, dataset, std::move(registration->transform));
   }
   return RegisterOutcome{InfoOf(std::move(record)), *outcome};
 }
 
-void EngineImpl::HoldRegistered(const ContextRecord& record, const ServedModel& model,
-                                const Dataset& dataset, FeatureTransform transform) {
+void EngineImpl::HoldRegistered(const ContextRecord& record,
+                                std::shared_ptr<const ServedModel> model, const Dataset& dataset,
+                                FeatureTransform transform) {
   if (record.dataset_bytes > options_.max_registered_bytes) return;
   absl::StatusOr<ContextData> data = MakeContextData(dataset, transform);
   if (!data.ok()) return;  // the first request tells why
   auto context = std::make_shared<RegisteredContext>();
   context->record = record;
   context->transform = std::move(transform);
-  context->model = &model;
-  context->resident_bytes = backend_->ContextBytes(model.info.config, record.rows);
+  context->resident_bytes = backend_->ContextBytes(model->info.config, record.rows);
+  context->model = std::move(model);
   context->data = std::make_unique<ContextData>(*std::move(data));
   registry_.AddRegistered(std::move(context));
 }
@@ -183,6 +242,7 @@ absl::Status EngineImpl::DeleteContext(const std::string& tenant, const std::str
   const bool gone = deleted.ok() || absl::IsNotFound(store_->Get(tenant, name).status());
   if (gone) {
     registry_.Invalidate(tenant, name);
+    if (encoded_ != nullptr) encoded_->Remove(tenant, name);
     inbox_->Push(command::PurgeDeleted());
   }
   return deleted;
@@ -194,7 +254,8 @@ ContextInfo EngineImpl::InfoOf(ContextRecord record) {
       known != nullptr && known->record.digest == record.digest) {
     info.state = known->state;
   }
-  const ServedModel* model = record.model.empty() ? nullptr : models_->Find(record.model);
+  const std::shared_ptr<const ServedModel> model =
+      record.model.empty() ? nullptr : models_->Find(record.model);
   if (model != nullptr) {
     info.resident_bytes = backend_->ContextBytes(model->info.config, record.rows);
   }
@@ -206,22 +267,34 @@ ContextInfo EngineImpl::InfoOf(ContextRecord record) {
 
 template <typename SessionType, typename Request, typename Receiver>
 std::shared_ptr<Call> EngineImpl::StartSession(Request request, Receiver receiver) {
-  CallStart start = NewCall(request.deadline);
+  CallStart start = NewCall(&request);
   auto control = start.control;
   auto shared = std::make_shared<const Request>(std::move(request));
-  auto preparation = SessionType::Prepare(shared, &options_.limits, backend_.get());
+  auto preparation = SessionType::Prepare(shared, &limits_.Get(), backend_.get());
   return Submit(
       std::make_unique<SessionType>(std::move(start), &environment_, shared, std::move(receiver)),
       std::move(control), shared->tenant, shared->context, std::move(preparation));
 }
 
-std::shared_ptr<Call> EngineImpl::Warm(const std::string& tenant, const std::string& name,
-                                       absl::Time deadline, Callback<ContextInfo> done) {
+std::shared_ptr<Call> EngineImpl::Warm(RequestBase request, Callback<ContextInfo> done) {
+  return StartSession<WarmSession>(std::move(request), std::move(done));
+}
+
+std::shared_ptr<Call> EngineImpl::WarmForGood(const std::string& tenant, const std::string& name,
+                                              absl::Time deadline, Callback<ContextInfo> done) {
   RequestBase request;
   request.tenant = tenant;
   request.context = name;
   request.deadline = deadline;
-  return StartSession<WarmSession>(std::move(request), std::move(done));
+  return StartSession<WarmForGoodSession>(std::move(request), std::move(done));
+}
+
+absl::StatusOr<std::vector<ContextInfo>> EngineImpl::NewestContexts(int64_t limit) {
+  absl::StatusOr<std::vector<ContextRecord>> records = store_->ListNewest(limit);
+  RETURN_IF_ERROR(records.status());
+  std::vector<ContextInfo> infos;
+  for (ContextRecord& record : *records) infos.push_back(InfoOf(std::move(record)));
+  return infos;
 }
 
 std::shared_ptr<Call> EngineImpl::Predict(PredictRequest request, Callback<PredictResult> done) {
@@ -240,8 +313,14 @@ std::shared_ptr<Call> EngineImpl::LogDensity(LogDensityRequest request,
   return StartSession<DensitySession>(std::move(request), std::move(done));
 }
 
-CallStart EngineImpl::NewCall(absl::Time deadline) {
-  return {next_call_++, std::make_shared<CallControl>(), MonotonicNow(), ToMonotonic(deadline)};
+CallStart EngineImpl::NewCall(RequestBase* request) {
+  return {next_call_++,
+          std::make_shared<CallControl>(),
+          MonotonicNow(),
+          request->deadline,
+          std::move(request->report),
+          request->share,
+          request->max_resident_bytes};
 }
 
 std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
@@ -255,7 +334,7 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
     inbox_->Push(command::Refuse{std::move(session), DrainingError()});
     return call;
   }
-  if (!loop_.TryEnterQueue()) {
+  if (!loop_.TryEnterQueue(*session, control)) {
     metrics_->Rejected("queue_full");
     inbox_->Push(command::Refuse{
         std::move(session),
@@ -303,8 +382,29 @@ void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const Call
                                     std::function<SessionEnvironment::Continuation()> job) {
   summary_thread_.Add([this, session, control = std::move(control), job = std::move(job)] {
     if (control->ended || control->cancelled) return;
-    inbox_->Push(command::Continue{session, job()});
+    const absl::Time start = MonotonicNow();
+    auto continuation = job();
+    metrics_->SummaryTime(MonotonicNow() - start);
+    inbox_->Push(command::Continue{session, std::move(continuation)});
   });
+}
+
+// ---- State ---------------------------------------------------------------------------------
+
+EngineStats EngineImpl::Stats() const {
+  EngineStats stats = loop_.stats();
+  stats.tick_age = loop_.tick_age();
+  stats.summary_queue = summary_thread_.waiting();
+  stats.registration_bytes = registry_.held_bytes();
+  return stats;
+}
+
+PoolSizes EngineImpl::Pools() const {
+  return {.context = backend_->context_pool_bytes(),
+          .buffer = backend_->buffer_pool_bytes(),
+          .encode = backend_->encode_pool_bytes(),
+          .host_context = backend_->host_context_pool_bytes(),
+          .registration = options_.max_registered_bytes};
 }
 
 // ---- Life cycle ----------------------------------------------------------------------------
@@ -312,7 +412,7 @@ void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const Call
 void EngineImpl::Drain(absl::Time deadline) {
   draining_ = true;
   Notification done;
-  inbox_->Push(command::Drain{ToMonotonic(deadline), &done});
+  inbox_->Push(command::Drain{deadline, &done});
   done.Wait();
 }
 

@@ -15,7 +15,9 @@
 #include "base/worker_thread.h"
 #include "engine/context/context_loader.h"
 #include "engine/context/context_registry.h"
+#include "engine/context/encoded_contexts.h"
 #include "engine/context/model_registry.h"
+#include "engine/data/live_limits.h"
 #include "engine/engine.h"
 #include "engine/loop/engine_loop.h"
 #include "engine/loop/inbox.h"
@@ -24,7 +26,8 @@
 namespace chorale {
 
 // Three threads: the engine thread runs the loop; the loader thread reads contexts from the store;
-// the summary thread turns mixtures into point predictions.
+// the summary thread turns mixtures into point predictions. Two more if encoded contexts are kept
+// as files: one reads them, one writes them.
 //
 // A request whose context is in memory is checked and prepared by the calling thread, otherwise by
 // the loader thread, so the engine thread never waits for the disk or for a table.
@@ -32,27 +35,33 @@ namespace chorale {
 // Thread contract: as Engine says; Start and the destructor belong to one thread.
 class EngineImpl : public Engine {
  public:
-  // `metrics` is not null.
+  // `metrics` is not null, `encoded` may be.
   EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> backend,
              std::unique_ptr<ContextStore> store, std::unique_ptr<ModelRegistry> models,
-             MetricsSink* metrics);
+             std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics);
   ~EngineImpl() override;
 
   // Hands the models to the backend and starts the engine thread. Errors are the backend's.
   absl::Status Start(const std::vector<Model>& models);
 
   std::vector<ModelInfo> Models() const override;
+  absl::Status AddModel(const Model& model) override;
+  absl::Status RemoveModel(const std::string& name) override;
+  absl::Status SetDefaultModel(const std::string& name) override;
 
+  using Engine::Register;
   absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
-                                           const std::string& model,
-                                           const Dataset& dataset) override;
+                                           const std::string& model, const Dataset& dataset,
+                                           const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
   absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, int64_t page_size,
                                                const std::string& page_token) override;
   absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
-  std::shared_ptr<Call> Warm(const std::string& tenant, const std::string& name,
-                             absl::Time deadline, Callback<ContextInfo> done) override;
+  std::shared_ptr<Call> Warm(RequestBase request, Callback<ContextInfo> done) override;
+  std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
+                                    absl::Time deadline, Callback<ContextInfo> done) override;
+  absl::StatusOr<std::vector<ContextInfo>> NewestContexts(int64_t limit) override;
 
   std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) override;
   std::shared_ptr<Call> Sample(SampleRequest request,
@@ -60,13 +69,19 @@ class EngineImpl : public Engine {
   std::shared_ptr<Call> LogDensity(LogDensityRequest request,
                                    Callback<LogDensityResult> done) override;
 
+  void SetLimits(const Limits& limits) override { limits_.Set(limits); }
   void Drain(absl::Time deadline) override;
-  EngineStats Stats() const override { return loop_.stats(); }
+  EngineStats Stats() const override;
+  PoolSizes Pools() const override;
+  absl::StatusOr<StoreTotals> Registered() override { return store_->Totals(); }
+  BackendInfo backend_info() const override { return backend_->info(); }
+  std::vector<DeviceMemoryPart> DeviceMemory() const override { return backend_->DeviceMemory(); }
   std::string backend_description() const override { return description_; }
   absl::Status Health() const override { return loop_.health(); }
+  absl::Status StoreHealth() const override { return store_->Health(); }
 
  private:
-  CallStart NewCall(absl::Time deadline);
+  CallStart NewCall(RequestBase* request);  // takes the reporter
   // `receiver` is the session's callback or observer.
   template <typename SessionType, typename Request, typename Receiver>
   std::shared_ptr<Call> StartSession(Request request, Receiver receiver);
@@ -76,18 +91,20 @@ class EngineImpl : public Engine {
   void LookUp(uint64_t session, std::shared_ptr<CallControl> control, const std::string& tenant,
               const std::string& context, Preparation preparation);
   void RequestRead(std::shared_ptr<const RegisteredContext> context);
+  EngineLoop::FileAccess FileAccess();
   void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
                           std::function<SessionEnvironment::Continuation()> job);
   // Keeps a dataset that was just stored in memory for its first request, if there is room.
   // REQUIRES: ChangesOf is held.
-  void HoldRegistered(const ContextRecord& record, const ServedModel& model, const Dataset& dataset,
-                      FeatureTransform transform);
+  void HoldRegistered(const ContextRecord& record, std::shared_ptr<const ServedModel> model,
+                      const Dataset& dataset, FeatureTransform transform);
   ContextInfo InfoOf(ContextRecord record);
   // Held while a name changes in the store and in the registry. Otherwise the second half of a
   // deletion could hit the next registration of the name.
   Mutex& ChangesOf(const std::string& tenant, const std::string& name);
 
   const EngineOptions options_;
+  LiveLimits limits_;
   MetricsSink* const metrics_;
   const std::unique_ptr<Backend> backend_;
   const std::unique_ptr<ContextStore> store_;
@@ -97,6 +114,7 @@ class EngineImpl : public Engine {
   ContextRegistry registry_;
   std::array<Mutex, 16> changes_;  // a name's is chosen by its hash
   ContextLoader loader_;
+  std::unique_ptr<EncodedContexts> encoded_;  // null: no files
   SessionEnvironment environment_;
   EngineLoop loop_;
   std::atomic<uint64_t> next_call_{1};

@@ -1,6 +1,10 @@
 #include "engine/loop/engine_loop.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +14,24 @@
 
 namespace chorale {
 namespace {
+
+// Summing up all sessions costs more than a tick of a few.
+constexpr absl::Duration kBacklogPeriod = absl::Milliseconds(100);
+// A rate that was measured under other load says little about this one.
+constexpr absl::Duration kMeasured = absl::Seconds(1);
+// A stream that was not read for less may have a slow reader.
+constexpr absl::Duration kUnread = absl::Seconds(2);
+// Ticks are so many times shorter while several clients have work in the engine, and for a while
+// after: what one of them asks next waits for the end of a tick of the others.
+constexpr int kSharedTicks = 4;
+constexpr absl::Duration kSharedFor = absl::Milliseconds(100);
+// Short summaries that the engine thread makes itself in a tick, at most.
+constexpr int kMostAtOnce = 2;
+// How often those that wait are looked at when nothing happens.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(250);
+
+// Between two looks at a device that has nothing to do.
+constexpr absl::Duration kDeviceCheckPeriod = absl::Seconds(1);
 
 // Ids of the cache's jobs and of sessions come from different counters.
 uint64_t JobFlow(uint64_t id) { return id | (uint64_t{1} << 63); }
@@ -21,16 +43,19 @@ absl::Status DrainingError() {
 }
 
 EngineLoop::EngineLoop(const EngineOptions& options, Backend* backend, MetricsSink* metrics,
-                       std::shared_ptr<Inbox> inbox, RequestRead request_read)
+                       std::shared_ptr<Inbox> inbox, RequestRead request_read, FileAccess files)
     : options_(options),
       backend_(backend),
       metrics_(metrics),
       inbox_(std::move(inbox)),
       request_read_(std::move(request_read)),
+      files_(std::move(files)),
       cache_(backend, metrics),
-      buffers_(backend, metrics),
-      decodes_in_step_(backend->tick_policy().decodes_in_step) {
-  metrics_->Sessions(0, 0);
+      buffers_(backend),
+      admission_({.pool_bytes = backend->buffer_pool_bytes(), .max_running = options.max_running}),
+      decodes_in_step_(backend->tick_policy().decodes_in_step),
+      places_(options.max_queued) {
+  if (files_.has) cache_.UseFiles(files_.has);
 }
 
 EngineLoop::~EngineLoop() = default;
@@ -45,9 +70,13 @@ void EngineLoop::Run() {
     }
     const absl::Time now = MonotonicNow();
     EndSessions(now);
+    if (!retired_.empty()) FreeRetiredModels();
     Admit(now);
+    EndUnread(now);
     CheckDrain(now);
     Tick();
+    if (!busy_) CheckIdleDevice(now);
+    if (!busy_ || now - backlog_published_ >= kBacklogPeriod) PublishBacklog(now);
   }
   commands_.clear();
   inbox_->Close(&commands_);
@@ -57,14 +86,16 @@ void EngineLoop::Run() {
   commands_.clear();
   FinishAll(absl::CancelledError("the engine is shutting down"));
   CheckDrain(MonotonicNow());
-  cache_.Clear();
+  ClearCache();
+  FreeRetiredModels();
   PublishStats();
+  PublishBacklog(MonotonicNow());
 }
 
 // ---- Commands ------------------------------------------------------------------------------
 
 void EngineLoop::Handle(command::Submit& submit) {
-  sessions_.push_back({std::move(submit.session)});
+  sessions_.push_back({.session = std::move(submit.session), .requested = {}});
   const auto active = std::prev(sessions_.end());
   by_id_[active->session->id()] = active;
   if (!failure_.ok()) {
@@ -97,6 +128,16 @@ void EngineLoop::Handle(command::DataRead& read) {
   if (failure_.ok() && !stopping_) cache_.OnData(read.context, std::move(read.data));
 }
 
+void EngineLoop::Handle(command::FileRead& read) {
+  if (!files_stopped_) {
+    cache_.OnFileRead(read.context, std::move(read.encoder_state), MonotonicNow());
+  }
+}
+
+void EngineLoop::Handle(command::FileWritten& written) {
+  if (!files_stopped_) cache_.OnFileWritten();
+}
+
 void EngineLoop::Handle(command::Continue& continued) {
   if (by_id_.contains(continued.session)) continued.continuation();
 }
@@ -104,6 +145,33 @@ void EngineLoop::Handle(command::Continue& continued) {
 void EngineLoop::Handle(command::PurgeDeleted& purge) {
   cache_.PurgeDeleted();
   PublishStats();
+}
+
+void EngineLoop::Handle(command::AddModel& add) {
+  if (!failure_.ok()) {
+    *add.status = failure_;
+  } else {
+    absl::StatusOr<std::shared_ptr<const BackendModel>> weights = backend_->AddModel(*add.model);
+    *add.status = weights.status();
+    if (weights.ok()) add.served->weights = *std::move(weights);
+  }
+  add.done->Notify();
+}
+
+void EngineLoop::Handle(command::RetireModel& retire) {
+  retired_.push_back(std::move(retire.model));
+  cache_.PurgeDeleted();
+  PublishStats();
+}
+
+void EngineLoop::FreeRetiredModels() {
+  std::erase_if(retired_, [this](const std::shared_ptr<ServedModel>& model) {
+    if (cache_.Uses(*model)) return false;
+    backend_->RemoveModel(*model->weights);
+    model->weights.reset();
+    spdlog::info("the weights of the removed model '{}' are freed", model->info.name);
+    return true;
+  });
 }
 
 void EngineLoop::Handle(command::Drain& drain) {
@@ -120,12 +188,14 @@ void EngineLoop::AttachContext(ActiveList::iterator active,
     return;
   }
   const absl::Time now = MonotonicNow();
-  absl::StatusOr<ContextCache::Pin> pin = cache_.Acquire(prepared->context, now);
+  absl::StatusOr<ContextCache::Pin> pin =
+      cache_.Acquire(prepared->context, now, active->session->max_resident_bytes());
   if (!pin.ok()) {
     Finish(active, std::move(pin).status());
     return;
   }
   active->session->SetContext(*std::move(prepared), *std::move(pin));
+  active->requested = active->session->Requested();
 }
 
 // ---- Endings -------------------------------------------------------------------------------
@@ -134,9 +204,21 @@ void EngineLoop::EndSessions(absl::Time now) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     // A session that needs no more than its context ends here, so that Admit can use its room.
     if (it->queued) it->session->CheckContext(now);
+    NoteReader(&*it, now);
     std::optional<absl::Status> verdict = Verdict(*it, now);
     it = verdict.has_value() ? Finish(it, *std::move(verdict)) : std::next(it);
   }
+}
+
+void EngineLoop::NoteReader(Active* active, absl::Time now) const {
+  const int64_t acknowledged = active->session->acknowledged();
+  if (!active->session->WaitsForReader()) {
+    active->unread_since = absl::InfiniteFuture();
+  } else if (active->unread_since == absl::InfiniteFuture() ||
+             acknowledged != active->acknowledged) {
+    active->unread_since = now;
+  }
+  active->acknowledged = acknowledged;
 }
 
 std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time now) {
@@ -146,7 +228,22 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
   if (now >= session.deadline()) {
     return absl::DeadlineExceededError("the deadline passed before the call was done");
   }
+  if (now - active.unread_since >= options_.max_unread) {
+    metrics_->UnreadStream();
+    return ExhaustedRetryAfter(
+        absl::StrCat("nothing of the stream was read for ",
+                     absl::FormatDuration(options_.max_unread), ", the longest time allowed"),
+        options_.retry_delay);
+  }
   if (!active.queued) return std::nullopt;
+  if (session.displaced()) {
+    metrics_->Rejected("queue_full");
+    return ExhaustedRetryAfter(
+        absl::StrCat("the queue of ", options_.max_queued,
+                     " requests is full, and a client with fewer requests in it took this one's "
+                     "place; try again later"),
+        options_.retry_delay);
+  }
   if (session.pin() && !session.pin().status().ok()) return session.pin().status();
   if (session.TimeQueued(now) >= options_.max_queue_wait) {
     metrics_->Rejected("queue_timeout");
@@ -162,13 +259,14 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
 
 EngineLoop::ActiveList::iterator EngineLoop::Finish(ActiveList::iterator active,
                                                     absl::Status status) {
-  const std::unique_ptr<Session> session = std::move(active->session);
   if (active->queued) {
     LeaveQueue(&*active);
   } else {
     --running_;
   }
+  const std::unique_ptr<Session> session = std::move(active->session);
   by_id_.erase(session->id());
+  admission_.Remove(session->id());
   scheduler_.Remove(session->id());
   const auto next = sessions_.erase(active);
   session->ReleaseResources();
@@ -190,8 +288,22 @@ void EngineLoop::Fail(const absl::Status& status) {
     health_ = failure_;
   }
   FinishAll(failure_);
-  cache_.Clear();
+  ClearCache();
   PublishStats();
+}
+
+void EngineLoop::CheckIdleDevice(absl::Time now) {
+  if (!failure_.ok() || stopping_ || now < next_device_check_) return;
+  next_device_check_ = now + kDeviceCheckPeriod;
+  if (absl::Status status = backend_->CheckDevice(); !status.ok()) Fail(status);
+}
+
+// No thread reads or writes the backend's memory any more when it is released.
+void EngineLoop::ClearCache() {
+  if (files_.stop) files_.stop();
+  files_stopped_ = true;
+  cache_.StopFiles();
+  cache_.Clear();
 }
 
 void EngineLoop::CheckDrain(absl::Time now) {
@@ -205,96 +317,188 @@ void EngineLoop::CheckDrain(absl::Time now) {
 }
 
 absl::Time EngineLoop::NextEvent(absl::Time now) const {
-  absl::Time next = absl::InfiniteFuture();
+  absl::Time next = cache_.NextPlacing();
+  if (failure_.ok()) next = std::min(next, next_device_check_);
   for (const Active& active : sessions_) {
     const Session& session = *active.session;
     next = std::min(next, session.deadline());
     if (active.queued) {
       next = std::min(next, now + (options_.max_queue_wait - session.TimeQueued(now)));
     }
+    next = std::min(next, active.unread_since + options_.max_unread);
   }
+  if (admission_.waiting() > 0) next = std::min(next, now + kLookAgain);
   for (const DrainRequest& drain : drains_) next = std::min(next, drain.deadline);
   return next;
 }
 
 // ---- Admission -----------------------------------------------------------------------------
 
-bool EngineLoop::TryEnterQueue() {
-  int64_t queued = queued_.load();
-  do {
-    if (queued >= options_.max_queued) return false;
-  } while (!queued_.compare_exchange_weak(queued, queued + 1));
-  return true;
+bool EngineLoop::TryEnterQueue(const Session& session, std::shared_ptr<CallControl> control) {
+  return places_.TryEnter(session.id(), session.share(), std::move(control));
 }
 
 void EngineLoop::LeaveQueue(Active* active) {
   active->queued = false;
-  --queued_;
+  if (active->waits && !active->wait_judged) --unjudged_;
+  places_.Leave(active->session->id());
 }
 
-// In order of arrival. A session that waits for its context holds back no other. One that waits
-// for buffer memory holds back later ones that need buffer memory, so that small requests cannot
-// starve a large one.
 void EngineLoop::Admit(absl::Time now) {
   room_given_back_ = false;
   cache_.PlaceWaiting(now);
   for (auto& context : cache_.TakeReads()) request_read_(std::move(context));
-  bool buffers_taken = false;
+  for (auto& task : cache_.TakeFileTasks(now)) files_.run(std::move(task));
   for (Active& active : sessions_) {
     Session* session = active.session.get();
     if (active.queued) session->CheckContext(now);
-    if (session->state() != Session::State::kWaitingForAdmission) continue;
-    if (running_ >= options_.max_running) continue;
+    if (active.waits || session->state() != Session::State::kWaitingForAdmission) continue;
     const std::vector<int64_t> ranges = session->Plan().ranges();
-    std::vector<BufferPool::Lease> leases;
-    if (!ranges.empty()) {
-      if (buffers_taken) continue;
-      leases = buffers_.TryLease(ranges);
-      buffers_taken = leases.empty();
-      if (leases.empty()) continue;
-    }
-    session->Admit(std::move(leases), now);
-    LeaveQueue(&active);
-    ++running_;
+    admission_.Wait(session->id(), session->share(),
+                    std::accumulate(ranges.begin(), ranges.end(), int64_t{0}), now);
+    active.waits = true;
+    ++unjudged_;
   }
+  admission_.StartWhatFits(now, [&](uint64_t id) { return Start(id, now); });
+  if (admission_.waiting() == 0) load_began_ = absl::InfiniteFuture();
+  load_began_ = std::min(load_began_, now);
+  RefuseHopeless(now);
   PublishStats();
+}
+
+bool EngineLoop::Start(uint64_t id, absl::Time now) {
+  Active& active = *by_id_.at(id);
+  const std::vector<int64_t> ranges = active.session->Plan().ranges();
+  std::vector<BufferPool::Lease> leases = buffers_.TryLease(ranges);
+  if (leases.size() < ranges.size()) return false;
+  active.session->Admit(std::move(leases), now);
+  LeaveQueue(&active);
+  ++running_;
+  return true;
+}
+
+void EngineLoop::RefuseHopeless(absl::Time now) {
+  if (unjudged_ == 0 || now - load_began_ < kMeasured) return;
+  std::map<std::string, FlopsOfTick> ahead;  // waiting, by client
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    Active& active = *it++;
+    if (!active.queued || !active.waits) continue;
+    FlopsOfTick& flops = ahead[active.session->share().client];
+    const absl::Duration wait =
+        work_rates_.TimeOf(flops) / admission_.PartOf(active.session->share().client);
+    const absl::Duration limit = std::min(options_.max_queue_wait - active.session->TimeQueued(now),
+                                          active.session->deadline() - now);
+    if (!std::exchange(active.wait_judged, true)) {
+      --unjudged_;
+      if (wait > limit) {
+        metrics_->Rejected("backlog");
+        Finish(by_id_.at(active.session->id()),
+               ExhaustedRetryAfter(
+                   absl::StrCat("the work that waits before this request takes about ",
+                                absl::FormatDuration(absl::Ceil(wait, absl::Seconds(1))),
+                                ", longer than it may wait; try again later"),
+                   std::max(options_.retry_delay, wait - limit)));
+        continue;
+      }
+    }
+    (active.requested.kind == WorkKind::kDecode ? flops.decode : flops.other) +=
+        active.requested.flops;
+  }
+}
+
+void EngineLoop::EndUnread(absl::Time now) {
+  const std::string* const starved = admission_.StarvedClient(now);
+  if (starved == nullptr) return;
+  auto longest = sessions_.end();
+  for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
+    if (it->queued || now - it->unread_since < kUnread) continue;
+    if (longest != sessions_.end() && it->unread_since >= longest->unread_since) continue;
+    const std::string& client = it->session->share().client;
+    if (client != *starved && admission_.OverShare(client)) longest = it;
+  }
+  if (longest == sessions_.end()) return;
+  metrics_->UnreadStream();
+  Finish(longest, ExhaustedRetryAfter(
+                      "nothing of the stream was read for a while, another client waits for the "
+                      "memory that it holds, and its client holds more than its share",
+                      options_.retry_delay));
 }
 
 // ---- Ticks ---------------------------------------------------------------------------------
 
-void EngineLoop::GatherTasks() {
+void EngineLoop::GatherTasks(absl::Time now) {
   tasks_.clear();
-  for (const uint64_t id : cache_.TakeEndedJobs()) scheduler_.Remove(JobFlow(id));
-  for (const ContextCache::Job& job : cache_.jobs()) {
-    tasks_.push_back({{job.work, job.work->steps_at_this_cost()}, JobFlow(job.id)});
+  for (const uint64_t id : cache_.TakeEndedJobs()) {
+    scheduler_.Remove(JobFlow(id));
+    share_of_job_.erase(id);
   }
-  for (const Active& active : sessions_) {
+  for (const ContextCache::Job& job : cache_.jobs()) {
+    tasks_.push_back({.runnable = {job.work, job.work->steps_at_this_cost()},
+                      .flow = JobFlow(job.id),
+                      .share = &ShareOfJob(job),
+                      .job = job.id,
+                      .context = job.context});
+  }
+  const std::string* client = nullptr;
+  for (Active& active : sessions_) {
+    if (!active.queued && !active.session->WaitsForReader()) {
+      if (client != nullptr && *client != active.session->share().client) shared_at_ = now;
+      client = &active.session->share().client;
+    }
     runnables_.clear();
     active.session->AppendRunnable(&runnables_);
     for (const Runnable& runnable : runnables_) {
-      tasks_.push_back({runnable, active.session->id()});
+      tasks_.push_back({.runnable = runnable,
+                        .flow = active.session->id(),
+                        .share = &active.session->share(),
+                        .active = &active,
+                        .context = &active.session->context()});
     }
   }
+  // Where decodes run in step, ticks are short as they are, and their ends cost more.
+  shared_ = !decodes_in_step_ && now - shared_at_ < kSharedFor;
+  summaries_at_once_ = 0;
   candidates_.clear();
   for (Task& task : tasks_) {
     task.step_flops = task.runnable.work->next_step_flops();
-    candidates_.push_back({task.flow, task.step_flops, task.runnable.max_steps});
+    candidates_.push_back({task.flow, task.step_flops, task.runnable.max_steps, task.share->client,
+                           task.share->weight});
   }
 }
 
+const ClientShare& EngineLoop::ShareOfJob(const ContextCache::Job& job) {
+  const auto [share, is_new] = share_of_job_.try_emplace(job.id);
+  if (!is_new) return share->second;
+  for (const Active& active : sessions_) {
+    if (active.session->state() != Session::State::kWaitingForContext) continue;
+    if (&active.session->context() != job.context) continue;
+    share->second = active.session->share();
+    break;
+  }
+  return share->second;
+}
+
+bool EngineLoop::MaySummariseAtOnce() { return shared_ && summaries_at_once_++ < kMostAtOnce; }
+
 void EngineLoop::Tick() {
   busy_ = false;
-  if (!failure_.ok()) return;
-  GatherTasks();
-  if (tasks_.empty()) return;
+  const absl::Time now = MonotonicNow();
+  if (failure_.ok()) GatherTasks(now);
+  if (!failure_.ok() || tasks_.empty()) {
+    tick_began_ = kIdle;
+    return;
+  }
   busy_ = true;
   std::vector<Scheduler::Pick> picks = scheduler_.PickSlices(candidates_, TickLimits());
   if (decodes_in_step_) EqualizeDecodeSteps(&picks);
   slices_.clear();
   for (const Scheduler::Pick& pick : picks) {
-    slices_.push_back({tasks_[pick.candidate].runnable.work, pick.steps});
+    Task& task = tasks_[pick.candidate];
+    task.picked_flops = task.runnable.work->next_flops(pick.steps);
+    slices_.push_back({task.runnable.work, pick.steps});
   }
   const absl::Time start = MonotonicNow();
+  tick_began_ = absl::ToUnixNanos(start);
   const absl::Status status = backend_->Advance(slices_);
   const absl::Duration elapsed = MonotonicNow() - start;
   if (!status.ok()) {
@@ -307,8 +511,13 @@ void EngineLoop::Tick() {
 }
 
 Scheduler::Limits EngineLoop::TickLimits() const {
-  Scheduler::Limits limits = {.max_slices = options_.max_slices_per_tick,
-                              .budget = rate_.Budget(options_.target_tick)};
+  const absl::Duration tick = options_.target_tick / (shared_ ? kSharedTicks : 1);
+  Scheduler::Limits limits = {
+      .max_slices = options_.max_slices_per_tick,
+      .budget = rate_.Budget(tick),
+      .tick = tick,
+      .shorten = !decodes_in_step_,
+      .parallel = decodes_in_step_ ? options_.max_slices_per_tick : backend_->info().threads};
   // Where slices run in parallel, one long slice would leave threads idle at the end of the tick.
   if (!decodes_in_step_) {
     limits.longest = 2 * limits.budget / static_cast<double>(limits.max_slices);
@@ -337,42 +546,60 @@ void EngineLoop::EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const 
   }
 }
 
-// Charges every flow for the work it got, and updates the estimate of the backend's speed.
 void EngineLoop::ChargeFlows(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed) {
-  double decode_flops = 0;
-  double other_flops = 0;
+  FlopsOfTick flops;
   int64_t decodes = 0;
   int64_t decode_steps = 0;
   int64_t longest_decode = 0;
   for (const Scheduler::Pick& pick : picks) {
     const Task& task = tasks_[pick.candidate];
-    const double flops = task.step_flops * static_cast<double>(pick.steps);
-    scheduler_.Charge(task.flow, flops);
     if (task.runnable.decode == nullptr) {
-      other_flops += flops;
+      flops.other += task.picked_flops;
       continue;
     }
-    decode_flops += flops;
+    flops.decode += task.picked_flops;
     ++decodes;
     decode_steps += pick.steps;
     longest_decode = std::max(longest_decode, pick.steps);
   }
+  const double all_flops = flops.decode + flops.other;
+  absl::Duration decode_time = elapsed * (flops.decode / all_flops);
   if (!decodes_in_step_ || decodes == 0) {
-    rate_.Observe(decode_flops + other_flops, elapsed);
+    rate_.Observe(all_flops, elapsed);
   } else {
-    const absl::Duration of_decodes =
-        other_flops == 0
+    decode_time =
+        flops.other == 0
             ? elapsed
             : SplitElapsed(elapsed,
                            static_cast<double>(longest_decode) * step_times_.StepTime(decodes),
-                           rate_.TimeOf(other_flops));
-    step_times_.Observe(decodes, longest_decode, of_decodes);
-    rate_.Observe(other_flops, elapsed - of_decodes);
+                           rate_.TimeOf(flops.other));
+    step_times_.Observe(decodes, longest_decode, decode_time);
+    rate_.Observe(flops.other, elapsed - decode_time);
   }
+  work_rates_.Observe(flops, decode_time, elapsed - decode_time);
   if (decode_steps > 0) {
-    const double share = decode_flops / (decode_flops + other_flops);
+    const double share = flops.decode / all_flops;
     metrics_->StepTimes(elapsed * share / static_cast<double>(decode_steps), decode_steps);
   }
+  for (const Scheduler::Pick& pick : picks) {
+    const Task& task = tasks_[pick.candidate];
+    ReportWork(task, task.runnable.decode != nullptr
+                         ? decode_time * (task.picked_flops / flops.decode)
+                         : (elapsed - decode_time) * (task.picked_flops / flops.other));
+  }
+}
+
+void EngineLoop::ReportWork(const Task& task, absl::Duration time) {
+  const double flops = task.picked_flops;
+  scheduler_.Charge(task.flow, flops, time);
+  const WorkKind kind = task.runnable.work->kind();
+  if (task.active == nullptr) {
+    cache_.Charge(task.job, flops);
+  } else if (kind == task.active->requested.kind) {
+    task.active->flops_done += flops;
+  }
+  if (kind != WorkKind::kCopy) metrics_->Flops(kind, flops);
+  metrics_->EngineTime(task.context->record.tenant, time);
 }
 
 void EngineLoop::CollectResults() {
@@ -388,19 +615,37 @@ void EngineLoop::CollectResults() {
 // ---- Statistics ----------------------------------------------------------------------------
 
 void EngineLoop::PublishStats() {
-  EngineStats now;
-  now.resident_contexts = cache_.resident_contexts();
-  now.resident_bytes = cache_.bytes_in_use();
-  now.buffer_bytes = buffers_.bytes_in_use();
-  now.running = running_;
-  now.queued = queued_;
-  bool changed = false;
-  {
-    MutexLock lock(&mutex_);
-    changed = stats_.running != now.running || stats_.queued != now.queued;
-    stats_ = now;
+  MutexLock lock(&mutex_);
+  stats_.contexts = cache_.counts();
+  stats_.resident_contexts = cache_.resident_contexts();
+  stats_.resident_bytes = cache_.bytes_in_use();
+  stats_.encode_bytes = cache_.encode_bytes_in_use();
+  stats_.buffer_bytes = buffers_.bytes_in_use();
+  stats_.running = running_;
+  stats_.queued = places_.taken();
+  stats_.waiting_clients = places_.clients();
+  stats_.largest_client_share = admission_.largest_usage();
+}
+
+void EngineLoop::PublishBacklog(absl::Time now) {
+  backlog_published_ = now;
+  FlopsOfTick flops;
+  double values = 0;
+  flops.other = cache_.EncodeFlopsLeft();
+  for (const Active& active : sessions_) {
+    const double left = active.Left();
+    values += left * static_cast<double>(active.requested.values);
+    (active.requested.kind == WorkKind::kDecode ? flops.decode : flops.other) +=
+        left * active.requested.flops;
   }
-  if (changed) metrics_->Sessions(now.running, now.queued);
+  MutexLock lock(&mutex_);
+  stats_.backlog_time = work_rates_.TimeOf(flops);
+  stats_.backlog_values = static_cast<int64_t>(std::ceil(values));
+}
+
+absl::Duration EngineLoop::tick_age() const {
+  const int64_t began = tick_began_;
+  return began == kIdle ? absl::ZeroDuration() : MonotonicNow() - absl::FromUnixNanos(began);
 }
 
 EngineStats EngineLoop::stats() const {

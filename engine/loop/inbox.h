@@ -41,12 +41,29 @@ struct DataRead {
   std::shared_ptr<const RegisteredContext> context;
   absl::StatusOr<ContextData> data;
 };
+// The answers to ContextCache::TakeFileTasks.
+struct FileRead {
+  std::shared_ptr<const RegisteredContext> context;
+  absl::StatusOr<std::string> encoder_state;
+};
+struct FileWritten {};
 // See SessionEnvironment::run_on_summary_thread.
 struct Continue {
   uint64_t session = 0;
   SessionEnvironment::Continuation continuation;
 };
 struct PurgeDeleted {};
+// Gives a model to the backend. The pointers are valid until `done` is notified.
+struct AddModel {
+  const Model* model;
+  ServedModel* served;
+  absl::Status* status;
+  Notification* done;
+};
+// The weights of a model that was removed go when nothing needs them any more.
+struct RetireModel {
+  std::shared_ptr<ServedModel> model;
+};
 struct Drain {
   absl::Time deadline;  // monotonic
   Notification* done;
@@ -57,7 +74,8 @@ struct Stop {};
 
 using Command =
     std::variant<command::Submit, command::Refuse, command::LookedUp, command::DataRead,
-                 command::Continue, command::PurgeDeleted, command::Drain, command::Stop>;
+                 command::FileRead, command::FileWritten, command::Continue, command::PurgeDeleted,
+                 command::AddModel, command::RetireModel, command::Drain, command::Stop>;
 
 // A queue of commands, first in, first out. Thread-safe; one thread takes.
 class Inbox {

@@ -9,7 +9,6 @@
 
 #include "engine/backend/backend.h"
 #include "engine/memory/range_allocator.h"
-#include "engine/metrics_sink.h"
 
 namespace chorale {
 
@@ -43,11 +42,9 @@ class BufferPool {
     PoolRange range_;
   };
 
-  // Both outlive the pool.
-  BufferPool(Backend* backend, MetricsSink* metrics)
-      : backend_(backend), metrics_(metrics), allocator_(backend->buffer_pool_bytes()) {
-    metrics_->BufferBytes(0);
-  }
+  // `backend` outlives the pool.
+  explicit BufferPool(Backend* backend)
+      : backend_(backend), allocator_(backend->buffer_pool_bytes()) {}
 
   // A range of each of these sizes, or none (an empty vector) if the pool has no room for all.
   std::vector<Lease> TryLease(const std::vector<int64_t>& sizes) {
@@ -63,7 +60,6 @@ class BufferPool {
     std::vector<Lease> leases;
     leases.reserve(ranges.size());
     for (const PoolRange& range : ranges) leases.push_back(Lease(this, range));
-    metrics_->BufferBytes(bytes_in_use());
     return leases;
   }
 
@@ -73,11 +69,9 @@ class BufferPool {
   void Release(const PoolRange& range) {
     backend_->ReleaseBuffer(range);
     allocator_.Free(range);
-    metrics_->BufferBytes(bytes_in_use());
   }
 
   Backend* const backend_;
-  MetricsSink* const metrics_;
   RangeAllocator allocator_;
 };
 

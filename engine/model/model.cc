@@ -131,7 +131,7 @@ EmbeddingWeights TakeEmbedding(WeightReader& reader, const ModelConfig& config) 
   return embedding;
 }
 
-absl::Status TakeWeights(const TensorFile& file, Model* model) {
+absl::Status TakeWeights(TensorFile& file, Model* model) {
   const ModelConfig& config = model->config;
   WeightReader reader(file);
   model->embedding = TakeEmbedding(reader, config);
@@ -157,7 +157,7 @@ absl::StatusOr<Model> LoadModel(const std::string& folder) {
   model.name = *std::move(name);
 
   const std::string config_path = absl::StrCat(folder, "/config.json");
-  absl::StatusOr<MappedFile> config_file = MappedFile::Open(config_path);
+  absl::StatusOr<FileBytes> config_file = FileBytes::Read(config_path);
   RETURN_IF_ERROR(config_file.status());
   const absl::Span<const uint8_t> config_bytes = config_file->bytes();
   absl::StatusOr<ModelConfig> config = ParseModelConfig(
@@ -170,12 +170,12 @@ absl::StatusOr<Model> LoadModel(const std::string& folder) {
 
   absl::StatusOr<TensorFile> weights = TensorFile::Open(absl::StrCat(folder, "/model.safetensors"));
   RETURN_IF_ERROR(weights.status());
-  const absl::Status taken = TakeWeights(*weights, &model);
-  RETURN_IF_ERROR(taken);
-
+  // First: what is taken is no longer there.
   absl::StatusOr<std::string> digest = Digest(config_bytes, weights->bytes());
   RETURN_IF_ERROR(digest.status());
   model.digest = *std::move(digest);
+  const absl::Status taken = TakeWeights(*weights, &model);
+  RETURN_IF_ERROR(taken);
   return model;
 }
 

@@ -190,46 +190,71 @@ std::vector<double> ReadFloat64(const TensorView& view) {
   return values;
 }
 
-absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+absl::StatusOr<FileBytes> FileBytes::Read(const std::string& path) {
+  const auto failed = [&](absl::string_view what, int error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": cannot ", what, ": ", std::generic_category().message(error)));
+  };
+  // Not waiting for the writer of a FIFO.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    const int error = errno;
-    const std::string message =
-        absl::StrCat(path, ": cannot open: ", std::generic_category().message(error));
-    if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-    return absl::InvalidArgumentError(message);
+    const absl::Status status = failed("open", errno);
+    return errno == ENOENT || errno == ENOTDIR ? absl::NotFoundError(status.message()) : status;
   }
-  // The mapping stays valid when the descriptor is closed.
   const absl::Cleanup close_fd = [fd] { close(fd); };
-  struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+  struct stat before;
+  if (fstat(fd, &before) != 0 || !S_ISREG(before.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
   }
-  MappedFile file;
-  if (info.st_size == 0) return file;
-  void* memory = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (memory == MAP_FAILED) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": cannot map: ", std::generic_category().message(errno)));
+  FileBytes file;
+  if (before.st_size == 0) return file;
+  void* memory =
+      mmap(nullptr, before.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return failed("take memory for it", errno);
+  file.memory_ = static_cast<uint8_t*>(memory);
+  file.size_ = static_cast<size_t>(before.st_size);
+  for (size_t done = 0; done < file.size_;) {
+    const ssize_t got = pread(fd, file.memory_ + done, file.size_ - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read", errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
   }
-  file.bytes_ = {static_cast<const uint8_t*>(memory), static_cast<size_t>(info.st_size)};
+  struct stat after;
+  if (fstat(fd, &after) != 0) return failed("stat", errno);
+  if (after.st_size != before.st_size || after.st_mtim.tv_sec != before.st_mtim.tv_sec ||
+      after.st_mtim.tv_nsec != before.st_mtim.tv_nsec) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": was changed while it was read: it had ",
+                                                   before.st_size, " bytes and has ",
+                                                   after.st_size));
+  }
   return file;
 }
 
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(bytes_, other.bytes_);
+FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(size_, other.size_);
   return *this;
 }
 
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+FileBytes::~FileBytes() {
+  if (memory_ != nullptr) munmap(memory_, size_);
+}
+
+void FileBytes::Release(absl::Span<const uint8_t> bytes) {
+  if (memory_ == nullptr) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (begin < end)
+    madvise(memory_ + (begin - reinterpret_cast<uintptr_t>(memory_)), end - begin, MADV_DONTNEED);
 }
 
 absl::StatusOr<TensorFile> TensorFile::Open(const std::string& path) {
-  absl::StatusOr<MappedFile> mapped = MappedFile::Open(path);
-  RETURN_IF_ERROR(mapped.status());
-  absl::StatusOr<TensorFile> file = Parse(mapped->bytes(), path);
-  if (file.ok()) file->file_ = *std::move(mapped);
+  absl::StatusOr<FileBytes> read = FileBytes::Read(path);
+  RETURN_IF_ERROR(read.status());
+  absl::StatusOr<TensorFile> file = Parse(read->bytes(), path);
+  if (file.ok()) file->file_ = *std::move(read);
   return file;
 }
 

@@ -43,24 +43,29 @@ absl::StatusOr<std::vector<float>> ReadFloat32(const TensorView& view);
 // The values as float64, exactly.
 std::vector<double> ReadFloat64(const TensorView& view);
 
-// A mapping of a whole file into memory, read-only. Movable; unmapped with the object.
-class MappedFile {
+// A whole file, read into memory of its own: what happens to the file later does no harm. Movable.
+class FileBytes {
  public:
-  // NotFound, or InvalidArgument for what is not a regular file. The message names the path.
-  static absl::StatusOr<MappedFile> Open(const std::string& path);
+  // NotFound, or InvalidArgument for what is not a regular file, or shrinks, grows or is written to
+  // while it is read; the message names the path, and both sizes.
+  static absl::StatusOr<FileBytes> Read(const std::string& path);
 
-  MappedFile() = default;
-  MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
+  FileBytes() = default;
+  FileBytes(FileBytes&& other) noexcept { *this = std::move(other); }
+  FileBytes& operator=(FileBytes&& other) noexcept;
+  ~FileBytes();
 
-  absl::Span<const uint8_t> bytes() const { return bytes_; }
+  absl::Span<const uint8_t> bytes() const { return {memory_, size_}; }
+  // Gives the memory of these bytes back to the system, but for pages that hold others as well.
+  // They must not be read after this.
+  void Release(absl::Span<const uint8_t> bytes);
 
  private:
-  absl::Span<const uint8_t> bytes_;
+  uint8_t* memory_ = nullptr;  // [size_], host
+  size_t size_ = 0;
 };
 
-// The tensors of one file. Immutable and thread-safe. The file must not be truncated while open.
+// The tensors of one file, in memory. Thread-safe but for Release.
 class TensorFile {
  public:
   using TensorMap = std::map<std::string, TensorView, std::less<>>;
@@ -78,6 +83,10 @@ class TensorFile {
   // NotFound naming file and tensor.
   absl::StatusOr<TensorView> Find(absl::string_view name) const;
 
+  // The tensor's data will not be read again. Who takes the tensors one after the other so needs no
+  // more memory than the file and one tensor. No-op after Parse.
+  void Release(const TensorView& view) { file_.Release(view.data); }
+
   const TensorMap& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
   absl::Span<const uint8_t> bytes() const { return bytes_; }  // the whole file
@@ -85,7 +94,7 @@ class TensorFile {
 
  private:
   std::string name_;
-  MappedFile file_;  // empty after Parse
+  FileBytes file_;  // empty after Parse
   absl::Span<const uint8_t> bytes_;
   TensorMap tensors_;
   Metadata metadata_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/require.h"
 #include "base/status_macros.h"
 
 namespace chorale {
@@ -42,7 +43,8 @@ std::vector<float> WeightReader::Read(absl::string_view name,
   for (size_t i = 0; i < values->size(); ++i) {
     if (!std::isfinite((*values)[i])) return fail(absl::StrCat("element ", i, " is not finite"));
   }
-  checked_.emplace(name);
+  Require(checked_.emplace(name).second, "a tensor is taken once: its bytes are given back");
+  file_.Release(*view);
   return *std::move(values);
 }
 

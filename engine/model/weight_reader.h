@@ -19,8 +19,8 @@ namespace chorale {
 // Thread contract: used by one thread.
 class WeightReader {
  public:
-  // The file outlives the reader.
-  explicit WeightReader(const TensorFile& file) : file_(file) {}
+  // The file outlives the reader, and gives the memory of what is taken back to the system.
+  explicit WeightReader(TensorFile& file) : file_(file) {}
 
   // The tensor's values in row-major order. It must have this shape, and every value must be
   // finite. Empty after an error.
@@ -42,7 +42,7 @@ class WeightReader {
  private:
   std::vector<float> Read(absl::string_view name, std::initializer_list<int64_t> shape);
 
-  const TensorFile& file_;
+  TensorFile& file_;
   std::set<std::string, std::less<>> checked_;
   int64_t parameters_ = 0;
   absl::Status status_;

@@ -86,6 +86,7 @@ void DensitySession::CollectTiles(absl::Time now) {
     if (slot.work == nullptr || !slot.work->done()) continue;
     NoteFirstStep(now);
     TakeTile(slot);
+    ReportValues(kind(), slot.paths * targets());
     StartNextTile(&slot);
   }
   if (!AllTilesTaken()) return;

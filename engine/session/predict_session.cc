@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/monotonic_clock.h"
 #include "engine/session/mixture_results.h"
 #include "engine/session/request_validation.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 // The tile being summarised and the next one, so that the summary thread is never idle.
 constexpr int64_t kMaxAwaitingSummary = 2;
+// Rows, or quantiles of all rows together, that are summarised in less than a millisecond.
+constexpr int64_t kShortSummary = 32;
 
 // Copies `part`, results of rows first_row and up, with `width` numbers per row, into `all`.
 void CopyRows(const std::vector<double>& part, int64_t first_row, int64_t width,
@@ -63,26 +66,45 @@ void PredictSession::HandOver() {
   for (TileSlot<PredictWork>& slot : slots()) {
     if (awaiting_summary_ == kMaxAwaitingSummary) return;
     if (slot.work == nullptr || !slot.work->done()) continue;
+    ReportValues(kind(), slot.paths);
     Summarise(slot);
     StartNextTile(&slot);
   }
   if (AllTilesTaken()) ReleaseResources();  // summaries do not use them
+  if (summarised_rows_ == targets()) Complete();
+}
+
+bool PredictSession::SummaryIsShort(int64_t rows) const {
+  return rows * static_cast<int64_t>(request_->quantiles.size()) <= kShortSummary &&
+         rows <= kShortSummary;
 }
 
 void PredictSession::Summarise(const TileSlot<PredictWork>& slot) {
   auto mixtures = std::make_shared<RawMixtures>();
   mixtures->components = config().num_components;
   for (int64_t row = 0; row < slot.paths; ++row) mixtures->Append(slot.work->mixture(row));
+  const auto summarise = [mixtures, request = request_, context = context_pointer()] {
+    return SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures);
+  };
+  const int64_t first_row = slot.first_path;
+  if (SummaryIsShort(slot.paths) && environment().may_summarise_at_once()) {
+    const absl::Time start = MonotonicNow();
+    Store(first_row, summarise());
+    environment().metrics->SummaryTime(MonotonicNow() - start);
+    return;
+  }
   ++awaiting_summary_;
-  RunOnSummaryThread([this, mixtures, request = request_, context = context_pointer(),
-                      first_row = slot.first_path]() -> SessionEnvironment::Continuation {
-    auto summary = std::make_shared<PredictResult>(
-        SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures));
-    return [this, summary, first_row] { TakeSummary(first_row, *summary); };
+  RunOnSummaryThread([this, summarise, first_row]() -> SessionEnvironment::Continuation {
+    auto summary = std::make_shared<PredictResult>(summarise());
+    return [this, summary, first_row] {
+      --awaiting_summary_;
+      Store(first_row, *summary);
+      HandOver();
+    };
   });
 }
 
-void PredictSession::TakeSummary(int64_t first_row, const PredictResult& summary) {
+void PredictSession::Store(int64_t first_row, const PredictResult& summary) {
   const int64_t components = summary.mixtures.components;
   CopyRows(summary.mean, first_row, 1, &result_.mean);
   CopyRows(summary.std, first_row, 1, &result_.std);
@@ -92,9 +114,6 @@ void PredictSession::TakeSummary(int64_t first_row, const PredictResult& summary
   CopyRows(summary.mixtures.stds, first_row, components, &result_.mixtures.stds);
   CopyRows(summary.mixtures.weights, first_row, components, &result_.mixtures.weights);
   summarised_rows_ += static_cast<int64_t>(summary.mean.size());
-  --awaiting_summary_;
-  HandOver();
-  if (summarised_rows_ == targets()) Complete();
 }
 
 void PredictSession::Deliver(absl::Status status, absl::Time now) {

@@ -34,7 +34,8 @@ class PredictSession : public TiledSession<TileSlot<PredictWork>> {
  private:
   void HandOver();
   void Summarise(const TileSlot<PredictWork>& slot);
-  void TakeSummary(int64_t first_row, const PredictResult& summary);
+  bool SummaryIsShort(int64_t rows) const;
+  void Store(int64_t first_row, const PredictResult& summary);
 
   const std::shared_ptr<const PredictRequest> request_;
   const Engine::Callback<PredictResult> done_;

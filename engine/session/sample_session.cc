@@ -39,6 +39,11 @@ int64_t SampleSession::UnacknowledgedValues() const {
   return delivered_values_ - control().acknowledged;
 }
 
+bool SampleSession::WaitsForReader() const {
+  return state() == State::kRunning &&
+         UnacknowledgedValues() >= environment().max_unacknowledged_values;
+}
+
 // No tile runs while the unacknowledged values have reached the limit. The steps of one tick exceed
 // the limit by less than one step of one tile.
 void SampleSession::AppendTiles(std::vector<Runnable>* runnable) {
@@ -56,6 +61,7 @@ void SampleSession::AppendTiles(std::vector<Runnable>* runnable) {
 }
 
 void SampleSession::CollectTiles(absl::Time now) {
+  const int64_t earlier = delivered_values_;
   for (SampleSlot& slot : slots()) {
     if (slot.work == nullptr) continue;
     if (slot.work->steps_done() > slot.delivered) {
@@ -67,6 +73,7 @@ void SampleSession::CollectTiles(absl::Time now) {
     }
     if (slot.work->done()) StartNextTile(&slot);
   }
+  if (delivered_values_ > earlier) ReportValues(kind(), delivered_values_ - earlier);
   if (AllTilesTaken()) Complete();
 }
 
@@ -99,7 +106,6 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
   }
   slot->delivered += block.steps;
   delivered_values_ += count;
-  environment().metrics->PathSteps(count);
   return block;
 }
 

@@ -28,6 +28,7 @@ class SampleSession : public TiledSession<SampleSlot> {
 
   static Preparation Prepare(std::shared_ptr<const SampleRequest> request, const Limits* limits,
                              const Backend* backend);
+  bool WaitsForReader() const override;
 
  protected:
   int64_t paths() const override { return request_->paths; }

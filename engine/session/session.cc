@@ -20,12 +20,17 @@ void Session::SetContext(PreparedRequest prepared, ContextCache::Pin pin) {
 void Session::CheckContext(absl::Time now) {
   if (state_ == State::kWaitingForContext && pin_.resident() != nullptr) {
     state_ = ContextIsEnough() ? State::kComplete : State::kWaitingForAdmission;
+    context_ready_ = now;
   }
   const bool clock_runs =
       state_ == State::kLookingUp || state_ == State::kWaitingForAdmission ||
       (state_ == State::kWaitingForContext && pin_.status().ok() && pin_.waits_for_room());
   if (clock_runs == queue_clock_runs_) return;
   if (queue_clock_runs_) queued_ += now - queue_clock_since_;
+  if (state_ == State::kWaitingForContext && pin_.status().ok()) {
+    context_began_ = now;
+    restored_ = pin_.restoring();
+  }
   queue_clock_since_ = now;
   queue_clock_runs_ = clock_runs;
 }
@@ -82,11 +87,16 @@ void Session::ReleaseResources() {
 
 void Session::End(absl::Status status, absl::Time now) {
   start_.control->ended = true;
+  if (start_.report) start_.report(ReportAt(now));
   Deliver(std::move(status), now);
 }
 
 void Session::NoteFirstStep(absl::Time now) {
   if (!first_step_.has_value()) first_step_ = now;
+}
+
+void Session::ReportValues(WorkKind kind, int64_t count) const {
+  environment_->metrics->Values(kind, context_->record.tenant, context_->record.model, count);
 }
 
 Timings Session::TimingsAt(absl::Time now) const {
@@ -97,6 +107,32 @@ Timings Session::TimingsAt(absl::Time now) const {
   timings.first_step = first_step_.value_or(now) - start_.arrival;
   timings.total = now - start_.arrival;
   return timings;
+}
+
+CallReport Session::ReportAt(absl::Time now) const {
+  using Context = CallReport::Context;
+  CallReport report;
+  if (context_ != nullptr) {
+    report.model = context_->model->info.name;
+    report.context_rows = context_->record.rows;
+  }
+  if (found_resident_) {
+    report.context = Context::kResident;
+  } else {
+    if (context_began_.has_value()) {
+      report.context = restored_ ? Context::kRestored : Context::kEncoded;
+    }
+    report.context_began = context_began_;
+    report.context_ready = context_ready_;
+  }
+  report.arrival = start_.arrival;
+  if (admitted_at_ <= now) report.admitted = admitted_at_;
+  report.first_step = first_step_;
+  report.end = now;
+  const Timings timings = TimingsAt(now);
+  report.queued = timings.queued;
+  report.encoding = timings.encoding;
+  return report;
 }
 
 }  // namespace chorale

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/backend/backend.h"
+#include "engine/call_report.h"
 #include "engine/context/context_cache.h"
 #include "engine/context/preparation.h"
 #include "engine/context/registered_context.h"
@@ -39,6 +40,10 @@ struct SessionEnvironment {
   std::function<void(uint64_t session, std::shared_ptr<const CallControl> control,
                      std::function<Continuation()> job)>
       run_on_summary_thread;
+  // Whether a job that takes less than a millisecond may run on the engine thread instead: a few
+  // times in a tick, where a tick of another client's work would pass on the way to the summary
+  // thread and back.
+  std::function<bool()> may_summarise_at_once;
 };
 
 // A piece of work that a session wants advanced.
@@ -48,11 +53,22 @@ struct Runnable {
   const DecodeWork* decode = nullptr;  // the same work, if it is a decode
 };
 
+// How much a request asks for: estimated FLOPs, and values drawn, values with a density, or rows
+// predicted.
+struct RequestedWork {
+  WorkKind kind = WorkKind::kRows;
+  double flops = 0;
+  int64_t values = 0;
+};
+
 struct CallStart {
   uint64_t id = 0;
   std::shared_ptr<CallControl> control;
   absl::Time arrival;   // monotonic
   absl::Time deadline;  // monotonic
+  CallReporter report;  // may be empty
+  ClientShare share;
+  int64_t max_resident_bytes = 0;  // of the tenant; 0: no limit
 };
 
 // The life of a session:
@@ -86,10 +102,17 @@ class Session {
 
   uint64_t id() const { return start_.id; }
   absl::Time arrival() const { return start_.arrival; }
+  int64_t max_resident_bytes() const { return start_.max_resident_bytes; }
   absl::Time deadline() const { return start_.deadline; }
   bool cancelled() const { return start_.control->cancelled; }
   State state() const { return state_; }
+  const ClientShare& share() const { return start_.share; }
+  int64_t acknowledged() const { return start_.control->acknowledged; }
+  // Whether another client's request took its place in the queue.
+  bool displaced() const { return start_.control->displaced; }
   const ContextCache::Pin& pin() const { return pin_; }
+  // REQUIRES: it has its context.
+  const RegisteredContext& context() const { return *context_; }
 
   // --- Before admission, in this order --------------------------------------------------------
   void SetContext(PreparedRequest prepared, ContextCache::Pin pin);
@@ -101,19 +124,23 @@ class Session {
   absl::Duration TimeQueued(absl::Time now) const;
   // Tiles and buffer bytes that it needs at once.
   virtual TilePlan Plan() const { return TilePlan(); }
+  // All that it asks for, the encoding of its context and rows left out.
+  virtual RequestedWork Requested() const { return RequestedWork(); }
   // `buffers` are those of Plan().ranges().
   void Admit(std::vector<BufferPool::Lease> buffers, absl::Time now);
 
   // --- While admitted -------------------------------------------------------------------------
   // Appends the work to be advanced, the most urgent first.
   void AppendRunnable(std::vector<Runnable>* runnable);
+  // Whether it has work, none of which is advanced before its caller acknowledges values.
+  virtual bool WaitsForReader() const { return false; }
   // Takes the results of the last tick; may reach kComplete.
   void Collect(absl::Time now);
 
   // --- The end --------------------------------------------------------------------------------
   // Frees work, buffers and pin. Derived classes free their work first.
   virtual void ReleaseResources();
-  // Tells the caller how it ended. REQUIRES: called once, and holds no resources.
+  // Reports, and tells the caller how it ended. REQUIRES: called once, and holds no resources.
   void End(absl::Status status, absl::Time now);
 
  protected:
@@ -130,7 +157,11 @@ class Session {
   void RunOnSummaryThread(std::function<SessionEnvironment::Continuation()> job) const {
     environment_->run_on_summary_thread(start_.id, start_.control, std::move(job));
   }
+  // REQUIRES: the context is resident.
+  void StayResident() { pin_.StayResident(); }
   void NoteFirstStep(absl::Time now);
+  // Reports results for the caller; see MetricsSink::Values.
+  void ReportValues(WorkKind kind, int64_t count) const;
   Timings TimingsAt(absl::Time now) const;
   // Answers a caller that waits for one reply: the error, or the result with its timings.
   template <typename Result>
@@ -146,7 +177,6 @@ class Session {
 
   const SessionEnvironment& environment() const { return *environment_; }
   CallControl& control() const { return *start_.control; }
-  const RegisteredContext& context() const { return *context_; }
   const std::shared_ptr<const RegisteredContext>& context_pointer() const { return context_; }
   const ModelConfig& config() const { return context_->model->info.config; }
   std::shared_ptr<const ResidentContext> resident() const { return pin_.resident(); }
@@ -155,6 +185,8 @@ class Session {
   int64_t targets() const { return target_rows_; }  // T
 
  private:
+  CallReport ReportAt(absl::Time now) const;
+
   const CallStart start_;
   const SessionEnvironment* const environment_;
   State state_ = State::kLookingUp;
@@ -173,6 +205,9 @@ class Session {
   bool queue_clock_runs_ = true;  // since arrival
   absl::Time queue_clock_since_;
   absl::Duration queued_;
+  bool restored_ = false;  // rather than encoded
+  std::optional<absl::Time> context_began_;
+  std::optional<absl::Time> context_ready_;
   absl::Time admitted_at_ = absl::InfiniteFuture();
   std::optional<absl::Time> first_step_;
 };

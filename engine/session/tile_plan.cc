@@ -21,6 +21,8 @@ int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t tar
       return backend.DensityBytes(config, targets, paths);
     case WorkKind::kPredict:
       return backend.PredictBytes(config, paths);
+    default:
+      break;
   }
   return 0;
 }

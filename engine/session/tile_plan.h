@@ -11,12 +11,9 @@
 
 namespace chorale {
 
-// The kind of work that runs a tile. It determines the contents of the tile's buffer memory: the
-// K/V of a DecodeWork, or the state of a DensityWork between two steps. For a PredictWork each row
-// is a path.
-enum class WorkKind { kDecode, kDensity, kPredict };
-
-// Bytes of a tile of `paths` paths. REQUIRES: the counts are positive.
+// Bytes of a tile of `paths` paths: the K/V of a DecodeWork, or the state of a DensityWork between
+// two steps. For a PredictWork each row is a path. REQUIRES: the counts are positive, and `work` is
+// one of these three.
 int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t targets, int64_t paths,
                   WorkKind work);
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backend/flop_model.h"
 #include "engine/session/session.h"
 #include "engine/session/tile_plan.h"
 
@@ -31,6 +32,20 @@ class TiledSession : public Session {
   TilePlan Plan() const override {
     return PlanTiles(*environment().backend, config(), paths(), targets(), environment().max_slices,
                      kind_);
+  }
+
+  RequestedWork Requested() const override {
+    const int64_t context_rows = context().record.rows;
+    switch (kind_) {
+      case WorkKind::kDecode:
+        return {kind_, DecodeFlops(config(), paths(), context_rows, 0, targets()),
+                paths() * targets()};
+      case WorkKind::kDensity:
+        return {kind_, DensityFlops(config(), context_rows, targets(), paths()),
+                paths() * targets()};
+      default:
+        return {kind_, PredictFlops(config(), context_rows, paths()), paths()};
+    }
   }
 
   void ReleaseResources() override {
@@ -85,6 +100,7 @@ class TiledSession : public Session {
   }
 
   std::vector<SlotType>& slots() { return slots_; }
+  WorkKind kind() const { return kind_; }
 
  private:
   const WorkKind kind_;

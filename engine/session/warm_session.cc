@@ -16,6 +16,11 @@ Preparation WarmSession::Prepare(const std::shared_ptr<const RequestBase>& /*req
   return preparation;
 }
 
+void WarmForGoodSession::ReleaseResources() {
+  if (pin() && pin().resident() != nullptr) StayResident();
+  WarmSession::ReleaseResources();
+}
+
 void WarmSession::Deliver(absl::Status status, absl::Time now) {
   if (!status.ok()) {
     done_(std::move(status));

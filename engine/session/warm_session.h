@@ -31,6 +31,13 @@ class WarmSession : public Session {
   const Engine::Callback<ContextInfo> done_;
 };
 
+// The same; the context then stays resident until it is deleted.
+class WarmForGoodSession : public WarmSession {
+ public:
+  using WarmSession::WarmSession;
+  void ReleaseResources() override;
+};
+
 }  // namespace chorale
 
 #endif  // CHORALE_ENGINE_SESSION_WARM_SESSION_H_

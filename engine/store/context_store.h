@@ -45,8 +45,21 @@ struct ContextPage {
   std::string next_page_token;         // empty on the last page
 };
 
+// What the contexts of one tenant may take. 0: no limit.
+struct StoreQuota {
+  int64_t contexts = 0;
+  int64_t dataset_bytes = 0;  // contexts of the same content share one dataset
+};
+
+struct StoreTotals {
+  int64_t contexts = 0;
+  int64_t dataset_bytes = 0;    // a tenant's contexts of the same content share one dataset
+  int64_t disk_free_bytes = 0;  // of the store's disk, for this process
+  bool disk_full = false;       // Put refuses: a write found no room, and there is none yet
+};
+
 // Thread-safe. Calls block on disk; never call them from a gRPC reactor's callback or the engine
-// thread.
+// thread. Errors other than Internal and DataLoss are fit for clients: they name no path.
 class ContextStore {
  public:
   virtual ~ContextStore() = default;
@@ -54,10 +67,16 @@ class ContextStore {
   // Returns when the record and the dataset are durable. The record's digest and dataset_bytes are
   // those of the dataset (InvalidArgument otherwise); `created` is kept to the nanosecond, and is
   // that of the first Put. AlreadyExists: the name is taken by other content or another model.
-  // ResourceExhausted: the disk is full. Internal: other I/O errors; after a
-  // restart the context is then there or not, but never partly.
-  virtual absl::StatusOr<PutOutcome> Put(const ContextRecord& record,
-                                         absl::string_view dataset) = 0;
+  // ResourceExhausted, with reason DISK_FULL and RetryDelay: the disk is full; nothing is written
+  // until there is room. Unavailable: the database cannot be written, see Health. Internal: other
+  // I/O errors; after a restart the context is then there or not, but never partly.
+  // base/error_details' QuotaExceeded: a new record would exceed the tenant's quota, which holds
+  // whatever other Puts run.
+  virtual absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
+                                         const StoreQuota& quota) = 0;
+  absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset) {
+    return Put(record, dataset, StoreQuota());
+  }
 
   // NotFound, also when another tenant has a context of that name.
   virtual absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) = 0;
@@ -71,7 +90,19 @@ class ContextStore {
   virtual absl::StatusOr<ContextPage> List(const std::string& tenant, int64_t page_size,
                                            const std::string& page_token) = 0;
 
+  // At most `limit` records of all tenants, the most recently created first.
+  virtual absl::StatusOr<std::vector<ContextRecord>> ListNewest(int64_t limit) = 0;
+
+  // Works on a full disk, too. The dataset's file is gone then; within a second the record is
+  // overwritten in the database and gone from its log.
   virtual absl::Status Delete(const std::string& tenant, const std::string& name) = 0;
+
+  // Of all tenants.
+  virtual absl::StatusOr<StoreTotals> Totals() = 0;
+
+  // Unavailable while what the store has open is not what lies under its names: it was removed,
+  // moved or replaced, and what would be written would be lost. Put and Delete are then refused.
+  virtual absl::Status Health() const { return absl::OkStatus(); }
 
   // Flushes and closes. Later calls answer FailedPrecondition.
   virtual absl::Status Close() = 0;
@@ -83,8 +114,9 @@ class ContextStore {
 // process has open, a database of another version, a corrupt one, or one that is gone although
 // datasets are there. Removes temporary files that a crash left behind. Dataset files that no
 // record names are moved to `folder`/lost and removed after 30 days: the next start with a database
-// that names them takes them back. A context whose dataset file is gone stays listed, answers
-// DataLoss when it is read, and is mended by a Put of the same content.
+// that names them takes them back. The file RESERVE keeps room for deletions. A context whose
+// dataset file is gone stays listed, answers DataLoss when it is read, and is mended by a Put of
+// the same content.
 absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::string& folder);
 
 }  // namespace chorale

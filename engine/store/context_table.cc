@@ -131,7 +131,8 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
   RETURN_IF_ERROR(
       table->connection_->Execute("PRAGMA journal_mode = WAL;"
                                   "PRAGMA synchronous = FULL;"
-                                  "PRAGMA foreign_keys = ON;"));
+                                  "PRAGMA foreign_keys = ON;"
+                                  "PRAGMA secure_delete = ON;"));
   if (table->is_new_) {
     RETURN_IF_ERROR(table->CreateSchema());
   }
@@ -285,6 +286,17 @@ absl::StatusOr<std::vector<ContextRecord>> ContextTable::List(const std::string&
   query.Bind(tenant);
   query.Bind(after);
   query.Bind(count);
+  return ReadRecords(query);
+}
+
+absl::StatusOr<std::vector<ContextRecord>> ContextTable::ListNewest(int64_t count) {
+  SqliteStatement query(*connection_,
+                        absl::StrCat(kSelect, "ORDER BY created_ns DESC, tenant, name LIMIT ?"));
+  query.Bind(count);
+  return ReadRecords(query);
+}
+
+absl::StatusOr<std::vector<ContextRecord>> ContextTable::ReadRecords(SqliteStatement& query) {
   std::vector<ContextRecord> records;
   while (true) {
     absl::StatusOr<bool> row = query.Step();
@@ -294,6 +306,27 @@ absl::StatusOr<std::vector<ContextRecord>> ContextTable::List(const std::string&
     RETURN_IF_ERROR(record.status());
     records.push_back(*std::move(record));
   }
+}
+
+absl::StatusOr<bool> ContextTable::EmptyLog() { return connection_->EmptyLog(); }
+
+absl::StatusOr<StoreTotals> ContextTable::Totals() {
+  SqliteStatement query(*connection_,
+                        "SELECT (SELECT COUNT(*) FROM contexts), "
+                        "(SELECT COALESCE(SUM(bytes), 0) FROM datasets)");
+  absl::StatusOr<bool> row = query.Step();
+  RETURN_IF_ERROR(row.status());
+  return StoreTotals{query.Integer(0), query.Integer(1)};
+}
+
+absl::StatusOr<StoreTotals> ContextTable::TotalsOf(const std::string& tenant) {
+  SqliteStatement query(*connection_,
+                        "SELECT (SELECT COUNT(*) FROM contexts WHERE tenant = ?1), "
+                        "(SELECT COALESCE(SUM(bytes), 0) FROM datasets WHERE tenant = ?1)");
+  query.Bind(tenant);
+  absl::StatusOr<bool> row = query.Step();
+  RETURN_IF_ERROR(row.status());
+  return StoreTotals{query.Integer(0), query.Integer(1)};
 }
 
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ContextTable::AllDatasets() {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "engine/store/context_store.h"
 #include "engine/store/sqlite_connection.h"
+#include "engine/store/sqlite_statement.h"
 
 namespace chorale {
 
@@ -42,6 +43,15 @@ class ContextTable {
   absl::StatusOr<std::vector<ContextRecord>> List(const std::string& tenant,
                                                   const std::string& after, int64_t count);
 
+  // Moves what the log of the database holds into the database and empties the log. False when
+  // another process, such as a backup, reads from it.
+  absl::StatusOr<bool> EmptyLog();
+
+  absl::StatusOr<StoreTotals> Totals();
+  absl::StatusOr<StoreTotals> TotalsOf(const std::string& tenant);
+  // At most `count` records of all tenants, the most recently created first.
+  absl::StatusOr<std::vector<ContextRecord>> ListNewest(int64_t count);
+
   // (tenant, digest) of every dataset that a record names.
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> AllDatasets();
 
@@ -49,6 +59,7 @@ class ContextTable {
   explicit ContextTable(std::unique_ptr<SqliteConnection> connection)
       : connection_(std::move(connection)) {}
 
+  absl::StatusOr<std::vector<ContextRecord>> ReadRecords(SqliteStatement& query);
   absl::StatusOr<int64_t> Pragma(const char* name);
   absl::Status CheckIdentity();
   absl::Status CheckPages();

@@ -24,6 +24,24 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+absl::Status NoRegularFile(const std::string& path) {
+  return absl::DataLossError(absl::StrCat(path, ": is no regular file"));
+}
+
+enum class WithoutLocks { kFail, kProceed };  // on a file system that has no locks of this kind
+
+absl::Status Lock(const FileDescriptor& file, const std::string& path, WithoutLocks without) {
+  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) {
+      return absl::FailedPreconditionError(absl::StrCat(path, ": in use by another process"));
+    }
+    if (without == WithoutLocks::kProceed) return absl::OkStatus();
+    return absl::FailedPreconditionError(Describe(errno, "lock", path));
+  }
+  return absl::OkStatus();
+}
+
 // The folder that holds `path`. REQUIRES: no trailing slash.
 std::string ParentOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -39,11 +57,6 @@ absl::Status FileError(int error, absl::string_view action, absl::string_view pa
   return absl::InternalError(message);
 }
 
-void FileDescriptor::Reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 absl::Status WriteAll(const FileDescriptor& file, absl::string_view bytes,
                       const std::string& path) {
   while (!bytes.empty()) {
@@ -55,15 +68,27 @@ absl::Status WriteAll(const FileDescriptor& file, absl::string_view bytes,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+absl::StatusOr<FileDescriptor> OpenToRead(const std::string& path) {
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.valid()) {
     if (errno == ENOENT) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+    // A link; a socket; a device without a driver.
+    if (errno == ELOOP || errno == ENXIO || errno == ENODEV) return NoRegularFile(path);
     return FileError(errno, "open", path);
   }
   struct stat info;
   if (fstat(file.get(), &info) != 0) return FileError(errno, "stat", path);
-  if (!S_ISREG(info.st_mode) || info.st_size != bytes) {
+  if (!S_ISREG(info.st_mode)) return NoRegularFile(path);
+  return file;
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes) {
+  absl::StatusOr<FileDescriptor> opened = OpenToRead(path);
+  RETURN_IF_ERROR(opened.status());
+  const FileDescriptor& file = *opened;
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return FileError(errno, "stat", path);
+  if (info.st_size != bytes) {
     return absl::DataLossError(
         absl::StrCat(path, ": has ", info.st_size, " bytes where ", bytes, " were written"));
   }
@@ -107,14 +132,22 @@ absl::StatusOr<FileDescriptor> LockFile(const std::string& path) {
   if (!file.valid()) {
     return absl::FailedPreconditionError(Describe(errno, "open", path));
   }
-  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno == EWOULDBLOCK) {
-      return absl::FailedPreconditionError(absl::StrCat(path, ": in use by another process"));
-    }
-    return absl::FailedPreconditionError(Describe(errno, "lock", path));
-  }
+  RETURN_IF_ERROR(Lock(file, path, WithoutLocks::kFail));
   return file;
+}
+
+absl::StatusOr<FileDescriptor> LockFolder(const std::string& path) {
+  FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return absl::FailedPreconditionError(Describe(errno, "open", path));
+  // Network file systems lock only what is open for writing, and no folder can be.
+  RETURN_IF_ERROR(Lock(folder, path, WithoutLocks::kProceed));
+  return folder;
+}
+
+std::optional<FileIdentity> IdentityOf(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return std::nullopt;
+  return FileIdentity{info.st_dev, info.st_ino};
 }
 
 }  // namespace chorale

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace chorale {
 namespace {
@@ -67,6 +68,17 @@ absl::Status SqliteConnection::Execute(const std::string& sql) {
     return Error(sql.substr(0, sql.find_first_of(" ;\n")));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SqliteConnection::EmptyLog() {
+  sqlite3_busy_timeout(handle_, 0);
+  const int result =
+      sqlite3_wal_checkpoint_v2(handle_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  absl::Status status = result == SQLITE_OK ? absl::OkStatus() : Error("emptying the log");
+  sqlite3_busy_timeout(handle_, kBusyMilliseconds);
+  if (result == SQLITE_BUSY) return false;
+  RETURN_IF_ERROR(status);
+  return true;
 }
 
 absl::Status SqliteConnection::Error(absl::string_view action) const {

@@ -25,6 +25,10 @@ class SqliteConnection {
   // Runs one or more statements that yield no rows of interest.
   absl::Status Execute(const std::string& sql);
 
+  // Moves what the write-ahead log holds into the database and cuts the log to length zero. False,
+  // at once, when another process uses it.
+  absl::StatusOr<bool> EmptyLog();
+
   // Why the last call failed, with the file's name:
   //   DataLoss            corrupt, cut short, or no database
   //   ResourceExhausted   the disk is full

@@ -1,10 +1,15 @@
 #include "engine/store/sqlite_context_store.h"
 
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
@@ -17,6 +22,12 @@ namespace chorale {
 namespace {
 
 constexpr int64_t kMaxPageSize = 1000;
+
+// After a deletion the log is emptied at once, but no more often than this.
+constexpr absl::Duration kLogEmptyingPeriod = absl::Milliseconds(500);
+
+constexpr int kAttemptsOnFullDisk = 5;
+constexpr absl::Duration kPauseOnFullDisk = absl::Milliseconds(20);
 
 absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset) {
   RETURN_IF_ERROR(ValidateName("context_id", record.name));
@@ -31,6 +42,8 @@ absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset)
   }
   return absl::OkStatus();
 }
+
+absl::Status ClosedError() { return absl::FailedPreconditionError("the context store is closed"); }
 
 absl::Status NoContext(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
@@ -62,6 +75,12 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
   RETURN_IF_ERROR(MakeFolder(folder));
   absl::StatusOr<FileDescriptor> lock = LockFile(absl::StrCat(folder, "/LOCK"));
   RETURN_IF_ERROR(lock.status());
+  absl::StatusOr<FileDescriptor> folder_lock = LockFolder(folder);
+  RETURN_IF_ERROR(folder_lock.status());
+  auto room = std::make_unique<DiskRoom>(absl::StrCat(folder, "/RESERVE"));
+  RETURN_IF_ERROR(room->Open());
+  // What opening writes must find room, so that a server starts on a full disk and can delete.
+  if (room->full()) room->Release();
   auto files = std::make_unique<DatasetFiles>(absl::StrCat(folder, "/datasets"),
                                               absl::StrCat(folder, "/lost"));
   RETURN_IF_ERROR(files->Open());
@@ -77,9 +96,27 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
   RETURN_IF_ERROR(SyncFolder(folder));
 
   std::unique_ptr<SqliteContextStore> store(
-      new SqliteContextStore(*std::move(lock), *std::move(table), std::move(files)));
+      new SqliteContextStore(folder, {*std::move(lock), *std::move(folder_lock)}, std::move(room),
+                             *std::move(table), std::move(files)));
   RETURN_IF_ERROR(store->MatchFiles(*std::move(present)));
   return store;
+}
+
+SqliteContextStore::SqliteContextStore(const std::string& folder, Locks locks,
+                                       std::unique_ptr<DiskRoom> room,
+                                       std::unique_ptr<ContextTable> table,
+                                       std::unique_ptr<DatasetFiles> files)
+    : files_(std::move(files)),
+      room_(std::move(room)),
+      table_(std::move(table)),
+      locks_(std::move(locks)),
+      log_emptier_(
+          std::make_unique<RateLimitedTask>(kLogEmptyingPeriod, [this] { return EmptyLog(); })) {
+  for (const char* name : {"/contexts.db", "/contexts.db-wal", "/datasets"}) {
+    std::string path = absl::StrCat(folder, name);
+    const std::optional<FileIdentity> identity = IdentityOf(path);
+    if (identity.has_value()) watched_.push_back({std::move(path), *identity});
+  }
 }
 
 absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
@@ -120,8 +157,40 @@ absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
 SqliteContextStore::~SqliteContextStore() { Close().IgnoreError(); }
 
 absl::Status SqliteContextStore::CheckOpen() const {
-  if (closing_) return absl::FailedPreconditionError("the context store is closed");
-  return absl::OkStatus();
+  return closing_ ? ClosedError() : absl::OkStatus();
+}
+
+absl::Status SqliteContextStore::Health() const {
+  const auto gone = std::find_if(watched_.begin(), watched_.end(), [](const Watched& each) {
+    return IdentityOf(each.path) != each.identity;
+  });
+  if (gone == watched_.end()) {
+    if (!healthy_.exchange(true)) spdlog::info("the files of the store are in their place again");
+    return absl::OkStatus();
+  }
+  {
+    MutexLock lock(&mutex_);
+    if (closing_) return absl::OkStatus();  // SQLite removes its log
+  }
+  if (healthy_.exchange(false)) {
+    spdlog::error(
+        "{} was removed, moved or replaced while it is open: nothing can be registered or deleted. "
+        "What is registered is in the open file as long as this process lives.",
+        gone->path);
+  }
+  return WithReason(
+      absl::UnavailableError("the server's store of contexts was removed or replaced: nothing can "
+                             "be registered or deleted"),
+      "STORE_LOST");
+}
+
+absl::Status SqliteContextStore::ForCaller(const absl::Status& status) {
+  if (!ExceededQuota(status).empty()) return status;
+  if (absl::IsResourceExhausted(status)) return room_->Full(status);
+  // SQLite's: locked by another process, or not to be written.
+  if (!absl::IsFailedPrecondition(status) || status == ClosedError()) return status;
+  spdlog::error("the store cannot be used: {}", status.ToString());
+  return absl::UnavailableError("the server's store of contexts cannot be used at the moment");
 }
 
 absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& record) {
@@ -140,9 +209,40 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& reco
   return PutOutcome::kUnchanged;
 }
 
+absl::Status SqliteContextStore::CheckQuota(const ContextRecord& record, const StoreQuota& quota) {
+  if (quota.contexts == 0 && quota.dataset_bytes == 0) return absl::OkStatus();
+  const absl::StatusOr<StoreTotals> used = table_->TotalsOf(record.tenant);
+  RETURN_IF_ERROR(used.status());
+  if (quota.contexts > 0 && used->contexts >= quota.contexts) {
+    return QuotaExceeded("max_contexts", absl::StrCat("this tenant has ", used->contexts,
+                                                      " contexts; its quota is ", quota.contexts));
+  }
+  const absl::StatusOr<bool> shared = table_->Names(record.tenant, record.digest);
+  RETURN_IF_ERROR(shared.status());
+  if (quota.dataset_bytes > 0 && !*shared &&
+      used->dataset_bytes + record.dataset_bytes > quota.dataset_bytes) {
+    return QuotaExceeded(
+        "max_dataset_mib",
+        absl::StrCat("this tenant's datasets take ", used->dataset_bytes, " bytes and this one ",
+                     record.dataset_bytes, "; its quota is ", quota.dataset_bytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
-                                                   absl::string_view dataset) {
+                                                   absl::string_view dataset,
+                                                   const StoreQuota& quota) {
   RETURN_IF_ERROR(ValidatePut(record, dataset));
+  RETURN_IF_ERROR(Health());
+  absl::StatusOr<PutOutcome> outcome = StoreContext(record, dataset, quota);
+  if (!outcome.ok()) return ForCaller(outcome.status());
+  RETURN_IF_ERROR(Health());
+  return outcome;
+}
+
+absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord& record,
+                                                            absl::string_view dataset,
+                                                            const StoreQuota& quota) {
   const std::string key = DatasetKey(record.tenant, record.digest);
   std::unique_ptr<Pin> pin;
   PutOutcome before = PutOutcome::kCreated;
@@ -152,12 +252,14 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
     absl::StatusOr<PutOutcome> outcome = Compare(record);
     RETURN_IF_ERROR(outcome.status());
     before = *outcome;
+    if (before == PutOutcome::kCreated) RETURN_IF_ERROR(CheckQuota(record, quota));
     pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
   }
   // kUnchanged promises that the dataset is there, so a damaged or missing file is repaired.
   const bool intact = before == PutOutcome::kUnchanged &&
                       files_->Read(key, record.dataset_bytes, record.digest).ok();
   if (!intact) {
+    RETURN_IF_ERROR(room_->CheckRoom());
     RETURN_IF_ERROR(files_->Write(key, dataset));
   }
   {
@@ -165,6 +267,7 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
     MutexLock lock(&mutex_);
     absl::StatusOr<PutOutcome> outcome = Compare(record);
     if (!outcome.ok() || *outcome == PutOutcome::kUnchanged) return outcome;
+    RETURN_IF_ERROR(CheckQuota(record, quota));
     if (absl::Status s = table_->Insert(record); !s.ok()) {
       // A commit that failed in its fsync may yet turn out to have happened when the database is
       // next opened. Until then its file stays. A full disk is no such case.
@@ -182,7 +285,9 @@ absl::StatusOr<ContextRecord> SqliteContextStore::Get(const std::string& tenant,
                                                       const std::string& name) {
   MutexLock lock(&mutex_);
   RETURN_IF_ERROR(CheckOpen());
-  return table_->Find(tenant, name);
+  absl::StatusOr<ContextRecord> record = table_->Find(tenant, name);
+  if (!record.ok()) return ForCaller(record.status());
+  return record;
 }
 
 absl::StatusOr<std::string> SqliteContextStore::ReadDataset(const std::string& tenant,
@@ -193,7 +298,7 @@ absl::StatusOr<std::string> SqliteContextStore::ReadDataset(const std::string& t
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckOpen());
     absl::StatusOr<ContextRecord> found = table_->Find(tenant, name);
-    RETURN_IF_ERROR(found.status());
+    if (!found.ok()) return ForCaller(found.status());
     record = *std::move(found);
     pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
   }
@@ -212,7 +317,7 @@ absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, 
   RETURN_IF_ERROR(CheckOpen());
   // One more record than requested shows whether there is another page.
   absl::StatusOr<std::vector<ContextRecord>> records = table_->List(tenant, *after, page_size + 1);
-  RETURN_IF_ERROR(records.status());
+  if (!records.ok()) return ForCaller(records.status());
   ContextPage page;
   page.records = *std::move(records);
   if (static_cast<int64_t>(page.records.size()) > page_size) {
@@ -222,25 +327,97 @@ absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, 
   return page;
 }
 
-absl::Status SqliteContextStore::Delete(const std::string& tenant, const std::string& name) {
+absl::StatusOr<StoreTotals> SqliteContextStore::Totals() {
   MutexLock lock(&mutex_);
   RETURN_IF_ERROR(CheckOpen());
+  absl::StatusOr<StoreTotals> totals = table_->Totals();
+  if (!totals.ok()) return ForCaller(totals.status());
+  struct statvfs disk = {};
+  if (fstatvfs(locks_.file.get(), &disk) == 0) {
+    totals->disk_free_bytes = static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
+  }
+  // A full disk is looked at again, so that the end of it shows without a registration.
+  totals->disk_full = !room_->CheckRoom().ok();
+  return totals;
+}
+
+absl::StatusOr<std::vector<ContextRecord>> SqliteContextStore::ListNewest(int64_t limit) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CheckOpen());
+  absl::StatusOr<std::vector<ContextRecord>> records = table_->ListNewest(limit);
+  if (!records.ok()) return ForCaller(records.status());
+  return records;
+}
+
+absl::Status SqliteContextStore::Delete(const std::string& tenant, const std::string& name) {
+  RETURN_IF_ERROR(Health());
+  absl::Status deleted;
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(CheckOpen());
+    deleted = Remove(tenant, name);
+  }
+  if (!deleted.ok()) return ForCaller(deleted);
+  room_->CheckRoom().IgnoreError();  // takes the reserve again
+  return Health();
+}
+
+absl::Status SqliteContextStore::Remove(const std::string& tenant, const std::string& name) {
   absl::StatusOr<ContextRecord> record = table_->Find(tenant, name);
   if (absl::IsNotFound(record.status())) return NoContext(name);
   // A record that cannot be read can still be deleted; Open finds its dataset later.
-  RETURN_IF_ERROR(table_->Remove(tenant, name));
+  absl::Status removed = table_->Remove(tenant, name);
+  if (absl::IsResourceExhausted(removed)) removed = RemoveOnFullDisk(tenant, name, removed);
+  RETURN_IF_ERROR(removed);
   if (const int error = AtFailpoint("delete_committed")) return FileError(error, "delete", name);
   if (record.ok()) RemoveUnneeded({tenant, record->digest});
   AtFailpoint("delete_done");
+  log_emptier_->Ask();
   return absl::OkStatus();
 }
 
-absl::Status SqliteContextStore::Close() {
+absl::Status SqliteContextStore::RemoveOnFullDisk(const std::string& tenant,
+                                                  const std::string& name, absl::Status failure) {
+  // Registrations that began before the disk was full may take what is given back; they fail soon,
+  // and remove what they wrote.
+  for (int attempt = 0; absl::IsResourceExhausted(failure); ++attempt) {
+    if (attempt == kAttemptsOnFullDisk) return failure;
+    if (attempt > 0) absl::SleepFor(kPauseOnFullDisk);
+    room_->Full(failure).IgnoreError();
+    room_->Release();
+    failure = table_->Remove(tenant, name);
+  }
+  // The log has grown by what the reserve gave.
+  if (absl::Status emptied = table_->EmptyLog().status(); !emptied.ok()) {
+    spdlog::warn("on a full disk: {}", emptied.ToString());
+  }
+  return failure;
+}
+
+bool SqliteContextStore::EmptyLog() {
   MutexLock lock(&mutex_);
-  closing_ = true;
-  while (!pins_.empty()) unpinned_.Wait(&mutex_);
+  if (closing_) return true;
+  const absl::StatusOr<bool> emptied = table_->EmptyLog();
+  if (emptied.ok()) return *emptied;
+  spdlog::warn(
+      "names of deleted contexts may be in the log of the database until the next deletion: {}",
+      emptied.status().ToString());
+  return true;
+}
+
+absl::Status SqliteContextStore::Close() {
+  std::unique_ptr<RateLimitedTask> log_emptier;
+  {
+    MutexLock lock(&mutex_);
+    closing_ = true;
+    while (!pins_.empty()) unpinned_.Wait(&mutex_);
+    log_emptier = std::move(log_emptier_);
+  }
+  log_emptier.reset();  // without the mutex, which it may wait for
+  MutexLock lock(&mutex_);
   table_.reset();
-  lock_.Reset();
+  locks_.file.Reset();
+  locks_.folder.Reset();
   return absl::OkStatus();
 }
 

@@ -2,10 +2,12 @@
 #ifndef CHORALE_ENGINE_STORE_SQLITE_CONTEXT_STORE_H_
 #define CHORALE_ENGINE_STORE_SQLITE_CONTEXT_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -14,7 +16,9 @@
 #include "engine/store/context_store.h"
 #include "engine/store/context_table.h"
 #include "engine/store/dataset_files.h"
+#include "engine/store/disk_room.h"
 #include "engine/store/posix_file.h"
+#include "engine/store/rate_limited_task.h"
 
 namespace chorale {
 
@@ -27,6 +31,9 @@ namespace chorale {
 //     leaves at most one for each call in flight; but a database that was damaged, or restored from
 //     a copy, may lack contexts that were acknowledged, and the two cannot be told apart.
 //   - A dataset that a record names has no copy in `lost`: Delete removes every copy.
+//   - Before a change and after it, the database and the folder of datasets must still be those
+//     that were opened: nothing is acknowledged that lies in files without a name.
+//   - A deletion that finds the disk full is done in the room that DiskRoom keeps.
 //
 // Thread-safe. Files are read and written without the mutex, so that a large dataset delays no
 // other call; the mutex guards the database and the pins. Close waits for calls in progress.
@@ -35,13 +42,18 @@ class SqliteContextStore : public ContextStore {
   static absl::StatusOr<std::unique_ptr<ContextStore>> Open(const std::string& folder);
   ~SqliteContextStore() override;
 
-  absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset) override;
+  using ContextStore::Put;
+  absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
+                                 const StoreQuota& quota) override;
   absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) override;
   absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
                                           const std::string& name) override;
   absl::StatusOr<ContextPage> List(const std::string& tenant, int64_t page_size,
                                    const std::string& page_token) override;
+  absl::StatusOr<std::vector<ContextRecord>> ListNewest(int64_t limit) override;
   absl::Status Delete(const std::string& tenant, const std::string& name) override;
+  absl::StatusOr<StoreTotals> Totals() override;
+  absl::Status Health() const override;
   absl::Status Close() override;
 
  private:
@@ -51,9 +63,25 @@ class SqliteContextStore : public ContextStore {
   };
   class Pin;
 
-  SqliteContextStore(FileDescriptor lock, std::unique_ptr<ContextTable> table,
-                     std::unique_ptr<DatasetFiles> files)
-      : files_(std::move(files)), table_(std::move(table)), lock_(std::move(lock)) {}
+  struct Locks {
+    FileDescriptor file;    // LOCK
+    FileDescriptor folder;  // in case somebody removes the file
+  };
+
+  SqliteContextStore(const std::string& folder, Locks locks, std::unique_ptr<DiskRoom> room,
+                     std::unique_ptr<ContextTable> table, std::unique_ptr<DatasetFiles> files);
+
+  absl::StatusOr<PutOutcome> StoreContext(const ContextRecord& record, absl::string_view dataset,
+                                          const StoreQuota& quota) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Remove(const std::string& tenant, const std::string& name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives the reserve to a deletion that ended in `failure`.
+  absl::Status RemoveOnFullDisk(const std::string& tenant, const std::string& name,
+                                absl::Status failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a caller is told of an error; paths in it go to the log.
+  absl::Status ForCaller(const absl::Status& status);
+  // Returns false if it is to be tried again.
+  bool EmptyLog() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status CheckOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reconciles files, by key, with the records: moves files that no record names to `lost`, and
@@ -62,22 +90,36 @@ class SqliteContextStore : public ContextStore {
   // kUnchanged or AlreadyExists if there is a record of that name, else kCreated.
   absl::StatusOr<PutOutcome> Compare(const ContextRecord& record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ok if the tenant may have this record as well. REQUIRES: there is none of its name.
+  absl::Status CheckQuota(const ContextRecord& record, const StoreQuota& quota)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPin(const DatasetId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropPin(const DatasetId& id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Removes the file if no record names it and no call pins it. A failure is logged: the
   // next Open tries again.
   void RemoveUnneeded(const DatasetId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::unique_ptr<DatasetFiles> files_;  // thread-safe by itself
+  // A name that must stay what it was when the store was opened.
+  struct Watched {
+    std::string path;
+    FileIdentity identity;
+  };
 
-  Mutex mutex_;
+  const std::unique_ptr<DatasetFiles> files_;  // thread-safe by itself
+  const std::unique_ptr<DiskRoom> room_;       // thread-safe by itself
+  std::vector<Watched> watched_;               // constant after construction
+  mutable std::atomic<bool> healthy_ = true;   // what the log said last
+
+  mutable Mutex mutex_;
   CondVar unpinned_;
   std::unique_ptr<ContextTable> table_ ABSL_GUARDED_BY(mutex_);             // null once closed
   absl::flat_hash_map<std::string, int64_t> pins_ ABSL_GUARDED_BY(mutex_);  // by dataset key
   // Keys of datasets whose record may or may not be there after the next Open.
   absl::flat_hash_set<std::string> doubtful_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  FileDescriptor lock_ ABSL_GUARDED_BY(mutex_);  // of the folder; released last
+  Locks locks_ ABSL_GUARDED_BY(mutex_);  // released last
+  // Null once closed.
+  std::unique_ptr<RateLimitedTask> log_emptier_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace chorale

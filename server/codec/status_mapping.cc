@@ -1,6 +1,9 @@
 #include "server/codec/status_mapping.h"
 
+#include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +23,9 @@ namespace {
 constexpr size_t kMaxMessageBytes = 512;
 constexpr size_t kMaxFieldBytes = 256;
 
+// Of the reasons in ErrorInfo.
+constexpr char kErrorDomain[] = "chorale";
+
 // The first `limit` bytes of `text` at most; never splits a UTF-8 sequence.
 std::string Cut(absl::string_view text, size_t limit) {
   if (text.size() <= limit) return std::string(text);
@@ -33,11 +39,12 @@ bool IsInternalError(absl::StatusCode code) {
          code == absl::StatusCode::kDataLoss;
 }
 
-std::string LogInternalError(const absl::Status& status) {
+std::string LogInternalError(const absl::Status& status, std::vector<LogField> about_call) {
   absl::BitGen random;
   const std::string reference = absl::StrFormat("%016x", absl::Uniform<uint64_t>(random));
-  LogEvent(spdlog::level::err, "internal_error",
-           {{"reference", reference}, {"status", status.ToString()}});
+  std::vector<LogField> fields = {{"reference", reference}, {"status", status.ToString()}};
+  std::move(about_call.begin(), about_call.end(), std::back_inserter(fields));
+  LogEvent(spdlog::level::err, "internal_error", fields);
   return absl::StrCat("internal error; the server's log has the details under reference ",
                       reference);
 }
@@ -50,11 +57,13 @@ void SetDuration(absl::Duration delay, google::protobuf::Duration* out) {
 
 }  // namespace
 
-grpc::Status ToGrpcStatus(const absl::Status& status) {
+grpc::Status ToGrpcStatus(const absl::Status& status, std::vector<LogField> about_call) {
   if (status.ok()) return grpc::Status::OK;
   // Both enums number the canonical codes alike.
   const auto code = static_cast<grpc::StatusCode>(status.code());
-  if (IsInternalError(status.code())) return grpc::Status(code, LogInternalError(status));
+  if (IsInternalError(status.code())) {
+    return grpc::Status(code, LogInternalError(status, std::move(about_call)));
+  }
 
   const std::string message = Cut(status.message(), kMaxMessageBytes);
   google::rpc::Status details;
@@ -64,6 +73,12 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     violation->set_field(Cut(field, kMaxFieldBytes));
     violation->set_description(message);
     details.add_details()->PackFrom(bad_request);
+  }
+  if (const std::string reason = ErrorReason(status); !reason.empty()) {
+    google::rpc::ErrorInfo info;
+    info.set_reason(reason);
+    info.set_domain(kErrorDomain);
+    details.add_details()->PackFrom(info);
   }
   if (const absl::Duration delay = RetryDelay(status); delay > absl::ZeroDuration()) {
     google::rpc::RetryInfo retry;

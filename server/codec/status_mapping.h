@@ -4,17 +4,21 @@
 
 #include <grpcpp/support/status.h>
 
+#include <vector>
+
 #include "absl/status/status.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 
 // Keeps the code. The error details are a google.rpc.Status with a BadRequest for the field
-// (ErrorField) and a RetryInfo (RetryDelay), if the status has them.
+// (ErrorField), an ErrorInfo (ErrorReason; its domain is "chorale") and a RetryInfo (RetryDelay),
+// if the status has them.
 //
 // Long messages are cut: they travel in trailers of limited size. Messages of internal errors
 // (INTERNAL, UNKNOWN, DATA_LOSS) may contain file names or addresses: they are logged, and the
-// client gets a general message with a reference to the log line.
-grpc::Status ToGrpcStatus(const absl::Status& status);
+// client gets a general message with a reference to the log line, which also has `about_call`.
+grpc::Status ToGrpcStatus(const absl::Status& status, std::vector<LogField> about_call = {});
 
 }  // namespace chorale
 

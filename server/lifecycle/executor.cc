@@ -18,11 +18,11 @@ Executor::~Executor() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool Executor::TryRun(Task task) {
+bool Executor::TryRun(const std::string& client, Task task) {
   {
     MutexLock lock(&mutex_);
-    if (static_cast<int64_t>(tasks_.size()) >= max_waiting_) return false;
-    tasks_.push_back(std::move(task));
+    if (tasks_.size_of(client) >= max_waiting_ - tasks_.size()) return false;
+    tasks_.Push(client, std::move(task));
   }
   changed_.NotifyOne();
   return true;
@@ -30,7 +30,7 @@ bool Executor::TryRun(Task task) {
 
 int64_t Executor::waiting() const {
   MutexLock lock(&mutex_);
-  return static_cast<int64_t>(tasks_.size());
+  return tasks_.size();
 }
 
 void Executor::Work() {
@@ -40,8 +40,7 @@ void Executor::Work() {
       MutexLock lock(&mutex_);
       while (tasks_.empty() && !stopping_) changed_.Wait(&mutex_);
       if (tasks_.empty()) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      task = tasks_.Pop();
     }
     std::move(task)();
   }

@@ -1,21 +1,25 @@
-// A thread pool that runs tasks in FIFO order.
+// A thread pool that runs the tasks of clients in turn.
 #ifndef CHORALE_SERVER_LIFECYCLE_EXECUTOR_H_
 #define CHORALE_SERVER_LIFECYCLE_EXECUTOR_H_
 
 #include <cstdint>
-#include <deque>
 #include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "base/fair_queue.h"
 #include "base/mutex.h"
 
 namespace chorale {
 
-// The server has two: one for calls that block on the disk, which gRPC callbacks and the engine
-// thread must not do; and one that encodes and sends replies, to unburden the engine thread.
+// The server has three: one for calls that block on the disk, which gRPC callbacks and the engine
+// thread must not do; one that decodes large requests, behind which small ones would wait; and one
+// that encodes and sends replies, to unburden the engine thread.
+//
+// Clients take turns, and the tasks of a client run in their order.
 //
 // Thread-safe. The destructor runs the queued tasks, then joins the threads.
 class Executor {
@@ -30,8 +34,10 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Returns false and drops the task if max_waiting tasks are queued already.
-  [[nodiscard]] bool TryRun(Task task);
+  // Returns false and drops the task if the client has as many tasks queued as there are free
+  // places: alone it gets half of them, and none of n clients less than 1/(n + 1), so that there is
+  // always one for a client that has none.
+  [[nodiscard]] bool TryRun(const std::string& client, Task task);
 
   int64_t waiting() const;
 
@@ -41,7 +47,7 @@ class Executor {
   const int64_t max_waiting_;
   mutable Mutex mutex_;
   CondVar changed_;
-  std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  FairQueue<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // constant after construction
 };

@@ -5,9 +5,12 @@
 
 namespace chorale {
 
-HealthWatch::HealthWatch(const Engine* engine, absl::Duration period,
-                         std::function<void(const absl::Status&)> failed)
-    : engine_(engine), period_(period), failed_(std::move(failed)), thread_([this] { Watch(); }) {}
+HealthWatch::HealthWatch(std::function<absl::Status()> ask, absl::Duration period,
+                         std::function<void(const absl::Status&)> changed)
+    : ask_(std::move(ask)),
+      period_(period),
+      changed_(std::move(changed)),
+      thread_([this] { Watch(); }) {}
 
 HealthWatch::~HealthWatch() {
   {
@@ -20,6 +23,7 @@ HealthWatch::~HealthWatch() {
 
 void HealthWatch::Watch() {
   const auto period = absl::ToChronoNanoseconds(period_);
+  bool healthy = true;
   while (true) {
     const auto next = std::chrono::steady_clock::now() + period;
     {
@@ -29,10 +33,10 @@ void HealthWatch::Watch() {
       }
       if (stopping_) return;
     }
-    const absl::Status health = engine_->Health();
-    if (health.ok()) continue;
-    failed_(health);
-    return;
+    const absl::Status health = ask_();
+    if (health.ok() == healthy) continue;
+    healthy = health.ok();
+    changed_(health);
   }
 }
 

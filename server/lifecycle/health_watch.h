@@ -1,4 +1,4 @@
-// Polls the engine's health.
+// Polls a part of the engine for its health.
 #ifndef CHORALE_SERVER_LIFECYCLE_HEALTH_WATCH_H_
 #define CHORALE_SERVER_LIFECYCLE_HEALTH_WATCH_H_
 
@@ -9,20 +9,19 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "engine/engine.h"
 
 namespace chorale {
 
-// A failed backend stays failed until the process restarts. The engine does not report a failure by
-// itself, so a thread polls Engine::Health().
+// The engine does not report by itself that its backend failed or that its store is lost, so a
+// thread asks. Each part has a watch of its own: a disk that hangs delays no news of the backend.
 //
 // Thread contract: one thread owns it.
 class HealthWatch {
  public:
-  // Calls `failed` once, on the watch's thread, when the engine becomes unhealthy; `failed` must
-  // not destroy the watch. The engine is not owned and must outlive the watch.
-  HealthWatch(const Engine* engine, absl::Duration period,
-              std::function<void(const absl::Status&)> failed);
+  // Calls `changed` on the watch's thread whenever what `ask` returns turns from Ok to an error or
+  // back; it is Ok at first. `changed` must not destroy the watch.
+  HealthWatch(std::function<absl::Status()> ask, absl::Duration period,
+              std::function<void(const absl::Status&)> changed);
   ~HealthWatch();
   HealthWatch(const HealthWatch&) = delete;
   HealthWatch& operator=(const HealthWatch&) = delete;
@@ -30,9 +29,9 @@ class HealthWatch {
  private:
   void Watch();
 
-  const Engine* const engine_;
+  const std::function<absl::Status()> ask_;
   const absl::Duration period_;
-  const std::function<void(const absl::Status&)> failed_;
+  const std::function<void(const absl::Status&)> changed_;
   Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/monotonic_clock.h"
 #include "server/telemetry/logging.h"
 
 namespace chorale {
@@ -21,14 +22,14 @@ sigset_t Signals() {
   return set;
 }
 
-// Waits for one of the signals; false if `deadline` passes first.
-bool WaitForSignal(absl::Time deadline) {
+// Waits for one of the signals, and returns it; 0 if `deadline` (monotonic) passes first.
+int WaitForSignal(absl::Time deadline) {
   const sigset_t set = Signals();
   while (true) {
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) return false;
+    const absl::Duration left = deadline - MonotonicNow();
+    if (left <= absl::ZeroDuration()) return 0;
     const timespec wait = absl::ToTimespec(std::min(left, absl::Hours(1)));
-    if (sigtimedwait(&set, nullptr, &wait) > 0) return true;
+    if (const int signal = sigtimedwait(&set, nullptr, &wait); signal > 0) return signal;
   }
 }
 
@@ -56,11 +57,11 @@ ShutdownSignal::~ShutdownSignal() {
   thread_.join();
 }
 
-void ShutdownSignal::Raise() { kill(getpid(), SIGTERM); }
+void ShutdownSignal::Raise() { kill(getpid(), SIGINT); }
 
 void ShutdownSignal::Wait() {
   MutexLock lock(&mutex_);
-  while (!has_received_) received_.Wait(&mutex_);
+  while (!has_started_) started_.Wait(&mutex_);
 }
 
 bool ShutdownSignal::stopping() const {
@@ -69,21 +70,25 @@ bool ShutdownSignal::stopping() const {
 }
 
 void ShutdownSignal::Run() {
-  WaitForSignal(absl::InfiniteFuture());
+  const int signal = WaitForSignal(absl::InfiniteFuture());
   if (stopping()) return;
-  const absl::Time limit = absl::Now() + handlers_.limit;
   handlers_.first();
+  if (signal == SIGTERM) {
+    WaitForSignal(MonotonicNow() + handlers_.lame_duck);
+    if (stopping()) return;
+  }
+  const absl::Time limit = MonotonicNow() + handlers_.limit;
   {
     MutexLock lock(&mutex_);
-    has_received_ = true;
+    has_started_ = true;
   }
-  received_.NotifyAll();
-  if (!WaitForSignal(limit)) ForceExit("the drain took too long");
+  started_.NotifyAll();
+  if (WaitForSignal(limit) == 0) ForceExit("the drain took too long");
   if (stopping()) return;
-  handlers_.second();
-  if (!WaitForSignal(limit)) ForceExit("the drain took too long");
+  handlers_.hurry();
+  if (WaitForSignal(limit) == 0) ForceExit("the drain took too long");
   if (stopping()) return;
-  ForceExit("third signal");
+  ForceExit("one more signal");
 }
 
 }  // namespace chorale

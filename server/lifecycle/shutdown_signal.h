@@ -11,17 +11,20 @@
 
 namespace chorale {
 
-// The first signal starts a graceful shutdown and a timer, the second one makes the shutdown
-// immediate. A third signal, or the timer, ends the process at once with exit status 1.
+// The first SIGTERM starts the time as a lame duck: load balancers learn that the server will go,
+// and it still serves. Another signal ends that time. SIGINT, which comes from somebody at a
+// terminal, skips it. Then the graceful shutdown and a timer start; the next signal makes the
+// shutdown immediate. One more, or the timer, ends the process at once with exit status 1.
 //
 // Create it before any other thread: it blocks the signals for the calling thread, and new threads
 // inherit that. Only the creating thread may call Wait and the destructor.
 class ShutdownSignal {
  public:
   struct Handlers {
-    std::function<void()> first;   // called on the signal thread
-    std::function<void()> second;  // called on the signal thread
-    absl::Duration limit;          // from the first signal to a forced exit
+    std::function<void()> first;  // called on the signal thread
+    std::function<void()> hurry;  // called on the signal thread
+    absl::Duration lame_duck;     // from SIGTERM to the graceful shutdown; may be 0
+    absl::Duration limit;         // from there to a forced exit
   };
 
   explicit ShutdownSignal(Handlers handlers);
@@ -29,10 +32,10 @@ class ShutdownSignal {
   ShutdownSignal(const ShutdownSignal&) = delete;
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
-  // Sends SIGTERM to this process. May be called from any thread.
+  // Asks for a shutdown without a time as a lame duck. May be called from any thread.
   void Raise();
 
-  // Returns after the first signal.
+  // Returns when the graceful shutdown is to start.
   void Wait();
 
  private:
@@ -41,8 +44,8 @@ class ShutdownSignal {
 
   const Handlers handlers_;
   mutable Mutex mutex_;
-  CondVar received_;
-  bool has_received_ ABSL_GUARDED_BY(mutex_) = false;
+  CondVar started_;
+  bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

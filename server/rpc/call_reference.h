@@ -24,11 +24,12 @@ class CallReference {
     if (call_ != nullptr) grpc_call_unref(call_);
   }
 
-  // gRPC calls the reactor's OnCancel, and pending reads, writes and the final status fail.
-  // Callbacks may run on this thread. No-op if gRPC is done with the call.
-  void Cancel() const {
-    grpc_call_cancel_with_status(call_, GRPC_STATUS_CANCELLED, "Cancelled on the server side",
-                                 nullptr);
+  // gRPC calls the reactor's OnCancel, and pending reads, writes and the final status fail; the
+  // client gets `code` and `message`, also when it reads nothing. Callbacks may run on this thread.
+  // No-op if gRPC is done with the call.
+  void Cancel(grpc_status_code code = GRPC_STATUS_CANCELLED,
+              const char* message = "Cancelled on the server side") const {
+    grpc_call_cancel_with_status(call_, code, message, nullptr);
   }
 
  private:

@@ -1,6 +1,6 @@
 #include "server/rpc/chorale_service.h"
 
-#include <memory>
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,215 +8,224 @@
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
+#include "chorale/v1/chorale.grpc.pb.h"  // with it gRPC's handlers, whose header has moved since
 #include "server/codec/context_page.h"
 #include "server/codec/model_page.h"
 #include "server/codec/request_decoder.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/response_encoder.h"
-#include "server/rpc/free_request.h"
+#include "server/rpc/message.h"
 #include "server/rpc/register_reactor.h"
 #include "server/rpc/sample_reactor.h"
-#include "server/rpc/tenant.h"
-#include "server/rpc/unary_reactor.h"
 
 namespace chorale {
 namespace {
 
+using Environment = ServiceEnvironment;
 using ReactorPtr = std::shared_ptr<UnaryReactor>;
 
-// Starts a unary call and, if the server admits it, runs `body`. If `body` returns an error, the
-// call finishes with it; otherwise `body` has arranged for the call to finish. Frees the request.
-template <typename Request, typename Body>
-grpc::ServerUnaryReactor* RunUnary(Method method, const ServiceEnvironment& environment,
-                                   grpc::CallbackServerContext* context, const Request* request,
-                                   Body body) {
-  ReactorPtr reactor = UnaryReactor::Start(method, environment, context);
-  const absl::Status& admission = reactor->live().admission();
-  const absl::Status status = admission.ok() ? body(reactor) : admission;
-  FreeRequest(request);
-  if (!status.ok()) reactor->Finish(status);
-  return reactor.get();
-}
-
-// Runs `task` on the blocking executor; it returns the status to finish the call with.
+// Runs `task` on the blocking executor; it returns the response, or the status to finish with.
 template <typename Task>
-absl::Status RunBlocking(const ServiceEnvironment& environment, ReactorPtr reactor, Task task) {
-  const bool runs = environment.blocking->TryRun([reactor, task = std::move(task)]() mutable {
-    reactor->Finish(reactor->cancelled() ? absl::CancelledError("the client disconnected")
-                                         : task());
-  });
+absl::Status RunBlocking(const Environment& environment, ReactorPtr reactor, Task task) {
+  const bool runs = environment.blocking->TryRun(
+      reactor->live().client(), [reactor, task = std::move(task)]() mutable {
+        if (reactor->cancelled()) {
+          reactor->Finish(absl::CancelledError("the client disconnected"));
+          return;
+        }
+        const auto response = task();
+        if (response.ok()) {
+          reactor->FinishWith(*response);
+        } else {
+          reactor->Finish(response.status());
+        }
+      });
   if (runs) return absl::OkStatus();
   environment.metrics->Rejected("blocking_queue_full");
   return ExhaustedRetryAfter("too many calls are waiting for the disk", environment.retry_delay);
 }
 
-// The client's library would refuse a message over the limit with an unhelpful error. The engine
-// refuses most such requests before it runs them (Limits::max_response_bytes); this check is for
-// sizes that it cannot know in advance.
-absl::Status CheckSize(const google::protobuf::Message& response, int64_t limit) {
-  const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
-  if (bytes <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the response would have ", bytes,
-                                                 " bytes; the limit is ", limit,
-                                                 ": request less per call"));
-}
-
 // An engine callback that encodes and sends the result on the reply executor, to unburden the
 // engine thread.
 template <typename Result, typename Response>
-Engine::Callback<Result> Reply(const ServiceEnvironment& environment, ReactorPtr reactor,
-                               Response* response, void (*encode)(const Result&, Response*)) {
-  return [&environment, reactor = std::move(reactor), response,
-          encode](absl::StatusOr<Result> result) {
-    (void)environment.replies->TryRun(
-        [&environment, reactor, response, encode, result = std::move(result)] {
-          absl::Status status = result.status();
-          if (status.ok()) {
-            encode(*result, response);
-            status = CheckSize(*response, environment.max_message_bytes);
-          }
-          reactor->Finish(status);
-        });
+Engine::Callback<Result> Reply(const Environment& environment, ReactorPtr reactor,
+                               void (*encode)(const Result&, Response*)) {
+  return [&environment, reactor = std::move(reactor), encode](absl::StatusOr<Result> result) {
+    (void)environment.replies->TryRun(reactor->live().client(),
+                                      [reactor, encode, result = std::move(result)] {
+                                        if (!result.ok()) {
+                                          reactor->Finish(result.status());
+                                          return;
+                                        }
+                                        Response response;
+                                        encode(*result, &response);
+                                        reactor->FinishWith(response);
+                                      });
   };
 }
 
 template <typename Request>
-void FillBase(const grpc::CallbackServerContext& context, UnaryReactor& reactor, Request* request) {
-  request->tenant = TenantOf(context);
-  request->deadline = reactor.live().deadline();
-  reactor.live().Note("context", request->context);
-  reactor.live().Note("targets", request->targets.rows());
+void FillBase(const ReactorPtr& reactor, Request* request) {
+  reactor->live().SetCaller(request);
+  request->report = [reactor](const CallReport& report) { reactor->live().SetReport(report); };
+  reactor->live().Note("context", request->context);
+  reactor->live().Note("client", request->share.client);
+}
+
+// ---- What each unary method does with its request ----
+
+absl::Status GetContext(const Environment& environment, const ReactorPtr& reactor,
+                        const v1::GetContextRequest& request) {
+  absl::StatusOr<std::string> name = ParseContextName(request.name(), "name");
+  RETURN_IF_ERROR(name.status());
+  reactor->live().Note("context", *name);
+  return RunBlocking(environment, reactor,
+                     [engine = environment.engine, tenant = reactor->live().caller().tenant,
+                      name = *std::move(name)]() -> absl::StatusOr<v1::Context> {
+                       absl::StatusOr<ContextInfo> info = engine->GetContext(tenant, name);
+                       RETURN_IF_ERROR(info.status());
+                       v1::Context response;
+                       EncodeContext(*info, &response);
+                       return response;
+                     });
+}
+
+absl::Status ListContexts(const Environment& environment, const ReactorPtr& reactor,
+                          const v1::ListContextsRequest& request) {
+  absl::StatusOr<int64_t> page_size = DecodePageSize(request.page_size());
+  RETURN_IF_ERROR(page_size.status());
+  return RunBlocking(
+      environment, reactor,
+      [engine = environment.engine, tenant = reactor->live().caller().tenant,
+       page_size = *page_size, token = request.page_token(),
+       max_bytes =
+           environment.max_message_bytes / 2]() -> absl::StatusOr<v1::ListContextsResponse> {
+        v1::ListContextsResponse response;
+        RETURN_IF_ERROR(FillContextPage(engine, tenant, {page_size, max_bytes}, token, &response));
+        return response;
+      });
+}
+
+absl::Status DeleteContext(const Environment& environment, const ReactorPtr& reactor,
+                           const v1::DeleteContextRequest& request) {
+  absl::StatusOr<std::string> name = ParseContextName(request.name(), "name");
+  RETURN_IF_ERROR(name.status());
+  reactor->live().Note("context", *name);
+  return RunBlocking(environment, reactor,
+                     [engine = environment.engine, tenant = reactor->live().caller().tenant,
+                      name = *std::move(name)]() -> absl::StatusOr<google::protobuf::Empty> {
+                       RETURN_IF_ERROR(engine->DeleteContext(tenant, name));
+                       return google::protobuf::Empty();
+                     });
+}
+
+absl::Status WarmContext(const Environment& environment, const ReactorPtr& reactor,
+                         const v1::WarmContextRequest& request) {
+  absl::StatusOr<std::string> name = ParseContextName(request.name(), "name");
+  RETURN_IF_ERROR(name.status());
+  RequestBase warm;
+  warm.context = *std::move(name);
+  FillBase(reactor, &warm);
+  reactor->Attach(environment.engine->Warm(
+      std::move(warm), Reply<ContextInfo>(environment, reactor, &EncodeContext)));
+  return absl::OkStatus();
+}
+
+absl::Status Predict(const Environment& environment, const ReactorPtr& reactor,
+                     const v1::PredictRequest& request) {
+  absl::StatusOr<PredictRequest> decoded = DecodePredict(request, environment.limits->Get());
+  RETURN_IF_ERROR(decoded.status());
+  FillBase(reactor, &*decoded);
+  reactor->live().Note("targets", decoded->targets.rows());
+  RETURN_IF_ERROR(reactor->live().TakeValues(decoded->targets.rows(), 1));
+  reactor->Attach(environment.engine->Predict(
+      *std::move(decoded), Reply<PredictResult>(environment, reactor, &EncodePredict)));
+  return absl::OkStatus();
+}
+
+absl::Status LogDensity(const Environment& environment, const ReactorPtr& reactor,
+                        const v1::LogDensityRequest& request) {
+  absl::StatusOr<LogDensityRequest> decoded = DecodeLogDensity(request, environment.limits->Get());
+  RETURN_IF_ERROR(decoded.status());
+  FillBase(reactor, &*decoded);
+  reactor->live().Note("targets", decoded->targets.rows());
+  reactor->live().Note("values", static_cast<int64_t>(decoded->y.size()));
+  reactor->live().Note("vectors", decoded->vectors);
+  reactor->live().Note("orders", decoded->random_orders);
+  RETURN_IF_ERROR(reactor->live().TakeValues(static_cast<int64_t>(decoded->y.size()),
+                                             std::max<int64_t>(1, decoded->random_orders)));
+  reactor->Attach(environment.engine->LogDensity(
+      *std::move(decoded), Reply<LogDensityResult>(environment, reactor, &EncodeLogDensity)));
+  return absl::OkStatus();
+}
+
+absl::Status GetModel(const Environment& environment, const ReactorPtr& reactor,
+                      const v1::GetModelRequest& request) {
+  absl::StatusOr<std::string> name = ParseModelName(request.name(), "name");
+  RETURN_IF_ERROR(name.status());
+  for (const Engine::ModelInfo& info : environment.engine->Models()) {
+    if (info.name != *name) continue;
+    v1::Model response;
+    EncodeModel(info, &response);
+    reactor->FinishWith(response);
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("no model ", QuoteName(*name)));
+}
+
+absl::Status ListModels(const Environment& environment, const ReactorPtr& reactor,
+                        const v1::ListModelsRequest& request) {
+  absl::StatusOr<int64_t> page_size = DecodePageSize(request.page_size());
+  RETURN_IF_ERROR(page_size.status());
+  v1::ListModelsResponse response;
+  RETURN_IF_ERROR(
+      FillModelPage(environment.engine->Models(), *page_size, request.page_token(), &response));
+  reactor->FinishWith(response);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-grpc::ServerReadReactor<v1::RegisterContextRequest>* ChoraleService::RegisterContext(
-    grpc::CallbackServerContext* context, v1::RegisterContextResponse* response) {
-  return RegisterReactor::Start(environment_, context, response);
-}
-
-grpc::ServerWriteReactor<v1::SampleResponse>* ChoraleService::Sample(
-    grpc::CallbackServerContext* context, const v1::SampleRequest* request) {
-  SampleReactor* reactor = SampleReactor::Start(environment_, context, *request);
-  FreeRequest(request);
-  return reactor;
-}
-
-grpc::ServerUnaryReactor* ChoraleService::GetContext(grpc::CallbackServerContext* context,
-                                                     const v1::GetContextRequest* request,
-                                                     v1::Context* response) {
-  return RunUnary(Method::kGetContext, environment_, context, request, [&](ReactorPtr reactor) {
-    absl::StatusOr<std::string> name = ParseContextName(request->name(), "name");
-    RETURN_IF_ERROR(name.status());
-    reactor->live().Note("context", *name);
-    return RunBlocking(environment_, reactor,
-                       [engine = environment_.engine, tenant = TenantOf(*context),
-                        name = *std::move(name), response] {
-                         absl::StatusOr<ContextInfo> info = engine->GetContext(tenant, name);
-                         if (info.ok()) EncodeContext(*info, response);
-                         return info.status();
-                       });
+ChoraleService::ChoraleService(const ServiceEnvironment* environment) : environment_(*environment) {
+  SilenceParser();
+  Add(Method::kRegisterContext, [this](grpc::CallbackServerContext* context) {
+    return std::make_shared<RegisterReactor>(environment_, context);
   });
+  Add(Method::kSample, [this](grpc::CallbackServerContext* context) {
+    return std::make_shared<SampleReactor>(environment_, context);
+  });
+  AddUnary(Method::kGetContext, &GetContext);
+  AddUnary(Method::kListContexts, &ListContexts);
+  AddUnary(Method::kDeleteContext, &DeleteContext);
+  AddUnary(Method::kWarmContext, &WarmContext);
+  AddUnary(Method::kPredict, &Predict);
+  AddUnary(Method::kLogDensity, &LogDensity);
+  AddUnary(Method::kGetModel, &GetModel);
+  AddUnary(Method::kListModels, &ListModels);
 }
 
-grpc::ServerUnaryReactor* ChoraleService::ListContexts(grpc::CallbackServerContext* context,
-                                                       const v1::ListContextsRequest* request,
-                                                       v1::ListContextsResponse* response) {
-  return RunUnary(Method::kListContexts, environment_, context, request, [&](ReactorPtr reactor) {
-    absl::StatusOr<int64_t> page_size = DecodePageSize(request->page_size());
-    RETURN_IF_ERROR(page_size.status());
-    return RunBlocking(
-        environment_, reactor,
-        [engine = environment_.engine, tenant = TenantOf(*context), page_size = *page_size,
-         token = request->page_token(), max_bytes = environment_.max_message_bytes / 2, response] {
-          return FillContextPage(engine, tenant, {page_size, max_bytes}, token, response);
+void ChoraleService::Add(Method method, ReactorFactory make_reactor) {
+  const auto index = static_cast<int>(names_.size());
+  names_.push_back(absl::StrCat("/", v1::Chorale::service_full_name(), "/", MethodName(method)));
+  AddMethod(new grpc::internal::RpcServiceMethod(
+      names_.back().c_str(), grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+  MarkMethodRawCallback(
+      index, new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+                 [make_reactor = std::move(make_reactor)](grpc::CallbackServerContext* context) {
+                   return Reactor::Start(make_reactor(context));
+                 }));
+}
+
+template <typename Request>
+void ChoraleService::AddUnary(Method method, Handler<Request> handler) {
+  Add(method, [this, method, handler](grpc::CallbackServerContext* context) {
+    return std::make_shared<UnaryReactor>(
+        method, environment_, context,
+        [this, handler](const ReactorPtr& reactor, grpc::ByteBuffer* bytes) {
+          Request request;
+          RETURN_IF_ERROR(ParseMessage(bytes, &request));
+          return handler(environment_, reactor, request);
         });
-  });
-}
-
-grpc::ServerUnaryReactor* ChoraleService::DeleteContext(grpc::CallbackServerContext* context,
-                                                        const v1::DeleteContextRequest* request,
-                                                        google::protobuf::Empty* /*response*/) {
-  return RunUnary(Method::kDeleteContext, environment_, context, request, [&](ReactorPtr reactor) {
-    absl::StatusOr<std::string> name = ParseContextName(request->name(), "name");
-    RETURN_IF_ERROR(name.status());
-    reactor->live().Note("context", *name);
-    return RunBlocking(environment_, reactor,
-                       [engine = environment_.engine, tenant = TenantOf(*context),
-                        name = *std::move(name)] { return engine->DeleteContext(tenant, name); });
-  });
-}
-
-grpc::ServerUnaryReactor* ChoraleService::WarmContext(grpc::CallbackServerContext* context,
-                                                      const v1::WarmContextRequest* request,
-                                                      v1::Context* response) {
-  return RunUnary(Method::kWarmContext, environment_, context, request, [&](ReactorPtr reactor) {
-    absl::StatusOr<std::string> name = ParseContextName(request->name(), "name");
-    RETURN_IF_ERROR(name.status());
-    reactor->live().Note("context", *name);
-    reactor->Attach(environment_.engine->Warm(
-        TenantOf(*context), *name, reactor->live().deadline(),
-        Reply<ContextInfo>(environment_, reactor, response, &EncodeContext)));
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* ChoraleService::Predict(grpc::CallbackServerContext* context,
-                                                  const v1::PredictRequest* request,
-                                                  v1::PredictResponse* response) {
-  return RunUnary(Method::kPredict, environment_, context, request, [&](ReactorPtr reactor) {
-    absl::StatusOr<PredictRequest> decoded = DecodePredict(*request, environment_.limits);
-    RETURN_IF_ERROR(decoded.status());
-    FillBase(*context, *reactor, &*decoded);
-    reactor->Attach(environment_.engine->Predict(
-        *std::move(decoded),
-        Reply<PredictResult>(environment_, reactor, response, &EncodePredict)));
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* ChoraleService::LogDensity(grpc::CallbackServerContext* context,
-                                                     const v1::LogDensityRequest* request,
-                                                     v1::LogDensityResponse* response) {
-  return RunUnary(Method::kLogDensity, environment_, context, request, [&](ReactorPtr reactor) {
-    absl::StatusOr<LogDensityRequest> decoded = DecodeLogDensity(*request, environment_.limits);
-    RETURN_IF_ERROR(decoded.status());
-    FillBase(*context, *reactor, &*decoded);
-    reactor->live().Note("vectors", decoded->vectors);
-    reactor->live().Note("orders", decoded->random_orders);
-    reactor->Attach(environment_.engine->LogDensity(
-        *std::move(decoded),
-        Reply<LogDensityResult>(environment_, reactor, response, &EncodeLogDensity)));
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* ChoraleService::GetModel(grpc::CallbackServerContext* context,
-                                                   const v1::GetModelRequest* request,
-                                                   v1::Model* response) {
-  return RunUnary(Method::kGetModel, environment_, context, request, [&](ReactorPtr reactor) {
-    absl::StatusOr<std::string> name = ParseModelName(request->name(), "name");
-    RETURN_IF_ERROR(name.status());
-    for (const Engine::ModelInfo& info : environment_.engine->Models()) {
-      if (info.name != *name) continue;
-      EncodeModel(info, response);
-      reactor->Finish(absl::OkStatus());
-      return absl::OkStatus();
-    }
-    return absl::NotFoundError(absl::StrCat("no model ", QuoteName(*name)));
-  });
-}
-
-grpc::ServerUnaryReactor* ChoraleService::ListModels(grpc::CallbackServerContext* context,
-                                                     const v1::ListModelsRequest* request,
-                                                     v1::ListModelsResponse* response) {
-  return RunUnary(Method::kListModels, environment_, context, request, [&](ReactorPtr reactor) {
-    absl::StatusOr<int64_t> page_size = DecodePageSize(request->page_size());
-    RETURN_IF_ERROR(page_size.status());
-    absl::Status status =
-        FillModelPage(environment_.engine->Models(), *page_size, request->page_token(), response);
-    if (status.ok()) reactor->Finish(status);
-    return status;
   });
 }
 

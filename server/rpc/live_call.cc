@@ -1,9 +1,21 @@
 #include "server/rpc/live_call.h"
 
+#include <grpc/support/time.h>
+
+#include <iterator>
+#include <limits>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "base/error_details.h"
+#include "base/monotonic_clock.h"
+#include "base/status_macros.h"
 #include "server/codec/status_mapping.h"
+#include "server/rpc/client_share.h"
+#include "server/security/access_control.h"
+#include "server/security/audit_log.h"
+#include "server/tracing/request_id.h"
 
 namespace chorale {
 namespace {
@@ -12,48 +24,149 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Clock::time_point kNoWait = Clock::time_point::max();
 
+// gRPC keeps deadlines on its monotonic clock; context.deadline() would convert it to a time of
+// day, which may jump.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const std::chrono::system_clock::time_point deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
-  return absl::FromChrono(deadline);
+  const gpr_timespec deadline = context.raw_deadline();
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
+    return absl::InfiniteFuture();
+  }
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  return MonotonicNow() + absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+}
+
+// Nothing unless the client sent the key exactly once.
+std::optional<absl::string_view> HeaderOf(const grpc::CallbackServerContext& context,
+                                          const char* key) {
+  const auto& headers = context.client_metadata();
+  const auto [first, last] = headers.equal_range(key);
+  if (first == last || std::next(first) != last) return std::nullopt;
+  return absl::string_view(first->second.data(), first->second.size());
+}
+
+// Whether these are the errors with which a request is refused. Some of them also end a call whose
+// work was done: a stream that nobody reads, a response that is too large.
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ||
+         absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status);
 }
 
 }  // namespace
 
-LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context, ReactorRegistry* registry,
-                   PrometheusMetrics* metrics, std::function<void(grpc::Status)> finish)
+LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context,
+                   const ServiceEnvironment& environment, std::function<void(grpc::Status)> finish)
     : method_(method),
       context_(context),
-      registry_(registry),
-      metrics_(metrics),
+      registry_(environment.registry),
+      metrics_(environment.metrics),
+      telemetry_(environment.telemetry),
+      identity_(
+          telemetry_->Begin(HeaderOf(*context, kRequestIdKey), HeaderOf(*context, "traceparent"))),
+      access_(environment.access),
       finish_(std::move(finish)),
       deadline_(DeadlineOf(*context)),
       arrival_(Clock::now()),
       client_wait_start_(kNoWait) {
-  admission_ = registry_->Add(this);
+  caller_.tenant = std::string(kNoTenant);
+  admission_ = Admit(environment);
+  metrics_->RequestBegun(method_, caller_.tenant);
+  if (admission_.ok()) admission_ = registry_->Add(this);
+}
+
+absl::Status LiveCall::Admit(const ServiceEnvironment& environment) {
+  const PresentedCredentials presented = CredentialsOf(*context_);
+  caller_.peer_host = presented.peer_host;
+  absl::StatusOr<Caller> caller = access_->Authenticate(presented, absl::Now());
+  RETURN_IF_ERROR(caller.status());
+  caller_ = *std::move(caller);
+  share_ = ShareOf(caller_, context_->peer());
+  RETURN_IF_ERROR(AccessControl::Authorize(caller_, method_));
+  absl::StatusOr<Quotas::CallSlot> slot =
+      access_->quotas().BeginCall(caller_, environment.retry_delay);
+  RETURN_IF_ERROR(slot.status());
+  MutexLock lock(&mutex_);
+  slot_ = *std::move(slot);
+  return absl::OkStatus();
+}
+
+void LiveCall::SetCaller(RequestBase* request) const {
+  request->tenant = caller_.tenant;
+  request->share = share_;
+  request->max_resident_bytes = caller_.policy.quotas.resident_bytes;
+  request->deadline = deadline_;
+}
+
+absl::Status LiveCall::TakeValues(int64_t a, int64_t b) {
+  int64_t values = 0;
+  if (__builtin_mul_overflow(a, b, &values)) values = std::numeric_limits<int64_t>::max();
+  const absl::StatusOr<absl::Duration> taken =
+      access_->quotas().TakeValues(caller_, values, MonotonicNow());
+  RETURN_IF_ERROR(taken.status());
+  MutexLock lock(&mutex_);
+  values_taken_ = *taken;
+  return absl::OkStatus();
 }
 
 void LiveCall::Finish(const absl::Status& status) {
   absl::Status last = status;
   // When a deadline passes, gRPC also cancels the call. Which of the two stopped the work is a
   // race; report the deadline, as the client does.
-  if (status.code() == absl::StatusCode::kCancelled && absl::Now() >= deadline_) {
+  if (status.code() == absl::StatusCode::kCancelled && MonotonicNow() >= deadline_) {
     last = absl::DeadlineExceededError("the deadline passed");
   }
+  // Before the client sees the end of the call, so that its next call finds the place free.
+  Quotas::CallSlot slot;
   {
     MutexLock lock(&mutex_);
     if (finished_) return;
     finished_ = true;
+    slot = std::move(slot_);
+    if (const std::string quota = ExceededQuota(last); !quota.empty()) {
+      metrics_->QuotaExceeded(method_, caller_.tenant, quota);
+      notes_.push_back({"quota", quota});
+    }
+    const bool began = report_.has_value() && report_->admitted.has_value();
+    if (IsRefusal(last) && !began) access_->quotas().Refund(caller_, values_taken_);
     status_ = last;
+    if (!write_began_.has_value()) write_began_ = MonotonicNow();
+    // A proxy may send the call again as long as it has passed on no headers, so an error comes
+    // without any: gRPC then sends its trailing metadata alone.
+    if (last.ok()) {
+      BeginHeaders();
+    } else if (!headers_begun_) {
+      context_->AddTrailingMetadata(kRequestIdKey, identity_.request_id);
+    }
   }
+  slot = {};
   BeginClientWait();
   // This may destroy the call.
-  finish_(ToGrpcStatus(last));
+  finish_(last.ok() ? grpc::Status::OK : ToGrpcStatus(last, IdentityFields(identity_)));
 }
 
 void LiveCall::BeginClientWait() { client_wait_start_ = Clock::now(); }
 void LiveCall::EndClientWait() { client_wait_start_ = kNoWait; }
 Clock::time_point LiveCall::client_wait_start() const { return client_wait_start_; }
+
+void LiveCall::SetReport(const CallReport& report) {
+  MutexLock lock(&mutex_);
+  report_ = report;
+}
+
+void LiveCall::BeginHeaders() {
+  if (std::exchange(headers_begun_, true)) return;
+  context_->AddInitialMetadata(kRequestIdKey, identity_.request_id);
+}
+
+void LiveCall::NoteHeaders() {
+  MutexLock lock(&mutex_);
+  BeginHeaders();
+}
+
+void LiveCall::NoteWrite() {
+  MutexLock lock(&mutex_);
+  if (!write_began_.has_value()) write_began_ = MonotonicNow();
+  BeginHeaders();
+}
 
 void LiveCall::Note(std::string key, decltype(LogField::value) value) {
   MutexLock lock(&mutex_);
@@ -61,17 +174,25 @@ void LiveCall::Note(std::string key, decltype(LogField::value) value) {
 }
 
 void LiveCall::Done() {
-  const absl::Duration duration = absl::FromChrono(Clock::now() - arrival_);
-  std::vector<LogField> fields;
+  const Clock::time_point end = Clock::now();
+  CallRecord record;
+  record.method = method_;
+  record.identity = identity_;
+  record.tenant = caller_.tenant;
+  record.arrival = absl::UnixEpoch() + absl::FromChrono(arrival_.time_since_epoch());
+  record.end = absl::UnixEpoch() + absl::FromChrono(end.time_since_epoch());
   {
     MutexLock lock(&mutex_);
-    metrics_->RequestDone(method_, status_.code(), duration);
-    fields = {{"method", std::string(MethodName(method_))},
-              {"code", absl::StatusCodeToString(status_.code())},
-              {"seconds", absl::ToDoubleSeconds(duration)}};
-    fields.insert(fields.end(), notes_.begin(), notes_.end());
+    record.code = status_.code();
+    record.notes = std::move(notes_);
+    record.report = std::move(report_);
+    record.write_began = write_began_;
   }
-  LogEvent(spdlog::level::info, "request", fields);
+  metrics_->RequestDone(method_, caller_.tenant, record.code, absl::FromChrono(end - arrival_));
+  telemetry_->End(record);
+  std::vector<LogField> about_call = IdentityFields(record.identity);
+  about_call.insert(about_call.end(), record.notes.begin(), record.notes.end());
+  AuditCall(method_, record.code, caller_, about_call);
   registry_->Remove(this);
 }
 

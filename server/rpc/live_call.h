@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,33 +17,49 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "engine/call_report.h"
+#include "engine/request.h"
 #include "server/rpc/call_reference.h"
-#include "server/rpc/reactor_registry.h"
+#include "server/rpc/service_environment.h"
+#include "server/security/caller.h"
+#include "server/security/quotas.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/method.h"
-#include "server/telemetry/prometheus_metrics.h"
+#include "server/tracing/call_record.h"
 
 namespace chorale {
 
 // Every reactor has one. It ensures that the call
+//   - is admitted only if its caller is known, may make it, and has not used up a quota;
 //   - finishes exactly once, even if several threads try;
 //   - can be cancelled at any time;
-//   - is counted and logged exactly once, with its outcome. The log has ids and sizes, never values
-//     of rows.
+//   - is counted, logged and traced exactly once, with its outcome. The log has ids and sizes, and
+//     never values of rows.
 //
 // Thread-safe; Done must be the last call.
 class LiveCall {
  public:
   // `finish` is the reactor's Finish; it may be called on any thread.
-  LiveCall(Method method, grpc::CallbackServerContext* context, ReactorRegistry* registry,
-           PrometheusMetrics* metrics, std::function<void(grpc::Status)> finish);
+  LiveCall(Method method, grpc::CallbackServerContext* context,
+           const ServiceEnvironment& environment, std::function<void(grpc::Status)> finish);
   LiveCall(const LiveCall&) = delete;
   LiveCall& operator=(const LiveCall&) = delete;
 
   // OK if the server admits the call; otherwise the status to finish it with.
   const absl::Status& admission() const { return admission_; }
-  // InfiniteFuture if the client set none.
+  // REQUIRES, of the next three: the call is admitted.
+  const Caller& caller() const { return caller_; }
+  // Whose share of the server the call uses.
+  const ClientShare& share() const { return share_; }
+  const std::string& client() const { return share_.client; }
+  // Monotonic; InfiniteFuture if the client set none.
   absl::Time deadline() const { return deadline_; }
+
+  // Says whose the request is, and until when.
+  void SetCaller(RequestBase* request) const;
+  // Takes a * b values of what its tenant may ask for per second. They are given back if the engine
+  // refuses the request before it begins to work on it. Call at most once.
+  absl::Status TakeValues(int64_t a, int64_t b);
 
   // Finishes the call; only the first call of this method has an effect. No write may be in flight.
   // From here on the call waits for its client to receive the status.
@@ -58,28 +75,47 @@ class LiveCall {
   void EndClientWait();
   std::chrono::steady_clock::time_point client_wait_start() const;  // max(): not waiting
 
-  // Adds a field to the call's log line.
+  // For the engine: what it tells at the call's end.
+  void SetReport(const CallReport& report);
+  // The headers are about to be sent without a message. Adds the request id to them.
+  void NoteHeaders();
+  // A message of a stream is about to be handed to gRPC, and ahead of the first one the headers.
+  void NoteWrite();
+  // Adds a field to the call's log line and its span.
   void Note(std::string key, decltype(LogField::value) value);
 
   // For the reactor's OnDone: counts and logs the call and removes it from the registry.
   void Done();
 
  private:
+  absl::Status Admit(const ServiceEnvironment& environment);
+  void BeginHeaders() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Method method_;
   grpc::CallbackServerContext* const context_;  // valid until Done
   ReactorRegistry* const registry_;
   PrometheusMetrics* const metrics_;
+  CallTelemetry* const telemetry_;
+  const CallIdentity identity_;
+  ClientShare share_;  // constant after construction
+  AccessControl* const access_;
   const std::function<void(grpc::Status)> finish_;
   const absl::Time deadline_;
   const std::chrono::steady_clock::time_point arrival_;
-  absl::Status admission_;  // constant after construction
+  Caller caller_;           // constant after construction
+  absl::Status admission_;  // likewise
 
   std::atomic<std::chrono::steady_clock::time_point> client_wait_start_;
 
   Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // final status, valid once finished_
+  Quotas::CallSlot slot_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration values_taken_ ABSL_GUARDED_BY(mutex_);
   std::vector<LogField> notes_ ABSL_GUARDED_BY(mutex_);
+  std::optional<CallReport> report_ ABSL_GUARDED_BY(mutex_);
+  bool headers_begun_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Time> write_began_ ABSL_GUARDED_BY(mutex_);  // monotonic
 };
 
 }  // namespace chorale

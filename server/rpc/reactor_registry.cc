@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "base/monotonic_clock.h"
 #include "server/rpc/live_call.h"
 
 namespace chorale {
@@ -39,21 +39,25 @@ void ReactorRegistry::Remove(LiveCall* call) {
 }
 
 void ReactorRegistry::CancelAll() {
-  CancelIf([](const LiveCall& /*call*/) { return true; });
+  CancelIf([](LiveCall& /*call*/) { return true; });
 }
 
 int64_t ReactorRegistry::CancelClientWaitsStartedBefore(
     std::chrono::steady_clock::time_point time) {
-  return CancelIf([time](const LiveCall& call) { return call.client_wait_start() < time; });
+  return CancelIf([time](LiveCall& call) {
+    if (call.client_wait_start() >= time) return false;
+    call.Note("stalled", "true");
+    return true;
+  });
 }
 
-int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(const LiveCall&)> predicate) {
+int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate) {
   // Cancel may run gRPC callbacks on this thread, and those may call Remove: do it without the
   // lock.
   std::vector<CallReference> references;
   {
     MutexLock lock(&mutex_);
-    for (const LiveCall* call : calls_) {
+    for (LiveCall* call : calls_) {
       if (predicate(*call)) references.push_back(call->reference());
     }
   }
@@ -62,8 +66,9 @@ int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(const LiveCall&)> predi
 }
 
 bool ReactorRegistry::WaitUntilEmpty(absl::Time deadline) {
-  const auto until = std::chrono::steady_clock::now() +
-                     absl::ToChronoNanoseconds(std::min(deadline - absl::Now(), absl::Hours(24)));
+  const auto until =
+      std::chrono::steady_clock::now() +
+      absl::ToChronoNanoseconds(std::min(deadline - MonotonicNow(), absl::Hours(24)));
   MutexLock lock(&mutex_);
   while (!calls_.empty()) {
     if (std::chrono::steady_clock::now() >= until) return false;

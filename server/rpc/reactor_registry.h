@@ -39,9 +39,10 @@ class ReactorRegistry {
 
   void CancelAll();
   // Cancels the calls that started to wait for their client before `time`; returns their number.
+  // Their lines in the log say stalled=true.
   int64_t CancelClientWaitsStartedBefore(std::chrono::steady_clock::time_point time);
 
-  // Returns false if there are live calls at `deadline`.
+  // Returns false if there are live calls at `deadline` (monotonic).
   bool WaitUntilEmpty(absl::Time deadline);
   int64_t live() const;
 
@@ -49,7 +50,7 @@ class ReactorRegistry {
   enum class State { kStarting, kOpen, kClosed };
 
   // Cancels the calls that satisfy `predicate`; returns their number.
-  int64_t CancelIf(absl::FunctionRef<bool(const LiveCall&)> predicate);
+  int64_t CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate);
 
   mutable Mutex mutex_;
   CondVar emptied_;

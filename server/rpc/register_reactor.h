@@ -3,23 +3,23 @@
 #define CHORALE_SERVER_RPC_REGISTER_REACTOR_H_
 
 #include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <atomic>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
-#include "chorale/v1/chorale.pb.h"
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
 #include "server/codec/dataset_assembler.h"
 #include "server/rpc/byte_budget.h"
-#include "server/rpc/live_call.h"
+#include "server/rpc/reactor.h"
 #include "server/rpc/service_environment.h"
 
 namespace chorale {
 
-// One read is in flight at a time; each chunk is validated and added before the next read, which
+// Each chunk is validated and added before the next read, which
 // limits how fast a client can send. After the last chunk, registration blocks on the disk: it runs
 // on the blocking executor.
 //
@@ -30,40 +30,29 @@ namespace chorale {
 //     registered;
 //   - the engine has registered the dataset or has returned an error.
 //
-// gRPC runs one callback at a time, except OnCancel. The fields below the line belong to the
-// running callback, and after the last read to the task on the blocking executor.
-class RegisterReactor final : public grpc::ServerReadReactor<v1::RegisterContextRequest> {
+// The fields below the line belong to the running callback, and after the last read to the task on
+// the blocking executor.
+class RegisterReactor final : public Reactor {
  public:
-  // The reactor to return to gRPC, which owns the response until the call has finished.
-  static RegisterReactor* Start(const ServiceEnvironment& environment,
-                                grpc::CallbackServerContext* context,
-                                v1::RegisterContextResponse* response);
+  RegisterReactor(const ServiceEnvironment& environment, grpc::CallbackServerContext* context);
 
  private:
-  RegisterReactor(const ServiceEnvironment& environment, grpc::CallbackServerContext* context,
-                  v1::RegisterContextResponse* response);
-
-  void Read();
-  absl::Status TakeMessage();
+  absl::Status Take(grpc::ByteBuffer* bytes);
   // On the blocking executor.
   void Register();
-  absl::Status RegisterNow();
-  // Releases the call's memory, then finishes it.
+  absl::StatusOr<RegisterOutcome> RegisterNow();
+  // Frees the call's memory, then finishes it.
   void ReleaseAndFinish(const absl::Status& status);
+  // Before the client sees the end of the call, so that its next call finds the memory free.
+  void Release();
 
-  void OnReadDone(bool ok) override;
-  void OnSendInitialMetadataDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
+  void Received(grpc::ByteBuffer* bytes) override;
+  void ReceivedAll() override;
+  void Disconnected() override;
+  void Cancelled() override;
 
-  const ServiceEnvironment environment_;
-  const std::string tenant_;
-  v1::RegisterContextResponse* const response_;
-  LiveCall live_;
-  std::shared_ptr<RegisterReactor> self_;  // set before gRPC knows the reactor, taken in OnDone
   std::atomic<bool> cancelled_{false};
   // -----
-  v1::RegisterContextRequest message_;
   std::optional<DatasetAssembler> assembler_;
   std::optional<ByteReservation> memory_;
 };

@@ -3,47 +3,50 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "server/codec/request_decoder.h"
 #include "server/codec/response_encoder.h"
-#include "server/rpc/tenant.h"
+#include "server/rpc/message.h"
 
 namespace chorale {
 
-SampleReactor* SampleReactor::Start(const ServiceEnvironment& environment,
-                                    grpc::CallbackServerContext* context,
-                                    const v1::SampleRequest& request) {
-  auto reactor = std::shared_ptr<SampleReactor>(new SampleReactor(environment, context));
-  reactor->self_ = reactor;
-  reactor->Begin(context, request);
-  return reactor.get();
-}
-
 SampleReactor::SampleReactor(const ServiceEnvironment& environment,
                              grpc::CallbackServerContext* context)
-    : environment_(environment),
-      live_(Method::kSample, context, environment.registry, environment.metrics,
-            [this](grpc::Status status) { Finish(std::move(status)); }) {
-  environment_.metrics->StreamStarted();
+    : Reactor(Method::kSample, environment, context) {
+  environment.metrics->StreamStarted();
 }
 
 SampleReactor::~SampleReactor() = default;
 
-void SampleReactor::Begin(grpc::CallbackServerContext* context, const v1::SampleRequest& message) {
-  if (!live_.admission().ok()) {
-    live_.Finish(live_.admission());
-    return;
+std::shared_ptr<SampleReactor> SampleReactor::Self() {
+  return std::static_pointer_cast<SampleReactor>(shared_from_this());
+}
+
+void SampleReactor::Received(grpc::ByteBuffer* bytes) {
+  if (absl::Status status = Begin(bytes); !status.ok()) Finish(status);
+}
+
+void SampleReactor::ReceivedAll() {
+  Finish(absl::InvalidArgumentError("the call has no request message"));
+}
+
+absl::Status SampleReactor::Begin(grpc::ByteBuffer* bytes) {
+  absl::StatusOr<SampleRequest> request;
+  {
+    v1::SampleRequest message;
+    RETURN_IF_ERROR(ParseMessage(bytes, &message));
+    request = DecodeSample(message, environment().limits->Get());
   }
-  absl::StatusOr<SampleRequest> request = DecodeSample(message, environment_.limits);
-  if (!request.ok()) {
-    live_.Finish(request.status());
-    return;
-  }
-  request->tenant = TenantOf(*context);
-  request->deadline = live_.deadline();
-  live_.Note("context", request->context);
-  live_.Note("paths", request->paths);
-  live_.Note("targets", request->targets.rows());
-  Attach(environment_.engine->Sample(*std::move(request), self_));
+  RETURN_IF_ERROR(request.status());
+  live().SetCaller(&*request);
+  request->report = [self = Self()](const CallReport& report) { self->live().SetReport(report); };
+  live().Note("context", request->context);
+  live().Note("client", request->share.client);
+  live().Note("paths", request->paths);
+  live().Note("targets", request->targets.rows());
+  RETURN_IF_ERROR(live().TakeValues(request->paths, request->targets.rows()));
+  Attach(environment().engine->Sample(*std::move(request), Self()));
+  return absl::OkStatus();
 }
 
 void SampleReactor::Attach(std::shared_ptr<Call> call) {
@@ -69,6 +72,14 @@ void SampleReactor::OnBlock(SampleBlock block) {
 void SampleReactor::OnDone(const absl::Status& status, const SampleSummary& summary) {
   MutexLock lock(&mutex_);
   end_ = End{status, summary};
+  // A stream that was refused after values were drawn is one that its client does not read: the
+  // write in flight would end when the client chooses.
+  if (absl::IsResourceExhausted(status) && writing_) {
+    (void)environment().replies->TryRun(
+        live().client(), [reference = std::make_shared<CallReference>(live().reference()), status] {
+          reference->Cancel(GRPC_STATUS_RESOURCE_EXHAUSTED, std::string(status.message()).c_str());
+        });
+  }
   Wake();
 }
 
@@ -77,8 +88,7 @@ void SampleReactor::Wake() {
   pumping_ = true;
   // The task owns the reactor, because the engine may drop its observer before the task runs. The
   // executor is unbounded, so TryRun succeeds.
-  std::shared_ptr<SampleReactor> self = self_;
-  (void)environment_.replies->TryRun([self = std::move(self)] { self->Pump(); });
+  (void)environment().replies->TryRun(live().client(), [self = Self()] { self->Pump(); });
 }
 
 void SampleReactor::Pump() {
@@ -88,13 +98,16 @@ void SampleReactor::Pump() {
     MutexLock lock(&mutex_);
     next = Decide(&status);
     if (next == Next::kWait) pumping_ = false;
-    if (next == Next::kFinish) live_.Note("values", values_written_);
+    writing_ = next == Next::kWrite;
+    if (next == Next::kFinish) live().Note("values", values_written_);
   }
   if (next == Next::kWrite) {
-    live_.BeginClientWait();
-    StartWrite(&response_);
+    response_bytes_ = SerializeMessage(response_);
+    live().NoteWrite();
+    live().BeginClientWait();
+    StartWrite(&response_bytes_);
   } else if (next == Next::kFinish) {
-    live_.Finish(status);
+    Finish(status);
   }
 }
 
@@ -114,7 +127,7 @@ SampleReactor::Next SampleReactor::Decide(absl::Status* status) {
   if (summary_written_) return Next::kFinish;
   summary_written_ = true;
   EncodeSummary(end_->summary, response_.mutable_summary());
-  live_.Note("seed", end_->summary.seed);
+  live().Note("seed", end_->summary.seed);
   return Next::kWrite;
 }
 
@@ -143,11 +156,12 @@ int64_t SampleReactor::FillResponse() {
 }
 
 void SampleReactor::OnWriteDone(bool ok) {
-  live_.EndClientWait();
+  live().EndClientWait();
   std::shared_ptr<Call> call;
   int64_t values;
   {
     MutexLock lock(&mutex_);
+    writing_ = false;
     values = std::exchange(values_in_flight_, 0);
     call = call_;
     if (ok) {
@@ -162,7 +176,7 @@ void SampleReactor::OnWriteDone(bool ok) {
   Pump();
 }
 
-void SampleReactor::OnCancel() {
+void SampleReactor::Cancelled() {
   std::shared_ptr<Call> call;
   {
     MutexLock lock(&mutex_);
@@ -172,16 +186,13 @@ void SampleReactor::OnCancel() {
   if (call != nullptr) call->Cancel();
 }
 
-void SampleReactor::OnDone() {
-  environment_.metrics->StreamEnded();
-  live_.Done();
+void SampleReactor::Ended() {
+  environment().metrics->StreamEnded();
   std::shared_ptr<Call> call;  // may own this, as its observer
   {
     MutexLock lock(&mutex_);
     call = std::move(call_);
   }
-  call.reset();
-  const std::shared_ptr<SampleReactor> last = std::move(self_);  // may delete this on return
 }
 
 }  // namespace chorale

@@ -3,7 +3,7 @@
 #define CHORALE_SERVER_RPC_SAMPLE_REACTOR_H_
 
 #include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
 #include <deque>
@@ -15,7 +15,7 @@
 #include "base/mutex.h"
 #include "chorale/v1/chorale.pb.h"
 #include "engine/engine.h"
-#include "server/rpc/live_call.h"
+#include "server/rpc/reactor.h"
 #include "server/rpc/service_environment.h"
 
 namespace chorale {
@@ -28,22 +28,18 @@ namespace chorale {
 // Finishes when
 //   - the server does not admit the call, or the request is malformed: at once;
 //   - the engine has succeeded, and all blocks and then the summary are written;
-//   - the engine has failed: as soon as no write is in flight. Queued blocks are dropped.
+//   - the engine has failed: as soon as no write is in flight. Queued blocks are dropped. Where it
+//     has ended the stream because nothing was read of it, at once.
 // A disconnected client, a failed write and the client watchdog all cancel the engine's call, which
 // then ends with CANCELLED.
 //
-// Keeps itself alive until OnDone; the engine shares ownership, as of any observer. Thread-safe.
-class SampleReactor final : public grpc::ServerWriteReactor<v1::SampleResponse>,
-                            public SampleObserver {
+// The engine shares ownership, as of any observer. Thread-safe.
+class SampleReactor final : public Reactor, public SampleObserver {
  public:
   // Blocks are batched up to this size; larger blocks are split.
   static constexpr int64_t kMessageBytes = 256 << 10;
 
-  // The reactor to return to gRPC. The request is not used after Start.
-  static SampleReactor* Start(const ServiceEnvironment& environment,
-                              grpc::CallbackServerContext* context,
-                              const v1::SampleRequest& request);
-
+  SampleReactor(const ServiceEnvironment& environment, grpc::CallbackServerContext* context);
   ~SampleReactor() override;
 
  private:
@@ -54,11 +50,10 @@ class SampleReactor final : public grpc::ServerWriteReactor<v1::SampleResponse>,
     SampleSummary summary;
   };
 
-  SampleReactor(const ServiceEnvironment& environment, grpc::CallbackServerContext* context);
-
-  void Begin(grpc::CallbackServerContext* context, const v1::SampleRequest& request);
+  absl::Status Begin(grpc::ByteBuffer* bytes);
   void Attach(std::shared_ptr<Call> call);
 
+  using Reactor::OnDone;
   // SampleObserver, on the engine thread.
   void OnBlock(SampleBlock block) override;
   void OnDone(const absl::Status& status, const SampleSummary& summary) override;
@@ -72,20 +67,21 @@ class SampleReactor final : public grpc::ServerWriteReactor<v1::SampleResponse>,
   // Moves queued blocks into response_; returns the number of values.
   int64_t FillResponse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  std::shared_ptr<SampleReactor> Self();
+
+  void Received(grpc::ByteBuffer* bytes) override;
+  void ReceivedAll() override;
   void OnWriteDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
+  void Cancelled() override;
+  void Ended() override;
 
-  const ServiceEnvironment environment_;
-  LiveCall live_;
-  std::shared_ptr<SampleReactor> self_;  // set before gRPC knows the reactor, taken in OnDone
-
-  // Belongs to the running Pump, and to gRPC while a write is in flight.
-  v1::SampleResponse response_;
+  v1::SampleResponse response_;      // the running Pump's
+  grpc::ByteBuffer response_bytes_;  // gRPC's while a write is in flight
 
   Mutex mutex_;
   // Whether Pump is scheduled, is running, or will run after the write in flight.
   bool pumping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;  // a write is in flight
   // The stream is cancelled or a write has failed: nothing more can be written.
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
   bool summary_written_ ABSL_GUARDED_BY(mutex_) = false;

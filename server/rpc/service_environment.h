@@ -5,12 +5,14 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "engine/data/limits.h"
+#include "engine/data/live_limits.h"
 #include "engine/engine.h"
 #include "server/lifecycle/executor.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/reactor_registry.h"
+#include "server/security/access_control.h"
 #include "server/telemetry/prometheus_metrics.h"
+#include "server/tracing/call_telemetry.h"
 
 namespace chorale {
 
@@ -19,11 +21,14 @@ namespace chorale {
 struct ServiceEnvironment {
   Engine* engine = nullptr;  // set before the registry opens; only admitted calls read it
   ReactorRegistry* registry = nullptr;
+  AccessControl* access = nullptr;
   PrometheusMetrics* metrics = nullptr;
-  Executor* blocking = nullptr;  // for calls that block on the disk
-  Executor* replies = nullptr;   // encodes and sends; unbounded
+  CallTelemetry* telemetry = nullptr;
+  Executor* blocking = nullptr;        // for calls that block on the disk
+  Executor* large_requests = nullptr;  // decodes them; unbounded
+  Executor* replies = nullptr;         // encodes and sends; unbounded
   ByteBudget* registration_memory = nullptr;
-  Limits limits;
+  const LiveLimits* limits = nullptr;
   int64_t max_message_bytes = 4 << 20;            // requests and responses
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
 };

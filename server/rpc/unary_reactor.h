@@ -1,88 +1,54 @@
-// The reactor of every unary method.
+// The reactor of every method with one request and one response.
 #ifndef CHORALE_SERVER_RPC_UNARY_REACTOR_H_
 #define CHORALE_SERVER_RPC_UNARY_REACTOR_H_
 
 #include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/byte_buffer.h>
 
+#include <functional>
 #include <memory>
-#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
-#include "server/rpc/live_call.h"
-#include "server/rpc/service_environment.h"
+#include "server/rpc/reactor.h"
 
 namespace chorale {
 
 // Finishes when
 //   - the server does not admit the call, or the request is malformed: at once;
+//   - the client disconnects or stalls before it has sent the request;
 //   - the engine, or a task on the blocking executor, has produced a result.
 // A disconnected client cancels the engine's call, which then ends with CANCELLED.
 //
-// Keeps itself alive until OnDone; the engine's callback or the task shares ownership. Thread-safe.
-class UnaryReactor final : public grpc::ServerUnaryReactor {
+// Thread-safe.
+class UnaryReactor final : public Reactor {
  public:
-  static std::shared_ptr<UnaryReactor> Start(Method method, const ServiceEnvironment& environment,
-                                             grpc::CallbackServerContext* context) {
-    auto reactor = std::shared_ptr<UnaryReactor>(new UnaryReactor(method, environment, context));
-    reactor->self_ = reactor;
-    return reactor;
-  }
+  // Gets the request. If it returns an error, the call finishes with it; otherwise it has arranged
+  // for the call to finish.
+  using Handler = std::function<absl::Status(const std::shared_ptr<UnaryReactor>& reactor,
+                                             grpc::ByteBuffer* request)>;
 
-  LiveCall& live() { return live_; }
-  void Finish(const absl::Status& status) { live_.Finish(status); }
+  UnaryReactor(Method method, const ServiceEnvironment& environment,
+               grpc::CallbackServerContext* context, Handler handler)
+      : Reactor(method, environment, context), handler_(std::move(handler)) {}
 
   // Sets the engine's call, which is cancelled when this call is.
-  void Attach(std::shared_ptr<Call> call) {
-    bool cancel;
-    {
-      MutexLock lock(&mutex_);
-      call_ = call;
-      cancel = cancelled_;
-    }
-    if (cancel) call->Cancel();
-  }
+  void Attach(std::shared_ptr<Call> call);
 
-  bool cancelled() const {
-    MutexLock lock(&mutex_);
-    return cancelled_;
-  }
+  bool cancelled() const;
 
  private:
-  UnaryReactor(Method method, const ServiceEnvironment& environment,
-               grpc::CallbackServerContext* context)
-      : live_(method, context, environment.registry, environment.metrics,
-              [this](grpc::Status status) { ServerUnaryReactor::Finish(std::move(status)); }) {}
+  void Received(grpc::ByteBuffer* bytes) override;
+  void ReceivedAll() override;
+  void Cancelled() override;
+  void Ended() override;
 
-  void OnCancel() override {
-    std::shared_ptr<Call> call;
-    {
-      MutexLock lock(&mutex_);
-      cancelled_ = true;
-      call = call_;
-    }
-    if (call != nullptr) call->Cancel();
-  }
-
-  void OnDone() override {
-    live_.Done();
-    std::shared_ptr<Call> call;  // may own the callback that owns this
-    {
-      MutexLock lock(&mutex_);
-      call = std::move(call_);
-    }
-    call.reset();
-    const std::shared_ptr<UnaryReactor> last = std::move(self_);  // may delete this on return
-  }
-
-  LiveCall live_;
+  const Handler handler_;
   mutable Mutex mutex_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<UnaryReactor> self_;  // set before gRPC knows the reactor, taken in OnDone
 };
 
 }  // namespace chorale

@@ -1,6 +1,13 @@
 #include "server/telemetry/logging.h"
 
+#ifdef CHORALE_GPR_LOG
 #include <grpc/support/log.h>
+#else
+#include <absl/log/globals.h>
+#include <absl/log/initialize.h>
+#include <absl/log/log_sink.h>
+#include <absl/log/log_sink_registry.h>
+#endif
 #include <spdlog/async.h>
 #include <spdlog/async_logger.h>
 #include <spdlog/pattern_formatter.h>
@@ -14,9 +21,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/utf8.h"
 
 namespace chorale {
 namespace {
@@ -49,6 +58,26 @@ class JsonFormatter : public spdlog::formatter {
   std::unique_ptr<formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
 };
 
+// Bytes and characters that a terminal or a viewer may take for commands or for the end of a line.
+bool IsUnsafe(absl::string_view value) {
+  return !IsValidUtf8(value) || HasControlCharacter(value) ||
+         absl::StrContains(value, "\xE2\x80\xA8") ||  // U+2028, line separator
+         absl::StrContains(value, "\xE2\x80\xA9");    // U+2029, paragraph separator
+}
+
+// Formats the same lines as text.
+class TextFormatter : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& msg, spdlog::memory_buf_t& out) override {
+    const absl::string_view payload(msg.payload.data(), msg.payload.size());
+    const std::string line =
+        absl::StrCat(Timestamp(), " ", LevelName(msg.level), " ",
+                     IsUnsafe(payload) ? absl::CEscape(payload) : std::string(payload), "\n");
+    out.append(line.data(), line.data() + line.size());
+  }
+  std::unique_ptr<formatter> clone() const override { return std::make_unique<TextFormatter>(); }
+};
+
 std::shared_ptr<spdlog::logger> MakeLogger(const std::string& name, spdlog::sink_ptr sink,
                                            Level level) {
   auto logger = std::make_shared<spdlog::async_logger>(
@@ -64,12 +93,42 @@ std::shared_ptr<spdlog::logger>& EventLogger() {
 }
 
 // gRPC's INFO lines are details about sockets: they become DEBUG.
+#ifdef CHORALE_GPR_LOG
 void LogFromGrpc(gpr_log_func_args* args) {
   Level level = spdlog::level::trace;
   if (args->severity == GPR_LOG_SEVERITY_ERROR) level = spdlog::level::warn;
   if (args->severity == GPR_LOG_SEVERITY_INFO) level = spdlog::level::debug;
   LogEvent(level, "grpc", {{"message", std::string(args->message)}});
 }
+void StartLogOfGrpc() { gpr_set_log_function(LogFromGrpc); }
+void StopLogOfGrpc() {
+  gpr_set_log_function([](gpr_log_func_args*) {});
+}
+void SetLogLevelOfGrpc(Level level) {
+  gpr_set_log_verbosity(level <= spdlog::level::debug ? GPR_LOG_SEVERITY_INFO
+                                                      : GPR_LOG_SEVERITY_ERROR);
+}
+#else  // a gRPC that logs through Abseil, and so does its Protobuf
+class LogOfAbseil : public absl::LogSink {
+ public:
+  void Send(const absl::LogEntry& entry) override {
+    const Level level = entry.log_severity() >= absl::LogSeverity::kError ? spdlog::level::warn
+                                                                          : spdlog::level::debug;
+    LogEvent(level, "grpc", {{"message", std::string(entry.text_message())}});
+  }
+};
+LogOfAbseil& TheLogOfAbseil() {
+  static LogOfAbseil sink;
+  return sink;
+}
+void StartLogOfGrpc() {
+  absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
+  absl::AddLogSink(&TheLogOfAbseil());
+  absl::InitializeLog();
+}
+void StopLogOfGrpc() { absl::RemoveLogSink(&TheLogOfAbseil()); }
+void SetLogLevelOfGrpc(Level /*level*/) {}  // LogEvent drops what is below the level
+#endif
 
 bool NeedsQuotes(absl::string_view value) {
   if (value.empty()) return true;
@@ -85,7 +144,8 @@ struct TextOf {
   std::string operator()(double value) const { return absl::StrCat(value); }
   std::string operator()(const std::string& value) const {
     if (!NeedsQuotes(value)) return value;
-    return absl::StrCat("\"", absl::Utf8SafeCEscape(value), "\"");
+    return absl::StrCat("\"", IsUnsafe(value) ? absl::CEscape(value) : absl::Utf8SafeCEscape(value),
+                        "\"");
   }
 };
 
@@ -108,8 +168,9 @@ std::string FormatJson(absl::string_view time, absl::string_view level, absl::st
   for (const LogField& field : fields) {
     std::visit([&](const auto& value) { line[field.key] = value; }, field.value);
   }
-  // Invalid UTF-8 is replaced, so that the line is always valid JSON.
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  // Invalid UTF-8 is replaced, so that the line is always valid JSON; all that is not ASCII is
+  // escaped, so that no viewer takes a character for the end of the line.
+  return line.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 void StartLogging(LogFormat format, Level level) {
@@ -121,21 +182,29 @@ void StartLogging(LogFormat format, Level level) {
     plain->set_formatter(std::make_unique<JsonFormatter>());
     events->set_pattern("%v");  // LogEvent makes the whole line
   } else {
-    const char* kPattern = "%Y-%m-%dT%H:%M:%S.%eZ %l %v";
-    plain->set_formatter(
-        std::make_unique<spdlog::pattern_formatter>(kPattern, spdlog::pattern_time_type::utc));
-    events->set_formatter(
-        std::make_unique<spdlog::pattern_formatter>(kPattern, spdlog::pattern_time_type::utc));
+    plain->set_formatter(std::make_unique<TextFormatter>());
+    events->set_formatter(std::make_unique<spdlog::pattern_formatter>(
+        "%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc));
   }
   spdlog::set_default_logger(MakeLogger("", plain, level));
   EventLogger() = MakeLogger("events", events, level);
-  gpr_set_log_function(LogFromGrpc);
-  gpr_set_log_verbosity(level <= spdlog::level::debug ? GPR_LOG_SEVERITY_INFO
-                                                      : GPR_LOG_SEVERITY_ERROR);
+  StartLogOfGrpc();
+  SetLogLevel(level);
+}
+
+void SetLogLevel(Level level) {
+  spdlog::default_logger_raw()->set_level(level);
+  if (EventLogger()) EventLogger()->set_level(level);
+  SetLogLevelOfGrpc(level);
+}
+
+int64_t LogLinesDropped() {
+  const auto pool = spdlog::thread_pool();
+  return pool == nullptr ? 0 : static_cast<int64_t>(pool->overrun_counter());
 }
 
 void StopLogging() {
-  gpr_set_log_function([](gpr_log_func_args*) {});
+  StopLogOfGrpc();
   EventLogger().reset();
   spdlog::shutdown();
 }

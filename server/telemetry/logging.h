@@ -26,6 +26,13 @@ struct LogField {
 // are dropped instead. Call once, before other threads start.
 void StartLogging(LogFormat format, spdlog::level::level_enum level);
 
+// From now on writes events of this level and above. Thread-safe.
+void SetLogLevel(spdlog::level::level_enum level);
+
+// Lines that were dropped so far because they were logged faster than they could be written.
+// Thread-safe.
+int64_t LogLinesDropped();
+
 // Writes the queued lines and stops the thread. Nothing may log afterwards.
 void StopLogging();
 

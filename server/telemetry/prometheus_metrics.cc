@@ -3,136 +3,102 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/telemetry/metric_catalog.h"
+#include "server/telemetry/series.h"
 
 namespace chorale {
 namespace {
 
-using Buckets = prometheus::Histogram::BucketBoundaries;
-
-struct MetricRow {
-  const char* name;
-  const char* help;
-  const Buckets* buckets;  // null unless it is a histogram
-};
-
-// Whole calls: from a half-millisecond prediction to a stream of several minutes.
-const Buckets kCallSeconds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
-                              0.5,    1,     2.5,    5,     10,   30,    60,   120, 300};
-// Waits and encodings.
-const Buckets kWaitSeconds = {0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-                              0.1,    0.25,   0.5,   1,      2.5,   5,    10,    30};
-// One step on one tile takes ten microseconds on a GPU and milliseconds on a CPU.
-const Buckets kStepSeconds = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
-                              0.005,   0.01,     0.025,   0.05,   0.1,     0.25,   1};
-const Buckets kSlices = {1, 2, 4, 8, 16, 32, 64, 128, 256};
-
-const MetricRow kMetrics[] = {
-    {"chorale_requests_total", "Finished calls, by method and status code.", nullptr},
-    {"chorale_request_duration_seconds", "Time from arrival to end of a call, by method.",
-     &kCallSeconds},
-    {"chorale_rejected_total",
-     "Calls rejected because the server is full or cannot serve, by reason.", nullptr},
-    {"chorale_queue_seconds", "Time that a call waits for admission.", &kWaitSeconds},
-    {"chorale_time_to_first_step_seconds",
-     "Time from the arrival of a Sample call to its first drawn values.", &kWaitSeconds},
-    {"chorale_step_seconds",
-     "Engine time per decode step of one tile of paths: the time of a tick's decode steps divided "
-     "by their number. Counts steps.",
-     &kStepSeconds},
-    {"chorale_tick_seconds", "Engine time of one tick, which runs several slices of work together.",
-     &kStepSeconds},
-    {"chorale_tick_slices", "Slices of work in one tick.", &kSlices},
-    {"chorale_path_steps_total", "Values drawn: paths times steps.", nullptr},
-    {"chorale_encode_seconds", "Time to encode one context, from start to resident.",
-     &kWaitSeconds},
-    {"chorale_restore_seconds",
-     "Time to copy one evicted context back from host memory, from start to resident.",
-     &kWaitSeconds},
-    {"chorale_evictions_total", "Contexts evicted from the context pool.", nullptr},
-    {"chorale_resident_contexts", "Contexts whose keys and values are in the context pool.",
-     nullptr},
-    {"chorale_context_bytes", "Bytes of the context pool in use.", nullptr},
-    {"chorale_context_pool_bytes", "Size of the context pool.", nullptr},
-    {"chorale_buffer_bytes", "Bytes of the buffer pool in use.", nullptr},
-    {"chorale_buffer_pool_bytes", "Size of the buffer pool.", nullptr},
-    {"chorale_sessions", "Calls in the engine, by state: running, or queued for admission.",
-     nullptr},
-    {"chorale_streams_live", "Open Sample streams.", nullptr},
-    {"chorale_stalled_streams_total",
-     "Calls cancelled because their client stopped reading or writing.", nullptr},
-    {"chorale_build_info", "Always 1; the labels are the version and the backend.", nullptr},
-};
-
-const MetricRow& RowOf(absl::string_view name) {
-  return *std::find_if(std::begin(kMetrics), std::end(kMetrics),
-                       [&](const MetricRow& row) { return name == row.name; });
-}
-
 // The reasons of the engine and the server. Any other reason counts as "other".
-constexpr const char* kReasons[] = {"queue_full",     "queue_timeout",       "draining",
-                                    "backend_failed", "registration_memory", "blocking_queue_full",
-                                    "other"};
+constexpr const char* kReasons[] = {
+    "queue_full",          "queue_timeout",       "backlog", "draining", "backend_failed",
+    "registration_memory", "blocking_queue_full", "other"};
+
+// Of the listener.
+constexpr const char* kConnectionRefusals[] = {"max_connections", "max_connections_per_peer",
+                                               "no_file_descriptor"};
+
+// Of WorkKind, in its order.
+constexpr std::array<const char*, 5> kWorkNames = {"encode", "rows", "decode", "density",
+                                                   "predict"};
+constexpr std::array<const char*, 5> kMethodOfWork = {nullptr, nullptr, "Sample", "LogDensity",
+                                                      "Predict"};
+
+// In the order of the enums.
+constexpr const char* kLookups[] = {"hit", "host_hit", "disk_hit", "miss"};
+constexpr const char* kEvictions[] = {"saved_to_host", "dropped", "host_pool_full",
+                                      "model_unloaded"};
 
 }  // namespace
 
-PrometheusMetrics::PrometheusMetrics() : registry_(std::make_shared<prometheus::Registry>()) {
+PrometheusMetrics::PrometheusMetrics()
+    : registry_(std::make_shared<prometheus::Registry>()), tenants_(registry_.get()) {
+  prometheus::Registry* const r = registry_.get();
   for (size_t method = 0; method < kMethodNames.size(); ++method) {
     const std::string name = kMethodNames[method];
     for (int code = 0; code < kCodes; ++code) {
       requests_[method][code] =
-          AddCounter("chorale_requests_total",
+          AddCounter(r, "chorale_requests_total",
                      {{"method", name},
                       {"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code))}});
     }
+    quota_refusals_[method] = AddCounter(r, "chorale_quota_refusals_total", {{"method", name}});
     request_duration_[method] =
-        AddHistogram("chorale_request_duration_seconds", {{"method", name}});
+        AddHistogram(r, "chorale_request_duration_seconds", {{"method", name}});
+    inflight_[method] = AddGauge(r, "chorale_inflight_requests", {{"method", name}});
   }
   for (const char* reason : kReasons) {
-    rejected_[reason] = AddCounter("chorale_rejected_total", {{"reason", reason}});
+    rejected_[reason] = AddCounter(r, "chorale_rejected_total", {{"reason", reason}});
   }
-  queue_ = AddHistogram("chorale_queue_seconds");
-  first_step_ = AddHistogram("chorale_time_to_first_step_seconds");
-  step_ = AddHistogram("chorale_step_seconds");
-  tick_ = AddHistogram("chorale_tick_seconds");
-  tick_slices_ = AddHistogram("chorale_tick_slices");
-  encode_ = AddHistogram("chorale_encode_seconds");
-  restore_ = AddHistogram("chorale_restore_seconds");
-  evictions_ = AddCounter("chorale_evictions_total");
-  path_steps_ = AddCounter("chorale_path_steps_total");
-  stalled_streams_ = AddCounter("chorale_stalled_streams_total");
-  resident_contexts_ = AddGauge("chorale_resident_contexts");
-  context_bytes_ = AddGauge("chorale_context_bytes");
-  context_pool_bytes_ = AddGauge("chorale_context_pool_bytes");
-  buffer_bytes_ = AddGauge("chorale_buffer_bytes");
-  buffer_pool_bytes_ = AddGauge("chorale_buffer_pool_bytes");
-  sessions_running_ = AddGauge("chorale_sessions", {{"state", "running"}});
-  sessions_queued_ = AddGauge("chorale_sessions", {{"state", "queued"}});
-  streams_live_ = AddGauge("chorale_streams_live");
+  for (size_t kind = 0; kind < kWorkNames.size(); ++kind) {
+    flops_[kind] = AddCounter(r, "chorale_flops_total", {{"work", kWorkNames[kind]}});
+  }
+  queue_ = AddHistogram(r, "chorale_queue_seconds");
+  first_step_ = AddHistogram(r, "chorale_time_to_first_step_seconds");
+  step_ = AddHistogram(r, "chorale_step_seconds");
+  tick_ = AddHistogram(r, "chorale_tick_seconds");
+  tick_slices_ = AddHistogram(r, "chorale_tick_slices");
+  summary_ = AddHistogram(r, "chorale_summary_seconds");
+  encode_ = AddHistogram(r, "chorale_encode_seconds");
+  restore_ = AddHistogram(r, "chorale_restore_seconds");
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    lookups_[i] = AddCounter(r, "chorale_context_lookups_total", {{"result", kLookups[i]}});
+    evictions_[i] = AddCounter(r, "chorale_evictions_total", {{"reason", kEvictions[i]}});
+  }
+  stalled_streams_ = AddCounter(r, "chorale_stalled_streams_total");
+  streams_live_ = AddGauge(r, "chorale_streams_live");
+  reloads_ok_ = AddCounter(r, "chorale_config_reloads_total", {{"result", "ok"}});
+  reloads_failed_ = AddCounter(r, "chorale_config_reloads_total", {{"result", "error"}});
+  spans_dropped_ = AddCounter(r, "chorale_spans_dropped_total");
+  for (const char* reason : kConnectionRefusals) {
+    connections_refused_[reason] =
+        AddCounter(r, "chorale_connections_refused_total", {{"reason", reason}});
+  }
+  connections_ended_ = AddCounter(r, "chorale_connections_ended_total", {{"reason", "memory"}});
 }
 
 PrometheusMetrics::~PrometheusMetrics() = default;
 
-prometheus::Counter* PrometheusMetrics::AddCounter(const char* name,
-                                                   const prometheus::Labels& labels) {
-  const MetricRow& row = RowOf(name);
-  return &prometheus::BuildCounter().Name(row.name).Help(row.help).Register(*registry_).Add(labels);
+const PrometheusMetrics::ModelSeries& PrometheusMetrics::SeriesOfModel(const std::string& model) {
+  MutexLock lock(&mutex_);
+  auto found = models_.find(model);
+  if (found != models_.end()) return found->second;
+  const std::string name = models_.size() < kMaxModels ? model : "other";
+  found = models_.find(name);
+  if (found != models_.end()) return found->second;
+  ModelSeries series = {};
+  for (int kind = 0; kind < kFlopKinds; ++kind) {
+    if (kMethodOfWork[kind] == nullptr) continue;
+    series.values[kind] = AddCounter(registry_.get(), "chorale_values_total",
+                                     {{"method", kMethodOfWork[kind]}, {"model", name}});
+  }
+  series.encoded_rows =
+      AddCounter(registry_.get(), "chorale_encoded_rows_total", {{"model", name}});
+  return models_.emplace(name, series).first->second;
 }
 
-prometheus::Gauge* PrometheusMetrics::AddGauge(const char* name, const prometheus::Labels& labels) {
-  const MetricRow& row = RowOf(name);
-  return &prometheus::BuildGauge().Name(row.name).Help(row.help).Register(*registry_).Add(labels);
-}
-
-prometheus::Histogram* PrometheusMetrics::AddHistogram(const char* name,
-                                                       const prometheus::Labels& labels) {
-  const MetricRow& row = RowOf(name);
-  return &prometheus::BuildHistogram()
-              .Name(row.name)
-              .Help(row.help)
-              .Register(*registry_)
-              .Add(labels, *row.buckets);
-}
+// ---- From the engine -----------------------------------------------------------------------
 
 void PrometheusMetrics::QueueTime(absl::Duration time) {
   queue_->Observe(absl::ToDoubleSeconds(time));
@@ -142,12 +108,34 @@ void PrometheusMetrics::TimeToFirstStep(absl::Duration time) {
   first_step_->Observe(absl::ToDoubleSeconds(time));
 }
 
+void PrometheusMetrics::Rejected(const char* reason) {
+  auto it = rejected_.find(absl::string_view(reason));
+  if (it == rejected_.end()) it = rejected_.find(absl::string_view("other"));
+  it->second->Increment();
+}
+
+void PrometheusMetrics::Values(WorkKind kind, const std::string& tenant, const std::string& model,
+                               int64_t count) {
+  prometheus::Counter* const values = SeriesOfModel(model).values.at(static_cast<size_t>(kind));
+  if (values != nullptr) values->Increment(static_cast<double>(count));
+  tenants_.Of(tenant).values->Increment(static_cast<double>(count));
+}
+
+void PrometheusMetrics::Flops(WorkKind kind, double flops) {
+  flops_.at(static_cast<size_t>(kind))->Increment(flops);
+}
+
+void PrometheusMetrics::EngineTime(const std::string& tenant, absl::Duration time) {
+  tenants_.Of(tenant).engine_seconds->Increment(absl::ToDoubleSeconds(time));
+}
+
 void PrometheusMetrics::StepTimes(absl::Duration each, int64_t count) {
+  const HistogramBuckets& limits = StepSecondsBuckets();
   const double seconds = absl::ToDoubleSeconds(each);
   // A tick may have thousands of steps: one bulk observation is cheaper.
-  std::vector<double> observations(kStepSeconds.size() + 1);  // the last one is the +Inf bucket
-  const auto bucket = std::lower_bound(kStepSeconds.begin(), kStepSeconds.end(), seconds);
-  observations[bucket - kStepSeconds.begin()] = static_cast<double>(count);
+  std::vector<double> observations(limits.size() + 1);  // the last one is the +Inf bucket
+  const auto bucket = std::lower_bound(limits.begin(), limits.end(), seconds);
+  observations[bucket - limits.begin()] = static_cast<double>(count);
   step_->ObserveMultiple(observations, seconds * static_cast<double>(count));
 }
 
@@ -156,46 +144,56 @@ void PrometheusMetrics::TickTime(absl::Duration time, int64_t slices) {
   tick_slices_->Observe(static_cast<double>(slices));
 }
 
+void PrometheusMetrics::SummaryTime(absl::Duration time) {
+  summary_->Observe(absl::ToDoubleSeconds(time));
+}
+
 void PrometheusMetrics::EncodeTime(absl::Duration time) {
   encode_->Observe(absl::ToDoubleSeconds(time));
+}
+
+void PrometheusMetrics::EncodedRows(const std::string& model, int64_t rows) {
+  SeriesOfModel(model).encoded_rows->Increment(static_cast<double>(rows));
 }
 
 void PrometheusMetrics::RestoreTime(absl::Duration time) {
   restore_->Observe(absl::ToDoubleSeconds(time));
 }
 
-void PrometheusMetrics::Eviction() { evictions_->Increment(); }
-
-void PrometheusMetrics::Rejected(const char* reason) {
-  auto it = rejected_.find(absl::string_view(reason));
-  if (it == rejected_.end()) it = rejected_.find(absl::string_view("other"));
-  it->second->Increment();
+void PrometheusMetrics::Lookup(ContextLookup result) {
+  lookups_[static_cast<size_t>(result)]->Increment();
 }
 
-void PrometheusMetrics::PathSteps(int64_t count) {
-  path_steps_->Increment(static_cast<double>(count));
+void PrometheusMetrics::Eviction(EvictionReason reason) {
+  evictions_[static_cast<size_t>(reason)]->Increment();
 }
 
-void PrometheusMetrics::ResidentContexts(int64_t count, int64_t bytes) {
-  resident_contexts_->Set(static_cast<double>(count));
-  context_bytes_->Set(static_cast<double>(bytes));
+// ---- From the server -----------------------------------------------------------------------
+
+void PrometheusMetrics::RequestBegun(Method method, const std::string& tenant) {
+  inflight_[static_cast<int>(method)]->Increment();
+  tenants_.Of(tenant).inflight->Increment();
 }
 
-void PrometheusMetrics::BufferBytes(int64_t in_use) {
-  buffer_bytes_->Set(static_cast<double>(in_use));
-}
-
-void PrometheusMetrics::Sessions(int64_t running, int64_t queued) {
-  sessions_running_->Set(static_cast<double>(running));
-  sessions_queued_->Set(static_cast<double>(queued));
-}
-
-void PrometheusMetrics::RequestDone(Method method, absl::StatusCode code, absl::Duration duration) {
+void PrometheusMetrics::RequestDone(Method method, const std::string& tenant, absl::StatusCode code,
+                                    absl::Duration duration) {
   const int number = static_cast<int>(code);
   const int known =
       number >= 0 && number < kCodes ? number : static_cast<int>(absl::StatusCode::kUnknown);
   requests_[static_cast<int>(method)][known]->Increment();
   request_duration_[static_cast<int>(method)]->Observe(absl::ToDoubleSeconds(duration));
+  inflight_[static_cast<int>(method)]->Decrement();
+  const TenantSeries& series = tenants_.Of(tenant);
+  series.requests[static_cast<int>(method)]->Increment();
+  series.inflight->Decrement();
+}
+
+void PrometheusMetrics::QuotaExceeded(Method method, const std::string& tenant,
+                                      const std::string& quota) {
+  const auto* const name = std::find(kQuotaNames.begin(), kQuotaNames.end(), quota);
+  if (name == kQuotaNames.end()) return;
+  quota_refusals_[static_cast<int>(method)]->Increment();
+  tenants_.Of(tenant).quota_refusals.at(name - kQuotaNames.begin())->Increment();
 }
 
 void PrometheusMetrics::StreamStarted() { streams_live_->Increment(); }
@@ -205,15 +203,21 @@ void PrometheusMetrics::StalledStreams(int64_t count) {
   stalled_streams_->Increment(static_cast<double>(count));
 }
 
-void PrometheusMetrics::PoolBytes(int64_t context_pool, int64_t buffer_pool) {
-  context_pool_bytes_->Set(static_cast<double>(context_pool));
-  buffer_pool_bytes_->Set(static_cast<double>(buffer_pool));
+void PrometheusMetrics::ConnectionRefused(const char* reason) {
+  const auto found = connections_refused_.find(absl::string_view(reason));
+  if (found != connections_refused_.end()) found->second->Increment();
 }
 
-void PrometheusMetrics::BuildInfo(absl::string_view version, absl::string_view backend) {
-  AddGauge("chorale_build_info",
-           {{"version", std::string(version)}, {"backend", std::string(backend)}})
-      ->Set(1);
+void PrometheusMetrics::ConnectionsEndedForMemory(int64_t count) {
+  connections_ended_->Increment(static_cast<double>(count));
+}
+
+void PrometheusMetrics::SpansDropped(int64_t count) {
+  spans_dropped_->Increment(static_cast<double>(count));
+}
+
+void PrometheusMetrics::ConfigReloaded(bool ok) {
+  (ok ? reloads_ok_ : reloads_failed_)->Increment();
 }
 
 }  // namespace chorale

@@ -1,4 +1,5 @@
-// The server's metrics, exported to Prometheus.
+// The server's metrics, exported to Prometheus: what happens. What is the case at the moment of a
+// scrape is read then, by StateCollector.
 #ifndef CHORALE_SERVER_TELEMETRY_PROMETHEUS_METRICS_H_
 #define CHORALE_SERVER_TELEMETRY_PROMETHEUS_METRICS_H_
 
@@ -12,18 +13,21 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "engine/metrics_sink.h"
 #include "server/telemetry/method.h"
+#include "server/telemetry/tenant_metrics.h"
 
 namespace chorale {
 
-// A table in the .cc file has all names and help texts. Labels have a small, fixed set of values
-// (methods, codes, reasons), never contexts or tenants. All series exist from the start with value
-// 0, so that rates are right from the first event on.
+// Labels have a bounded set of values (methods, codes, reasons, models, the first tenants), never
+// contexts. All series but those of models and tenants exist from the start with value 0, so that
+// rates are right from the first event on; models are announced.
 //
 // Thread-safe; updates are a few atomic operations or a short lock.
 class PrometheusMetrics : public MetricsSink {
@@ -34,58 +38,83 @@ class PrometheusMetrics : public MetricsSink {
   // --- From the engine ----------------------------------------------------------------------
   void QueueTime(absl::Duration time) override;
   void TimeToFirstStep(absl::Duration time) override;
+  void Rejected(const char* reason) override;
+  void UnreadStream() override { StalledStreams(1); }
+  void Values(WorkKind kind, const std::string& tenant, const std::string& model,
+              int64_t count) override;
+  void Flops(WorkKind kind, double flops) override;
+  void EngineTime(const std::string& tenant, absl::Duration time) override;
   void StepTimes(absl::Duration each, int64_t count) override;
   void TickTime(absl::Duration time, int64_t slices) override;
+  void SummaryTime(absl::Duration time) override;
   void EncodeTime(absl::Duration time) override;
+  void EncodedRows(const std::string& model, int64_t rows) override;
   void RestoreTime(absl::Duration time) override;
-  void Eviction() override;
-  void Rejected(const char* reason) override;
-  void PathSteps(int64_t count) override;
-  void ResidentContexts(int64_t count, int64_t bytes) override;
-  void BufferBytes(int64_t in_use) override;
-  void Sessions(int64_t running, int64_t queued) override;
+  void Lookup(ContextLookup result) override;
+  void Eviction(EvictionReason reason) override;
 
   // --- From the server ----------------------------------------------------------------------
-  void RequestDone(Method method, absl::StatusCode code, absl::Duration duration);
+  void RequestBegun(Method method, const std::string& tenant);
+  void RequestDone(Method method, const std::string& tenant, absl::StatusCode code,
+                   absl::Duration duration);
+  // A call was refused; `quota` is one of kQuotaNames.
+  void QuotaExceeded(Method method, const std::string& tenant, const std::string& quota);
   void StreamStarted();
   void StreamEnded();
   void StalledStreams(int64_t count);
-  void PoolBytes(int64_t context_pool, int64_t buffer_pool);
-  void BuildInfo(absl::string_view version, absl::string_view backend);
+  void SpansDropped(int64_t count);
+  // `reason` is one of those of chorale_connections_refused_total.
+  void ConnectionRefused(const char* reason);
+  void ConnectionsEndedForMemory(int64_t count);
+  // Makes the model's series.
+  void ModelServed(const std::string& model) { SeriesOfModel(model); }
+  // The configuration was read again while the server runs; `ok`: and taken over.
+  void ConfigReloaded(bool ok);
 
   // For the HTTP endpoint.
   std::shared_ptr<prometheus::Registry> registry() const { return registry_; }
 
  private:
-  static constexpr int kCodes = 17;  // the canonical status codes
+  static constexpr int kCodes = 17;      // the canonical status codes
+  static constexpr int kFlopKinds = 5;   // of WorkKind, all but copies
+  static constexpr int kMaxModels = 50;  // with series of their own
 
-  prometheus::Counter* AddCounter(const char* name, const prometheus::Labels& labels = {});
-  prometheus::Gauge* AddGauge(const char* name, const prometheus::Labels& labels = {});
-  prometheus::Histogram* AddHistogram(const char* name, const prometheus::Labels& labels = {});
+  struct ModelSeries {
+    std::array<prometheus::Counter*, kFlopKinds> values;  // null for work without values
+    prometheus::Counter* encoded_rows;
+  };
+  // Of "other" when there are too many models already.
+  const ModelSeries& SeriesOfModel(const std::string& model);
 
-  // Everything below is owned by the registry and constant after construction.
+  // Everything below is owned by the registry and constant after construction, but for the maps.
   const std::shared_ptr<prometheus::Registry> registry_;
+  TenantMetrics tenants_;
   std::array<std::array<prometheus::Counter*, kCodes>, kMethodNames.size()> requests_;
+  std::array<prometheus::Counter*, kMethodNames.size()> quota_refusals_;
   std::array<prometheus::Histogram*, kMethodNames.size()> request_duration_;
+  std::array<prometheus::Gauge*, kMethodNames.size()> inflight_;
   std::map<std::string, prometheus::Counter*, std::less<>> rejected_;  // by reason
+  std::array<prometheus::Counter*, kFlopKinds> flops_;
   prometheus::Histogram* queue_;
   prometheus::Histogram* first_step_;
   prometheus::Histogram* step_;
   prometheus::Histogram* tick_;
   prometheus::Histogram* tick_slices_;
+  prometheus::Histogram* summary_;
   prometheus::Histogram* encode_;
   prometheus::Histogram* restore_;
-  prometheus::Counter* evictions_;
-  prometheus::Counter* path_steps_;
+  std::array<prometheus::Counter*, 4> lookups_;    // by ContextLookup
+  std::array<prometheus::Counter*, 4> evictions_;  // by EvictionReason
   prometheus::Counter* stalled_streams_;
-  prometheus::Gauge* resident_contexts_;
-  prometheus::Gauge* context_bytes_;
-  prometheus::Gauge* context_pool_bytes_;
-  prometheus::Gauge* buffer_bytes_;
-  prometheus::Gauge* buffer_pool_bytes_;
-  prometheus::Gauge* sessions_running_;
-  prometheus::Gauge* sessions_queued_;
+  prometheus::Counter* reloads_ok_;
+  prometheus::Counter* reloads_failed_;
+  prometheus::Counter* spans_dropped_;
+  std::map<std::string, prometheus::Counter*, std::less<>> connections_refused_;  // by reason
+  prometheus::Counter* connections_ended_;
   prometheus::Gauge* streams_live_;
+
+  Mutex mutex_;
+  std::map<std::string, ModelSeries> models_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace chorale

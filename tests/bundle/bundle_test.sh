@@ -58,7 +58,7 @@ if ((EUID == 0)); then run_alone; fi
 
 env -i "${root}/bin/chorale-server" --models="${root}/share/chorale/models/default" \
   --data_dir="${work}/data" --listen_address=127.0.0.1:0 --metrics_address=127.0.0.1:0 \
-  --port_file="${work}/port" >"${work}/log" 2>&1 &
+  --port_file="${work}/port" --lame_duck=0s >"${work}/log" 2>&1 &
 server=$!
 for _ in {1..200}; do
   if grep -q ' serving ' "${work}/log"; then break; fi

@@ -53,7 +53,12 @@ ErrorDetails DetailsOf(const grpc::Status& status) {
   return details;
 }
 
-ApiClient::ApiClient(const std::string& address, ReceiveWindow window) {
+ApiClient::ApiClient(const std::string& address, ReceiveWindow window)
+    : ApiClient(address, grpc::InsecureChannelCredentials(), window) {}
+
+ApiClient::ApiClient(const std::string& address,
+                     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                     ReceiveWindow window) {
   grpc::ChannelArguments arguments;
   // Otherwise all clients of a process share one connection, and its flow control.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -63,8 +68,7 @@ ApiClient::ApiClient(const std::string& address, ReceiveWindow window) {
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 * 1024);
   }
-  stub_ = v1::Chorale::NewStub(
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  stub_ = v1::Chorale::NewStub(grpc::CreateCustomChannel(address, credentials, arguments));
 }
 
 Reply<v1::RegisterContextResponse> ApiClient::Register(const std::string& id, const Rows& rows,

@@ -44,6 +44,9 @@ enum class ReceiveWindow {
 class ApiClient {
  public:
   explicit ApiClient(const std::string& address, ReceiveWindow window = ReceiveWindow::kDefault);
+  ApiClient(const std::string& address,
+            const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+            ReceiveWindow window = ReceiveWindow::kDefault);
 
   v1::Chorale::Stub& stub() const { return *stub_; }
 

@@ -63,7 +63,8 @@ class BackendTest : public ::testing::Test {
   }
 
   bool BuffersInUse() const {
-    return PrometheusPage::Fetch(server_->metrics_address()).Value("chorale_buffer_bytes") > 0;
+    return PrometheusPage::Fetch(server_->metrics_address())
+               .Value("chorale_pool_used_bytes", "pool=\"buffer\"") > 0;
   }
 
   const TempFolder data_;
@@ -74,7 +75,7 @@ class BackendTest : public ::testing::Test {
 TEST_F(BackendTest, IsTheOneAskedFor) {
   EXPECT_THAT(server_->log(), HasSubstr("backend_opened backend=\"" + TestBackend()));
   EXPECT_TRUE(absl::StrContains(PrometheusPage::Fetch(server_->metrics_address()).text(),
-                                "chorale_build_info{backend=\"" + TestBackend()));
+                                "chorale_backend_info{backend=\"" + TestBackend()));
 }
 
 TEST_F(BackendTest, ASeedGivesTheSameBitsAndAnotherSeedOthers) {

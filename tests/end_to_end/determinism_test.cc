@@ -179,7 +179,7 @@ TEST_F(DeterminismTest, TheSameBitsUnderEveryCircumstance) {
   }
   const PrometheusPage page = PrometheusPage::Fetch(server->metrics_address());
   EXPECT_GE(page.Value("chorale_evictions_total"), kContexts - 1) << page.text();
-  EXPECT_LE(page.Value("chorale_context_bytes"), 1 << 20);
+  EXPECT_LE(page.Value("chorale_pool_used_bytes", "pool=\"context\""), 1 << 20);
   server->Terminate();
 }
 

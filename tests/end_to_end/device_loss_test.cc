@@ -82,6 +82,11 @@ TEST_F(DeviceLossTest, EndsTheServerAndARestartServesAgain) {
   server_->Terminate();
 }
 
+TEST_F(DeviceLossTest, WhileThereIsNothingToDo) {
+  LoseTheDevice();
+  ExpectEnd();
+}
+
 TEST_F(DeviceLossTest, WhileAContextIsEncoded) {
   LoseTheDevice();
   EXPECT_EQ(client_->Warm("data").status.error_code(), grpc::StatusCode::UNAVAILABLE);

@@ -1,6 +1,11 @@
 // SIGTERM: what runs finishes, what comes is refused, and the process ends with exit code 0.
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,9 +68,10 @@ TEST(DrainTest, StreamsFinishAndNewCallsAreRefused) {
   server->process().Signal(SIGTERM);
   // Readiness fails at once; the streams have a while to go.
   EXPECT_TRUE(Eventually([&] { return Health(server->address()) == "NOT_SERVING"; }));
-  const auto refused = server->client().Predict(MakePredict("data", RandomRows(2, 3, 1)));
-  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE)
-      << refused.status.error_message();
+  EXPECT_TRUE(Eventually([&] {
+    return server->client().Predict(MakePredict("data", RandomRows(2, 3, 1))).status.error_code() ==
+           grpc::StatusCode::UNAVAILABLE;
+  }));
   const Samples refused_stream = server->client().Sample(SharedServer::ShortSession());
   EXPECT_EQ(refused_stream.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_FALSE(server->process().Wait(absl::ZeroDuration()).has_value())
@@ -98,6 +104,113 @@ TEST(DrainTest, AReaderThatStallsForEverDoesNotKeepTheServer) {
   absl::SleepFor(absl::Milliseconds(500));
   server->process().Signal(SIGTERM);
   EXPECT_EQ(server->process().ExitCode(), 0);
+}
+
+// A client may repeat an UNAVAILABLE call elsewhere, but not a CANCELLED one.
+TEST(DrainTest, CallsThatArriveAsTheDrainEndsAreUnavailable) {
+  constexpr int kClients = 8;
+  const auto server = SharedServer::Start();
+  ASSERT_NE(server, nullptr);
+  const v1::PredictRequest request = MakePredict("data", RandomRows(2, 3, 1));
+  std::atomic<int> calls{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&] {
+      const ApiClient client(server->address());
+      // Until no server is there any more.
+      for (int refused = 0; refused < 200;) {
+        const grpc::Status status = client.Predict(request).status;
+        ++calls;
+        if (status.ok()) continue;
+        ++refused;
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+      }
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return calls > 100 * kClients; }));
+  server->process().Signal(SIGTERM);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(server->process().ExitCode(), 0);
+}
+
+// The same with callers that connect anew for each call, over some servers:
+// CHORALE_TEST_DRAINS says how many.
+TEST(DrainTest, NoCallIsCancelledInAnyDrain) {
+  constexpr int kPatientCallers = 6;  // keep their connection
+  constexpr int kCallers = 30;
+  int drains = 5;
+  if (const char* const asked = std::getenv("CHORALE_TEST_DRAINS")) drains = std::stoi(asked);
+  const v1::PredictRequest request = MakePredict("data", RandomRows(2, 3, 1));
+  std::map<grpc::StatusCode, int> outcomes;
+  std::mutex mutex;
+  for (int drain = 0; drain < drains; ++drain) {
+    const auto server = ServerProcess::Start(
+        {.models = {GoldenFolder("golden_tiny")}, .flags = {"--lame_duck=0s", "--threads=1"}});
+    ASSERT_NE(server, nullptr);
+    ASSERT_TRUE(ApiClient(server->address()).Register("data", RandomRows(20, 3, 1)).ok());
+    std::atomic<int> calls{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kCallers; ++i) {
+      threads.emplace_back([&, patient = i < kPatientCallers] {
+        auto client = std::make_unique<ApiClient>(server->address());
+        for (int refused = 0; refused < 30;) {
+          if (!patient) client = std::make_unique<ApiClient>(server->address());
+          const grpc::Status status = client->Predict(request).status;
+          ++calls;
+          const std::lock_guard<std::mutex> lock(mutex);
+          ++outcomes[status.error_code()];
+          if (status.ok()) continue;
+          ++refused;
+          EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE)
+              << status.error_message() << " in drain " << drain;
+        }
+      });
+    }
+    SampleStream stream(ApiClient(server->address()).stub(), MediumSession());
+    EXPECT_TRUE(stream.ReadOne());
+    EXPECT_TRUE(Eventually([&] { return calls > 10 * kCallers; }));
+    server->Signal(SIGTERM);
+    EXPECT_TRUE(stream.Finish().complete());
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(server->ExitCode(), 0);
+  }
+  for (const auto& [code, count] : outcomes) {
+    std::cout << "  " << count << " calls with status code " << code << "\n";
+  }
+}
+
+TEST(DrainTest, ALameDuckIsNotReadyButServes) {
+  const auto server = SharedServer::Start({"--lame_duck=10m"});
+  ASSERT_NE(server, nullptr);
+  server->process().Signal(SIGTERM);
+  EXPECT_TRUE(Eventually([&] { return Health(server->address()) == "NOT_SERVING"; }));
+  server->ExpectUndisturbed();
+  EXPECT_FALSE(server->process().Wait(absl::ZeroDuration()).has_value());
+  // Another signal ends it.
+  server->Terminate();
+}
+
+TEST(DrainTest, SigintEndsAServerWithoutATimeAsALameDuck) {
+  const auto server =
+      ServerProcess::Start({.models = {GoldenFolder("golden_tiny")}, .flags = {"--lame_duck=10m"}});
+  ASSERT_NE(server, nullptr);
+  server->Signal(SIGINT);
+  EXPECT_EQ(server->ExitCode(), 0);
+}
+
+TEST(DrainTest, AnOldConnectionTakesNoMoreCallsButItsStreamsGoOn) {
+  const auto server = SharedServer::Start({"--max_connection_age=200ms"});
+  ASSERT_NE(server, nullptr);
+  const ApiClient client(server->address());
+  const absl::Time begin = absl::Now();
+  SampleStream stream(client.stub(), SharedServer::LongSession());
+  ASSERT_TRUE(stream.ReadOne());
+  EXPECT_TRUE(stream.Finish().status.ok());
+  EXPECT_GT(absl::Now() - begin, absl::Milliseconds(400))
+      << "it was over too soon: nothing was tested";
+  // gRPC has connected anew.
+  EXPECT_TRUE(client.Predict(MakePredict("data", RandomRows(2, 3, 1))).ok());
+  server->Terminate();
 }
 
 TEST(DrainTest, AnIdleServerEndsAtOnce) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
@@ -53,8 +54,10 @@ class Watcher {
     while (!stop_) {
       const PrometheusPage page = PrometheusPage::Fetch(server.metrics_address());
       resident = std::max<int64_t>(resident, server.ResidentBytes());
-      context_bytes = std::max<int64_t>(context_bytes, page.Value("chorale_context_bytes"));
-      buffer_bytes = std::max<int64_t>(buffer_bytes, page.Value("chorale_buffer_bytes"));
+      context_bytes = std::max<int64_t>(context_bytes,
+                                        page.Value("chorale_pool_used_bytes", "pool=\"context\""));
+      buffer_bytes =
+          std::max<int64_t>(buffer_bytes, page.Value("chorale_pool_used_bytes", "pool=\"buffer\""));
       absl::SleepFor(absl::Milliseconds(5));
     }
   }
@@ -76,7 +79,8 @@ TEST(MemoryTest, FiveHundredPathsShareOneContext) {
   const Rows targets = RandomRows(kTargets, 2, 3);
   ASSERT_TRUE(client.Sample(MakeSample("small", targets, 2, 1)).complete());
   const int64_t small_bytes = ContextBytes(kBase, 16);
-  EXPECT_EQ(PrometheusPage::Fetch(server->metrics_address()).Value("chorale_context_bytes"),
+  EXPECT_EQ(PrometheusPage::Fetch(server->metrics_address())
+                .Value("chorale_pool_used_bytes", "pool=\"context\""),
             small_bytes);
 
   const int64_t before = server->ResidentBytes();
@@ -101,17 +105,18 @@ TEST(MemoryTest, FiveHundredPathsShareOneContext) {
     EXPECT_LE(growth, (context + buffer) * 12 / 10);
   }
 
-  const auto metric = [&](const char* name) {
-    return PrometheusPage::Fetch(server->metrics_address()).Value(name);
+  const auto used = [&](const char* pool) {
+    return PrometheusPage::Fetch(server->metrics_address())
+        .Value("chorale_pool_used_bytes", absl::StrCat("pool=\"", pool, "\""));
   };
-  EXPECT_TRUE(Eventually([&] { return metric("chorale_buffer_bytes") == 0; }));
-  EXPECT_EQ(metric("chorale_context_bytes"), small_bytes + context);
+  EXPECT_TRUE(Eventually([&] { return used("buffer") == 0; }));
+  EXPECT_EQ(used("context"), small_bytes + context);
   // Buffers go back to the operating system, and so does the context once it is deleted.
   if (!kSanitized) {
     EXPECT_LE(server->ResidentBytes() - before, context * 12 / 10);
   }
   ASSERT_TRUE(client.Delete("large").ok());
-  EXPECT_TRUE(Eventually([&] { return metric("chorale_context_bytes") == small_bytes; }));
+  EXPECT_TRUE(Eventually([&] { return used("context") == small_bytes; }));
   server->Terminate();
 }
 

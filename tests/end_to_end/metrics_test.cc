@@ -43,25 +43,55 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
   const std::vector<std::pair<const char*, const char*>> metrics = {
       {"chorale_requests_total", "counter"},
       {"chorale_request_duration_seconds", "histogram"},
+      {"chorale_inflight_requests", "gauge"},
       {"chorale_rejected_total", "counter"},
+      {"chorale_connections", "gauge"},
+      {"chorale_max_connections", "gauge"},
+      {"chorale_connections_refused_total", "counter"},
+      {"chorale_connections_ended_total", "counter"},
+      {"chorale_memory_limit_bytes", "gauge"},
+      {"chorale_memory_bytes", "gauge"},
+      {"chorale_backlog_seconds", "gauge"},
+      {"chorale_backlog_values", "gauge"},
       {"chorale_queue_seconds", "histogram"},
+      {"chorale_waiting_clients", "gauge"},
+      {"chorale_largest_client_share", "gauge"},
       {"chorale_time_to_first_step_seconds", "histogram"},
       {"chorale_step_seconds", "histogram"},
       {"chorale_tick_seconds", "histogram"},
       {"chorale_tick_slices", "histogram"},
-      {"chorale_path_steps_total", "counter"},
+      {"chorale_last_tick_age_seconds", "gauge"},
+      {"chorale_summary_queue", "gauge"},
+      {"chorale_summary_seconds", "histogram"},
+      {"chorale_values_total", "counter"},
+      {"chorale_encoded_rows_total", "counter"},
+      {"chorale_flops_total", "counter"},
       {"chorale_encode_seconds", "histogram"},
       {"chorale_restore_seconds", "histogram"},
       {"chorale_evictions_total", "counter"},
-      {"chorale_resident_contexts", "gauge"},
-      {"chorale_context_bytes", "gauge"},
-      {"chorale_context_pool_bytes", "gauge"},
-      {"chorale_buffer_bytes", "gauge"},
-      {"chorale_buffer_pool_bytes", "gauge"},
+      {"chorale_contexts", "gauge"},
+      {"chorale_registered_contexts", "gauge"},
+      {"chorale_dataset_bytes", "gauge"},
+      {"chorale_data_disk_free_bytes", "gauge"},
+      {"chorale_data_disk_full", "gauge"},
+      {"chorale_pool_bytes", "gauge"},
+      {"chorale_pool_used_bytes", "gauge"},
+      {"process_cpu_seconds_total", "counter"},
+      {"process_resident_memory_bytes", "gauge"},
+      {"process_virtual_memory_bytes", "gauge"},
+      {"process_open_fds", "gauge"},
+      {"process_max_fds", "gauge"},
+      {"process_start_time_seconds", "gauge"},
+      {"process_threads", "gauge"},
+      {"chorale_ready", "gauge"},
+      {"chorale_draining", "gauge"},
       {"chorale_sessions", "gauge"},
       {"chorale_streams_live", "gauge"},
       {"chorale_stalled_streams_total", "counter"},
+      {"chorale_spans_dropped_total", "counter"},
       {"chorale_build_info", "gauge"},
+      {"chorale_backend_info", "gauge"},
+      {"chorale_model_info", "gauge"},
   };
   const PrometheusPage page = Page();
   ASSERT_TRUE(page.ok());
@@ -77,8 +107,15 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
   EXPECT_TRUE(page.Has("chorale_requests_total", "code=\"RESOURCE_EXHAUSTED\""));
   EXPECT_EQ(page.Value("chorale_requests_total"), 0);
   EXPECT_EQ(page.Value("chorale_build_info"), 1);
-  EXPECT_EQ(page.Value("chorale_context_pool_bytes"), 1 << 20);
-  EXPECT_EQ(page.Value("chorale_buffer_pool_bytes"), 64 << 20);
+  EXPECT_EQ(page.Value("chorale_model_info", "default=\"true\",digest="), 1);
+  EXPECT_EQ(page.Value("chorale_ready"), 1);
+  EXPECT_EQ(page.Value("chorale_draining"), 0);
+  EXPECT_EQ(page.Value("chorale_pool_bytes", "pool=\"context\""), 1 << 20);
+  EXPECT_EQ(page.Value("chorale_pool_bytes", "pool=\"buffer\""), 64 << 20);
+  EXPECT_GT(page.Value("chorale_data_disk_free_bytes"), 0);
+  EXPECT_EQ(page.Value("chorale_max_connections"), 4096);
+  // That of the question whether it serves may not have ended yet.
+  EXPECT_TRUE(Eventually([&] { return Page().Value("chorale_connections") == 0; }));
 }
 
 TEST_F(MetricsTest, CountsWhatHappened) {
@@ -113,15 +150,32 @@ TEST_F(MetricsTest, CountsWhatHappened) {
   EXPECT_GT(page.Value("chorale_time_to_first_step_seconds_sum"), 0);
   EXPECT_EQ(page.Value("chorale_step_seconds_count"), 3 * kTargets);  // of one tile each
   EXPECT_GT(page.Value("chorale_step_seconds_sum"), 0);
-  EXPECT_EQ(page.Value("chorale_path_steps_total"), 3 * kPaths * kTargets);
+  EXPECT_EQ(page.Value("chorale_values_total", "method=\"Sample\""), 3 * kPaths * kTargets);
+  EXPECT_EQ(page.Value("chorale_values_total", "method=\"Predict\""), 4);
+  EXPECT_EQ(page.Value("chorale_tenant_values_total", "tenant=\"default\""),
+            3 * kPaths * kTargets + 4);
+  EXPECT_EQ(page.Value("chorale_tenant_requests_total", "tenant=\"default\""), 8);
+  EXPECT_GT(page.Value("chorale_tenant_engine_seconds_total"), 0);
+  EXPECT_EQ(page.Value("chorale_encoded_rows_total"), 2 * kContextRows);
+  for (const char* work : {"encode", "rows", "decode", "predict"}) {
+    EXPECT_GT(page.Value("chorale_flops_total", absl::StrCat("work=\"", work, "\"")), 0) << work;
+  }
+  EXPECT_EQ(page.Value("chorale_flops_total", "work=\"density\""), 0);
+  EXPECT_EQ(page.Value("chorale_summary_seconds_count"), 1);
+  EXPECT_EQ(page.Value("chorale_registered_contexts"), 2);
+  EXPECT_GT(page.Value("chorale_dataset_bytes"), 2 * kContextRows * 3 * sizeof(double));
+  EXPECT_EQ(page.Value("chorale_connections"), 1);
+  EXPECT_EQ(page.Value("chorale_inflight_requests"), 0);
+  EXPECT_EQ(page.Value("chorale_tenant_inflight_requests"), 0);
   EXPECT_GT(page.Value("chorale_tick_seconds_count"), 0);
   // The second context took the place of the first.
   EXPECT_EQ(page.Value("chorale_encode_seconds_count"), 2);
   EXPECT_EQ(page.Value("chorale_evictions_total"), 1);
-  EXPECT_EQ(page.Value("chorale_resident_contexts"), 1);
+  EXPECT_EQ(page.Value("chorale_contexts", "state=\"resident\""), 1);
   const ModelShape tiny = {.d_model = 32, .n_heads = 4, .n_layers = 2};
-  EXPECT_EQ(page.Value("chorale_context_bytes"), ContextBytes(tiny, kContextRows));
-  EXPECT_EQ(page.Value("chorale_buffer_bytes"), 0);
+  EXPECT_EQ(page.Value("chorale_pool_used_bytes", "pool=\"context\""),
+            ContextBytes(tiny, kContextRows));
+  EXPECT_EQ(page.Value("chorale_pool_used_bytes", "pool=\"buffer\""), 0);
   EXPECT_EQ(page.Value("chorale_sessions"), 0);
   // Names of contexts are private, and would make the number of series unbounded.
   EXPECT_FALSE(absl::StrContains(page.text(), "secret"));

@@ -215,7 +215,8 @@ TEST_F(RegistrationTest, WarmMakesResident) {
   EXPECT_EQ(warmed.value.state(), v1::Context::RESIDENT);
   EXPECT_EQ(client_->Get("a").value.state(), v1::Context::RESIDENT);
   const PrometheusPage page = PrometheusPage::Fetch(server_->metrics_address());
-  EXPECT_EQ(page.Value("chorale_context_bytes"), warmed.value.resident_bytes());
+  EXPECT_EQ(page.Value("chorale_pool_used_bytes", "pool=\"context\""),
+            warmed.value.resident_bytes());
   // The next call does not wait for encoding.
   const auto prediction = client_->Predict(MakePredict("a", RandomRows(2, 3, 1)));
   ASSERT_TRUE(prediction.ok());

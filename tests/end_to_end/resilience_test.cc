@@ -31,8 +31,10 @@ class ResilienceTest : public ::testing::Test {
     if (server_ != nullptr) server_->ExpectUndisturbed();
   }
 
-  static bool BuffersInUse() { return server_->Metrics().Value("chorale_buffer_bytes") > 0; }
-  static double PathSteps() { return server_->Metrics().Value("chorale_path_steps_total"); }
+  static bool BuffersInUse() {
+    return server_->Metrics().Value("chorale_pool_used_bytes", "pool=\"buffer\"") > 0;
+  }
+  static double PathSteps() { return server_->Metrics().Value("chorale_values_total"); }
 
   static SharedServer* server_;
 };
@@ -59,7 +61,8 @@ TEST_F(ResilienceTest, ASlowReaderSlowsOnlyItself) {
   EXPECT_LT(steps - start_steps, 0.8 * expected.values.size());
   EXPECT_TRUE(BuffersInUse());
   // Its memory is bounded: buffers, values not yet sent, a flow-control window.
-  const int64_t buffers = static_cast<int64_t>(server_->Metrics().Value("chorale_buffer_bytes"));
+  const int64_t buffers =
+      static_cast<int64_t>(server_->Metrics().Value("chorale_pool_used_bytes", "pool=\"buffer\""));
   if (!kSanitized) {
     EXPECT_LT(server_->process().ResidentBytes() - before, buffers + (24 << 20));
   }
@@ -157,7 +160,7 @@ TEST_F(ResilienceTest, DeletingAContextFinishesTheStreamsOnIt) {
   v1::SampleRequest request = SharedServer::LongSession();
   request.set_context("contexts/doomed");
   const Samples expected = server_->client().Sample(request);
-  const double bytes = server_->Metrics().Value("chorale_context_bytes");
+  const double bytes = server_->Metrics().Value("chorale_pool_used_bytes", "pool=\"context\"");
 
   SampleStream stream(server_->client().stub(), request);
   ASSERT_TRUE(stream.ReadOne());
@@ -168,8 +171,9 @@ TEST_F(ResilienceTest, DeletingAContextFinishesTheStreamsOnIt) {
   // Another context may take the name while the old one is still in use.
   ASSERT_TRUE(server_->client().Register("doomed", RandomRows(160, 3, 6)).ok());
   EXPECT_EQ(Difference(stream.Finish(), expected), "");
-  EXPECT_TRUE(
-      Eventually([&] { return server_->Metrics().Value("chorale_context_bytes") < bytes; }));
+  EXPECT_TRUE(Eventually([&] {
+    return server_->Metrics().Value("chorale_pool_used_bytes", "pool=\"context\"") < bytes;
+  }));
 
   const Samples renewed = server_->client().Sample(request);
   EXPECT_TRUE(renewed.complete()) << renewed.status.error_message();

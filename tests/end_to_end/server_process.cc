@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,7 +54,9 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 
 // Replaces this process, a fresh copy of the test, by the server. Nothing here may allocate.
 [[noreturn]] void Become(const std::vector<char*>& arguments, const std::vector<char*>& environment,
-                         int log) {
+                         int64_t file_limit, int log) {
+  const rlimit files = {static_cast<rlim_t>(file_limit), static_cast<rlim_t>(file_limit)};
+  if (file_limit > 0) setrlimit(RLIMIT_NOFILE, &files);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // no orphan survives a test that crashes or is killed
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
@@ -68,6 +71,7 @@ std::vector<std::string> CommandLine(const ServerOptions& options, const std::st
       "--backend=" + TestBackend(),
       "--listen_address=127.0.0.1:0",
       "--metrics_address=127.0.0.1:0",
+      "--lame_duck=0s",
       absl::StrCat("--port_file=", port_file),
       absl::StrCat("--data_dir=", data_dir),
       absl::StrCat("--models=", absl::StrJoin(options.models, ",")),
@@ -111,7 +115,7 @@ std::unique_ptr<ServerProcess> ServerProcess::Spawn(const ServerOptions& options
   const int log =
       open((server->folder_ / "log").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
   server->pid_ = fork();
-  if (server->pid_ == 0) Become(argument_pointers, environment_pointers, log);
+  if (server->pid_ == 0) Become(argument_pointers, environment_pointers, options.file_limit, log);
   close(log);
   if (server->pid_ < 0) ADD_FAILURE() << "fork failed";
   return server;
@@ -127,7 +131,9 @@ std::unique_ptr<ServerProcess> ServerProcess::Start(const ServerOptions& options
                     << server->log();
       return nullptr;
     }
-    if (server->ReadPorts() && Health(server->address_) == "SERVING") return server;
+    if (server->ReadPorts() && (options.tls || Health(server->address_) == "SERVING")) {
+      return server;
+    }
     absl::SleepFor(absl::Milliseconds(10));
   }
   ADD_FAILURE() << "the server does not serve\n" << server->log();

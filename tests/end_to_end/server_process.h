@@ -37,10 +37,12 @@ struct Exit {
 };
 
 struct ServerOptions {
-  std::vector<std::string> models;            // folders; the first is the default
-  std::string data_dir = {};                  // empty: a temporary one of its own
-  std::vector<std::string> flags = {};        // further ones, "--threads=1"
+  std::vector<std::string> models;      // folders; the first is the default
+  std::string data_dir = {};            // empty: a temporary one of its own
+  std::vector<std::string> flags = {};  // further ones, "--threads=1"
+  bool tls = false;  // it serves once the port file is there: its health is not asked
   std::vector<std::string> environment = {};  // on top of this program's, "NAME=value"
+  int64_t file_limit = 0;                     // of open files; 0: this program's
 };
 
 // What the servers of this program run on, unless a test's flags say otherwise:

@@ -48,8 +48,11 @@ void SharedServer::Terminate() {
 }
 
 void SharedServer::ExpectUndisturbed() {
-  EXPECT_TRUE(Eventually([this] { return Metrics().Value("chorale_buffer_bytes") == 0; }))
-      << "buffers are still in use: " << Metrics().Value("chorale_buffer_bytes") << " bytes";
+  const auto used = [this] {
+    return Metrics().Value("chorale_pool_used_bytes", "pool=\"buffer\"");
+  };
+  EXPECT_TRUE(Eventually([&] { return used() == 0; }))
+      << "buffers are still in use: " << used() << " bytes";
   EXPECT_EQ(Difference(client_->Sample(ShortSession()), undisturbed_), "");
 }
 

@@ -1,7 +1,9 @@
 // The engine over the real CPU backend and the real store: densities are densities in the user's
 // units, and long work is cut into short slices.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <numbers>
 #include <string>
@@ -9,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backend/cpu/backend.h"
+#include "engine/backend/flop_model.h"
 #include "engine/engine.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backend/test_model.h"
@@ -25,6 +28,8 @@ class EngineCpuTest : public ::testing::Test {
   EngineCpuTest() {
     folder_ = absl::StrCat(::testing::TempDir(), "engine_cpu_test_",
                            ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::replace(folder_.begin() + static_cast<int64_t>(folder_.rfind("engine_cpu_test_")),
+                 folder_.end(), '/', '_');
     std::filesystem::remove_all(folder_);
     model_options_.normalize_x = Normalization::kZScore;
     model_options_.normalize_y = Normalization::kZScore;
@@ -46,7 +51,7 @@ class EngineCpuTest : public ::testing::Test {
     auto store = OpenSqliteContextStore(folder_);
     ASSERT_TRUE(store.ok()) << store.status();
     auto engine =
-        Engine::Create(options, *std::move(backend), *std::move(store), {model_}, nullptr);
+        Engine::Create(options, *std::move(backend), *std::move(store), {model_}, &metrics_);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
   }
@@ -58,18 +63,22 @@ class EngineCpuTest : public ::testing::Test {
     }
   }
 
-  void Draw(const std::string& context) {
+  // A Sample that is over.
+  std::shared_ptr<SampleRecorder> Sample(const std::string& context, int64_t targets, int64_t paths,
+                                         uint64_t seed) {
     SampleRequest request;
     request.tenant = kTenant;
     request.context = context;
-    request.targets = MakeTargets(7);
-    request.paths = 75;
-    request.seed = 42;
+    request.targets = MakeTargets(targets);
+    request.paths = paths;
+    request.seed = seed;
     auto recorder = std::make_shared<SampleRecorder>();
     engine_->Sample(request, recorder);
     const absl::Status status = recorder->Wait();
     EXPECT_TRUE(status.ok()) << status;
+    return recorder;
   }
+  void Draw(const std::string& context) { Sample(context, 7, 75, 42); }
   LogDensityResult Density(LogDensityRequest request) {
     Answer<LogDensityResult> answer;
     engine_->LogDensity(std::move(request), answer.callback());
@@ -78,8 +87,36 @@ class EngineCpuTest : public ::testing::Test {
     return result.ok() ? *result : LogDensityResult();
   }
 
+  EngineOptions WithFiles() const {
+    EngineOptions options;
+    options.context_files_folder = folder_ + "/kv";
+    options.max_context_file_bytes = 64 << 20;
+    return options;
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> files;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/kv", error)) {
+      if (entry.path().extension() == ".kv") files.push_back(entry.path().string());
+    }
+    return files;
+  }
+  // The values of a Sample, and the densities of a LogDensity.
+  std::vector<double> Answers(const std::string& context) {
+    std::vector<double> answers = Sample(context, 5, 20, 9)->ByTarget(20, 5);
+    LogDensityRequest density;
+    density.tenant = kTenant;
+    density.context = context;
+    density.targets = MakeTargets(5);
+    density.vectors = 2;
+    density.y = {5, 6, 7, 8, 9, 9, 8, 7, 6, 5};
+    for (const double value : Density(density).log_density) answers.push_back(value);
+    return answers;
+  }
+
   TestModelOptions model_options_;
   Model model_;
+  RecordingMetrics metrics_;  // of all engines
   std::string folder_;
   std::unique_ptr<Engine> engine_;
 };
@@ -168,6 +205,64 @@ TEST_F(EngineCpuTest, UnitsOfAModelWhoseAnswerIsKnown) {
   EXPECT_NEAR(std::sqrt(squares / 12000), 0.5 * scale, 0.02 * scale);
 }
 
+class EncodedContextsTest : public EngineCpuTest,
+                            public ::testing::WithParamInterface<const char*> {
+ protected:
+  EncodedContextsTest() {
+    model_options_.row_encoder = GetParam();
+    model_ = MakeTestModel(model_options_);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(RowEncoders, EncodedContextsTest,
+                         ::testing::Values("feature_mean", "cell_attention"));
+
+TEST_P(EncodedContextsTest, AnswersAfterARestartAreTheSameBitsWithoutAnEncoding) {
+  StartEngine(2, WithFiles());
+  RegisterFour();
+  std::vector<std::vector<double>> expected;
+  for (int i = 0; i < 4; ++i) expected.push_back(Answers(absl::StrCat("c", i)));
+  EXPECT_EVENTUALLY(Files().size() == 4);
+  EXPECT_EQ(metrics_.encodings, 4);
+  StartEngine(1, WithFiles());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Answers(absl::StrCat("c", i)) == expected[i]);
+  EXPECT_EQ(metrics_.encodings, 4);
+  EXPECT_EQ(metrics_.restores, 4);
+
+  // A file that is damaged is encoded again, and so is one of another model.
+  for (const std::string& file : Files()) std::filesystem::resize_file(file, 1000);
+  StartEngine(2, WithFiles());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Answers(absl::StrCat("c", i)) == expected[i]);
+  EXPECT_EQ(metrics_.encodings, 8);
+  EXPECT_EVENTUALLY(Files().size() == 4);
+  model_.digest = "another";
+  StartEngine(2, WithFiles());
+  EXPECT_TRUE(Files().empty());
+  EXPECT_TRUE(Answers("c0") == expected[0]);
+  EXPECT_EQ(metrics_.encodings, 9);
+}
+
+TEST_P(EncodedContextsTest, WithoutAFolderForThemTheEngineServesAllTheSame) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(folder_ + "/kv") << "a file is in the way";
+  StartEngine(2, WithFiles());
+  RegisterFour();
+  Answers("c0");
+  EXPECT_EQ(metrics_.encodings, 1);
+}
+
+TEST_P(EncodedContextsTest, ADeletedContextsFileIsGoneAndIsNotOfItsSuccessor) {
+  StartEngine(2, WithFiles());
+  RegisterFour();
+  Answers("c0");
+  EXPECT_EVENTUALLY(Files().size() == 1);
+  ASSERT_TRUE(engine_->DeleteContext(kTenant, "c0").ok());
+  EXPECT_TRUE(Files().empty());
+  ASSERT_TRUE(engine_->Register(kTenant, "c0", "", MakeDataset(30, 1)).ok());
+  Answers("c0");
+  EXPECT_EQ(metrics_.encodings, 2);
+}
+
 // What takes long takes many ticks: a slice costs no more than the scheduler took it for, and is a
 // small part of the whole.
 TEST_F(EngineCpuTest, LongWorkTakesManyTicks) {
@@ -214,6 +309,92 @@ TEST_F(EngineCpuTest, LongWorkTakesManyTicks) {
   ASSERT_TRUE(predicted.Wait().ok());
   expect_many_slices("prediction");
   engine_.reset();  // before the meter
+}
+
+// Otherwise the backlog is wrong by that much: what a request is estimated to take before it starts
+// is what the backend then says that its steps took.
+TEST_F(EngineCpuTest, WorkTakesTheFlopsThatWereEstimated) {
+  StartEngine(2);
+  constexpr int64_t kRows = 300;
+  constexpr int64_t kTargets = 7;
+  ASSERT_TRUE(engine_->Register(kTenant, "c", "", MakeDataset(kRows)).ok());
+  SampleRequest sample;
+  sample.tenant = kTenant;
+  sample.context = "c";
+  sample.targets = MakeTargets(kTargets);
+  sample.paths = 70;  // two tiles
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(sample, recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+
+  LogDensityRequest density;
+  density.tenant = kTenant;
+  density.context = "c";
+  density.targets = sample.targets;
+  density.vectors = 70;
+  density.y.assign(70 * kTargets, 7.0);
+  Density(density);
+
+  PredictRequest predict;
+  predict.tenant = kTenant;
+  predict.context = "c";
+  predict.targets = MakeTargets(200);
+  Answer<PredictResult> predicted;
+  engine_->Predict(predict, predicted.callback());
+  ASSERT_TRUE(predicted.Wait().ok());
+
+  // A batch counts as a whole one when it is not full; on large requests that is little.
+  const ModelConfig& config = model_.config;
+  const auto expect_near = [&](WorkKind kind, double estimate, double tolerance) {
+    EXPECT_NEAR(metrics_.flops(kind) / estimate, 1, tolerance) << static_cast<int>(kind);
+  };
+  expect_near(WorkKind::kEncode, EncodeFlops(config, kRows), 0.35);  // and the row encoder's
+  expect_near(WorkKind::kDecode, DecodeFlops(config, 70, kRows, 0, kTargets), 1e-9);
+  expect_near(WorkKind::kDensity, DensityFlops(config, kRows, kTargets, 70), 0.35);
+  expect_near(WorkKind::kPredict, PredictFlops(config, kRows, 200), 0.35);
+  EXPECT_GT(metrics_.flops(WorkKind::kRows), 0);
+  EXPECT_EQ(metrics_.values_of(WorkKind::kDecode), 70 * kTargets);
+  EXPECT_EQ(metrics_.values_of(WorkKind::kDensity), 70 * kTargets);
+  EXPECT_EQ(metrics_.values_of(WorkKind::kPredict), 200);
+  EXPECT_EQ(metrics_.values_of("tenant/" + model_.name), 2 * 70 * kTargets + 200);
+  EXPECT_EQ(metrics_.encoded_rows, kRows);
+  // All of the ticks' time is somebody's.
+  EXPECT_NEAR(absl::FDivDuration(metrics_.engine_time(kTenant), metrics_.tick_time()), 1, 1e-6);
+}
+
+TEST_F(EngineCpuTest, TheBacklogIsWhatAcceptedRequestsStillAskFor) {
+  EngineOptions options;
+  options.max_unacknowledged_values = 70;
+  StartEngine(2, options);
+  RegisterFour();
+  SampleRequest sample;
+  sample.tenant = kTenant;
+  sample.context = "c0";
+  sample.targets = MakeTargets(20);
+  sample.beyond_buffer = BeyondBuffer::kWrap;
+  sample.paths = 70;
+  auto recorder = std::make_shared<SampleRecorder>();
+  auto call = engine_->Sample(sample, recorder);
+  recorder->WaitForValues(70);  // then it waits for its reader
+  EXPECT_EVENTUALLY(engine_->Stats().backlog_values > 0 &&
+                    engine_->Stats().tick_age == absl::ZeroDuration());
+  const int64_t left = 70 * 20 - recorder->values();
+  const EngineStats half = engine_->Stats();
+  // Later values take a little more than the first ones.
+  EXPECT_NEAR(static_cast<double>(half.backlog_values), static_cast<double>(left), 0.1 * 1400);
+  EXPECT_GT(half.backlog_time, absl::ZeroDuration());
+
+  auto second = std::make_shared<SampleRecorder>();
+  sample.context = "c1";
+  auto second_call = engine_->Sample(sample, second);
+  second->WaitForValues(70);
+  EXPECT_EVENTUALLY(engine_->Stats().backlog_values > left + 70 * 15);
+  EXPECT_GT(engine_->Stats().backlog_time, half.backlog_time);
+
+  call->Cancel();
+  second_call->Cancel();
+  EXPECT_EVENTUALLY(engine_->Stats().backlog_values == 0);
+  EXPECT_EVENTUALLY(engine_->Stats().backlog_time == absl::ZeroDuration());
 }
 
 }  // namespace

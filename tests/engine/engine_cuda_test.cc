@@ -1,6 +1,7 @@
 // The engine over the GPU backend: answers depend neither on the size of the pools nor on eviction
 // and restoring of contexts meanwhile.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -95,8 +96,14 @@ class EngineCudaTest : public ::testing::Test {
     largest_request_ = std::max(
         (*backend)->DensityBytes(model_.config, kTargets, 2),
         (*backend)->RowsBytes(model_.config, 200) + (*backend)->PredictBytes(model_.config, 128));
-    absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(
-        {}, *std::move(backend), std::make_unique<FakeStore>(&store_), {model_}, &metrics_);
+    std::unique_ptr<ContextStore> store = std::make_unique<FakeStore>(&store_);
+    if (!engine_options_.context_files_folder.empty()) {
+      auto opened = OpenSqliteContextStore(engine_options_.context_files_folder + "/data");
+      ASSERT_TRUE(opened.ok()) << opened.status();
+      store = *std::move(opened);
+    }
+    absl::StatusOr<std::unique_ptr<Engine>> engine =
+        Engine::Create(engine_options_, *std::move(backend), std::move(store), {model_}, &metrics_);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
     for (int64_t i = 0; i < kContexts; ++i) {
@@ -104,7 +111,8 @@ class EngineCudaTest : public ::testing::Test {
     }
   }
 
-  const Model model_ = MakeTestModel();
+  EngineOptions engine_options_;
+  Model model_ = MakeTestModel();
   int64_t largest_context_ = 0;
   int64_t largest_encoding_ = 0;
   int64_t largest_request_ = 0;
@@ -143,6 +151,45 @@ TEST_F(EngineCudaTest, ResultsAreThoseOfAnEngineWithMemoryToSpare) {
   EXPECT_GE(metrics_.restores, 1);
   EXPECT_EQ(metrics_.encodings - encodings, kContexts);
   EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
+}
+
+TEST_F(EngineCudaTest, AnswersAfterARestartAreTheSameBitsWithoutAnEncoding) {
+  for (const char* row_encoder : {"feature_mean", "cell_attention"}) {
+    SCOPED_TRACE(row_encoder);
+    const std::string folder =
+        absl::StrCat(::testing::TempDir(), "engine_cuda_files_", row_encoder);
+    std::filesystem::remove_all(folder);
+    engine_options_.context_files_folder = folder;
+    engine_options_.max_context_file_bytes = 64 << 20;
+    TestModelOptions model_options;
+    model_options.row_encoder = row_encoder;
+    model_ = MakeTestModel(model_options);
+    const cuda::MemoryBudget options = {.context_pool_bytes = 16 << 20,
+                                        .buffer_pool_bytes = 32 << 20,
+                                        .encode_pool_bytes = 16 << 20,
+                                        .weights_bytes = 4 << 20,
+                                        .workspace_bytes = 4 << 20,
+                                        .host_context_pool_bytes = 16 << 20};
+    StartEngine(options);
+    std::vector<std::vector<double>> expected;
+    for (int64_t i = 0; i < kContexts; ++i) expected.push_back(Calls(i, *engine_).Wait());
+    const auto files = [&folder] {
+      const auto entries = std::filesystem::directory_iterator(folder);
+      return std::count_if(begin(entries), end(entries),
+                           [](const auto& entry) { return entry.path().extension() == ".kv"; });
+    };
+    EXPECT_EVENTUALLY(files() == kContexts);
+    const int64_t encodings = metrics_.encodings;
+    const int64_t restores = metrics_.restores;
+    StartEngine(options);
+    for (int64_t i = 0; i < kContexts; ++i) {
+      EXPECT_TRUE(Calls(i, *engine_).Wait() == expected[i]);
+    }
+    EXPECT_EQ(metrics_.encodings, encodings);
+    EXPECT_EQ(metrics_.restores - restores, kContexts);
+    engine_.reset();
+    std::filesystem::remove_all(folder);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <limits>
 #include <random>
 
+#include "base/monotonic_clock.h"
+
 namespace chorale::testing {
 
 void SampleRecorder::OnBlock(SampleBlock block) {
@@ -123,6 +125,8 @@ EngineFixture::EngineFixture() {
   model_.config.d_model = 8;
   model_.config.n_heads = 1;
   model_.config.n_kv_heads = 1;
+  model_.config.n_layers = 1;
+  model_.config.d_ff = 8;
   model_.config.num_components = 1;
   model_.config.buffer_size = 16;
   options_.max_registered_bytes = 0;  // tests count what is read
@@ -139,7 +143,7 @@ void EngineFixture::TearDown() {
   backend_.OpenGate();
   store_.LetReadsGo();
   if (engine_ != nullptr) {
-    engine_->Drain(absl::Now() + kPatience);
+    engine_->Drain(MonotonicNow() + kPatience);
     store_.after_delete = nullptr;
     const auto listed = engine_->ListContexts(kTenant, 100, "");
     ASSERT_TRUE(listed.ok()) << listed.status();
@@ -152,14 +156,16 @@ void EngineFixture::TearDown() {
     EXPECT_EQ(stats.resident_contexts, 0);
     EXPECT_EQ(stats.running, 0);
     EXPECT_EQ(stats.queued, 0);
-    EXPECT_EQ(metrics_.buffer_bytes, 0);
-    EXPECT_EQ(metrics_.resident_bytes, 0);
-    EXPECT_EQ(metrics_.running, 0);
-    EXPECT_EQ(metrics_.queued, 0);
+    EXPECT_EQ(stats.encode_bytes, 0);
+    EXPECT_EQ(stats.summary_queue, 0);
+    EXPECT_EVENTUALLY(engine_->Stats().backlog_values == 0);
+    EXPECT_EVENTUALLY(engine_->Stats().backlog_time == absl::ZeroDuration());
+    EXPECT_EVENTUALLY(engine_->Stats().tick_age == absl::ZeroDuration());
     engine_.reset();
     EXPECT_TRUE(store_.closed);
   }
   EXPECT_EQ(backend_.live_work, 0);
+  EXPECT_EQ(backend_.live_models, 0);
 }
 
 void EngineFixture::Register(const std::string& name, int64_t rows, uint64_t seed) {

@@ -2,6 +2,7 @@
 #ifndef CHORALE_TESTS_ENGINE_ENGINE_FIXTURE_H_
 #define CHORALE_TESTS_ENGINE_ENGINE_FIXTURE_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -30,17 +31,52 @@ class RecordingMetrics : public MetricsSink {
   void EncodeTime(absl::Duration time) override { ++encodings; }
   void RestoreTime(absl::Duration time) override { ++restores; }
   void QueueTime(absl::Duration time) override { ++admissions; }
-  void Eviction() override { ++evictions; }
+  void Eviction(EvictionReason reason) override {
+    ++(reason == EvictionReason::kHostPoolFull ? dropped_from_host : evictions);
+  }
+  void Lookup(ContextLookup result) override { ++lookups[static_cast<size_t>(result)]; }
   void Rejected(const char* reason) override {
     MutexLock lock(&mutex_);
     ++rejected_[reason];
   }
-  void PathSteps(int64_t count) override { path_steps += count; }
-  void BufferBytes(int64_t in_use) override { buffer_bytes = in_use; }
-  void ResidentContexts(int64_t count, int64_t bytes) override { resident_bytes = bytes; }
-  void Sessions(int64_t now_running, int64_t now_queued) override {
-    running = now_running;
-    queued = now_queued;
+  void Values(WorkKind kind, const std::string& tenant, const std::string& model,
+              int64_t count) override {
+    values[static_cast<int>(kind)] += count;
+    MutexLock lock(&mutex_);
+    values_of_[tenant + "/" + model] += count;
+  }
+  void Flops(WorkKind kind, double count) override {
+    MutexLock lock(&mutex_);
+    flops_[static_cast<int>(kind)] += count;
+  }
+  void EngineTime(const std::string& tenant, absl::Duration time) override {
+    MutexLock lock(&mutex_);
+    engine_time_[tenant] += time;
+  }
+  void TickTime(absl::Duration time, int64_t slices) override {
+    MutexLock lock(&mutex_);
+    tick_time_ += time;
+  }
+  void SummaryTime(absl::Duration time) override { ++summaries; }
+  void UnreadStream() override { ++unread_streams; }
+  void EncodedRows(const std::string& model, int64_t rows) override { encoded_rows += rows; }
+
+  int64_t values_of(WorkKind kind) const { return values[static_cast<int>(kind)]; }
+  int64_t values_of(const std::string& tenant_and_model) {
+    MutexLock lock(&mutex_);
+    return values_of_[tenant_and_model];
+  }
+  double flops(WorkKind kind) {
+    MutexLock lock(&mutex_);
+    return flops_[static_cast<int>(kind)];
+  }
+  absl::Duration engine_time(const std::string& tenant) {
+    MutexLock lock(&mutex_);
+    return engine_time_[tenant];
+  }
+  absl::Duration tick_time() {
+    MutexLock lock(&mutex_);
+    return tick_time_;
   }
   int64_t rejected(const std::string& reason) {
     MutexLock lock(&mutex_);
@@ -48,12 +84,18 @@ class RecordingMetrics : public MetricsSink {
   }
 
   std::atomic<int64_t> first_steps{0}, tile_steps{0}, encodings{0}, restores{0}, admissions{0},
-      evictions{0}, path_steps{0};
-  std::atomic<int64_t> buffer_bytes{-1}, resident_bytes{-1}, running{-1}, queued{-1};
+      evictions{0}, summaries{0}, unread_streams{0}, encoded_rows{0}, dropped_from_host{0};
+  std::array<std::atomic<int64_t>, 4> lookups{};  // by ContextLookup
 
  private:
+  static constexpr size_t kWorkKinds = 6;
+  std::array<std::atomic<int64_t>, kWorkKinds> values{};
   Mutex mutex_;
   std::map<std::string, int64_t> rejected_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t> values_of_ ABSL_GUARDED_BY(mutex_);
+  std::array<double, kWorkKinds> flops_ ABSL_GUARDED_BY(mutex_) = {};
+  std::map<std::string, absl::Duration> engine_time_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration tick_time_ ABSL_GUARDED_BY(mutex_);
 };
 
 // What a callback heard. Thread-safe.

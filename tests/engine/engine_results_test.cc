@@ -45,7 +45,7 @@ TEST_F(EngineResultsTest, SampleDeliversEveryValueOnceInUserUnits) {
     }
     EXPECT_NEAR(sums[p], expected, 1e-9);
   }
-  EXPECT_EQ(metrics_.path_steps, 66);
+  EXPECT_EQ(metrics_.values_of(WorkKind::kDecode), 66);
   EXPECT_EQ(metrics_.tile_steps, 3 * 6);
   EXPECT_EQ(metrics_.first_steps, 1);
 }

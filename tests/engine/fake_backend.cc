@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <cstring>
 #include <set>
 #include <thread>
 #include <utility>
@@ -14,11 +14,19 @@ namespace {
 
 class FakeModel : public BackendModel {
  public:
-  explicit FakeModel(ModelConfig config) : config_(std::move(config)) {}
+  FakeModel(ModelConfig config, FakeBackendLog* log) : config_(std::move(config)), log_(log) {
+    ++log_->live_models;
+  }
+  ~FakeModel() override {
+    EXPECT_EQ(std::this_thread::get_id(), thread_) << "only one thread may free weights";
+    --log_->live_models;
+  }
   const ModelConfig& config() const override { return config_; }
 
  private:
   const ModelConfig config_;
+  FakeBackendLog* const log_;
+  const std::thread::id thread_ = std::this_thread::get_id();
 };
 
 class FakeRows : public EncodedRows {
@@ -53,10 +61,27 @@ class FakeWork : public Base, public Steps {
   int64_t steps_at_this_cost() const override { return total_ - done_steps_; }
 };
 
-// The rows of the context whose keys and values lie at an offset of the context pool or the host's.
+// The keys and values of a context are the number of its rows, again and again.
 struct FakeMemory {
-  std::map<int64_t, int64_t> contexts;
-  std::map<int64_t, int64_t> host;
+  std::vector<char> contexts;
+  std::vector<char> host;
+
+  void Encode(const PoolRange& kv, int64_t rows) {
+    for (int64_t at = 0; at + 8 <= kv.bytes; at += 8) {
+      std::memcpy(contexts.data() + kv.offset + at, &rows, 8);
+    }
+  }
+  // The rows of the context that lies there; -1 when it is none, or not whole.
+  int64_t RowsAt(const PoolRange& kv) const {
+    int64_t rows = -1;
+    for (int64_t at = 0; at + 8 <= kv.bytes; at += 8) {
+      int64_t found = 0;
+      std::memcpy(&found, contexts.data() + kv.offset + at, 8);
+      if (at > 0 && found != rows) return -1;
+      rows = found;
+    }
+    return rows;
+  }
 };
 
 class FakeEncode : public FakeWork<EncodeWork> {
@@ -67,7 +92,7 @@ class FakeEncode : public FakeWork<EncodeWork> {
   ResidentContext TakeContext() override { return context_; }
   void Step() override {
     Steps::Step();
-    memory_->contexts[context_.kv.offset] = context_.rows;
+    if (finished()) memory_->Encode(context_.kv, context_.rows);
   }
 
  private:
@@ -176,14 +201,14 @@ class FakeCopy : public FakeWork<Work> {
   FakeCopy(PoolRange kv, PoolRange host, CopyDirection direction, int64_t steps, FakeMemory* memory,
            FakeBackendLog* log)
       : FakeWork(steps, log), kv_(kv), host_(host), direction_(direction), memory_(memory) {}
+  WorkKind kind() const override { return WorkKind::kCopy; }
   void Step() override {
     Steps::Step();
     if (!finished()) return;
-    if (direction_ == CopyDirection::kToHost) {
-      memory_->host[host_.offset] = memory_->contexts.at(kv_.offset);
-    } else {
-      memory_->contexts[kv_.offset] = memory_->host.at(host_.offset);
-    }
+    char* const kv = memory_->contexts.data() + kv_.offset;
+    char* const host = memory_->host.data() + host_.offset;
+    const bool saves = direction_ == CopyDirection::kToHost;
+    std::memcpy(saves ? host : kv, saves ? kv : host, static_cast<size_t>(kv_.bytes));
   }
 
  private:
@@ -207,9 +232,13 @@ class FakePredict : public FakeWork<PredictWork> {
 class FakeBackend : public Backend {
  public:
   FakeBackend(const FakeBackendOptions& options, FakeBackendLog* log)
-      : options_(options), log_(log) {}
+      : memory_{std::vector<char>(options.context_pool_bytes),
+                std::vector<char>(options.host_context_pool_bytes)},
+        options_(options),
+        log_(log) {}
   ~FakeBackend() override { EXPECT_EQ(log_->live_work, 0) << "work outlived the backend"; }
 
+  BackendInfo info() const override { return {"fake", "none", 4}; }
   std::string description() const override { return "fake"; }
   TickPolicy tick_policy() const override {
     return {.max_slices = 4, .decodes_in_step = options_.decodes_in_step};
@@ -222,6 +251,18 @@ class FakeBackend : public Backend {
   int64_t buffer_pool_bytes() const override { return options_.buffer_pool_bytes; }
   int64_t encode_pool_bytes() const override { return options_.encode_pool_bytes; }
   int64_t host_context_pool_bytes() const override { return options_.host_context_pool_bytes; }
+  std::string kv_format() const override { return "fake"; }
+  char* ContextMemory(const PoolRange& kv) override {
+    return options_.host_reaches_contexts ? memory_.contexts.data() + kv.offset : nullptr;
+  }
+  char* HostContextMemory(const PoolRange& host) override {
+    return memory_.host.data() + host.offset;
+  }
+  absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadEncoderState(
+      const BackendModel& model, absl::string_view bytes) const override {
+    if (!bytes.empty()) return absl::DataLossError("the fake has no state");
+    return nullptr;
+  }
   int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
     return targets * options_.rows_bytes_per_target;
   }
@@ -242,8 +283,10 @@ class FakeBackend : public Backend {
     return targets * tiles * options_.density_bytes_per_target;
   }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
-    return std::make_shared<const FakeModel>(model.config);
+    if (log_->refuse_models) return absl::ResourceExhaustedError("no room for weights");
+    return std::make_shared<const FakeModel>(model.config, log_);
   }
+  void RemoveModel(const BackendModel& model) override { ++log_->removed_models; }
 
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
                                         FeatureMatrix features, std::vector<float> y, PoolRange kv,
@@ -259,7 +302,7 @@ class FakeBackend : public Backend {
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {
-    EXPECT_EQ(memory_.contexts.at(context->kv.offset), context->rows);
+    EXPECT_EQ(memory_.RowsAt(context->kv), context->rows);
     EXPECT_EQ(buffer.bytes, RowsBytes(context->model->config(), features.rows));
     CheckRange(buffer, options_.buffer_pool_bytes);
     return std::make_unique<FakeRowsWork>(features.rows, log_);
@@ -294,6 +337,10 @@ class FakeBackend : public Backend {
     return std::make_unique<FakeCopy>(kv, host, direction, options_.copy_steps, &memory_, log_);
   }
 
+  absl::Status CheckDevice() override {
+    return log_->fail ? absl::UnknownError("the fake was told to fail") : absl::OkStatus();
+  }
+
   absl::Status Advance(absl::Span<const Slice> slices) override {
     log_->PassGate();
     ++log_->ticks;
@@ -321,7 +368,7 @@ class FakeBackend : public Backend {
   }
 
   void ReleaseContext(PoolRange range) override {
-    memory_.contexts.erase(range.offset);
+    std::memset(memory_.contexts.data() + range.offset, 0, static_cast<size_t>(range.bytes));
     log_->released_context_bytes += range.bytes;
   }
   void ReleaseBuffer(PoolRange range) override { log_->released_buffer_bytes += range.bytes; }

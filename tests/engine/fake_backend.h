@@ -32,6 +32,7 @@ struct FakeBackendOptions {
   int64_t rows_bytes_per_target = 0;
   int64_t predict_bytes_per_row = 0;
   int64_t host_context_pool_bytes = 0;
+  bool host_reaches_contexts = false;  // as of a backend on the CPU
   int64_t copy_steps = 2;
 };
 
@@ -45,6 +46,9 @@ class FakeBackendLog {
   std::atomic<int64_t> decode_steps{0};
   std::atomic<int64_t> most_slices{0};
   std::atomic<int64_t> live_work{0};
+  std::atomic<int64_t> live_models{0};
+  std::atomic<int64_t> removed_models{0};
+  std::atomic<bool> refuse_models{false};
   std::atomic<int64_t> released_context_bytes{0};
   std::atomic<int64_t> released_buffer_bytes{0};
   std::atomic<int64_t> released_encode_bytes{0};

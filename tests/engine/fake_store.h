@@ -2,11 +2,13 @@
 #ifndef CHORALE_TESTS_ENGINE_FAKE_STORE_H_
 #define CHORALE_TESTS_ENGINE_FAKE_STORE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "engine/store/context_store.h"
@@ -46,7 +48,9 @@ class FakeStore : public ContextStore {
  public:
   explicit FakeStore(FakeStoreLog* log) : log_(log) {}
 
-  absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset) override {
+  using ContextStore::Put;
+  absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
+                                 const StoreQuota& /*quota*/) override {
     MutexLock lock(&mutex_);
     const auto [it, created] =
         contexts_.try_emplace({record.tenant, record.name}, record, std::string(dataset));
@@ -82,6 +86,15 @@ class FakeStore : public ContextStore {
     }
     return page;
   }
+  absl::StatusOr<std::vector<ContextRecord>> ListNewest(int64_t limit) override {
+    std::vector<ContextRecord> records;
+    MutexLock lock(&mutex_);
+    for (const auto& [key, value] : contexts_) records.push_back(value.first);
+    std::stable_sort(records.begin(), records.end(),
+                     [](const auto& a, const auto& b) { return a.created > b.created; });
+    if (static_cast<int64_t>(records.size()) > limit) records.resize(limit);
+    return records;
+  }
   absl::Status Delete(const std::string& tenant, const std::string& name) override {
     {
       MutexLock lock(&mutex_);
@@ -89,6 +102,15 @@ class FakeStore : public ContextStore {
     }
     if (log_->after_delete) log_->after_delete();
     return absl::OkStatus();
+  }
+  absl::StatusOr<StoreTotals> Totals() override {
+    MutexLock lock(&mutex_);
+    StoreTotals totals;
+    for (const auto& [key, value] : contexts_) {
+      ++totals.contexts;
+      totals.dataset_bytes += static_cast<int64_t>(value.second.size());
+    }
+    return totals;
   }
   absl::Status Close() override {
     log_->closed = true;

@@ -43,6 +43,7 @@ class MeteredBackend : public Backend {
   MeteredBackend(std::unique_ptr<Backend> inner, SliceMeter* meter)
       : inner_(std::move(inner)), meter_(meter) {}
 
+  BackendInfo info() const override { return inner_->info(); }
   std::string description() const override { return inner_->description(); }
   TickPolicy tick_policy() const override { return inner_->tick_policy(); }
   int64_t tile_paths() const override { return inner_->tile_paths(); }
@@ -51,6 +52,15 @@ class MeteredBackend : public Backend {
   int64_t buffer_pool_bytes() const override { return inner_->buffer_pool_bytes(); }
   int64_t encode_pool_bytes() const override { return inner_->encode_pool_bytes(); }
   int64_t host_context_pool_bytes() const override { return inner_->host_context_pool_bytes(); }
+  std::string kv_format() const override { return inner_->kv_format(); }
+  char* ContextMemory(const PoolRange& kv) override { return inner_->ContextMemory(kv); }
+  char* HostContextMemory(const PoolRange& host) override {
+    return inner_->HostContextMemory(host);
+  }
+  absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadEncoderState(
+      const BackendModel& model, absl::string_view bytes) const override {
+    return inner_->ReadEncoderState(model, bytes);
+  }
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     return inner_->ContextBytes(config, rows);
   }
@@ -97,6 +107,7 @@ class MeteredBackend : public Backend {
   }
 
   // All work goes step by step, one piece after another, which changes no result.
+  absl::Status CheckDevice() override { return inner_->CheckDevice(); }
   absl::Status Advance(absl::Span<const Slice> slices) override {
     for (const Slice& slice : slices) {
       MeteredSlice metered;

@@ -68,6 +68,71 @@ def config_seeds():
     yield 'empty', b''
 
 
+HASH = '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b'
+TENANTS = '''tenants:
+  acme:
+    weight: 2
+    max_contexts: 3
+    max_dataset_mib: 4
+    max_resident_mib: 5
+    max_concurrent_calls: 6
+    max_values_per_second: 7
+    certificates:
+      - {dns: a.example, role: register}
+      - {uri: "spiffe://acme/a", role: read}
+      - {subject: "CN=a,O=Acme", role: admin}
+others: {max_contexts: 1}
+'''
+
+
+def token_file_seeds():
+    yield 'tokens', f'a {HASH} acme read\n# b\n\nb {HASH[::-1]} zeta admin 2027-01-31T00:00:00Z\n'.encode()
+    yield 'bad_role', f'a {HASH} acme write\n'.encode()
+    yield 'twice', f'a {HASH} acme read\nb {HASH} acme read\n'.encode()
+    yield 'bad_time', f'a {HASH} acme read 2027-13-31\n'.encode()
+
+
+def tenant_file_seeds():
+    yield 'tenants', TENANTS.encode()
+    yield 'twice', b'tenants: {a: {}, a: {}}'
+    yield 'bad', b'tenants: {a: {weight: 0}}'
+    yield 'alias', b'tenants: {a: &a {weight: 1}, b: *a}'
+    yield 'comma', b','
+    yield 'deep', b'[' * 200
+    yield 'empty', b''
+
+
+def context_file_seeds():
+    """One byte says whether the target appends the digest."""
+    head = json.dumps({'tenant': 't', 'name': 'contexts/a', 'dataset': 'd', 'created_ns': 7,
+                       'model': 'm', 'model_digest': 'md', 'kv_format': 'f', 'kv_bytes': 16}).encode()
+
+    def file(head=head, state=b'state', kv=bytes(range(16)), lengths=None):
+        return (b'CHORALE KV 1\n' + struct.pack('<QQQ', *(lengths or map(len, (head, state, kv)))) +
+                head + state + kv)
+
+    yield 'good', b'1' + file()
+    yield 'no_state', b'1' + file(state=b'')
+    yield 'no_digest', b'0' + file() + bytes(32)
+    yield 'other_context', b'1' + file(head.replace(b'contexts/a', b'contexts/b'))
+    yield 'other_size', b'1' + file(head.replace(b'16}', b'17}'))
+    yield 'no_json', b'1' + file(b'{')
+    yield 'long_head', b'1' + file(lengths=(2**63, 0, 0))
+    yield 'overflow', b'1' + file(lengths=(2**63 - 1, 2**63 - 1, 16))
+    yield 'short', b'1CHORALE KV 1\n'
+
+
+def csv_seeds():
+    yield 'plain', b'a,b\n1,x\n,y\n'
+    yield 'quoted', b'"a ""b""","c,d"\r\n"line\nbreak", 2 \r\n'
+    yield 'mark', b'\xef\xbb\xbfa\r1\r\r'
+    yield 'open_quote', b'a\n"x'
+    yield 'few_cells', b'a,b\n1\n'
+    yield 'utf8', 'ä,"€"\n1,\U0001d54f\n'.encode()
+    yield 'not_utf8', b'a\n\xff\n'
+    yield 'blank', b'a\n\n""\n\t\n'
+
+
 TABLE = '''columns { name: "x" numeric { values: 1 values: nan values: -2.5 } }
 columns { name: "c" categorical { categories: "a" categories: "b" codes: 1 codes: -1 codes: 0 } }'''
 TARGETS = 'targets { ' + TABLE + ' }'
@@ -108,10 +173,60 @@ def request_seeds():
             struct.pack('<H', len(message)) + message for message in messages)
 
 
+# As tests/server/telemetry/method.h has them.
+METHODS = ('RegisterContext', 'GetContext', 'ListContexts', 'DeleteContext', 'WarmContext', 'Predict',
+           'Sample', 'LogDensity', 'GetModel', 'ListModels')
+HEADERS_OF_CALL, MESSAGE, RAW = 10, 11, 12
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
+END_STREAM = 1
+
+
+def frame(kind, flags=0, stream=0, payload=b''):
+    return struct.pack('<BBBH', kind, flags, stream, len(payload)) + payload
+
+
+def http2_seeds():
+    """Calls and floods; http2_fuzz.cc says what the bytes mean."""
+    for kind, name, texts in MESSAGES:
+        method = next(i for i, one in enumerate(METHODS) if kind == f'{one}Request')
+        frames = [frame(HEADERS_OF_CALL, method, 1)]
+        frames += [frame(MESSAGE, 0, 1, encode(kind, text)) for text in texts]
+        yield name, b''.join(frames) + frame(DATA, END_STREAM, 1)
+    call = frame(HEADERS_OF_CALL, METHODS.index('Predict'), 1)
+    yield 'resets', b''.join(
+        frame(HEADERS_OF_CALL, 9, stream) + frame(RST_STREAM, 0, stream, struct.pack('>I', 8))
+        for stream in range(1, 41, 2))
+    yield 'half_a_message', call + frame(DATA, 0, 1, b'\0\0\0\1\0' + bytes(100))
+    yield 'a_long_message', call + frame(DATA, 0, 1, b'\0\xff\xff\xff\xff')
+    yield 'compressed', call + frame(DATA, END_STREAM, 1, b'\1\0\0\0\1x')
+    for name, value in ((b'te', b'x'), (b':scheme', b'x'), (b'grpclb_client_stats', b'x'),
+                        (b'grpc-timeout', b'9' * 20), (b'grpc-trace-bin', b'%%%')):
+        odd = bytes([0, len(name)]) + name + bytes([len(value)]) + value
+        rest = b'\0\1a\x7f\x81\x4f' + b'a' * 10240  # with the above more than 8 KiB
+        yield f'odd_{name.strip(b":").decode()}', (
+            frame(HEADERS, 0, 1, odd) + frame(CONTINUATION, 4, 1, rest))
+    yield 'pings', frame(PING, 0, 0, bytes(8)) * 20
+    yield 'settings', frame(SETTINGS, 0, 0, struct.pack('>HI', 4, 0)) * 10 + call
+    yield 'table_sizes', frame(SETTINGS, 0, 0, struct.pack('>HI', 1, 2**32 - 1)) + call
+    yield 'windows', call + frame(WINDOW, 0, 1, struct.pack('>I', 2**31 - 1)) * 2
+    yield 'continuations', frame(HEADERS, 0, 1, b'\x82') + frame(CONTINUATION, 0, 1, b'\x84') * 20
+    yield 'priorities', frame(PRIORITY, 0, 3, struct.pack('>IB', 3, 255)) * 10
+    yield 'goaway', call + frame(GOAWAY, 0, 0, struct.pack('>II', 1, 0)) + call
+    yield 'padding', frame(HEADERS, 0x0c, 1, b'\xff') + frame(DATA, 8, 1, b'\xff')
+    yield 'push', frame(PUSH, 4, 1, struct.pack('>I', 2))
+    yield 'http1', b'\x8c\0\0' + struct.pack('<H', 18) + b'GET / HTTP/1.1\r\n\r\n'
+    yield 'tls', b'\x8c\0\0' + struct.pack('<H', 6) + b'\x16\3\1\0\5\1'
+
+
 def main():
     output = pathlib.Path(sys.argv[1])
     for target, seeds in (('safetensors_fuzz', safetensors_seeds()),
-                          ('config_fuzz', config_seeds()), ('request_fuzz', request_seeds())):
+                          ('config_fuzz', config_seeds()), ('request_fuzz', request_seeds()),
+                          ('http2_fuzz', http2_seeds()),
+                          ('token_file_fuzz', token_file_seeds()),
+                          ('tenant_file_fuzz', tenant_file_seeds()),
+                          ('context_file_fuzz', context_file_seeds()),
+                          ('csv_fuzz', csv_seeds())):
         folder = output / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds:

@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_SUFFIXES = {'.h', '.cc', '.cu', '.cuh'}
 AREAS = ('base/', 'kernels/', 'engine/', 'server/', 'client/')
 # Generated from proto/, and found through the include path of the build folder.
-PROTO_PREFIXES = ('chorale/v1/', 'google/rpc/')
+PROTO_PREFIXES = ('chorale/v1/', 'google/rpc/', 'opentelemetry/proto/')
 
 # What the files of each folder may include: folders (the files directly in them), single headers,
 # and "proto" for generated code. Every folder may include itself and base.
@@ -56,27 +56,36 @@ FOLDERS = {
     'engine/backend/cuda':
         'engine/backend engine/backend/cuda/device engine/backend/cuda/row_encoder engine/model '
         'kernels/cuda/attention kernels/cuda/embed kernels/cuda/head kernels/cuda/layer '
-        'kernels/cuda/layout kernels/cuda/runtime kernels/ops',
+        'kernels/cpu/target.h kernels/cuda/layout kernels/cuda/runtime kernels/ops',
     'engine/backend/cuda_plugin': 'engine/backend/backend.h engine/backend/cuda/backend.h',
     'engine': 'engine/backend/backend.h engine/data engine/model engine/store',
-    'engine/memory': 'engine/backend/backend.h engine/metrics_sink.h',
+    'engine/memory': 'engine/backend/backend.h',
     'engine/context':
-        'engine engine/backend/backend.h engine/data engine/memory engine/model engine/store',
+        'engine engine/backend/backend.h engine/backend/flop_model.h engine/data engine/memory '
+        'engine/model engine/store',
     'engine/session':
-        'engine engine/backend/backend.h engine/context engine/data engine/memory engine/model '
+        'engine engine/backend/backend.h engine/backend/flop_model.h engine/context engine/data '
+        'engine/memory engine/model '
         'kernels/ops',
     'engine/loop':
         'engine engine/backend/backend.h engine/context engine/memory engine/session',
-    'engine/impl': 'engine engine/context engine/loop engine/session',
+    'engine/impl':
+        'engine engine/context engine/data/live_limits.h engine/loop engine/session',
 
+    'server/config': '',
     'server/telemetry': 'engine',
+    'server/tracing': 'engine proto server/telemetry',
     'server/lifecycle': 'engine server/telemetry',
+    'server/listener': 'server/telemetry',
     'server/codec': 'engine engine/data proto server/telemetry',
-    'server/rpc': 'engine engine/data proto server/codec server/lifecycle server/telemetry',
+    'server/security': 'server/config server/telemetry',
+    'server/rpc': 'engine engine/data proto server/codec server/lifecycle server/security '
+        'server/telemetry server/tracing',
     'server':
         'engine engine/backend/backend.h engine/backend/cpu/backend.h '
         'engine/backend/cuda_plugin/load_cuda_backend.h engine/data engine/model engine/store '
-        'server/lifecycle server/rpc server/telemetry',
+        'server/config server/lifecycle server/listener server/rpc server/security '
+        'server/telemetry server/tracing',
 
     'client/cpp': 'proto',
     'client/cli': 'client/cpp proto',
@@ -84,19 +93,24 @@ FOLDERS = {
 
 # What each folder may include of third parties: that of the longest prefix of it. Entries that end
 # in '/' are prefixes. The C++ standard library is open to all.
-POSIX = ('dlfcn.h', 'fcntl.h', 'netinet/', 'pthread.h', 'signal.h', 'sys/', 'unistd.h')
+POSIX = ('arpa/', 'dlfcn.h', 'fcntl.h', 'linux/filter.h', 'netinet/', 'pthread.h', 'signal.h',
+         'sys/', 'unistd.h')
 LIBRARIES = {
-    'base': ('absl/',),
+    'base': ('absl/', 'unistd.h'),
     'kernels': ('absl/status/', 'absl/strings/'),
     'kernels/ops': ('Random123/', 'absl/status/', 'absl/strings/'),
     'kernels/cpu': ('absl/status/', 'absl/strings/', 'hwy/'),
     'kernels/cuda/runtime': ('absl/status/', 'absl/strings/', 'cuda_runtime_api.h'),
     'engine': ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', *POSIX),
-    'engine/store': ('absl/', 'nlohmann/', 'spdlog/', 'sqlite3.h', *POSIX),
+    'engine/store': ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', 'sqlite3.h', *POSIX),
+    'server/config': ('absl/', 'yaml-cpp/', *POSIX),
+    'server/security': ('absl/', 'grpc/', 'grpcpp/', 'openssl/', 'yaml-cpp/', *POSIX),
     'server': ('absl/', 'google/protobuf/', 'grpc/', 'grpcpp/', *POSIX),
-    'server/telemetry': ('absl/', 'grpc/', 'nlohmann/', 'prometheus/', 'spdlog/', *POSIX),
+    'server/lifecycle': ('absl/', 'grpc/', 'grpcpp/', 'malloc.h', 'spdlog/', *POSIX),
+    'server/listener': ('absl/', 'arpa/inet.h', 'linux/tcp.h', 'netdb.h', *POSIX),
+    'server/telemetry': ('absl/', 'grpc/', 'malloc.h', 'microhttpd.h', 'nlohmann/', 'prometheus/', 'spdlog/', *POSIX),
     'client/cpp': ('absl/', 'csv.h', 'google/protobuf/', 'grpcpp/', *POSIX),
-    'client/cli': ('CLI/', 'absl/', 'nlohmann/', *POSIX),
+    'client/cli': ('CLI/', 'absl/', 'nlohmann/', 'openssl/', *POSIX),
 }
 
 

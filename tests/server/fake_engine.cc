@@ -1,8 +1,9 @@
 #include "tests/server/fake_engine.h"
 
+#include <algorithm>
 #include <chrono>
 
-#include "absl/time/clock.h"
+#include "base/monotonic_clock.h"
 
 namespace chorale {
 FakeCall::~FakeCall() {
@@ -67,10 +68,38 @@ bool FakeEngine::WaitForBegun(int64_t count) {
   return true;
 }
 
+absl::Status FakeEngine::AddModel(const Model& model) {
+  if (model.name == "too-large") return absl::ResourceExhaustedError("no memory is left");
+  MutexLock lock(&mutex_);
+  for (const ModelInfo& info : models) {
+    if (info.name == model.name) return absl::AlreadyExistsError(model.name);
+  }
+  models.push_back({model.name, model.config, model.digest, model.parameters});
+  return absl::OkStatus();
+}
+
+absl::Status FakeEngine::RemoveModel(const std::string& name) {
+  MutexLock lock(&mutex_);
+  if (models.size() == 1) return absl::FailedPreconditionError("the only model");
+  const auto removed =
+      std::erase_if(models, [&](const ModelInfo& info) { return info.name == name; });
+  return removed == 1 ? absl::OkStatus() : absl::NotFoundError(name);
+}
+
+absl::Status FakeEngine::SetDefaultModel(const std::string& name) {
+  MutexLock lock(&mutex_);
+  const auto place = std::find_if(models.begin(), models.end(),
+                                  [&](const ModelInfo& info) { return info.name == name; });
+  if (place == models.end()) return absl::NotFoundError(name);
+  std::rotate(models.begin(), place, place + 1);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RegisterOutcome> FakeEngine::Register(const std::string& /*tenant*/,
                                                      const std::string& name,
                                                      const std::string& model,
-                                                     const Dataset& dataset) {
+                                                     const Dataset& dataset,
+                                                     const StoreQuota& /*quota*/) {
   if (!on_register) return absl::UnimplementedError("Register");
   return on_register(name, model, dataset);
 }
@@ -93,40 +122,70 @@ absl::Status FakeEngine::DeleteContext(const std::string& /*tenant*/, const std:
   return on_delete(name);
 }
 
+std::function<void()> FakeEngine::Report(const RequestBase& request) const {
+  return [reporter = request.report, report = report, arrival = MonotonicNow()]() mutable {
+    if (!reporter) return;
+    report.arrival = arrival;
+    report.end = MonotonicNow();
+    reporter(report);
+  };
+}
+
 template <typename Result>
-std::shared_ptr<Call> FakeEngine::Begin(Callback<Result> done,
+std::shared_ptr<Call> FakeEngine::Begin(const RequestBase& request, Callback<Result> done,
                                         const absl::StatusOr<Result>* answer) {
-  auto call = std::make_shared<FakeCall>([this, done](const absl::Status& status) {
+  auto report = Report(request);
+  auto call = std::make_shared<FakeCall>([this, done, report](const absl::Status& status) mutable {
+    report();
     done(status);
     Ended();
   });
   Began(call);
   if (answer != nullptr) {
     call->MarkEnded();
+    report();
     done(*answer);
     Ended();
   }
   return call;
 }
 
-std::shared_ptr<Call> FakeEngine::Warm(const std::string& /*tenant*/, const std::string& name,
-                                       absl::Time /*deadline*/, Callback<ContextInfo> done) {
-  if (!on_warm) return Begin<ContextInfo>(std::move(done), nullptr);
-  const absl::StatusOr<ContextInfo> answer = on_warm(name);
-  return Begin<ContextInfo>(std::move(done), &answer);
+std::shared_ptr<Call> FakeEngine::Warm(RequestBase request, Callback<ContextInfo> done) {
+  if (!on_warm) return Begin<ContextInfo>(request, std::move(done), nullptr);
+  const absl::StatusOr<ContextInfo> answer = on_warm(request.context);
+  return Begin<ContextInfo>(request, std::move(done), &answer);
+}
+
+std::shared_ptr<Call> FakeEngine::WarmForGood(const std::string& tenant, const std::string& name,
+                                              absl::Time deadline, Callback<ContextInfo> done) {
+  {
+    MutexLock lock(&mutex_);
+    kept_.push_back(name);
+  }
+  return Engine::Warm(tenant, name, deadline, std::move(done));
+}
+
+std::vector<std::string> FakeEngine::kept() {
+  MutexLock lock(&mutex_);
+  return kept_;
+}
+
+absl::StatusOr<std::vector<ContextInfo>> FakeEngine::NewestContexts(int64_t limit) {
+  if (!on_newest) return std::vector<ContextInfo>();
+  return on_newest(limit);
 }
 
 std::shared_ptr<Call> FakeEngine::Predict(PredictRequest request, Callback<PredictResult> done) {
-  if (!on_predict) return Begin<PredictResult>(std::move(done), nullptr);
+  if (!on_predict) return Begin<PredictResult>(request, std::move(done), nullptr);
   const absl::StatusOr<PredictResult> answer = on_predict(request);
-  return Begin<PredictResult>(std::move(done), &answer);
+  return Begin<PredictResult>(request, std::move(done), &answer);
 }
 
 std::shared_ptr<Call> FakeEngine::LogDensity(LogDensityRequest request,
                                              Callback<LogDensityResult> done) {
-  if (!on_log_density) return Begin<LogDensityResult>(std::move(done), nullptr);
+  if (!on_log_density) return Begin<LogDensityResult>(request, std::move(done), nullptr);
   const absl::StatusOr<LogDensityResult> answer = on_log_density(request);
-  return Begin<LogDensityResult>(std::move(done), &answer);
+  return Begin<LogDensityResult>(request, std::move(done), &answer);
 }
 
 std::shared_ptr<Call> FakeEngine::Sample(SampleRequest request,
@@ -135,9 +194,13 @@ std::shared_ptr<Call> FakeEngine::Sample(SampleRequest request,
   sample->request = std::move(request);
   sample->observer = observer;
   sample->summary.seed = sample->request.seed;
-  sample->call = std::make_shared<FakeCall>(
-      [this, observer, weak = std::weak_ptr<FakeSample>(sample)](const absl::Status& status) {
+  auto report = Report(sample->request);
+  sample->request.report = nullptr;  // it owns the observer
+  sample->call =
+      std::make_shared<FakeCall>([this, observer, report, weak = std::weak_ptr<FakeSample>(sample)](
+                                     const absl::Status& status) mutable {
         const std::shared_ptr<FakeSample> strong = weak.lock();
+        report();
         observer->OnDone(status, strong ? strong->summary : SampleSummary());
         Ended();
       });
@@ -169,7 +232,7 @@ void FakeEngine::Ended() {
 
 void FakeEngine::Drain(absl::Time deadline) {
   const auto until =
-      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(deadline - absl::Now());
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(deadline - MonotonicNow());
   std::vector<std::weak_ptr<FakeCall>> calls;
   {
     MutexLock lock(&mutex_);

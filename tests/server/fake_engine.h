@@ -66,56 +66,97 @@ class FakeEngine : public Engine {
   std::function<absl::StatusOr<PredictResult>(const PredictRequest&)> on_predict;
   std::function<absl::StatusOr<LogDensityResult>(const LogDensityRequest&)> on_log_density;
   std::function<absl::StatusOr<ContextInfo>(const std::string&)> on_warm;
+  std::function<absl::StatusOr<std::vector<ContextInfo>>(int64_t)> on_newest;
   std::function<absl::StatusOr<RegisterOutcome>(const std::string& name, const std::string& model,
                                                 const Dataset&)>
       on_register;
   std::function<absl::StatusOr<ContextInfo>(const std::string& name)> on_get;
   std::function<absl::StatusOr<ContextInfoPage>(int64_t, const std::string&)> on_list;
   std::function<absl::Status(const std::string& name)> on_delete;
-  std::vector<ModelInfo> models;
+  std::function<absl::StatusOr<StoreTotals>()> on_registered;
+  std::vector<ModelInfo> models;  // the default first
+  int64_t pool_bytes = 1000;
+  EngineStats stats;
+  // What the engine reports of every request, as soon as it ends. Arrival and end are filled in.
+  CallReport report;
 
   // Waits for the next Sample; null if none arrives in time.
   std::shared_ptr<FakeSample> NextSample(absl::Duration patience = kPatience);
   // Waits until that many requests have begun; false after ten seconds.
   bool WaitForBegun(int64_t count);
 
-  std::vector<ModelInfo> Models() const override { return models; }
+  std::vector<ModelInfo> Models() const override {
+    MutexLock lock(&mutex_);
+    return models;
+  }
+  // These refuse what the real engine refuses; a model named "too-large" does not fit.
+  absl::Status AddModel(const Model& model) override;
+  absl::Status RemoveModel(const std::string& name) override;
+  absl::Status SetDefaultModel(const std::string& name) override;
   absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
-                                           const std::string& model,
-                                           const Dataset& dataset) override;
+                                           const std::string& model, const Dataset& dataset,
+                                           const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
   absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, int64_t page_size,
                                                const std::string& page_token) override;
   absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
-  std::shared_ptr<Call> Warm(const std::string& tenant, const std::string& name,
-                             absl::Time deadline, Callback<ContextInfo> done) override;
+  std::shared_ptr<Call> Warm(RequestBase request, Callback<ContextInfo> done) override;
+  // As Warm; the name goes to kept().
+  std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
+                                    absl::Time deadline, Callback<ContextInfo> done) override;
+  absl::StatusOr<std::vector<ContextInfo>> NewestContexts(int64_t limit) override;
   std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) override;
   std::shared_ptr<Call> Sample(SampleRequest request,
                                std::shared_ptr<SampleObserver> observer) override;
   std::shared_ptr<Call> LogDensity(LogDensityRequest request,
                                    Callback<LogDensityResult> done) override;
+  void SetLimits(const Limits& limits) override {
+    MutexLock lock(&mutex_);
+    limits_ = limits;
+  }
+  Limits limits() {
+    MutexLock lock(&mutex_);
+    return limits_;
+  }
   void Drain(absl::Time deadline) override;
-  EngineStats Stats() const override { return {}; }
+  EngineStats Stats() const override { return stats; }
+  PoolSizes Pools() const override { return {.context = pool_bytes, .buffer = 2000}; }
+  absl::StatusOr<StoreTotals> Registered() override {
+    return on_registered ? on_registered() : StoreTotals{3, 4000, 5000};
+  }
+  BackendInfo backend_info() const override { return {"cpu", "fake", 2}; }
+  std::vector<DeviceMemoryPart> DeviceMemory() const override { return {{"weights", 77}}; }
   std::string backend_description() const override { return "fake"; }
   absl::Status Health() const override {
     return failed_ ? absl::UnavailableError("the device failed") : absl::OkStatus();
   }
   // Makes Health return an error from now on.
   void Fail() { failed_ = true; }
+  absl::Status StoreHealth() const override {
+    return store_lost ? absl::UnavailableError("the store is lost") : absl::OkStatus();
+  }
+  std::atomic<bool> store_lost{false};
+  // Names of WarmForGood, in order.
+  std::vector<std::string> kept();
 
  private:
   // A unary request: ends at once if there is a result, else stays in flight.
   template <typename Result>
-  std::shared_ptr<Call> Begin(Callback<Result> done, const absl::StatusOr<Result>* answer);
+  std::shared_ptr<Call> Begin(const RequestBase& request, Callback<Result> done,
+                              const absl::StatusOr<Result>* answer);
+  // The reporter of the request, with what it will be told.
+  std::function<void()> Report(const RequestBase& request) const;
   void Began(const std::shared_ptr<FakeCall>& call);
   void Ended();
 
   std::atomic<bool> failed_{false};
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   std::deque<std::shared_ptr<FakeSample>> samples_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<FakeCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  Limits limits_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> kept_ ABSL_GUARDED_BY(mutex_);
   int64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
 };

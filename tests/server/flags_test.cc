@@ -39,7 +39,12 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->server.max_concurrent_streams, server.max_concurrent_streams);
   EXPECT_EQ(options->server.registration_memory_bytes, server.registration_memory_bytes);
   EXPECT_EQ(options->server.stalled_write_timeout, server.stalled_write_timeout);
+  EXPECT_EQ(options->server.lame_duck, server.lame_duck);
   EXPECT_EQ(options->server.drain_timeout, server.drain_timeout);
+  EXPECT_EQ(options->server.max_connections, server.max_connections);
+  EXPECT_EQ(options->server.max_connections_per_peer, server.max_connections_per_peer);
+  EXPECT_EQ(options->server.memory_limit_bytes, server.memory_limit_bytes);
+  EXPECT_EQ(options->server.max_connection_age, server.max_connection_age);
   EXPECT_EQ(options->server.retry_delay, server.retry_delay);
   EXPECT_EQ(options->server.reflection, server.reflection);
   const EngineSetup engine;
@@ -52,6 +57,7 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->engine.host_context_pool_bytes, engine.host_context_pool_bytes);
   EXPECT_EQ(options->engine.max_queued, engine.max_queued);
   EXPECT_EQ(options->engine.max_queue_wait, engine.max_queue_wait);
+  EXPECT_EQ(options->engine.max_unread, engine.max_unread);
   const Limits limits;
   for (const Limits& read : {options->server.limits, options->engine.limits}) {
     EXPECT_EQ(read.max_context_rows, limits.max_context_rows);
@@ -96,6 +102,39 @@ TEST_F(FlagsTest, EveryPartOfTheMemoryHasItsFlag) {
   EXPECT_EQ(options->engine.host_context_pool_bytes, 6 << 20);
 }
 
+// Tables that are kept for their first request are not in anybody's plan: they take what is left.
+TEST_F(FlagsTest, TheLimitOfMemoryLimitsWhatIsKept) {
+  EXPECT_EQ(Parse({})->engine.registered_tables_bytes, EngineSetup().registered_tables_bytes);
+  const absl::StatusOr<ProgramOptions> options = Parse({"--memory_limit_mib=800"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->server.memory_limit_bytes, 800 << 20);
+  EXPECT_EQ(options->engine.registered_tables_bytes, 100 << 20);
+  EXPECT_EQ(Parse({"--memory_limit_mib=1000000"})->engine.registered_tables_bytes,
+            EngineSetup().registered_tables_bytes);
+}
+
+TEST_F(FlagsTest, EncodedContexts) {
+  const EngineSetup none = Parse({})->engine;
+  EXPECT_EQ(none.context_file_bytes, 0);
+  EXPECT_TRUE(none.warm_on_start.empty());
+  const EngineSetup some = Parse({"--context_files_mib=3", "--warm_on_start=a, t/b,*"})->engine;
+  EXPECT_EQ(some.context_file_bytes, 3 << 20);
+  EXPECT_THAT(some.warm_on_start, ElementsAre("a", " t/b", "*"));
+}
+
+TEST_F(FlagsTest, TracesAndSlowCallsHaveTheirFlags) {
+  const ServerOptions defaults = Parse({})->server;
+  EXPECT_EQ(defaults.trace_endpoint, "");
+  EXPECT_EQ(defaults.trace_sample_rate, 0.01);
+  EXPECT_EQ(defaults.slow_call, absl::Seconds(10));
+  const absl::StatusOr<ProgramOptions> options =
+      Parse({"--trace_endpoint=[::1]:4317", "--trace_sample_rate=1", "--slow_call=0"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->server.trace_endpoint, "[::1]:4317");
+  EXPECT_EQ(options->server.trace_sample_rate, 1);
+  EXPECT_EQ(options->server.slow_call, absl::ZeroDuration());
+}
+
 TEST_F(FlagsTest, EveryBackendCanBeChosen) {
   EXPECT_EQ(Parse({"--backend=auto"})->engine.backend, BackendChoice::kAuto);
   EXPECT_EQ(Parse({"--backend=cpu"})->engine.backend, BackendChoice::kCpu);
@@ -107,6 +146,41 @@ TEST_F(FlagsTest, TheEngineGetsTheLimitOfAMessage) {
   const absl::StatusOr<ProgramOptions> options = Parse({"--max_message_mib=2"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->engine.limits.max_response_bytes, MaxResponseBytes(2 << 20));
+}
+
+TEST_F(FlagsTest, OtherMachinesAreServedWithEncryptionOrByRequest) {
+  const auto error = [&](const std::vector<std::string>& arguments) {
+    return std::string(Parse(arguments).status().message());
+  };
+  for (const char* address : {"0.0.0.0:50051", "[::]:50051", "10.0.0.1:0", "server.example:1"}) {
+    const std::string listen = absl::StrCat("--listen_address=", address);
+    EXPECT_THAT(error({listen}), HasSubstr("--tls_certificate and --tls_key, or --insecure"));
+    EXPECT_EQ(error({listen, "--insecure"}), "");
+    EXPECT_EQ(error({listen, "--tls_certificate=a", "--tls_key=b"}), "");
+  }
+  for (const char* address : {"127.0.0.1:0", "[::1]:1", "localhost:1"}) {
+    EXPECT_EQ(error({absl::StrCat("--listen_address=", address)}), "");
+  }
+}
+
+TEST_F(FlagsTest, FilesOfSecurityBelongTogether) {
+  const absl::StatusOr<ProgramOptions> options =
+      Parse({"--tls_certificate=a", "--tls_key=b", "--tls_client_ca=c", "--token_file=d",
+             "--tenant_file=e"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->server.security.tls, (TlsFiles{"a", "b", "c"}));
+  EXPECT_THAT(options->server.security.Files(), ElementsAre("a", "b", "c", "d", "e"));
+  EXPECT_TRUE(options->server.security.authenticates());
+  EXPECT_FALSE(Parse({"--tenant_file=e"})->server.security.authenticates());
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--tls_certificate=a"}, "--tls_key must be given"},
+      {{"--tls_key=b"}, "--tls_certificate must be given"},
+      {{"--tls_client_ca=c", "--tenant_file=e"}, "--tls_client_ca needs --tls_certificate"},
+      {{"--tls_certificate=a", "--tls_key=b", "--tls_client_ca=c"}, "needs --tenant_file"},
+  };
+  for (const auto& [arguments, text] : cases) {
+    EXPECT_THAT(std::string(Parse(arguments).status().message()), HasSubstr(text));
+  }
 }
 
 TEST_F(FlagsTest, MistakesAreNamed) {
@@ -128,9 +202,20 @@ TEST_F(FlagsTest, MistakesAreNamed) {
        "--gpu_memory_fraction must be more than 0 and at most 1, not 0"},
       {{"--gpu_memory_fraction=1.01"}, "--gpu_memory_fraction must be"},
       {{"--gpu_memory_fraction=nan"}, "--gpu_memory_fraction must be"},
+      {{"--trace_endpoint=collector"}, "--trace_endpoint must be host:port"},
+      {{"--trace_endpoint=:4317"}, "--trace_endpoint must be host:port"},
+      {{"--trace_endpoint=collector:0"}, "--trace_endpoint must be host:port"},
+      {{"--trace_endpoint=collector:65536"}, "--trace_endpoint must be host:port"},
+      {{"--trace_sample_rate=1.5"}, "--trace_sample_rate must be 0 to 1, not 1.5"},
+      {{"--trace_sample_rate=-0.1"}, "--trace_sample_rate must be"},
+      {{"--trace_sample_rate=nan"}, "--trace_sample_rate must be"},
+      {{"--slow_call=-1s"}, "--slow_call must be 0 to 24h, not -1s"},
       {{"--gpu_memory_fraction=half"}, " It must be a number."},
       {{"--backend=gpu"}, "--backend must be auto, cpu or cuda"},
       {{"--max_message_mib=2048"}, "--max_message_mib"},
+      {{"--max_connections=0"}, "--max_connections must be 1 to 1048576, not 0"},
+      {{"--max_connections_per_peer=0"}, "--max_connections_per_peer must be 1 to 1048576, not 0"},
+      {{"--memory_limit_mib=-1"}, "--memory_limit_mib must be 0 to 16777216, not -1"},
       {{"--queue_wait=0s"}, "--queue_wait must be more than 0"},
       {{"--queue_wait=-1s"}, "--queue_wait"},
       {{"--queue_wait=5"}, "--queue_wait"},
@@ -150,15 +235,45 @@ TEST_F(FlagsTest, MistakesAreNamed) {
   }
 }
 
+TEST_F(FlagsTest, OrdersToTheProgram) {
+  const absl::FlagSaver saver;
+  EXPECT_EQ(ParseFlags({}).value(), FlagAction::kRun);
+  EXPECT_EQ(ParseFlags({"--print_config"}).value(), FlagAction::kPrintConfig);
+  EXPECT_EQ(ParseFlags({"--check"}).value(), FlagAction::kCheck);
+  EXPECT_EQ(ParseFlags({"--nocheck", "--noprint_config"}).value(), FlagAction::kRun);
+}
+
 TEST_F(FlagsTest, HelpAndVersion) {
   EXPECT_EQ(ParseFlags({"--help"}).value(), FlagAction::kPrintHelp);
   EXPECT_EQ(ParseFlags({"--version"}).value(), FlagAction::kPrintVersion);
   const std::string help = HelpText();
-  for (const char* flag :
-       {"listen_address", "metrics_address", "models", "data_dir", "backend", "threads",
-        "context_pool_mib", "buffer_pool_mib", "gpu_memory_fraction", "max_queued", "queue_wait",
-        "drain_timeout", "max_message_mib", "stalled_write_timeout", "reflection", "log_format",
-        "log_level", "port_file"}) {
+  for (const char* flag : {"listen_address",
+                           "metrics_address",
+                           "models",
+                           "data_dir",
+                           "backend",
+                           "threads",
+                           "context_pool_mib",
+                           "buffer_pool_mib",
+                           "gpu_memory_fraction",
+                           "max_queued",
+                           "queue_wait",
+                           "unread_timeout",
+                           "lame_duck",
+                           "drain_timeout",
+                           "max_connections",
+                           "max_connections_per_peer",
+                           "memory_limit_mib",
+                           "max_connection_age",
+                           "config",
+                           "print_config",
+                           "check",
+                           "max_message_mib",
+                           "stalled_write_timeout",
+                           "reflection",
+                           "log_format",
+                           "log_level",
+                           "port_file"}) {
     EXPECT_THAT(help, HasSubstr(absl::StrCat("--", flag, " (default \"")));
   }
   EXPECT_THAT(help, HasSubstr("--queue_wait (default \"30s\")"));

@@ -107,6 +107,7 @@ class ProgramTest : public ::testing::Test {
         absl::StrCat("--models=", CHORALE_SOURCE_DIR, "/tests/golden/golden_tiny"),
         absl::StrCat("--data_dir=", Path("data")),
         "--backend=cpu",
+        "--lame_duck=0s",
         "--context_pool_mib=16",
         "--buffer_pool_mib=16"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -142,6 +143,53 @@ TEST_F(ProgramTest, WrongFlagsEndWithTwoAndAreNamed) {
   }
 }
 
+TEST_F(ProgramTest, WrongConfigurationsEndWithTwoAndAreNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"max_path: 1\n", "max_path is no flag"},
+      {"max_paths: 0\n", "max_paths must be 1 to"},
+      {"max_paths: 1\nmax_paths: 1\n", "max_paths is given twice"},
+      {"max_paths: [\n", "line 2"},
+  };
+  const std::string file = Path("server.yaml");
+  for (const auto& [text, what] : cases) {
+    std::ofstream(file) << text;
+    Program program = Run({absl::StrCat("--config=", file)});
+    EXPECT_EQ(program.Wait(), 2) << text;
+    EXPECT_THAT(program.Output(), HasSubstr(absl::StrCat(file, ": ", what)));
+  }
+}
+
+TEST_F(ProgramTest, PrintsTheConfigurationThatCounts) {
+  const std::string file = Path("server.yaml");
+  std::ofstream(file) << "max_paths: 3\nmax_orders: 3\nmax_targets: 3\n";
+  setenv("CHORALE_MAX_ORDERS", "2", 1);
+  setenv("CHORALE_MAX_TARGETS", "2", 1);
+  Program first = Run({"--print_config", "--max_targets=1", absl::StrCat("--config=", file)});
+  unsetenv("CHORALE_MAX_ORDERS");
+  unsetenv("CHORALE_MAX_TARGETS");
+  EXPECT_EQ(first.Wait(), 0);
+  EXPECT_THAT(first.Output(), HasSubstr("\nmax_paths: 3\n"));
+  EXPECT_THAT(first.Output(), HasSubstr("\nmax_orders: 2\n"));
+  EXPECT_THAT(first.Output(), HasSubstr("\nmax_targets: 1\n"));
+  std::ofstream(file) << first.Output();
+  Program second(Path("second"), {"--print_config", absl::StrCat("--config=", file)});
+  EXPECT_EQ(second.Wait(), 0);
+  EXPECT_EQ(second.Output(), first.Output());
+}
+
+TEST_F(ProgramTest, AVariableThatIsNoFlagIsOnlyAWarning) {
+  setenv("CHORALE_MAX_PATH", "2", 1);
+  setenv("CHORALE_PORT_50051_TCP_ADDR", "10.0.0.1", 1);
+  Program program = Run();
+  unsetenv("CHORALE_MAX_PATH");
+  unsetenv("CHORALE_PORT_50051_TCP_ADDR");
+  ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+  EXPECT_THAT(program.Output(), HasSubstr("warning unknown_variable variable=CHORALE_MAX_PATH\n"));
+  EXPECT_THAT(program.Output(), Not(HasSubstr("TCP_ADDR")));
+}
+
 TEST_F(ProgramTest, ServesUntilSigtermAndEndsWithZero) {
   for (const int signal : {SIGTERM, SIGINT}) {
     const std::string port_file = Path(absl::StrCat("port-", signal));
@@ -155,6 +203,64 @@ TEST_F(ProgramTest, ServesUntilSigtermAndEndsWithZero) {
     EXPECT_EQ(program.Wait(), 0) << program.Output();
     EXPECT_THAT(program.Output(), HasSubstr("stopped"));
   }
+}
+
+TEST_F(ProgramTest, CheckAsksTheServerThatTheConfigurationNames) {
+  const std::string port_file = Path("port");
+  Program program = Run({absl::StrCat("--port_file=", port_file)});
+  ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+  int port = 0;
+  std::ifstream(port_file) >> port;
+  // Only the address counts, so the models and the rest need not be given.
+  const std::string file = Path("server.yaml");
+  std::ofstream(file) << "listen_address: 0.0.0.0:" << port << "\nmax_paths: 0\n";
+  const std::vector<std::string> check = {"--check", absl::StrCat("--config=", file)};
+  Program healthy(Path("healthy"), check);
+  EXPECT_EQ(healthy.Wait(), 0) << healthy.Output();
+  EXPECT_EQ(healthy.Output(), "");
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+  Program unhealthy(Path("unhealthy"), check);
+  EXPECT_EQ(unhealthy.Wait(), 1);
+  EXPECT_THAT(unhealthy.Output(), HasSubstr(absl::StrCat("no answer from 127.0.0.1:", port)));
+}
+
+TEST_F(ProgramTest, SighupReadsTheConfigurationAgain) {
+  const std::string file = Path("server.yaml");
+  std::ofstream(file) << "log_level: info\nthreads: 1\n";
+  Program program = Run({absl::StrCat("--config=", file)});
+  ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+  program.Signal(SIGHUP);
+  ASSERT_TRUE(program.WaitForOutput("info reloaded changed=\"\" need_restart=\"\""))
+      << program.Output();
+  // The time that a file must have stayed as it is does not matter to the signal.
+  std::ofstream(file) << "log_level: info\nthreads: 2\nmax_paths: 7\n";
+  program.Signal(SIGHUP);
+  ASSERT_TRUE(program.WaitForOutput("info reloaded changed=max_paths need_restart=threads"))
+      << program.Output();
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+// As Kubernetes changes the files of a ConfigMap.
+TEST_F(ProgramTest, AConfigurationThatIsSwappedIsReadAgain) {
+  const auto write = [this](const std::string& folder, const std::string& text) {
+    std::filesystem::create_directories(Path(folder));
+    std::ofstream(Path(absl::StrCat(folder, "/server.yaml"))) << text;
+    std::filesystem::create_directory_symlink(folder, Path("..data_new"));
+    std::filesystem::rename(Path("..data_new"), Path("..data"));
+  };
+  write("first", "max_paths: 7\n");
+  std::filesystem::create_symlink("..data/server.yaml", Path("server.yaml"));
+  Program program = Run({absl::StrCat("--config=", Path("server.yaml"))});
+  ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+  write("second", "max_paths: wrong\n");
+  ASSERT_TRUE(program.WaitForOutput("error reload_refused reason=")) << program.Output();
+  EXPECT_THAT(program.Output(), HasSubstr("max_paths: \\\"wrong\\\" is not a valid value."));
+  write("third", "max_paths: 8\n");
+  ASSERT_TRUE(program.WaitForOutput("info reloaded changed=max_paths")) << program.Output();
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
 }
 
 TEST_F(ProgramTest, LogsJson) {

@@ -43,7 +43,7 @@ class ServerFixture : public ::testing::Test {
     static const bool initialised = (grpc_init(), true);
     (void)initialised;
     options_.listen_address = "127.0.0.1:0";
-    options_.metrics_address = "";  // stopping the endpoint takes up to two seconds
+    options_.metrics_address = "";  // most tests need no endpoint
   }
 
   ~ServerFixture() override {

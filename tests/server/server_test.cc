@@ -12,8 +12,13 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/match.h"
+#include "base/monotonic_clock.h"
+#include "base/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/check_server.h"
+#include "tests/eventually.h"
 #include "tests/server/server_fixture.h"
 
 namespace chorale {
@@ -94,23 +99,46 @@ class ServerTest : public ServerFixture {
 };
 
 TEST_F(ServerTest, HealthFollowsTheLifeOfTheServer) {
+  const auto readiness = [this] {
+    const std::string all = Health("");
+    EXPECT_EQ(Health("chorale.v1.Chorale"), all);
+    EXPECT_EQ(Health("readiness"), all);
+    EXPECT_EQ(server_->ready() ? "SERVING" : "NOT_SERVING", all);
+    return all;
+  };
   StartServer();
-  EXPECT_EQ(Health(""), "NOT_SERVING");
-  EXPECT_EQ(Health("chorale.v1.Chorale"), "NOT_SERVING");
+  EXPECT_EQ(readiness(), "NOT_SERVING");
+  EXPECT_EQ(Health("liveness"), "SERVING");
   EXPECT_EQ(Health("another"), absl::StrCat(grpc::StatusCode::NOT_FOUND));
   OpenServer();
-  EXPECT_EQ(Health(""), "SERVING");
-  EXPECT_EQ(Health("chorale.v1.Chorale"), "SERVING");
-  // A call in flight keeps the drain waiting, with the port still open.
+  EXPECT_EQ(readiness(), "SERVING");
+  EXPECT_EQ(Health("liveness"), "SERVING");
+  // A lame duck serves.
+  server_->AnnounceShutdown();
+  EXPECT_EQ(readiness(), "NOT_SERVING");
   auto context = NewContext();
   auto reader = stub_->Sample(context.get(), SampleMessage());
   const std::shared_ptr<FakeSample> sample = engine_->NextSample();
   ASSERT_NE(sample, nullptr);
-  std::thread drain([&] { server_->Drain(absl::Now() + kPatience); });
-  EXPECT_TRUE(Eventually([&] { return Health("") == "NOT_SERVING"; }));
-  EXPECT_EQ(Health("chorale.v1.Chorale"), "NOT_SERVING");
+  // A call in flight keeps the drain waiting, with the port still open.
+  std::thread drain([&] { server_->Drain(MonotonicNow() + kPatience); });
+  v1::PredictResponse refused;
+  EXPECT_TRUE(Eventually([&] {
+    return stub_->Predict(NewContext(absl::Milliseconds(200)).get(), PredictMessage(), &refused)
+               .error_code() == grpc::StatusCode::UNAVAILABLE;
+  }));
+  EXPECT_EQ(readiness(), "NOT_SERVING");
+  EXPECT_EQ(Health("liveness"), "SERVING");
   sample->call->End(absl::OkStatus());
   drain.join();
+}
+
+// A signal may come while the models load.
+TEST_F(ServerTest, AShutdownThatIsAnnouncedEarlyIsNotForgotten) {
+  StartServer();
+  server_->AnnounceShutdown();
+  OpenServer();
+  EXPECT_EQ(Health("readiness"), "NOT_SERVING");
 }
 
 TEST_F(ServerTest, AFactoryThatFailsLeavesTheServerRefusing) {
@@ -124,18 +152,36 @@ TEST_F(ServerTest, AFactoryThatFailsLeavesTheServerRefusing) {
             grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST_F(ServerTest, AServerWhoseStoreIsLostIsNotReadyButLives) {
+  options_.health_period = absl::Milliseconds(10);
+  StartServer();
+  OpenServer();
+  engine_->store_lost = true;
+  EXPECT_TRUE(Eventually([&] { return Health("") == "NOT_SERVING"; }));
+  EXPECT_EQ(Health("chorale.v1.Chorale"), "NOT_SERVING");
+  EXPECT_EQ(Health("readiness"), "NOT_SERVING");
+  EXPECT_EQ(Health("liveness"), "SERVING");
+  EXPECT_TRUE(server_->live());
+  EXPECT_FALSE(backend_failed_);
+  engine_->store_lost = false;
+  EXPECT_TRUE(Eventually([&] { return Health("") == "SERVING"; }));
+}
+
 TEST_F(ServerTest, ABackendThatFailsTakesTheServerToNotServing) {
   options_.health_period = absl::Milliseconds(10);
   StartServer();
   OpenServer();
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_EQ(Health(""), "SERVING");
-  EXPECT_FALSE(server_->backend_failed());
+  EXPECT_FALSE(server_->failed());
   engine_->Fail();
   EXPECT_TRUE(Eventually([&] { return backend_failed_.load(); }));
-  EXPECT_TRUE(server_->backend_failed());
+  EXPECT_TRUE(server_->failed());
   EXPECT_EQ(Health(""), "NOT_SERVING");
   EXPECT_EQ(Health("chorale.v1.Chorale"), "NOT_SERVING");
+  EXPECT_EQ(Health("readiness"), "NOT_SERVING");
+  EXPECT_EQ(Health("liveness"), "NOT_SERVING");
+  EXPECT_FALSE(server_->live());
 }
 
 TEST_F(ServerTest, ReflectionListsTheService) {
@@ -192,11 +238,14 @@ TEST_F(ServerTest, MetricsNeedAHostAndAPort) {
   }
 }
 
-TEST_F(ServerTest, ThePortFileHoldsThePort) {
+TEST_F(ServerTest, ThePortFileHoldsThePortOnceCallsAreAdmitted) {
   const std::filesystem::path path =
       std::filesystem::path(::testing::TempDir()) / absl::StrCat("chorale-port-", getpid());
+  std::ofstream(path) << "an earlier server's\n";
   options_.port_file = path;
   StartServer();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  OpenServer();
   int port = 0;
   std::ifstream(path) >> port;
   EXPECT_EQ(port, server_->port());
@@ -204,6 +253,24 @@ TEST_F(ServerTest, ThePortFileHoldsThePort) {
   server_.reset();
   options_.port_file = "/nowhere/port";
   EXPECT_THAT(std::string(Server::Start(options_).status().message()), HasSubstr("/nowhere/port"));
+}
+
+TEST_F(ServerTest, CheckAsksWhetherTheServerIsReady) {
+  StartServer();
+  const std::string address = absl::StrCat("127.0.0.1:", server_->port());
+  const auto check = [](const std::string& to) {
+    return std::string(CheckServer({to}, kPatience).message());
+  };
+  EXPECT_EQ(check(address), absl::StrCat(address, " is not ready: it starts or drains"));
+  OpenServer();
+  EXPECT_EQ(check(address), "");
+  // An address to listen on is not always one to call.
+  EXPECT_EQ(check(absl::StrCat("0.0.0.0:", server_->port())), "");
+  EXPECT_THAT(check("127.0.0.1:0"), HasSubstr("cannot check 127.0.0.1:0"));
+  server_->AnnounceShutdown();
+  EXPECT_THAT(check(address), HasSubstr("is not ready"));
+  server_.reset();
+  EXPECT_THAT(check(address), HasSubstr(absl::StrCat("no answer from ", address)));
 }
 
 TEST_F(ServerTest, CompressedRequestsAreRefused) {
@@ -243,7 +310,7 @@ TEST_F(ServerTest, DrainLetsStreamsFinishAndRefusesNewCalls) {
   ASSERT_NE(sample, nullptr);
   std::atomic<bool> drained{false};
   std::thread drain([&] {
-    server_->Drain(absl::Now() + kPatience);
+    server_->Drain(MonotonicNow() + kPatience);
     drained = true;
   });
   v1::PredictResponse refused;
@@ -279,9 +346,9 @@ TEST_F(ServerTest, DrainCancelsWhatIsLeftAtItsDeadline) {
   for (int i = 0; i < 64; ++i) unread->Draw(0, 128, 0, 1 << 10);
   unread->call->End(absl::OkStatus());
 
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = MonotonicNow();
   server_->Drain(begin + absl::Milliseconds(300));
-  EXPECT_LT(absl::Now() - begin, kPatience);
+  EXPECT_LT(MonotonicNow() - begin, kPatience);
   EXPECT_GE(sample->call->cancels(), 1);
   EXPECT_EQ(server_->live_calls(), 0);
   v1::SampleResponse response;
@@ -295,12 +362,12 @@ TEST_F(ServerTest, CancelAllEndsADrainAtOnce) {
   auto context = NewContext();
   auto reader = stub_->Sample(context.get(), SampleMessage());
   ASSERT_NE(engine_->NextSample(), nullptr);
-  const absl::Time begin = absl::Now();
-  std::thread drain([&] { server_->Drain(absl::Now() + 2 * kPatience); });
+  const absl::Time begin = MonotonicNow();
+  std::thread drain([&] { server_->Drain(MonotonicNow() + 2 * kPatience); });
   absl::SleepFor(absl::Milliseconds(50));
   server_->CancelAll();
   drain.join();
-  EXPECT_LT(absl::Now() - begin, kPatience);
+  EXPECT_LT(MonotonicNow() - begin, kPatience);
   EXPECT_FALSE(reader->Finish().ok());
 }
 
@@ -310,7 +377,59 @@ TEST_F(ServerTest, MetricsAreServedFromTheStart) {
   const std::string page = HttpGet(server_->metrics_port(), "/metrics");
   EXPECT_THAT(page, HasSubstr("200 OK"));
   EXPECT_THAT(page, HasSubstr("chorale_requests_total{code=\"OK\",method=\"Sample\"} 0"));
+  EXPECT_THAT(page, HasSubstr("chorale_ready 0"));
   EXPECT_THAT(HttpGet(server_->metrics_port(), "/other"), HasSubstr("404"));
+  EXPECT_THAT(HttpGet(server_->metrics_port(), "/"), HasSubstr("/metrics"));
+}
+
+TEST_F(ServerTest, ProbesFollowTheLifeCycle) {
+  options_.metrics_address = "127.0.0.1:0";
+  StartServer();
+  const auto probe = [&](const char* path) { return HttpGet(server_->metrics_port(), path); };
+  EXPECT_THAT(probe("/healthz"), HasSubstr("200 OK"));
+  EXPECT_THAT(probe("/readyz"), HasSubstr("503"));
+  OpenServer();
+  EXPECT_THAT(probe("/readyz"), HasSubstr("200 OK"));
+  EXPECT_THAT(probe("/metrics"), HasSubstr("chorale_ready 1\n"));
+  server_->Drain(MonotonicNow());
+  EXPECT_THAT(probe("/healthz"), HasSubstr("200 OK"));
+  EXPECT_THAT(probe("/readyz"), HasSubstr("503"));
+  EXPECT_THAT(probe("/metrics"), HasSubstr("chorale_draining 1\n"));
+}
+
+// A disk that stalls holds up one scrape, not all threads of the endpoint, among them the one that
+// says that the process should live.
+TEST_F(ServerTest, AScrapeThatWaitsForTheDiskHoldsUpNoOther) {
+  std::atomic<int> asked{0};
+  Notification disk_is_back;
+  engine_->on_registered = [&] {
+    if (++asked == 2) disk_is_back.Wait();
+    return StoreTotals{3, 4000, 5000};
+  };
+  options_.metrics_address = "127.0.0.1:0";
+  StartServer();
+  OpenServer();
+  EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics"), HasSubstr("dataset_bytes 4000\n"));
+  std::thread stalled([this] { HttpGet(server_->metrics_port(), "/metrics"); });
+  EXPECT_TRUE(Eventually([&] { return asked == 2; }));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics"), HasSubstr("dataset_bytes 4000\n"));
+  }
+  EXPECT_THAT(HttpGet(server_->metrics_port(), "/healthz"), HasSubstr("200"));
+  EXPECT_EQ(asked, 2);
+  disk_is_back.Notify();
+  stalled.join();
+}
+
+TEST_F(ServerTest, AFailedBackendIsNeitherReadyNorAlive) {
+  options_.metrics_address = "127.0.0.1:0";
+  options_.health_period = absl::Milliseconds(1);
+  StartServer();
+  OpenServer();
+  engine_->Fail();
+  const auto probe = [&](const char* path) { return HttpGet(server_->metrics_port(), path); };
+  EXPECT_TRUE(Eventually([&] { return absl::StrContains(probe("/healthz"), "503"); }));
+  EXPECT_THAT(probe("/readyz"), HasSubstr("503"));
 }
 
 TEST_F(ServerTest, CallsAreCountedByMethodAndCode) {
@@ -336,7 +455,9 @@ TEST_F(ServerTest, CallsAreCountedByMethodAndCode) {
         "chorale_requests_total{code=\"INVALID_ARGUMENT\",method=\"Predict\"} 1",
         "chorale_requests_total{code=\"CANCELLED\",method=\"Sample\"} 1", "chorale_streams_live 0",
         "chorale_request_duration_seconds_count{method=\"Predict\"} 4",
-        "chorale_build_info{backend=\"fake\",version="}) {
+        "chorale_inflight_requests{method=\"Sample\"} 0",
+        "chorale_tenant_requests_total{method=\"Predict\",tenant=\"default\"} 4",
+        "chorale_backend_info{backend=\"cpu\",device=\"fake\",threads=\"2\"} 1"}) {
     EXPECT_THAT(page, HasSubstr(line));
   }
 }

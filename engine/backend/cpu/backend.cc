@@ -35,6 +35,9 @@ class Backend : public chorale::Backend {
         scratch_(threads->threads()),
         threads_(std::move(threads)) {}
 
+  BackendInfo info() const override {
+    return {"cpu", kernels::SimdTargetName(), threads_->threads()};
+  }
   std::string description() const override {
     return absl::StrCat("cpu ", kernels::SimdTargetName(), ", ", threads_->threads(),
                         threads_->threads() == 1 ? " thread" : " threads");
@@ -46,6 +49,18 @@ class Backend : public chorale::Backend {
   int64_t tile_paths() const override { return kTilePaths; }
   int64_t context_pool_bytes() const override { return context_pool_->bytes(); }
   int64_t buffer_pool_bytes() const override { return buffer_pool_->bytes(); }
+
+  // Other instruction sets sum in another order; a build may have other kernels or another layout.
+  std::string kv_format() const override {
+    return absl::StrCat("cpu float32 ", kernels::SimdTargetName(), ", ", CHORALE_BUILD_VERSION);
+  }
+  char* ContextMemory(const PoolRange& kv) override {
+    return reinterpret_cast<char*>(context_pool_->At(kv));
+  }
+  absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadEncoderState(
+      const BackendModel& model, absl::string_view bytes) const override {
+    return dynamic_cast<const PackedModel&>(model).row_encoder().ReadState(bytes);
+  }
 
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     return ContextKvBytes(config, rows);

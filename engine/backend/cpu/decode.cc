@@ -53,6 +53,10 @@ DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
   }
 }
 
+double DecodeWork::next_flops(int64_t steps) const {
+  return DecodeFlops(model_.config(), spec_.tile.paths, context_.rows(), steps_done_, steps);
+}
+
 double DecodeWork::next_step_flops() const {
   if (done()) return 0;
   return DecodeStepFlops(model_.config(), spec_.tile.paths, context_.rows(), steps_done_);

@@ -22,6 +22,7 @@
 #include "engine/backend/cuda/predict_work.h"
 #include "engine/backend/cuda/rows_workspace.h"
 #include "engine/backend/cuda/targets_work.h"
+#include "kernels/cpu/target.h"
 #include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
@@ -33,6 +34,8 @@ class Backend : public chorale::Backend {
   explicit Backend(std::unique_ptr<Device> device)
       : device_(std::move(device)), decoder_(*device_) {}
 
+  BackendInfo info() const override { return {"cuda", device_->properties().name, 1}; }
+  std::vector<DeviceMemoryPart> DeviceMemory() const override { return device_->MemoryParts(); }
   std::string description() const override {
     const kernels::cuda::DeviceProperties& gpu = device_->properties();
     return absl::StrCat("cuda ", gpu.name, ", ", gpu.multiprocessors, " multiprocessors");
@@ -51,6 +54,16 @@ class Backend : public chorale::Backend {
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
   int64_t encode_pool_bytes() const override { return device_->encode_pool_bytes(); }
   int64_t host_context_pool_bytes() const override { return device_->host_context_pool_bytes(); }
+
+  std::string kv_format() const override {
+    return absl::StrCat(description(), ", bfloat16, row encoder ", kernels::SimdTargetName(), ", ",
+                        CHORALE_BUILD_VERSION);
+  }
+  char* HostContextMemory(const PoolRange& host) override { return device_->HostContextAt(host); }
+  absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadEncoderState(
+      const BackendModel& model, absl::string_view bytes) const override {
+    return AsDeviceModel(model).row_encoder().ReadState(bytes);
+  }
 
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     const KernelShape shape(config);
@@ -85,6 +98,12 @@ class Backend : public chorale::Backend {
                : device_->status();
   }
 
+  void RemoveModel(const BackendModel& model) override {
+    device_->Wait();
+    decoder_.Forget(AsDeviceModel(model));
+    std::erase_if(models_, [&](const auto& known) { return known.get() == &model; });
+  }
+
   std::unique_ptr<chorale::EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
                                                  FeatureMatrix features, std::vector<float> y,
                                                  PoolRange kv, PoolRange workspace) override {
@@ -115,6 +134,7 @@ class Backend : public chorale::Backend {
   }
 
   absl::Status Advance(absl::Span<const Slice> slices) override;
+  absl::Status CheckDevice() override;
 
   void ReleaseContext(PoolRange range) override { device_->ClearContext(range); }
   void ReleaseBuffer(PoolRange range) override { device_->ClearBuffer(range); }
@@ -126,7 +146,7 @@ class Backend : public chorale::Backend {
   void RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works);
 
   const std::unique_ptr<Device> device_;
-  // A model stays as long as the backend: graphs know it by its address.
+  // A model stays until it is removed: graphs know it by its address.
   std::vector<std::shared_ptr<const DeviceModel>> models_;
   DecodeGraphs decoder_;
 };
@@ -152,6 +172,11 @@ absl::Status Backend::Advance(absl::Span<const Slice> slices) {
   if (!device_->status().ok()) return device_->status();
   for (const auto& [work, steps] : others) work->Collect();
   return absl::OkStatus();
+}
+
+absl::Status Backend::CheckDevice() {
+  device_->Probe();
+  return device_->status();
 }
 
 // What these ask of the GPU runs ahead of the decodes, on the same stream: a step is bounded, to

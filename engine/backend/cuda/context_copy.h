@@ -19,6 +19,7 @@ class ContextCopy : public Work, public Launchable {
   ContextCopy(PoolRange kv, PoolRange host, CopyDirection direction)
       : kv_(kv), host_(host), direction_(direction) {}
 
+  WorkKind kind() const override { return WorkKind::kCopy; }
   bool done() const override { return copied_ == kv_.bytes; }
   double next_step_flops() const override {
     return static_cast<double>(next_bytes()) * kFlopsOfByte;

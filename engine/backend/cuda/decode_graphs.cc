@@ -40,10 +40,21 @@ int64_t RecordedContext(int64_t largest_context) {
 }  // namespace
 
 DecodeGraphs::~DecodeGraphs() {
-  for (const auto& [key, graph] : graphs_) {
-    if (graph == nullptr) continue;  // it could not be recorded
-    device_.Check(kernels::cuda::DestroyGraph(graph), "freeing a graph");
-  }
+  for (const auto& [key, graph] : graphs_) Free(graph);
+}
+
+void DecodeGraphs::Free(kernels::cuda::Graph* graph) {
+  if (graph == nullptr) return;  // it could not be recorded
+  device_.Check(kernels::cuda::DestroyGraph(graph), "freeing a graph");
+}
+
+void DecodeGraphs::Forget(const DeviceModel& model) {
+  std::erase_if(graphs_, [&](const auto& entry) {
+    const auto& [key, graph] = entry;
+    if (std::get<0>(key) != &model) return false;
+    Free(graph);
+    return true;
+  });
 }
 
 void DecodeGraphs::Prepare(const DeviceModel& model) {

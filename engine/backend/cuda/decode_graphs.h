@@ -37,8 +37,10 @@ class DecodeGraphs {
   void Run(const std::vector<Item>& items);
 
   // Records the model's graphs. REQUIRES: the launch workspace holds a tile of the model
-  // (DecodeWorkspace), and the model outlives this object.
+  // (DecodeWorkspace), and the model outlives this object or is forgotten.
   void Prepare(const DeviceModel& model);
+  // Frees the model's graphs. REQUIRES: none of them runs.
+  void Forget(const DeviceModel& model);
 
  private:
   // The model, the number of tiles, and the number of splits of the context's keys.
@@ -54,6 +56,7 @@ class DecodeGraphs {
                       const DecodeWorkspace& workspace);
   kernels::cuda::Graph* GraphFor(const DeviceModel& model, int64_t tiles, int64_t largest_context,
                                  const DecodeWorkspace& workspace);
+  void Free(kernels::cuda::Graph* graph);
   void Step(const Forward& forward, int64_t layers, const TileSet& set);
 
   Device& device_;

@@ -41,6 +41,10 @@ DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
   }
 }
 
+double DecodeWork::next_flops(int64_t steps) const {
+  return DecodeFlops(model_.config(), paths(), context_rows(), steps_done_, steps);
+}
+
 double DecodeWork::next_step_flops() const {
   if (done()) return 0;
   return DecodeStepFlops(model_.config(), paths(), context_rows(), steps_done_);

@@ -36,6 +36,7 @@ class DecodeWork : public chorale::DecodeWork {
 
   bool done() const override { return steps_done_ == targets_; }
   double next_step_flops() const override;
+  double next_flops(int64_t steps) const override;
   int64_t steps_at_this_cost() const override { return targets_ - steps_done_; }
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }

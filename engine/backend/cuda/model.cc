@@ -147,11 +147,16 @@ int64_t KernelShape::BufferElements(int64_t capacity, int64_t paths) const {
                                         head_dim);
 }
 
-DeviceModel::DeviceModel(const Model& model) : config_(model.config), shape_(model.config) {}
+DeviceModel::DeviceModel(const Model& model, Device& device)
+    : device_(device), config_(model.config), shape_(model.config) {}
+
+DeviceModel::~DeviceModel() {
+  if (memory_ != nullptr) device_.ReturnWeights(memory_);
+}
 
 absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(const Model& model,
                                                                        Device& device) {
-  std::shared_ptr<DeviceModel> made(new DeviceModel(model));
+  std::shared_ptr<DeviceModel> made(new DeviceModel(model, device));
   RETURN_IF_ERROR(CheckShape(made->config_, made->shape_));
   made->layers_.resize(model.layers.size());
   const bool has_wgmma = device.properties().compute_major == kernels::cuda::kWgmmaComputeMajor;
@@ -167,7 +172,9 @@ absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(const Mod
   RETURN_IF_ERROR(encoder.status());
   made->row_encoder_ = *std::move(encoder);
   RETURN_IF_ERROR(CheckSharedMemory(made->shape_, *made->row_encoder_, device));
-  RETURN_IF_ERROR(blob.MoveToDevice(device));
+  const absl::StatusOr<const char*> memory = blob.MoveToDevice(device);
+  RETURN_IF_ERROR(memory.status());
+  made->memory_ = *memory;
   return made;
 }
 

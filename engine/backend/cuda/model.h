@@ -40,6 +40,8 @@ class DeviceModel : public BackendModel {
   // weights do not fit, or the device has too little shared memory for the kernels.
   static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(const Model& model,
                                                                    Device& device);
+  // Gives its memory back to the device.
+  ~DeviceModel() override;
 
   const ModelConfig& config() const override { return config_; }
   const KernelShape& shape() const { return shape_; }
@@ -52,8 +54,10 @@ class DeviceModel : public BackendModel {
   const DeviceRowEncoder& row_encoder() const { return *row_encoder_; }
 
  private:
-  explicit DeviceModel(const Model& model);
+  DeviceModel(const Model& model, Device& device);
 
+  Device& device_;
+  const char* memory_ = nullptr;
   const ModelConfig config_;
   const KernelShape shape_;
   std::vector<kernels::cuda::LayerWeights> layers_;

@@ -18,7 +18,9 @@
 //
 // where block(x; m) is the attention block of engine/model/row_encoder_weights.h with memory m.
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -159,10 +161,43 @@ class ColumnStates : public RowEncoderState {
     return gates_.data() + f * model.width;
   }
 
+  // A column after the other: its gate, then its keys and values.
+  std::string Bytes() const override {
+    std::string bytes;
+    const auto append = [&bytes](const float* values, int64_t count) {
+      bytes.append(reinterpret_cast<const char*>(values), count * sizeof(float));
+    };
+    const auto width = static_cast<int64_t>(gates_.size()) * size_ / memory_.size();
+    for (int64_t f = 0; f < memory_.size() / size_; ++f) {
+      append(gates_.data() + f * width, width);
+      append(memory_.data() + f * size_, size_);
+    }
+    return bytes;
+  }
+  // REQUIRES: bytes.size() is a multiple, but not zero, of BytesOfColumn.
+  ColumnStates(const CellAttention& model, absl::string_view bytes)
+      : size_(model.read_column.KvSize(model.inducing_points)) {
+    const auto columns = static_cast<int64_t>(bytes.size()) / BytesOfColumn(model);
+    memory_.Reserve(columns * size_);
+    gates_.resize(columns * model.width);
+    const auto take = [&bytes](float* values, int64_t count) {
+      std::memcpy(values, bytes.data(), count * sizeof(float));
+      bytes.remove_prefix(count * sizeof(float));
+    };
+    for (int64_t f = 0; f < columns; ++f) {
+      take(gates_.data() + f * model.width, model.width);
+      take(memory_.data() + f * size_, size_);
+    }
+  }
+  static int64_t BytesOfColumn(const CellAttention& model) {
+    return (model.width + model.read_column.KvSize(model.inducing_points)) *
+           static_cast<int64_t>(sizeof(float));
+  }
+
  private:
   const int64_t size_;
-  AlignedBuffer memory_;            // [F] of size_
-  const std::vector<float> gates_;  // [F, E]
+  AlignedBuffer memory_;      // [F] of size_
+  std::vector<float> gates_;  // [F, E]
 };
 
 // A task is a column.
@@ -224,6 +259,14 @@ class CellAttentionEncoder : public RowEncoder {
   std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
                                         absl::Span<const float> y) const override {
     return std::make_unique<CellAttentionFit>(model_, context, y);
+  }
+
+  absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadState(
+      absl::string_view bytes) const override {
+    if (bytes.empty() || static_cast<int64_t>(bytes.size()) % ColumnStates::BytesOfColumn(model_)) {
+      return absl::DataLossError("the row encoder's state is damaged");
+    }
+    return std::make_shared<const ColumnStates>(model_, bytes);
   }
 
   void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,

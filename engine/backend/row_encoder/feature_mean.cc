@@ -26,6 +26,12 @@ class FeatureMeanEncoder : public RowEncoder {
     return std::make_unique<NothingToLearn>();
   }
 
+  absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadState(
+      absl::string_view bytes) const override {
+    if (!bytes.empty()) return absl::DataLossError("this row encoder has no state");
+    return std::make_shared<EmptyState>();
+  }
+
   void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
               int64_t rows, float* out) const override {
     Require(features.features > 0, "a row has features");

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
 #include "engine/data/feature_transform.h"
@@ -36,6 +38,10 @@ class RowEncoder {
   // Both arguments, y [rows] in the model's target units, outlive what is returned.
   virtual std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
                                                 absl::Span<const float> y) const = 0;
+
+  // The state whose RowEncoderState::Bytes these are. DataLoss when they cannot be.
+  virtual absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadState(
+      absl::string_view bytes) const = 0;
 
   // Writes the encodings of rows [first, first + rows) to out [rows, D]. A row's encoding depends
   // on that row and the state alone.

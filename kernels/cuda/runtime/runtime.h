@@ -43,6 +43,8 @@ ErrorCode FindDriver(int* version);
 ErrorCode CountDevices(int* count);
 // Makes the first device current for the calling thread and loads all kernels.
 ErrorCode OpenDevice(DeviceProperties* properties);
+// Of the device's memory, used by anybody. Any thread.
+ErrorCode FindMemory(int64_t* used_bytes, int64_t* all_bytes);
 
 ErrorCode AllocateDevice(void** memory, int64_t bytes);
 ErrorCode FreeDevice(void* memory);

@@ -26,23 +26,30 @@ ErrorCode FindDriver(int* version) { return cudaDriverGetVersion(version); }
 
 ErrorCode CountDevices(int* count) { return cudaGetDeviceCount(count); }
 
+ErrorCode FindMemory(int64_t* used_bytes, int64_t* all_bytes) {
+  size_t free = 0;
+  size_t all = 0;
+  if (const cudaError_t error = cudaMemGetInfo(&free, &all); error != cudaSuccess) return error;
+  *used_bytes = static_cast<int64_t>(all - free);
+  *all_bytes = static_cast<int64_t>(all);
+  return 0;
+}
+
 ErrorCode OpenDevice(DeviceProperties* properties) {
   if (const cudaError_t error = cudaSetDevice(0); error != cudaSuccess) return error;
   cudaDeviceProp found = {};
   if (const cudaError_t error = cudaGetDeviceProperties(&found, 0); error != cudaSuccess) {
     return error;
   }
-  size_t free_bytes = 0;
-  size_t all_bytes = 0;
-  if (const cudaError_t error = cudaMemGetInfo(&free_bytes, &all_bytes); error != cudaSuccess) {
-    return error;
-  }
+  int64_t used_bytes = 0;
+  int64_t all_bytes = 0;
+  if (const ErrorCode error = FindMemory(&used_bytes, &all_bytes); error != 0) return error;
   *properties = {.name = found.name,
                  .multiprocessors = found.multiProcessorCount,
                  .compute_major = found.major,
                  .compute_minor = found.minor,
-                 .memory_bytes = static_cast<int64_t>(all_bytes),
-                 .free_bytes = static_cast<int64_t>(free_bytes),
+                 .memory_bytes = all_bytes,
+                 .free_bytes = all_bytes - used_bytes,
                  .shared_bytes_per_block = static_cast<int>(found.sharedMemPerBlockOptin)};
   device_overlaps = found.major >= 9;
   return LoadKernels(properties->shared_bytes_per_block);

@@ -107,6 +107,37 @@ TEST_F(CommandLineTest, RegisterShowsWhatItFound) {
   EXPECT_THAT(chunks[0].columns(1).categorical().codes(), ElementsAre(0, 1, 0, -1));
 }
 
+TEST_F(CommandLineTest, ATokenIsMadeOnceAndUsedFromItsFile) {
+  const std::vector<std::string> make = {"token", "trainer", "--tenant=acme", "--role=register",
+                                         absl::StrCat("--to=", Path("secret"))};
+  const std::string line = Good(make).out;
+  EXPECT_THAT(line, ::testing::MatchesRegex("trainer [0-9a-f]+ acme register\n"));
+  const std::string secret = Read("secret");
+  EXPECT_GE(secret.size(), 43) << "256 bits";
+  EXPECT_EQ(line.find(secret.substr(0, 20)), std::string::npos);
+  EXPECT_EQ(std::filesystem::status(Path("secret")).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ExpectFailure(make, 2, "--to: cannot write");
+  EXPECT_EQ(Read("secret"), secret);
+  Good({"models", absl::StrCat("--token-file=", Path("secret"))});
+  EXPECT_EQ(server_.service().authorization(),
+            absl::StrCat("Bearer ", secret.substr(0, secret.size() - 1)));
+  Good({"models"});
+  EXPECT_EQ(server_.service().authorization(), "");
+}
+
+TEST_F(CommandLineTest, ATokenThatCannotBeMadeOrReadIsNamed) {
+  ExpectFailure({"token", "A B", "--tenant=acme", "--role=read", "--to=x"}, 2, "NAME");
+  ExpectFailure({"token", "a", "--tenant=../b", "--role=read", "--to=x"}, 2, "--tenant");
+  ExpectFailure({"token", "a", "--tenant=b", "--role=owner", "--to=x"}, 2, "--role");
+  ExpectFailure({"models", "--token-file=/nowhere"}, 2, "--token-file: cannot read");
+  Write("empty", "\n");
+  ExpectFailure({"models", absl::StrCat("--token-file=", Path("empty"))}, 2, "is empty");
+  Write("secret", "t");
+  ExpectFailure({"models", "--server=10.0.0.1:1", absl::StrCat("--token-file=", Path("secret"))}, 2,
+                "the token is not sent to 10.0.0.1:1 without encryption");
+}
+
 TEST_F(CommandLineTest, RegisterNamesAndReadsStandardInput) {
   Write("My Houses (2).csv", kHouses);
   const ProgramResult named = Good({"register", Path("My Houses (2).csv"), "--target", "price"});

@@ -138,6 +138,48 @@ TEST_F(ClientTest, ContextsAndModels) {
   EXPECT_EQ(client_->ListModels()->size(), 1u);
 }
 
+TEST_F(ClientTest, CallsAboutAContextHaveItsIdAsMetadata) {
+  const auto expect_metadata = [&](const char* call, const std::string& id) {
+    EXPECT_THAT(service().TakeContextMetadata(), ElementsAre(id)) << call;
+  };
+  Register("t");
+  expect_metadata("RegisterContext", "t");
+  EXPECT_TRUE(client_->GetContext("t").ok());
+  expect_metadata("GetContext", "t");
+  EXPECT_TRUE(client_->WarmContext("t").ok());
+  expect_metadata("WarmContext", "t");
+  EXPECT_TRUE(client_->Predict("t", MakeTargets(2), {}).ok());
+  expect_metadata("Predict", "t");
+  EXPECT_TRUE(client_->Sample("t", MakeTargets(2), {.path_count = 3}).ok());
+  expect_metadata("Sample", "t");
+  EXPECT_TRUE(client_->LogDensity("t", MakeTargets(2), {1.0, 2.0}, {}).ok());
+  expect_metadata("LogDensity", "t");
+  EXPECT_TRUE(client_->ListContexts().ok());
+  expect_metadata("ListContexts", "");
+  EXPECT_TRUE(client_->ListModels().ok());
+  expect_metadata("ListModels", "");
+  EXPECT_TRUE(client_->DeleteContext("t").ok());
+  expect_metadata("DeleteContext", "t");
+}
+
+TEST_F(ClientTest, ARetryHasTheMetadataAgain) {
+  Register("t");
+  service().TakeContextMetadata();
+  service().FailNext({grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")});
+  EXPECT_TRUE(client_->GetContext("t").ok());
+  EXPECT_THAT(service().TakeContextMetadata(), ElementsAre("t", "t"));
+}
+
+TEST_F(ClientTest, AnIdThatCannotBeMetadataGoesWithout) {
+  for (const std::string& id : {std::string("a\nb"), std::string("a\0b", 3), std::string("é"),
+                                std::string(" t"), std::string(""), std::string(300, 'a')}) {
+    EXPECT_EQ(client_->GetContext(id).status().code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(service().TakeContextMetadata(), ElementsAre(""));
+  }
+  EXPECT_EQ(client_->GetContext("Not An Id").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(service().TakeContextMetadata(), ElementsAre("Not An Id"));
+}
+
 TEST_F(ClientTest, ListCarriesOnWithThePageThatFailed) {
   service().set_page_limit(1);
   for (const char* id : {"a", "b", "c"}) Register(id);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
@@ -62,6 +63,40 @@ TEST(ConnectTest, EndsSoonAfterItIsCancelled) {
   EXPECT_EQ(client.status().code(), absl::StatusCode::kCancelled);
 }
 
+// Names a proxy in the environment, as for all addresses, until it is destroyed.
+class HttpProxy {
+ public:
+  explicit HttpProxy(const std::string& address) {
+    for (const char* name : {"no_grpc_proxy", "no_proxy", "grpc_proxy", "https_proxy"}) {
+      unsetenv(name);
+    }
+    setenv("http_proxy", absl::StrCat("http://", address).c_str(), 1);
+  }
+  ~HttpProxy() { unsetenv("http_proxy"); }
+  HttpProxy(const HttpProxy&) = delete;
+  HttpProxy& operator=(const HttpProxy&) = delete;
+};
+
+// A token may go there without encryption.
+TEST(ConnectTest, AProxyIsNotAskedForThisMachine) {
+  const FakeServer server;
+  const HttpProxy proxy(FreeAddress());
+  const std::string port = server.address().substr(server.address().rfind(':'));
+  for (const std::string& address : {server.address(), absl::StrCat("localhost", port)}) {
+    ClientOptions options = Within(absl::Seconds(5));
+    options.token = "secret";
+    const auto client = Client::Connect(address, options);
+    EXPECT_TRUE(client.ok()) << client.status();
+  }
+}
+
+TEST(ConnectTest, AProxyIsAskedForOtherMachines) {
+  const HttpProxy proxy(FreeAddress());
+  const absl::Status status =
+      Client::Connect("server.invalid:50051", Within(absl::Seconds(1))).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Connection refused")) << "by the proxy";
+}
+
 // Servers with and without TLS.
 class TlsTest : public ::testing::Test {
  protected:
@@ -118,6 +153,39 @@ TEST_F(TlsTest, CertificatesThatAreNoneAreRefused) {
     const absl::Status status = Connect(tls_, tls);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("not valid PEM"));
+  }
+}
+
+TEST_F(TlsTest, ATokenGoesWithEveryCall) {
+  ClientOptions options = Within(kPatience);
+  options.token = "secret";
+  options.tls = Trusting(own_);
+  const auto encrypted = Client::Connect(tls_.address(), options);
+  ASSERT_TRUE(encrypted.ok()) << encrypted.status();
+  EXPECT_TRUE((*encrypted)->ListModels().ok());
+  EXPECT_EQ(tls_.service().authorization(), "Bearer secret");
+  // To this machine it goes without encryption as well.
+  options.tls.reset();
+  const auto plain = Client::Connect(plain_.address(), options);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_FALSE((*plain)->GetContext("none").ok());
+  EXPECT_EQ(plain_.service().authorization(), "Bearer secret");
+}
+
+TEST_F(TlsTest, ATokenLeavesThisMachineOnlyEncrypted) {
+  ClientOptions options = Within(absl::Milliseconds(1));
+  options.token = "secret";
+  for (const char* address : {"server.example:50051", "10.0.0.1:50051", "[2001:db8::1]:1"}) {
+    const absl::Status status = Client::Connect(address, options).status();
+    EXPECT_EQ(status,
+              absl::InvalidArgumentError(absl::StrCat("the token is not sent to ", address,
+                                                      " without encryption: connect with TLS")));
+  }
+  for (const char* token : {"two words", "line\n", "\xC3\xA9"}) {
+    options.token = token;
+    const absl::Status status = Client::Connect(plain_.address(), options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("printable ASCII"));
   }
 }
 

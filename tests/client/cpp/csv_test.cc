@@ -156,6 +156,16 @@ TEST(CsvTest, RandomTablesRoundTrip) {
   }
 }
 
+TEST(CsvTest, ANameThatBeginsLikeAByteOrderMarkRoundTrips) {
+  const std::vector<std::string> names = {
+      "\xEF\xBB\xBF"
+      "a",
+      "b"};
+  const absl::StatusOr<CsvTable> table = ParseCsv(CsvLine(names));
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->names(), names);
+}
+
 // For any bytes the parser returns a table or an error.
 TEST(CsvTest, RandomBytesNeverBreakTheParser) {
   std::mt19937 random(2);

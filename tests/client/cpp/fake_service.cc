@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "google/rpc/status.pb.h"
 
@@ -111,6 +113,16 @@ std::vector<absl::Time> FakeService::call_times() const {
   return call_times_;
 }
 
+std::vector<std::string> FakeService::TakeContextMetadata() {
+  MutexLock lock(&mutex_);
+  return std::exchange(context_metadata_, {});
+}
+
+std::string FakeService::authorization() const {
+  MutexLock lock(&mutex_);
+  return authorization_;
+}
+
 std::vector<size_t> FakeService::upload_sizes() const {
   MutexLock lock(&mutex_);
   return upload_sizes_;
@@ -137,11 +149,20 @@ std::vector<v1::PredictRequest> FakeService::predict_requests() const {
   return predict_requests_;
 }
 
-grpc::Status FakeService::Begin() {
+grpc::Status FakeService::Begin(const grpc::ServerContext* server_context) {
   ++call_count_;
   absl::SleepFor(absl::Milliseconds(delay_ms_.load()));
+  const auto& metadata = server_context->client_metadata();
+  const auto [first, last] = metadata.equal_range("chorale-context");
+  std::vector<std::string> ids;
+  for (auto it = first; it != last; ++it) ids.emplace_back(it->second.data(), it->second.size());
   MutexLock lock(&mutex_);
   call_times_.push_back(absl::Now());
+  context_metadata_.push_back(absl::StrJoin(ids, ","));
+  const auto token = metadata.find("authorization");
+  authorization_ = token == metadata.end()
+                       ? std::string()
+                       : std::string(token->second.data(), token->second.size());
   if (failures_.empty()) return grpc::Status::OK;
   grpc::Status status = failures_.front();
   failures_.pop_front();
@@ -158,10 +179,10 @@ grpc::Status FakeService::Find(const std::string& name, v1::Context* context) co
   return grpc::Status::OK;
 }
 
-grpc::Status FakeService::RegisterContext(grpc::ServerContext*,
+grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
                                           grpc::ServerReader<v1::RegisterContextRequest>* reader,
                                           v1::RegisterContextResponse* response) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   v1::RegisterContextRequest message;
   v1::RegisterContextHeader header;
   Stored stored;
@@ -203,23 +224,24 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
-grpc::Status FakeService::GetContext(grpc::ServerContext*, const v1::GetContextRequest* request,
-                                     v1::Context* context) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+grpc::Status FakeService::GetContext(grpc::ServerContext* server_context,
+                                     const v1::GetContextRequest* request, v1::Context* context) {
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   return Find(request->name(), context);
 }
 
-grpc::Status FakeService::WarmContext(grpc::ServerContext*, const v1::WarmContextRequest* request,
-                                      v1::Context* context) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+grpc::Status FakeService::WarmContext(grpc::ServerContext* server_context,
+                                      const v1::WarmContextRequest* request, v1::Context* context) {
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   grpc::Status status = Find(request->name(), context);
   context->set_state(v1::Context::RESIDENT);
   return status;
 }
 
-grpc::Status FakeService::ListContexts(grpc::ServerContext*, const v1::ListContextsRequest* request,
+grpc::Status FakeService::ListContexts(grpc::ServerContext* server_context,
+                                       const v1::ListContextsRequest* request,
                                        v1::ListContextsResponse* response) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   const int limit = std::min(request->page_size(), page_limit_.load());
   MutexLock lock(&mutex_);
   for (auto it = contexts_.upper_bound(request->page_token()); it != contexts_.end(); ++it) {
@@ -233,10 +255,10 @@ grpc::Status FakeService::ListContexts(grpc::ServerContext*, const v1::ListConte
   return grpc::Status::OK;
 }
 
-grpc::Status FakeService::DeleteContext(grpc::ServerContext*,
+grpc::Status FakeService::DeleteContext(grpc::ServerContext* server_context,
                                         const v1::DeleteContextRequest* request,
                                         google::protobuf::Empty*) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   v1::Context context;
   if (grpc::Status status = Find(request->name(), &context); !status.ok()) return status;
   MutexLock lock(&mutex_);
@@ -244,9 +266,10 @@ grpc::Status FakeService::DeleteContext(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
-grpc::Status FakeService::Predict(grpc::ServerContext*, const v1::PredictRequest* request,
+grpc::Status FakeService::Predict(grpc::ServerContext* server_context,
+                                  const v1::PredictRequest* request,
                                   v1::PredictResponse* response) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   v1::Context context;
   if (grpc::Status status = Find(request->context(), &context); !status.ok()) return status;
   {
@@ -272,7 +295,7 @@ grpc::Status FakeService::Predict(grpc::ServerContext*, const v1::PredictRequest
 grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
                                  const v1::SampleRequest* request,
                                  grpc::ServerWriter<v1::SampleResponse>* writer) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   v1::Context context;
   if (grpc::Status status = Find(request->context(), &context); !status.ok()) return status;
   {
@@ -304,9 +327,10 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
   return grpc::Status::OK;
 }
 
-grpc::Status FakeService::LogDensity(grpc::ServerContext*, const v1::LogDensityRequest* request,
+grpc::Status FakeService::LogDensity(grpc::ServerContext* server_context,
+                                     const v1::LogDensityRequest* request,
                                      v1::LogDensityResponse* response) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   v1::Context context;
   if (grpc::Status status = Find(request->context(), &context); !status.ok()) return status;
   {
@@ -334,9 +358,10 @@ void FakeService::set_notice(const std::string& notice) {
   notice_ = notice;
 }
 
-grpc::Status FakeService::ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
+grpc::Status FakeService::ListModels(grpc::ServerContext* server_context,
+                                     const v1::ListModelsRequest*,
                                      v1::ListModelsResponse* response) {
-  if (grpc::Status status = Begin(); !status.ok()) return status;
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   v1::Model* model = response->add_models();
   model->set_name("models/fake");
   model->set_model_type("ar_tabpfn");

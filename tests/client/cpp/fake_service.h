@@ -54,6 +54,11 @@ class FakeService final : public v1::Chorale::Service {
   int cancelled_count() const { return cancelled_count_; }
   // The arrival times of the calls.
   std::vector<absl::Time> call_times() const;
+  // The metadata "chorale-context" of each call since the last time, comma-separated if it has
+  // several.
+  std::vector<std::string> TakeContextMetadata();
+  // The metadata "authorization" of the last call; empty: none.
+  std::string authorization() const;
   // Bytes of each message of the last upload, the header first.
   std::vector<size_t> upload_sizes() const;
   // The chunks of a context as they arrived; empty if there is no such context.
@@ -90,7 +95,7 @@ class FakeService final : public v1::Chorale::Service {
   };
 
   // Called first by every method: counts, waits, and fails if set.
-  grpc::Status Begin();
+  grpc::Status Begin(const grpc::ServerContext* server_context);
   grpc::Status Find(const std::string& name, v1::Context* context) const;
 
   std::atomic<StreamFault> stream_fault_{StreamFault::kNone};
@@ -101,6 +106,8 @@ class FakeService final : public v1::Chorale::Service {
   mutable Mutex mutex_;
   std::deque<grpc::Status> failures_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Time> call_times_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> context_metadata_ ABSL_GUARDED_BY(mutex_);
+  std::string authorization_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> upload_sizes_ ABSL_GUARDED_BY(mutex_);
   std::string notice_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Stored> contexts_ ABSL_GUARDED_BY(mutex_);

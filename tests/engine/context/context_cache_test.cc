@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "base/error_details.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
 
@@ -25,17 +26,17 @@ class ContextCacheTest : public ::testing::Test {
   // With the options as they are now.
   void MakeCache() {
     cache_.reset();
-    model_.weights.reset();
+    model_->weights.reset();
     backend_ = NewFakeBackend(options_, &log_);
     Model model;
-    model_.weights = *backend_->AddModel(model);
+    model_->weights = *backend_->AddModel(model);
     cache_ = std::make_unique<ContextCache>(backend_.get(), &metrics_);
   }
 
   Context Make(int64_t rows) const {
     auto context = std::make_shared<RegisteredContext>();
     context->record.rows = rows;
-    context->model = &model_;
+    context->model = model_;
     context->resident_bytes = rows * 64;
     return context;
   }
@@ -74,7 +75,7 @@ class ContextCacheTest : public ::testing::Test {
   FakeBackendLog log_;
   MetricsSink metrics_;
   std::unique_ptr<Backend> backend_;
-  ServedModel model_;
+  const std::shared_ptr<ServedModel> model_ = std::make_shared<ServedModel>();
   std::unique_ptr<ContextCache> cache_;
   absl::Time now_ = absl::UnixEpoch();
 };
@@ -121,6 +122,129 @@ TEST_F(ContextCacheTest, EvictsTheLeastRecentlyUsed) {
   EXPECT_TRUE(Resident(a));
   EXPECT_FALSE(Resident(b));
   EXPECT_TRUE(Resident(c));
+}
+
+class TenantRoomTest : public ContextCacheTest {
+ protected:
+  static constexpr int64_t kFourRows = 256;
+
+  Context MakeFor(const std::string& tenant, int64_t rows) const {
+    Context context = Make(rows);
+    context->record.tenant = tenant;
+    return context;
+  }
+  // By a call of a tenant that may take four rows.
+  ContextCache::Pin AcquireOfFour(const Context& context) {
+    context->data = DataOf(context);
+    auto pin = cache_->Acquire(context, now_, kFourRows);
+    EXPECT_TRUE(pin.ok()) << pin.status();
+    return *std::move(pin);
+  }
+};
+
+TEST_F(TenantRoomTest, ContextsOfATenantMakeRoomForOneAnother) {
+  const Context other = MakeFor("zeta", 2);
+  MakeResident(other);  // the least recently used of all
+  const Context a = MakeFor("acme", 2), b = MakeFor("acme", 2), c = MakeFor("acme", 2);
+  for (const Context& context : {a, b, c}) {
+    AcquireOfFour(context).Reset();
+    Settle();
+  }
+  EXPECT_FALSE(Resident(a));
+  EXPECT_TRUE(Resident(b));
+  EXPECT_TRUE(Resident(c));
+  EXPECT_TRUE(Resident(other)) << "the pool has room for it";
+}
+
+TEST_F(TenantRoomTest, NothingIsEvictedInVainAndTheLastPinLetsTheNextIn) {
+  const Context a = MakeFor("acme", 2), b = MakeFor("acme", 2), large = MakeFor("acme", 4);
+  AcquireOfFour(a).Reset();
+  auto pin = AcquireOfFour(b);
+  Settle();
+  auto waiting = AcquireOfFour(large);
+  Settle();
+  EXPECT_TRUE(waiting.waits_for_room());
+  EXPECT_TRUE(Resident(a)) << "evicted in vain";
+  pin.Reset();
+  Settle();
+  EXPECT_TRUE(Resident(large));
+  EXPECT_EQ(cache_->bytes_in_use(), kFourRows);
+}
+
+TEST_F(TenantRoomTest, OneThatIsSavedCountsUntilItIsGone) {
+  options_.host_context_pool_bytes = 640;
+  MakeCache();
+  const Context a = MakeFor("acme", 4), b = MakeFor("acme", 4);
+  AcquireOfFour(a).Reset();
+  Settle();
+  auto pin = AcquireOfFour(b);
+  EXPECT_TRUE(pin.waits_for_room()) << "a is being copied";
+  EXPECT_LE(cache_->bytes_in_use(), kFourRows);
+  Settle();
+  EXPECT_TRUE(Resident(b));
+  EXPECT_EQ(cache_->bytes_in_use(), kFourRows);
+}
+
+TEST_F(TenantRoomTest, AContextThatIsLargerIsRefused) {
+  const Context context = MakeFor("acme", 5);
+  context->record.name = "large";
+  const absl::Status refused = cache_->Acquire(context, now_, kFourRows).status();
+  EXPECT_EQ(ExceededQuota(refused), "max_resident_mib");
+  EXPECT_EQ(std::string(refused.message()),
+            "context \"large\" takes 320 bytes in memory; this tenant's quota is 256");
+  EXPECT_EQ(RetryDelay(refused), absl::ZeroDuration());
+}
+
+// The pool has ten rows: five are an equal part of two tenants, three of three.
+TEST_F(TenantRoomTest, WhoHoldsMoreThanAnEqualPartMakesRoom) {
+  const Context victim = MakeFor("victim", 3);
+  MakeResident(victim);  // the least recently used of all
+  std::vector<Context> greedy;
+  for (int i = 0; i < 8; ++i) {
+    greedy.push_back(MakeFor("greedy", 2));
+    MakeResident(greedy.back());
+    EXPECT_TRUE(Resident(victim)) << i;
+  }
+  EXPECT_TRUE(Resident(greedy[5]));
+  // Who comes later gets its part from whoever has more.
+  const Context third = MakeFor("third", 2);
+  MakeResident(third);
+  EXPECT_TRUE(Resident(victim));
+  EXPECT_FALSE(Resident(greedy[5]));
+  EXPECT_TRUE(Resident(greedy[7]));
+}
+
+TEST_F(TenantRoomTest, PinsTakeNoMoreThanAnEqualPartFromOthers) {
+  const Context victim = MakeFor("victim", 4);
+  MakeResident(victim);
+  const Context a = MakeFor("greedy", 3), b = MakeFor("greedy", 3), c = MakeFor("greedy", 3);
+  auto pin_a = Acquire(a);
+  auto pin_b = Acquire(b);
+  auto pin_c = Acquire(c);
+  Settle();
+  EXPECT_TRUE(pin_c.waits_for_room());
+  EXPECT_TRUE(Resident(victim));
+  pin_a.Reset();
+  Settle();
+  EXPECT_TRUE(Resident(c));
+  EXPECT_FALSE(Resident(a));
+  EXPECT_TRUE(Resident(victim));
+}
+
+TEST_F(TenantRoomTest, AContextLargerThanAnEqualPartComesIn) {
+  const Context victim = MakeFor("victim", 4);
+  MakeResident(victim);
+  const Context small = MakeFor("greedy", 2), large = MakeFor("greedy", 8);
+  auto pin = Acquire(small);
+  Settle();
+  auto waiting = Acquire(large);
+  Settle();
+  EXPECT_TRUE(waiting.waits_for_room()) << "for what its tenant uses itself";
+  EXPECT_TRUE(Resident(victim));
+  pin.Reset();
+  Settle();
+  EXPECT_TRUE(Resident(large));
+  EXPECT_FALSE(Resident(victim));
 }
 
 TEST_F(ContextCacheTest, EvictsUntilARangeFitsNotOnlyUntilTheBytesDo) {

@@ -12,7 +12,47 @@ std::shared_ptr<RegisteredContext> Named(const std::string& tenant, const std::s
   auto context = std::make_shared<RegisteredContext>();
   context->record.tenant = tenant;
   context->record.name = name;
+  context->model = std::make_shared<ServedModel>();
   return context;
+}
+
+std::shared_ptr<RegisteredContext> NamedFor(const std::shared_ptr<ServedModel>& model,
+                                            const std::string& name) {
+  auto context = Named("t", name);
+  context->model = model;
+  return context;
+}
+
+TEST(ContextRegistryTest, ContextsOfARemovedModelAreForgotten) {
+  ContextRegistry registry(1 << 20);
+  const auto model = std::make_shared<ServedModel>();
+  const auto gone = NamedFor(model, "gone");
+  const auto stays = Named("t", "stays");
+  for (const auto& context : {gone, stays}) {
+    registry.BeginLoad("t", context->record.name);
+    ASSERT_TRUE(registry.Publish(context));
+  }
+  auto held = NamedFor(model, "held");
+  held->data = std::make_unique<ContextData>();
+  const std::weak_ptr<const RegisteredContext> held_only = held;
+  registry.AddRegistered(std::move(held));
+  ASSERT_FALSE(held_only.expired());
+  registry.BeginLoad("t", "loading");
+
+  model->removed = true;
+  registry.Forget(*model);
+  EXPECT_EQ(registry.Find("t", "gone"), nullptr);
+  EXPECT_EQ(registry.Find("t", "stays"), stays);
+  EXPECT_TRUE(held_only.expired());
+  // Nor do later ones come in.
+  EXPECT_FALSE(registry.Publish(NamedFor(model, "loading")));
+  auto late = NamedFor(model, "late");
+  late->data = std::make_unique<ContextData>();
+  registry.AddRegistered(late);
+  EXPECT_EQ(registry.Find("t", "late"), nullptr);
+  // The names can have contexts of another model.
+  registry.BeginLoad("t", "gone");
+  EXPECT_TRUE(registry.Publish(Named("t", "gone")));
 }
 
 TEST(ContextRegistryTest, FindsWhatIsHeldAndNothingElse) {

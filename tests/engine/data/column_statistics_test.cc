@@ -30,7 +30,9 @@ TEST(ColumnStatisticsTest, NothingThere) {
 TEST(ColumnStatisticsTest, ConstantIsExact) {
   const ColumnStatistics statistics = ComputeStatistics(std::vector<double>(1000, 0.1));
   EXPECT_EQ(statistics.mean, 0.1);
-  EXPECT_EQ(statistics.std, 1);
+  EXPECT_EQ(statistics.std, 0.1);
+  EXPECT_EQ(ComputeStatistics({-3.0}).std, 3);
+  EXPECT_EQ(ComputeStatistics({0.0, -0.0}).std, 1);
 }
 
 TEST(ColumnStatisticsTest, ExtremeMagnitudes) {
@@ -48,7 +50,7 @@ TEST(ColumnStatisticsTest, ExtremeMagnitudes) {
 TEST(ColumnStatisticsTest, DeviationThatUnderflows) {
   std::vector<double> numbers(1000, 0.0);
   numbers[7] = 5e-324;
-  EXPECT_EQ(ComputeStatistics(numbers).std, 1);
+  EXPECT_EQ(ComputeStatistics(numbers).std, 5e-324);
 }
 
 // Two passes: a large offset does not eat the deviation.

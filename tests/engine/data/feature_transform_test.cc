@@ -4,7 +4,9 @@
 #include <limits>
 #include <random>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -110,7 +112,78 @@ TEST(FeatureTransformTest, ConstantAndEmptyColumns) {
   const FeatureTransform transform = Fitted(context, Normalization::kZScore);
   EXPECT_THAT(transform.Apply(context.features)->x, testing::Each(0.0f));
   EXPECT_EQ(transform.ToModel(0.7), 0);
-  EXPECT_DOUBLE_EQ(transform.ToUser(1), 1.7);
+  EXPECT_DOUBLE_EQ(transform.ToUser(1), 1.4);
+  Table targets;
+  targets.columns = context.features.columns;
+  targets.columns[0].numbers = {0.2, 0.0, -0.1};
+  const absl::StatusOr<FeatureMatrix> matrix = transform.Apply(targets);
+  EXPECT_EQ(matrix->x[0], 1);
+  EXPECT_EQ(matrix->x[4], -1);
+  EXPECT_EQ(matrix->x[8], -2);
+}
+
+// What a model sees does not depend on the unit, nor do its answers in that unit.
+TEST(FeatureTransformTest, EveryUnitIsTheSame) {
+  for (const std::vector<double>& numbers :
+       {std::vector<double>{3, 3, 3}, {3}, {-3, -3}, {1, 5, 2.5}, {0, 0}}) {
+    for (const int exponent : {-1022, -1000, -30, 0, 30, 880}) {
+      SCOPED_TRACE(absl::StrCat(numbers.size(), " numbers in units of 2^", -exponent));
+      const auto transform_of = [&](double unit) {
+        Dataset context;
+        context.features.columns = {Numbers("x", numbers)};
+        context.target = "y";
+        context.y = numbers;
+        for (double& x : context.features.columns[0].numbers) x *= unit;
+        for (double& y : context.y) y *= unit;
+        return Fitted(context, Normalization::kZScore);
+      };
+      const double unit = std::ldexp(1, exponent);
+      const FeatureTransform here = transform_of(1);
+      const FeatureTransform there = transform_of(unit);
+      if (numbers[0] == 0) continue;  // nothing says what its unit is
+      Table targets;
+      targets.columns = {Numbers("x", {2, -1})};
+      const std::vector<float> expected = here.Apply(targets)->x;
+      for (double& x : targets.columns[0].numbers) x *= unit;
+      EXPECT_EQ(there.Apply(targets)->x, expected);
+      EXPECT_EQ(there.ToModel(4 * unit), here.ToModel(4));
+      EXPECT_DOUBLE_EQ(there.ToUser(0.5), here.ToUser(0.5) * unit);
+    }
+  }
+}
+
+// Of the smallest numbers there are, too, as far as they can be told apart.
+TEST(FeatureTransformTest, SubnormalTargets) {
+  for (const std::vector<double>& y :
+       {std::vector<double>{1e-310, 1e-310}, {1e-308}, {1e-310, 3e-310}, {5e-324}, {0, 5e-324}}) {
+    Dataset context;
+    context.features.columns = {Numbers("x", std::vector<double>(y.size(), 1))};
+    context.target = "y";
+    context.y = y;
+    const FeatureTransform transform = Fitted(context, Normalization::kZScore);
+    for (const double value : y) EXPECT_LE(std::abs(transform.ToModel(value)), 2);
+    EXPECT_LT(std::abs(transform.ToUser(3)), 1e-306);
+    EXPECT_GT(transform.y_std(), 0);
+  }
+}
+
+TEST(FeatureTransformTest, FitPromisesFiniteAnswers) {
+  const float largest = std::numeric_limits<float>::max();
+  for (const std::vector<double>& y :
+       {std::vector<double>{1e269, -1e269}, {1e269}, {8e307, -8e307}, {1e308}, {1e307, 0, 0}}) {
+    Dataset context;
+    context.features.columns = {Numbers("x", std::vector<double>(y.size(), 1))};
+    context.target = "price";
+    context.y = y;
+    const auto transform = FeatureTransform::Fit(context, Config(Normalization::kZScore));
+    if (std::abs(y[0]) <= 1e269) {
+      ASSERT_TRUE(transform.ok()) << transform.status();
+      EXPECT_TRUE(std::isfinite(transform->ToUser(largest)));
+      EXPECT_TRUE(std::isfinite(transform->ToUser(-largest)));
+    } else {
+      EXPECT_EQ(ErrorField(transform.status()), "rows.columns[\"price\"]") << transform.status();
+    }
+  }
 }
 
 TEST(FeatureTransformTest, TiesGoToTheFirstCategory) {

@@ -1,8 +1,10 @@
 #include "engine/loop/scheduler.h"
 
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -44,7 +46,7 @@ std::set<uint64_t> RunRound(Scheduler* scheduler, std::vector<Load*> loads, int6
     const Candidate& candidate = candidates[pick.candidate];
     const double flops = candidate.step_flops * static_cast<double>(pick.steps);
     by_flow[candidate.flow]->served += flops;
-    scheduler->Charge(candidate.flow, flops);
+    scheduler->Charge(candidate.flow, flops, absl::Milliseconds(10) * (flops / budget));
   }
   return FlowsOf(picks, candidates);
 }
@@ -178,6 +180,126 @@ TEST(SchedulerTest, IdleTimeIsNoCredit) {
   const double b_before = b.served;
   for (int i = 0; i < 1000; ++i) RunRound(&scheduler, {&a, &b}, 2, 1000);
   EXPECT_NEAR((b.served - b_before) / (a.served - a_before), 1.0, 0.02);
+}
+
+// A client that always has flows of one tile each.
+struct Crowd {
+  std::string name;
+  double weight = 1;
+  int flows = 1;
+  double step_flops = 1000;
+  int64_t max_steps = 1000;
+  double served = 0;
+  double flops_a_second = 1e6;
+};
+
+// Runs one round; the clients' virtual time is the time that their work takes at their speeds.
+std::vector<Scheduler::Pick> RunCrowds(Scheduler* scheduler, const std::vector<Crowd*>& crowds,
+                                       const Scheduler::Limits& limits) {
+  std::vector<Candidate> candidates;
+  std::vector<Crowd*> owners;
+  for (Crowd* crowd : crowds) {
+    for (int i = 0; i < crowd->flows; ++i) {
+      candidates.push_back({std::hash<std::string>()(crowd->name) + static_cast<uint64_t>(i),
+                            crowd->step_flops, crowd->max_steps, crowd->name, crowd->weight});
+      owners.push_back(crowd);
+    }
+  }
+  auto picks = scheduler->PickSlices(candidates, limits);
+  for (const auto& pick : picks) {
+    Crowd* const owner = owners[pick.candidate];
+    const double flops = owner->step_flops * static_cast<double>(pick.steps);
+    owner->served += flops / owner->flops_a_second;
+    scheduler->Charge(candidates[pick.candidate].flow, flops,
+                      absl::Seconds(flops / owner->flops_a_second));
+  }
+  return picks;
+}
+
+TEST(SchedulerTest, SharesAreThoseOfClientsHoweverManyFlowsTheyHave) {
+  std::mt19937 random(5);
+  for (int mix = 0; mix < 20; ++mix) {
+    std::vector<Crowd> crowds;
+    const int count = 2 + static_cast<int>(random() % 5);
+    for (int i = 0; i < count; ++i) {
+      crowds.push_back({"client " + std::to_string(i), 1.0 + random() % 4,
+                        4 + static_cast<int>(random() % 50), 10.0 + random() % 100, 1000, 0,
+                        1e6 * (1 + random() % 5)});
+    }
+    std::vector<Crowd*> all;
+    double weights = 0;
+    for (Crowd& crowd : crowds) {
+      all.push_back(&crowd);
+      weights += crowd.weight;
+    }
+    Scheduler scheduler;
+    for (int round = 0; round < 5000; ++round) {
+      RunCrowds(&scheduler, all, {.max_slices = 4, .budget = 10'000});
+    }
+    double total = 0;
+    for (const Crowd& crowd : crowds) total += crowd.served;
+    for (const Crowd& crowd : crowds) {
+      EXPECT_NEAR(crowd.served / total, crowd.weight / weights, 0.03) << "mix " << mix;
+    }
+  }
+}
+
+TEST(SchedulerTest, AClientThatWasIdleHasNoCredit) {
+  Crowd busy{"busy", 1, 10};
+  Crowd other{"other", 1, 1};
+  Scheduler scheduler;
+  const Scheduler::Limits limits = {.max_slices = 4, .budget = 10'000};
+  RunCrowds(&scheduler, {&busy, &other}, limits);
+  for (int i = 0; i < 2000; ++i) RunCrowds(&scheduler, {&busy}, limits);
+  const double busy_before = busy.served;
+  const double other_before = other.served;
+  for (int i = 0; i < 1000; ++i) RunCrowds(&scheduler, {&busy, &other}, limits);
+  EXPECT_NEAR((other.served - other_before) / (busy.served - busy_before), 1, 0.02);
+}
+
+// A step of the others would take ten times what the newcomer needs: it runs alone until it has had
+// as much as they, and then they get their turn.
+TEST(SchedulerTest, ASmallClientDoesNotWaitForLongStepsOfOnesAheadOfIt) {
+  Crowd large{"large", 1, 10, 10'000, 64};
+  Scheduler scheduler;
+  const Scheduler::Limits limits = {
+      .max_slices = 4, .budget = 40'000, .shorten = true, .parallel = 2};
+  for (int i = 0; i < 100; ++i) RunCrowds(&scheduler, {&large}, limits);
+  Crowd small{"small", 1, 1, 1000, 1};
+  const double before = large.served;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(RunCrowds(&scheduler, {&large, &small}, limits).size(), 1u);
+  }
+  EXPECT_EQ(large.served, before);
+  for (int i = 0; i < 10'000; ++i) RunCrowds(&scheduler, {&large, &small}, limits);
+  EXPECT_NEAR(small.served / (large.served - before), 1, 0.05) << "who is small gets no more";
+}
+
+TEST(SchedulerTest, ATickEndsWhenTheSmallClientIsServed) {
+  Crowd large{"large", 1, 10, 100, 1000};
+  Crowd small{"small", 1, 1, 50, 10};
+  Scheduler scheduler;
+  const auto picks = RunCrowds(&scheduler, {&large, &small},
+                               {.max_slices = 4, .budget = 40'000, .shorten = true, .parallel = 2});
+  ASSERT_EQ(picks.size(), 4u);
+  int64_t steps_of_large = 0;
+  for (const auto& pick : picks) {
+    if (pick.candidate < 10) {
+      steps_of_large += pick.steps;
+    } else {
+      EXPECT_EQ(pick.steps, 10);
+    }
+  }
+  EXPECT_EQ(steps_of_large, 3);  // 500 operations are five steps, of which each slice gets a third
+}
+
+TEST(SchedulerTest, NoMoreLongStepsThanRunAtTheSameTime) {
+  Crowd large{"large", 1, 10, 30'000, 64};
+  Scheduler scheduler;
+  Scheduler::Limits limits = {.max_slices = 8, .budget = 40'000, .parallel = 2};
+  EXPECT_EQ(RunCrowds(&scheduler, {&large}, limits).size(), 2u);
+  limits.budget = 90'000;
+  EXPECT_EQ(RunCrowds(&scheduler, {&large}, limits).size(), 4u);
 }
 
 TEST(FlopRateTest, ConvergesToTheMeasuredRate) {

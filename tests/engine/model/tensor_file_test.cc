@@ -1,12 +1,19 @@
 #include "engine/model/tensor_file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +23,8 @@
 namespace chorale {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -232,6 +241,57 @@ TEST(TensorFileTest, SurvivesEveryTruncationAndByteChange) {
       }
     }
   }
+}
+
+TEST(TensorFileTest, WhatHappensToAnOpenFileDoesNoHarm) {
+  const std::string path = testing::TempDir() + "/shrinks.safetensors";
+  const Bytes content = FileOf<float>("F32", std::vector<float>(8192, 0.5f));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(content.data()), static_cast<int64_t>(content.size()));
+  absl::StatusOr<TensorFile> file = TensorFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::filesystem::resize_file(path, 0);
+  const TensorView view = *file->Find("a");
+  EXPECT_THAT(*ReadFloat32(view), Each(0.5f));
+  file->Release(view);
+  EXPECT_EQ(file->bytes()[8], '{') << "a page with other bytes stays";
+}
+
+// At every moment of a truncation the file is read whole or refused with its name and both sizes.
+TEST(TensorFileTest, AFileThatShrinksWhileItIsReadIsRefused) {
+  const std::string path = testing::TempDir() + "/shrinking.safetensors";
+  const size_t bytes = 8 << 20;
+  int refused = 0;
+  for (int run = 0; run < 50; ++run) {
+    std::ofstream(path, std::ios::binary) << std::string(bytes, 'x');
+    std::atomic<bool> begun = false;
+    std::thread truncation([&] {
+      while (!begun) {
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(run * 40));
+      std::filesystem::resize_file(path, bytes / 2);
+    });
+    begun = true;
+    const absl::StatusOr<FileBytes> file = FileBytes::Read(path);
+    truncation.join();
+    if (file.ok()) {
+      EXPECT_TRUE(file->bytes().size() == bytes || file->bytes().size() == bytes / 2);
+      continue;
+    }
+    ++refused;
+    EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(
+        std::string(file.status().message()),
+        AllOf(HasSubstr(path), HasSubstr(absl::StrCat(bytes)), HasSubstr(absl::StrCat(bytes / 2))));
+  }
+  EXPECT_GT(refused, 0) << "no truncation hit: nothing was tested";
+}
+
+TEST(TensorFileTest, AFifoIsNotWaitedFor) {
+  const std::string path = testing::TempDir() + "/fifo.safetensors";
+  unlink(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(TensorFile::Open(path).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(TensorFileTest, OpensFiles) {

@@ -166,6 +166,24 @@ TEST_P(ContextStoreContract, DeletingOneNameLeavesTheOthersWithThatContent) {
   EXPECT_EQ(store_->ReadDataset("t", "b").value(), "one");
 }
 
+TEST_P(ContextStoreContract, TotalsCountSharedContentOnce) {
+  EXPECT_EQ(store_->Totals()->contexts, 0);
+  EXPECT_EQ(store_->Totals()->dataset_bytes, 0);
+  ExpectPut(*store_, MakeRecord("t", "a", "one"), "one", PutOutcome::kCreated);
+  ExpectPut(*store_, MakeRecord("t", "b", "one"), "one", PutOutcome::kCreated);
+  ExpectPut(*store_, MakeRecord("u", "a", "three"), "three", PutOutcome::kCreated);
+  EXPECT_EQ(store_->Totals()->contexts, 3);
+  EXPECT_EQ(store_->Totals()->dataset_bytes, 3 + 5);
+  EXPECT_GT(store_->Totals()->disk_free_bytes, 0);
+  ASSERT_TRUE(store_->Delete("t", "a").ok());
+  EXPECT_EQ(store_->Totals()->dataset_bytes, 3 + 5);
+  ASSERT_TRUE(store_->Delete("t", "b").ok());
+  EXPECT_EQ(store_->Totals()->contexts, 1);
+  EXPECT_EQ(store_->Totals()->dataset_bytes, 5);
+  ASSERT_TRUE(store_->Close().ok());
+  EXPECT_EQ(store_->Totals().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_P(ContextStoreContract, PagesCoverEverythingOnceInOrder) {
   std::set<std::string> names = {"a", "a.", "a-b", "a_b", "0", "z", std::string(63, 'q')};
   for (int i = 0; i < 6; ++i) names.insert(absl::StrCat("c", i));

@@ -1,9 +1,11 @@
 #include "engine/store/sqlite_context_store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,13 +14,16 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
 #include "engine/store/failpoint.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/store/context_store_contract.h"
 #include "tests/engine/store/make_record.h"
 #include "tests/engine/store/temp_folder.h"
+#include "tests/eventually.h"
 
 namespace chorale {
 namespace {
@@ -27,6 +32,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class SqlitePlace : public StorePlace {
@@ -80,6 +86,23 @@ TEST_F(SqliteContextStoreTest, OneFilePerTenantAndContent) {
   for (const char* name : {"a", "b"}) ASSERT_TRUE(store_->Delete("t", name).ok());
   EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(2));
   EXPECT_EQ(store_->ReadDataset("other tenant", "a").value(), "one");
+}
+
+TEST_F(SqliteContextStoreTest, QuotasCountATenantsOwn) {
+  const auto put = [&](const std::string& name, const std::string& dataset, StoreQuota quota,
+                       const std::string& tenant = "t") {
+    return ExceededQuota(store_->Put(MakeRecord(tenant, name, dataset), dataset, quota).status());
+  };
+  EXPECT_EQ(put("a", "12345", {.contexts = 2}), "");
+  EXPECT_EQ(put("b", "12345", {.contexts = 2}), "");
+  EXPECT_EQ(put("c", "1", {.contexts = 2}), "max_contexts");
+  EXPECT_EQ(put("a", "12345", {.contexts = 2}), "") << "it is there already";
+  EXPECT_EQ(put("c", "1", {.contexts = 2}, "u"), "");
+  // Two contexts of one dataset take its bytes once.
+  EXPECT_EQ(put("c", "12345", {.dataset_bytes = 5}), "");
+  EXPECT_EQ(put("d", "1", {.dataset_bytes = 5}), "max_dataset_mib");
+  EXPECT_EQ(put("d", "1", {.dataset_bytes = 6}), "");
+  EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(3)) << "a refused dataset leaves no file";
 }
 
 TEST_F(SqliteContextStoreTest, OnlyTheOwnerMayRead) {
@@ -270,46 +293,223 @@ TEST_F(SqliteContextStoreTest, FailingDeleteDeletesNothing) {
   EXPECT_THAT(DatasetFilesOnDisk(), IsEmpty());
 }
 
-// A real file system of 1 MiB, in a mount namespace of a child process.
-int FillSmallDisk(const std::string& folder) {
-  if (unshare(CLONE_NEWNS) != 0 ||
-      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=1m") != 0) {
-    return 77;
-  }
-  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
-  if (!store.ok()) return 1;
-  int stored = 0;
-  absl::Status status;
-  for (; stored < 100; ++stored) {
-    const std::string dataset(50'000, static_cast<char>(stored));
-    status = (*store)->Put(MakeRecord("t", absl::StrCat("n", stored), dataset), dataset).status();
-    if (!status.ok()) break;
-  }
-  if (status.code() != absl::StatusCode::kResourceExhausted) return 2;
-  if (stored == 0 || FilesBelow(folder + "/datasets").size() != static_cast<size_t>(stored)) {
-    return 3;
-  }
-  for (int i = 0; i < stored; ++i) {
-    const absl::StatusOr<std::string> read = (*store)->ReadDataset("t", absl::StrCat("n", i));
-    if (!read.ok() || *read != std::string(50'000, static_cast<char>(i))) return 4;
-  }
-  // Deleting makes room again.
-  for (int i = 0; i < 4; ++i) {
-    if (!(*store)->Delete("t", absl::StrCat("n", i)).ok()) return 5;
-  }
-  return (*store)->Put(MakeRecord("t", "again", "x"), "x").ok() ? 0 : 6;
-}
+#if defined(__has_feature)
+constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
 
-TEST_F(SqliteContextStoreTest, FullDisk) {
+// Runs `body` in a process of its own, in which `folder` is a file system of 4 MiB. It returns 0,
+// or the number of the expectation that failed.
+void OnSmallDisk(int (*body)(const std::string& folder)) {
+  // The process that forks has threads, and ThreadSanitizer ends a fork of such that starts some.
+  if (kThreadSanitizer) GTEST_SKIP() << "not with ThreadSanitizer";
   TempFolder mount_point;
+  const std::string& folder = mount_point.path();
   const pid_t child = fork();
-  if (child == 0) _exit(FillSmallDisk(mount_point.path()));
+  if (child == 0) {
+    const bool mounted = unshare(CLONE_NEWNS) == 0 &&
+                         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=4m") == 0;
+    _exit(mounted ? body(folder) : 77);
+  }
   int result = 0;
   ASSERT_EQ(waitpid(child, &result, 0), child);
   ASSERT_TRUE(WIFEXITED(result));
   if (WEXITSTATUS(result) == 77) GTEST_SKIP() << "mounting a small disk is not permitted here";
   EXPECT_EQ(WEXITSTATUS(result), 0);
+}
+
+std::string DatasetOf(int number) { return std::string(50'000, static_cast<char>(number)); }
+
+absl::Status PutNumber(ContextStore& store, int number) {
+  const std::string dataset = DatasetOf(number);
+  return store.Put(MakeRecord("t", absl::StrCat("n", number), dataset), dataset).status();
+}
+
+// Puts until that fails, returns with why, and how many were put.
+absl::Status PutUntilFull(ContextStore& store, int* stored) {
+  for (; *stored < 1000; ++*stored) {
+    if (absl::Status status = PutNumber(store, *stored); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Takes every byte that is left.
+void FillUp(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  const std::string bytes(4096, 'x');
+  for (size_t chunk = bytes.size(); chunk > 0;) {
+    if (write(file, bytes.data(), chunk) <= 0) chunk /= 2;
+  }
+  close(file);
+}
+
+TEST_F(SqliteContextStoreTest, FullDisk) {
+  OnSmallDisk([](const std::string& folder) {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 1;
+    int stored = 0;
+    const absl::Status status = PutUntilFull(**store, &stored);
+    if (status.code() != absl::StatusCode::kResourceExhausted) return 2;
+    if (stored == 0 || FilesBelow(folder + "/datasets").size() != static_cast<size_t>(stored)) {
+      return 3;
+    }
+    for (int i = 0; i < stored; ++i) {
+      const absl::StatusOr<std::string> read = (*store)->ReadDataset("t", absl::StrCat("n", i));
+      if (!read.ok() || *read != DatasetOf(i)) return 4;
+    }
+    // Deleting makes room again: for what was deleted, and for the reserve and as much again.
+    for (int i = 0; i < stored; ++i) {
+      if (!(*store)->Delete("t", absl::StrCat("n", i)).ok()) return 5;
+    }
+    return PutNumber(**store, 0).ok() ? 0 : 6;
+  });
+}
+
+TEST_F(SqliteContextStoreTest, DeletesWithoutOneByteLeft) {
+  OnSmallDisk([](const std::string& folder) {
+    int stored = 0;
+    {
+      absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+      if (!store.ok()) return 1;
+      PutUntilFull(**store, &stored).IgnoreError();
+      FillUp(folder + "/other");
+      if (!(*store)->Delete("t", "n0").ok()) return 2;
+      FillUp(folder + "/other");
+      if (!(*store)->Delete("t", "n1").ok()) return 3;
+      FillUp(folder + "/other");
+    }
+    // And by a server that starts on a full disk.
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 4;
+    for (int i = 2; i < stored; ++i) {
+      FillUp(folder + "/other");
+      if (!(*store)->Delete("t", absl::StrCat("n", i)).ok()) return 5;
+    }
+    return (*store)->Totals()->contexts == 0 ? 0 : 6;
+  });
+}
+
+TEST_F(SqliteContextStoreTest, AFullDiskIsAStateThatEnds) {
+  OnSmallDisk([](const std::string& folder) {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 1;
+    if ((*store)->Totals()->disk_full) return 2;
+    int stored = 0;
+    FillUp(folder + "/other");
+    const absl::Status first = PutUntilFull(**store, &stored);
+    if (stored != 0 || !(*store)->Totals()->disk_full) return 3;
+    const absl::Status second = PutNumber(**store, 0);
+    for (const absl::Status& status : {first, second}) {
+      if (status.code() != absl::StatusCode::kResourceExhausted) return 4;
+      if (ErrorReason(status) != "DISK_FULL") return 5;
+      if (RetryDelay(status) <= absl::ZeroDuration()) return 6;
+      if (status.message().find('/') != absl::string_view::npos) return 7;
+    }
+    if (unlink((folder + "/other").c_str()) != 0) return 8;
+    if (!PutNumber(**store, 0).ok()) return 9;
+    if ((*store)->Totals()->disk_full) return 10;
+    // What is there already needs no room.
+    FillUp(folder + "/other");
+    PutUntilFull(**store, &stored).IgnoreError();
+    return PutNumber(**store, 0).ok() ? 0 : 11;
+  });
+}
+
+// ---- Files that vanish or change their nature
+// ----------------------------------------------------
+
+class VanishingTest : public SqliteContextStoreTest,
+                      public testing::WithParamInterface<const char*> {};
+
+TEST_P(VanishingTest, IsNoticedAndNothingIsAcknowledged) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  EXPECT_TRUE(store_->Health().ok());
+  const std::string path = folder_ / GetParam();
+  const std::string aside = folder_.path() + ".aside";
+  std::filesystem::rename(path, aside);
+  for (const bool replaced : {false, true}) {
+    if (replaced) {
+      std::filesystem::copy(aside, path, std::filesystem::copy_options::recursive);
+    }
+    for (const absl::Status& status :
+         {store_->Health(), Put("b", "two"), store_->Delete("t", "a")}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_EQ(ErrorReason(status), "STORE_LOST");
+      EXPECT_THAT(std::string(status.message()), Not(HasSubstr("/")));
+    }
+    EXPECT_TRUE(store_->Get("t", "a").ok());
+  }
+  // It was only moved: all is well once it is back.
+  std::filesystem::remove_all(path);
+  std::filesystem::rename(aside, path);
+  EXPECT_TRUE(store_->Health().ok());
+  EXPECT_TRUE(Put("b", "two").ok());
+  ASSERT_TRUE(store_->Close().ok());
+  EXPECT_TRUE(store_->Health().ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, VanishingTest,
+                         testing::Values("", "contexts.db", "contexts.db-wal", "datasets"),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           if (name.empty()) return std::string("Folder");
+                           return name == "datasets"      ? name
+                                  : name == "contexts.db" ? std::string("Database")
+                                                          : std::string("Log");
+                         });
+
+TEST_F(SqliteContextStoreTest, WithoutItsLockFileTheFolderIsStillInUse) {
+  ASSERT_TRUE(std::filesystem::remove(folder_ / "LOCK"));
+  const absl::Status second = OpenSqliteContextStore(folder_.path()).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.message()), HasSubstr("in use by another process"));
+}
+
+TEST_F(SqliteContextStoreTest, SomethingElseInPlaceOfADataset) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  const std::string path = DatasetFilesOnDisk()[0];
+  const auto make = [&](const std::string& what) {
+    std::filesystem::remove_all(path);
+    if (what == "FIFO") return mkfifo(path.c_str(), 0600);
+    if (what == "link") return symlink("/dev/zero", path.c_str());
+    if (what == "socket") return mknod(path.c_str(), S_IFSOCK | 0600, 0);
+    if (what == "device") return mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 5));
+    return mkdir(path.c_str(), 0700);
+  };
+  for (const std::string what : {"FIFO", "link", "socket", "device", "folder"}) {
+    SCOPED_TRACE(what);
+    if (make(what) != 0) continue;  // devices are not for everyone
+    EXPECT_EQ(store_->ReadDataset("t", "a").status().code(), absl::StatusCode::kDataLoss);
+    if (what == "folder") continue;
+    EXPECT_TRUE(Put("a", "one").ok());
+    EXPECT_EQ(store_->ReadDataset("t", "a").value(), "one");
+  }
+}
+
+// ---- What deletion leaves
+// ------------------------------------------------------------------------
+
+TEST_F(SqliteContextStoreTest, NoNameOutlivesItsDeletion) {
+  const auto found_in = [&](const std::string& word) {
+    std::vector<std::string> files;
+    for (const std::string& file : FilesBelow(folder_.path())) {
+      if (absl::StrContains(ReadFile(file), word)) files.push_back(file);
+    }
+    return files;
+  };
+  for (int i = 0; i < 30; ++i) {
+    ContextRecord record = MakeRecord("t", absl::StrCat("confidential-", i), "rows");
+    record.columns[0].name = "classified";
+    ASSERT_TRUE(store_->Put(record, "rows").ok());
+  }
+  EXPECT_THAT(found_in("confidential"), Not(IsEmpty()));
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_TRUE(store_->Delete("t", absl::StrCat("confidential-", i)).ok());
+  }
+  EXPECT_TRUE(Eventually(
+      [&] { return found_in("confidential").empty() && found_in("classified").empty(); }));
 }
 
 }  // namespace

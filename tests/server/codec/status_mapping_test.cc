@@ -79,6 +79,18 @@ TEST(StatusMappingTest, ADelayBecomesARetryInfo) {
   EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
 }
 
+TEST(StatusMappingTest, AReasonBecomesAnErrorInfo) {
+  const grpc::Status status = ToGrpcStatus(
+      WithReason(ExhaustedRetryAfter("no room", absl::Milliseconds(2500)), "DISK_FULL"));
+  const google::rpc::Status details = Details(status);
+  ASSERT_EQ(details.details_size(), 2);
+  google::rpc::ErrorInfo info;
+  ASSERT_TRUE(details.details(0).UnpackTo(&info));
+  EXPECT_EQ(info.reason(), "DISK_FULL");
+  EXPECT_EQ(info.domain(), "chorale");
+  EXPECT_TRUE(details.details(1).Is<google::rpc::RetryInfo>());
+}
+
 TEST(StatusMappingTest, WithoutDetailsThereAreNone) {
   EXPECT_TRUE(ToGrpcStatus(absl::NotFoundError("no such context")).error_details().empty());
 }

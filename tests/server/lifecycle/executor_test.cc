@@ -18,32 +18,51 @@ TEST(ExecutorTest, OneThreadKeepsTheOrder) {
   {
     Executor executor(1, Executor::kUnbounded);
     for (int i = 0; i < 100; ++i) {
-      ASSERT_TRUE(executor.TryRun([&order, i] { order.push_back(i); }));
+      ASSERT_TRUE(executor.TryRun("a", [&order, i] { order.push_back(i); }));
     }
   }
   ASSERT_EQ(order.size(), 100);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
 }
 
-TEST(ExecutorTest, RefusesWhenTooManyWait) {
+TEST(ExecutorTest, AClientHasAtMostAsManyPlacesAsAreFree) {
   std::promise<void> gate;
   std::promise<void> running;
   std::atomic<int> ran{0};
   {
-    Executor executor(1, 2);
-    ASSERT_TRUE(executor.TryRun([&] {
+    Executor executor(1, 5);
+    ASSERT_TRUE(executor.TryRun("a", [&] {
       running.set_value();
       gate.get_future().wait();
       ++ran;
     }));
     running.get_future().wait();  // the first task has left the queue
-    EXPECT_TRUE(executor.TryRun([&] { ++ran; }));
-    EXPECT_TRUE(executor.TryRun([&] { ++ran; }));
-    EXPECT_EQ(executor.waiting(), 2);
-    EXPECT_FALSE(executor.TryRun([&] { ran += 100; }));
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(executor.TryRun("a", [&] { ++ran; }));
+    EXPECT_FALSE(executor.TryRun("a", [&] { ran += 100; }));
+    EXPECT_TRUE(executor.TryRun("b", [&] { ++ran; }));
+    EXPECT_FALSE(executor.TryRun("b", [&] { ran += 100; }));
+    EXPECT_TRUE(executor.TryRun("c", [&] { ++ran; }));
+    EXPECT_EQ(executor.waiting(), 5);
+    EXPECT_FALSE(executor.TryRun("d", [&] { ran += 100; }));
     gate.set_value();
   }
-  EXPECT_EQ(ran, 3);  // all queued tasks ran before the destructor returned
+  EXPECT_EQ(ran, 6);  // all queued tasks ran before the destructor returned
+}
+
+TEST(ExecutorTest, ClientsTakeTurns) {
+  std::promise<void> gate;
+  std::vector<int> order;
+  {
+    Executor executor(1, Executor::kUnbounded);
+    ASSERT_TRUE(executor.TryRun("a", [&] { gate.get_future().wait(); }));
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(executor.TryRun("a", [&order, i] { order.push_back(i); }));
+    }
+    ASSERT_TRUE(executor.TryRun("b", [&order] { order.push_back(10); }));
+    gate.set_value();
+  }
+  EXPECT_THAT(order,
+              testing::AnyOf(testing::ElementsAre(0, 10, 1, 2), testing::ElementsAre(10, 0, 1, 2)));
 }
 
 TEST(ExecutorTest, ThreadsRunTasksAtTheSameTime) {
@@ -51,11 +70,11 @@ TEST(ExecutorTest, ThreadsRunTasksAtTheSameTime) {
   std::promise<void> first;
   std::promise<void> second;
   Executor executor(2, Executor::kUnbounded);
-  ASSERT_TRUE(executor.TryRun([&] {
+  ASSERT_TRUE(executor.TryRun("a", [&] {
     first.set_value();
     second.get_future().wait();
   }));
-  ASSERT_TRUE(executor.TryRun([&] {
+  ASSERT_TRUE(executor.TryRun("a", [&] {
     first.get_future().wait();
     second.set_value();
   }));
@@ -66,7 +85,7 @@ TEST(ExecutorTest, TasksMayHoldWhatCannotBeCopied) {
   {
     Executor executor(1, 1);
     auto value = std::make_unique<int>(7);
-    ASSERT_TRUE(executor.TryRun([&result, value = std::move(value)] { result = *value; }));
+    ASSERT_TRUE(executor.TryRun("a", [&result, value = std::move(value)] { result = *value; }));
   }
   EXPECT_EQ(result, 7);
 }

@@ -2,7 +2,9 @@
 
 #include <grpcpp/server_context.h>
 
-#include "absl/time/clock.h"
+#include <memory>
+
+#include "base/monotonic_clock.h"
 #include "gtest/gtest.h"
 #include "server/rpc/live_call.h"
 
@@ -12,13 +14,20 @@ namespace {
 // A call without a connection.
 struct LonelyCall {
   LonelyCall(ReactorRegistry* registry, PrometheusMetrics* metrics)
-      : live(Method::kPredict, &context, registry, metrics,
+      : environment{.registry = registry,
+                    .access = access.get(),
+                    .metrics = metrics,
+                    .telemetry = &telemetry},
+        live(Method::kPredict, &context, environment,
              [this](const grpc::Status& status) { code = status.error_code(); }) {}
   void End(const absl::Status& status) {
     live.Finish(status);
     live.Done();
   }
 
+  std::unique_ptr<AccessControl> access = AccessControl::Load({}).value();
+  CallTelemetry telemetry{nullptr, 0, absl::ZeroDuration()};
+  ServiceEnvironment environment;
   grpc::CallbackServerContext context;
   grpc::StatusCode code = grpc::StatusCode::DO_NOT_USE;
   LiveCall live;
@@ -40,9 +49,9 @@ TEST(ReactorRegistryTest, RefusedCallsAreNotWaitedForNorCancelled) {
   registry.Close();
   LonelyCall late(&registry, &metrics);
   EXPECT_EQ(late.live.admission().code(), absl::StatusCode::kUnavailable);
-  EXPECT_FALSE(registry.WaitUntilEmpty(absl::Now() + absl::Milliseconds(10)));
+  EXPECT_FALSE(registry.WaitUntilEmpty(MonotonicNow() + absl::Milliseconds(10)));
   taken.End(absl::OkStatus());
-  EXPECT_TRUE(registry.WaitUntilEmpty(absl::Now()));
+  EXPECT_TRUE(registry.WaitUntilEmpty(MonotonicNow()));
 
   registry.CancelAll();
   late.End(late.live.admission());

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error_details.h"
+#include "base/monotonic_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/server_fixture.h"
@@ -35,8 +37,8 @@ TEST_F(SampleReactorTest, BlocksThenSummaryThenOk) {
   EXPECT_EQ(sample->request.context, "houses");
   EXPECT_EQ(sample->request.paths, 4);
   EXPECT_EQ(sample->request.seed, 17);
-  EXPECT_LT(sample->request.deadline, absl::Now() + absl::Seconds(31));
-  EXPECT_GT(sample->request.deadline, absl::Now() + absl::Seconds(20));
+  EXPECT_LT(sample->request.deadline, MonotonicNow() + absl::Seconds(31));
+  EXPECT_GT(sample->request.deadline, MonotonicNow() + absl::Seconds(20));
 
   sample->Draw(0, 4, 0, 2);
   v1::SampleResponse response;
@@ -229,6 +231,22 @@ TEST_F(StalledWriteTest, TheWatchdogEndsAStalledStreamAndNoOther) {
   EXPECT_TRUE(idle->Read(&response));
   EXPECT_TRUE(idle->Finish().ok());
   stalled_context->TryCancel();
+}
+
+TEST_F(SampleReactorTest, AStreamThatTheEngineEndsForWantOfAReaderEndsAtOnce) {
+  auto context = NewContext();
+  Reader reader = stub_->Sample(context.get(), SampleMessage());
+  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
+  ASSERT_NE(sample, nullptr);
+  for (int64_t i = 0; i < 64; ++i) sample->Draw(0, 128, 0, 1 << 10);  // nobody reads
+  sample->call->End(ExhaustedRetryAfter("nothing of the stream was read", absl::Seconds(1)));
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
+  v1::SampleResponse response;
+  while (reader->Read(&response)) {
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(status.error_message(), "nothing of the stream was read");
 }
 
 // Streams end in all ways at the same time; each finishes exactly once and none remains.

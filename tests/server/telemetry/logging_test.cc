@@ -1,5 +1,8 @@
 #include "server/telemetry/logging.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -21,6 +24,43 @@ TEST(LoggingTest, TextIsOneLineWhateverTheValues) {
   EXPECT_EQ(FormatText("x", {{"a", "1 code=OK"}}), "x a=\"1 code=OK\"");
   EXPECT_EQ(FormatText("x", {{"a", "1\n2026 request"}}), "x a=\"1\\n2026 request\"");
   EXPECT_EQ(FormatText("x", {{"a", "\"quoted\""}}), "x a=\"\\\"quoted\\\"\"");
+}
+
+// Terminals and viewers take these for commands, or for the end of a line.
+TEST(LoggingTest, TextHasNoControlCharacters) {
+  EXPECT_EQ(FormatText("x", {{"a",
+                              "\xc2\x9b"
+                              "2J"}}),
+            R"(x a="\302\2332J")");                                              // U+009B
+  EXPECT_EQ(FormatText("x", {{"a", "\xc2\x85"}}), R"(x a="\302\205")");          // U+0085
+  EXPECT_EQ(FormatText("x", {{"a", "\xe2\x80\xa8"}}), R"(x a="\342\200\250")");  // U+2028
+  EXPECT_EQ(FormatText("x", {{"a", "\xff"}}), R"(x a="\377")");                  // not UTF-8
+  EXPECT_EQ(FormatText("x", {{"a", "\x1b[2J"}}), R"(x a="\033[2J")");
+  EXPECT_EQ(FormatText("x", {{"a", "\xc3\xa9"}}), "x a=\"\xc3\xa9\"");  // a letter
+}
+
+TEST(LoggingTest, JsonIsAscii) {
+  const std::string value = "\xc2\x85 \xe2\x80\xa8 \xc3\xa9";
+  const std::string line = FormatJson("t", "info", "request", {{"text", value}});
+  for (const char c : line) EXPECT_TRUE(c >= ' ' && c < '\x7f') << line;
+  EXPECT_EQ(nlohmann::json::parse(line)["text"], value);
+}
+
+// In a process of its own, because logging starts once; its standard error is a pipe that nobody
+// reads.
+TEST(LoggingDeathTest, LinesThatCannotBeWrittenAreCountedAndBlockNobody) {
+  EXPECT_EXIT(
+      {
+        int ends[2];
+        if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0) _exit(1);
+        if (LogLinesDropped() != 0) _exit(2);
+        StartLogging(LogFormat::kText, spdlog::level::info);
+        // The pipe and the queue together hold fewer.
+        for (int i = 0; i < 30'000; ++i) LogEvent(spdlog::level::info, "request", {{"a", "b"}});
+        // Not _exit: thread sanitizer's waits for the thread that cannot write.
+        syscall(SYS_exit_group, LogLinesDropped() > 0 ? 0 : 3);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(LoggingTest, JsonIsValidWhateverTheValues) {

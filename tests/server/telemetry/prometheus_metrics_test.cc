@@ -36,18 +36,18 @@ TEST(PrometheusMetricsTest, EverySeriesStartsAtZero) {
                              "chorale_step_seconds_count",
                              "chorale_tick_seconds_count",
                              "chorale_tick_slices_count",
+                             "chorale_summary_seconds_count",
+                             "chorale_flops_total{work=\"encode\"}",
+                             "chorale_flops_total{work=\"predict\"}",
+                             "chorale_inflight_requests{method=\"Sample\"}",
                              "chorale_encode_seconds_count",
                              "chorale_restore_seconds_count",
-                             "chorale_path_steps_total",
-                             "chorale_evictions_total",
+                             "chorale_evictions_total{reason=\"dropped\"}",
+                             "chorale_evictions_total{reason=\"host_pool_full\"}",
+                             "chorale_evictions_total{reason=\"model_unloaded\"}",
+                             "chorale_context_lookups_total{result=\"miss\"}",
                              "chorale_stalled_streams_total",
-                             "chorale_resident_contexts",
-                             "chorale_context_bytes",
-                             "chorale_context_pool_bytes",
-                             "chorale_buffer_bytes",
-                             "chorale_buffer_pool_bytes",
-                             "chorale_sessions{state=\"running\"}",
-                             "chorale_sessions{state=\"queued\"}",
+                             "chorale_spans_dropped_total",
                              "chorale_streams_live",
                              "chorale_rejected_total{reason=\"queue_full\"}",
                              "chorale_rejected_total{reason=\"queue_timeout\"}"}) {
@@ -65,22 +65,27 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
   metrics.TickTime(absl::Microseconds(700), 5);
   metrics.EncodeTime(absl::Seconds(1));
   metrics.RestoreTime(absl::Milliseconds(4));
-  metrics.Eviction();
+  metrics.Lookup(ContextLookup::kHostHit);
+  metrics.Lookup(ContextLookup::kDiskHit);
+  metrics.Lookup(ContextLookup::kDiskHit);
+  metrics.Eviction(EvictionReason::kSavedToHost);
   metrics.Rejected("queue_full");
   metrics.Rejected("a reason that nobody has heard of");
-  metrics.PathSteps(1000);
-  metrics.PathSteps(24);
-  metrics.ResidentContexts(3, 4096);
-  metrics.BufferBytes(512);
-  metrics.Sessions(7, 9);
-  metrics.RequestDone(Method::kSample, absl::StatusCode::kOk, absl::Milliseconds(10));
-  metrics.RequestDone(Method::kSample, absl::StatusCode::kNotFound, absl::Milliseconds(10));
+  metrics.Values(WorkKind::kDecode, "t", "m", 1000);
+  metrics.Values(WorkKind::kDecode, "t", "m", 24);
+  metrics.Values(WorkKind::kDensity, "u", "m", 7);
+  metrics.Values(WorkKind::kPredict, "u", "n", 5);
+  metrics.EncodedRows("n", 300);
+  metrics.Flops(WorkKind::kRows, 1e9);
+  metrics.EngineTime("t", absl::Milliseconds(250));
+  metrics.SummaryTime(absl::Milliseconds(5));
+  for (int i = 0; i < 3; ++i) metrics.RequestBegun(Method::kSample, "t");
+  metrics.RequestDone(Method::kSample, "t", absl::StatusCode::kOk, absl::Milliseconds(10));
+  metrics.RequestDone(Method::kSample, "t", absl::StatusCode::kNotFound, absl::Milliseconds(10));
   metrics.StreamStarted();
   metrics.StreamStarted();
   metrics.StreamEnded();
   metrics.StalledStreams(2);
-  metrics.PoolBytes(1 << 20, 2 << 20);
-  metrics.BuildInfo("1.2.3", "cpu AVX2");
   const std::string page = Page(metrics);
   for (const char* line : {
            "chorale_queue_seconds_sum 0.002",
@@ -98,33 +103,59 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
            "chorale_tick_slices_sum 5",
            "chorale_encode_seconds_sum 1",
            "chorale_restore_seconds_sum 0.004",
-           "chorale_evictions_total 1",
+           "chorale_context_lookups_total{result=\"hit\"} 0",
+           "chorale_context_lookups_total{result=\"host_hit\"} 1",
+           "chorale_context_lookups_total{result=\"disk_hit\"} 2",
+           "chorale_evictions_total{reason=\"saved_to_host\"} 1",
+           "chorale_evictions_total{reason=\"dropped\"} 0",
            "chorale_rejected_total{reason=\"queue_full\"} 1",
            "chorale_rejected_total{reason=\"other\"} 1",
-           "chorale_path_steps_total 1024",
-           "chorale_resident_contexts 3",
-           "chorale_context_bytes 4096",
-           "chorale_buffer_bytes 512",
-           "chorale_sessions{state=\"running\"} 7",
-           "chorale_sessions{state=\"queued\"} 9",
+           "chorale_values_total{method=\"Sample\",model=\"m\"} 1024",
+           "chorale_values_total{method=\"LogDensity\",model=\"m\"} 7",
+           "chorale_values_total{method=\"Predict\",model=\"m\"} 0",
+           "chorale_values_total{method=\"Predict\",model=\"n\"} 5",
+           "chorale_encoded_rows_total{model=\"n\"} 300",
+           "chorale_flops_total{work=\"rows\"} 1000000000",
+           "chorale_summary_seconds_sum 0.005",
+           "chorale_inflight_requests{method=\"Sample\"} 1",
+           "chorale_tenant_values_total{tenant=\"t\"} 1024",
+           "chorale_tenant_values_total{tenant=\"u\"} 12",
+           "chorale_tenant_engine_seconds_total{tenant=\"t\"} 0.25",
+           "chorale_tenant_requests_total{method=\"Sample\",tenant=\"t\"} 2",
+           "chorale_tenant_inflight_requests{tenant=\"t\"} 1",
            "chorale_requests_total{code=\"OK\",method=\"Sample\"} 1",
            "chorale_requests_total{code=\"NOT_FOUND\",method=\"Sample\"} 1",
            "chorale_requests_total{code=\"OK\",method=\"Predict\"} 0",
            "chorale_request_duration_seconds_count{method=\"Sample\"} 2",
            "chorale_streams_live 1",
            "chorale_stalled_streams_total 2",
-           "chorale_context_pool_bytes 1048576",
-           "chorale_buffer_pool_bytes 2097152",
-           "chorale_build_info{backend=\"cpu AVX2\",version=\"1.2.3\"} 1",
        }) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat("\n", line, "\n"))) << line;
   }
 }
 
+TEST(PrometheusMetricsTest, RefusalsByQuota) {
+  PrometheusMetrics metrics;
+  metrics.QuotaExceeded(Method::kRegisterContext, "t", "max_contexts");
+  metrics.QuotaExceeded(Method::kRegisterContext, "t", "max_contexts");
+  metrics.QuotaExceeded(Method::kRegisterContext, "t", "no such quota");
+  EXPECT_THAT(Page(metrics),
+              HasSubstr("\nchorale_quota_refusals_total{method=\"RegisterContext\"} 2\n"));
+  double total = 0;
+  for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
+    if (family.name != "chorale_tenant_quota_refusals_total") continue;
+    for (const auto& metric : family.metric) {
+      const std::string quota = metric.label[0].value;
+      EXPECT_EQ(metric.counter.value, quota == "max_contexts" ? 2 : 0) << quota;
+      total += metric.counter.value;
+    }
+  }
+  EXPECT_EQ(total, 2);
+}
+
 // The main rules of `promtool check metrics`, without promtool.
 TEST(PrometheusMetricsTest, NamesFollowTheRules) {
   PrometheusMetrics metrics;
-  metrics.BuildInfo("1", "cpu");
   for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
     EXPECT_THAT(family.name, ::testing::MatchesRegex("chorale_[a-z_]+"));
     EXPECT_FALSE(family.help.empty()) << family.name;
@@ -134,6 +165,29 @@ TEST(PrometheusMetricsTest, NamesFollowTheRules) {
     EXPECT_THAT(family.name, Not(HasSubstr("_us")));
     EXPECT_FALSE(family.metric.empty()) << family.name;
   }
+}
+
+TEST(PrometheusMetricsTest, TheNumberOfSeriesIsBounded) {
+  PrometheusMetrics metrics;
+  for (int i = 0; i < 1000; ++i) {
+    metrics.RequestBegun(Method::kSample, absl::StrCat("tenant", i));
+    metrics.Values(WorkKind::kDecode, absl::StrCat("tenant", i), absl::StrCat("model", i), 1);
+    metrics.EncodedRows(absl::StrCat("model", i), 1);
+  }
+  const auto series_of = [&](const char* name) {
+    for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
+      if (family.name == name) return family.metric.size();
+    }
+    return size_t{0};
+  };
+  EXPECT_EQ(series_of("chorale_tenant_inflight_requests"), 101);
+  EXPECT_EQ(series_of("chorale_tenant_requests_total"), 101 * kMethodNames.size());
+  EXPECT_EQ(series_of("chorale_encoded_rows_total"), 51);
+  EXPECT_EQ(series_of("chorale_values_total"), 3 * 51);
+  const std::string page = Page(metrics);
+  EXPECT_THAT(page, HasSubstr("chorale_tenant_inflight_requests{tenant=\"tenant99\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("chorale_tenant_inflight_requests{tenant=\"other\"} 900\n"));
+  EXPECT_THAT(page, HasSubstr("chorale_encoded_rows_total{model=\"other\"} 950\n"));
 }
 
 }  // namespace

@@ -71,6 +71,20 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const MemoryBudget& asked) 
   return device;
 }
 
+std::vector<DeviceMemoryPart> Device::MemoryParts() const {
+  std::vector<DeviceMemoryPart> parts = {{"context_pool", contexts_.bytes()},
+                                         {"buffer_pool", buffers_.bytes()},
+                                         {"encode_pool", encodes_.bytes()},
+                                         {"weights", weights_.bytes()},
+                                         {"workspace", workspace_.bytes()}};
+  int64_t other = 0;
+  int64_t all = 0;
+  if (kernels::cuda::FindMemory(&other, &all) != 0) return parts;
+  for (const DeviceMemoryPart& part : parts) other -= part.bytes;
+  parts.push_back({"other", std::max<int64_t>(other, 0)});
+  return parts;
+}
+
 absl::Status Device::TakeMemory(const MemoryBudget& budget) {
   absl::Status status;
   const auto allocate = [&](MemoryKind kind, int64_t bytes, absl::string_view what) {
@@ -110,13 +124,26 @@ bool Device::Check(absl::Status status) {
 }
 
 absl::StatusOr<char*> Device::TakeWeights(int64_t bytes) {
-  const int64_t left = std::max<int64_t>(weights_.bytes() - weights_layout_.bytes(), 0);
-  if (bytes > left) {
+  const int64_t needed = RoundUp(std::max<int64_t>(bytes, 1), kAlignment);
+  int64_t offset = 0;  // the first gap that is large enough
+  int64_t largest = 0;
+  for (const auto& [taken, length] : weights_taken_) {
+    if (taken - offset >= needed) break;
+    largest = std::max(largest, taken - offset);
+    offset = taken + length;
+  }
+  if (offset + needed > weights_.bytes()) {
+    largest = std::max(largest, weights_.bytes() - offset);
     return absl::ResourceExhaustedError(absl::StrCat("the model's weights take ", bytes,
                                                      " bytes, but of the ", weights_.bytes(),
-                                                     " for weights ", left, " are left"));
+                                                     " for weights ", largest, " are left"));
   }
-  return weights_layout_.Take<char>(bytes).At(weights_.At<char>());
+  weights_taken_[offset] = needed;
+  return weights_.At<char>(offset);
+}
+
+void Device::ReturnWeights(const char* memory) {
+  weights_taken_.erase(memory - weights_.At<char>());
 }
 
 char* Device::Stage(int64_t wanted, int64_t* bytes) {
@@ -155,6 +182,11 @@ void Device::Wait() {
   }
   arrivals_.clear();
   staging_layout_ = ArenaLayout(kAlignment);
+}
+
+void Device::Probe() {
+  Clear(workspace_.At<char>(), kAlignment);  // nothing in it is needed between two calls
+  Wait();
 }
 
 void Device::CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction) {

@@ -4,6 +4,7 @@
 #define CHORALE_ENGINE_BACKEND_CUDA_DEVICE_DEVICE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,16 +60,24 @@ class Device {
   char* BufferAt(const PoolRange& range) const { return buffers_.At<char>(range.offset); }
   char* EncodeAt(const PoolRange& range) const { return encodes_.At<char>(range.offset); }
   int64_t host_context_pool_bytes() const { return host_contexts_.bytes(); }
+  char* HostContextAt(const PoolRange& range) const {
+    return host_contexts_.At<char>(range.offset);
+  }
   // Copies between a range of the context pool and one of the host pool.
   void CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction);
+
+  // See Backend::DeviceMemory. Any thread.
+  std::vector<DeviceMemoryPart> MemoryParts() const;
 
   // In stream order: before all work enqueued later.
   void ClearContext(const PoolRange& range) { Clear(ContextAt(range), range.bytes); }
   void ClearBuffer(const PoolRange& range) { Clear(BufferAt(range), range.bytes); }
   void ClearEncode(const PoolRange& range) { Clear(EncodeAt(range), range.bytes); }
 
-  // Allocates weight memory, which is never freed. ResourceExhausted with the numbers.
+  // Takes weight memory. ResourceExhausted with the numbers.
   absl::StatusOr<char*> TakeWeights(int64_t bytes);
+  // Gives back what TakeWeights returned. No work that uses it may come after this.
+  void ReturnWeights(const char* memory);
 
   LaunchWorkspace launch_workspace() { return {*this, workspace_.At<char>(), workspace_.bytes()}; }
 
@@ -85,6 +94,9 @@ class Device {
   void Download(void* to, const void* from, int64_t bytes);
   // Returns when all enqueued work is done.
   void Wait();
+  // Has the GPU do something that takes microseconds, and waits for it: a GPU that is lost while it
+  // has no work shows in nothing else.
+  void Probe();
 
  private:
   // Downloaded bytes in staging memory that Wait() copies to their destination.
@@ -107,7 +119,7 @@ class Device {
   kernels::cuda::Memory buffers_;
   kernels::cuda::Memory encodes_;
   kernels::cuda::Memory weights_;
-  ArenaLayout weights_layout_{kAlignment};
+  std::map<int64_t, int64_t> weights_taken_;  // lengths by offset, multiples of kAlignment
   kernels::cuda::Memory workspace_;
   kernels::cuda::Memory host_contexts_;     // pinned
   kernels::cuda::Memory staging_;           // pinned

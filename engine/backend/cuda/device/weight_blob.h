@@ -27,14 +27,16 @@ class WeightBlob {
     pointers_.push_back([=](char* base) { *pointer = array.At(base); });
   }
 
-  absl::Status MoveToDevice(Device& device) const {
+  // The memory that it took, for Device::ReturnWeights.
+  absl::StatusOr<const char*> MoveToDevice(Device& device) const {
     const auto bytes = static_cast<int64_t>(bytes_.size());
     const absl::StatusOr<char*> memory = device.TakeWeights(bytes);
     RETURN_IF_ERROR(memory.status());
     device.Upload(*memory, bytes_.data(), bytes);
     device.Wait();
     for (const auto& set : pointers_) set(*memory);
-    return device.status();
+    if (!device.status().ok()) return device.status();
+    return *memory;
   }
 
  private:

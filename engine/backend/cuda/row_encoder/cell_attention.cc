@@ -234,6 +234,11 @@ class CellEncoder : public DeviceRowEncoder {
     return std::make_unique<CellFit>(model_, context, y, launch);
   }
 
+  absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadState(
+      absl::string_view bytes) const override {
+    return CellState::FromBytes(bytes);
+  }
+
   void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
               int64_t rows, float* out, const LaunchWorkspace& launch) const override {
     const auto& columns = static_cast<const CellState&>(state);

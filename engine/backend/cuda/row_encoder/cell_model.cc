@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
@@ -132,6 +133,31 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
   blob.Add(weights.out_bias, &out_bias);
   blob.Add(weights.norm.gamma, &gamma);
   blob.Add(weights.norm.beta, &beta);
+}
+
+// The points of all columns, then their gates.
+std::string CellState::Bytes() const {
+  std::string bytes(reinterpret_cast<const char*>(points.data()),
+                    points.size() * sizeof(points[0]));
+  bytes.append(reinterpret_cast<const char*>(gates.data()), gates.size() * sizeof(gates[0]));
+  return bytes;
+}
+
+absl::StatusOr<std::shared_ptr<const RowEncoderState>> CellState::FromBytes(
+    absl::string_view bytes) {
+  auto state = std::make_shared<CellState>();
+  constexpr size_t kColumn =
+      kernel::kCellTileKvSize * sizeof(state->points[0]) + kernel::kCellWidth * sizeof(float);
+  if (bytes.empty() || bytes.size() % kColumn != 0) {
+    return absl::DataLossError("the row encoder's state is damaged");
+  }
+  const size_t columns = bytes.size() / kColumn;
+  state->points.resize(columns * kernel::kCellTileKvSize);
+  state->gates.resize(columns * kernel::kCellWidth);
+  const size_t points_bytes = state->points.size() * sizeof(state->points[0]);
+  std::memcpy(state->points.data(), bytes.data(), points_bytes);
+  std::memcpy(state->gates.data(), bytes.data() + points_bytes, bytes.size() - points_bytes);
+  return state;
 }
 
 std::shared_ptr<const CellState> CellModel::MakeState(CellColumns columns) const {

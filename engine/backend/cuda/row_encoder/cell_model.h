@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/weight_blob.h"
 #include "engine/backend/host/packed_linear.h"
@@ -26,6 +29,9 @@ absl::Status CheckCellConfig(const ModelConfig& config);
 struct CellState : public RowEncoderState {
   std::vector<uint16_t> points;  // [F, kCellTileKvSize] bf16
   std::vector<float> gates;      // [F, kCellWidth]
+
+  std::string Bytes() const override;
+  static absl::StatusOr<std::shared_ptr<const RowEncoderState>> FromBytes(absl::string_view bytes);
 };
 
 // Immutable once the weights are on the GPU, which sets the pointers.

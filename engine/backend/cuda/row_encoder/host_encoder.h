@@ -17,6 +17,10 @@ class HostEncoder : public DeviceRowEncoder {
 
   std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context, absl::Span<const float> y,
                                         const LaunchWorkspace& launch) const override;
+  absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadState(
+      absl::string_view bytes) const override {
+    return encoder_->ReadState(bytes);
+  }
   void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
               int64_t rows, float* out, const LaunchWorkspace& launch) const override;
   double EncodeFlops(int64_t rows, int64_t features) const override;

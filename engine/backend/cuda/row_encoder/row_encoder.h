@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/device.h"
@@ -31,6 +32,10 @@ class DeviceRowEncoder {
   virtual std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
                                                 absl::Span<const float> y,
                                                 const LaunchWorkspace& launch) const = 0;
+
+  // The state whose RowEncoderState::Bytes these are. DataLoss when they cannot be.
+  virtual absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadState(
+      absl::string_view bytes) const = 0;
 
   // Writes the encodings of rows [first, first + rows) to out [rows, D] f32, device memory, in the
   // order of the stream. An encoding depends on its row and the state alone.

@@ -9,8 +9,8 @@ from models.research.training.row_encoders.cells import Cells
 
 
 def masked_statistics(x: Tensor, valid: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation (1/n) over what is valid; 0 and 1 for nothing, and 1 where all
-    is equal. Keeps the dimension."""
+    """Mean and standard deviation (1/n) over what is valid; 0 and 1 for nothing. Where all is
+    equal, its magnitude stands for the deviation, or 1 for zeros. Keeps the dimension."""
     count = valid.sum(dim=dim, keepdim=True)
     divisor = count.clamp(min=1)
     filled = torch.where(valid, x, 0)
@@ -22,7 +22,8 @@ def masked_statistics(x: Tensor, valid: Tensor, dim: int) -> tuple[Tensor, Tenso
     high = torch.where(valid, x, -infinity).amax(dim=dim, keepdim=True)
     equal = (high <= low) | (std == 0)
     mean = torch.where(equal & (count > 0), low, mean)
-    return mean, torch.where(equal, 1.0, std)
+    magnitude = torch.where(mean == 0, 1.0, mean.abs())
+    return mean, torch.where(equal, magnitude, std)
 
 
 def dictionary_places(x: Tensor, categorical: Tensor, context: int, most: int) -> Tensor:

@@ -49,6 +49,32 @@ TEST_F(CudaMemoryTest, AModelForWhichAPartIsTooSmallIsRefusedWithTheNumbers) {
   refused(&cuda::MemoryBudget::workspace_bytes, "workspace");
 }
 
+TEST_F(CudaMemoryTest, AModelThatIsRemovedMakesRoomForAnother) {
+  cuda::MemoryBudget budget = Options();
+  budget.weights_bytes = 3 << 20;
+  absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend(budget);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  std::vector<std::shared_ptr<const BackendModel>> models;
+  const auto add = [&] {
+    absl::StatusOr<std::shared_ptr<const BackendModel>> model =
+        (*backend)->AddModel(MakeTestModel({}));
+    if (model.ok()) models.push_back(*model);
+    return model.status();
+  };
+  absl::Status full;
+  while ((full = add()).ok()) continue;
+  ASSERT_GE(models.size(), 2u) << full;
+  EXPECT_EQ(add().code(), absl::StatusCode::kResourceExhausted);
+  // Whichever it is: the gaps are found.
+  for (const size_t removed : {size_t{0}, models.size() - 1, models.size() / 2}) {
+    (*backend)->RemoveModel(*models[removed]);
+    models.erase(models.begin() + static_cast<ptrdiff_t>(removed));
+    EXPECT_TRUE(add().ok()) << removed;
+    EXPECT_EQ(add().code(), absl::StatusCode::kResourceExhausted);
+  }
+  models.clear();
+}
+
 TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
   cuda::MemoryBudget options = Options();
   options.context_pool_bytes = int64_t{1} << 50;

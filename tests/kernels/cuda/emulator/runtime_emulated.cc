@@ -60,6 +60,8 @@ ErrorCode Alive() {
   return lost ? kLaunchFailure : kSuccess;
 }
 
+constexpr int64_t kMemory = 1LL << 30;
+
 }  // namespace
 
 struct Graph {
@@ -95,6 +97,12 @@ ErrorCode CountDevices(int* count) {
   return *count == 0 ? kNoDevice : kSuccess;
 }
 
+ErrorCode FindMemory(int64_t* used_bytes, int64_t* all_bytes) {
+  *used_bytes = 0;
+  *all_bytes = kMemory;
+  return kSuccess;
+}
+
 // CHORALE_EMULATOR_ORDER=last_to_first reverses the order of threads.
 ErrorCode OpenDevice(DeviceProperties* properties) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
@@ -102,7 +110,6 @@ ErrorCode OpenDevice(DeviceProperties* properties) {
   emulator::SetOrder(order != nullptr && std::strcmp(order, "last_to_first") == 0
                          ? emulator::Order::kLastToFirst
                          : emulator::Order::kFirstToLast);
-  constexpr int64_t kMemory = 1LL << 30;
   *properties = {.name = "emulator",
                  .multiprocessors = 8,
                  .compute_major = 9,

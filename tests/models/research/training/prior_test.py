@@ -167,10 +167,12 @@ class ColumnsTest(unittest.TestCase):
         self.assertAlmostEqual(std[0, 0].item(), math.sqrt(8 / 3))
         self.assertEqual(std[0, 1].item(), 1.0)
 
-    def test_a_constant_column_is_only_centred(self) -> None:
+    def test_a_constant_column_is_scaled_by_its_magnitude(self) -> None:
         x = torch.full((7, 1), 0.1, dtype=torch.float64)
         mean, std = masked_statistics(x, torch.ones_like(x, dtype=torch.bool), dim=0)
-        self.assertEqual((mean.item(), std.item()), (0.1, 1.0))
+        self.assertEqual((mean.item(), std.item()), (0.1, 0.1))
+        mean, std = masked_statistics(0 * x, torch.ones_like(x, dtype=torch.bool), dim=0)
+        self.assertEqual((mean.item(), std.item()), (0.0, 1.0))
 
     def test_places_in_the_dictionary_of_the_context(self) -> None:
         x = torch.tensor([[[7.0, 7.0], [2.0, 2.0], [7.0, 7.0], [3.0, 3.0], [NAN, 2.0]]])

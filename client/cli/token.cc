@@ -1,0 +1,101 @@
+// chorale token
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/names.h"
+#include "base/status_macros.h"
+#include "client/cli/command_line.h"
+#include "client/cli/commands.h"
+
+namespace chorale::client {
+namespace {
+
+struct TokenOptions {
+  std::string name;
+  std::string tenant;
+  std::string role;
+  std::string file;
+  int days = 0;  // 0: for ever
+};
+
+// 256 random bits: nobody can guess it, so its hash needs neither salt nor stretching.
+absl::StatusOr<std::string> MakeToken() {
+  unsigned char bytes[32];
+  if (RAND_bytes(bytes, sizeof(bytes)) != 1) {
+    return absl::InternalError("the system has no random numbers");
+  }
+  return absl::WebSafeBase64Escape(
+      absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
+}
+
+// A file of this name must not exist: others may be able to read it, or need its token.
+absl::Status WriteSecret(const std::string& path, const std::string& secret) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const std::string line = absl::StrCat(secret, "\n");
+  bool written =
+      file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  const int error = errno;
+  if (file >= 0) written = close(file) == 0 && written;
+  if (written) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--to: cannot write '", path, "': ", std::generic_category().message(error)));
+}
+
+absl::Status RunToken(const TokenOptions& options, Environment* environment) {
+  RETURN_IF_ERROR(ValidateName("NAME", options.name));
+  RETURN_IF_ERROR(ValidateName("--tenant", options.tenant));
+  const absl::StatusOr<std::string> token = MakeToken();
+  RETURN_IF_ERROR(token.status());
+  RETURN_IF_ERROR(WriteSecret(options.file, *token));
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(token->data()), token->size(), digest);
+  std::string line = absl::StrCat(options.name, " ",
+                                  absl::BytesToHexString(absl::string_view(
+                                      reinterpret_cast<const char*>(digest), sizeof(digest))),
+                                  " ", options.tenant, " ", options.role);
+  if (options.days > 0) {
+    absl::StrAppend(
+        &line, " ",
+        absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now() + absl::Hours(24) * options.days,
+                         absl::UTCTimeZone()));
+  }
+  return environment->Write([&](std::ostream& out) { out << line << '\n'; });
+}
+
+}  // namespace
+
+void AddTokenCommand(CLI::App* app, Environment* environment) {
+  auto options = std::make_shared<TokenOptions>();
+  CLI::App* command =
+      AddCommand(app, environment, "token",
+                 "Make a bearer token. The token goes to a file that only you can read; the line "
+                 "for the server's --token_file, which has its hash, to standard output",
+                 options, RunToken);
+  command->add_option("NAME", options->name, "The token's name in the server's log")->required();
+  command->add_option("--tenant", options->tenant, "Whose contexts it gives access to")
+      ->required()
+      ->type_name("TENANT");
+  command->add_option("--role", options->role, "read, register or admin")
+      ->required()
+      ->check(CLI::IsMember({"read", "register", "admin"}))
+      ->type_name("ROLE");
+  command->add_option("--to", options->file, "File for the token; it must not exist")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--days", options->days, "Days until it expires [never]")
+      ->check(CLI::Range(1, 36500))
+      ->type_name("N");
+}
+
+}  // namespace chorale::client

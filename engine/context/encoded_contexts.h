@@ -1,0 +1,67 @@
+// Keeps encoded contexts as files, with threads of its own.
+#ifndef CHORALE_ENGINE_CONTEXT_ENCODED_CONTEXTS_H_
+#define CHORALE_ENGINE_CONTEXT_ENCODED_CONTEXTS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/worker_thread.h"
+#include "engine/context/context_cache.h"
+#include "engine/context/model_registry.h"
+#include "engine/context/registered_context.h"
+#include "engine/store/context_files.h"
+#include "engine/store/context_store.h"
+
+namespace chorale {
+
+// What fails here costs an encoding later, and is logged; no caller hears of it.
+//
+// Thread-safe. Reading and writing have a thread each, so that no request waits for a write.
+class EncodedContexts {
+ public:
+  using OnRead = std::function<void(const ContextCache::ContextPointer& context,
+                                    absl::StatusOr<std::string> encoder_state)>;
+  using OnWritten = std::function<void()>;
+
+  // Opens the folder, and removes files of contexts that `store` does not have, of other versions
+  // of models that are served, and of another `kv_format`. BLOCKING. All pointers are used only
+  // here.
+  static absl::StatusOr<std::unique_ptr<EncodedContexts>> Open(const std::string& folder,
+                                                               int64_t max_bytes,
+                                                               std::string kv_format,
+                                                               ContextStore* store,
+                                                               const ModelRegistry& models);
+  ~EncodedContexts() { Stop(); }
+
+  // Whether there is a file to read. Waits for no disk.
+  bool Has(const RegisteredContext& context) const;
+
+  // Answers on a thread of this object, unless it is stopped before.
+  void Read(ContextCache::FileTask task, OnRead done);
+  void Write(ContextCache::FileTask task, OnWritten done);
+
+  // Removes the file of a context that was deleted. BLOCKING.
+  // REQUIRES: RegisteredContext::deleted is set, if the context is in memory.
+  void Remove(const std::string& tenant, const std::string& name);
+
+  // Returns when nothing is read or written any more; a file that is being written is given up.
+  void Stop();
+
+ private:
+  EncodedContexts(const std::string& folder, int64_t max_bytes, std::string kv_format)
+      : kv_format_(std::move(kv_format)), files_(folder, max_bytes) {}
+
+  EncodedContextId IdOf(const RegisteredContext& context) const;
+  void WriteFile(const ContextCache::FileTask& task);
+
+  const std::string kv_format_;
+  ContextFiles files_;
+  WorkerThread reader_;
+  WorkerThread writer_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_CONTEXT_ENCODED_CONTEXTS_H_

@@ -1,0 +1,204 @@
+#include "engine/loop/admission.h"
+
+#include <algorithm>
+
+#include "base/require.h"
+
+namespace chorale {
+namespace {
+
+constexpr int64_t kKeptPart = 8;     // one of so many is kept
+constexpr int64_t kLittlePart = 32;  // who holds less than one of so many holds little
+
+}  // namespace
+
+Admission::Admission(const Limits& limits)
+    : limits_(limits),
+      kept_bytes_(limits.pool_bytes / kKeptPart),
+      kept_places_(limits.max_running / kKeptPart) {}
+
+void Admission::Wait(uint64_t id, const ClientShare& share, int64_t bytes, absl::Time since) {
+  const auto client = clients_.try_emplace(share.client).first;
+  client->second.weight = share.weight;
+  const bool fresh = waiting_of_.emplace(id, client).second && !running_of_.contains(id);
+  Require(fresh, "a request waits for admission once");
+  client->second.queue.push_back({id, bytes, since});
+  ++waiting_;
+}
+
+void Admission::Remove(uint64_t id) {
+  if (const auto waits = waiting_of_.find(id); waits != waiting_of_.end()) {
+    const Clients::iterator client = waits->second;
+    client->second.queue.remove_if([id](const Request& request) { return request.id == id; });
+    waiting_of_.erase(waits);
+    --waiting_;
+    Forget(client);
+  } else if (const auto runs = running_of_.find(id); runs != running_of_.end()) {
+    const Running running = runs->second;
+    running_of_.erase(runs);
+    running.client->second.bytes -= running.bytes;
+    --running.client->second.running;
+    bytes_ -= running.bytes;
+    --running_;
+    Forget(running.client);
+  }
+}
+
+void Admission::Forget(Clients::iterator client) {
+  if (client->second.queue.empty() && client->second.running == 0) clients_.erase(client);
+}
+
+// ---- Shares --------------------------------------------------------------------------------
+
+double Admission::Usage(const Client& client) const {
+  const double places =
+      static_cast<double>(client.running) / static_cast<double>(limits_.max_running);
+  const double bytes = limits_.pool_bytes > 0 ? static_cast<double>(client.bytes) /
+                                                    static_cast<double>(limits_.pool_bytes)
+                                              : 0;
+  return std::max(places, bytes) / client.weight;
+}
+
+double Admission::WeightOfAll() const {
+  double weight = 0;
+  for (const auto& [name, client] : clients_) weight += client.weight;
+  return weight;
+}
+
+bool Admission::WithinShare(const Client& client, int64_t bytes) const {
+  const double part = client.weight / WeightOfAll();
+  return static_cast<double>(client.bytes + bytes) <=
+             part * static_cast<double>(limits_.pool_bytes) &&
+         static_cast<double>(client.running + 1) <=
+             std::max(1.0, part * static_cast<double>(limits_.max_running));
+}
+
+bool Admission::HoldsLittle(const Client& client, int64_t bytes) const {
+  return client.bytes + bytes <= limits_.pool_bytes / kLittlePart &&
+         client.running < std::max<int64_t>(1, limits_.max_running / kLittlePart);
+}
+
+bool Admission::Entitled(const Client& client, int64_t bytes) const {
+  return client.running == 0 || WithinShare(client, bytes);
+}
+
+double Admission::PartOf(absl::string_view client) const {
+  const auto found = clients_.find(client);
+  return found == clients_.end() ? 1 : found->second.weight / WeightOfAll();
+}
+
+bool Admission::OverShare(absl::string_view client) const {
+  const auto found = clients_.find(client);
+  if (found == clients_.end() || found->second.running == 0) return false;
+  const bool another_waits = waiting_ > static_cast<int64_t>(found->second.queue.size());
+  const double part = found->second.weight / WeightOfAll();
+  return another_waits && Usage(found->second) * found->second.weight > part;
+}
+
+double Admission::largest_usage() const {
+  double largest = 0;
+  for (const auto& [name, client] : clients_) {
+    largest = std::max(largest, Usage(client) * client.weight);
+  }
+  return largest;
+}
+
+// ---- Starting ------------------------------------------------------------------------------
+
+Admission::Reservation Admission::Reserve(absl::Time now) const {
+  Reservation reservation;
+  absl::Time oldest = now - limits_.patience;
+  for (const auto& [name, client] : clients_) {
+    if (client.queue.empty()) continue;
+    const Request& first = client.queue.front();
+    if (first.since > oldest || !Entitled(client, first.bytes)) continue;
+    oldest = first.since;
+    reservation = {&client, first.bytes};
+  }
+  return reservation;
+}
+
+const std::string* Admission::StarvedClient(absl::Time now) const {
+  const Reservation starved = Reserve(now);
+  for (const auto& [name, client] : clients_) {
+    if (&client == starved.client) return &name;
+  }
+  return nullptr;
+}
+
+int64_t Admission::HeldByOthersWithLittle(const Client& client) const {
+  int64_t bytes = 0;
+  for (const auto& [name, other] : clients_) {
+    const bool little = other.bytes <= limits_.pool_bytes / kLittlePart;
+    if (little && &other != &client) bytes += other.bytes;
+  }
+  return bytes;
+}
+
+bool Admission::FitsBeside(const Reservation& reserved, const Client& client, int64_t bytes) const {
+  const int64_t free_bytes = limits_.pool_bytes - bytes_ - bytes;
+  const int64_t free_places = limits_.max_running - running_ - 1;
+  if (free_bytes < 0 || free_places < 0) return false;
+  const int64_t all_but_kept = limits_.pool_bytes - kept_bytes_;
+  const int64_t held_with_little = HeldByOthersWithLittle(client);
+  const bool leaves_reserved =
+      reserved.client == nullptr || reserved.client == &client || free_bytes >= reserved.bytes;
+  if (HoldsLittle(client, bytes)) {
+    return leaves_reserved || (reserved.bytes <= all_but_kept &&
+                               held_with_little + client.bytes + bytes <= kept_bytes_);
+  }
+  if (free_places < kept_places_) return false;
+  if (bytes == 0) return true;
+  // What is kept is free, or held by those for whom it is.
+  const bool leaves_kept = bytes_ + bytes - held_with_little <= all_but_kept;
+  return leaves_reserved && (leaves_kept || bytes > all_but_kept);
+}
+
+bool Admission::StartOne(Clients::iterator entry, bool behind, const Reservation& reserved,
+                         absl::FunctionRef<bool(uint64_t id)> start) {
+  Client& client = entry->second;
+  bool bytes_wait = false;
+  for (auto request = client.queue.begin(); request != client.queue.end(); ++request) {
+    const int64_t bytes = request->bytes;
+    if (bytes > 0 && bytes_wait) continue;
+    const bool starts = (!behind || Entitled(client, bytes)) &&
+                        FitsBeside(reserved, client, bytes) && start(request->id);
+    if (!starts) {
+      bytes_wait = bytes_wait || bytes > 0;
+      if (bytes == 0) return false;  // for want of a place, which the others need too
+      continue;
+    }
+    waiting_of_.erase(request->id);
+    running_of_[request->id] = {entry, bytes};
+    client.queue.erase(request);
+    client.bytes += bytes;
+    ++client.running;
+    bytes_ += bytes;
+    ++running_;
+    --waiting_;
+    return true;
+  }
+  return false;
+}
+
+void Admission::StartWhatFits(absl::Time now, absl::FunctionRef<bool(uint64_t id)> start) {
+  for (bool started = true; started && waiting_ > 0;) {
+    started = false;
+    std::vector<Clients::iterator> order;
+    for (auto client = clients_.begin(); client != clients_.end(); ++client) {
+      if (!client->second.queue.empty()) order.push_back(client);
+    }
+    std::stable_sort(order.begin(), order.end(), [this](const auto& a, const auto& b) {
+      const double usage_of_a = Usage(a->second);
+      const double usage_of_b = Usage(b->second);
+      if (usage_of_a != usage_of_b) return usage_of_a < usage_of_b;
+      return a->second.queue.front().since < b->second.queue.front().since;
+    });
+    const Reservation reserved = Reserve(now);
+    for (size_t i = 0; i < order.size() && !started; ++i) {
+      started = StartOne(order[i], /*behind=*/i > 0, reserved, start);
+    }
+  }
+}
+
+}  // namespace chorale

@@ -1,0 +1,124 @@
+// Which waiting requests may start: the buffer pool and the places of running requests, divided
+// fairly between clients. No threads, no clock, no memory of its own: it counts.
+#ifndef CHORALE_ENGINE_LOOP_ADMISSION_H_
+#define CHORALE_ENGINE_LOOP_ADMISSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "engine/request.h"
+
+namespace chorale {
+
+// Dominant resource fairness (Ghodsi et al., NSDI 2011) over two resources, bytes of the buffer
+// pool and places of running requests. A client's usage is what it holds of the pool or of the
+// places, whichever is the larger part, by its weight. Its fair share of a resource is the part
+// that its weight has among the clients that hold or wait for something.
+//
+//   1. The client with the least usage is served first; a client's own requests in order of
+//      arrival. A request that does not fit holds back only later ones of its client, and of those
+//      only the ones that need bytes.
+//   2. While a client with less usage waits, a client gets no more than its fair share. One request
+//      may always be larger than that, if its client holds nothing else.
+//   3. An eighth of both resources is kept for clients that hold little, a thirty-second at most,
+//      so that a newcomer's small request starts at once however much another client holds.
+//      A request that needs more than the other seven eighths may use it as well.
+//   4. A request that has waited for `patience`, and is within its client's fair share or its
+//      client's only one, has what it needs reserved: others get what the pool has beyond that,
+//      and clients that hold little also the eighth of rule 3. One request at a time, the one that
+//      has waited longest.
+//
+// Nothing that runs is taken back here; StarvedClient and OverShare say who could give back.
+//
+// Thread contract: not thread-safe; the engine thread owns every instance.
+class Admission {
+ public:
+  struct Limits {
+    int64_t pool_bytes = 0;
+    int64_t max_running = 1;  // positive
+    absl::Duration patience = absl::Seconds(2);
+  };
+
+  explicit Admission(const Limits& limits);
+
+  // A request waits from `since` on for `bytes` of buffers and a place; bytes may be 0. REQUIRES:
+  // no request of this id waits or runs.
+  void Wait(uint64_t id, const ClientShare& share, int64_t bytes, absl::Time since);
+  // A request no longer waits or runs. No-op for one that does neither.
+  void Remove(uint64_t id);
+
+  // Starts what may start, in the order of the rules. `start` takes the memory of the request:
+  // false if the pool has no ranges of these sizes, as when its free memory is in pieces; the
+  // request then waits on.
+  void StartWhatFits(absl::Time now, absl::FunctionRef<bool(uint64_t id)> start);
+
+  // The client for which rule 4 reserves; null when there is none. Valid until the next change.
+  const std::string* StarvedClient(absl::Time now) const;
+  // Whether the client holds more than its fair share of bytes or of places, and another waits.
+  bool OverShare(absl::string_view client) const;
+  // The part of all weights that the client has among those that hold or wait, 0 to 1.
+  double PartOf(absl::string_view client) const;
+
+  int64_t waiting() const { return waiting_; }
+  // What the client that holds most has of the bytes or the places, whichever is more; 0 to 1.
+  double largest_usage() const;
+
+ private:
+  struct Request {
+    uint64_t id = 0;
+    int64_t bytes = 0;
+    absl::Time since;
+  };
+  struct Client {
+    double weight = 1;
+    int64_t bytes = 0;    // held
+    int64_t running = 0;  // places held
+    std::list<Request> queue;
+  };
+  using Clients = std::map<std::string, Client, std::less<>>;
+  struct Running {
+    Clients::iterator client;
+    int64_t bytes = 0;
+  };
+  struct Reservation {
+    const Client* client = nullptr;  // null: there is none
+    int64_t bytes = 0;
+  };
+
+  double Usage(const Client& client) const;
+  double WeightOfAll() const;
+  bool WithinShare(const Client& client, int64_t bytes) const;
+  // Whether it would still hold little with `bytes` and a place more.
+  bool HoldsLittle(const Client& client, int64_t bytes) const;
+  bool Entitled(const Client& client, int64_t bytes) const;
+  Reservation Reserve(absl::Time now) const;
+  int64_t HeldByOthersWithLittle(const Client& client) const;
+  bool FitsBeside(const Reservation& reserved, const Client& client, int64_t bytes) const;
+  // Starts the first request of the client that may; false if none may. `behind`: one with less
+  // usage waits for bytes.
+  bool StartOne(Clients::iterator client, bool behind, const Reservation& reserved,
+                absl::FunctionRef<bool(uint64_t id)> start);
+  void Forget(Clients::iterator client);
+
+  const Limits limits_;
+  const int64_t kept_bytes_;  // of rule 3
+  const int64_t kept_places_;
+  Clients clients_;  // that hold or wait
+  std::unordered_map<uint64_t, Clients::iterator> waiting_of_;
+  std::unordered_map<uint64_t, Running> running_of_;
+  int64_t bytes_ = 0;  // held by all
+  int64_t running_ = 0;
+  int64_t waiting_ = 0;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_LOOP_ADMISSION_H_

@@ -1,0 +1,424 @@
+// A file:
+//
+//   "CHORALE KV 1\n"                        kMagic
+//   lengths of head, state and K/V          3 x uint64, little-endian
+//   head                                    the id as JSON
+//   state of the row encoder
+//   keys and values
+//   SHA-256 of all bytes before it          32 bytes
+#include "engine/store/context_files.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/require.h"
+#include "base/status_macros.h"
+#include "engine/data/dataset_codec.h"
+#include "engine/store/failpoint.h"
+#include "engine/store/posix_file.h"
+#include "spdlog/spdlog.h"
+
+namespace chorale {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little,
+              "lengths, keys and values are stored raw");
+
+constexpr absl::string_view kMagic = "CHORALE KV 1\n";
+constexpr absl::string_view kFileSuffix = ".kv";
+constexpr absl::string_view kTemporarySuffix = ".kv.incoming";
+constexpr int64_t kDigestBytes = 32;
+constexpr int64_t kMaxHeadBytes = 64 << 10;
+constexpr int64_t kChunkBytes = 4 << 20;  // written or read between two looks at `unwanted`
+// Written between two syncs, so that StopWriting waits for no long one.
+constexpr int64_t kSyncBytes = 64 << 20;
+
+constexpr const char* kFileSteps[] = {
+    "kv_create", "kv_write",        "kv_write_half", "kv_fsync",
+    "kv_rename", "kv_folder_fsync", "kv_durable",    "kv_unlink",
+};
+
+struct Lengths {
+  int64_t head = 0;
+  int64_t state = 0;
+  int64_t kv = 0;
+};
+constexpr int64_t kHeadOffset = static_cast<int64_t>(kMagic.size() + sizeof(Lengths));
+
+std::string KeyOf(absl::string_view tenant, absl::string_view name) {
+  return ContentDigest(absl::StrCat(tenant, absl::string_view("\0", 1), name));
+}
+
+std::string HeadOf(const EncodedContextId& id) {
+  return Json{{"tenant", id.tenant},       {"name", id.name},
+              {"dataset", id.dataset},     {"created_ns", id.created_ns},
+              {"model", id.model},         {"model_digest", id.model_digest},
+              {"kv_format", id.kv_format}, {"kv_bytes", id.kv_bytes}}
+      .dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
+std::optional<EncodedContextId> IdFromHead(const std::string& head) {
+  const Json json = Json::parse(head, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  EncodedContextId id;
+  const auto text = [&json](const char* key, std::string* out) {
+    const auto found = json.find(key);
+    if (found == json.end() || !found->is_string()) return false;
+    *out = found->get<std::string>();
+    return true;
+  };
+  const auto number = [&json](const char* key, int64_t* out) {
+    const auto found = json.find(key);
+    if (found == json.end() || !found->is_number_integer()) return false;
+    *out = found->get<int64_t>();
+    return true;
+  };
+  const bool complete = text("tenant", &id.tenant) && text("name", &id.name) &&
+                        text("dataset", &id.dataset) && number("created_ns", &id.created_ns) &&
+                        text("model", &id.model) && text("model_digest", &id.model_digest) &&
+                        text("kv_format", &id.kv_format) && number("kv_bytes", &id.kv_bytes);
+  return complete ? std::optional(std::move(id)) : std::nullopt;
+}
+
+// A running SHA-256.
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new()) {
+    Require(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1,
+            "SHA-256 is built in");
+  }
+  void Add(absl::string_view bytes) {
+    Require(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1,
+            "SHA-256 takes any bytes");
+  }
+  std::string Finish() {
+    std::string digest(kDigestBytes, '\0');
+    unsigned int length = 0;
+    Require(EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                               &length) == 1 &&
+                length == kDigestBytes,
+            "a SHA-256 has 32 bytes");
+    return digest;
+  }
+
+ private:
+  struct Free {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
+  std::unique_ptr<EVP_MD_CTX, Free> context_;
+};
+
+// An open file, read from its beginning.
+class FileReader {
+ public:
+  // NotFound when there is none.
+  static absl::StatusOr<FileReader> Open(const std::string& path) {
+    absl::StatusOr<FileDescriptor> file = OpenToRead(path);
+    RETURN_IF_ERROR(file.status());
+    struct stat info;
+    if (fstat(file->get(), &info) != 0) return FileError(errno, "stat", path);
+    posix_fadvise(file->get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    return FileReader(path, *std::move(file), info);
+  }
+
+  int64_t bytes() const { return bytes_; }
+  absl::Time modified() const { return modified_; }
+
+  absl::Status Read(absl::Span<char> to) {
+    while (!to.empty()) {
+      const size_t chunk = std::min<size_t>(to.size(), kChunkBytes);
+      const ssize_t got = read(file_.get(), to.data(), chunk);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return FileError(errno, "read", path_);
+      if (got == 0) return absl::DataLossError(absl::StrCat(path_, ": ends too early"));
+      digest_.Add({to.data(), static_cast<size_t>(got)});
+      to.remove_prefix(static_cast<size_t>(got));
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::string> Read(int64_t bytes) {
+    std::string content(static_cast<size_t>(bytes), '\0');
+    RETURN_IF_ERROR(Read(absl::MakeSpan(content)));
+    return content;
+  }
+
+  // The lengths in the file, which add up to its size.
+  absl::StatusOr<Lengths> ReadLengths() {
+    absl::StatusOr<std::string> fixed = Read(std::min(kHeadOffset, bytes_));
+    RETURN_IF_ERROR(fixed.status());
+    Lengths lengths;
+    if (bytes_ < kHeadOffset + kDigestBytes || !absl::StartsWith(*fixed, kMagic)) {
+      return absl::DataLossError(absl::StrCat(path_, ": is of another version, or torn"));
+    }
+    std::memcpy(&lengths, fixed->data() + kMagic.size(), sizeof(lengths));
+    int64_t rest = bytes_ - kHeadOffset - kDigestBytes;
+    for (const int64_t length : {lengths.head, lengths.state, lengths.kv}) {
+      if (length < 0 || length > rest) rest = -1;
+      if (rest >= 0) rest -= length;
+    }
+    if (rest != 0 || lengths.head > kMaxHeadBytes) {
+      return absl::DataLossError(absl::StrCat(path_, ": its size is not what it says"));
+    }
+    return lengths;
+  }
+
+  // Whether the digest that comes next is that of all that was read.
+  absl::Status CheckDigest() {
+    const std::string expected = digest_.Finish();
+    std::string found(kDigestBytes, '\0');
+    if (pread(file_.get(), found.data(), found.size(), bytes_ - kDigestBytes) != kDigestBytes ||
+        found != expected) {
+      return absl::DataLossError(absl::StrCat(path_, ": the content does not match its checksum"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  FileReader(std::string path, FileDescriptor file, const struct stat& info)
+      : path_(std::move(path)),
+        file_(std::move(file)),
+        bytes_(info.st_size),
+        modified_(absl::TimeFromTimespec(info.st_mtim)) {}
+
+  std::string path_;
+  FileDescriptor file_;
+  int64_t bytes_;
+  absl::Time modified_;
+  Sha256 digest_;
+};
+
+}  // namespace
+
+absl::Span<const char* const> ContextFileSteps() { return kFileSteps; }
+
+std::string ContextFiles::Path(const std::string& key) const {
+  return absl::StrCat(folder_, "/", key, kFileSuffix);
+}
+
+void ContextFiles::RemoveFile(const std::string& path) const {
+  if (const int error = AtFailpoint("kv_unlink")) {
+    spdlog::warn("{}", FileError(error, "remove", path).ToString());
+    return;
+  }
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    spdlog::warn("{}", FileError(errno, "remove", path).ToString());
+  }
+}
+
+absl::Status ContextFiles::Open(absl::FunctionRef<Found(const EncodedContextId&)> judge) {
+  RETURN_IF_ERROR(MakeFolder(folder_));
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder_, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error) return FileError(error.value(), "list", folder_);
+  int64_t removed = 0;
+  for (const std::string& name : names) {
+    const std::string path = absl::StrCat(folder_, "/", name);
+    if (absl::EndsWith(name, kTemporarySuffix)) RemoveFile(path);
+    if (!absl::EndsWith(name, kFileSuffix)) continue;  // not ours
+    absl::StatusOr<FileReader> reader = FileReader::Open(path);
+    absl::StatusOr<Lengths> lengths = reader.ok() ? reader->ReadLengths() : reader.status();
+    absl::StatusOr<std::string> head =
+        lengths.ok() ? reader->Read(lengths->head) : lengths.status();
+    std::optional<EncodedContextId> id = head.ok() ? IdFromHead(*head) : std::nullopt;
+    const std::string key = name.substr(0, name.size() - kFileSuffix.size());
+    if (!id || KeyOf(id->tenant, id->name) != key || judge(*id) == Found::kRemove) {
+      RemoveFile(path);
+      ++removed;
+      continue;
+    }
+    MutexLock lock(&mutex_);
+    files_[key] = {*std::move(id), reader->bytes(), reader->modified()};
+    bytes_ += reader->bytes();
+  }
+  if (removed > 0) {
+    spdlog::info(
+        "{} file(s) of encoded contexts were removed: of another model, backend or build, "
+        "of contexts that are no longer registered, or damaged",
+        removed);
+  }
+  MakeRoom(0);
+  return absl::OkStatus();
+}
+
+bool ContextFiles::Has(const EncodedContextId& id) const {
+  const std::string key = KeyOf(id.tenant, id.name);
+  MutexLock lock(&mutex_);
+  const auto found = files_.find(key);
+  return found != files_.end() && found->second.id == id;
+}
+
+int64_t ContextFiles::bytes() const {
+  MutexLock lock(&mutex_);
+  return bytes_;
+}
+
+void ContextFiles::Forget(const std::string& key) {
+  MutexLock lock(&mutex_);
+  const auto found = files_.find(key);
+  if (found == files_.end()) return;
+  bytes_ -= found->second.bytes;
+  files_.erase(found);
+}
+
+void ContextFiles::MakeRoom(int64_t bytes) {
+  while (true) {
+    std::string oldest;
+    {
+      MutexLock lock(&mutex_);
+      if (files_.empty() || bytes_ + bytes <= max_bytes_) return;
+      const auto found = std::min_element(
+          files_.begin(), files_.end(),
+          [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+      oldest = found->first;
+    }
+    Forget(oldest);
+    RemoveFile(Path(oldest));
+  }
+}
+
+void ContextFiles::Remove(const std::string& tenant, const std::string& name) {
+  const std::string key = KeyOf(tenant, name);
+  Forget(key);
+  RemoveFile(Path(key));
+}
+
+absl::Status ContextFiles::WriteTemporary(const std::string& path, const EncodedContextId& id,
+                                          absl::string_view encoder_state, KvSource kv,
+                                          absl::FunctionRef<bool()> unwanted) {
+  if (const int error = AtFailpoint("kv_create")) return FileError(error, "create", path);
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid()) return FileError(errno, "create", path);
+  Sha256 digest;
+  const auto write = [&](absl::string_view bytes) {
+    digest.Add(bytes);
+    return WriteAll(file, bytes, path);
+  };
+  const std::string head = HeadOf(id);
+  const Lengths lengths = {static_cast<int64_t>(head.size()),
+                           static_cast<int64_t>(encoder_state.size()), id.kv_bytes};
+  if (const int error = AtFailpoint("kv_write")) return FileError(error, "write", path);
+  RETURN_IF_ERROR(write(kMagic));
+  RETURN_IF_ERROR(write({reinterpret_cast<const char*>(&lengths), sizeof(lengths)}));
+  RETURN_IF_ERROR(write(head));
+  RETURN_IF_ERROR(write(encoder_state));
+  if (const int error = AtFailpoint("kv_write_half")) return FileError(error, "write", path);
+  std::string chunk;
+  for (int64_t offset = 0; offset < id.kv_bytes; offset += kChunkBytes) {
+    chunk.resize(static_cast<size_t>(std::min(id.kv_bytes - offset, kChunkBytes)));
+    if (stopped_ || unwanted() || !kv(offset, absl::MakeSpan(chunk))) {
+      return absl::CancelledError(absl::StrCat(path, ": no longer wanted"));
+    }
+    RETURN_IF_ERROR(write(chunk));
+    if (offset % kSyncBytes == kSyncBytes - kChunkBytes && fdatasync(file.get()) != 0) {
+      return FileError(errno, "fdatasync", path);
+    }
+  }
+  RETURN_IF_ERROR(WriteAll(file, digest.Finish(), path));
+  if (const int error = AtFailpoint("kv_fsync")) return FileError(error, "fsync", path);
+  if (fsync(file.get()) != 0) return FileError(errno, "fsync", path);
+  return absl::OkStatus();
+}
+
+absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view encoder_state,
+                                 KvSource kv, absl::FunctionRef<bool()> unwanted) {
+  const auto bytes = static_cast<int64_t>(kHeadOffset + HeadOf(id).size() + encoder_state.size()) +
+                     id.kv_bytes + kDigestBytes;
+  if (bytes > max_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("the encoded context '", id.name, "' has ",
+                                                     bytes, " bytes; files may have ", max_bytes_));
+  }
+  const std::string key = KeyOf(id.tenant, id.name);
+  Remove(id.tenant, id.name);  // an older one, which could not be used
+  MakeRoom(bytes);
+  const std::string temporary = absl::StrCat(folder_, "/", key, kTemporarySuffix);
+  const std::string path = Path(key);
+  absl::Status status = WriteTemporary(temporary, id, encoder_state, kv, unwanted);
+  if (const int error = status.ok() ? AtFailpoint("kv_rename") : 0) {
+    status = FileError(error, "rename to", path);
+  }
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
+    status = FileError(errno, "rename to", path);
+  }
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  const int error = AtFailpoint("kv_folder_fsync");
+  status = error != 0 ? FileError(error, "fsync", folder_) : SyncFolder(folder_);
+  AtFailpoint("kv_durable");
+  // Whoever does not want it any more says so before he calls Remove. So either this sees it, or
+  // Remove comes later and removes the file.
+  {
+    MutexLock lock(&mutex_);
+    if (status.ok() && !unwanted()) {
+      files_[key] = {id, bytes, absl::Now()};
+      bytes_ += bytes;
+      return absl::OkStatus();
+    }
+  }
+  unlink(path.c_str());
+  return status.ok() ? absl::CancelledError(absl::StrCat(path, ": no longer wanted")) : status;
+}
+
+absl::StatusOr<std::string> ContextFiles::ReadFile(const std::string& path,
+                                                   const EncodedContextId& id,
+                                                   absl::Span<char> kv) const {
+  absl::StatusOr<FileReader> reader = FileReader::Open(path);
+  RETURN_IF_ERROR(reader.status());
+  absl::StatusOr<Lengths> lengths = reader->ReadLengths();
+  RETURN_IF_ERROR(lengths.status());
+  absl::StatusOr<std::string> head = reader->Read(lengths->head);
+  RETURN_IF_ERROR(head.status());
+  if (*head != HeadOf(id) || lengths->kv != static_cast<int64_t>(kv.size())) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": is of another registration, model, backend or build"));
+  }
+  absl::StatusOr<std::string> state = reader->Read(lengths->state);
+  RETURN_IF_ERROR(state.status());
+  RETURN_IF_ERROR(reader->Read(kv));
+  RETURN_IF_ERROR(reader->CheckDigest());
+  return state;
+}
+
+absl::StatusOr<std::string> ContextFiles::Read(const EncodedContextId& id, absl::Span<char> kv) {
+  Require(static_cast<int64_t>(kv.size()) == id.kv_bytes, "the memory is as large as the context");
+  const std::string key = KeyOf(id.tenant, id.name);
+  const std::string path = Path(key);
+  absl::StatusOr<std::string> state = ReadFile(path, id, kv);
+  if (!state.ok()) {
+    Forget(key);
+    if (!absl::IsNotFound(state.status())) RemoveFile(path);
+    return state;
+  }
+  // The date says when it was last used, also after a restart.
+  utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+  MutexLock lock(&mutex_);
+  if (const auto found = files_.find(key); found != files_.end()) found->second.used = absl::Now();
+  return state;
+}
+
+}  // namespace chorale

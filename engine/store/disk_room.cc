@@ -1,0 +1,93 @@
+#include "engine/store/disk_room.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "engine/store/posix_file.h"
+#include "spdlog/spdlog.h"
+
+namespace chorale {
+namespace {
+
+absl::Status DiskFullError() {
+  return WithReason(
+      ExhaustedRetryAfter("the server's disk is full: nothing can be registered until there is "
+                          "room; deleting contexts makes room",
+                          DiskRoom::kRetryDelay),
+      "DISK_FULL");
+}
+
+// Makes the blocks of the file's first `bytes` bytes its own.
+absl::Status Allocate(const std::string& path, int64_t bytes) {
+  const FileDescriptor file(
+      open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!file.valid()) return FileError(errno, "open", path);
+  int error = 0;
+  do {
+    error = posix_fallocate(file.get(), 0, bytes);
+  } while (error == EINTR);
+  return error == 0 ? absl::OkStatus() : FileError(error, "take room for", path);
+}
+
+}  // namespace
+
+DiskRoom::DiskRoom(std::string reserve)
+    : reserve_(std::move(reserve)), attempt_(absl::StrCat(reserve_, ".attempt")) {}
+
+absl::Status DiskRoom::Open() {
+  unlink(attempt_.c_str());  // of a process that was killed
+  absl::Status taken = Allocate(reserve_, kReserveBytes);
+  if (!absl::IsResourceExhausted(taken)) return taken;
+  MutexLock lock(&mutex_);
+  SetFull(taken);
+  return absl::OkStatus();
+}
+
+absl::Status DiskRoom::CheckRoom() {
+  MutexLock lock(&mutex_);
+  if (!full_) return absl::OkStatus();
+  if (!TakeReserve()) return DiskFullError();
+  full_ = false;
+  spdlog::info("the disk of the data folder has room again: contexts can be registered");
+  return absl::OkStatus();
+}
+
+bool DiskRoom::TakeReserve() {
+  if (!Allocate(reserve_, kReserveBytes).ok()) return false;
+  // A quota shows only in an attempt.
+  const bool room = Allocate(attempt_, kReserveBytes).ok();
+  unlink(attempt_.c_str());
+  return room;
+}
+
+absl::Status DiskRoom::Full(const absl::Status& cause) {
+  MutexLock lock(&mutex_);
+  SetFull(cause);
+  return DiskFullError();
+}
+
+void DiskRoom::SetFull(const absl::Status& cause) {
+  if (std::exchange(full_, true)) return;
+  spdlog::error("the disk is full: no context can be registered until there is room; {}",
+                std::string(cause.message()));
+}
+
+void DiskRoom::Release() {
+  MutexLock lock(&mutex_);
+  if (truncate(reserve_.c_str(), 0) != 0 && errno != ENOENT) {
+    spdlog::error("{}", FileError(errno, "give back the room of", reserve_).ToString());
+  }
+}
+
+bool DiskRoom::full() const {
+  MutexLock lock(&mutex_);
+  return full_;
+}
+
+}  // namespace chorale

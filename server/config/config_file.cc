@@ -1,0 +1,94 @@
+#include "server/config/config_file.h"
+
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/config/yaml_document.h"
+#include "yaml-cpp/yaml.h"
+
+namespace chorale {
+namespace {
+
+absl::Status InvalidFile(const std::string& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+}
+
+absl::StatusOr<ConfigEntry> ReadEntry(const std::string& path, const YAML::Node& key,
+                                      const YAML::Node& value) {
+  if (!key.IsScalar()) {
+    return InvalidFile(path, absl::StrCat("line ", key.Mark().line + 1, ": a key must be a name"));
+  }
+  ConfigEntry entry;
+  entry.name = key.Scalar();
+  if (value.IsScalar()) {
+    entry.values.push_back(value.Scalar());
+    return entry;
+  }
+  if (value.IsNull()) {
+    return InvalidFile(path,
+                       absl::StrCat(entry.name, " has no value; write \"\" for an empty one"));
+  }
+  if (!value.IsSequence()) {
+    return InvalidFile(path, absl::StrCat(entry.name, " must be one value or a list of values"));
+  }
+  entry.kind = ConfigEntry::Kind::kList;
+  for (const YAML::Node& item : value) {
+    if (!item.IsScalar()) {
+      return InvalidFile(path,
+                         absl::StrCat(entry.name, ": each item of the list must be one value"));
+    }
+    entry.values.push_back(item.Scalar());
+  }
+  return entry;
+}
+
+// May throw what yaml-cpp throws.
+absl::StatusOr<std::vector<ConfigEntry>> ReadDocument(const std::string& path,
+                                                      std::ifstream* file) {
+  const std::string text{std::istreambuf_iterator<char>(*file), {}};
+  const absl::StatusOr<YAML::Node> document = LoadYamlDocument(text);
+  if (document.ok() && document->IsNull()) return std::vector<ConfigEntry>();
+  if (!document.ok() || !document->IsMap()) {
+    return InvalidFile(path, "must be one map of flags' names to values");
+  }
+  std::vector<ConfigEntry> entries;
+  std::set<std::string> names;
+  for (const auto& pair : *document) {
+    absl::StatusOr<ConfigEntry> entry = ReadEntry(path, pair.first, pair.second);
+    RETURN_IF_ERROR(entry.status());
+    if (!names.insert(entry->name).second) {
+      return InvalidFile(path, absl::StrCat(entry->name, " is given twice"));
+    }
+    entries.push_back(*std::move(entry));
+  }
+  return entries;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
+    // A folder opens, but cannot be read.
+    if (!file.is_open() || file.bad()) return InvalidFile(path, "cannot be read");
+    return std::vector<ConfigEntry>();
+  }
+  try {
+    return ReadDocument(path, &file);
+  } catch (const YAML::Exception& error) {
+    return InvalidFile(path, absl::StrCat("line ", error.mark.line + 1, ": ", error.msg));
+  }
+}
+
+std::string FormatConfig(const std::vector<std::pair<std::string, std::string>>& values) {
+  YAML::Emitter out;
+  out << YAML::BeginMap;
+  for (const auto& [name, value] : values) out << YAML::Key << name << YAML::Value << value;
+  out << YAML::EndMap;
+  return absl::StrCat(out.c_str(), "\n");
+}
+
+}  // namespace chorale

@@ -1,0 +1,29 @@
+// Flags in the environment: CHORALE_<FLAG IN UPPER CASE>.
+#ifndef CHORALE_SERVER_CONFIG_ENVIRONMENT_VARIABLES_H_
+#define CHORALE_SERVER_CONFIG_ENVIRONMENT_VARIABLES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace chorale {
+
+struct FlagVariable {
+  std::string variable;  // "CHORALE_MAX_PATHS"
+  std::string flag;      // "max_paths"
+  std::string value;
+};
+
+// The variables, of an environment in the form "NAME=value", whose names begin with CHORALE_.
+// Whether there is such a flag is not checked here.
+std::vector<FlagVariable> FlagVariables(const std::vector<std::string>& environment);
+
+// Whether a variable is known to be no flag: those of the client and of the GPU backend, and those
+// that Kubernetes makes for services whose names begin with "chorale", such as
+// CHORALE_PORT_50051_TCP_ADDR.
+bool IsForeignVariable(absl::string_view variable);
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_CONFIG_ENVIRONMENT_VARIABLES_H_

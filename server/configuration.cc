@@ -1,0 +1,107 @@
+#include "server/configuration.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "server/config/config_file.h"
+#include "server/config/environment_variables.h"
+#include "server/flags.h"
+#include "server/lifecycle/reload_trigger.h"
+
+namespace chorale {
+namespace {
+
+constexpr char kConfigVariable[] = "CHORALE_CONFIG";
+
+absl::Status ApplyEntry(const std::string& file, const ConfigEntry& entry, FlagOrigins* origins) {
+  const std::string origin = absl::StrCat(file, ": ", entry.name);
+  if (!IsConfigurable(entry.name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(origin, " is no flag that a file can set; chorale-server --help lists all"));
+  }
+  if (entry.kind == ConfigEntry::Kind::kList) {
+    if (!TakesList(entry.name)) {
+      return absl::InvalidArgumentError(absl::StrCat(origin, " must be one value, not a list"));
+    }
+    for (const std::string& value : entry.values) {
+      if (!absl::StrContains(value, ',')) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(origin, ": \"", value, "\" is one item of a list: it must have no comma"));
+    }
+  }
+  return SetFlag(entry.name, absl::StrJoin(entry.values, ","), origin, origins);
+}
+
+absl::Status ApplyFile(const std::string& file, FlagOrigins* origins) {
+  absl::StatusOr<std::vector<ConfigEntry>> entries = ReadConfigFile(file);
+  if (!entries.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--config: ", entries.status().message()));
+  }
+  for (const ConfigEntry& entry : *entries) RETURN_IF_ERROR(ApplyEntry(file, entry, origins));
+  return absl::OkStatus();
+}
+
+absl::Status ApplyEnvironment(const std::vector<FlagVariable>& variables, FlagOrigins* origins,
+                              std::vector<std::string>* unknown) {
+  for (const FlagVariable& variable : variables) {
+    if (IsConfigurable(variable.flag)) {
+      RETURN_IF_ERROR(SetFlag(variable.flag, variable.value, variable.variable, origins));
+    } else if (variable.variable != kConfigVariable && !IsForeignVariable(variable.variable) &&
+               unknown != nullptr) {
+      unknown->push_back(variable.variable);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The file that the command line or else the environment names. Sets flags.
+absl::StatusOr<std::string> FindFile(const std::vector<std::string>& arguments,
+                                     const std::vector<FlagVariable>& variables) {
+  RETURN_IF_ERROR(ParseFlags(arguments).status());
+  std::string file = ConfigFile();
+  for (const FlagVariable& variable : variables) {
+    if (file.empty() && variable.variable == kConfigVariable) file = variable.value;
+  }
+  return file;
+}
+
+absl::Status Apply(const ConfigurationSources& sources, FlagOrigins* origins, std::string* file,
+                   std::string* version, std::vector<std::string>* unknown_variables) {
+  const std::vector<FlagVariable> variables = FlagVariables(sources.environment);
+  ResetFlags();
+  absl::StatusOr<std::string> found = FindFile(sources.arguments, variables);
+  RETURN_IF_ERROR(found.status());
+  *file = *std::move(found);
+  *version = FileVersion(*file);
+  ResetFlags();
+  if (!file->empty()) RETURN_IF_ERROR(ApplyFile(*file, origins));
+  RETURN_IF_ERROR(ApplyEnvironment(variables, origins, unknown_variables));
+  return ParseFlags(sources.arguments, origins).status();
+}
+
+}  // namespace
+
+absl::StatusOr<ListenTarget> LoadListenTarget(const ConfigurationSources& sources) {
+  FlagOrigins origins;
+  std::string file;
+  std::string version;
+  RETURN_IF_ERROR(Apply(sources, &origins, &file, &version, nullptr));
+  return ListenTargetOfFlags();
+}
+
+absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sources) {
+  Configuration configuration;
+  FlagOrigins origins;
+  RETURN_IF_ERROR(Apply(sources, &origins, &configuration.file, &configuration.file_version,
+                        &configuration.unknown_variables));
+  absl::StatusOr<ProgramOptions> options = OptionsFromFlags(origins);
+  RETURN_IF_ERROR(options.status());
+  configuration.options = *std::move(options);
+  configuration.values = FlagValues();
+  return configuration;
+}
+
+}  // namespace chorale

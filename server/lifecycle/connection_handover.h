@@ -1,0 +1,84 @@
+// Hands connections to gRPC, also those whose client never pauses.
+#ifndef CHORALE_SERVER_LIFECYCLE_CONNECTION_HANDOVER_H_
+#define CHORALE_SERVER_LIFECYCLE_CONNECTION_HANDOVER_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "base/fair_queue.h"
+#include "base/file_descriptor.h"
+#include "base/mutex.h"
+
+namespace chorale {
+
+// The thread that gives gRPC a connection reads it until there is nothing to read, and holds a lock
+// of gRPC's acceptor meanwhile. So a client that sends small frames from its first byte on, without
+// a pause, would keep all others from being accepted. Here each of several threads has an acceptor
+// of its own, and a connection that holds one up for longer than `kPatience` is ended: an honest
+// client waits for the server's settings before it sends a call. Peers take turns, and one of them
+// has at most half of the threads.
+//
+// Thread-safe, once it has started.
+class ConnectionHandover {
+ public:
+  static constexpr std::chrono::seconds kPatience{5};
+
+  using CredentialsMaker = std::function<std::shared_ptr<grpc::ServerCredentials>()>;
+
+  // REQUIRES: the server is not built yet, and is destroyed before this object. Credentials are
+  // made for each acceptor: those that ask for their certificate tell one asker what has changed.
+  ConnectionHandover(grpc::ServerBuilder* builder, const CredentialsMaker& make_credentials);
+  ~ConnectionHandover();  // as Stop
+  ConnectionHandover(const ConnectionHandover&) = delete;
+  ConnectionHandover& operator=(const ConnectionHandover&) = delete;
+
+  // REQUIRES: the server is built. `listening` is a socket that accepts the connections.
+  void Start(int listening);
+  // Returns at once. After Stop the connection is closed. `peer` is whose turn it takes.
+  void HandOver(FileDescriptor connection, const std::string& peer);
+  // Closes the connections that wait, and ends those that are being handed over. gRPC's server is
+  // shut down after this: its shutdown waits for the acceptors' locks.
+  void Stop();
+
+ private:
+  struct Waiting {
+    FileDescriptor connection;
+    std::string peer;
+  };
+  // One that is handed over: a duplicate of the connection, if any, and when it is ended.
+  struct Current {
+    FileDescriptor duplicate;
+    std::chrono::steady_clock::time_point deadline;
+  };
+
+  void Work(size_t thread, int listening);
+  // The next connection, once there is one whose peer may have another thread; an invalid one when
+  // all are to stop.
+  Waiting Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndHeldUp();
+
+  std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // gRPC does not keep them
+  // gRPC's; one for each thread.
+  std::vector<std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>> acceptors_;
+
+  Mutex mutex_;
+  CondVar work_;  // a connection waits, or all are to stop
+  CondVar stop_;
+  FairQueue<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, size_t> threads_of_ ABSL_GUARDED_BY(mutex_);  // by peer
+  std::vector<Current> current_ ABSL_GUARDED_BY(mutex_);                         // by thread
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_LIFECYCLE_CONNECTION_HANDOVER_H_

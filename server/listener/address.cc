@@ -1,0 +1,66 @@
+#include "server/listener/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace chorale {
+namespace {
+
+constexpr uint32_t kMaxPort = 65'535;
+// A path ends with a zero byte in its sockaddr_un.
+constexpr size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+
+std::string Numeric(int family, const void* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  return inet_ntop(family, address, text, sizeof(text)) == nullptr ? "unknown" : text;
+}
+
+}  // namespace
+
+absl::StatusOr<Address> ParseAddress(const std::string& text) {
+  Address address;
+  if (absl::StartsWith(text, "unix:")) {
+    address.path = text.substr(std::strlen("unix:"));
+    if (!address.path.empty() && address.path.size() <= kMaxPathBytes) return address;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot listen on ", text, ": the path must have 1 to ", kMaxPathBytes, " bytes"));
+  }
+  const size_t colon = text.rfind(':');
+  uint32_t port = 0;
+  if (colon == std::string::npos || colon == 0 || absl::StrContains(text, ',') ||
+      !absl::SimpleAtoi(text.substr(colon + 1), &port) || port > kMaxPort) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot listen on ", text, ": it must be host:port with a port of 0 to 65535"));
+  }
+  absl::string_view host = absl::string_view(text).substr(0, colon);
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  address.host = std::string(host);
+  address.port = static_cast<int>(port);
+  return address;
+}
+
+std::string HostOfPeer(const sockaddr_storage& peer) {
+  if (peer.ss_family == AF_INET) {
+    return Numeric(AF_INET, &reinterpret_cast<const sockaddr_in&>(peer).sin_addr);
+  }
+  if (peer.ss_family != AF_INET6) return "unix";
+  in6_addr address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  constexpr int kIpv4Offset = 12;  // of an IPv4 address in the IPv6 address that stands for it
+  if (IN6_IS_ADDR_V4MAPPED(&address)) return Numeric(AF_INET, &address.s6_addr[kIpv4Offset]);
+  constexpr int kNetworkBytes = 8;
+  std::memset(&address.s6_addr[kNetworkBytes], 0, sizeof(address) - kNetworkBytes);
+  return absl::StrCat(Numeric(AF_INET6, &address), "/64");
+}
+
+}  // namespace chorale

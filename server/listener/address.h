@@ -1,0 +1,30 @@
+// Addresses to listen on, and the addresses of peers, as text.
+#ifndef CHORALE_SERVER_LISTENER_ADDRESS_H_
+#define CHORALE_SERVER_LISTENER_ADDRESS_H_
+
+#include <sys/socket.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace chorale {
+
+// Where to listen: a path, or a host and a port.
+struct Address {
+  std::string path;  // of a Unix socket; empty: host and port count
+  std::string host;  // a name or a number; an IPv6 address is without its brackets
+  int port = 0;      // 0: any free port
+};
+
+// "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". InvalidArgument names the text and what it must be: a
+// host is required, so that no server listens on all interfaces by mistake.
+absl::StatusOr<Address> ParseAddress(const std::string& text);
+
+// Whom the connections of one client have in common: an IPv4 address, the /64 network of an IPv6
+// address, since a host has all addresses of one, or "unix".
+std::string HostOfPeer(const sockaddr_storage& peer);
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_LISTENER_ADDRESS_H_

@@ -1,0 +1,132 @@
+// Accepts the connections to the gRPC port, and knows them until they end.
+#ifndef CHORALE_SERVER_LISTENER_LISTENER_H_
+#define CHORALE_SERVER_LISTENER_LISTENER_H_
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/file_descriptor.h"
+#include "base/mutex.h"
+
+namespace chorale {
+
+// The most connections at a time, of all clients and of one (see HostOfPeer).
+struct ConnectionLimits {
+  int64_t total = 4096;
+  int64_t per_peer = 1024;
+};
+
+// Why a connection is refused. A refused connection is accepted and closed at once, so that its
+// client sees that, and does not wait.
+enum class Refusal { kTotal, kPerPeer, kNoDescriptor };
+
+// "max_connections", "max_connections_per_peer" or "no_file_descriptor".
+const char* NameOf(Refusal refusal);
+
+// Which traffic counts: that since the last mark, or all since the connection was made.
+enum class BusySince { kMark, kBeginning };
+
+// Accepts on a thread of its own. A connection is handed on, and the listener keeps a duplicate of
+// its descriptor: by that it sees when whoever serves the connection shuts it down, which gRPC does
+// before it closes one, and can end it.
+//
+// When the process runs out of file descriptors, connections are refused until there are some
+// again: a spare one is kept for that.
+//
+// Thread-safe.
+class Listener {
+ public:
+  // Called on the listener's thread; they must not call the listener.
+  struct Handlers {
+    // The connection has TCP_NODELAY and does not block. `peer` is its HostOfPeer.
+    std::function<void(FileDescriptor connection, const std::string& peer)> accepted;
+    std::function<void(Refusal reason)> refused;
+    std::function<void(const absl::Status&)> failed;  // nothing will be accepted any more
+  };
+
+  // `sockets` listen, and do not block.
+  Listener(std::vector<FileDescriptor> sockets, ConnectionLimits limits, Handlers handlers);
+  ~Listener();  // as StopAccepting
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  // While accepting is paused, connections wait in the kernel. It is not at first.
+  void PauseAccepting(bool pause);
+  // Closes the sockets that listen. When this returns, `accepted` is not called any more.
+  void StopAccepting();
+
+  int64_t connections() const;
+
+  // Sends the end of the stream on all connections. What was written before still arrives, and
+  // nothing after it.
+  //
+  // gRPC's Shutdown answers CANCELLED to calls that arrive until their client has heard of it, and
+  // a client may not repeat those. To a client whose connection has ended they are UNAVAILABLE.
+  void EndWriting();
+
+  // Notes what each connection has received so far.
+  void MarkTraffic();
+  // Ends the connections that have received most: the fewest that have received half of all bytes
+  // together. Returns their number.
+  int64_t EndBusiest(BusySince since);
+
+ private:
+  struct Connection {
+    FileDescriptor descriptor;
+    std::string peer;
+    int64_t marked_bytes = 0;  // received before the last mark
+  };
+  struct RefusalCount {
+    int64_t since_logged = 0;
+    absl::Time logged = absl::InfinitePast();
+  };
+
+  void Run();
+  // True when the thread is to end.
+  bool TakeOrders();
+  void Watch(int fd, uint32_t events);
+  void AcceptWaiting(int socket);
+  // Accepts and closes one connection with the spare descriptor.
+  void RefuseWithSpare(int socket);
+  void Admit(FileDescriptor accepted, const sockaddr_storage& address);
+  bool TryAdd(const std::string& peer, FileDescriptor duplicate, Refusal* why);
+  void Refuse(Refusal reason);
+  void Fail(int error);
+  void Forget(int descriptor);
+  void Wake() const;
+
+  const ConnectionLimits limits_;
+  const Handlers handlers_;
+  const FileDescriptor epoll_;
+  const FileDescriptor wake_;  // an eventfd
+
+  // The thread's own.
+  std::vector<FileDescriptor> sockets_;
+  FileDescriptor spare_;
+  bool watches_sockets_ = false;
+  RefusalCount refusals_[3];  // by Refusal
+
+  mutable Mutex mutex_;
+  CondVar stopped_;
+  bool pause_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool end_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_map<int, Connection> connections_ ABSL_GUARDED_BY(mutex_);  // by the duplicate
+  absl::flat_hash_map<std::string, int64_t> per_peer_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_LISTENER_LISTENER_H_

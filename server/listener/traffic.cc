@@ -1,0 +1,32 @@
+#include "server/listener/traffic.h"
+
+#include <linux/tcp.h>  // the C library's tcp_info lacks tcpi_bytes_received
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace chorale {
+
+int64_t ReceivedBytes(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
+  return static_cast<int64_t>(info.tcpi_bytes_received);
+}
+
+std::vector<size_t> Busiest(const std::vector<int64_t>& bytes) {
+  std::vector<size_t> positions(bytes.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  std::sort(positions.begin(), positions.end(),
+            [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
+  const int64_t all = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+  int64_t sum = 0;
+  size_t count = 0;
+  for (; 2 * sum < all; ++count) sum += bytes[positions[count]];
+  positions.resize(count);
+  return positions;
+}
+
+}  // namespace chorale

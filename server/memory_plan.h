@@ -1,0 +1,18 @@
+// Whether the memory that is planned for fits below the limit.
+#ifndef CHORALE_SERVER_MEMORY_PLAN_H_
+#define CHORALE_SERVER_MEMORY_PLAN_H_
+
+#include "absl/status/status.h"
+#include "engine/engine.h"
+#include "server/server_options.h"
+
+namespace chorale {
+
+// InvalidArgument if the pools in host memory and --registration_memory_mib together take more than
+// kPlannedMemoryShare of --memory_limit_mib; it says what takes how much, by the flags' names.
+absl::Status CheckMemoryPlan(const ServerOptions& options, const PoolSizes& pools,
+                             const BackendInfo& backend);
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_MEMORY_PLAN_H_

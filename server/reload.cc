@@ -1,0 +1,82 @@
+#include "server/reload.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "server/model_folders.h"
+#include "server/telemetry/logging.h"
+
+namespace chorale {
+namespace {
+
+// Everything else needs a restart: pools, threads and ports are taken at the start, and gRPC has
+// the limits of messages and connections.
+constexpr absl::string_view kReloadable[] = {
+    "log_level",    "max_categories", "max_context_rows", "max_dataset_mib",
+    "max_features", "max_orders",     "max_paths",        "max_targets",
+    "max_values",   "models",         "slow_call",
+};
+
+}  // namespace
+
+bool IsReloadable(absl::string_view flag) { return absl::c_linear_search(kReloadable, flag); }
+
+Reloader::Reloader(ConfigurationSources sources, Configuration configuration,
+                   std::string models_version, LoadModels load_models, Server* server)
+    : sources_(std::move(sources)),
+      current_(std::move(configuration)),
+      models_version_(std::move(models_version)),
+      load_models_(std::move(load_models)),
+      server_(server) {}
+
+void Reloader::Reload() {
+  // Apart from the flags: a mistake in one of the two must not keep a token from being revoked.
+  const absl::Status security = server_->ReloadSecurity();
+  absl::StatusOr<Configuration> next = LoadConfiguration(sources_);
+  const absl::Status flags = next.ok() ? Apply(*next) : next.status();
+  server_->metrics()->ConfigReloaded(security.ok() && flags.ok());
+  for (const absl::Status& status : {security, flags}) {
+    if (status.ok()) continue;
+    LogEvent(spdlog::level::err, "reload_refused", {{"reason", std::string(status.message())}});
+  }
+}
+
+absl::Status Reloader::UpdateModels(const std::vector<std::string>& entries) {
+  std::string version = ModelsVersion(entries);
+  if (version == models_version_) return absl::OkStatus();
+  const absl::StatusOr<std::vector<Model>> models = load_models_(entries);
+  RETURN_IF_ERROR(models.status());
+  RETURN_IF_ERROR(server_->UpdateModels(*models));
+  models_version_ = std::move(version);
+  return absl::OkStatus();
+}
+
+absl::Status Reloader::Apply(const Configuration& next) {
+  // The part that can fail comes first.
+  RETURN_IF_ERROR(UpdateModels(next.options.engine.models));
+  std::vector<std::string> changed;
+  std::vector<std::string> need_restart;
+  for (const auto& [flag, value] : next.values) {
+    std::string& current = current_.values.at(flag);
+    if (value == current) continue;
+    // What needs a restart is reported each time, until there was one.
+    (IsReloadable(flag) ? changed : need_restart).push_back(flag);
+    if (IsReloadable(flag)) current = value;
+  }
+  SetLogLevel(next.options.log_level);
+  server_->SetSlowCall(next.options.server.slow_call);
+  Limits limits = next.options.server.limits;
+  // This follows from --max_message_mib, which needs a restart.
+  limits.max_response_bytes = current_.options.server.limits.max_response_bytes;
+  server_->SetLimits(limits);
+  LogEvent(spdlog::level::info, "reloaded",
+           {{"changed", absl::StrJoin(changed, ",")},
+            {"need_restart", absl::StrJoin(need_restart, ",")}});
+  return absl::OkStatus();
+}
+
+}  // namespace chorale

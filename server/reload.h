@@ -1,0 +1,51 @@
+// Takes over a changed configuration while the server runs.
+#ifndef CHORALE_SERVER_RELOAD_H_
+#define CHORALE_SERVER_RELOAD_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/model/model.h"
+#include "server/configuration.h"
+#include "server/server.h"
+
+namespace chorale {
+
+// Whether a new value of the flag counts without a restart.
+bool IsReloadable(absl::string_view flag);
+
+// A configuration that is wrong in any way changes nothing. The log says what was changed, and
+// which other flags need a restart; the metrics count.
+//
+// Thread contract: one thread at a time.
+class Reloader {
+ public:
+  // Loads the models in the entries of --models.
+  using LoadModels =
+      std::function<absl::StatusOr<std::vector<Model>>(const std::vector<std::string>& entries)>;
+
+  // `server` is open, and outlives this. `configuration` is the one that it runs with, and
+  // `models_version` the ModelsVersion of its models, from before they were loaded.
+  Reloader(ConfigurationSources sources, Configuration configuration, std::string models_version,
+           LoadModels load_models, Server* server);
+
+  // Reads the sources again, and all models if any has changed.
+  void Reload();
+
+ private:
+  absl::Status Apply(const Configuration& next);
+  absl::Status UpdateModels(const std::vector<std::string>& entries);
+
+  const ConfigurationSources sources_;
+  Configuration current_;
+  std::string models_version_;
+  const LoadModels load_models_;
+  Server* const server_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_RELOAD_H_

@@ -1,0 +1,90 @@
+// What the reactors of all methods have in common.
+#ifndef CHORALE_SERVER_RPC_REACTOR_H_
+#define CHORALE_SERVER_RPC_REACTOR_H_
+
+#include <google/protobuf/message.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "server/rpc/live_call.h"
+#include "server/rpc/service_environment.h"
+
+namespace chorale {
+
+// To gRPC every method is a stream of bytes both ways; the derived class says how many messages it
+// reads and writes. A call is a reactor from its headers on, so that the server knows of it, and
+// limits how long its client takes, while its request is still arriving.
+//
+// Reads: one is in flight at a time. Each gives its message to Received, which may Read the next.
+// Decoding a large message can take a tenth of a second; then Received runs on an executor, so that
+// the threads of gRPC are free for small ones. A call that is cancelled while its message waits for
+// its turn there is finished, and the message freed, at once: a client may have as many bytes in
+// the queue as it has calls in flight, and no more.
+//
+// Keeps itself alive until OnDone; whoever else needs it shares ownership. gRPC runs one callback
+// at a time, except Cancelled.
+class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                public std::enable_shared_from_this<Reactor> {
+ public:
+  // The reactor to return to gRPC: reads its first message, or finishes if the server does not
+  // admit the call.
+  static Reactor* Start(std::shared_ptr<Reactor> reactor);
+
+  // Thread-safe.
+  LiveCall& live() { return live_; }
+  void Finish(const absl::Status& status) { live_.Finish(status); }
+  // Sends the message and OK, or an error if the message is larger than messages may be.
+  // REQUIRES: no write is in flight; called at most once.
+  void FinishWith(const google::protobuf::Message& response);
+
+ protected:
+  Reactor(Method method, const ServiceEnvironment& environment,
+          grpc::CallbackServerContext* context);
+
+  const ServiceEnvironment& environment() const { return environment_; }
+
+  // REQUIRES: no read is in flight; the call is not finished.
+  void Read();
+
+  // A message. It may be taken; it is freed afterwards.
+  virtual void Received(grpc::ByteBuffer* bytes) = 0;
+  // The client has sent its last message.
+  virtual void ReceivedAll() = 0;
+  // The stream ended before: the client has disconnected or was given up.
+  virtual void Disconnected() { Finish(absl::CancelledError("the client disconnected")); }
+  // The call was cancelled, its deadline has passed, or its connection is gone. At most once, on
+  // any thread, at any time before Ended.
+  virtual void Cancelled() = 0;
+  // Nothing will come any more: drop what owns the reactor.
+  virtual void Ended() {}
+
+  void OnDone() final;  // gRPC's
+
+ private:
+  // Messages from this size on are decoded by the executor for large ones.
+  static constexpr size_t kLargeMessageBytes = 64 << 10;
+
+  void OnReadDone(bool ok) final;
+  void OnSendInitialMetadataDone(bool ok) final;
+  void OnCancel() final;
+
+  // Ends the call if its message waits for its turn.
+  void GiveUpTurn();
+
+  const ServiceEnvironment& environment_;
+  LiveCall live_;
+  std::shared_ptr<Reactor> self_;            // set before gRPC knows the reactor, taken in OnDone
+  std::atomic<bool> waits_for_turn_{false};  // whoever makes it false has request_
+  std::atomic<bool> cancelled_{false};
+  grpc::ByteBuffer request_;   // gRPC's while a read is in flight
+  grpc::ByteBuffer response_;  // that of FinishWith
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_RPC_REACTOR_H_

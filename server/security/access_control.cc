@@ -1,0 +1,116 @@
+#include "server/security/access_control.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/security/file_text.h"
+
+namespace chorale {
+namespace {
+
+// One answer to all: it must not tell which part of the credentials was right.
+absl::Status NotAuthenticated() {
+  return absl::UnauthenticatedError("this server wants a valid bearer token or client certificate");
+}
+
+// The token of "Bearer TOKEN"; nothing if the value has another form.
+std::optional<absl::string_view> BearerToken(absl::string_view authorization) {
+  constexpr absl::string_view kScheme = "bearer ";
+  if (!absl::StartsWithIgnoreCase(authorization, kScheme)) return std::nullopt;
+  return absl::StripAsciiWhitespace(authorization.substr(kScheme.size()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AccessControl>> AccessControl::Load(const SecurityOptions& options) {
+  std::unique_ptr<AccessControl> access(new AccessControl(options));
+  if (!options.tls.certificate.empty()) {
+    absl::StatusOr<std::shared_ptr<TlsIdentity>> identity = TlsIdentity::Load(options.tls);
+    RETURN_IF_ERROR(identity.status());
+    access->tls_ = *std::move(identity);
+  }
+  RETURN_IF_ERROR(access->ReloadTokens());
+  RETURN_IF_ERROR(access->ReloadTenants());
+  return access;
+}
+
+absl::Status AccessControl::Reload() {
+  absl::Status status = tls_ == nullptr ? absl::OkStatus() : tls_->Reload();
+  status.Update(ReloadTokens());
+  status.Update(ReloadTenants());
+  return status;
+}
+
+absl::Status AccessControl::ReloadTokens() {
+  if (options_.token_file.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> text = ReadFileText(options_.token_file);
+  RETURN_IF_ERROR(text.status());
+  absl::StatusOr<TokenTable> tokens = TokenTable::Parse(*text, options_.token_file);
+  RETURN_IF_ERROR(tokens.status());
+  auto shared = std::make_shared<const TokenTable>(*std::move(tokens));
+  MutexLock lock(&mutex_);
+  tokens_ = std::move(shared);
+  return absl::OkStatus();
+}
+
+absl::Status AccessControl::ReloadTenants() {
+  if (options_.tenant_file.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> text = ReadFileText(options_.tenant_file);
+  RETURN_IF_ERROR(text.status());
+  absl::StatusOr<TenantTable> tenants = TenantTable::Parse(*text, options_.tenant_file);
+  RETURN_IF_ERROR(tenants.status());
+  auto shared = std::make_shared<const TenantTable>(*std::move(tenants));
+  MutexLock lock(&mutex_);
+  tenants_ = std::move(shared);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Caller> AccessControl::Authenticate(const PresentedCredentials& presented,
+                                                   absl::Time now) const {
+  std::shared_ptr<const TokenTable> tokens;
+  std::shared_ptr<const TenantTable> tenants;
+  {
+    MutexLock lock(&mutex_);
+    tokens = tokens_;
+    tenants = tenants_;
+  }
+  Caller caller;
+  caller.peer_host = presented.peer_host;
+  if (!authenticates()) {
+    caller.policy = tenants->PolicyOf(caller.tenant);
+    return caller;
+  }
+  if (!presented.authorization.empty()) {
+    if (presented.authorization.size() > 1) return NotAuthenticated();
+    const std::optional<absl::string_view> token = BearerToken(presented.authorization[0]);
+    const TokenTable::Entry* entry = token.has_value() ? tokens->Find(*token) : nullptr;
+    if (entry == nullptr || now >= entry->expires) return NotAuthenticated();
+    caller.tenant = entry->tenant;
+    caller.name = entry->name;
+    caller.role = entry->role;
+  } else {
+    if (!presented.certificate.has_value()) return NotAuthenticated();
+    const std::optional<TenantTable::Match> match = tenants->Find(*presented.certificate);
+    if (!match.has_value()) return NotAuthenticated();
+    caller.tenant = match->tenant;
+    caller.name = match->name;
+    caller.role = match->role;
+  }
+  caller.policy = tenants->PolicyOf(caller.tenant);
+  return caller;
+}
+
+absl::Status AccessControl::Authorize(const Caller& caller, Method method) {
+  const Role needed = RoleFor(method);
+  if (caller.role >= needed) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(MethodName(method), " needs the role ",
+                                                  RoleName(needed), "; this caller has the role ",
+                                                  RoleName(caller.role)));
+}
+
+}  // namespace chorale

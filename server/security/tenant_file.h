@@ -1,0 +1,71 @@
+// The file of tenants: their shares, their quotas, and the client certificates that are theirs.
+#ifndef CHORALE_SERVER_SECURITY_TENANT_FILE_H_
+#define CHORALE_SERVER_SECURITY_TENANT_FILE_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/security/caller.h"
+
+namespace chorale {
+
+// What a verified client certificate says of its owner.
+struct CertificateNames {
+  std::string subject;            // RFC 2253, "CN=trainer,O=Acme"
+  std::vector<std::string> dns;   // subject alternative names
+  std::vector<std::string> uris;  // likewise
+};
+
+// YAML:
+//
+//   tenants:
+//     acme:
+//       weight: 2                      # 1 to 1000; 1
+//       max_contexts: 100              # quotas; none where they are not given
+//       max_dataset_mib: 4096
+//       max_resident_mib: 1024
+//       max_concurrent_calls: 32
+//       max_values_per_second: 1000000
+//       certificates:
+//         - {dns: trainer.acme.example, role: register}
+//         - {uri: "spiffe://acme.example/reader", role: read}
+//         - {subject: "CN=root,O=Acme", role: admin}
+//   others: {max_contexts: 10}         # the same of each tenant that is not named
+//
+// Immutable, thread-safe.
+class TenantTable {
+ public:
+  struct Match {
+    std::string tenant;
+    std::string name;  // the entry, for the log: "dns:trainer.acme.example"
+    Role role = Role::kRead;
+  };
+
+  TenantTable() = default;
+  // InvalidArgument names `file` and the line: text that is not YAML, a field that is unknown,
+  // malformed, out of range or given twice, a certificate that two entries name.
+  static absl::StatusOr<TenantTable> Parse(const std::string& text, absl::string_view file);
+
+  // Of a tenant that the file does not name: `others`.
+  const TenantPolicy& PolicyOf(const std::string& tenant) const;
+  // The entry that a certificate matches. Nothing if there is none, or several that disagree about
+  // the tenant or the role: who it is would depend on the order of the file.
+  std::optional<Match> Find(const CertificateNames& certificate) const;
+
+  size_t size() const { return tenants_.size(); }
+
+ private:
+  friend class TenantFileReader;
+
+  std::map<std::string, TenantPolicy> tenants_;
+  TenantPolicy others_;
+  std::map<std::string, Match> certificates_;  // by "dns:...", "uri:...", "subject:..."
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_SECURITY_TENANT_FILE_H_

@@ -1,0 +1,201 @@
+#include "server/security/tls_identity.h"
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/security/file_text.h"
+
+namespace chorale {
+namespace {
+
+template <auto Free>
+struct Freer {
+  template <typename T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+using BioPtr = std::unique_ptr<BIO, Freer<BIO_free>>;
+using CertificatePtr = std::unique_ptr<X509, Freer<X509_free>>;
+using KeyPtr = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+
+// A server must not ask for a passphrase on its terminal.
+int NoPassphrase(char* /*buffer*/, int /*size*/, int /*writes*/, void* /*data*/) { return -1; }
+
+BioPtr Open(const std::string& text) {
+  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+absl::Status Refuse(const std::string& file, absl::string_view what) {
+  ERR_clear_error();
+  return absl::InvalidArgumentError(absl::StrCat(file, ": ", what));
+}
+
+// The first of one or more certificates, all of which can be read.
+absl::StatusOr<CertificatePtr> ReadCertificates(const std::string& file, const std::string& text) {
+  const BioPtr bio = Open(text);
+  CertificatePtr first;
+  while (true) {
+    CertificatePtr certificate(PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr));
+    if (certificate == nullptr) break;
+    if (first == nullptr) first = std::move(certificate);
+  }
+  const unsigned long last = ERR_peek_last_error();  // NOLINT(google-runtime-int): OpenSSL's type
+  const bool at_end =
+      ERR_GET_LIB(last) == ERR_LIB_PEM && ERR_GET_REASON(last) == PEM_R_NO_START_LINE;
+  if (first == nullptr) return Refuse(file, "has no certificate in PEM");
+  if (!at_end) return Refuse(file, "has a certificate that cannot be read");
+  ERR_clear_error();
+  return first;
+}
+
+absl::StatusOr<absl::Time> ExpiryOf(const std::string& file, const X509& certificate) {
+  std::tm end = {};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &end) != 1) {
+    return Refuse(file, "has a certificate without an end");
+  }
+  return absl::FromTM(end, absl::UTCTimeZone());
+}
+
+absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
+  TlsIdentity::Content content;
+  absl::StatusOr<std::string> certificate_text = ReadFileText(files.certificate);
+  RETURN_IF_ERROR(certificate_text.status());
+  absl::StatusOr<std::string> key_text = ReadFileText(files.key);
+  RETURN_IF_ERROR(key_text.status());
+  const absl::StatusOr<CertificatePtr> certificate =
+      ReadCertificates(files.certificate, *certificate_text);
+  RETURN_IF_ERROR(certificate.status());
+  const KeyPtr key(PEM_read_bio_PrivateKey(Open(*key_text).get(), nullptr, NoPassphrase, nullptr));
+  if (key == nullptr) return Refuse(files.key, "has no private key in PEM without a passphrase");
+  if (X509_check_private_key(certificate->get(), key.get()) != 1) {
+    return Refuse(files.key, absl::StrCat("is not the key of ", files.certificate));
+  }
+  const absl::StatusOr<absl::Time> expires = ExpiryOf(files.certificate, **certificate);
+  RETURN_IF_ERROR(expires.status());
+  content.expires = *expires;
+  if (!files.client_ca.empty()) {
+    absl::StatusOr<std::string> client_ca = ReadFileText(files.client_ca);
+    RETURN_IF_ERROR(client_ca.status());
+    RETURN_IF_ERROR(ReadCertificates(files.client_ca, *client_ca).status());
+    content.client_ca = *std::move(client_ca);
+  }
+  content.certificate = *std::move(certificate_text);
+  content.key = *std::move(key_text);
+  return content;
+}
+
+// gRPC's C++ credentials either never change or watch files by themselves, and take over a
+// certificate without its key. The C interface asks at each handshake.
+class CertificateSource {
+ public:
+  explicit CertificateSource(std::shared_ptr<const TlsIdentity> identity)
+      : identity_(std::move(identity)) {}
+  CertificateSource(const CertificateSource&) = delete;
+  CertificateSource& operator=(const CertificateSource&) = delete;
+
+  // Credentials that ask this source, which must live longer.
+  grpc_server_credentials* MakeCredentials() {
+    const auto client_certificates = identity_->asks_for_client_certificates()
+                                         ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
+                                         : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
+    return grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(client_certificates, Fetch,
+                                                                        this));
+  }
+
+ private:
+  // gRPC calls it for one handshake of an acceptor at a time. Without a new configuration it keeps
+  // the one that the acceptor has.
+  static grpc_ssl_certificate_config_reload_status Fetch(
+      void* self, grpc_ssl_server_certificate_config** config) {
+    auto* const source = static_cast<CertificateSource*>(self);
+    int64_t version = 0;
+    const TlsIdentity::Content content = source->identity_->content(&version);
+    if (version == source->fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    source->fetched_ = version;
+    grpc_ssl_pem_key_cert_pair pair = {content.key.c_str(), content.certificate.c_str()};
+    // gRPC insists on authorities, also where no client is asked for a certificate.
+    const std::string& roots = content.client_ca.empty() ? content.certificate : content.client_ca;
+    *config = grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+
+  const std::shared_ptr<const TlsIdentity> identity_;
+  int64_t fetched_ = 0;
+};
+
+#ifdef CHORALE_GRPC_CREDENTIALS_INTERFACE
+
+class TlsServerCredentials final : private CertificateSource, public grpc::ServerCredentials {
+ public:
+  explicit TlsServerCredentials(std::shared_ptr<const TlsIdentity> identity)
+      : CertificateSource(std::move(identity)), credentials_(MakeCredentials()) {}
+  ~TlsServerCredentials() override { grpc_server_credentials_release(credentials_); }
+
+  void SetAuthMetadataProcessor(
+      const std::shared_ptr<grpc::AuthMetadataProcessor>& /*processor*/) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  grpc_server_credentials* const credentials_;
+};
+
+#else  // Later ones wrap, and release, those of the C interface.
+
+class TlsServerCredentials final : private CertificateSource, public grpc::ServerCredentials {
+ public:
+  explicit TlsServerCredentials(std::shared_ptr<const TlsIdentity> identity)
+      : CertificateSource(std::move(identity)), grpc::ServerCredentials(MakeCredentials()) {}
+};
+
+#endif
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<TlsIdentity>> TlsIdentity::Load(const TlsFiles& files) {
+  std::shared_ptr<TlsIdentity> identity(new TlsIdentity(files));
+  RETURN_IF_ERROR(identity->Reload());
+  return identity;
+}
+
+absl::Status TlsIdentity::Reload() {
+  absl::StatusOr<Content> content = ReadContent(files_);
+  RETURN_IF_ERROR(content.status());
+  MutexLock lock(&mutex_);
+  if (version_ > 0 && content_ == *content) return absl::OkStatus();
+  content_ = *std::move(content);
+  ++version_;
+  return absl::OkStatus();
+}
+
+TlsIdentity::Content TlsIdentity::content(int64_t* version) const {
+  MutexLock lock(&mutex_);
+  *version = version_;
+  return content_;
+}
+
+absl::Time TlsIdentity::expires() const {
+  MutexLock lock(&mutex_);
+  return content_.expires;
+}
+
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
+    std::shared_ptr<const TlsIdentity> identity) {
+  if (identity == nullptr) return grpc::InsecureServerCredentials();
+  return std::make_shared<TlsServerCredentials>(std::move(identity));
+}
+
+}  // namespace chorale

@@ -1,0 +1,57 @@
+// What each tenant asks of the server, in a bounded number of series.
+#ifndef CHORALE_SERVER_TELEMETRY_TENANT_METRICS_H_
+#define CHORALE_SERVER_TELEMETRY_TENANT_METRICS_H_
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "server/telemetry/method.h"
+
+namespace chorale {
+
+// The quotas of a tenant, as the tenants' file names them.
+inline constexpr std::array<const char*, 5> kQuotaNames = {
+    "max_contexts", "max_dataset_mib", "max_resident_mib", "max_concurrent_calls",
+    "max_values_per_second"};
+
+// Counters and gauges of one tenant. Thread-safe, constant addresses.
+struct TenantSeries {
+  std::array<prometheus::Counter*, kMethodNames.size()> requests;
+  prometheus::Counter* values;
+  prometheus::Counter* engine_seconds;
+  prometheus::Gauge* inflight;
+  std::array<prometheus::Counter*, kQuotaNames.size()> quota_refusals;
+};
+
+// The first kMaxTenants tenants have series of their own; all others share those of "other". A
+// tenant's series never change, so that what was added to a gauge is taken from the same one.
+//
+// Thread-safe.
+class TenantMetrics {
+ public:
+  static constexpr size_t kMaxTenants = 100;
+
+  // `registry` outlives this.
+  explicit TenantMetrics(prometheus::Registry* registry) : registry_(registry) {}
+
+  // Lives as long as the registry.
+  const TenantSeries& Of(const std::string& tenant);
+
+ private:
+  TenantSeries Make(const std::string& tenant) const;
+
+  prometheus::Registry* const registry_;
+  Mutex mutex_;
+  std::map<std::string, TenantSeries> series_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_TELEMETRY_TENANT_METRICS_H_

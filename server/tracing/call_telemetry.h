@@ -1,0 +1,47 @@
+// What becomes known of every call: a line in the log and, if it was sampled, a trace.
+#ifndef CHORALE_SERVER_TRACING_CALL_TELEMETRY_H_
+#define CHORALE_SERVER_TRACING_CALL_TELEMETRY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/tracing/call_record.h"
+#include "server/tracing/span_exporter.h"
+
+namespace chorale {
+
+// Every call gets a request id and a trace id for its lines in the log. Without an exporter that
+// is all: no span is made, and a caller's wish to be sampled is not granted.
+//
+// Thread-safe.
+class CallTelemetry {
+ public:
+  // `exporter` may be null, and outlives this.
+  CallTelemetry(SpanExporter* exporter, double root_sample_rate, absl::Duration slow_call)
+      : exporter_(exporter), root_sample_rate_(root_sample_rate) {
+    SetSlowCall(slow_call);
+  }
+
+  // From the request's headers; nothing for one that is absent or occurs more than once.
+  CallIdentity Begin(const std::optional<absl::string_view>& request_id,
+                     const std::optional<absl::string_view>& traceparent) const;
+
+  // Logs a line "request": information, or a warning with slow=true when the call took longer than
+  // the limit. Exports the spans of a sampled call.
+  void End(const CallRecord& record) const;
+
+  // The limit of slow calls; zero: no call is slow. In effect for the calls that end from now on.
+  void SetSlowCall(absl::Duration limit) { slow_call_ns_ = absl::ToInt64Nanoseconds(limit); }
+
+ private:
+  SpanExporter* const exporter_;
+  const double root_sample_rate_;
+  std::atomic<int64_t> slow_call_ns_{0};
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_SERVER_TRACING_CALL_TELEMETRY_H_

@@ -1,0 +1,253 @@
+// Models that come and go while the engine serves.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace chorale::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+// An engine with two models, "model", the default, and "second".
+class EngineModelsTest : public EngineFixture {
+ protected:
+  void Start() {
+    StartEngine();
+    ASSERT_TRUE(engine_->AddModel(Second()).ok());
+  }
+  Model Second(const std::string& digest = "d") const {
+    Model model = model_;
+    model.name = "second";
+    model.digest = digest;
+    return model;
+  }
+
+  absl::Status RegisterFor(const std::string& model, const std::string& context) {
+    return engine_->Register(kTenant, context, model, MakeDataset(10)).status();
+  }
+  absl::Status Draw(const std::string& context) {
+    auto recorder = std::make_shared<SampleRecorder>();
+    engine_->Sample(SampleOf(context, 1, 1), recorder);
+    return recorder->Wait();
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const Engine::ModelInfo& info : engine_->Models()) {
+      EXPECT_EQ(info.is_default, names.empty());
+      names.push_back(info.name);
+    }
+    return names;
+  }
+  // That requests for a context of "second" are refused.
+  void ExpectNotServed(const std::string& context) {
+    EXPECT_EQ(Draw(context).code(), absl::StatusCode::kFailedPrecondition);
+  }
+};
+
+TEST_F(EngineModelsTest, AModelIsAddedWhileASessionRuns) {
+  StartEngine();
+  Register("c");
+  backend_.microseconds_per_step = 100;
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 1000, 10), recorder);
+  recorder->WaitForValues(1);
+  EXPECT_TRUE(engine_->AddModel(Second()).ok());
+  EXPECT_FALSE(recorder->is_done()) << "it was over too soon: nothing was tested";
+  EXPECT_THAT(Names(), ElementsAre("model", "second"));
+  backend_.microseconds_per_step = 0;
+  EXPECT_TRUE(RegisterFor("second", "d").ok());
+  EXPECT_TRUE(Draw("d").ok());
+  EXPECT_TRUE(recorder->Wait().ok());
+}
+
+TEST_F(EngineModelsTest, ARemovedModelStaysUntilItsLastSessionEnds) {
+  Start();
+  ASSERT_TRUE(RegisterFor("second", "c").ok());
+  MakeResident("c");
+  backend_.CloseGate();
+  auto running = std::make_shared<SampleRecorder>();
+  SampleRequest request = SampleOf("c", 4, 200);
+  request.beyond_buffer = BeyondBuffer::kWrap;
+  engine_->Sample(std::move(request), running);
+  backend_.LetThrough(3);
+  running->WaitForValues(1);
+  ASSERT_FALSE(running->is_done());
+
+  EXPECT_TRUE(engine_->RemoveModel("second").ok());
+  EXPECT_THAT(Names(), ElementsAre("model"));
+  EXPECT_EQ(RegisterFor("second", "d").code(), absl::StatusCode::kNotFound);
+  // The engine thread has seen the removal once it has answered this.
+  auto refused = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 1, 1), refused);
+  EXPECT_TRUE(Eventually([&] {
+    backend_.LetThrough(1);
+    return refused->is_done();
+  }));
+  EXPECT_EQ(refused->Wait().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(backend_.live_models, 2);
+  EXPECT_GT(engine_->Stats().resident_bytes, 0);
+
+  backend_.OpenGate();
+  EXPECT_TRUE(running->Wait().ok());
+  EXPECT_EQ(running->values(), 800);
+  EXPECT_EVENTUALLY(backend_.live_models == 1);
+  EXPECT_EQ(backend_.removed_models, 1);
+  EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 0);
+  // The context is registered as before.
+  EXPECT_EQ(engine_->GetContext(kTenant, "c")->record.model, "second");
+}
+
+TEST_F(EngineModelsTest, ASessionThatWaitsForItsEncodingFinishesToo) {
+  Start();
+  ASSERT_TRUE(RegisterFor("second", "c").ok());
+  backend_.CloseGate();
+  auto recorder = std::make_shared<SampleRecorder>();
+  engine_->Sample(SampleOf("c", 2, 2), recorder);
+  EXPECT_EVENTUALLY(StateOf("c") == ContextState::kEncoding);
+  EXPECT_TRUE(engine_->RemoveModel("second").ok());
+  backend_.OpenGate();
+  EXPECT_TRUE(recorder->Wait().ok());
+  EXPECT_EVENTUALLY(backend_.live_models == 1);
+}
+
+TEST_F(EngineModelsTest, WithoutSessionsTheWeightsGoAtOnce) {
+  Start();
+  ASSERT_TRUE(RegisterFor("second", "c").ok());
+  Register("other");
+  MakeResident("c");
+  MakeResident("other");
+  EXPECT_TRUE(engine_->RemoveModel("second").ok());
+  EXPECT_EVENTUALLY(backend_.live_models == 1);
+  // Contexts of other models stay.
+  EXPECT_EVENTUALLY(engine_->Stats().resident_contexts == 1);
+  EXPECT_EQ(StateOf("other"), ContextState::kResident);
+  EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
+  ExpectNotServed("c");
+}
+
+TEST_F(EngineModelsTest, ContextsInHostMemoryGoAsWell) {
+  backend_options_.context_pool_bytes = 640;  // one of ten rows
+  backend_options_.host_context_pool_bytes = 640;
+  Start();
+  ASSERT_TRUE(RegisterFor("second", "c").ok());
+  Register("other");
+  MakeResident("c");
+  MakeResident("other");  // "c" is saved
+  EXPECT_EQ(backend_.saves, 1);
+  EXPECT_TRUE(engine_->RemoveModel("second").ok());
+  EXPECT_EVENTUALLY(backend_.live_models == 1);
+  ASSERT_TRUE(engine_->AddModel(Second()).ok());
+  EXPECT_TRUE(Draw("c").ok());
+  EXPECT_EQ(backend_.restores, 0);
+}
+
+// Also its data, which were kept for the first request.
+TEST_F(EngineModelsTest, ANewRegistrationIsForgottenWithItsModel) {
+  options_.max_registered_bytes = 1 << 20;
+  Start();
+  ASSERT_TRUE(RegisterFor("second", "c").ok());
+  EXPECT_TRUE(engine_->RemoveModel("second").ok());
+  ExpectNotServed("c");
+  ASSERT_TRUE(engine_->AddModel(Second()).ok());
+  EXPECT_TRUE(Draw("c").ok());
+  EXPECT_EQ(store_.reads, 1);
+}
+
+TEST_F(EngineModelsTest, AModelThatComesBackServesItsContextsAgain) {
+  Start();
+  ASSERT_TRUE(RegisterFor("second", "c").ok());
+  for (int round = 1; round <= 3; ++round) {
+    EXPECT_TRUE(Draw("c").ok());
+    // Keys and values of the earlier weights are not used.
+    EXPECT_EQ(backend_.encodings, round);
+    EXPECT_TRUE(engine_->RemoveModel("second").ok());
+    ExpectNotServed("c");
+    EXPECT_TRUE(engine_->AddModel(Second(absl::StrCat("digest ", round))).ok());
+    EXPECT_EQ(engine_->Models()[1].digest, absl::StrCat("digest ", round));
+  }
+  EXPECT_EVENTUALLY(backend_.live_models == 2);
+}
+
+TEST_F(EngineModelsTest, TheDefaultCanBeAnotherOne) {
+  Start();
+  EXPECT_TRUE(engine_->SetDefaultModel("second").ok());
+  EXPECT_THAT(Names(), ElementsAre("second", "model"));
+  Register("c");
+  EXPECT_EQ(engine_->GetContext(kTenant, "c")->record.model, "second");
+  EXPECT_EQ(engine_->SetDefaultModel("third").code(), absl::StatusCode::kNotFound);
+  // The next one takes its place.
+  EXPECT_TRUE(engine_->RemoveModel("second").ok());
+  EXPECT_THAT(Names(), ElementsAre("model"));
+  Register("d");
+  EXPECT_EQ(engine_->GetContext(kTenant, "d")->record.model, "model");
+}
+
+TEST_F(EngineModelsTest, WhatCannotBeDoneChangesNothing) {
+  Start();
+  EXPECT_EQ(engine_->AddModel(Second()).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(engine_->AddModel(Model()).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine_->RemoveModel("third").code(), absl::StatusCode::kNotFound);
+  backend_.refuse_models = true;
+  Model third = Second();
+  third.name = "third";
+  EXPECT_EQ(engine_->AddModel(third).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Names(), ElementsAre("model", "second"));
+  EXPECT_EQ(backend_.live_models, 2);
+  EXPECT_TRUE(engine_->RemoveModel("model").ok());
+  EXPECT_EQ(engine_->RemoveModel("second").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Names(), ElementsAre("second"));
+}
+
+TEST_F(EngineModelsTest, AFailedBackendTakesNoModel) {
+  StartEngine();
+  Register("c");
+  backend_.fail = true;
+  EXPECT_FALSE(Draw("c").ok());
+  EXPECT_EQ(engine_->AddModel(Second()).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(EngineModelsTest, RequestsAndChangesOfModelsDoNotDisturbEachOther) {
+  options_.max_registered_bytes = 4 << 10;
+  backend_options_.context_pool_bytes = 1280;
+  Start();
+  Register("steady");
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(RegisterFor("second", absl::StrCat("c", i)).ok());
+  std::atomic<bool> stop{false};
+  std::atomic<int> drawn{0};
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      while (!stop) {
+        const absl::Status status = Draw(absl::StrCat("c", i));
+        ++(status.ok() ? drawn : refused);
+        EXPECT_TRUE(status.ok() || absl::IsFailedPrecondition(status)) << status;
+        EXPECT_TRUE(Draw("steady").ok());
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int i = 0; !stop; ++i) {
+      const absl::Status status = RegisterFor("second", absl::StrCat("new", i % 5));
+      EXPECT_TRUE(status.ok() || absl::IsNotFound(status)) << status;
+      engine_->DeleteContext(kTenant, absl::StrCat("new", i % 5)).IgnoreError();
+      EXPECT_GE(engine_->Models().size(), 1u);
+      engine_->ListContexts(kTenant, 10, "").status().IgnoreError();
+    }
+  });
+  for (int i = 0; i < 50 || drawn < 10 || refused < 10; ++i) {
+    EXPECT_TRUE(engine_->RemoveModel("second").ok());
+    EXPECT_TRUE(engine_->AddModel(Second()).ok());
+    if (drawn < 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EVENTUALLY(backend_.live_models == 2);
+}
+
+}  // namespace
+}  // namespace chorale::testing

@@ -1,0 +1,180 @@
+#include "server/security/access_control.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::HasSubstr;
+
+// SHA-256 of "secret" and of "other".
+constexpr char kSecret[] = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+constexpr char kOther[] = "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa";
+
+PresentedCredentials Token(const std::string& token) {
+  return {{absl::StrCat("Bearer ", token)}, std::nullopt, "10.0.0.1"};
+}
+
+PresentedCredentials Certificate(const std::string& dns) {
+  return {{}, CertificateNames{"CN=x", {dns}, {}}, "10.0.0.1"};
+}
+
+class AccessControlTest : public ::testing::Test {
+ protected:
+  AccessControlTest() : folder_(absl::StrCat(::testing::TempDir(), "/chorale_access_", getpid())) {
+    std::filesystem::create_directories(folder_);
+    options_.token_file = Path("tokens");
+    options_.tenant_file = Path("tenants");
+    Write("tokens", absl::StrCat("trainer ", kSecret, " acme register 2027-01-31T00:00:00Z\n"));
+    Write("tenants",
+          "tenants: {acme: {weight: 2, certificates: [{dns: a.example, role: read}]}}\n");
+  }
+  ~AccessControlTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name)) << text;
+  }
+  void Load() {
+    absl::StatusOr<std::unique_ptr<AccessControl>> access = AccessControl::Load(options_);
+    ASSERT_TRUE(access.ok()) << access.status();
+    access_ = *std::move(access);
+  }
+  absl::StatusOr<Caller> Authenticate(const PresentedCredentials& presented) const {
+    return access_->Authenticate(presented, now_);
+  }
+
+  const std::string folder_;
+  absl::Time now_ = absl::FromCivil(absl::CivilDay(2027, 1, 30), absl::UTCTimeZone());
+  SecurityOptions options_;
+  std::unique_ptr<AccessControl> access_;
+};
+
+TEST_F(AccessControlTest, WithoutFilesEverybodyMayDoEverything) {
+  options_ = {};
+  Load();
+  EXPECT_FALSE(access_->authenticates());
+  const auto caller = Authenticate(Token("whatever"));
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->tenant, "default");
+  EXPECT_EQ(caller->role, Role::kAdmin);
+  EXPECT_EQ(caller->peer_host, "10.0.0.1");
+}
+
+TEST_F(AccessControlTest, QuotasAloneAuthenticateNobody) {
+  options_.token_file = "";
+  Write("tenants", "tenants: {default: {max_contexts: 5}}\n");
+  Load();
+  const auto caller = Authenticate({});
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->tenant, "default");
+  EXPECT_EQ(caller->policy.quotas.contexts, 5);
+}
+
+TEST_F(AccessControlTest, ATokenSaysWhoCalls) {
+  Load();
+  for (const char* scheme : {"Bearer ", "bearer ", "BEARER   "}) {
+    const auto caller = Authenticate({{absl::StrCat(scheme, "secret")}, std::nullopt, "10.0.0.1"});
+    ASSERT_TRUE(caller.ok()) << caller.status();
+    EXPECT_EQ(caller->tenant, "acme");
+    EXPECT_EQ(caller->name, "trainer");
+    EXPECT_EQ(caller->role, Role::kRegister);
+    EXPECT_EQ(caller->policy.weight, 2);
+  }
+}
+
+TEST_F(AccessControlTest, ACertificateSaysWhoCalls) {
+  Load();
+  const auto caller = Authenticate(Certificate("a.example"));
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->tenant, "acme");
+  EXPECT_EQ(caller->name, "dns:a.example");
+  EXPECT_EQ(caller->role, Role::kRead);
+}
+
+TEST_F(AccessControlTest, AllRefusalsAreTheSame) {
+  Load();
+  PresentedCredentials wrong_token = Token("wrong");
+  wrong_token.certificate = Certificate("a.example").certificate;
+  std::set<std::string> answers;
+  for (const PresentedCredentials& presented :
+       {PresentedCredentials(), Token("wrong"), Token(""), Token(kSecret), wrong_token,
+        PresentedCredentials{{"secret"}, std::nullopt, ""},
+        PresentedCredentials{{"Basic secret"}, std::nullopt, ""},
+        PresentedCredentials{{"Bearer secret", "Bearer secret"}, std::nullopt, ""},
+        Certificate("b.example"), Certificate("")}) {
+    answers.insert(Authenticate(presented).status().ToString());
+  }
+  now_ += absl::Hours(24);  // the token's last moment is over
+  answers.insert(Authenticate(Token("secret")).status().ToString());
+  ASSERT_EQ(answers.size(), 1);
+  EXPECT_THAT(*answers.begin(), HasSubstr("UNAUTHENTICATED"));
+}
+
+TEST_F(AccessControlTest, AReloadTakesTokensAway) {
+  Load();
+  Write("tokens", absl::StrCat("reader ", kOther, " zeta read\n"));
+  EXPECT_TRUE(Authenticate(Token("secret")).ok());
+  EXPECT_TRUE(access_->Reload().ok());
+  EXPECT_FALSE(Authenticate(Token("secret")).ok());
+  EXPECT_EQ(Authenticate(Token("other"))->tenant, "zeta");
+}
+
+// Of two files, the one that is right is taken over.
+TEST_F(AccessControlTest, AFileThatIsWrongLeavesWhatItSaidBefore) {
+  Load();
+  Write("tokens", absl::StrCat("reader ", kOther, " zeta read\nnonsense\n"));
+  Write("tenants", "tenants: {acme: {weight: 3}}\n");
+  EXPECT_THAT(std::string(access_->Reload().message()), HasSubstr("tokens: line 2"));
+  EXPECT_FALSE(Authenticate(Token("other")).ok());
+  ASSERT_TRUE(Authenticate(Token("secret")).ok());
+  EXPECT_EQ(Authenticate(Token("secret"))->policy.weight, 3);
+  EXPECT_FALSE(Authenticate(Certificate("a.example")).ok());
+  std::filesystem::remove(Path("tokens"));
+  EXPECT_THAT(std::string(access_->Reload().message()), HasSubstr("cannot be read"));
+  EXPECT_TRUE(Authenticate(Token("secret")).ok());
+}
+
+TEST_F(AccessControlTest, AtTheStartEveryFileMustBeRight) {
+  Write("tenants", "tenants: {acme: {wait: 3}}\n");
+  EXPECT_THAT(std::string(AccessControl::Load(options_).status().message()),
+              HasSubstr("\"wait\" is no field"));
+}
+
+TEST(RoleTest, EachRoleIncludesThoseBeforeIt) {
+  for (size_t i = 0; i < kMethodNames.size(); ++i) {
+    const auto method = static_cast<Method>(i);
+    const bool changes = method == Method::kRegisterContext || method == Method::kDeleteContext;
+    EXPECT_EQ(RoleFor(method), changes ? Role::kRegister : Role::kRead) << MethodName(method);
+    for (const Role role : {Role::kRead, Role::kRegister, Role::kAdmin}) {
+      Caller caller;
+      caller.role = role;
+      EXPECT_EQ(AccessControl::Authorize(caller, method).ok(), role >= RoleFor(method));
+    }
+  }
+  Caller reader;
+  reader.role = Role::kRead;
+  EXPECT_EQ(AccessControl::Authorize(reader, Method::kDeleteContext),
+            absl::PermissionDeniedError("DeleteContext needs the role register; this caller has "
+                                        "the role read"));
+}
+
+TEST(PeerTest, HasItsHost) {
+  EXPECT_EQ(HostOfPeer("ipv4:127.0.0.1:80"), "127.0.0.1");
+  EXPECT_EQ(HostOfPeer("ipv6:%5B::1%5D:80"), "::1");
+  EXPECT_EQ(HostOfPeer("ipv6:[2001:db8::1]:80"), "2001:db8::1");
+  EXPECT_EQ(HostOfPeer("unix:/run/socket"), "unix:/run/socket");
+  EXPECT_EQ(HostOfPeer(""), "");
+}
+
+}  // namespace
+}  // namespace chorale

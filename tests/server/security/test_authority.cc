@@ -1,0 +1,73 @@
+#include "tests/server/security/test_authority.h"
+
+#include <openssl/bio.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <cstdint>
+
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+template <typename Write>
+std::string Pem(Write write) {
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> bio(BIO_new(BIO_s_mem()), &BIO_free_all);
+  EXPECT_EQ(write(bio.get()), 1);
+  char* data = nullptr;
+  const auto bytes = BIO_get_mem_data(bio.get(), &data);
+  return std::string(data, bytes);
+}
+
+void AddName(X509_NAME* name, const char* field, const std::string& value) {
+  X509_NAME_add_entry_by_txt(name, field, MBSTRING_UTF8,
+                             reinterpret_cast<const unsigned char*>(value.c_str()), -1, -1, 0);
+}
+
+void AddExtension(X509* certificate, int id, const std::string& value) {
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, certificate, certificate, nullptr, nullptr, 0);
+  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, id, value.c_str());
+  ASSERT_NE(extension, nullptr) << value;
+  X509_add_ext(certificate, extension, -1);
+  X509_EXTENSION_free(extension);
+}
+
+}  // namespace
+
+TestAuthority::Certificate TestAuthority::Make(const TestSubject& subject, EVP_PKEY* key,
+                                               const X509* issuer, EVP_PKEY* issuer_key) {
+  static int64_t serial = 1;
+  Certificate x509(X509_new(), &X509_free);
+  X509_set_version(x509.get(), 2);  // version 3
+  ASN1_INTEGER_set_int64(X509_get_serialNumber(x509.get()), serial++);
+  X509_gmtime_adj(X509_getm_notBefore(x509.get()), -absl::ToInt64Seconds(absl::Hours(48)));
+  X509_gmtime_adj(X509_getm_notAfter(x509.get()), absl::ToInt64Seconds(subject.life));
+  X509_set_pubkey(x509.get(), key);
+  X509_NAME* name = X509_get_subject_name(x509.get());
+  AddName(name, "O", "Tests");
+  AddName(name, "CN", subject.common_name);
+  X509_set_issuer_name(x509.get(), issuer == nullptr ? name : X509_get_subject_name(issuer));
+  if (issuer == nullptr) AddExtension(x509.get(), NID_basic_constraints, "critical,CA:TRUE");
+  if (!subject.alternative_names.empty()) {
+    AddExtension(x509.get(), NID_subject_alt_name, subject.alternative_names);
+  }
+  EXPECT_GT(X509_sign(x509.get(), issuer_key, EVP_sha256()), 0);
+  return x509;
+}
+
+TestAuthority::TestAuthority(const std::string& name)
+    : key_(EVP_EC_gen("P-256"), &EVP_PKEY_free),
+      x509_(Make({name}, key_.get(), nullptr, key_.get())),
+      certificate_(Pem([&](BIO* bio) { return PEM_write_bio_X509(bio, x509_.get()); })) {}
+
+TestPair TestAuthority::Issue(const TestSubject& subject) const {
+  const Key key(EVP_EC_gen("P-256"), &EVP_PKEY_free);
+  const Certificate x509 = Make(subject, key.get(), x509_.get(), key_.get());
+  return {Pem([&](BIO* bio) { return PEM_write_bio_X509(bio, x509.get()); }), Pem([&](BIO* bio) {
+            return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+          })};
+}
+
+}  // namespace chorale

@@ -1,0 +1,102 @@
+#include "server/security/tls_identity.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/security/test_authority.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class TlsIdentityTest : public ::testing::Test {
+ protected:
+  TlsIdentityTest()
+      : folder_(absl::StrCat(::testing::TempDir(), "/chorale_tls_", getpid())),
+        files_{Path("crt"), Path("key"), Path("ca")} {
+    std::filesystem::create_directories(folder_);
+    Write("ca", authority_.certificate());
+    Put(authority_.IssueServer());
+  }
+  ~TlsIdentityTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name), std::ios::binary) << text;
+  }
+  void Put(const TestPair& pair) const {
+    Write("crt", pair.certificate);
+    Write("key", pair.key);
+  }
+  std::string LoadError() const {
+    return std::string(TlsIdentity::Load(files_).status().message());
+  }
+
+  const TestAuthority authority_{"authority"};
+  const std::string folder_;
+  const TlsFiles files_;
+};
+
+TEST_F(TlsIdentityTest, ReadsWhatTheFilesHold) {
+  const auto identity = TlsIdentity::Load(files_);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  int64_t version = 0;
+  EXPECT_EQ((*identity)->content(&version).client_ca, authority_.certificate());
+  EXPECT_EQ(version, 1);
+  EXPECT_TRUE((*identity)->asks_for_client_certificates());
+  EXPECT_NEAR(absl::ToDoubleSeconds((*identity)->expires() - absl::Now()), 24 * 3600, 60);
+}
+
+TEST_F(TlsIdentityTest, AReloadTakesOverAWholePairOrNothing) {
+  const auto identity = TlsIdentity::Load(files_);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  int64_t version = 0;
+  const TlsIdentity::Content first = (*identity)->content(&version);
+  EXPECT_TRUE((*identity)->Reload().ok());
+  (*identity)->content(&version);
+  EXPECT_EQ(version, 1) << "nothing has changed";
+
+  const TestPair next = authority_.IssueServer();
+  Write("crt", next.certificate);  // its key is not there yet
+  EXPECT_THAT(std::string((*identity)->Reload().message()), HasSubstr("is not the key of"));
+  EXPECT_EQ((*identity)->content(&version), first);
+  EXPECT_EQ(version, 1);
+
+  Write("key", next.key);
+  EXPECT_TRUE((*identity)->Reload().ok());
+  EXPECT_EQ((*identity)->content(&version).certificate, next.certificate);
+  EXPECT_EQ(version, 2);
+}
+
+TEST_F(TlsIdentityTest, ErrorsNameTheFile) {
+  const TestPair pair = authority_.IssueServer();
+  const auto expect = [&](const std::string& name, const std::string& text,
+                          const std::string& what) {
+    Put(pair);
+    Write("ca", authority_.certificate());
+    Write(name, text);
+    EXPECT_THAT(LoadError(), AllOf(HasSubstr(Path(name)), HasSubstr(what))) << name << what;
+  };
+  expect("crt", "", "has no certificate");
+  expect("crt", pair.key, "has no certificate");
+  expect("crt", pair.certificate + "-----BEGIN CERTIFICATE-----\nAAAA\n", "cannot be read");
+  expect("key", "", "has no private key");
+  expect("key", authority_.IssueServer().key, "is not the key of");
+  expect("ca", "nothing", "has no certificate");
+  Put(pair);
+  Write("ca", authority_.certificate());
+  EXPECT_EQ(LoadError(), "");
+  std::filesystem::remove(Path("key"));
+  EXPECT_THAT(LoadError(), AllOf(HasSubstr(Path("key")), HasSubstr("cannot be read")));
+}
+
+}  // namespace
+}  // namespace chorale
