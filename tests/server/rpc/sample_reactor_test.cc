@@ -265,7 +265,7 @@ TEST_F(SampleReactorTest, ManyStreamsEndInEveryWay) {
   std::vector<std::thread> clients;
   for (int i = 0; i < kStreams; ++i) {
     clients.emplace_back([&, i] {
-      auto context = NewContext(i % 5 == 4 ? absl::Milliseconds(50) : absl::Seconds(10));
+      auto context = NewContext(i % 5 == 4 ? absl::Milliseconds(50) : absl::Seconds(2));
       Reader reader = stub_->Sample(context.get(), SampleMessage());
       v1::SampleResponse response;
       reader->Read(&response);
