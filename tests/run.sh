@@ -322,7 +322,11 @@ stage_tidy() {
     return 0
   fi
   build tidy "${generated}/chorale/v1/chorale.grpc.pb.h" "${generated}/google/rpc/status.pb.h" \
-    "${generated}/google/rpc/error_details.pb.h" || return 0
+    "${generated}/google/rpc/error_details.pb.h" \
+    "${generated}/opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h" \
+    "${generated}/opentelemetry/proto/common/v1/common.pb.h" \
+    "${generated}/opentelemetry/proto/resource/v1/resource.pb.h" \
+    "${generated}/opentelemetry/proto/trace/v1/trace.pb.h" || return 0
   check clang-tidy python3 tests/lint/clang_tidy.py --clang-tidy "${tidy}" \
     --build build/tidy --cache build/tidy/clean --jobs "${JOBS}"
 }
