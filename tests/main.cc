@@ -1,8 +1,23 @@
 // The main function of every test program. Built with it, once for all of them: the headers that
 // they share (tests/CMakeLists.txt).
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
 #include "gmock/gmock.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
-  return RUN_ALL_TESTS();
+  // testing::TempDir() is this process's own, so that runs side by side do not meet in it.
+  std::string folder = testing::TempDir() + "chorale_test_XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr || setenv("TEST_TMPDIR", folder.c_str(), 1) != 0) {
+    std::perror(folder.c_str());
+    return 1;
+  }
+  const int result = RUN_ALL_TESTS();
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return result;
 }

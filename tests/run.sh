@@ -374,7 +374,11 @@ stage_tidy() {
   fi
   if ((full)); then
     build tidy "${generated}/chorale/v1/chorale.grpc.pb.h" "${generated}/google/rpc/status.pb.h" \
-      "${generated}/google/rpc/error_details.pb.h" || return 0
+      "${generated}/google/rpc/error_details.pb.h" \
+      "${generated}/opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h" \
+      "${generated}/opentelemetry/proto/common/v1/common.pb.h" \
+      "${generated}/opentelemetry/proto/resource/v1/resource.pb.h" \
+      "${generated}/opentelemetry/proto/trace/v1/trace.pb.h" || return 0
     build=build/tidy
   else
     build asan short_tests || return 0

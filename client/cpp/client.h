@@ -41,9 +41,9 @@
 namespace chorale::client {
 
 struct TlsOptions {
-  std::string root_certificates;   // PEM; empty: the system's certificates
-  std::string client_certificate;  // PEM; empty: none
-  std::string client_key;          // PEM, of client_certificate
+  std::string root_certificates = {};   // PEM; empty: the system's certificates
+  std::string client_certificate = {};  // PEM; empty: none
+  std::string client_key = {};          // PEM, of client_certificate
 };
 
 struct ClientOptions {

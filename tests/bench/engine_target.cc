@@ -30,8 +30,9 @@ std::string ContextName(int context) { return absl::StrCat("c", context); }
 Table Features(int context, int64_t rows) {
   Table table;
   for (int column = 0; column + 1 < kLoadColumns; ++column) {
-    table.columns.push_back(
-        {.name = LoadColumnName(column), .numbers = LoadColumn(context, column, rows)});
+    Column& added = table.columns.emplace_back();
+    added.name = LoadColumnName(column);
+    added.numbers = LoadColumn(context, column, rows);
   }
   return table;
 }

@@ -21,6 +21,9 @@ namespace {
 // Libraries may take the new time some time after the jump, in steps of their own.
 constexpr absl::Duration kWatched = absl::Milliseconds(1500);
 
+// Less than the time jumps, and more than a call takes on a busy machine.
+constexpr std::chrono::seconds kLimit(25);
+
 class ClockTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -56,14 +59,14 @@ class ClockTest : public ::testing::Test {
 };
 
 TEST_F(ClockTest, NoCallWithADeadlineFailsWhenTheTimeJumps) {
-  ASSERT_TRUE(PredictWithin(std::chrono::seconds(5)).ok());
+  ASSERT_TRUE(PredictWithin(kLimit).ok());
   int64_t calls = 0;
   for (const int64_t shift : {-30, 0, 30, -3600, 86'400, 0}) {
     SCOPED_TRACE(absl::StrCat("shifted by ", shift, " s"));
     Shift(shift);
     const absl::Time end = MonotonicNow() + kWatched;
     while (MonotonicNow() < end) {
-      const grpc::Status status = PredictWithin(std::chrono::seconds(5));
+      const grpc::Status status = PredictWithin(kLimit);
       ASSERT_TRUE(status.ok()) << status.error_message() << " after " << calls << " calls";
       ++calls;
     }

@@ -315,7 +315,8 @@ TEST_F(SecurityTest, WhatIsAnothersLooksLikeNothing) {
   EXPECT_TRUE(acme.Predict(MakePredict("theirs", targets)).ok());
 }
 
-// Asked in turn, so that whatever else goes on slows both alike.
+// Asked in turn, so that whatever else goes on slows both alike. What the quickest tenth took says
+// most of it: those were held up by nothing else.
 TEST_F(SecurityTest, WhatIsAnothersTakesNoLongerThanNothing) {
   Start();
   ASSERT_TRUE(Client("acme").Register("theirs", RandomRows(5000, 5, 1)).ok());
@@ -337,11 +338,11 @@ TEST_F(SecurityTest, WhatIsAnothersTakesNoLongerThanNothing) {
     of_theirs.push_back(time(theirs));
     of_nobodys.push_back(time(nobodys));
   }
-  const auto median = [](std::vector<double> times) {
-    std::nth_element(times.begin(), times.begin() + kCalls / 2, times.end());
-    return times[kCalls / 2];
+  const auto quick = [](std::vector<double> times) {
+    std::nth_element(times.begin(), times.begin() + kCalls / 10, times.end());
+    return times[kCalls / 10];
   };
-  const double ratio = median(of_theirs) / median(of_nobodys);
+  const double ratio = quick(of_theirs) / quick(of_nobodys);
   EXPECT_GT(ratio, 0.75);
   EXPECT_LT(ratio, 1.33);
 }

@@ -72,6 +72,7 @@ std::vector<std::string> CommandLine(const ServerOptions& options, const std::st
       "--listen_address=127.0.0.1:0",
       "--metrics_address=127.0.0.1:0",
       "--lame_duck=0s",
+      "--queue_wait=10m",  // a busy machine makes calls wait for long
       absl::StrCat("--port_file=", port_file),
       absl::StrCat("--data_dir=", data_dir),
       absl::StrCat("--models=", absl::StrJoin(options.models, ",")),

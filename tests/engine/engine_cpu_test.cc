@@ -50,8 +50,10 @@ class EngineCpuTest : public ::testing::Test {
     }
     auto store = OpenSqliteContextStore(folder_);
     ASSERT_TRUE(store.ok()) << store.status();
+    EngineOptions patient = options;
+    patient.max_queue_wait = absl::Hours(1);
     auto engine =
-        Engine::Create(options, *std::move(backend), *std::move(store), {model_}, &metrics_);
+        Engine::Create(patient, *std::move(backend), *std::move(store), {model_}, &metrics_);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
   }

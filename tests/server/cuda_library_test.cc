@@ -27,7 +27,9 @@ TEST(CudaLibraryTest, MetricsAreServedOnceItIsOpen) {
   ASSERT_TRUE(sockets.ok()) << sockets.status();
   const int port = LocalPort(sockets->front());
   const absl::StatusOr<std::unique_ptr<HttpEndpoint>> endpoint =
-      HttpEndpoint::Start(std::move(sockets->front()), {.collectables = {metrics.registry()}});
+      HttpEndpoint::Start(std::move(sockets->front()), {.collectables = {metrics.registry()},
+                                                        .alive = [] { return true; },
+                                                        .ready = [] { return true; }});
   ASSERT_TRUE(endpoint.ok()) << endpoint.status();
   const auto page = end_to_end::PrometheusPage::Fetch(absl::StrCat("127.0.0.1:", port));
   EXPECT_TRUE(page.ok());

@@ -52,7 +52,7 @@ inline Dataset RandomDataset(std::mt19937_64& random) {
   for (int64_t i = 0; i < features; ++i) {
     dataset.features.columns.push_back(RandomColumn(random, absl::StrCat("feature ", i), rows));
   }
-  dataset.target = "y";
+  dataset.target = std::string("y");
   for (int64_t row = 0; row < rows; ++row) {
     dataset.y.push_back(std::normal_distribution<double>(0, 10)(random));
   }

@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/eventually.h"
 
 namespace chorale {
 namespace {
@@ -262,13 +264,15 @@ TEST(TensorFileTest, AFileThatShrinksWhileItIsReadIsRefused) {
   const std::string path = testing::TempDir() + "/shrinking.safetensors";
   const size_t bytes = 8 << 20;
   int refused = 0;
-  for (int run = 0; run < 50; ++run) {
+  const absl::Time patience_ends = absl::Now() + kPatience;
+  // Until some have hit.
+  for (int run = 0; run < 50 || (refused < 3 && absl::Now() < patience_ends); ++run) {
     std::ofstream(path, std::ios::binary) << std::string(bytes, 'x');
     std::atomic<bool> begun = false;
     std::thread truncation([&] {
       while (!begun) {
       }
-      std::this_thread::sleep_for(std::chrono::microseconds(run * 40));
+      std::this_thread::sleep_for(std::chrono::microseconds(run % 50 * 40));
       std::filesystem::resize_file(path, bytes / 2);
     });
     begun = true;

@@ -64,7 +64,8 @@ std::vector<std::string> ListAll(ContextStore& store, const std::string& tenant,
 }
 
 TEST_P(ContextStoreContract, PutThenGetAndRead) {
-  const std::string dataset = std::string("\0 some bytes \xff\n", 15) + std::string(100'000, 'x');
+  const std::string dataset =
+      absl::StrCat(absl::string_view("\0 some bytes \xff\n", 15), std::string(100'000, 'x'));
   const ContextRecord record = MakeRecord("tenant", "housing", dataset);
   ExpectPut(*store_, record, dataset, PutOutcome::kCreated);
   for (int i = 0; i < 2; ++i) {

@@ -13,13 +13,10 @@ namespace chorale {
 
 void FakeCollector::Start() {
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port_), grpc::InsecureServerCredentials(),
-                           &port);
+  builder.AddListeningPort(port_.address(), grpc::InsecureServerCredentials());
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
   ASSERT_NE(server_, nullptr);
-  port_ = port;
 }
 
 void FakeCollector::Stop() {
@@ -29,7 +26,7 @@ void FakeCollector::Stop() {
   server_.reset();
 }
 
-std::string FakeCollector::endpoint() const { return absl::StrCat("127.0.0.1:", port_); }
+std::string FakeCollector::endpoint() const { return port_.address(); }
 
 void FakeCollector::SetAnswer(Answer answer) {
   MutexLock lock(&mutex_);

@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
+#include "tests/reserved_port.h"
 
 namespace chorale {
 
@@ -26,11 +27,10 @@ class FakeCollector final
   // What to answer to an export; `attempt` counts from 1. Spans are kept if it is OK.
   using Answer = std::function<grpc::Status(int64_t attempt, Response* response)>;
 
-  // Listens on any free port.
   FakeCollector() { Start(); }
   ~FakeCollector() override { Stop(); }
 
-  // On the port that it had before.
+  // Always on the same port.
   void Start();
   void Stop();
 
@@ -52,8 +52,8 @@ class FakeCollector final
   grpc::Status Export(grpc::ServerContext* context, const Request* request,
                       Response* response) override;
 
+  const ReservedPort port_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
   mutable Mutex mutex_;
   CondVar released_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;

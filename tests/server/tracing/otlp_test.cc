@@ -16,7 +16,7 @@ Span MakeSpan() {
   for (size_t i = 0; i < span.parent_id.size(); ++i) span.parent_id[i] = 25 + i;
   span.parent_is_remote = true;
   span.kind = Span::Kind::kServer;
-  span.name = "n";
+  span.name = std::string("n");
   span.start = absl::FromUnixSeconds(1);
   span.end = absl::FromUnixSeconds(2) + absl::Nanoseconds(3);
   span.attributes = {{"s", "x"}, {"i", int64_t{-2}}, {"d", 0.5}};
@@ -53,7 +53,7 @@ TEST(OtlpTest, RootsHaveNoParent) {
 
 TEST(OtlpTest, AnyBytesMakeAMessageThatParses) {
   Span span = MakeSpan();
-  span.name = "\xff";
+  span.name = std::string("\xff");
   span.attributes = {{"a", std::string("\xc3(\0", 3)}, {"b", uint64_t{1} << 63}, {"c", "\xc3\xa9"}};
   const std::string bytes = ToOtlp({"1", "i"}, {span}).SerializeAsString();
   opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest parsed;
