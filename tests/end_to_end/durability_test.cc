@@ -138,11 +138,16 @@ TEST_F(DurabilityTest, WhatWasAcknowledgedSurvivesKills) {
   for (int run = 0; run < kills; ++run) {
     SCOPED_TRACE(absl::StrCat("run ", run));
     ASSERT_NE(server, nullptr);
+    const size_t acknowledged = ledger.acknowledged().size();
     std::vector<std::thread> writers;
     for (int writer = 0; writer < kWriters; ++writer) {
       writers.emplace_back([&, writer] {
         RegisterUntilKilled(server->address(), absl::StrCat("run", run, "-", writer), ledger);
       });
+    }
+    // Every other kill comes only when there is something to lose, however slow the machine.
+    if (run % 2 == 0) {
+      EXPECT_TRUE(Eventually([&] { return ledger.acknowledged().size() > acknowledged; }));
     }
     absl::SleepFor(absl::Milliseconds(20) + absl::Microseconds(random() % 100'000));
     server->Kill();
@@ -165,7 +170,7 @@ TEST_F(DurabilityTest, WhatWasAcknowledgedSurvivesKills) {
   }
   std::printf("  %zu contexts acknowledged of %zu attempted\n", ledger.acknowledged().size(),
               ledger.attempted().size());
-  EXPECT_GE(ledger.acknowledged().size(), kills);
+  EXPECT_GE(ledger.acknowledged().size(), kills / 2);
   server->Terminate();
   EXPECT_TRUE(IncomingIsEmpty(data_.path()));
 }
