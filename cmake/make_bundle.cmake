@@ -2,39 +2,35 @@
 # and their licences, as a folder and as a .tar.gz of it. The bundle runs where there is a C library
 # as new as this machine's and, for the GPU backend, a driver.
 #
-#   cmake -DSOURCE=FOLDER -DBUILD=FOLDER -DNAME=NAME -P cmake/make_bundle.cmake
+#   cmake -DSOURCE=FOLDER -DBUILD=FOLDER -DVERSION=VERSION -DPROCESSOR=NAME
+#         [-DCUDA_TOOLKIT=FOLDER -DCUDA_VERSION=VERSION] -P cmake/make_bundle.cmake
 #
-# makes BUILD/bundle/NAME and BUILD/bundle/NAME.tar.gz. Licences are those that dpkg has.
+# makes in BUILD/bundle, with NAME = chorale-VERSION-linux-PROCESSOR:
+#
+#   NAME, NAME.tar.gz      the bundle
+#   NAME.cdx.json          its bill of materials (CycloneDX), which the bundle holds as well
+#   third_party.tsv        what of it comes from which package of the distribution
+#   SHA256SUMS             of the archive and the bill
+#
+# Licences are those that dpkg has. Files get the time SOURCE_DATE_EPOCH of the environment, or that
+# of the commit, so that the same build makes the same archive.
 cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/third_party.cmake)
 
+set(NAME chorale-${VERSION}-linux-${PROCESSOR})
 set(ROOT ${BUILD}/bundle/${NAME})
 set(LICENCES ${ROOT}/share/doc/chorale/third_party)
+set(THIRD_PARTY ${BUILD}/bundle/third_party.tsv)
+set(SBOM ${ROOT}/share/doc/chorale/sbom.cdx.json)
 
-# copy_licence(PACKAGE)
-function(copy_licence PACKAGE)
-  set(FILE /usr/share/doc/${PACKAGE}/copyright)
-  if(NOT EXISTS ${FILE})
-    message(FATAL_ERROR "the licence of ${PACKAGE} is not in ${FILE}")
+if(NOT DEFINED ENV{SOURCE_DATE_EPOCH})
+  execute_process(COMMAND git -C ${SOURCE} log -1 --format=%ct
+    OUTPUT_VARIABLE TIME ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT TIME)
+    set(TIME 0)
   endif()
-  file(REAL_PATH ${FILE} FILE)
-  file(COPY ${FILE} DESTINATION ${LICENCES}/${PACKAGE})
-endfunction()
-
-# package_of(PATH OUT): the package that has installed a file.
-function(package_of PATH OUT)
-  # The database may know the file by the other one of /lib and /usr/lib.
-  string(REGEX REPLACE "^/usr/lib/" "/lib/" OTHER ${PATH})
-  foreach(CANDIDATE ${PATH} ${OTHER})
-    execute_process(COMMAND dpkg-query --search ${CANDIDATE}
-      OUTPUT_VARIABLE FOUND ERROR_QUIET RESULT_VARIABLE FAILED)
-    if(NOT FAILED)
-      string(REGEX REPLACE ":.*" "" PACKAGE ${FOUND})
-      set(${OUT} ${PACKAGE} PARENT_SCOPE)
-      return()
-    endif()
-  endforeach()
-  message(FATAL_ERROR "no package has installed ${PATH}: its licence is not known")
-endfunction()
+  set(ENV{SOURCE_DATE_EPOCH} ${TIME})
+endif()
 
 file(REMOVE_RECURSE ${BUILD}/bundle)
 execute_process(
@@ -49,28 +45,47 @@ file(GET_RUNTIME_DEPENDENCIES
   EXECUTABLES ${PROGRAMS} LIBRARIES ${OWN_LIBRARIES}
   RESOLVED_DEPENDENCIES_VAR NEEDED
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|cuda)\\.so")
+list(SORT NEEDED)
+file(MAKE_DIRECTORY ${ROOT}/lib)  # without a GPU backend nothing has made it
 foreach(LIBRARY IN LISTS NEEDED)
   file(REAL_PATH ${LIBRARY} FILE)
   get_filename_component(SONAME ${LIBRARY} NAME)
   file(COPY_FILE ${FILE} ${ROOT}/lib/${SONAME})
   package_of(${FILE} PACKAGE)
-  copy_licence(${PACKAGE})
+  copy_licence(${PACKAGE} ${LICENCES})
+  file(APPEND ${THIRD_PARTY} "${PACKAGE}\tlib/${SONAME}\n")
 endforeach()
 
-# What is compiled in comes from the packages that the build needs.
-file(STRINGS ${SOURCE}/deploy/packages.txt LINES)
-set(GROUP "")
-foreach(LINE IN LISTS LINES)
-  if(LINE MATCHES "^\\[(.*)\\]$")
-    set(GROUP ${CMAKE_MATCH_1})
-  elseif(GROUP STREQUAL "build" AND LINE MATCHES "-dev$")
-    copy_licence(${LINE})
-  endif()
+compiled_in_packages(${SOURCE} PACKAGES)
+foreach(PACKAGE IN LISTS PACKAGES)
+  copy_licence(${PACKAGE} ${LICENCES})
+  file(APPEND ${THIRD_PARTY} "${PACKAGE}\tcompiled-in\n")
 endforeach()
+copy_common_licences(${LICENCES})
+if(EXISTS ${ROOT}/lib/libchorale_cuda.so)
+  copy_cuda_licence(${CUDA_TOOLKIT} ${LICENCES})
+endif()
 
 execute_process(
-  COMMAND ${CMAKE_COMMAND} -E tar czf ${NAME}.tar.gz ${NAME}
+  COMMAND ${SOURCE}/deploy/make_sbom.py --root ${ROOT} --third_party ${THIRD_PARTY}
+          --version ${VERSION} --cuda_version=${CUDA_VERSION} --output ${SBOM}
+  COMMAND_ERROR_IS_FATAL ANY)
+file(COPY_FILE ${SBOM} ${ROOT}.cdx.json)
+
+execute_process(
+  COMMAND tar --create --sort=name --owner=0 --group=0 --numeric-owner
+          --mtime=@$ENV{SOURCE_DATE_EPOCH} --file ${NAME}.tar ${NAME}
   WORKING_DIRECTORY ${BUILD}/bundle COMMAND_ERROR_IS_FATAL ANY)
+execute_process(
+  COMMAND gzip --no-name --force ${NAME}.tar
+  WORKING_DIRECTORY ${BUILD}/bundle COMMAND_ERROR_IS_FATAL ANY)
+set(SUMS "")
+foreach(FILE ${NAME}.cdx.json ${NAME}.tar.gz)
+  file(SHA256 ${BUILD}/bundle/${FILE} SUM)
+  string(APPEND SUMS "${SUM}  ${FILE}\n")
+endforeach()
+file(WRITE ${BUILD}/bundle/SHA256SUMS "${SUMS}")
+
 file(SIZE ${ROOT}.tar.gz BYTES)
 math(EXPR TENTHS "(${BYTES} * 10 + 524288) / 1048576")
 math(EXPR WHOLE "${TENTHS} / 10")

@@ -2,7 +2,7 @@
 # Installs those packages of the named groups of packages.txt that are missing; says nothing and
 # needs no rights when none is.
 #
-# Usage: deploy/install_packages.sh GROUP...      groups: build test
+# Usage: deploy/install_packages.sh GROUP...      groups: build package envoy test deploy browser
 set -euo pipefail
 
 list="$(dirname "${BASH_SOURCE[0]}")/packages.txt"

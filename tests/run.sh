@@ -18,6 +18,16 @@
 #   release     g++, optimised: what computes (kernels, their emulator, backends) and the whole system.
 #               Full: all tests, all programs, the GPU's for all architectures
 #   bundle      the archive of the release: made, unpacked and run; uses the build of release
+#   deploy      what lies in deploy/, without running it: Kubernetes manifests against their schemas and
+#               the sources, configuration files, Envoy's configuration, alerts, dashboards and
+#               runbook; uses the build of release, and an environment of its own (build/deploy_python)
+#   image       (--full only) the container images, built and run. Needs root
+#   packages    (--full only) the Debian packages, through their life. Needs root
+#   envoy       (--full only) servers behind Envoy: restarts, floods, calls of a browser
+#   monitoring  (--full only) Prometheus and Alertmanager beside servers under load, and drills
+#   docs        (--full only) the documentation's site, and the bill of materials
+#   resilience  (--full only) what tests/resilience does to a server, in the short form; an environment
+#               of its own (build/resilience_python)
 #   models      the tests of the Python code in models/ and of the benchmarks' baselines, in an
 #               environment of their own (build/python, 2 GB; PYTHON_FOR_MODELS names an interpreter
 #               to use instead), if anything that they read has changed since they last passed
@@ -41,8 +51,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly ROOT="${PWD}"
 readonly LOGS="${ROOT}/build/logs"
-readonly SHORT_STAGES=(style quickstart release quickstart bundle models asan fuzz tsan tidy)
-readonly FULL_STAGES=(style quickstart release quickstart copies bundle models asan fuzz tsan tidy)
+readonly SHORT_STAGES=(style quickstart release quickstart bundle deploy models asan fuzz tsan tidy)
+readonly FULL_STAGES=(style quickstart release quickstart copies bundle deploy image packages envoy
+  monitoring docs resilience models asan fuzz tsan tidy)
 readonly MODELS_REQUIREMENTS=tests/models/requirements.txt
 readonly MODELS_PASSED=tests/models/passed
 readonly TIDY_CACHE="${XDG_CACHE_HOME:-${HOME}/.cache}/chorale/clang_tidy"
@@ -189,7 +200,7 @@ stage_style() {
   fi
   check 'include edges' python3 tests/layering/check_includes.py
   local script
-  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e /baselines/); do
+  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e tests/deploy/ -e /baselines/); do
     check "${script}" env PYTHONDONTWRITEBYTECODE=1 python3 "${script}"
   done
   local scripts
@@ -220,28 +231,28 @@ stage_bundle() {
   tail -n 1 "${LOGS}/release_bundle.log"
 }
 
-# make_models_python FOLDER: an environment with the packages that the tests of models/ import.
-make_models_python() {
-  rm -rf "$1"
-  python3 -m venv "$1" &&
-    timeout 900 "$1/bin/pip" --disable-pip-version-check --no-input --timeout 30 --retries 2 \
-      install --quiet --no-deps --only-binary :all: --requirement "${MODELS_REQUIREMENTS}" &&
-    cp "${MODELS_REQUIREMENTS}" "$1/requirements.txt"  # last: an environment without is not whole
+# make_python FOLDER REQUIREMENTS [PIP_OPTION...]: an environment with these packages.
+make_python() {
+  local folder="$1" requirements="$2"
+  shift 2
+  rm -rf "${folder}"
+  python3 -m venv "${folder}" &&
+    timeout 900 "${folder}/bin/pip" --disable-pip-version-check --no-input --timeout 30 --retries 2 \
+      install --quiet --only-binary :all: "$@" --requirement "${requirements}" &&
+    cp "${requirements}" "${folder}/requirements.txt"  # last: an environment without is not whole
 }
 
-# Prints the interpreter for the tests of models/, or why there is none.
-models_python() {
-  local folder=build/python log="${LOGS}/models_python.log"
-  if [[ -n "${PYTHON_FOR_MODELS:-}" ]]; then
-    echo "${PYTHON_FOR_MODELS}"
-    return
-  fi
-  if ! cmp -s "${MODELS_REQUIREMENTS}" "${folder}/requirements.txt"; then
+# python_of FOLDER REQUIREMENTS [PIP_OPTION...]: prints the interpreter of an environment with these
+# packages, which is made if there is none. Else prints why there is none, with status 1, or, with
+# status 2, the log of how it failed.
+python_of() {
+  local folder="$1" log="${LOGS}/${1//\//_}.log"
+  if ! cmp -s "$2" "${folder}/requirements.txt"; then
     if ((!install)); then
-      echo 'no environment in build/python'
+      echo "no environment in ${folder}"
       return 1
     fi
-    if ! make_models_python "${folder}" >"${log}" 2>&1; then
+    if ! make_python "$@" >"${log}" 2>&1; then
       if grep -q -E 'NewConnectionError|NameResolutionError|Timeout|ProxyError' "${log}"; then
         echo 'the package index cannot be reached'
         return 1
@@ -251,6 +262,15 @@ models_python() {
     fi
   fi
   echo "${folder}/bin/python"
+}
+
+# Prints the interpreter for the tests of models/, or why there is none.
+models_python() {
+  if [[ -n "${PYTHON_FOR_MODELS:-}" ]]; then
+    echo "${PYTHON_FOR_MODELS}"
+  else
+    python_of build/python "${MODELS_REQUIREMENTS}" --no-deps
+  fi
 }
 
 # run_models_test PYTHON SCRIPT REPORT: leaves REPORT.log, and REPORT.ok when the script has passed.
@@ -308,6 +328,159 @@ stage_models() {
   if ((full && failed == failed_before)) && [[ -z "${filter}" ]]; then
     echo "${digest}" >"${MODELS_PASSED}"
   fi
+}
+
+# environment NAME REQUIREMENTS: sets `python` to the interpreter of build/NAME. Else counts what NAME
+# stands for as skipped or failed.
+environment() {
+  local status=0
+  python="$(python_of "build/$1" "$2")" || status=$?
+  if ((status == 1)); then
+    skip "$1" "${python}"
+  elif ((status == 2)); then
+    fail "$1: the environment cannot be made"
+    tail -n 50 "${python}"
+  fi
+  return "${status}"
+}
+
+# A kustomize that knows components: kubectl has one since it says which, in version 1.24.
+get_kustomize() {
+  command -v kustomize ||
+    kubectl version --client --output=json | grep kustomizeVersion ||
+    [[ -x build/deploy/kustomize ]] ||
+    tests/deploy/fetch_kustomize.sh build/deploy
+}
+
+# get_programs: what the tests of deploy/ run and neither pip nor apt installs.
+get_programs() {
+  if ((!install)); then return; fi
+  get_kustomize >"${LOGS}/kustomize.log" 2>&1 || true
+  if [[ ! -x build/monitoring/promtool ]]; then
+    tests/deploy/fetch_prometheus.sh build/monitoring >"${LOGS}/prometheus.log" 2>&1 || true
+  fi
+}
+
+# test_deploy NAME SECONDS SCRIPT [ARGUMENT...]: runs a Python test of deploy/ with ${python};
+# shows its figures, which begin with two spaces, and why it has skipped what.
+test_deploy() {
+  local name="$1" seconds="$2" log reason
+  log="${LOGS}/$(basename "$3" .py).log"
+  shift 2
+  if PYTHONDONTWRITEBYTECODE=1 timeout "${seconds}" "${python}" "$@" >"${log}" 2>&1; then
+    pass "${name}: $(sed -n 's/^Ran \([0-9]* tests\?\) in .*/\1/p' "${log}")"
+    grep -e '^  [^ ]' -e ' s$' -e ' MB' "${log}" || true
+    while read -r reason; do
+      skip "${name}" "${reason}"
+    done < <(sed -n "s/.* skipped ['\"]\(.*\)['\"]\$/\1/p" "${log}" | sort -u)
+  else
+    fail "${name}"
+    tail -n 150 "${log}"
+  fi
+}
+
+stage_deploy() {
+  local python
+  build release chorale-server || return 0
+  environment deploy_python tests/deploy/requirements.txt || return 0
+  get_programs
+  test_deploy 'Kubernetes manifests' 600 tests/deploy/kubernetes_test.py --verbose
+  test_deploy 'configuration files' 300 tests/deploy/configuration_test.py --verbose
+  test_deploy 'alerts, dashboards and runbook' 600 tests/deploy/observability_test.py --verbose
+}
+
+# needs_root NAME
+needs_root() {
+  if ((EUID == 0)); then return 0; fi
+  skip "$1" 'needs root'
+  return 1
+}
+
+stage_image() {
+  local python
+  needs_root 'container image' || return 0
+  if ((install)); then deploy/install_packages.sh package deploy; fi
+  build release bundle || return 0
+  environment deploy_python tests/deploy/requirements.txt || return 0
+  test_deploy 'container image' 2400 tests/deploy/image_test.py --work build/deploy
+}
+
+stage_packages() {
+  local python
+  needs_root 'Debian packages' || return 0
+  if ((install)); then deploy/install_packages.sh package deploy; fi
+  build release bundle deb || return 0
+  environment deploy_python tests/deploy/requirements.txt || return 0
+  test_deploy 'Debian packages' 1200 tests/deploy/deb_test.py build/release/packages \
+    --work build/deploy
+}
+
+stage_envoy() {
+  local python
+  if ((install)); then
+    deploy/install_packages.sh browser || say '  a browser cannot be installed'
+  fi
+  build release chorale-server chorale || return 0
+  environment deploy_python tests/deploy/requirements.txt || return 0
+  test_deploy 'Envoy in front of servers' 600 tests/deploy/edge_test.py
+  check 'floods behind Envoy' env PYTHONDONTWRITEBYTECODE=1 timeout 300 "${python}" \
+    tests/resilience/floods.py --envoy "${python%/*}/envoy" \
+    --server_flag=--memory_limit_mib=500 --server_flag=--registration_memory_mib=64 \
+    headers_reset continuations half_sent
+}
+
+stage_monitoring() {
+  local python
+  build release chorale-server chorale || return 0
+  environment deploy_python tests/deploy/requirements.txt || return 0
+  get_programs
+  test_deploy 'Prometheus and Alertmanager' 1200 tests/deploy/monitoring_test.py
+}
+
+stage_docs() {
+  if ((install)); then deploy/install_packages.sh package; fi
+  build release chorale-server chorale bundle || return 0
+  check 'documentation' deploy/docs/build.sh
+  check 'bill of materials' build/docs/python/bin/python tests/deploy/sbom_test.py \
+    build/release/bundle
+}
+
+# resilience NAME ATTEMPTS SCRIPT [ARGUMENT...]: runs a program of tests/resilience with ${python},
+# once more if nothing but a time was wrong (see verdict.py) as long as there are attempts; shows its
+# figures.
+resilience() {
+  local name="$1" attempts="$2" log status
+  log="${LOGS}/$(basename "$3" .py).log"
+  shift 2
+  if [[ ! "${name}" =~ ${filter} ]]; then return; fi
+  while true; do
+    status=0
+    PYTHONDONTWRITEBYTECODE=1 timeout 600 "${python}" "$@" >"${log}" 2>&1 || status=$?
+    if ((status == 0)); then break; fi
+    attempts=$((attempts - 1))
+    if ((attempts == 0 || status != 75)); then
+      fail "${name}"
+      tail -n 150 "${log}"
+      return
+    fi
+    say "  again ${name}: $(grep FAILED "${log}" | head -n 3 | tr '\n' ' ')"
+  done
+  pass "${name}"
+  sed 's/^/    /' "${log}"
+}
+
+stage_resilience() {
+  local python limits=(--server_flag=--memory_limit_mib=500 --server_flag=--registration_memory_mib=64)
+  build release chorale-server chorale || return 0
+  environment resilience_python tests/resilience/requirements.txt || return 0
+  resilience 'floods' 1 tests/resilience/floods.py "${limits[@]}"
+  resilience 'kill -9' 1 tests/resilience/kill9.py
+  resilience 'soak with controls' 1 tests/resilience/soak.py
+  # These hold times against bounds: another program may be in the way once, hardly three times.
+  resilience 'large requests' 3 tests/resilience/large_requests.py
+  resilience 'fair shares' 3 tests/resilience/fairness.py
+  resilience 'overload' 3 tests/resilience/overload.py
+  resilience 'tenants' 3 tests/resilience/tenants.py
 }
 
 stage_asan() {
@@ -411,7 +584,7 @@ main() {
   fi
 
   mkdir -p "${LOGS}"
-  if ((install)); then deploy/install_packages.sh build test; fi
+  if ((install)); then deploy/install_packages.sh build package test; fi
   CHORALE_TEST_LENGTH="$( ((full)) && echo full || echo short)"
   export CHORALE_TEST_LENGTH
 

@@ -1,0 +1,1 @@
+"""Checks of the manifests in deploy/kubernetes against each other and against the sources."""
