@@ -386,6 +386,7 @@ stage_deploy() {
   get_programs
   test_deploy 'Kubernetes manifests' 600 tests/deploy/kubernetes_test.py --verbose
   test_deploy 'configuration files' 300 tests/deploy/configuration_test.py --verbose
+  test_deploy 'compose file' 100 tests/deploy/compose_test.py --verbose
   test_deploy 'alerts, dashboards and runbook' 600 tests/deploy/observability_test.py --verbose
 }
 

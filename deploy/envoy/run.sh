@@ -3,7 +3,7 @@
 # to connect elsewhere, calls in flight finish, then it ends.
 #
 # Usage: deploy/envoy/run.sh [--folder FOLDER] [--servers FILE] [--drain SECONDS] [--self-signed]
-#                            [--check] [-- ENVOY_ARGUMENT...]
+#                            [--make-certificate] [--check] [-- ENVOY_ARGUMENT...]
 #
 # The image and the Debian package call it chorale-edge.
 #
@@ -13,6 +13,8 @@
 #   --drain SECONDS    longest wait for calls in flight (default: 60)
 #   --self-signed      first make a certificate for this machine, in FOLDER/tls, if there is none:
 #                      for trying things out
+#   --make-certificate make it as --self-signed does, and end; every user of this machine can read the
+#                      key, so that a container can
 #   --check            ask the Envoy that runs here whether it is ready, and end with 0 or 1
 #
 # ENVOY names another program than the "envoy" in PATH.
@@ -64,7 +66,7 @@ make_certificate() {
 }
 
 main() {
-  local folder servers=servers.yaml self_signed=0 check=0 status=0
+  local folder servers=servers.yaml self_signed=0 only_certificate=0 check=0 status=0
   folder="$(dirname "${BASH_SOURCE[0]}")"
   drain=60
   while (($# > 0)); do
@@ -73,6 +75,7 @@ main() {
       --servers) servers="${2:?--servers needs a file}"; shift ;;
       --drain) drain="${2:?--drain needs a number of seconds}"; shift ;;
       --self-signed) self_signed=1 ;;
+      --make-certificate) only_certificate=1 ;;
       --check) check=1 ;;
       --) shift; break ;;
       -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
@@ -83,6 +86,11 @@ main() {
   cd "${folder}"
   admin_port="$(sed -n '/^admin:/,/^[a-z]/s/.*port_value: \([0-9]*\).*/\1/p' envoy.yaml)"
   if ((check)); then is_ready; exit; fi
+  if ((only_certificate)); then
+    if [[ ! -f tls/tls.key ]]; then make_certificate; fi
+    chmod a+r tls/tls.key
+    exit
+  fi
   if [[ ! -f "${servers}" ]]; then
     echo "--servers: there is no ${folder}/${servers}" >&2
     exit 2
