@@ -18,6 +18,7 @@
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -140,6 +141,9 @@ TEST_F(DurabilityTest, WhatWasAcknowledgedSurvivesTwentyKills) {
         RegisterUntilKilled(server->address(), absl::StrCat("run", run, "-", writer), ledger);
       });
     }
+    // Every other kill waits until, in all, as many as runs were acknowledged.
+    const size_t enough = run % 2 == 0 ? run + 2 : 0;
+    EXPECT_TRUE(Eventually([&] { return ledger.acknowledged().size() >= enough; }));
     absl::SleepFor(absl::Milliseconds(20) + absl::Microseconds(random() % 100'000));
     server->Kill();
     for (std::thread& writer : writers) writer.join();
