@@ -145,7 +145,7 @@ TEST(DrainTest, NoCallIsCancelledInAnyDrain) {
   std::mutex mutex;
   for (int drain = 0; drain < drains; ++drain) {
     const auto server = ServerProcess::Start(
-        {.models = {GoldenFolder("golden_tiny")}, .flags = {"--lame_duck=0s", "--threads=1"}});
+        {.models = {GoldenFolder("golden_tiny")}, .flags = {"--drain_timeout=10m", "--threads=1"}});
     ASSERT_NE(server, nullptr);
     ASSERT_TRUE(ApiClient(server->address()).Register("data", RandomRows(20, 3, 1)).ok());
     std::atomic<int> calls{0};
