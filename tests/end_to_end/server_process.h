@@ -13,22 +13,9 @@
 #include "absl/time/time.h"
 #include "tests/end_to_end/temp_folder.h"
 #include "tests/eventually.h"
+#include "tests/sanitized.h"
 
 namespace chorale::end_to_end {
-
-// True when built with the address or thread sanitizer: the server's memory is then not only its
-// own, and everything takes several times longer.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 // How a process ended.
 struct Exit {

@@ -29,9 +29,11 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITY_INCLUDE = re.compile(r'^#include "(/[^"]+)"', re.MULTILINE)
-# Findings in the sources that a unit includes count; that it includes them does not.
+# Findings in the sources that a unit includes count; that it includes them does not. Two checks that
+# take a sixth of the time and have found nothing here wait for the run on each file by itself.
 UNITY_OPTIONS = [r'--header-filter=/(base|kernels|engine|server|client|tests)/.*\.(h|cc)$',
-                 '--checks=-bugprone-suspicious-include']
+                 '--checks=-bugprone-suspicious-include,-bugprone-stringview-nullptr,'
+                 '-google-runtime-int']
 KEEP_CLEAN_DAYS = 30
 OWN_INCLUDE = re.compile(
     rb'^\s*#\s*include\s+"((?:base|kernels|engine|server|client|tests|proto)/[^"]+)"', re.MULTILINE)

@@ -17,6 +17,8 @@
 #include "tests/engine/backend/reference_forward.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 #include "tests/engine/backend/test_model.h"
+#include "tests/length.h"
+#include "tests/sanitized.h"
 
 namespace chorale {
 namespace {
@@ -156,9 +158,9 @@ std::vector<NamedCase> Cases() {
                                        .d_ff = 200,
                                        .num_components = 40};
   const TestModelOptions deep = {.n_layers = 5, .num_components = 1, .seed = 5};
-  const TestModelOptions cells = {.row_encoder = "cell_attention", .seed = 8};
+  const TestModelOptions cell_attention = {.row_encoder = "cell_attention", .seed = 8};
   const TestModelOptions wide_cells = {.row_encoder = "cell_attention", .d_model = 64};
-  return {
+  std::vector<NamedCase> cases = {
       {"MultiHead", {}},
       {"OneLayer", {.options = {.n_layers = 1}}},
       {"GroupedQuery", {.options = grouped, .context_rows = 70}},
@@ -175,13 +177,19 @@ std::vector<NamedCase> Cases() {
       {"OnePath", {.targets = 18, .paths = 1}},
       {"FullTile", {.options = {.n_layers = 1}, .targets = 5, .paths = 32}},
       {"SplitKv", {.options = {.n_layers = 1}, .context_rows = 600, .targets = 3, .paths = 9}},
-      {"Cells", {.options = cells, .features = 4}},
+      {"Cells", {.options = cell_attention, .features = 4}},
       {"WideCells", {.options = wide_cells, .targets = 5, .features = 6}},
-      {"OneCell", {.options = cells, .context_rows = 1, .features = 1}, Size::kSmall, 2},
-      {"ManyCells",
-       {.options = cells, .context_rows = 600, .targets = 60, .features = 11},
-       Size::kLarge},
+      {"OneCell", {.options = cell_attention, .context_rows = 1, .features = 1}, Size::kSmall, 2},
       {"PanelPlusOne", {.context_rows = 65, .targets = 17, .paths = 3}, Size::kLarge}};
+
+  // Sanitized, its float64 reference takes half a minute.
+  if (!kSanitized || FullLength()) {
+    cases.push_back(
+        {"ManyCells",
+         {.options = cell_attention, .context_rows = 600, .targets = 60, .features = 11},
+         Size::kLarge});
+  }
+  return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, OracleTest, testing::ValuesIn(Cases()),
