@@ -96,7 +96,7 @@ FOLDERS = {
 POSIX = ('arpa/', 'dlfcn.h', 'fcntl.h', 'linux/filter.h', 'netinet/', 'pthread.h', 'signal.h',
          'sys/', 'unistd.h')
 LIBRARIES = {
-    'base': ('absl/', 'unistd.h'),
+    'base': ('absl/', 'unistd.h', 'utf8proc.h'),
     'kernels': ('absl/status/', 'absl/strings/'),
     'kernels/ops': ('Random123/', 'absl/status/', 'absl/strings/'),
     'kernels/cpu': ('absl/status/', 'absl/strings/', 'hwy/'),
