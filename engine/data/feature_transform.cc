@@ -10,6 +10,7 @@
 #include "base/error_details.h"
 #include "base/status_macros.h"
 #include "engine/data/category_dictionary.h"
+#include "engine/data/category_lookup.h"
 #include "engine/data/column_statistics.h"
 #include "engine/data/column_validation.h"
 #include "engine/data/target_columns.h"
@@ -165,12 +166,12 @@ absl::Status FeatureTransform::ApplyColumn(const ColumnTransform& fitted, const 
   matrix->categorical[feature] = 1;
   std::vector<float> by_code;  // the value of each of the table's own categories; NaN if unknown
   by_code.reserve(column.categories.size());
+  CategoryLookup known(fitted.categories);
   for (const std::string& category : column.categories) {
-    const auto found =
-        std::lower_bound(fitted.categories.begin(), fitted.categories.end(), category);
-    const bool known = found != fitted.categories.end() && *found == category;
-    const auto code = static_cast<double>(found - fitted.categories.begin());
-    by_code.push_back(known ? static_cast<float>(fitted.Scale(code)) : NAN);
+    const int64_t code = known.Find(category);
+    by_code.push_back(code == CategoryLookup::kUnknown
+                          ? NAN
+                          : static_cast<float>(fitted.Scale(static_cast<double>(code))));
   }
   for (const int32_t code : column.codes) {
     if (code == kMissingCode || std::isnan(by_code[code])) {

@@ -1,12 +1,14 @@
 #include "engine/data/target_columns.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/names.h"
+#include "base/normal_text.h"
 #include "base/status_macros.h"
 #include "engine/data/column_validation.h"
 
@@ -29,30 +31,54 @@ std::string ExpectedColumns(absl::Span<const FeatureColumn> columns) {
   return text;
 }
 
+// The context's columns by name: by the same bytes first, else by what looks equal.
+class ColumnIndex {
+ public:
+  explicit ColumnIndex(absl::Span<const FeatureColumn> columns) : columns_(columns) {
+    for (size_t i = 0; i < columns.size(); ++i) by_name_.emplace(columns[i].name, i);
+  }
+
+  std::optional<size_t> Find(absl::string_view name) {
+    const auto same = by_name_.find(name);
+    if (same != by_name_.end()) return same->second;
+    if (by_normal_text_.empty()) {
+      for (size_t i = 0; i < columns_.size(); ++i) {
+        by_normal_text_.try_emplace(NormalText(columns_[i].name), i);
+      }
+    }
+    const auto equal = by_normal_text_.find(NormalText(name));
+    if (equal == by_normal_text_.end()) return std::nullopt;
+    return equal->second;
+  }
+
+ private:
+  const absl::Span<const FeatureColumn> columns_;
+  absl::flat_hash_map<absl::string_view, size_t> by_name_;
+  absl::flat_hash_map<std::string, size_t> by_normal_text_;  // made when it is needed
+};
+
 absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(
     absl::Span<const FeatureColumn> context, const Table& targets) {
-  absl::flat_hash_map<absl::string_view, size_t> index_of;
-  for (size_t i = 0; i < context.size(); ++i) index_of.emplace(context[i].name, i);
-
+  ColumnIndex index(context);
   std::vector<const Column*> matched(context.size(), nullptr);
   for (const Column& column : targets.columns) {
-    const auto found = index_of.find(column.name);
-    if (found == index_of.end()) {
+    const std::optional<size_t> found = index.Find(column.name);
+    if (!found.has_value()) {
       return InvalidField(
           ColumnPath(kTargetTable, column.name),
           absl::StrCat("is no feature column of the context; ", ExpectedColumns(context)));
     }
-    const ColumnType expected = context[found->second].type;
+    const ColumnType expected = context[*found].type;
     if (column.type != expected) {
       return InvalidField(ColumnPath(kTargetTable, column.name),
                           absl::StrCat("is ", TypeName(column.type), " but ", TypeName(expected),
                                        " in the context"));
     }
-    if (matched[found->second] != nullptr) {
+    if (matched[*found] != nullptr) {
       return InvalidField("targets.columns",
                           absl::StrCat("two columns have the name ", QuoteName(column.name)));
     }
-    matched[found->second] = &column;
+    matched[*found] = &column;
   }
   for (size_t i = 0; i < context.size(); ++i) {
     if (matched[i] == nullptr) {

@@ -19,7 +19,8 @@ struct FeatureColumn {
   ColumnType type = ColumnType::kNumeric;
 };
 
-// The columns of `targets` in the context's order. They are matched by name, in any order; missing
+// The columns of `targets` in the context's order. They are matched by name, in any order, where
+// names that look equal are equal (base/normal_text.h); missing
 // and extra columns are refused, and so is a table without rows and a column of the wrong type, of
 // another length, with infinities or with codes out of range. InvalidArgument names the column and
 // what is expected.

@@ -38,6 +38,18 @@ TEST(TargetColumnsTest, MatchedByNameInTheContextsOrder) {
   EXPECT_THAT(*matched, ElementsAre(&table.columns[1], &table.columns[0]));
 }
 
+TEST(TargetColumnsTest, NamesThatLookEqualAreEqual) {
+  const std::vector<FeatureColumn> context = {{"Gr\u00F6\u00DFe", ColumnType::kNumeric},
+                                              {"a b", ColumnType::kNumeric},
+                                              {"a  b", ColumnType::kNumeric}};
+  Table table;
+  table.columns = {Numbers("a  b", {1}), Numbers("Gro\u0308\u00DFe\u00A0", {2}),
+                   Numbers("a b", {3})};
+  const auto matched = MatchTargets(context, table);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  EXPECT_THAT(*matched, ElementsAre(&table.columns[1], &table.columns[2], &table.columns[0]));
+}
+
 TEST(TargetColumnsTest, RefusesOtherColumns) {
   const Column age = Numbers("age", {1, 2});
   const Column city = Categories("city", {"Rome"}, {0, 0});
