@@ -163,7 +163,8 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
     if (static_cast<int64_t>(column.categories.size()) > limits_.max_categories) {
       return InvalidField(absl::StrCat(ColumnPath(index), ".categorical.categories"),
                           absl::StrCat("has more than ", limits_.max_categories,
-                                       " categories over all messages, which is the limit"));
+                                       " categories over all messages, which is the limit (column ",
+                                       QuoteName(column.name), ")"));
     }
     CountBytes(chunk.codes.size() * sizeof(int32_t), 0);
     for (int32_t code : chunk.codes) {

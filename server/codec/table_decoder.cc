@@ -1,12 +1,15 @@
 #include "server/codec/table_decoder.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
@@ -18,12 +21,12 @@ int64_t RowsOf(const v1::Column& column) {
   return column.has_numeric() ? column.numeric().values_size() : column.categorical().codes_size();
 }
 
-absl::Status CheckText(const std::string& text, const TableBounds& bounds, const std::string& path,
+absl::Status CheckText(const std::string& text, int64_t max_bytes, const std::string& path,
                        absl::flat_hash_set<absl::string_view>* seen) {
   if (text.empty()) return InvalidField(path, "must not be empty");
-  if (static_cast<int64_t>(text.size()) > bounds.max_name_bytes) {
-    return InvalidField(
-        path, absl::StrCat("has ", text.size(), " bytes; the limit is ", bounds.max_name_bytes));
+  if (static_cast<int64_t>(text.size()) > max_bytes) {
+    return InvalidField(path,
+                        absl::StrCat("has ", text.size(), " bytes; the limit is ", max_bytes));
   }
   if (!seen->insert(text).second) {
     return InvalidField(path, absl::StrCat(QuoteName(text), " occurs twice"));
@@ -55,7 +58,7 @@ absl::Status DecodeCategories(const v1::CategoricalValues& message, const std::s
   absl::flat_hash_set<absl::string_view> seen;
   for (int i = 0; i < message.categories_size(); ++i) {
     const std::string at = absl::StrCat(path, ".categorical.categories[", i, "]");
-    RETURN_IF_ERROR(CheckText(message.categories(i), bounds, at, &seen));
+    RETURN_IF_ERROR(CheckText(message.categories(i), bounds.max_category_bytes, at, &seen));
   }
   for (int i = 0; i < message.codes_size(); ++i) {
     const int32_t code = message.codes(i);
@@ -68,6 +71,14 @@ absl::Status DecodeCategories(const v1::CategoricalValues& message, const std::s
   column->categories.assign(message.categories().begin(), message.categories().end());
   column->codes.assign(message.codes().begin(), message.codes().end());
   return absl::OkStatus();
+}
+
+// The same error with the name of the column that it is in.
+absl::Status NameColumn(const absl::Status& error, absl::string_view column) {
+  const std::string field = ErrorField(error);
+  absl::string_view what = error.message();
+  absl::ConsumePrefix(&what, absl::StrCat(field, ": "));
+  return InvalidField(field, absl::StrCat(what, " (column ", QuoteName(column), ")"));
 }
 
 // Checks the numbers of columns and rows, before any cell.
@@ -101,12 +112,14 @@ absl::Status CheckShape(const v1::Table& message, absl::string_view path,
 }  // namespace
 
 TableBounds TargetBounds(const Limits& limits) {
-  return {limits.max_targets, limits.max_features, limits.max_categories, limits.max_name_bytes};
+  return {limits.max_targets, limits.max_features,
+          std::max(limits.max_categories, limits.max_targets), limits.max_name_bytes,
+          std::numeric_limits<int64_t>::max()};
 }
 
 TableBounds ChunkBounds(const Limits& limits) {
   return {limits.max_context_rows, limits.max_features + 1, limits.max_categories,
-          limits.max_name_bytes};
+          limits.max_name_bytes, limits.max_name_bytes};
 }
 
 absl::StatusOr<Table> DecodeTable(const v1::Table& message, absl::string_view path,
@@ -118,13 +131,14 @@ absl::StatusOr<Table> DecodeTable(const v1::Table& message, absl::string_view pa
   for (int i = 0; i < message.columns_size(); ++i) {
     const v1::Column& from = message.columns(i);
     const std::string at = absl::StrCat(path, ".columns[", i, "]");
-    RETURN_IF_ERROR(CheckText(from.name(), bounds, absl::StrCat(at, ".name"), &names));
+    RETURN_IF_ERROR(
+        CheckText(from.name(), bounds.max_name_bytes, absl::StrCat(at, ".name"), &names));
     Column column;
     column.name = from.name();
     absl::Status status = from.has_numeric()
                               ? DecodeNumbers(from.numeric(), at, &column)
                               : DecodeCategories(from.categorical(), at, bounds, &column);
-    RETURN_IF_ERROR(status);
+    if (!status.ok()) return NameColumn(status, from.name());
     table.columns.push_back(std::move(column));
   }
   return table;

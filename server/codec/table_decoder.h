@@ -17,17 +17,20 @@ struct TableBounds {
   int64_t max_rows = 0;
   int64_t max_columns = 0;
   int64_t max_categories = 0;  // of one column
-  int64_t max_name_bytes = 0;  // a column name or a category
+  int64_t max_name_bytes = 0;  // a column name
+  int64_t max_category_bytes = 0;
 };
 
-// Bounds of the `targets` of a query.
+// Bounds of the `targets` of a query. Their categories are only looked up: one that no context can
+// hold is unknown, so they may be as long as the message, and each row may have one of its own.
 TableBounds TargetBounds(const Limits& limits);
 // Bounds of one chunk of a dataset, whose columns include the target.
 TableBounds ChunkBounds(const Limits& limits);
 
 // InvalidArgument with the field below `path`, e.g. "targets.columns[2].numeric.values[5]": no
 // column or no row, an empty or repeated name, no values, unequal lengths, an infinity, an empty or
-// repeated category, a code without a category, or a table beyond `bounds`.
+// repeated category, a code without a category, or a table beyond `bounds`. Errors in a column also
+// have its name.
 absl::StatusOr<Table> DecodeTable(const v1::Table& message, absl::string_view path,
                                   const TableBounds& bounds);
 

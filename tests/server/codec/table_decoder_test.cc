@@ -20,8 +20,11 @@ using ::testing::HasSubstr;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-constexpr TableBounds kBounds = {
-    .max_rows = 4, .max_columns = 3, .max_categories = 3, .max_name_bytes = 8};
+constexpr TableBounds kBounds = {.max_rows = 4,
+                                 .max_columns = 3,
+                                 .max_categories = 3,
+                                 .max_name_bytes = 8,
+                                 .max_category_bytes = 8};
 
 TEST(TableDecoderTest, KeepsEverything) {
   v1::Table message = SmallTable();
@@ -141,6 +144,31 @@ INSTANTIATE_TEST_SUITE_P(
                  },
                  "targets.columns[1].categorical.categories", "4 categories; the limit is 3"}),
     [](const auto& info) { return info.param.what; });
+
+// Chunks come without their place in the user's file.
+TEST(TableDecoderTest, ErrorsInAColumnNameIt) {
+  v1::Table message = SmallTable();
+  message.mutable_columns(1)->mutable_categorical()->set_categories(0, "123456789");
+  const absl::Status status = DecodeTable(message, "rows", kBounds).status();
+  EXPECT_EQ(std::string(status.message()),
+            "rows.columns[1].categorical.categories[0]: has 9 bytes; the limit is 8 (column "
+            "\"color\")");
+}
+
+// What is only looked up may be anything.
+TEST(TableDecoderTest, CategoriesOfTargetsMayBeLongAndMany) {
+  Limits limits;
+  limits.max_categories = 1;
+  limits.max_targets = 2;
+  v1::Table message;
+  AddCategorical(&message, "note", {std::string(100'000, 'x'), "y"}, {0, 1});
+  const absl::StatusOr<Table> targets = DecodeTable(message, "targets", TargetBounds(limits));
+  EXPECT_TRUE(targets.ok()) << targets.status();
+  EXPECT_FALSE(DecodeTable(message, "rows", ChunkBounds(limits)).ok());
+  limits.max_categories = 2;
+  const absl::Status status = DecodeTable(message, "rows", ChunkBounds(limits)).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("100000 bytes; the limit is 256"));
+}
 
 TEST(TableBoundsTest, ComeFromTheLimits) {
   Limits limits;
