@@ -1,6 +1,9 @@
 #include "engine/store/sqlite_connection.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -13,6 +16,9 @@ namespace {
 
 // A backup tool may hold the database for a moment.
 constexpr int kBusyMilliseconds = 5000;
+
+constexpr mode_t kOwnerOnly = 0600;
+constexpr mode_t kOthers = 0077;
 
 bool DiskFull(int extended, int system_error) {
   const int primary = extended & 0xFF;
@@ -42,9 +48,29 @@ absl::StatusCode CodeOf(int extended, int system_error) {
   }
 }
 
+// Makes the database, and the files beside it, readable for their owner only, as the datasets are:
+// it has the names of contexts and columns. SQLite gives files that it makes later the same mode.
+// Does not open what is there: to close it again would take the locks of other connections away.
+void RestrictToOwner(const std::string& path) {
+  const int created = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
+  if (created >= 0) {
+    close(created);
+    return;
+  }
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    const std::string file = path + suffix;
+    struct stat info = {};
+    const bool open_to_others =
+        lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & kOthers) != 0;
+    // Fails for another user's file, which SQLite may still be able to use.
+    if (open_to_others) (void)chmod(file.c_str(), info.st_mode & kOwnerOnly);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const std::string& path) {
+  RestrictToOwner(path);
   sqlite3* handle = nullptr;
   const int result = sqlite3_open_v2(
       path.c_str(), &handle,

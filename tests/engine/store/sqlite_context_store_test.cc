@@ -73,6 +73,25 @@ class SqliteContextStoreTest : public testing::Test {
   std::unique_ptr<ContextStore> store_;
 };
 
+// It has the names of contexts and columns.
+TEST_F(SqliteContextStoreTest, TheDatabaseIsForItsOwnerOnly) {
+  const auto mode_of = [this](const std::string& name) {
+    struct stat info = {};
+    EXPECT_EQ(stat(std::string(folder_ / name).c_str(), &info), 0) << name;
+    return info.st_mode & 0777;
+  };
+  for (const char* name : {"contexts.db", "contexts.db-wal", "contexts.db-shm"}) {
+    EXPECT_EQ(mode_of(name), 0600) << name;
+  }
+  // One that was made by an earlier version, beside a log that it left.
+  store_.reset();
+  chmod(std::string(folder_ / "contexts.db").c_str(), 0644);
+  Open();
+  for (const char* name : {"contexts.db", "contexts.db-wal", "contexts.db-shm"}) {
+    EXPECT_EQ(mode_of(name), 0600) << name;
+  }
+}
+
 TEST_F(SqliteContextStoreTest, OneFilePerTenantAndContent) {
   ASSERT_TRUE(Put("a", "one").ok());
   ASSERT_TRUE(Put("b", "one").ok());
