@@ -8,6 +8,7 @@
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -361,8 +362,17 @@ void ReadBackend(Reader* reader, EngineSetup* engine) {
   reader->Integer(FLAGS_context_files_mib, {0, 1 << 24}, &engine->context_file_bytes, kMiB);
 }
 
+// The entries of a list, without spaces around them.
+std::vector<std::string> SplitList(absl::string_view list) {
+  std::vector<std::string> entries;
+  for (const absl::string_view entry : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
+    entries.emplace_back(absl::StripAsciiWhitespace(entry));
+  }
+  return entries;
+}
+
 void ReadEngine(Reader* reader, EngineSetup* engine) {
-  engine->models = absl::StrSplit(absl::GetFlag(FLAGS_models), ',', absl::SkipWhitespace());
+  engine->models = SplitList(absl::GetFlag(FLAGS_models));
   if (engine->models.empty()) {
     reader->Fail(absl::GetFlagReflectionHandle(FLAGS_models), "must name at least one folder");
   }
@@ -370,8 +380,7 @@ void ReadEngine(Reader* reader, EngineSetup* engine) {
   if (engine->data_dir.empty()) {
     reader->Fail(absl::GetFlagReflectionHandle(FLAGS_data_dir), "must name a folder");
   }
-  engine->warm_on_start =
-      absl::StrSplit(absl::GetFlag(FLAGS_warm_on_start), ',', absl::SkipWhitespace());
+  engine->warm_on_start = SplitList(absl::GetFlag(FLAGS_warm_on_start));
   ReadBackend(reader, engine);
   reader->Integer(FLAGS_max_queued, {1, 1 << 20}, &engine->max_queued);
   reader->Duration(FLAGS_queue_wait, &engine->max_queue_wait);

@@ -119,7 +119,7 @@ TEST_F(FlagsTest, EncodedContexts) {
   EXPECT_TRUE(none.warm_on_start.empty());
   const EngineSetup some = Parse({"--context_files_mib=3", "--warm_on_start=a, t/b,*"})->engine;
   EXPECT_EQ(some.context_file_bytes, 3 << 20);
-  EXPECT_THAT(some.warm_on_start, ElementsAre("a", " t/b", "*"));
+  EXPECT_THAT(some.warm_on_start, ElementsAre("a", "t/b", "*"));
 }
 
 TEST_F(FlagsTest, TracesAndSlowCallsHaveTheirFlags) {
@@ -233,6 +233,14 @@ TEST_F(FlagsTest, MistakesAreNamed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << arguments[0];
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
   }
+}
+
+TEST_F(FlagsTest, SpacesInListsDoNotCount) {
+  const absl::StatusOr<ProgramOptions> options =
+      Parse({"--models=a, b ,,c/d e", "--warm_on_start= x , y"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->engine.models, ElementsAre("a", "b", "c/d e"));
+  EXPECT_THAT(options->engine.warm_on_start, ElementsAre("x", "y"));
 }
 
 TEST_F(FlagsTest, OrdersToTheProgram) {

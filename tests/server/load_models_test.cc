@@ -45,6 +45,14 @@ TEST_F(LoadModelsTest, ErrorsNameTheFolder) {
   EXPECT_THAT(std::string(models.status().message()), HasSubstr(bad));
 }
 
+// As of another server's layout, MODEL/VERSION/..., or of the wrong folder.
+TEST_F(LoadModelsTest, AFolderWithoutModelsSaysWhatIsExpected) {
+  MakeModel("deep/model/1", "{}");
+  const auto models = LoadModels({folder_ / "deep"}, Never);
+  EXPECT_THAT(std::string(models.status().message()),
+              HasSubstr("a model's folder has a config.json, a folder of models has such folders"));
+}
+
 TEST_F(LoadModelsTest, ItStopsBetweenTwoModels) {
   int asked = 0;
   const std::string bad = MakeModel("bad", "not JSON");
