@@ -1,9 +1,12 @@
 #include "client/cli/command_line.h"
 
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/normal_text.h"
 #include "base/status_macros.h"
-#include "client/cpp/column_types.h"
 
 namespace chorale::client {
 
@@ -17,15 +20,66 @@ void AddRowsOptions(CLI::App* command, RowsOptions* options) {
   AddMissingOption(command, &options->missing);
 }
 
-void AddMissingOption(CLI::App* command, std::vector<std::string>* tokens) {
-  AddList(command, "--missing", tokens,
-          "Texts of missing cells, besides empty cells [NA,N/A,NaN,nan,null,None,?]")
-      ->type_name("TOKEN,...");
+CLI::Option* AddList(CLI::App* command, const std::string& name, std::vector<std::string>* values,
+                     const std::string& description) {
+  return command->add_option(name, *values, description)->allow_extra_args(false);
 }
 
-MissingTokens MissingOrDefault(const std::vector<std::string>& tokens) {
-  if (tokens.empty()) return TypeOptions().missing;
-  return MissingTokens(tokens.begin(), tokens.end());
+absl::StatusOr<std::vector<std::string>> ColumnsOf(const std::string& option,
+                                                   const std::vector<std::string>& values,
+                                                   const CsvTable& csv) {
+  std::vector<std::string> columns;
+  const auto add = [&](const std::string& name) {
+    const int64_t column = csv.Find(name);
+    if (column < 0) return false;
+    const std::string& found = csv.names()[column];
+    if (std::find(columns.begin(), columns.end(), found) == columns.end()) columns.push_back(found);
+    return true;
+  };
+  for (const std::string& value : values) {
+    if (add(value)) continue;
+    const absl::StatusOr<std::vector<std::string>> names = ParseCsvLine(value);
+    const std::vector<std::string> list = names.ok() ? *names : std::vector<std::string>{value};
+    for (const std::string& name : list) {
+      if (add(name)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          option, ": no column '", name, "'",
+          list.size() > 1 ? "; a name with a comma is given alone or in double quotes" : "",
+          "; the file has: ", absl::StrJoin(csv.names(), ", ")));
+    }
+  }
+  return columns;
+}
+
+void AddMissingOption(CLI::App* command, std::vector<std::string>* values) {
+  AddList(
+      command, "--missing", values,
+      "Texts of missing cells, besides empty ones: in columns of categories instead of [NA, N/A, "
+      "NaN, NULL, None, <NA>, NaT, \\N, ?, ...], in columns of numbers besides them")
+      ->type_name("TEXT,...");
+}
+
+MissingMarks MarksOf(const std::vector<std::string>& values) {
+  if (values.empty()) return MissingMarks();
+  std::vector<std::string> marks;
+  for (const std::string& value : values) {
+    const absl::StatusOr<std::vector<std::string>> list = ParseCsvLine(value);
+    if (!list.ok()) {
+      marks.push_back(NormalText(value));
+      continue;
+    }
+    for (const std::string& mark : *list) marks.push_back(NormalText(mark));
+  }
+  return MissingMarks(marks);
+}
+
+CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description) {
+  return command->add_option("--seed", *seed, description)->check([](const std::string& text) {
+    uint64_t number = 0;
+    const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+    const bool good = digits && absl::SimpleAtoi(text, &number);
+    return good ? std::string() : "must be a whole number from 0 to 2^64 - 1: " + text;
+  });
 }
 
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
@@ -36,12 +90,17 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
   RETURN_IF_ERROR(client.status());
   absl::StatusOr<v1::Context> context = (*client)->GetContext(options.context, environment->call());
   RETURN_IF_ERROR(context.status());
-  absl::StatusOr<TargetRows> rows = FitRows(*csv, *context, MissingOrDefault(options.missing));
+  absl::StatusOr<TargetRows> rows = FitRows(*csv, *context, MarksOf(options.missing));
   if (!rows.ok()) {
     return absl::Status(rows.status().code(),
                         absl::StrCat(options.file, ": ", rows.status().message()));
   }
-  if (target == TargetColumn::kUsed) std::erase(rows->dropped, context->target_column());
+  for (const std::string& note : rows->notes) {
+    environment->Note(absl::StrCat(options.file, ": ", note));
+  }
+  if (target == TargetColumn::kUsed) {
+    std::erase(rows->dropped, NormalText(context->target_column()));
+  }
   if (!rows->dropped.empty()) {
     environment->Note(absl::StrCat("columns of ", options.file, " that are not features of '",
                                    options.context,

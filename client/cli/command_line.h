@@ -3,6 +3,7 @@
 #define CHORALE_CLIENT_CLI_COMMAND_LINE_H_
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "client/cli/environment.h"
 #include "client/cli/rows_file.h"
+#include "client/cpp/missing_marks.h"
 
 namespace chorale::client {
 
@@ -29,24 +31,32 @@ CLI::App* AddCommand(CLI::App* app, Environment* environment, const std::string&
   return command;
 }
 
-// Adds a list option: "a,b", or the option several times; it does not take the words that follow.
-template <class Value>
-CLI::Option* AddList(CLI::App* command, const std::string& name, std::vector<Value>* values,
-                     const std::string& description) {
-  return command->add_option(name, *values, description)->delimiter(',')->allow_extra_args(false);
-}
+// Adds an option that may be given several times and does not take the words that follow. `values`
+// are what was given, each a line of CSV: ColumnsOf and MarksOf take them apart.
+CLI::Option* AddList(CLI::App* command, const std::string& name, std::vector<std::string>* values,
+                     const std::string& description);
+
+// The columns that a list option names, as the table has them, each once. A value that is the name
+// of a column is that column, whatever is in it; else it is a line of CSV with names.
+// InvalidArgument, with the option, for names that the table lacks.
+absl::StatusOr<std::vector<std::string>> ColumnsOf(const std::string& option,
+                                                   const std::vector<std::string>& values,
+                                                   const CsvTable& csv);
 
 // A context and a file of target rows.
 struct RowsOptions {
   std::string context;
   std::string file;
-  std::vector<std::string> missing;  // replaces the default tokens if not empty
+  std::vector<std::string> missing;  // as AddMissingOption has them
 };
 
 void AddRowsOptions(CLI::App* command, RowsOptions* options);
-void AddMissingOption(CLI::App* command, std::vector<std::string>* tokens);
-// The tokens, or the defaults of TypeOptions if there are none.
-MissingTokens MissingOrDefault(const std::vector<std::string>& tokens);
+void AddMissingOption(CLI::App* command, std::vector<std::string>* values);
+// The user's marks, or the defaults if the option was not given.
+MissingMarks MarksOf(const std::vector<std::string>& values);
+
+// Adds "--seed" with a check that the number is a seed.
+CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description);
 
 // The file, the context, and the file's rows with the context's columns.
 struct Rows {
@@ -56,8 +66,8 @@ struct Rows {
 };
 
 // Reads the file, gets the context and converts the rows to the context's columns. Notes on
-// standard error which columns of the file are not used; for kUsed the target column is not among
-// them.
+// standard error which columns of the file are not used, and which cells the context cannot know;
+// for kUsed the target column is not among the former.
 enum class TargetColumn { kUnused, kUsed };
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment);

@@ -3,28 +3,30 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/loopback.h"
 #include "base/status_macros.h"
-#include "client/cli/exit_code.h"
+#include "client/cli/output_file.h"
+#include "client/cpp/server_address.h"
 
 namespace chorale::client {
 namespace {
 
 // Set by the signal handler, which can only use globals.
 Cancellation interrupted;
+volatile sig_atomic_t interrupting_signal = 0;
 
-void OnSignal(int) {
-  if (interrupted.cancelled()) _exit(static_cast<int>(ExitCode::kInterrupted));
+void OnSignal(int signal) {
+  if (interrupted.cancelled()) _exit(static_cast<int>(ExitCodeOfSignal(signal)));
+  interrupting_signal = signal;
   interrupted.Cancel();
 }
 
@@ -66,6 +68,20 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   return token;
 }
 
+// What may help when no server answers.
+std::string WhatToDo(const std::string& server, const absl::Status& status) {
+  const absl::StatusOr<ServerAddress> address = ParseServerAddress(server);
+  const bool here = address.ok() && IsLoopbackAddress(address->address);
+  // Nothing listens there; other failures are those of a server that does, or of the way to it.
+  const bool nobody = absl::EndsWith(status.message(), "Connection refused") ||
+                      absl::EndsWith(status.message(), "No such file or directory");
+  if (here && nobody) {
+    return " - start one with `chorale-server`, or name another one with --server or "
+           "CHORALE_SERVER";
+  }
+  return " - name another one with --server or CHORALE_SERVER";
+}
+
 }  // namespace
 
 absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
@@ -104,9 +120,8 @@ absl::StatusOr<Client*> Environment::Connect() {
       Client::Connect(options.server, *client_options, &interrupted);
   if (client.status().code() == absl::StatusCode::kUnavailable) {
     // Not Unavailable, which means "try again": retrying does not start a server.
-    return absl::UnknownError(absl::StrCat(
-        client.status().message(),
-        " - start one with `chorale-server`, or name another one with --server or CHORALE_SERVER"));
+    return absl::UnknownError(
+        absl::StrCat(client.status().message(), WhatToDo(options.server, client.status())));
   }
   RETURN_IF_ERROR(client.status());
   client_ = *std::move(client);
@@ -126,26 +141,29 @@ Format Environment::format(Readers readers) const {
 }
 
 absl::Status Environment::Write(absl::FunctionRef<void(std::ostream&)> write) const {
+  if (!options.output.empty()) return WriteOutputFile(options.output, write);
+  write(std::cout);
+  std::cout.flush();
+  if (!std::cout) return absl::InvalidArgumentError("cannot write to standard output");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Environment::WritePartial(
+    absl::FunctionRef<void(std::ostream&)> write) const {
   if (options.output.empty()) {
-    write(std::cout);
-    std::cout.flush();
-    if (!std::cout) return absl::InvalidArgumentError("cannot write to standard output");
-    return absl::OkStatus();
+    absl::Status status = Write(write);
+    RETURN_IF_ERROR(status);
+    return std::string("standard output");
   }
-  std::error_code error;
-  // A rename would replace a pipe or a device.
-  const bool special = std::filesystem::exists(options.output, error) &&
-                       !std::filesystem::is_regular_file(options.output, error);
-  const std::string partial = special ? options.output : options.output + ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  write(file);
-  file.close();
-  if (file && special) return absl::OkStatus();
-  if (file) std::filesystem::rename(partial, options.output, error);
-  if (file && !error) return absl::OkStatus();
-  std::error_code ignored;
-  if (!special) std::filesystem::remove(partial, ignored);
-  return absl::InvalidArgumentError(absl::StrCat("--output: cannot write '", options.output, "'"));
+  std::string file = absl::StrCat(options.output, ".partial");
+  absl::Status status = WriteOutputFile(file, write);
+  RETURN_IF_ERROR(status);
+  return file;
+}
+
+ExitCode Environment::exit_code() const {
+  if (result.code() != absl::StatusCode::kCancelled) return ExitCodeFor(result);
+  return ExitCodeOfSignal(interrupting_signal);
 }
 
 void Environment::Note(absl::string_view text) const {

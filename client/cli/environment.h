@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "client/cli/exit_code.h"
 #include "client/cli/progress.h"
 #include "client/cli/report.h"
 #include "client/cpp/client.h"
@@ -36,10 +37,12 @@ class Environment {
   SharedOptions options;
   absl::Status result;  // of the command that ran
 
-  // Returns the client, connected on first use. From then on Ctrl-C cancels the call in flight, and
-  // a second Ctrl-C ends the program.
+  // Returns the client, connected on first use. From then on Ctrl-C and SIGTERM cancel the call in
+  // flight, and the second of them ends the program.
   absl::StatusOr<Client*> Connect();
   CallOptions call() const;
+  // Of the command that ran: the shells' number if a signal ended it, else that of `result`.
+  ExitCode exit_code() const;
 
   // The format in the options; by default a table for kPeople on a terminal, else CSV.
   enum class Readers { kPrograms, kPeople };
@@ -47,6 +50,10 @@ class Environment {
 
   // Calls `write` with standard output or the output file; the file appears only on success.
   absl::Status Write(absl::FunctionRef<void(std::ostream&)> write) const;
+
+  // The same for a part of the results, where the rest failed: the file is then that with
+  // ".partial" at its end. Returns where the part is.
+  absl::StatusOr<std::string> WritePartial(absl::FunctionRef<void(std::ostream&)> write) const;
 
   // Writes a line to standard error, unless quiet.
   void Note(absl::string_view text) const;

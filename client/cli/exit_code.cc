@@ -1,5 +1,7 @@
 #include "client/cli/exit_code.h"
 
+#include <signal.h>
+
 #include "client/cpp/retry.h"
 
 namespace chorale::client {
@@ -20,10 +22,14 @@ ExitCode ExitCodeFor(const absl::Status& status) {
     case absl::StatusCode::kUnavailable:
       return IsTransient(status) ? ExitCode::kTryAgain : ExitCode::kServerError;
     case absl::StatusCode::kCancelled:
-      return ExitCode::kInterrupted;
+      return ExitCode::kTryAgain;
     default:
       return ExitCode::kServerError;
   }
+}
+
+ExitCode ExitCodeOfSignal(int signal) {
+  return signal == SIGTERM ? ExitCode::kTerminated : ExitCode::kInterrupted;
 }
 
 }  // namespace chorale::client

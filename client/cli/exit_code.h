@@ -14,10 +14,15 @@ enum class ExitCode {
   kNotFound = 3,
   kAlreadyExists = 4,
   kTryAgain = 5,       // the server is full or draining
-  kInterrupted = 130,  // Ctrl-C; the shells' convention
+  kInterrupted = 130,  // Ctrl-C; the shells' convention, as the next one
+  kTerminated = 143,   // SIGTERM
 };
 
+// Of a status that is not the user's own cancellation, which ExitCodeOfSignal tells.
 ExitCode ExitCodeFor(const absl::Status& status);
+
+// Of a command that SIGINT or SIGTERM ended. Async-signal-safe.
+ExitCode ExitCodeOfSignal(int signal);
 
 }  // namespace chorale::client
 

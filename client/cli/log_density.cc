@@ -28,7 +28,7 @@ struct Vectors {
 absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::string& name,
                        const LogDensityArguments& arguments, Vectors* vectors) {
   absl::StatusOr<std::vector<double>> values =
-      NumberColumn(csv, name, MissingOrDefault(arguments.rows.missing));
+      NumberColumn(csv, name, MarksOf(arguments.rows.missing));
   if (!values.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": ", values.status().message()));
   }
@@ -47,21 +47,25 @@ absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::
 absl::StatusOr<Vectors> LoadVectors(const Rows& rows, const LogDensityArguments& arguments) {
   CsvTable other;
   const CsvTable* csv = &rows.csv;
-  std::vector<std::string> columns = arguments.columns;
   if (!arguments.values_file.empty()) {
     absl::StatusOr<CsvTable> read = ReadCsv(arguments.values_file);
     RETURN_IF_ERROR(read.status());
     other = *std::move(read);
     csv = &other;
-    if (columns.empty()) columns = other.names();
     if (other.row_count() != rows.csv.row_count()) {
       return absl::InvalidArgumentError(absl::StrCat(arguments.values_file, ": ", other.row_count(),
                                                      " rows, but ", arguments.rows.file, " has ",
                                                      rows.csv.row_count()));
     }
   }
-  if (columns.empty()) columns = {rows.context.target_column()};
   const std::string& file = csv == &other ? arguments.values_file : arguments.rows.file;
+  absl::StatusOr<std::vector<std::string>> named = ColumnsOf("--values", arguments.columns, *csv);
+  if (!named.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": ", named.status().message()));
+  }
+  std::vector<std::string> columns = *std::move(named);
+  if (columns.empty() && csv == &other) columns = other.names();
+  if (columns.empty()) columns = {rows.context.target_column()};
   Vectors vectors;
   for (const std::string& name : columns) {
     absl::Status status = AddVector(*csv, file, name, arguments, &vectors);
@@ -147,9 +151,7 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
           ->check(CLI::NonNegativeNumber)
           ->type_name("R")
           ->capture_default_str();
-  command
-      ->add_option("--seed", arguments->seed,
-                   "Seed of the random orders; 0: the server chooses one")
+  AddSeedOption(command, &arguments->seed, "Seed of the random orders; 0: the server chooses one")
       ->needs(orders);
   command
       ->add_flag("--terms", arguments->terms,

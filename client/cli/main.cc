@@ -20,13 +20,14 @@ constexpr char kFooter[] =
     "  3  no such context or model\n"
     "  4  the name is taken by other content\n"
     "  5  the server is full or shutting down: try again later\n"
-    "  130  interrupted\n\n"
+    "  130  interrupted by Ctrl-C; 143: by SIGTERM\n\n"
     "Example:\n"
     "  chorale register houses.csv --target price\n"
     "  chorale sample houses new.csv --paths 1000 --summary";
 
 void AddSharedOptions(CLI::App* app, SharedOptions* options) {
-  app->add_option("--server", options->server, "The server's address")
+  app->add_option("--server", options->server,
+                  "The server's address; also unix:PATH, and https://HOST:PORT for TLS")
       ->envname("CHORALE_SERVER")
       ->type_name("HOST:PORT")
       ->capture_default_str();
@@ -103,7 +104,11 @@ int Main(int argc, char** argv) {
     // Checked here and not by require_subcommand, so that the error names a misspelt command.
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    const int code = app.exit(help);
+    std::cout.flush();
+    if (std::cout) return code;
+    std::cerr << "chorale: cannot write to standard output\n";
+    return static_cast<int>(ExitCode::kBadInput);
   } catch (const CLI::ParseError& error) {
     std::cerr << "chorale: " << error.what() << "\nSee chorale --help\n";
     return static_cast<int>(ExitCode::kBadInput);
@@ -112,7 +117,7 @@ int Main(int argc, char** argv) {
   if (!status.ok()) {
     std::cerr << "chorale: " << status.message() << Hint(status) << '\n';
   }
-  return static_cast<int>(ExitCodeFor(status));
+  return static_cast<int>(environment.exit_code());
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // chorale predict
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cpp/csv.h"
 
 namespace chorale::client {
 namespace {
@@ -13,9 +17,25 @@ struct PredictArguments {
   bool mixture = false;
 };
 
+// "q" and the shortest decimal that is this probability: different ones have different names.
+std::string QuantileName(double p) {
+  std::string text = absl::StrCat(p);
+  double read = 0.0;
+  if (!absl::SimpleAtod(text, &read) || read != p) text = FormatDouble(p);
+  return absl::StrCat("q", text);
+}
+
+absl::Status CheckQuantiles(std::vector<double> quantiles) {
+  std::sort(quantiles.begin(), quantiles.end());
+  const auto repeated = std::adjacent_find(quantiles.begin(), quantiles.end());
+  if (repeated == quantiles.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--quantiles: ", FormatDouble(*repeated), " is given twice"));
+}
+
 std::vector<std::string> Columns(const PredictArguments& arguments, int64_t components) {
   std::vector<std::string> columns = {"row", "mean", "sd"};
-  for (const double p : arguments.quantiles) columns.push_back(absl::StrCat("q", p));
+  for (const double p : arguments.quantiles) columns.push_back(QuantileName(p));
   for (int64_t k = 0; k < components; ++k) {
     for (const char* part : {"weight", "mean", "sd"}) {
       columns.push_back(absl::StrCat("component", k, "_", part));
@@ -47,6 +67,7 @@ void WritePredictions(const Predictions& predictions, const PredictArguments& ar
 }
 
 absl::Status RunPredict(const PredictArguments& arguments, Environment* environment) {
+  RETURN_IF_ERROR(CheckQuantiles(arguments.quantiles));
   absl::StatusOr<Rows> rows = LoadRows(arguments.rows, TargetColumn::kUnused, environment);
   RETURN_IF_ERROR(rows.status());
   absl::StatusOr<Client*> client = environment->Connect();
@@ -71,8 +92,11 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
   CLI::App* command =
       AddCommand(app, environment, "predict", "Predict rows independently", arguments, RunPredict);
   AddRowsOptions(command, &arguments->rows);
-  AddList(command, "--quantiles", &arguments->quantiles,
-          "Probabilities, each strictly between 0 and 1")
+  command
+      ->add_option("--quantiles", arguments->quantiles,
+                   "Probabilities, each strictly between 0 and 1")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("P,...")
       ->check([](const std::string& text) {
         double p = 0.0;

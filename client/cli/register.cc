@@ -1,20 +1,20 @@
 // chorale register
-#include <algorithm>
-#include <cctype>
-#include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cli/context_id.h"
 #include "client/cli/context_report.h"
+#include "client/cpp/column_notes.h"
 #include "client/cpp/column_types.h"
+#include "client/cpp/number_text.h"
+#include "client/cpp/table_codec.h"
 
 namespace chorale::client {
 namespace {
-
-constexpr size_t kMaxIdLength = 63;
 
 struct RegisterArguments {
   std::string file;
@@ -27,57 +27,123 @@ struct RegisterArguments {
   std::vector<std::string> missing;
 };
 
-// An id from the file's name: "Ames Houses.csv" -> "ames-houses"; empty if no character is allowed.
-std::string IdFromFile(const std::string& file) {
-  if (file == "-") return "";
-  std::string id = std::filesystem::path(file).stem().string();
-  for (char& c : id) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool allowed = byte < 0x80 && (std::isalnum(byte) || c == '.' || c == '_' || c == '-');
-    c = allowed ? static_cast<char>(std::tolower(byte)) : '-';
+// What is to be registered.
+struct Registrable {
+  DataFrame table;
+  std::string target;  // its name in the table
+};
+
+// Whether the target has a number in every row; the error names the line that has none.
+absl::Status CheckTarget(const CsvTable& csv, const DataColumn& target,
+                         const MissingMarks& missing) {
+  const int64_t column = csv.Find(target.name);
+  const bool numeric = target.kind == ColumnKind::kNumeric;
+  const int64_t empty = target.missing_count();
+  for (int64_t row = 0; row < csv.row_count(); ++row) {
+    const absl::string_view cell = csv.Cell(row, column);
+    const std::string where = absl::StrCat("line ", csv.Line(row), ", column '", target.name, "'");
+    if (missing.Matches(cell, ColumnKind::kNumeric)) {
+      if (!numeric) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": the value is missing, but a target needs one in every row; ",
+                       empty, " of ", csv.row_count(), " rows have none"));
+    }
+    if (!numeric && !ParseNumber(cell).has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "column '", target.name, "' is categorical, but a target must be numeric: ", where, ": ",
+          QuotedText(cell), " is no number"));
+    }
   }
-  const auto first = std::find_if(
-      id.begin(), id.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)); });
-  id.erase(id.begin(), first);
-  return id.substr(0, kMaxIdLength);
+  return absl::OkStatus();
 }
 
-absl::StatusOr<DataFrame> LoadTable(const RegisterArguments& arguments, Environment* environment) {
+// Whether a server can keep the column.
+absl::Status CheckTexts(const CsvTable& csv, const DataColumn& column) {
+  if (column.name.size() > kMaxTextBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the header: the name ", QuotedText(column.name),
+                                                   " has ", column.name.size(),
+                                                   " bytes; the limit is ", kMaxTextBytes));
+  }
+  for (size_t row = 0; row < column.codes.size(); ++row) {
+    if (column.codes[row] == kMissingCategory) continue;
+    const std::string& text = column.categories[column.codes[row]];
+    if (text.size() <= kMaxTextBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "line ", csv.Line(static_cast<int64_t>(row)), ", column '", column.name,
+        "': ", QuotedText(text), " has ", text.size(), " bytes; the limit of a category is ",
+        kMaxTextBytes, "; --drop=", AsOptionValue(column.name), " leaves the column out"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TypeOptions> TypesOf(const RegisterArguments& arguments, const CsvTable& csv) {
+  TypeOptions types;
+  types.missing = MarksOf(arguments.missing);
+  absl::StatusOr<std::vector<std::string>> numeric = ColumnsOf("--numeric", arguments.numeric, csv);
+  RETURN_IF_ERROR(numeric.status());
+  absl::StatusOr<std::vector<std::string>> categorical =
+      ColumnsOf("--categorical", arguments.categorical, csv);
+  RETURN_IF_ERROR(categorical.status());
+  types.numeric = *std::move(numeric);
+  types.categorical = *std::move(categorical);
+  return types;
+}
+
+// The columns of the file, less those that the user drops, as they will be registered.
+absl::StatusOr<Registrable> TypeTable(const RegisterArguments& arguments, const CsvTable& csv,
+                                      const Environment& environment) {
+  if (csv.row_count() == 0) {
+    return absl::InvalidArgumentError("the file has a header but no rows");
+  }
+  absl::StatusOr<TypeOptions> types = TypesOf(arguments, csv);
+  RETURN_IF_ERROR(types.status());
+  absl::StatusOr<std::vector<std::string>> dropped = ColumnsOf("--drop", arguments.drop, csv);
+  RETURN_IF_ERROR(dropped.status());
+  absl::StatusOr<TypedTable> table = InferTypes(csv, *types);
+  RETURN_IF_ERROR(table.status());
+  for (const std::string& name : *dropped) table->frame.Remove(name);
+  if (!environment.options.quiet) std::cerr << DescribeColumns(table->frame);
+  for (const ColumnNote& note : table->notes) {
+    if (table->frame.Find(note.column) != nullptr) environment.Note(note.text);
+  }
+  for (const DataColumn& column : table->frame.columns()) {
+    absl::Status status = CheckTexts(csv, column);
+    RETURN_IF_ERROR(status);
+  }
+  const int64_t target = csv.Find(arguments.target);
+  const std::string name = target < 0 ? arguments.target : csv.names()[target];
+  if (const DataColumn* column = table->frame.Find(name); column != nullptr) {
+    absl::Status status = CheckTarget(csv, *column, types->missing);
+    RETURN_IF_ERROR(status);
+  }
+  return Registrable{std::move(table->frame), name};
+}
+
+absl::StatusOr<Registrable> LoadTable(const RegisterArguments& arguments,
+                                      const Environment& environment) {
   absl::StatusOr<CsvTable> csv = ReadCsv(arguments.file);
   RETURN_IF_ERROR(csv.status());
-  const auto in_file = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat(arguments.file, ": ", what));
-  };
-  if (csv->row_count() == 0) return in_file("the file has a header but no rows");
-  TypeOptions types;
-  types.missing = MissingOrDefault(arguments.missing);
-  types.numeric = arguments.numeric;
-  types.categorical = arguments.categorical;
-  absl::StatusOr<TypedTable> table = InferTypes(*csv, types);
-  if (!table.ok()) return in_file(table.status().message());
-  for (const std::string& name : arguments.drop) {
-    if (!table->frame.Remove(name)) return in_file(absl::StrCat("--drop: no column '", name, "'"));
-  }
-  if (!environment->options.quiet) std::cerr << DescribeColumns(table->frame);
-  for (const std::string& note : table->notes) environment->Note(note);
-  return std::move(table->frame);
+  absl::StatusOr<Registrable> table = TypeTable(arguments, *csv, environment);
+  if (table.ok()) return table;
+  return absl::InvalidArgumentError(absl::StrCat(arguments.file, ": ", table.status().message()));
 }
 
 absl::Status RunRegister(const RegisterArguments& arguments, Environment* environment) {
   const std::string id = arguments.name.empty() ? IdFromFile(arguments.file) : arguments.name;
   if (id.empty()) return absl::InvalidArgumentError("name the context with --name");
-  absl::StatusOr<DataFrame> table = LoadTable(arguments, environment);
-  RETURN_IF_ERROR(table.status());
+  absl::StatusOr<Registrable> loaded = LoadTable(arguments, *environment);
+  RETURN_IF_ERROR(loaded.status());
+  const DataFrame& table = loaded->table;
   absl::StatusOr<Client*> client = environment->Connect();
   RETURN_IF_ERROR(client.status());
-  Progress progress("rows uploaded", table->row_count(), environment->progress());
+  Progress progress("rows uploaded", table.row_count(), environment->progress());
   const RegisterOptions options{
-      .target_column = arguments.target,
+      .target_column = loaded->target,
       .model = arguments.model,
       .on_progress = [&progress](int64_t rows) { progress.Update(rows); },
   };
   absl::StatusOr<Registration> registration =
-      (*client)->RegisterContext(id, *table, options, environment->call());
+      (*client)->RegisterContext(id, table, options, environment->call());
   RETURN_IF_ERROR(registration.status());
   if (registration->already_registered) {
     environment->Note(absl::StrCat("'", id, "' already has this content; nothing changed"));
@@ -112,8 +178,12 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
   AddMissingOption(command, &arguments->missing);
   command->footer(
       "A column is numeric if all cells that are not missing are finite numbers, else\n"
-      "categorical. The column types are shown on standard error. Registering the same content\n"
-      "again has no effect.\n\n"
+      "categorical. The column types are shown on standard error, with a note where a type may "
+      "not\n"
+      "be meant. Texts that look equal are equal: in Unicode's form NFC, and whatever white space\n"
+      "they have. Registering the same content again has no effect.\n\n"
+      "Lists of columns are lines of CSV: 'a,b', or '\"a, b\",c'; an option may be given several\n"
+      "times, and with a column's whole name, whatever is in it.\n\n"
       "Example:\n  chorale register houses.csv --target price --categorical zip");
 }
 

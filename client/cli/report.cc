@@ -32,7 +32,8 @@ std::string Text(const Cell& cell, Reader reader) {
     return reader == Reader::kPerson ? HumanBytes(bytes->count) : absl::StrCat(bytes->count);
   }
   if (const auto* number = std::get_if<double>(&cell)) {
-    return reader == Reader::kPerson ? absl::StrFormat("%.6g", *number) : FormatDouble(*number);
+    if (reader == Reader::kProgram) return FormatDouble(*number);
+    return std::isnan(*number) ? "-" : absl::StrFormat("%.6g", *number);
   }
   return reader == Reader::kPerson ? "-" : "";
 }

@@ -5,31 +5,32 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "chorale/v1/chorale.pb.h"
 #include "client/cpp/csv.h"
 #include "client/cpp/data_frame.h"
+#include "client/cpp/missing_marks.h"
 
 namespace chorale::client {
-
-using MissingTokens = absl::flat_hash_set<std::string>;
 
 struct TargetRows {
   DataFrame features;                // exactly the context's feature columns, in its order
   std::vector<std::string> dropped;  // columns of the file that are not features
+  std::vector<std::string>
+      notes;  // on cells that the context cannot know, or that count as missing
 };
 
-// Reads the context's feature columns from `csv`, with the context's types. InvalidArgument if the
-// file has no rows or lacks columns (the message lists them), or if a cell of a numeric column is
-// not a number (the message has line and column).
+// Reads the context's feature columns from `csv`, with the context's types. A column that is empty
+// in the context takes any cells, as none of them says anything. InvalidArgument if the file has no
+// rows or lacks columns (the message lists them), or if a cell of a numeric column is not a number
+// (the message has line and column).
 absl::StatusOr<TargetRows> FitRows(const CsvTable& csv, const v1::Context& context,
-                                   const MissingTokens& missing);
+                                   const MissingMarks& missing);
 
 // Reads one column of numbers, [rows], with NaN for missing cells. InvalidArgument if there is no
 // such column or if a cell is not a number.
 absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std::string& name,
-                                                 const MissingTokens& missing);
+                                                 const MissingMarks& missing);
 
 }  // namespace chorale::client
 

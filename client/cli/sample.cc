@@ -1,4 +1,9 @@
 // chorale sample
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
@@ -35,7 +40,7 @@ absl::StatusOr<std::vector<double>> KnownValues(const Rows& rows,
   const std::string& target = rows.context.target_column();
   if (!arguments.summary || rows.csv.Find(target) < 0) return std::vector<double>();
   absl::StatusOr<std::vector<double>> known =
-      NumberColumn(rows.csv, target, MissingOrDefault(arguments.rows.missing));
+      NumberColumn(rows.csv, target, MarksOf(arguments.rows.missing));
   if (known.ok()) return known;
   return absl::Status(known.status().code(),
                       absl::StrCat(arguments.rows.file, ": ", known.status().message()));
@@ -55,6 +60,18 @@ void NoteSummary(const v1::SampleSummary& summary, const Environment& environmen
                                 Text(timings.encoding()), ")"));
 }
 
+// What had been drawn when the samples broke off. The error that ended them is the command's.
+void WriteDrawn(const Samples& samples, const SampleTitle& title, const Environment& environment) {
+  const auto drawn = std::count_if(samples.values.begin(), samples.values.end(),
+                                   [](double value) { return !std::isnan(value); });
+  const Format format = environment.format(Environment::Readers::kPrograms);
+  absl::StatusOr<std::string> file = environment.WritePartial(
+      [&](std::ostream& out) { WriteSamples(samples, title, format, &out); });
+  environment.Note(absl::StrCat(
+      drawn, " of ", samples.values.size(), " values had been drawn; ",
+      file.ok() ? absl::StrCat("they are in ", *file) : std::string(file.status().message())));
+}
+
 absl::Status RunSample(const SampleArguments& arguments, Environment* environment) {
   const TargetColumn target = arguments.summary ? TargetColumn::kUsed : TargetColumn::kUnused;
   absl::StatusOr<Rows> rows = LoadRows(arguments.rows, target, environment);
@@ -65,6 +82,8 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   RETURN_IF_ERROR(client.status());
   SampleOptions options = ToOptions(arguments);
   absl::StatusOr<Samples> samples;
+  std::optional<Samples> drawn;
+  options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
   {
     Progress progress("path-steps drawn", arguments.paths * rows->features.row_count(),
                       environment->progress());
@@ -72,9 +91,12 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
     samples =
         (*client)->Sample(arguments.rows.context, rows->features, options, environment->call());
   }
+  const SampleTitle title{arguments.rows.context, rows->context.target_column()};
+  if (!samples.ok() && drawn.has_value() && !arguments.summary) {
+    WriteDrawn(*drawn, title, *environment);
+  }
   RETURN_IF_ERROR(samples.status());
   NoteSummary(samples->summary, *environment);
-  const SampleTitle title{arguments.rows.context, rows->context.target_column()};
   if (arguments.summary) {
     const Format format = environment->format(Environment::Readers::kPeople);
     return environment->Write(
@@ -96,9 +118,8 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       ->check(CLI::PositiveNumber)
       ->type_name("B")
       ->capture_default_str();
-  command
-      ->add_option("--seed", arguments->seed,
-                   "The same seed gives the same samples; 0: the server chooses one")
+  AddSeedOption(command, &arguments->seed,
+                "The same seed gives the same samples; 0: the server chooses one")
       ->capture_default_str();
   command
       ->add_option("--order", arguments->order,

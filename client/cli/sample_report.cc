@@ -46,6 +46,7 @@ std::vector<int64_t> StepsByTarget(const Samples& samples) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const int64_t path = static_cast<int64_t>(i) / samples.target_count;
     const int64_t step = static_cast<int64_t>(i) % samples.target_count;
+    if (samples.targets_by_step[i] < 0) continue;  // not drawn
     steps[path * samples.target_count + samples.targets_by_step[i]] = step;
   }
   return steps;
@@ -176,6 +177,7 @@ void WriteSamples(const Samples& samples, const SampleTitle& title, Format forma
   if (!steps.empty()) columns.push_back("step");
   ReportWriter report(columns, format, out);
   for (size_t i = 0; i < samples.values.size(); ++i) {
+    if (std::isnan(samples.values[i])) continue;  // not drawn
     const auto index = static_cast<int64_t>(i);
     std::vector<Cell> cells = {index / samples.target_count, index % samples.target_count,
                                samples.values[i]};
@@ -206,7 +208,8 @@ void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
   }
   WriteRows(statistics, known, format, out);
   if (format != Format::kTable) return;
-  if (samples.target_count > 1) WriteJointWords(statistics, out);
+  // A single path has no deviation.
+  if (samples.target_count > 1 && samples.path_count > 1) WriteJointWords(statistics, out);
   WriteCoverageWords(coverage, out);
 }
 

@@ -17,7 +17,8 @@ struct SampleTitle {
   std::string target;  // the target column
 };
 
-// Prints a line per value (path, row, value), or one JSON object with [B, T] arrays.
+// Prints a line per value (path, row, value), or one JSON object with [B, T] arrays. Values that
+// were not drawn (NaN) have no line, and are null in JSON.
 void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
                   std::ostream* out);
 

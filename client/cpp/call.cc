@@ -59,9 +59,13 @@ absl::Status Call::Result(const grpc::Status& status) const {
                      absl::FormatDuration(absl::Trunc(deadline_ - start_ + absl::Microseconds(500),
                                                       absl::Milliseconds(1)))));
   }
-  if (status.error_code() == grpc::StatusCode::CANCELLED && cancellation_ != nullptr &&
-      cancellation_->cancelled()) {
-    return absl::CancelledError("cancelled");
+  if (status.error_code() == grpc::StatusCode::CANCELLED) {
+    if (cancellation_ != nullptr && cancellation_->cancelled()) {
+      return absl::CancelledError("cancelled");
+    }
+    // A server that ends, or a proxy: nothing that the caller wanted.
+    return absl::UnavailableError(
+        absl::StrCat("the server cancelled the call: ", status.error_message()));
   }
   return StatusFromGrpc(status);
 }

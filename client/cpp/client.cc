@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/server_address.h"
 #include "client/cpp/table_codec.h"
 
 namespace chorale::client {
@@ -87,12 +88,22 @@ Client::~Client() = default;
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         const ClientOptions& options,
                                                         const Cancellation* cancellation) {
-  RETURN_IF_ERROR(CheckToken(address, options));
-  auto connection = std::make_unique<Connection>(address, options);
+  const absl::StatusOr<ServerAddress> server = ParseServerAddress(address);
+  RETURN_IF_ERROR(server.status());
+  ClientOptions with_scheme = options;
+  if (server->scheme == AddressScheme::kTls && !options.tls.has_value()) {
+    with_scheme.tls = TlsOptions{};
+  }
+  if (server->scheme == AddressScheme::kPlain && options.tls.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the server's address '", address, "' is one without encryption, but TLS is asked for"));
+  }
+  RETURN_IF_ERROR(CheckToken(server->address, with_scheme));
+  auto connection = std::make_unique<Connection>(server->address, with_scheme);
   const absl::Time deadline = absl::Now() + options.connect_timeout;
   absl::Status status = connection->WaitUntilReady(deadline, cancellation);
   RETURN_IF_ERROR(status);
-  return std::unique_ptr<Client>(new Client(std::move(connection), options));
+  return std::unique_ptr<Client>(new Client(std::move(connection), with_scheme));
 }
 
 absl::Status Client::Run(const CallOptions& call,
@@ -121,7 +132,7 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
     bool open = upload.Write(header);
     for (size_t i = 0; open && i < chunks.size(); ++i) {
       v1::RegisterContextRequest message;
-      *message.mutable_rows() = EncodeRows(table, chunks[i]);
+      *message.mutable_rows() = EncodeRows(table, chunks[i], TableUse::kRegister);
       open = upload.Write(message);
       if (open && options.on_progress) options.on_progress(chunks[i].end);
     }

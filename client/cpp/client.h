@@ -11,7 +11,9 @@
 //     several servers.
 //   - A call ends by its deadline, or within about 20 ms of its cancellation, and the server then
 //     stops its work.
-//   - Errors have the server's code. The message has the refused field and the retry delay;
+//   - Errors have the server's code; but CANCELLED is the caller's own cancellation, and a call
+//   that
+//     the server cancels is Unavailable. The message has the refused field and the retry delay;
 //     RefusedFields() and RetryDelay() return them to programs. Unavailable also means that the
 //     connection broke.
 //
@@ -102,6 +104,9 @@ struct SampleOptions {
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   // For Sample: called with the number of values drawn, of B * T; may be empty.
   std::function<void(int64_t values)> on_progress = nullptr;
+  // For Sample: called if it fails after some values have been drawn, with those, and NaN (in
+  // targets_by_step -1) for the others; not if the caller cancelled it. May be empty.
+  std::function<void(Samples drawn)> on_broken = nullptr;
 };
 
 struct LogDensityOptions {
@@ -127,10 +132,12 @@ struct Registration {
 // other calls.
 class Client {
  public:
-  // Connects to "host:port". Unavailable, with the last attempt's error, if no server answers
-  // within connect_timeout. Does not wait if that cannot help: Unauthenticated if the TLS handshake
-  // fails, InvalidArgument if the certificates are not PEM, if the token cannot be sent as
-  // metadata, or would be sent to another machine without encryption.
+  // Connects to "host:port", "unix:path" or a URL, as server_address.h reads them; https:// means
+  // TLS with the system's certificates, if the options have no others. Unavailable, with the last
+  // attempt's error, if no server answers within connect_timeout. Does not wait if that cannot
+  // help: Unauthenticated if the TLS handshake fails, InvalidArgument if the address is none, if
+  // the certificates are not PEM, if the token cannot be sent as metadata, or would be sent to
+  // another machine without encryption.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const std::string& address, const ClientOptions& options,
       const Cancellation* cancellation = nullptr);

@@ -67,7 +67,7 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& targets,
                           const SampleOptions& options) {
   v1::SampleRequest request;
   request.set_context(absl::StrCat("contexts/", id));
-  *request.mutable_targets() = EncodeTable(targets);
+  *request.mutable_targets() = EncodeTable(targets, TableUse::kLookUp);
   request.set_path_count(options.path_count);
   request.set_seed(options.seed);
   request.set_order(options.order == TargetOrder::kGiven ? v1::SampleRequest::GIVEN
@@ -139,7 +139,7 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
     for (; done < pieces.size(); ++done) {
       v1::PredictRequest request;
       request.set_context(absl::StrCat("contexts/", id));
-      *request.mutable_targets() = EncodeRows(targets, pieces[done]);
+      *request.mutable_targets() = EncodeRows(targets, pieces[done], TableUse::kLookUp);
       request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
       request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
       v1::PredictResponse response;
@@ -197,6 +197,9 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& t
     return added;
   };
   absl::StatusOr<v1::SampleSummary> summary = SampleStream(id, targets, options, on_block, call);
+  const bool broken = !summary.ok() && summary.status().code() != absl::StatusCode::kCancelled &&
+                      summary.status().code() != absl::StatusCode::kDataLoss;
+  if (broken && assembly.has_value() && options.on_broken) options.on_broken(assembly->TakeDrawn());
   RETURN_IF_ERROR(summary.status());
   if (!assembly.has_value()) {
     return absl::DataLossError("the server ended the samples without any value");
@@ -218,7 +221,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   const bool with_terms = options.terms == LogDensityOptions::Terms::kInclude;
   v1::LogDensityRequest request;
   request.set_context(absl::StrCat("contexts/", id));
-  *request.mutable_targets() = EncodeTable(targets);
+  *request.mutable_targets() = EncodeTable(targets, TableUse::kLookUp);
   request.mutable_values()->Add(values.begin(), values.end());
   request.set_random_order_count(options.random_orders);
   request.set_seed(options.seed);

@@ -128,8 +128,7 @@ absl::Status Client::Connection::WaitUntilReady(absl::Time deadline,
       return absl::CancelledError("cancelled");
     }
     const absl::Time now = absl::Now();
-    absl::Status failure =
-        absl::UnavailableError(absl::StrCat("no server at ", address_, ": no answer"));
+    absl::Status failure = NoServer(address_, "no answer");
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
       failure = ConnectionFailure(address_, options_, FailureOf(call_channel_, now + kFailureWait));
     }

@@ -1,8 +1,11 @@
 #include "client/cpp/connection_failure.h"
 
+#include <optional>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cpp/http_proxy.h"
 
 namespace chorale::client {
 namespace {
@@ -38,6 +41,16 @@ absl::Status TlsVerdict(const std::string& address, absl::string_view message) {
 
 }  // namespace
 
+absl::Status NoServer(const std::string& address, absl::string_view why) {
+  const std::optional<HttpProxy> proxy = ProxyFor(address);
+  if (!proxy.has_value()) {
+    return absl::UnavailableError(absl::StrCat("no server at ", address, ": ", why));
+  }
+  return absl::UnavailableError(absl::StrCat("no server at ", address, " through the proxy ",
+                                             proxy->url, " (of the variable ", proxy->variable,
+                                             "; no_proxy lists hosts that need none): ", why));
+}
+
 absl::Status ConnectionFailure(const std::string& address, const ClientOptions& options,
                                absl::string_view grpc_message) {
   RETURN_IF_ERROR(TlsVerdict(address, grpc_message));
@@ -50,8 +63,7 @@ absl::Status ConnectionFailure(const std::string& address, const ClientOptions& 
   if (absl::StrContains(grpc_message, "Socket closed")) {
     guess = tls ? "; it may want a client certificate" : "; it may want TLS";
   }
-  return absl::UnavailableError(
-      absl::StrCat("no server at ", address, ": ", LastPart(grpc_message), guess));
+  return NoServer(address, absl::StrCat(LastPart(grpc_message), guess));
 }
 
 }  // namespace chorale::client

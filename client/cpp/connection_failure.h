@@ -10,6 +10,9 @@
 
 namespace chorale::client {
 
+// Unavailable: no server at `address`, for the reason `why`, and through which proxy it was asked.
+absl::Status NoServer(const std::string& address, absl::string_view why);
+
 // Converts gRPC's message for a failed connection to `address` to an error: Unavailable if a later
 // attempt may succeed; Unauthenticated if the TLS handshake failed and InvalidArgument if the
 // certificates are not PEM, where waiting does not help.

@@ -16,40 +16,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/normal_text.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace chorale::client {
 namespace {
 
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kParserBlockBytes = 1 << 16;
-
-// Length of the UTF-8 sequence at the start of `bytes`; 0 if it is invalid (Unicode 15, table 3-7).
-size_t Utf8SequenceLength(absl::string_view bytes) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-  if (length == 0 || bytes.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and code points beyond U+10FFFF.
-  if (lead == 0xE0 && at(1) < 0xA0) return 0;
-  if (lead == 0xED && at(1) > 0x9F) return 0;
-  if (lead == 0xF0 && at(1) < 0x90) return 0;
-  if (lead == 0xF4 && at(1) > 0x8F) return 0;
-  return length;
-}
-
-bool IsUtf8(absl::string_view text) {
-  while (!text.empty()) {
-    const size_t length = Utf8SequenceLength(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
 
 // Removes the next physical line, with its line break, from `content` and returns it.
 absl::string_view TakeLine(absl::string_view* content) {
@@ -69,7 +44,8 @@ absl::string_view TakeLine(absl::string_view* content) {
 }  // namespace
 
 int64_t CsvTable::Find(absl::string_view name) const {
-  const auto it = std::find(names_.begin(), names_.end(), name);
+  auto it = std::find(names_.begin(), names_.end(), name);
+  if (it == names_.end()) it = std::find(names_.begin(), names_.end(), NormalText(name));
   return it == names_.end() ? -1 : it - names_.begin();
 }
 
@@ -97,11 +73,10 @@ class CsvParser {
       // A record starts here, unless a quoted cell continues from the previous line.
       if (!in_record_) record_line_ = line_;
       in_record_ = true;
-      if (!IsUtf8(line))
+      if (!IsValidUtf8(line))
         return ErrorAt(line_, "bytes that are not UTF-8 (convert the file, e.g. with iconv)");
       if (csv_parse(&parser, line.data(), line.size(), OnCell, OnRecord, this) != line.size()) {
-        return ErrorAt(
-            line_, "a quote in the middle of a cell; quote the whole cell and double the quotes");
+        return ErrorAt(line_, WrongQuote(line));
       }
       // A blank line causes no callback: it neither ends nor starts a record.
       if (cells_.empty() && parser.pstate == 0) in_record_ = false;
@@ -128,8 +103,9 @@ class CsvParser {
     if (table_.names_.empty()) {
       EndHeader();
     } else if (static_cast<int64_t>(cells_.size()) != table_.column_count()) {
-      status_ = ErrorAt(record_line_, absl::StrCat(cells_.size(), " cells, but the header has ",
-                                                   table_.column_count(), " columns"));
+      status_ =
+          ErrorAt(record_line_, absl::StrCat(cells_.size(), " cells, but the header has ",
+                                             table_.column_count(), " columns", CommentHint()));
     } else {
       table_.lines_.push_back(record_line_);
       for (const std::string& cell : cells_) {
@@ -157,6 +133,23 @@ class CsvParser {
     table_.names_ = cells_;
   }
 
+  // Comments are no part of CSV: a line of one cell may be meant as one.
+  std::string CommentHint() const {
+    if (absl::StartsWith(table_.names_.front(), "#")) {
+      return "; the header begins with '#': if that line is a comment, remove it";
+    }
+    if (absl::StartsWith(cells_.front(), "#")) return "; if this line is a comment, remove it";
+    return "";
+  }
+
+  static std::string WrongQuote(absl::string_view line) {
+    if (absl::StrContains(line, "\\\"")) {
+      return "a quote after a backslash; quotes in a cell are doubled (Spark: the option escape is "
+             "'\"')";
+    }
+    return "a quote in the middle of a cell; quote the whole cell and double the quotes";
+  }
+
   static absl::Status ErrorAt(int64_t line, absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat("line ", line, ": ", what));
   }
@@ -170,6 +163,33 @@ class CsvParser {
 };
 
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view content) { return CsvParser().Parse(content); }
+
+absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table) {
+  CsvTable normal;
+  absl::flat_hash_set<std::string> seen;
+  for (const std::string& name : table.names_) {
+    normal.names_.push_back(NormalText(name));
+    const std::string& last = normal.names_.back();
+    if (last.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column ", normal.names_.size(), " of the header has no name"));
+    }
+    if (!seen.insert(last).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column '", last, "' is in the header twice, in two forms of one text"));
+    }
+  }
+  normal.lines_ = table.lines_;
+  normal.text_.reserve(table.text_.size());
+  normal.ends_.reserve(table.ends_.size());
+  size_t begin = 0;
+  for (const size_t end : table.ends_) {
+    normal.text_ += NormalText(absl::string_view(table.text_).substr(begin, end - begin));
+    normal.ends_.push_back(normal.text_.size());
+    begin = end;
+  }
+  return normal;
+}
 
 absl::StatusOr<CsvTable> ReadCsv(const std::string& path) {
   std::string content;
@@ -185,11 +205,34 @@ absl::StatusOr<CsvTable> ReadCsv(const std::string& path) {
     content = std::move(buffer).str();
   }
   absl::StatusOr<CsvTable> table = ParseCsv(content);
+  if (table.ok()) table = NormalizeTexts(*table);
   if (!table.ok()) {
     return absl::Status(table.status().code(), absl::StrCat(path == "-" ? "standard input" : path,
                                                             ": ", table.status().message()));
   }
   return table;
+}
+
+absl::StatusOr<std::vector<std::string>> ParseCsvLine(absl::string_view line) {
+  struct Line {
+    std::vector<std::string> cells;
+    int records = 0;
+  };
+  csv_parser parser;
+  if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) {
+    return absl::InternalError("cannot start the CSV parser");
+  }
+  const absl::Cleanup free_parser = [&parser] { csv_free(&parser); };
+  const auto on_cell = [](void* text, size_t size, void* to) {
+    static_cast<Line*>(to)->cells.emplace_back(static_cast<const char*>(text), size);
+  };
+  const auto on_record = [](int, void* to) { ++static_cast<Line*>(to)->records; };
+  Line parsed;
+  const bool good =
+      csv_parse(&parser, line.data(), line.size(), on_cell, on_record, &parsed) == line.size() &&
+      csv_fini(&parser, on_cell, on_record, &parsed) == 0 && parsed.records <= 1;
+  if (!good) return absl::InvalidArgumentError(absl::StrCat("no list: ", line));
+  return std::move(parsed.cells);
 }
 
 std::string CsvLine(absl::Span<const std::string> cells) {

@@ -18,7 +18,7 @@ class CsvTable {
   const std::vector<std::string>& names() const { return names_; }
   int64_t row_count() const { return static_cast<int64_t>(lines_.size()); }
   int64_t column_count() const { return static_cast<int64_t>(names_.size()); }
-  // The index of the column with this name, or -1.
+  // The index of the column with this name, as it is or in its normal form, or -1.
   int64_t Find(absl::string_view name) const;
   // Requires 0 <= row < row_count() and 0 <= column < column_count(). Valid as long as the table.
   absl::string_view Cell(int64_t row, int64_t column) const;
@@ -27,6 +27,7 @@ class CsvTable {
 
  private:
   friend class CsvParser;
+  friend absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table);
 
   std::vector<std::string> names_;
   std::vector<int64_t> lines_;  // [rows]
@@ -43,9 +44,17 @@ class CsvTable {
 // with more or fewer cells, misplaced quotes, an unclosed quote, or invalid UTF-8.
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view content);
 
-// Parses a file, or standard input if `path` is "-". Errors start with the path; InvalidArgument
-// also if the file cannot be read.
+// The table with all names and cells in their normal form (base/normal_text.h): what looks equal is
+// equal. InvalidArgument if a column is then without a name, or two have the same.
+absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table);
+
+// Parses a file, or standard input if `path` is "-", and normalizes its texts. Errors start with
+// the path; InvalidArgument also if the file cannot be read.
 absl::StatusOr<CsvTable> ReadCsv(const std::string& path);
+
+// The cells of one line of CSV, as an option gives them: "a,b", or "\"a, b\",c". InvalidArgument if
+// it is none.
+absl::StatusOr<std::vector<std::string>> ParseCsvLine(absl::string_view line);
 
 // One line of CSV with its line feed. Cells are quoted if ParseCsv would otherwise change them.
 std::string CsvLine(absl::Span<const std::string> cells);

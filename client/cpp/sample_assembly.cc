@@ -1,5 +1,6 @@
 #include "client/cpp/sample_assembly.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,9 +26,10 @@ SampleAssembly::SampleAssembly(int64_t path_count, int64_t target_count, TargetO
   const size_t size = static_cast<size_t>(path_count) * static_cast<size_t>(target_count);
   samples_.path_count = path_count;
   samples_.target_count = target_count;
-  samples_.values.resize(size);
-  if (densities == StepDensities::kInclude) samples_.log_densities.resize(size);
-  if (order == TargetOrder::kRandomPerPath) samples_.targets_by_step.resize(size);
+  constexpr double kNotDrawn = std::numeric_limits<double>::quiet_NaN();
+  samples_.values.resize(size, kNotDrawn);
+  if (densities == StepDensities::kInclude) samples_.log_densities.resize(size, kNotDrawn);
+  if (order == TargetOrder::kRandomPerPath) samples_.targets_by_step.resize(size, -1);
   step_seen_.resize(size);
   target_seen_.resize(size);
 }

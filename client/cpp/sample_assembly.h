@@ -3,6 +3,7 @@
 #define CHORALE_CLIENT_CPP_SAMPLE_ASSEMBLY_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,9 @@ class SampleAssembly {
 
   // The number of values so far, of B * T.
   int64_t value_count() const { return value_count_; }
+
+  // Returns what there is, NaN for values that are missing, -1 for targets; instead of Finish.
+  Samples TakeDrawn() { return std::move(samples_); }
 
   // Returns the samples. Call once, at the end of the stream. DataLoss if values are missing.
   absl::StatusOr<Samples> Finish(v1::SampleSummary summary);

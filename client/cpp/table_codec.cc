@@ -1,5 +1,10 @@
 #include "client/cpp/table_codec.h"
 
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
 namespace chorale::client {
 namespace {
 
@@ -10,9 +15,20 @@ constexpr int64_t kCategoryOverhead = 6;
 constexpr int64_t kNumberBytes = 8;
 constexpr int64_t kCodeBytes = 5;  // a zigzag varint of 32 bits
 
-void EncodeCategorical(const DataColumn& column, RowRange rows, v1::CategoricalValues* out) {
+// The text, or so much of it that no registered table can hold it.
+absl::string_view CutText(absl::string_view text) {
+  size_t end = kMaxTextBytes + 1;
+  if (text.size() <= end) return text;
+  // Not within a character: those of UTF-8 that continue one are 10xxxxxx.
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
+  return text.substr(0, end);
+}
+
+void EncodeCategorical(const DataColumn& column, RowRange rows, TableUse use,
+                       v1::CategoricalValues* out) {
   constexpr int32_t kUnseen = -2;
   std::vector<int32_t> code_in_message(column.categories.size(), kUnseen);
+  absl::flat_hash_map<absl::string_view, int32_t> code_of_cut;
   out->mutable_codes()->Reserve(static_cast<int>(rows.size()));
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int32_t code = column.codes[row];
@@ -20,11 +36,17 @@ void EncodeCategorical(const DataColumn& column, RowRange rows, v1::CategoricalV
       out->add_codes(-1);
       continue;
     }
-    if (code_in_message[code] == kUnseen) {
-      code_in_message[code] = out->categories_size();
-      out->add_categories(column.categories[code]);
+    int32_t& in_message = code_in_message[code];
+    if (in_message == kUnseen) {
+      absl::string_view text = column.categories[code];
+      in_message = out->categories_size();
+      if (use == TableUse::kLookUp && text.size() > kMaxTextBytes) {
+        text = CutText(text);
+        in_message = code_of_cut.try_emplace(text, in_message).first->second;
+      }
+      if (in_message == out->categories_size()) out->add_categories(std::string(text));
     }
-    out->add_codes(code_in_message[code]);
+    out->add_codes(in_message);
   }
 }
 
@@ -71,7 +93,7 @@ class MessageSize {
 
 }  // namespace
 
-v1::Table EncodeRows(const DataFrame& frame, RowRange rows) {
+v1::Table EncodeRows(const DataFrame& frame, RowRange rows, TableUse use) {
   v1::Table table;
   for (const DataColumn& column : frame.columns()) {
     v1::Column* out = table.add_columns();
@@ -80,14 +102,14 @@ v1::Table EncodeRows(const DataFrame& frame, RowRange rows) {
       out->mutable_numeric()->mutable_values()->Add(column.numbers.begin() + rows.begin,
                                                     column.numbers.begin() + rows.end);
     } else {
-      EncodeCategorical(column, rows, out->mutable_categorical());
+      EncodeCategorical(column, rows, use, out->mutable_categorical());
     }
   }
   return table;
 }
 
-v1::Table EncodeTable(const DataFrame& frame) {
-  return EncodeRows(frame, RowRange{0, frame.row_count()});
+v1::Table EncodeTable(const DataFrame& frame, TableUse use) {
+  return EncodeRows(frame, RowRange{0, frame.row_count()}, use);
 }
 
 std::vector<RowRange> SplitRows(const DataFrame& frame, int64_t max_bytes, int64_t max_rows) {

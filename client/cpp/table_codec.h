@@ -10,6 +10,9 @@
 
 namespace chorale::client {
 
+// The API's limit for the name of a column, and for a category of a registered table.
+inline constexpr size_t kMaxTextBytes = 256;
+
 // Rows [begin, end) of a frame.
 struct RowRange {
   int64_t begin = 0;
@@ -18,10 +21,15 @@ struct RowRange {
   int64_t size() const { return end - begin; }
 };
 
+// What a table is for. Of a text that is only looked up, a context knows none of more than
+// kMaxTextBytes: such texts are cut, to a little more than that, and texts that are then equal
+// become one.
+enum class TableUse { kRegister, kLookUp };
+
 // Encodes rows of the frame; categorical columns list only the categories that occur in them.
 // Requires 0 <= begin <= end <= row_count().
-v1::Table EncodeRows(const DataFrame& frame, RowRange rows);
-v1::Table EncodeTable(const DataFrame& frame);
+v1::Table EncodeRows(const DataFrame& frame, RowRange rows, TableUse use);
+v1::Table EncodeTable(const DataFrame& frame, TableUse use);
 
 // Splits the frame's rows, in order, into ranges of at most `max_rows` rows whose messages take at
 // most `max_bytes`. A range has at least one row, even if that row alone is larger.

@@ -4,14 +4,12 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/cpp/csv.h"
+#include "tests/client/cli/command_line_fixture.h"
 #include "tests/client/cli/program.h"
 #include "tests/client/cpp/fake_service.h"
 #include "tests/eventually.h"
@@ -24,72 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-constexpr char kHouses[] =
-    "size,zip,price,note\n"
-    "10,01,100,x\n"
-    "20,02,200,NA\n"
-    "30,01,300,y\n"
-    "40,?,400,x\n";
-
-class CommandLineTest : public ::testing::Test {
- protected:
-  CommandLineTest() : folder_(absl::StrCat(::testing::TempDir(), "/chorale_cli_", getpid())) {
-    std::filesystem::create_directories(folder_);
-    Write("houses.csv", kHouses);
-    Write("rows.csv", "zip,size,price\n01,1,10\n02,2,\n777,3,1000\n");
-  }
-  ~CommandLineTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
-  void Write(const std::string& name, const std::string& content) const {
-    std::ofstream(Path(name), std::ios::binary) << content;
-  }
-  std::string Read(const std::string& name) const {
-    std::ifstream file(Path(name), std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }
-
-  Program Start(std::vector<std::string> arguments, const std::string& input = "") {
-    arguments.insert(arguments.begin(), CHORALE_PROGRAM);
-    return Program(arguments, {absl::StrCat("CHORALE_SERVER=", server_.address())}, input);
-  }
-  ProgramResult RunProgram(std::vector<std::string> arguments, const std::string& input = "") {
-    return Start(std::move(arguments), input).Wait();
-  }
-  // Runs the program, which must succeed.
-  ProgramResult Good(std::vector<std::string> arguments, const std::string& input = "") {
-    ProgramResult result = RunProgram(std::move(arguments), input);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return result;
-  }
-  void ExpectFailure(std::vector<std::string> arguments, int exit_code, const std::string& what) {
-    const ProgramResult result = RunProgram(std::move(arguments));
-    EXPECT_EQ(result.exit_code, exit_code) << result.err;
-    EXPECT_THAT(result.err, HasSubstr(what));
-    EXPECT_THAT(result.out, IsEmpty());
-  }
-
-  void RegisterHouses() {
-    Good({"register", Path("houses.csv"), "--target", "price", "--categorical", "zip", "--drop",
-          "note"});
-  }
-
-  // Cells of CSV output, by column name.
-  static std::vector<std::string> Column(const std::string& csv, const std::string& name) {
-    const absl::StatusOr<CsvTable> table = ParseCsv(csv);
-    EXPECT_TRUE(table.ok()) << table.status() << csv;
-    std::vector<std::string> cells;
-    if (!table.ok() || table->Find(name) < 0) return cells;
-    for (int64_t row = 0; row < table->row_count(); ++row) {
-      cells.emplace_back(table->Cell(row, table->Find(name)));
-    }
-    return cells;
-  }
-
-  FakeServer server_;
-  const std::string folder_;
-};
 
 TEST_F(CommandLineTest, RegisterShowsWhatItFound) {
   const ProgramResult result =
@@ -160,6 +92,13 @@ TEST_F(CommandLineTest, RegisterFailures) {
                 "--drop: no column 'x'");
   ExpectFailure({"register", Path("houses.csv"), "--target", "price", "--numeric", "note"}, 2,
                 "line 2, column 'note': 'x' is not a finite number");
+  ExpectFailure({"register", Path("houses.csv"), "--target", "note"}, 2,
+                "a target must be numeric: line 2, column 'note': 'x' is no number");
+  Write("gap.csv", "x,y\n1,2\n3,\n5,NULL\n");
+  ExpectFailure(
+      {"register", Path("gap.csv"), "--target", "y"}, 2,
+      "gap.csv: line 3, column 'y': the value is missing, but a target needs one in every "
+      "row; 2 of 3 rows have none");
   Write("ragged.csv", "a,b\n1,2\n3\n");
   ExpectFailure({"register", Path("ragged.csv"), "--target", "a"}, 2,
                 "ragged.csv: line 3: 1 cells");
@@ -357,6 +296,70 @@ TEST_F(CommandLineTest, UsageErrors) {
   EXPECT_THAT(Good({"--version"}).out, HasSubstr("chorale "));
 }
 
+TEST_F(CommandLineTest, ASeedIsAWholeNumber) {
+  for (const char* seed : {"-1", "1.5", "18446744073709551616", "x", "+1", " 1"}) {
+    ExpectFailure({"sample", "c", "x.csv", absl::StrCat("--seed=", seed)}, 2,
+                  "must be a whole number from 0 to 2^64 - 1");
+    ExpectFailure({"log-density", "c", "x.csv", "--orders=2", absl::StrCat("--seed=", seed)}, 2,
+                  "must be a whole number");
+  }
+  ExpectFailure({"sample", "c", "x.csv", "--seed", "-1"}, 2, "must be a whole number");
+  RegisterHouses();
+  Good({"sample", "houses", Path("rows.csv"), "--seed=18446744073709551615"});
+  EXPECT_EQ(server_.service().last_sample().seed(), ~uint64_t{0});
+}
+
+TEST_F(CommandLineTest, ASummaryOfOnePathHasNoDeviations) {
+  RegisterHouses();
+  std::vector<std::string> command = {"sample", "houses", Path("rows.csv"), "--paths=1",
+                                      "--summary"};
+  for (const char* format : {"table", "csv", "json"}) {
+    std::vector<std::string> one = command;
+    one.push_back(absl::StrCat("--format=", format));
+    const ProgramResult result = Good(one);
+    EXPECT_THAT(result.out, Not(HasSubstr("nan"))) << format;
+  }
+  EXPECT_THAT(Column(Good(command).out, "sd"), ElementsAre("", "", "", "", "", "", ""));
+}
+
+TEST_F(CommandLineTest, HelpThatCannotBeWrittenIsAnError) {
+  for (const char* arguments : {"--help", "sample --help", "--version"}) {
+    const std::string line = absl::StrCat("'" CHORALE_PROGRAM "' ", arguments, " > /dev/full");
+    const ProgramResult result = Program({"/bin/sh", "-c", line}, {}, "").Wait();
+    EXPECT_EQ(result.exit_code, 2) << arguments;
+    EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
+  }
+}
+
+TEST_F(CommandLineTest, AddressesThatUsersWrite) {
+  Good({"ls", "--server", absl::StrCat("http://", server_.address())});
+  Good({"ls", "--server", absl::StrCat("grpc://", server_.address(), "/")});
+  Good({"ls", "--server", absl::StrCat("dns:///", server_.address())});
+  ExpectFailure({"ls", "--server", absl::StrCat("https://", server_.address())}, 1,
+                "does not speak TLS");
+  ExpectFailure({"ls", "--server", "example.org"}, 2, "has no port, as in example.org:50051");
+  ExpectFailure({"ls", "--server", "ftp://example.org:1"}, 2, "has the scheme 'ftp'");
+  ExpectFailure({"ls", "--tls", "--server", "http://example.org:1"}, 2, "TLS is asked for");
+  ExpectFailure({"ls", "--server", ""}, 2, "the server's address is empty");
+}
+
+TEST_F(CommandLineTest, ProxiesAreForOtherMachinesAndNamed) {
+  const std::string port = server_.address().substr(server_.address().rfind(':'));
+  const std::vector<std::string> proxy = {"http_proxy=http://user:secret@127.0.0.1:9"};
+  for (const std::string& address :
+       {server_.address(), "localhost" + port, "LOCALHOST" + port, "http://127.0.0.1" + port,
+        "dns:///localhost" + port, "ipv4:" + server_.address()}) {
+    const ProgramResult result = StartIn(proxy, {"ls", "--server", address}).Wait();
+    EXPECT_EQ(result.exit_code, 0) << address << ": " << result.err;
+  }
+  const ProgramResult result = StartIn(proxy, {"ls", "--server=server.invalid:1"}).Wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("no server at server.invalid:1 through the proxy "
+                              "http://127.0.0.1:9 (of the variable http_proxy; no_proxy"),
+                    Not(HasSubstr("start one")), Not(HasSubstr("secret"))));
+}
+
 TEST_F(CommandLineTest, ServerErrors) {
   RegisterHouses();
   std::string gone;
@@ -377,6 +380,47 @@ TEST_F(CommandLineTest, ServerErrors) {
                 "40 targets, the buffer has 32 - allow more rows with --wrap");
   server_.service().set_delay(absl::Seconds(1));
   ExpectFailure({"show", "houses", "--timeout", "0.1"}, 1, "--timeout");
+}
+
+// Neither the user's doing nor a reason to lose what was drawn.
+TEST_F(CommandLineTest, SamplesThatBreakOffAreWritten) {
+  RegisterHouses();
+  const std::vector<std::string> command = {"sample",        "houses",   Path("rows.csv"),
+                                            "--paths=10",    "--seed=7", "--log-density",
+                                            "--order=random"};
+  for (const StreamFault fault :
+       {StreamFault::kCancelAfterFirstBlock, StreamFault::kBreakAfterFirstBlock}) {
+    server_.service().set_stream_fault(fault);
+    const ProgramResult result = RunProgram(command);
+    EXPECT_EQ(result.exit_code, 5) << result.err;
+    const std::vector<std::string> values = Column(result.out, "price");
+    EXPECT_THAT(values, Not(IsEmpty()));
+    EXPECT_LT(values.size(), 30u);
+    EXPECT_THAT(values, Not(::testing::Contains("")));
+    EXPECT_EQ(Column(result.out, "step").size(), values.size());
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(values.size(), " of 30 values had been drawn")));
+    // A file that was there stays.
+    Write("out.csv", "precious");
+    std::vector<std::string> to_file = command;
+    to_file.push_back(absl::StrCat("--output=", Path("out.csv")));
+    EXPECT_EQ(RunProgram(to_file).exit_code, 5);
+    EXPECT_EQ(Read("out.csv"), "precious");
+    EXPECT_EQ(Read("out.csv.partial"), result.out);
+  }
+}
+
+TEST_F(CommandLineTest, ACallThatTheServerCancelsIsNoInterrupt) {
+  server_.service().FailNext({grpc::Status(grpc::StatusCode::CANCELLED, "shutting down")});
+  ExpectFailure({"ls", "--retries=0"}, 5, "the server cancelled the call: shutting down");
+}
+
+TEST_F(CommandLineTest, TerminationCancelsTheCall) {
+  RegisterHouses();
+  server_.service().set_stream_fault(StreamFault::kHang);
+  Program program = Start({"sample", "houses", Path("rows.csv")});
+  ASSERT_TRUE(Eventually([&] { return server_.service().last_sample().path_count() == 100; }));
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait().exit_code, 143);
 }
 
 TEST_F(CommandLineTest, InterruptCancelsTheCall) {

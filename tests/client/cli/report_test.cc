@@ -40,7 +40,7 @@ TEST(ReportTest, TableLinesUp) {
   EXPECT_EQ(Report(Format::kTable),
             "name       size         x\n"
             "a, \"b\"  1.5 KiB       0.1\n"
-            "\xC3\xA9           7 B       nan\n"
+            "\xC3\xA9           7 B         -\n"
             "-            12  0.333333\n");
 }
 

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -292,6 +295,36 @@ TEST_F(ClientTest, StreamIsRetriedOnlyBeforeItsFirstBlock) {
   const auto samples = client_->Sample("t", MakeTargets(kTargets), {.path_count = 2});
   EXPECT_EQ(samples.status().code(), absl::StatusCode::kUnavailable) << samples.status();
   EXPECT_EQ(service().call_count(), before + 1);
+}
+
+TEST_F(ClientTest, AStreamThatBreaksOffGivesWhatWasDrawn) {
+  Register("t");
+  for (const StreamFault fault :
+       {StreamFault::kBreakAfterFirstBlock, StreamFault::kCancelAfterFirstBlock}) {
+    service().set_stream_fault(fault);
+    SampleOptions options{.path_count = 2, .seed = 7};
+    std::optional<Samples> drawn;
+    options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
+    const auto samples = client_->Sample("t", MakeTargets(kTargets), options);
+    EXPECT_EQ(samples.status().code(), absl::StatusCode::kUnavailable) << samples.status();
+    ASSERT_TRUE(drawn.has_value());
+    ASSERT_EQ(drawn->values.size(), 2 * kTargets);
+    const auto missing = std::count_if(drawn->values.begin(), drawn->values.end(),
+                                       [](double value) { return std::isnan(value); });
+    EXPECT_GT(missing, 0);
+    EXPECT_LT(missing, 2 * kTargets);
+  }
+}
+
+// A server that ends its calls, or a proxy: not the user.
+TEST_F(ClientTest, ACallThatTheServerCancelsIsUnavailableAndRetried) {
+  service().FailNext({grpc::Status(grpc::StatusCode::CANCELLED, "shutting down")});
+  EXPECT_TRUE(client_->ListModels().ok());
+  const grpc::Status cancelled(grpc::StatusCode::CANCELLED, "shutting down");
+  service().FailNext(std::vector<grpc::Status>(20, cancelled));
+  const absl::Status status = client_->ListModels().status();
+  EXPECT_EQ(status, absl::UnavailableError("the server cancelled the call: shutting down"));
+  service().FailNext({});
 }
 
 TEST_F(ClientTest, RefusingABlockCancelsTheStream) {

@@ -5,12 +5,16 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
+
 namespace chorale::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TypedTable Infer(absl::string_view content, const TypeOptions& options = {}) {
   const absl::StatusOr<CsvTable> csv = ParseCsv(content);
@@ -24,19 +28,6 @@ std::string InferError(absl::string_view content, const TypeOptions& options) {
   const absl::StatusOr<TypedTable> table = InferTypes(*ParseCsv(content), options);
   EXPECT_EQ(table.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(table.status().message());
-}
-
-TEST(ParseNumberTest, TakesFiniteDecimalsOnly) {
-  EXPECT_EQ(ParseNumber("1"), 1.0);
-  EXPECT_EQ(ParseNumber("-1.5e3"), -1500.0);
-  EXPECT_EQ(ParseNumber("+2"), 2.0);
-  EXPECT_EQ(ParseNumber(".5"), 0.5);
-  EXPECT_EQ(ParseNumber("1e-400"), 0.0);
-  EXPECT_EQ(ParseNumber("4.9e-324"), 4.9e-324);
-  for (const char* text : {"", "+", "-", "+-1", "1x", "1 2", "0x10", "inf", "-inf", "nan", "1e400",
-                           "1,5", "e5", "--1"}) {
-    EXPECT_EQ(ParseNumber(text), std::nullopt) << text;
-  }
 }
 
 TEST(InferTypesTest, NumericWhenEveryCellIsANumber) {
@@ -84,10 +75,112 @@ TEST(InferTypesTest, ErrorsNameLineAndColumn) {
   EXPECT_THAT(InferError("n\n1\n", numeric), HasSubstr("given twice"));
 }
 
-TEST(InferTypesTest, NotesTheStrayWordInAColumnOfNumbers) {
-  const TypedTable table = Infer("n\n1\n2\n3\n4\n5\n6\n7\n8\n9\nabc\n");
-  ASSERT_EQ(table.notes.size(), 1u);
-  EXPECT_THAT(table.notes[0], HasSubstr("1 of its 10 cells, first 'abc' on line 11"));
+// The note on the only column, or an empty text.
+std::string NoteOn(absl::string_view content, const TypeOptions& options = {}) {
+  const TypedTable table = Infer(content, options);
+  EXPECT_LE(table.notes.size(), 1u);
+  return table.notes.empty() ? "" : table.notes[0].text;
+}
+
+ColumnKind KindOf(absl::string_view content) { return Infer(content).frame.columns()[0].kind; }
+
+TEST(InferTypesTest, MarksOfMissingCellsLeaveAColumnNumeric) {
+  for (const char* mark :
+       {"NULL",     "null", "Null", "NA",   "na",     "N/A",     "n/a",     "#N/A", "#n/a",
+        "#N/A N/A", "#NA",  "<NA>", "<na>", "NaN",    "NAN",     "nan",     "-NaN", "-nan",
+        "NaT",      "nat",  "None", "none", "NONE",   "-1.#IND", "1.#QNAN", "\\N",  "?",
+        "-",        "--",   ".",    "..",   "\u2013", "\u2014",  "n.a."}) {
+    const TypedTable table = Infer(absl::StrCat("n\n1\n", mark, "\n2\n", mark, "\n"));
+    ASSERT_EQ(table.frame.columns().size(), 1u);
+    EXPECT_EQ(table.frame.columns()[0].kind, ColumnKind::kNumeric) << mark;
+    EXPECT_EQ(table.frame.columns()[0].missing_count(), 2) << mark;
+  }
+  // What is no mark in a column of categories is one of them.
+  EXPECT_THAT(Infer("c\nnone\nlow\n-\n.\nNULL\n").frame.columns()[0].categories,
+              ElementsAre("none", "low", "-", "."));
+  EXPECT_EQ(KindOf("n\n-\n-\n"), ColumnKind::kCategorical);
+  EXPECT_EQ(KindOf("n\nNULL\n\\N\n"), ColumnKind::kNumeric) << "an empty column, as before";
+}
+
+TEST(InferTypesTest, ADashInAColumnOfNumbersIsNoted) {
+  EXPECT_EQ(NoteOn("n\n1\n-\n2\n-\n"),
+            "column 'n' is read as numbers, and 2 cells count as missing: '-'");
+}
+
+TEST(InferTypesTest, AMarkOfTheUsersIsANumberInAnySpelling) {
+  TypeOptions options;
+  options.missing = {"-999"};
+  const TypedTable table = Infer("n\n1\n-999\n-999.0\nNA\n-9.99e2\n", options);
+  EXPECT_EQ(table.frame.columns()[0].missing_count(), 4);
+  EXPECT_THAT(table.notes, IsEmpty());
+}
+
+TEST(InferTypesTest, AnyOtherTextInAColumnOfNumbersIsNoted) {
+  EXPECT_EQ(NoteOn("n\n1\nn.d.\n3\nn.d.\n"),
+            "column 'n' is read as categories because of 2 of its 4 cells, first 'n.d.' on line 3; "
+            "if 'n.d.' stands for missing cells: --missing=n.d.; if it is one of categories: "
+            "--categorical=n");
+  EXPECT_THAT(NoteOn("n\n1\n2\n3\n4\n5\n6\n7\n8\n9\nabc\n"),
+              HasSubstr("1 of its 10 cells, first 'abc' on line 11"));
+  EXPECT_THAT(
+      NoteOn("\"a, b\"\n1\n\"not, known\"\n"),
+      AllOf(HasSubstr("--missing='\"not, known\"'"), HasSubstr("--categorical='\"a, b\"'")));
+  // Some texts that come again among many: those are the likely ones.
+  EXPECT_THAT(NoteOn("n\n1\na\nb\nc\nd\nunknown\nunknown\n"), HasSubstr("--missing=unknown;"));
+  EXPECT_THAT(NoteOn("n\n1\na\nb\nc\nd\n"),
+              AllOf(HasSubstr("'a', 'b', 'c' and 1 others"), Not(HasSubstr("--missing"))));
+  TypeOptions options;
+  options.categorical = {"n"};
+  EXPECT_EQ(NoteOn("n\n1\nn.d.\n", options), "");
+  EXPECT_EQ(NoteOn("c\nx\ny\n"), "");
+}
+
+TEST(InferTypesTest, NumbersInOtherSpellingsAreNoted) {
+  for (const char* cell : {"1 234", "3%", "$1.50", "\"1,5\"", "\"1.234,5\"", "inf"}) {
+    EXPECT_THAT(NoteOn(absl::StrCat("n\n1\n", cell, "\n")),
+                AllOf(HasSubstr("looks like a number in another spelling: numbers are written like "
+                                "-1234.5"),
+                      Not(HasSubstr("--missing"))));
+    EXPECT_THAT(
+        NoteOn(absl::StrCat("n\n", cell, "\n", cell, "\n")),
+        HasSubstr("is read as categories, but 2 cells look like numbers in another spelling"));
+  }
+  EXPECT_EQ(NoteOn("n\n1\n\u2212"
+                   "5\n"),
+            "");
+  EXPECT_EQ(Infer("n\n1\n\u2212"
+                  "5\n")
+                .frame.columns()[0]
+                .numbers[1],
+            -5.0);
+}
+
+TEST(InferTypesTest, DatesAreNoted) {
+  EXPECT_THAT(NoteOn("d\n2024-01-31\n2024-02-01\n"), HasSubstr("2 cells look like dates"));
+}
+
+TEST(InferTypesTest, CodesThatLookLikeNumbersAreNoted) {
+  EXPECT_EQ(
+      NoteOn("zip\n01234\n12345\n"),
+      "column 'zip' is read as numbers, but 1 cell begins with a zero, first '01234' on line 2; "
+      "if these are codes: --categorical=zip");
+  EXPECT_THAT(NoteOn("id\n9007199254740993\n1\n"),
+              HasSubstr("1 cell has more digits than a number keeps"));
+  TypeOptions options;
+  options.categorical = {"zip"};
+  EXPECT_EQ(NoteOn("zip\n01234\n12345\n", options), "");
+}
+
+TEST(InferTypesTest, CategoriesThatCountAsMissingAreNoted) {
+  EXPECT_EQ(
+      NoteOn("c\nx\nNA\nNone\nNA\n\"\"\n"),
+      "column 'c' is one of categories, and 3 cells count as missing: 'NA', 'None'; if that is a "
+      "category, name the texts of missing cells: --missing=TEXT,... or, for none, --missing ''");
+  TypeOptions none;
+  none.missing = {""};
+  const TypedTable table = Infer("c\nx\nNA\n\"\"\n", none);
+  EXPECT_THAT(table.frame.columns()[0].categories, ElementsAre("x", "NA"));
+  EXPECT_THAT(table.notes, IsEmpty());
 }
 
 TEST(DescribeColumnsTest, ShowsTypeRangeAndMissing) {

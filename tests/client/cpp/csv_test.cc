@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <random>
@@ -117,6 +119,48 @@ TEST(CsvTest, RefusesWhatIsNotUtf8) {
 TEST(CsvTest, ReadsLongCells) {
   const std::string cell(3 << 20, 'x');
   ExpectCells(absl::StrCat("a,b\n\"", cell, "\",1\n"), {{cell, "1"}});
+}
+
+TEST(CsvTest, ErrorsKnowOtherDialects) {
+  ExpectError("a,b\n\"say \\\"hi\\\"\",1\n", "line 2: a quote after a backslash");
+  ExpectError("# a comment\na,b\n1,2\n", "the header begins with '#': if that line is a comment");
+  ExpectError("a,b\n# a comment\n1,2\n",
+              "line 2: 1 cells, but the header has 2 columns; if this line");
+}
+
+// "Größe" in the two forms of Unicode.
+constexpr char kComposed[] = "Gr\u00F6\u00DFe";
+constexpr char kDecomposed[] = "Gro\u0308\u00DFe";
+
+TEST(CsvTest, TextsOfFilesAreNormal) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/csv_normal_", getpid(), ".csv");
+  std::ofstream(path) << kDecomposed << ",\"two\u00A0 words \"\n\u00A0" << kDecomposed
+                      << ",\u00A0\n";
+  const absl::StatusOr<CsvTable> table = ReadCsv(path);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_THAT(table->names(), ElementsAre(kComposed, "two words"));
+  EXPECT_EQ(Cells(*table), (Grid{{kComposed, ""}}));
+  EXPECT_EQ(table->Find(kComposed), 0);
+  EXPECT_EQ(table->Find(kDecomposed), 0);
+  EXPECT_EQ(table->Find(" two  words"), 1);
+  EXPECT_EQ(table->Line(0), 2);
+  std::ofstream(path) << kDecomposed << "," << kComposed << "\n1,2\n";
+  EXPECT_THAT(std::string(ReadCsv(path).status().message()),
+              HasSubstr("is in the header twice, in two forms of one text"));
+  std::ofstream(path) << "a,\u00A0\n1,2\n";
+  EXPECT_THAT(std::string(ReadCsv(path).status().message()),
+              HasSubstr("column 2 of the header has no name"));
+  std::filesystem::remove(path);
+}
+
+TEST(CsvTest, AnOptionIsOneLine) {
+  EXPECT_THAT(*ParseCsvLine("a,b"), ElementsAre("a", "b"));
+  EXPECT_THAT(*ParseCsvLine(" a , \"b, \"\"c\"\"\" "), ElementsAre("a", "b, \"c\""));
+  EXPECT_THAT(*ParseCsvLine("a,"), ElementsAre("a", ""));
+  EXPECT_TRUE(ParseCsvLine("")->empty());
+  for (const char* line : {"3.5\" disk", "\"a", "a\nb,c"}) {
+    EXPECT_EQ(ParseCsvLine(line).status().code(), absl::StatusCode::kInvalidArgument) << line;
+  }
 }
 
 TEST(CsvTest, FileErrorsNameTheFile) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,26 @@ int64_t RowCount(const v1::Table& table) {
   if (table.columns().empty()) return 0;
   const v1::Column& column = table.columns(0);
   return column.has_numeric() ? column.numeric().values_size() : column.categorical().codes_size();
+}
+
+// Counts a column's missing cells and categories over all chunks.
+void Summarize(const std::vector<v1::Table>& chunks, const std::string& name,
+               v1::ColumnSummary* summary) {
+  std::set<std::string> categories;
+  int64_t missing = 0;
+  for (const v1::Table& chunk : chunks) {
+    for (const v1::Column& column : chunk.columns()) {
+      if (column.name() != name) continue;
+      const auto& numbers = column.numeric().values();
+      missing += std::count_if(numbers.begin(), numbers.end(), [](double x) { return x != x; });
+      const auto& codes = column.categorical().codes();
+      missing += std::count(codes.begin(), codes.end(), -1);
+      categories.insert(column.categorical().categories().begin(),
+                        column.categorical().categories().end());
+    }
+  }
+  summary->set_missing_count(static_cast<int32_t>(missing));
+  summary->set_category_count(static_cast<int32_t>(categories.size()));
 }
 
 // The target that a path draws at a step, when orders are random.
@@ -211,6 +232,7 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
       feature->set_name(column.name());
       feature->set_type(column.has_numeric() ? v1::ColumnSummary::NUMERIC
                                              : v1::ColumnSummary::CATEGORICAL);
+      Summarize(stored.chunks, column.name(), feature);
     }
   }
   MutexLock lock(&mutex_);
@@ -313,6 +335,7 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
     if (fault == StreamFault::kBreakAfterFirstBlock) {
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
     }
+    if (fault == StreamFault::kCancelAfterFirstBlock) return grpc::Status::CANCELLED;
     while (fault == StreamFault::kHang && !server_context->IsCancelled()) {
       absl::SleepFor(absl::Milliseconds(2));
     }

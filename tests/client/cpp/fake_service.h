@@ -35,7 +35,8 @@ enum class StreamFault {
   kNoSummary,
   kTargetOutside,
   kBreakAfterFirstBlock,  // UNAVAILABLE once some values are out
-  kHang,                  // one block, then silence until the call is cancelled
+  kCancelAfterFirstBlock,
+  kHang,  // one block, then silence until the call is cancelled
 };
 
 // Thread-safe.

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -17,13 +20,30 @@ TEST(EncodeRowsTest, TakesOnlyTheRowsAskedFor) {
   DataFrame frame;
   ASSERT_TRUE(frame.AddNumeric("n", {1.0, 2.0, std::nan("")}).ok());
   ASSERT_TRUE(frame.AddCategorical("c", {"x", std::nullopt, "y"}).ok());
-  const v1::Table table = EncodeRows(frame, {1, 3});
+  const v1::Table table = EncodeRows(frame, {1, 3}, TableUse::kRegister);
   ASSERT_EQ(table.columns_size(), 2);
   EXPECT_EQ(table.columns(0).name(), "n");
   EXPECT_EQ(table.columns(0).numeric().values(0), 2.0);
   EXPECT_TRUE(std::isnan(table.columns(0).numeric().values(1)));
   EXPECT_THAT(table.columns(1).categorical().categories(), ElementsAre("y"));
   EXPECT_THAT(table.columns(1).categorical().codes(), ElementsAre(-1, 0));
+}
+
+TEST(EncodeRowsTest, TextsThatNoContextCanHoldAreCutWhenLookedUp) {
+  const std::string most(kMaxTextBytes, 'x');
+  const std::string beyond = most + "y";
+  // "ö" would be cut in half.
+  const std::vector<std::optional<std::string>> cells = {
+      most, beyond, beyond + "z", std::string(1 << 20, 'q'), most + "\u00F6", std::nullopt};
+  DataFrame frame;
+  ASSERT_TRUE(frame.AddCategorical("c", cells).ok());
+  const v1::CategoricalValues looked_up =
+      EncodeTable(frame, TableUse::kLookUp).columns(0).categorical();
+  EXPECT_THAT(looked_up.categories(),
+              ElementsAre(most, beyond, std::string(kMaxTextBytes + 1, 'q'), most + "\u00F6"));
+  EXPECT_THAT(looked_up.codes(), ElementsAre(0, 1, 1, 2, 3, -1));
+  EXPECT_EQ(EncodeTable(frame, TableUse::kRegister).columns(0).categorical().categories(2),
+            beyond + "z");
 }
 
 DataFrame RandomFrame(int64_t rows, int64_t categories, size_t category_bytes, uint32_t seed) {
@@ -52,7 +72,8 @@ TEST(SplitRowsTest, RangesAreWholeBoundedAndNotWasteful) {
       for (const RowRange& range : ranges) {
         EXPECT_EQ(range.begin, next);
         next = range.end;
-        const auto size = static_cast<int64_t>(EncodeRows(frame, range).ByteSizeLong());
+        const auto size =
+            static_cast<int64_t>(EncodeRows(frame, range, TableUse::kRegister).ByteSizeLong());
         EXPECT_TRUE(size <= max_bytes || range.size() == 1) << size << " > " << max_bytes;
         bytes += size;
       }

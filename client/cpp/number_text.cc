@@ -1,0 +1,153 @@
+#include "client/cpp/number_text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+
+namespace chorale::client {
+namespace {
+
+constexpr absl::string_view kMinus = "\xE2\x88\x92";  // U+2212
+// The largest integer below which a double holds all of them.
+constexpr double kExactIntegers = 9007199254740992.0;
+
+// What may stand before or after a number: comparisons, signs, currencies, shares, parentheses.
+constexpr absl::string_view kDecorations[] = {
+    "<",      ">",      "=",      "~",      "*",      "(",      ")",      "+",
+    "-",      "%",      "$",      "\u00A3", "\u00A5", "\u20AC", "\u20B9", "\u20BD",
+    "\u2264", "\u2265", "\u2248", "\u2030", kMinus,   "\u2013", "USD",    "EUR",
+    "GBP",    "CHF",    "JPY",    "Rs.",    "Rs",     "kr",     " "};
+
+void StripDecorations(absl::string_view* text) {
+  bool stripped = true;
+  while (stripped) {
+    stripped = false;
+    for (const absl::string_view decoration : kDecorations) {
+      stripped |= absl::ConsumePrefix(text, decoration) || absl::ConsumeSuffix(text, decoration);
+    }
+  }
+}
+
+bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
+
+// Digits between signs: "1,234.5" has "1", "234" and "5", and the signs ",.".
+struct DigitGroups {
+  std::vector<size_t> sizes;
+  std::string signs;
+};
+
+// nullopt if there is anything else, two signs beside one another, or a sign at an end.
+std::optional<DigitGroups> SplitDigits(absl::string_view text, absl::string_view signs) {
+  DigitGroups groups{.sizes = {0}, .signs = ""};
+  for (const char c : text) {
+    if (IsDigit(c)) {
+      ++groups.sizes.back();
+    } else if (absl::StrContains(signs, absl::string_view(&c, 1)) && groups.sizes.back() > 0) {
+      groups.sizes.push_back(0);
+      groups.signs += c;
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (groups.sizes.back() == 0) return std::nullopt;
+  return groups;
+}
+
+// Whether digits with signs of thousands, and of decimals at the end, make up the text.
+bool IsGroupedNumber(absl::string_view text) {
+  const std::optional<DigitGroups> groups = SplitDigits(text, " ,.'_");
+  if (!groups.has_value()) return false;
+  const std::string& signs = groups->signs;
+  for (size_t i = 0; i < signs.size(); ++i) {
+    const bool last = i + 1 == signs.size();
+    const bool may_be_decimal =
+        last && (signs[i] == ',' || signs[i] == '.') && (i == 0 || signs[i] != signs[i - 1]);
+    if (may_be_decimal) continue;
+    const bool like_first = signs[i] == signs[0];
+    // In India, groups before the last have two digits.
+    const bool pair = !last && signs[i] == ',' && groups->sizes[i + 1] == 2;
+    if (!like_first || (groups->sizes[i + 1] != 3 && !pair)) return false;
+  }
+  return true;
+}
+
+// The digits of an integer without its sign; empty if it is none.
+absl::string_view IntegerDigits(absl::string_view number) {
+  if (!absl::ConsumePrefix(&number, kMinus) && !absl::ConsumePrefix(&number, "-")) {
+    absl::ConsumePrefix(&number, "+");
+  }
+  const bool digits = !number.empty() && std::all_of(number.begin(), number.end(), IsDigit);
+  return digits ? number : absl::string_view();
+}
+
+}  // namespace
+
+std::optional<double> ParseNumber(absl::string_view text) {
+  std::string with_minus;
+  if (absl::ConsumePrefix(&text, kMinus)) {
+    if (absl::StartsWith(text, "-")) return std::nullopt;
+    with_minus = absl::StrCat("-", text);
+    text = with_minus;
+  } else if (absl::ConsumePrefix(&text, "+") && absl::StartsWith(text, "-")) {
+    return std::nullopt;
+  }
+  double value = 0.0;
+  const char* const end = text.data() + text.size();
+  const std::from_chars_result result = std::from_chars(text.data(), end, value);
+  if (result.ptr != end || text.empty()) return std::nullopt;
+  if (result.ec == std::errc::result_out_of_range) {
+    // Too large or too small. Too small is still a number, and strtod rounds it.
+    value = std::strtod(std::string(text).c_str(), nullptr);
+  } else if (result.ec != std::errc()) {
+    return std::nullopt;
+  }
+  return std::isfinite(value) ? std::optional<double>(value) : std::nullopt;
+}
+
+bool LooksLikeNumber(absl::string_view text) {
+  if (ParseNumber(text).has_value()) return false;
+  StripDecorations(&text);
+  const std::string lower = absl::AsciiStrToLower(text);
+  if (lower == "inf" || lower == "infinity" || text == "\u221E") return true;
+  // Spaces of other widths, which a text's normal form has not, and an apostrophe.
+  const std::string plain = absl::StrReplaceAll(
+      text, {{"\u00A0", " "}, {"\u2009", " "}, {"\u202F", " "}, {"\u2019", "'"}});
+  return IsGroupedNumber(plain) || ParseNumber(plain).has_value();
+}
+
+bool LooksLikeDate(absl::string_view text) {
+  const size_t time = text.find_first_of("T ");
+  const std::optional<DigitGroups> groups = SplitDigits(text.substr(0, time), "-/.");
+  if (!groups.has_value() || groups->sizes.size() != 3 || groups->signs[0] != groups->signs[1]) {
+    return false;
+  }
+  const std::vector<size_t>& sizes = groups->sizes;
+  const bool year_first = sizes[0] == 4 && sizes[1] <= 2 && sizes[2] <= 2;
+  const bool year_last = sizes[0] <= 2 && sizes[1] <= 2 && (sizes[2] == 4 || sizes[2] == 2);
+  return year_first || year_last;
+}
+
+bool HasLeadingZero(absl::string_view number) {
+  const absl::string_view digits = IntegerDigits(number);
+  return digits.size() > 1 && digits.front() == '0';
+}
+
+bool IsRoundedInteger(absl::string_view number) {
+  absl::string_view digits = IntegerDigits(number);
+  while (digits.size() > 1 && digits.front() == '0') digits.remove_prefix(1);
+  const std::optional<double> value = ParseNumber(digits);
+  if (!value.has_value() || *value < kExactIntegers) return false;
+  return absl::StrFormat("%.0f", *value) != digits;
+}
+
+}  // namespace chorale::client

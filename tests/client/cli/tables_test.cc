@@ -1,0 +1,201 @@
+// Tables as people have them: what the chorale program makes of their texts, types and names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/cli/command_line_fixture.h"
+
+namespace chorale::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// "Größe" in the two forms of Unicode.
+constexpr char kComposed[] = "Gr\u00F6\u00DFe";
+constexpr char kDecomposed[] = "Gro\u0308\u00DFe";
+
+class TablesTest : public CommandLineTest {
+ protected:
+  // Registers a file with this content and the target y as "t"; returns what is noted.
+  std::string Register(const std::string& content, std::vector<std::string> arguments = {}) {
+    Write("t.csv", content);
+    arguments.insert(arguments.begin(), {"register", Path("t.csv"), "--target=y", "--name=t"});
+    return Good(arguments).err;
+  }
+  std::string RegisterError(const std::string& content, std::vector<std::string> arguments = {}) {
+    Write("t.csv", content);
+    arguments.insert(arguments.begin(), {"register", Path("t.csv"), "--target=y", "--name=t"});
+    const ProgramResult result = RunProgram(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    return result.err;
+  }
+  // The column of the table that was registered last.
+  v1::Column Registered(int column) { return server_.service().Chunks("t").at(0).columns(column); }
+  // Predicts rows of this content; returns what is noted.
+  std::string Predict(const std::string& content, std::vector<std::string> arguments = {}) {
+    Write("rows.csv", content);
+    arguments.insert(arguments.begin(), {"predict", "t", Path("rows.csv")});
+    return Good(arguments).err;
+  }
+  v1::Column Asked(int column) {
+    return server_.service().predict_requests().back().targets().columns(column);
+  }
+};
+
+TEST_F(TablesTest, MarksOfMissingCellsInNumbers) {
+  EXPECT_THAT(Register("age,y\n30,1\nNULL,2\n40,3\nnone,4\n"),
+              AllOf(HasSubstr("age     numeric            2"), HasSubstr("30 to 40")));
+  Predict("age\n\\N\nn/a\n35\n-\n");
+  EXPECT_EQ(Asked(0).numeric().values_size(), 4);
+  Write("bad.csv", "age\n35\nunknown\n");
+  ExpectFailure({"predict", "t", Path("bad.csv")}, 2, "line 3, column 'age': 'unknown'");
+}
+
+TEST_F(TablesTest, OtherTextsInNumbersAreNotedWithTheOptionThatMendsIt) {
+  const std::string table = "age,y\n30,1\nn.d.,2\n40,3\nn.d.,4\n";
+  EXPECT_THAT(Register(table), HasSubstr("--missing=n.d.; "));
+  EXPECT_EQ(Registered(0).values_case(), v1::Column::kCategorical);
+  Good({"rm", "t"});
+  EXPECT_THAT(Register(table, {"--missing=n.d."}),
+              AllOf(HasSubstr("age     numeric            2"), Not(HasSubstr("chorale:"))));
+}
+
+TEST_F(TablesTest, NotesOnlyOfWhatIsRegistered) {
+  EXPECT_THAT(Register("age,x,y\n30,1,1\nn.d.,2,2\n", {"--drop=age"}), Not(HasSubstr("n.d.")));
+}
+
+TEST_F(TablesTest, TextsThatLookEqualAreEqual) {
+  Register(absl::StrCat(kComposed, ",c,y\n1,", kComposed, ",1\n2,two\u00A0words,2\n3,", kDecomposed,
+                        ",3\n"));
+  EXPECT_EQ(Registered(0).name(), kComposed);
+  EXPECT_THAT(Registered(1).categorical().categories(), ElementsAre(kComposed, "two words"));
+  const std::string note = Predict(
+      absl::StrCat("\"", kDecomposed, "\u00A0\",c\n7,", kDecomposed, "\n8,\"two  words\"\n"));
+  EXPECT_THAT(note, IsEmpty());
+  EXPECT_EQ(Asked(0).name(), kComposed);
+  EXPECT_THAT(Asked(1).categorical().categories(), ElementsAre(kComposed, "two words"));
+  EXPECT_THAT(Asked(0).numeric().values(), ElementsAre(7, 8));
+}
+
+TEST_F(TablesTest, ATextThatIsLookedUpMayBeLong) {
+  Register("note,y\na,1\nb,2\n");
+  const std::string text(300, 'x');
+  EXPECT_THAT(Predict(absl::StrCat("note\na\n", text, "\n")),
+              HasSubstr("line 3, column 'note': a text of 300 bytes is unknown to the context"));
+  EXPECT_THAT(Asked(0).categorical().codes(), ElementsAre(0, 1));
+}
+
+TEST_F(TablesTest, ATextThatIsTooLongToRegisterIsNamed) {
+  const std::string text(300, 'x');
+  EXPECT_THAT(RegisterError(absl::StrCat("note,y\na,1\n", text, ",2\n")),
+              AllOf(HasSubstr("t.csv: line 3, column 'note': 'xxx"),
+                    HasSubstr("has 300 bytes; the limit of a category is 256; --drop=note")));
+  EXPECT_THAT(RegisterError(absl::StrCat("a,", text, ",y\n1,2,3\n")),
+              HasSubstr("the header: the name 'xxx"));
+  Register(absl::StrCat("note,x,y\na,5,1\n", text, ",6,2\n"), {"--drop=note"});
+}
+
+TEST_F(TablesTest, UnknownCategoriesAreNoted) {
+  Register("c,y\na,1\nb,2\n");
+  EXPECT_THAT(Predict("c\na\nx\nz\n"),
+              HasSubstr("column 'c' has 3 categories, but in the context 2: "
+                        "at least 1 is unknown there"));
+  EXPECT_THAT(Predict("c\na\nb\n"), IsEmpty());
+}
+
+TEST_F(TablesTest, CategoriesThatCountAsMissingAreNoted) {
+  EXPECT_THAT(
+      Register("grade,y\nNA,1\nA,2\nNone,3\n"),
+      HasSubstr("column 'grade' is one of categories, and 2 cells count as missing: 'NA', 'None'"));
+  EXPECT_THAT(Predict("grade\nNA\n"), HasSubstr("1 cell counts as missing: 'NA'"));
+  Good({"rm", "t"});
+  EXPECT_THAT(Register("grade,y\nNA,1\nA,2\nNone,3\n", {"--missing", ""}),
+              Not(HasSubstr("chorale:")));
+  EXPECT_THAT(Registered(0).categorical().categories(), ElementsAre("NA", "A", "None"));
+}
+
+TEST_F(TablesTest, AColumnThatWasEmptyTakesAnyCells) {
+  Register("x,bonus,y\n1,,1\n2,NA,2\n3,,3\n");
+  EXPECT_THAT(Predict("x,bonus\n1,none-yet\n2,5000\n"),
+              HasSubstr("column 'bonus' is empty in the context, so its cells say nothing"));
+  ASSERT_EQ(Asked(1).numeric().values_size(), 2);
+  EXPECT_NE(Asked(1).numeric().values(0), Asked(1).numeric().values(0)) << "NaN";
+  EXPECT_NE(Asked(1).numeric().values(1), Asked(1).numeric().values(1)) << "NaN";
+  EXPECT_THAT(Predict("x,bonus\n1,\n"), IsEmpty());
+}
+
+TEST_F(TablesTest, EveryNameCanBeGivenToEveryOption) {
+  const std::string table =
+      "\"Revenue, net\",\"5\"\" disk\",a,\"b \"\"c\"\", d\",[e],y\n1,2,3,4,5,6\n2,3,4,5,6,7\n";
+  const std::vector<std::string> names = {"Revenue, net", "5\" disk", "a", "b \"c\", d", "[e]"};
+  for (const std::string& name : names) {
+    Register(table, {absl::StrCat("--categorical=", name)});
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(Registered(i).has_categorical(), names[i] == name) << name;
+    }
+    Good({"rm", "t"});
+    Register(table, {"--drop", name, "--numeric", "a"});
+    EXPECT_EQ(server_.service().Chunks("t").at(0).columns_size(), 5) << name;
+    Good({"rm", "t"});
+  }
+  // Several at once, and the option again.
+  Register(table, {"--categorical=\"Revenue, net\", a", "--categorical=[e]", "--categorical=a"});
+  EXPECT_TRUE(Registered(0).has_categorical());
+  EXPECT_TRUE(Registered(2).has_categorical());
+  EXPECT_TRUE(Registered(4).has_categorical());
+  EXPECT_FALSE(Registered(1).has_categorical());
+  EXPECT_THAT(RegisterError(table, {"--drop=Revenue,a"}),
+              AllOf(HasSubstr("--drop: no column 'Revenue'"), HasSubstr("in double quotes")));
+}
+
+TEST_F(TablesTest, ATargetAndValuesMayHaveAnyName) {
+  Write("u.csv", "x,\"Price, offer\"\n1,2\n2,3\n");
+  Good({"register", Path("u.csv"), "--target", "Price, offer", "--name=u"});
+  EXPECT_THAT(Column(Good({"log-density", "u", Path("u.csv")}).out, "vector"),
+              ElementsAre("Price, offer"));
+  Write("v.csv", "x,\"Price, offer\",b\n1,2,5\n2,3,6\n");
+  EXPECT_THAT(
+      Column(Good({"log-density", "u", Path("v.csv"), "--values", "Price, offer"}).out, "vector"),
+      ElementsAre("Price, offer"));
+  EXPECT_THAT(
+      Column(Good({"log-density", "u", Path("v.csv"), "--values", "b,\"Price, offer\""}).out,
+             "vector"),
+      ElementsAre("b", "Price, offer"));
+}
+
+TEST_F(TablesTest, QuantilesHaveNamesOfTheirOwn) {
+  Register("x,y\n1,1\n2,2\n");
+  Write("rows.csv", "x\n1\n");
+  const std::vector<std::string> command = {
+      "predict", "t", Path("rows.csv"),
+      "--quantiles=0.999999,0.9999999,0.99999999,0.05,0.0001,0.12345678901234566"};
+  const std::string csv = Good(command).out;
+  for (const char* name :
+       {"q0.999999", "q0.9999999", "q0.99999999", "q0.05", "q0.0001", "q0.12345678901234566"}) {
+    EXPECT_EQ(Column(csv, name).size(), 1u) << name << "\n" << csv;
+  }
+  std::vector<std::string> json = command;
+  json.push_back("--format=json");
+  EXPECT_EQ(nlohmann::json::parse(Good(json).out).at(0).size(), 3u + 6u);
+  ExpectFailure({"predict", "t", Path("rows.csv"), "--quantiles=0.5,0.1,0.50"}, 2,
+                "--quantiles: 0.5 is given twice");
+}
+
+TEST_F(TablesTest, FilesWithOtherLettersHaveNamesOfTheirOwn) {
+  for (const auto& [file, name] :
+       {std::pair{"gr\u00F6\u00DFe.csv", "grosse"}, {"gr\u00FC\u00DFe.csv", "grusse"}}) {
+    Write(file, "x,y\n1,1\n2,2\n");
+    EXPECT_THAT(Column(Good({"register", Path(file), "--target=y"}).out, "name"),
+                ElementsAre(name));
+  }
+}
+
+}  // namespace
+}  // namespace chorale::client
