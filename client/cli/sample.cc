@@ -69,7 +69,7 @@ void WriteDrawn(const Samples& samples, const SampleTitle& title, const Environm
       [&](std::ostream& out) { WriteSamples(samples, title, format, &out); });
   environment.Note(absl::StrCat(
       drawn, " of ", samples.values.size(), " values had been drawn; ",
-      file.ok() ? absl::StrCat("they are in ", *file) : std::string(file.status().message())));
+      file.ok() ? absl::StrCat("written to ", *file) : std::string(file.status().message())));
 }
 
 absl::Status RunSample(const SampleArguments& arguments, Environment* environment) {

@@ -73,6 +73,49 @@ class RegistrationTest : public ::testing::Test {
   std::unique_ptr<ApiClient> client_;
 };
 
+// A categorical column of that name, beside a numeric one.
+v1::Table TwoColumns(const std::string& name, const std::vector<std::string>& categories,
+                     const std::vector<int32_t>& codes) {
+  v1::Table table;
+  v1::Column* x = table.add_columns();
+  x->set_name("x");
+  for (size_t i = 0; i < codes.size(); ++i) {
+    x->mutable_numeric()->add_values(static_cast<double>(i));
+  }
+  v1::Column* column = table.add_columns();
+  column->set_name(name);
+  for (const std::string& text : categories) column->mutable_categorical()->add_categories(text);
+  column->mutable_categorical()->mutable_codes()->Add(codes.begin(), codes.end());
+  return table;
+}
+
+// Whatever client registered the table, and whatever client asks.
+TEST_F(RegistrationTest, TextsOfRequestsAreThoseOfTheContextThatLookEqual) {
+  v1::Table table = TwoColumns("Gr\u00F6\u00DFe", {"Ko\u0308ln", "two words"}, {0, 1, 0, 1, 1, 0});
+  v1::Column* y = table.add_columns();
+  y->set_name("y");
+  for (const double value : {0.0, 10.0, 1.0, 11.0, 12.0, 2.0}) {
+    y->mutable_numeric()->add_values(value);
+  }
+  ASSERT_TRUE(client_->Register("t", table, "y").ok());
+  const auto predict = [this](const std::string& name, const std::vector<std::string>& categories) {
+    v1::PredictRequest request;
+    request.set_context("contexts/t");
+    *request.mutable_targets() = TwoColumns(name, categories, {0, 1});
+    const auto reply = client_->Predict(request);
+    EXPECT_TRUE(reply.ok()) << reply.status.error_message();
+    return reply.value;
+  };
+  const auto same = predict("Gr\u00F6\u00DFe", {"Ko\u0308ln", "two words"});
+  const auto equal = predict("Gro\u0308\u00DFe ", {"K\u00F6ln", "two\u00A0words"});
+  EXPECT_TRUE(SameBits(same, equal));
+  // A text that no table can have is as unknown as any other.
+  const auto unknown = predict("Gr\u00F6\u00DFe", {"Ko\u0308ln", "nowhere"});
+  const auto long_text = predict("Gr\u00F6\u00DFe", {"Ko\u0308ln", std::string(100'000, 'x')});
+  EXPECT_TRUE(SameBits(unknown, long_text));
+  EXPECT_FALSE(SameBits(same, unknown));
+}
+
 TEST_F(RegistrationTest, DescribesWhatWasRegistered) {
   const Rows rows = RandomRows(33, 3, 1);
   const auto registered = client_->Register("a", rows, "models/other", /*chunk_rows=*/7);
