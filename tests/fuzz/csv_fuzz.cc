@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/utf8.h"
+#include "client/cpp/column_types.h"
 #include "client/cpp/csv.h"
 
 namespace {
@@ -39,6 +41,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   for (const std::string& name : table->names()) {
     Check(!name.empty() && table->names()[static_cast<size_t>(table->Find(name))] == name);
+  }
+  const absl::StatusOr<CsvTable> normal = chorale::client::NormalizeTexts(*table);
+  if (normal.ok()) {
+    const absl::StatusOr<CsvTable> twice = chorale::client::NormalizeTexts(*normal);
+    Check(twice.ok() && Written(*twice) == Written(*normal));
+    // Every column has a type, and the notes on it are text.
+    const auto typed = chorale::client::InferTypes(*normal, {});
+    Check(typed.ok());
+    for (const auto& note : typed->notes) Check(chorale::IsValidUtf8(note.text));
+  } else {
+    Check(absl::IsInvalidArgument(normal.status()));
   }
   const std::string written = Written(*table);
   const absl::StatusOr<CsvTable> again = chorale::client::ParseCsv(written);

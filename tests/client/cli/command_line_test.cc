@@ -345,7 +345,9 @@ TEST_F(CommandLineTest, AddressesThatUsersWrite) {
 
 TEST_F(CommandLineTest, ProxiesAreForOtherMachinesAndNamed) {
   const std::string port = server_.address().substr(server_.address().rfind(':'));
-  const std::vector<std::string> proxy = {"http_proxy=http://user:secret@127.0.0.1:9"};
+  // Debian's c-ares loses ten bytes whenever it looks up "localhost".
+  const std::vector<std::string> proxy = {"http_proxy=http://user:secret@127.0.0.1:9",
+                                          "ASAN_OPTIONS=detect_leaks=0"};
   for (const std::string& address :
        {server_.address(), "localhost" + port, "LOCALHOST" + port, "http://127.0.0.1" + port,
         "dns:///localhost" + port, "ipv4:" + server_.address()}) {
