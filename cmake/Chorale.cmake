@@ -55,8 +55,14 @@ endif()
 option(CHORALE_CUDA "Build the GPU backend. Needs nvcc and GCC." ${CHORALE_HAS_NVCC})
 if(CHORALE_CUDA)
   set(CMAKE_CUDA_COMPILER ${CHORALE_NVCC})
-  # Machine code for the A100 and the H100 and their kin, and PTX for what comes after.
+  # Machine code for the A100 and the H100 and their kin, and PTX for what comes after. The
+  # environment may ask for less, which is enough for one GPU and compiles sooner.
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+  if(DEFINED ENV{CUDAARCHS})
+    set(CHORALE_CUDA_LACKS ${CMAKE_CUDA_ARCHITECTURES})
+    set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})
+    list(REMOVE_ITEM CHORALE_CUDA_LACKS ${CMAKE_CUDA_ARCHITECTURES})
+  endif()
   if(CHORALE_CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CHORALE_CCACHE})
   endif()

@@ -3,7 +3,7 @@
 # as new as this machine's and, for the GPU backend, a driver.
 #
 #   cmake -DSOURCE=FOLDER -DBUILD=FOLDER -DVERSION=VERSION -DPROCESSOR=NAME
-#         [-DCUDA_TOOLKIT=FOLDER -DCUDA_VERSION=VERSION] -P cmake/make_bundle.cmake
+#         [-DCUDA_TOOLKIT=FOLDER -DCUDA_VERSION=VERSION] [-DLACKS=GPUS] -P cmake/make_bundle.cmake
 #
 # makes in BUILD/bundle, with NAME = chorale-VERSION-linux-PROCESSOR:
 #
@@ -91,3 +91,6 @@ math(EXPR TENTHS "(${BYTES} * 10 + 524288) / 1048576")
 math(EXPR WHOLE "${TENTHS} / 10")
 math(EXPR REST "${TENTHS} % 10")
 message(STATUS "${ROOT}.tar.gz: ${WHOLE}.${REST} MiB")
+if(LACKS)
+  message(WARNING "This bundle has no code for these GPUs, because CUDAARCHS was set: ${LACKS}")
+endif()

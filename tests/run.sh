@@ -15,8 +15,9 @@
 #   style       clang-format, include edges, shellcheck, the tests of the scripts
 #   quickstart  the quick start of README.md in this folder, before the tests are built and after
 #   copies      (--full only) quick start and tests on clean copies, in both orders
-#   release     g++, optimised: what computes (kernels, their emulator, backends) and the whole system.
-#               Full: all tests, all programs, the GPU's for all architectures
+#   release     g++, optimised: what computes (kernels, their emulator, backends) and the whole system;
+#               where there is no GPU, with code for one of them. Full: all tests, all programs, code
+#               for all GPUs
 #   bundle      the archive of the release: made, unpacked and run; uses the build of release
 #   deploy      what lies in deploy/, without running it: Kubernetes manifests against their schemas and
 #               the sources, configuration files, Envoy's configuration, alerts, dashboards and
@@ -35,7 +36,7 @@
 #               environment is to be had
 #   asan        clang, address and undefined-behaviour sanitizers, warnings are errors: the tests of
 #               the units, of requests and of durability. Full: all tests
-#   fuzz        libFuzzer, 10 s each; uses the build of asan. Full: 60 s. FUZZ_SECONDS says otherwise
+#   fuzz        libFuzzer, 7 s each; uses the build of asan. Full: 60 s. FUZZ_SECONDS says otherwise
 #   tsan        clang, thread sanitizer: what has threads of its own. Full: all tests of the engine, and
 #               of the server without gRPC
 #   tidy        clang-tidy, warnings are errors, on what the asan build compiles as one; uses that build.
@@ -379,8 +380,15 @@ test_deploy() {
   fi
 }
 
+# prepare_deploy: what stage_deploy needs comes over the network, while the processors compile.
+# stage_deploy itself makes what has failed here, and says why it fails.
+prepare_deploy() {
+  python_of build/deploy_python tests/deploy/requirements.txt && get_programs
+}
+
 stage_deploy() {
   local python
+  wait
   build release chorale-server || return 0
   environment deploy_python tests/deploy/requirements.txt || return 0
   get_programs
@@ -496,7 +504,7 @@ fuzz_one() {
   rm -f "${work}/${target}.ok"
   mkdir -p "${work}/corpus/${target}" "${work}/found"
   if fixed_layout "build/asan/tests/fuzz/${target}" \
-    -max_total_time="${FUZZ_SECONDS:-$((full ? 60 : 10))}" \
+    -max_total_time="${FUZZ_SECONDS:-$((full ? 60 : 7))}" \
     -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=16384 -print_final_stats=1 \
     -artifact_prefix="${work}/found/${target}-" \
     "${work}/corpus/${target}" "${work}/seeds/${target}" >"${work}/${target}.log" 2>&1; then
@@ -588,6 +596,8 @@ main() {
   if ((install)); then deploy/install_packages.sh build package test; fi
   CHORALE_TEST_LENGTH="$( ((full)) && echo full || echo short)"
   export CHORALE_TEST_LENGTH
+  # Code for one GPU is enough to see that it compiles, where there is none to run it.
+  if ((!full)) && ! nvidia-smi >/dev/null 2>&1; then export CUDAARCHS="${CUDAARCHS:-90a-real}"; fi
 
   local stage started
   for stage in "${stages[@]}"; do
@@ -596,6 +606,7 @@ main() {
       exit 2
     fi
   done
+  if [[ " ${stages[*]} " == *' deploy '* ]]; then prepare_deploy >/dev/null 2>&1 & fi
   for stage in "${stages[@]}"; do
     started="${SECONDS}"
     say "== ${stage}"

@@ -17,8 +17,6 @@
 #include "tests/engine/backend/reference_forward.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 #include "tests/engine/backend/test_model.h"
-#include "tests/length.h"
-#include "tests/sanitized.h"
 
 namespace chorale {
 namespace {
@@ -160,7 +158,7 @@ std::vector<NamedCase> Cases() {
   const TestModelOptions deep = {.n_layers = 5, .num_components = 1, .seed = 5};
   const TestModelOptions cell_attention = {.row_encoder = "cell_attention", .seed = 8};
   const TestModelOptions wide_cells = {.row_encoder = "cell_attention", .d_model = 64};
-  std::vector<NamedCase> cases = {
+  return {
       {"MultiHead", {}},
       {"OneLayer", {.options = {.n_layers = 1}}},
       {"GroupedQuery", {.options = grouped, .context_rows = 70}},
@@ -180,16 +178,10 @@ std::vector<NamedCase> Cases() {
       {"Cells", {.options = cell_attention, .features = 4}},
       {"WideCells", {.options = wide_cells, .targets = 5, .features = 6}},
       {"OneCell", {.options = cell_attention, .context_rows = 1, .features = 1}, Size::kSmall, 2},
-      {"PanelPlusOne", {.context_rows = 65, .targets = 17, .paths = 3}, Size::kLarge}};
-
-  // Sanitized, its float64 reference takes half a minute.
-  if (!kSanitized || FullLength()) {
-    cases.push_back(
-        {"ManyCells",
-         {.options = cell_attention, .context_rows = 600, .targets = 60, .features = 11},
-         Size::kLarge});
-  }
-  return cases;
+      {"PanelPlusOne", {.context_rows = 65, .targets = 17, .paths = 3}, Size::kLarge},
+      {"ManyCells",
+       {.options = cell_attention, .context_rows = 600, .targets = 60, .features = 11},
+       Size::kLarge}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, OracleTest, testing::ValuesIn(Cases()),

@@ -8,6 +8,7 @@
 #include "engine/store/context_files.h"
 #include "engine/store/failpoint.h"
 #include "gtest/gtest.h"
+#include "tests/engine/store/fork_alone.h"
 #include "tests/engine/store/kv_from.h"
 #include "tests/engine/store/temp_folder.h"
 
@@ -41,7 +42,7 @@ TEST(ContextFilesCrashTest, AFileIsWholeOrNotThere) {
   for (const char* step : ContextFileSteps()) {
     SCOPED_TRACE(step);
     const TempFolder folder;
-    const pid_t child = fork();
+    const pid_t child = ForkAlone();
     ASSERT_GE(child, 0);
     if (child == 0) WriteAndRemove(folder / "kv", step);
     int status = 0;

@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "spdlog/spdlog.h"
+#include "tests/engine/store/fork_alone.h"
 #include "tests/engine/store/make_record.h"
 #include "tests/engine/store/temp_folder.h"
 #include "tests/length.h"
@@ -247,7 +248,7 @@ int OpenWithoutPermission(const std::string& folder) {
 TEST(UnusableFolderTest, NoPermission) {
   TempFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0500), 0);
-  const pid_t child = fork();
+  const pid_t child = ForkAlone();
   if (child == 0) _exit(OpenWithoutPermission(folder.path()));
   int result = 0;
   ASSERT_EQ(waitpid(child, &result, 0), child);

@@ -26,6 +26,7 @@
 #include "engine/store/failpoint.h"
 #include "gtest/gtest.h"
 #include "spdlog/spdlog.h"
+#include "tests/engine/store/fork_alone.h"
 #include "tests/engine/store/make_record.h"
 #include "tests/engine/store/temp_folder.h"
 
@@ -141,7 +142,7 @@ class Account {
 pid_t Fork(const std::function<void(int)>& body, int& reading_end) {
   int ends[2];
   if (pipe(ends) != 0) abort();
-  const pid_t child = fork();
+  const pid_t child = ForkAlone();
   if (child == 0) {
     close(ends[0]);
     body(ends[1]);

@@ -16,8 +16,6 @@
 #include "kernels/ops/panel_layout.h"
 #include "tests/engine/backend/closeness.h"
 #include "tests/engine/backend/golden_case.h"
-#include "tests/length.h"
-#include "tests/sanitized.h"
 
 namespace chorale {
 namespace {
@@ -31,9 +29,6 @@ class CpuEncodeTest : public testing::TestWithParam<std::tuple<std::string, std:
 };
 
 TEST_P(CpuEncodeTest, ContextKeysAndValues) {
-  if (kSanitized && !FullLength() && std::get<0>(GetParam()) != "golden_tiny") {
-    GTEST_SKIP() << "takes long; optimised it runs in both lengths";
-  }
   const GoldenCase golden(std::get<0>(GetParam()));
   const auto packed = std::make_shared<const cpu::PackedModel>(golden.model());
   const ModelConfig& config = golden.model().config;

@@ -1,0 +1,139 @@
+// A store on a disk that is full.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "engine/store/context_store.h"
+#include "gtest/gtest.h"
+#include "tests/engine/store/fork_alone.h"
+#include "tests/engine/store/make_record.h"
+#include "tests/engine/store/temp_folder.h"
+
+namespace chorale {
+namespace {
+
+// Runs `body` in a process of its own, in which `folder` is a file system of 4 MiB. It returns 0,
+// or the number of the expectation that failed.
+void OnSmallDisk(int (*body)(const std::string& folder)) {
+  TempFolder mount_point;
+  const std::string& folder = mount_point.path();
+  const pid_t child = ForkAlone();
+  if (child == 0) {
+    const bool mounted = unshare(CLONE_NEWNS) == 0 &&
+                         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=4m") == 0;
+    _exit(mounted ? body(folder) : 77);
+  }
+  int result = 0;
+  ASSERT_EQ(waitpid(child, &result, 0), child);
+  ASSERT_TRUE(WIFEXITED(result));
+  if (WEXITSTATUS(result) == 77) GTEST_SKIP() << "mounting a small disk is not permitted here";
+  EXPECT_EQ(WEXITSTATUS(result), 0);
+}
+
+std::string DatasetOf(int number) { return std::string(50'000, static_cast<char>(number)); }
+
+absl::Status PutNumber(ContextStore& store, int number) {
+  const std::string dataset = DatasetOf(number);
+  return store.Put(MakeRecord("t", absl::StrCat("n", number), dataset), dataset).status();
+}
+
+// Puts until that fails, returns with why, and how many were put.
+absl::Status PutUntilFull(ContextStore& store, int* stored) {
+  for (; *stored < 1000; ++*stored) {
+    if (absl::Status status = PutNumber(store, *stored); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Takes every byte that is left.
+void FillUp(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  const std::string bytes(4096, 'x');
+  for (size_t chunk = bytes.size(); chunk > 0;) {
+    if (write(file, bytes.data(), chunk) <= 0) chunk /= 2;
+  }
+  close(file);
+}
+
+TEST(SmallDiskTest, WhatWasStoredStays) {
+  OnSmallDisk([](const std::string& folder) {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 1;
+    int stored = 0;
+    const absl::Status status = PutUntilFull(**store, &stored);
+    if (status.code() != absl::StatusCode::kResourceExhausted) return 2;
+    if (stored == 0 || FilesBelow(folder + "/datasets").size() != static_cast<size_t>(stored)) {
+      return 3;
+    }
+    for (int i = 0; i < stored; ++i) {
+      const absl::StatusOr<std::string> read = (*store)->ReadDataset("t", absl::StrCat("n", i));
+      if (!read.ok() || *read != DatasetOf(i)) return 4;
+    }
+    // Deleting makes room again: for what was deleted, and for the reserve and as much again.
+    for (int i = 0; i < stored; ++i) {
+      if (!(*store)->Delete("t", absl::StrCat("n", i)).ok()) return 5;
+    }
+    return PutNumber(**store, 0).ok() ? 0 : 6;
+  });
+}
+
+TEST(SmallDiskTest, DeletesWithoutOneByteLeft) {
+  OnSmallDisk([](const std::string& folder) {
+    int stored = 0;
+    {
+      absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+      if (!store.ok()) return 1;
+      PutUntilFull(**store, &stored).IgnoreError();
+      FillUp(folder + "/other");
+      if (!(*store)->Delete("t", "n0").ok()) return 2;
+      FillUp(folder + "/other");
+      if (!(*store)->Delete("t", "n1").ok()) return 3;
+      FillUp(folder + "/other");
+    }
+    // And by a server that starts on a full disk.
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 4;
+    for (int i = 2; i < stored; ++i) {
+      FillUp(folder + "/other");
+      if (!(*store)->Delete("t", absl::StrCat("n", i)).ok()) return 5;
+    }
+    return (*store)->Totals()->contexts == 0 ? 0 : 6;
+  });
+}
+
+TEST(SmallDiskTest, AFullDiskIsAStateThatEnds) {
+  OnSmallDisk([](const std::string& folder) {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 1;
+    if ((*store)->Totals()->disk_full) return 2;
+    int stored = 0;
+    FillUp(folder + "/other");
+    const absl::Status first = PutUntilFull(**store, &stored);
+    if (stored != 0 || !(*store)->Totals()->disk_full) return 3;
+    const absl::Status second = PutNumber(**store, 0);
+    for (const absl::Status& status : {first, second}) {
+      if (status.code() != absl::StatusCode::kResourceExhausted) return 4;
+      if (ErrorReason(status) != "DISK_FULL") return 5;
+      if (RetryDelay(status) <= absl::ZeroDuration()) return 6;
+      if (status.message().find('/') != absl::string_view::npos) return 7;
+    }
+    if (unlink((folder + "/other").c_str()) != 0) return 8;
+    if (!PutNumber(**store, 0).ok()) return 9;
+    if ((*store)->Totals()->disk_full) return 10;
+    // What is there already needs no room.
+    FillUp(folder + "/other");
+    PutUntilFull(**store, &stored).IgnoreError();
+    return PutNumber(**store, 0).ok() ? 0 : 11;
+  });
+}
+
+}  // namespace
+}  // namespace chorale
