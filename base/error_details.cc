@@ -64,6 +64,11 @@ absl::Status QuotaExceeded(absl::string_view quota, absl::string_view message,
   return status;
 }
 
+absl::Status CutShortByShutdown() {
+  return absl::UnavailableError(
+      "the server shuts down before the call is done; try again elsewhere, or in a moment");
+}
+
 std::string ExceededQuota(const absl::Status& status) {
   return TextOfPayload(status, kQuotaPayload);
 }

@@ -35,6 +35,9 @@ std::string ErrorReason(const absl::Status& status);
 absl::Status QuotaExceeded(absl::string_view quota, absl::string_view message,
                            absl::Duration delay = absl::ZeroDuration());
 
+// Unavailable: the server stops before the call is done.
+absl::Status CutShortByShutdown();
+
 // The quota of a status made by QuotaExceeded; else empty.
 std::string ExceededQuota(const absl::Status& status);
 

@@ -62,21 +62,26 @@ ABSL_FLAG(std::string, data_dir, "",
 ABSL_FLAG(std::string, backend, "auto",
           "cpu; cuda: the first GPU in CUDA_VISIBLE_DEVICES; or auto: cuda if there is a GPU, else "
           "cpu, with the reason in the log.");
-ABSL_FLAG(int64_t, threads, 0, "Threads of the CPU backend. 0: one per processor.");
+ABSL_FLAG(int64_t, threads, 0,
+          "Threads of the CPU backend. 0: one per processor that the process may use, by its "
+          "scheduling affinity and the quota of its cgroup.");
 ABSL_FLAG(
     int64_t, context_pool_mib, 0,
     "MiB for the keys and values of resident contexts. On a GPU, device memory allocated at the "
     "start; 0: two thirds of what the rest leaves of --gpu_memory_fraction. On a CPU, allocated as "
-    "it is used; 0: 4096.");
+    "it is used; 0: 4096, or less where the process may use less than 8 GiB, by its cgroup, its "
+    "limits and the machine's free memory. The log says what was chosen, and why.");
 ABSL_FLAG(int64_t, buffer_pool_mib, 0,
           "MiB for the paths of samples and densities in flight, allocated in the same way. 0: one "
-          "third of what the rest leaves on a GPU, or 1024 on a CPU.");
+          "third of what the rest leaves on a GPU, or 1024 on a CPU, or less where the process may "
+          "use less than 8 GiB.");
 ABSL_FLAG(double, gpu_memory_fraction, 0.94,
           "Fraction of the GPU's free memory that the server allocates at the start, for contexts, "
           "buffers, weights and everything else. More than 0, at most 1.");
 ABSL_FLAG(int64_t, host_context_pool_mib, 1024,
           "MiB of pinned host memory for contexts that are evicted from a GPU, allocated at the "
-          "start; they are copied back when needed. 0: none; they are encoded again.");
+          "start; they are copied back when needed. 0: none; they are encoded again. Not given: "
+          "less where the process may use less than 8 GiB.");
 ABSL_FLAG(
     int64_t, context_files_mib, 0,
     "MiB of encoded contexts on disk, in the folder kv of --data_dir: after a restart, or when "
@@ -97,9 +102,10 @@ ABSL_FLAG(absl::Duration, retry_delay, absl::Seconds(1),
 ABSL_FLAG(
     absl::Duration, lame_duck, absl::Seconds(5),
     "Time after SIGTERM for which the server says that it is not ready, but still takes calls, "
-    "so that load balancers can go elsewhere. SIGINT, or another SIGTERM, skips it.");
+    "so that load balancers can go elsewhere. SIGINT skips it; another SIGTERM changes nothing.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(25),
-          "Time for calls in flight to finish, after SIGINT or the time of --lame_duck.");
+          "Time for calls in flight to finish, after SIGINT or the time of --lame_duck. Those that "
+          "do not, get what was drawn and UNAVAILABLE. A second SIGINT ends this time at once.");
 ABSL_FLAG(
     absl::Duration, stalled_write_timeout, absl::Seconds(60),
     "Time for a client to read one message, such as the whole response of Predict, or to send the "
@@ -120,12 +126,13 @@ ABSL_FLAG(absl::Duration, max_connection_age, absl::ZeroDuration(),
           "client connects anew and finds servers that were added. Calls in flight are not cut. "
           "0s: none.");
 ABSL_FLAG(int64_t, registration_memory_mib, 1024,
-          "MiB for the datasets that all calls together are registering.");
+          "MiB for the datasets that all calls together are registering. Not given: less where "
+          "the process may use less than 8 GiB of memory.");
 ABSL_FLAG(int64_t, memory_limit_mib, 0,
           "MiB of memory that the process should stay below. At nine tenths of it, connections "
           "wait, and those that send most are ended; after ten seconds the process gives up, "
           "drains and ends with status 1. Pools and --registration_memory_mib may take four "
-          "fifths of it. 0: none.");
+          "fifths of it. Not given: the limit of the process's cgroup, if it has one. 0: none.");
 ABSL_FLAG(int64_t, max_context_rows, 65536, "Most rows of a context.");
 ABSL_FLAG(int64_t, max_features, 1024, "Most feature columns of a table.");
 ABSL_FLAG(int64_t, max_categories, 4096, "Most distinct categories of a column.");
@@ -456,7 +463,7 @@ absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,
       value = arguments[i];
     }
     RETURN_IF_ERROR(Set(flag, value, CommandLineOrigin(*flag)));
-    if (origins != nullptr) origins->erase(std::string(flag->Name()));
+    if (origins != nullptr) (*origins)[std::string(flag->Name())] = CommandLineOrigin(*flag);
   }
   if (absl::GetFlag(FLAGS_check)) return FlagAction::kCheck;
   return absl::GetFlag(FLAGS_print_config) ? FlagAction::kPrintConfig : FlagAction::kRun;
@@ -496,6 +503,7 @@ std::map<std::string, std::string> FlagValues() {
 
 absl::StatusOr<ProgramOptions> OptionsFromFlags(const FlagOrigins& origins) {
   ProgramOptions options;
+  for (const auto& [flag, origin] : origins) options.given.insert(flag);
   Reader reader(origins);
   ReadLimits(&reader, &options.server.limits);
   ReadServer(&reader, &options.server);

@@ -16,12 +16,12 @@ namespace chorale {
 
 enum class FlagAction { kRun, kPrintHelp, kPrintVersion, kPrintConfig, kCheck };
 
-// How an error names the flags that another source than the command line has set: the environment's
-// CHORALE_THREADS, or "server.yaml: threads". By the flags' names.
+// How an error names the flags that some source has set: the command line's --threads, the
+// environment's CHORALE_THREADS, or "server.yaml: threads". By the flags' names.
 using FlagOrigins = std::map<std::string, std::string, std::less<>>;
 
-// Sets the flags from "--name=value", "--name value", "--switch" and "--noswitch", and removes them
-// from `origins` where that is given. InvalidArgument with the argument: an unknown flag, a value
+// Sets the flags from "--name=value", "--name value", "--switch" and "--noswitch", and notes their
+// origin where `origins` is given. InvalidArgument with the argument: an unknown flag, a value
 // that does not parse, or anything that is not a flag.
 // (Abseil's own parser exits the process, with status 1 for an error and for --help.)
 absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,

@@ -11,6 +11,7 @@
 #include "server/config/config_file.h"
 #include "server/configuration.h"
 #include "server/flags.h"
+#include "server/lifecycle/prepare_process.h"
 #include "server/run_server.h"
 
 namespace chorale {
@@ -26,6 +27,13 @@ void PrintError(const absl::Status& status) {
   std::cerr << "chorale-server: " << status.message() << "\n";
 }
 
+int Print(const std::string& text) {
+  std::cout << text << std::flush;
+  if (std::cout) return 0;
+  PrintError(absl::UnavailableError("cannot write to standard output"));
+  return kNotReady;
+}
+
 int Check(const ConfigurationSources& sources) {
   const absl::StatusOr<ListenTarget> target = LoadListenTarget(sources);
   const absl::Status status = target.ok() ? CheckServer(*target, kCheckTimeout) : target.status();
@@ -36,14 +44,9 @@ int Check(const ConfigurationSources& sources) {
 
 int Main(const ConfigurationSources& sources) {
   const absl::StatusOr<FlagAction> action = ParseFlags(sources.arguments);
-  if (action.ok() && *action == FlagAction::kPrintHelp) {
-    std::cout << HelpText();
-    return 0;
-  }
-  if (action.ok() && *action == FlagAction::kPrintVersion) {
-    std::cout << "chorale-server " << CHORALE_VERSION << "\n";
-    return 0;
-  }
+  if (action.ok() && *action == FlagAction::kPrintHelp) return Print(HelpText());
+  if (action.ok() && *action == FlagAction::kPrintVersion)
+    return Print("chorale-server " CHORALE_VERSION "\n");
   if (action.ok() && *action == FlagAction::kCheck) return Check(sources);
   const absl::StatusOr<Configuration> configuration =
       action.ok() ? LoadConfiguration(sources) : action.status();
@@ -51,10 +54,8 @@ int Main(const ConfigurationSources& sources) {
     PrintError(configuration.status());
     return kWrongConfiguration;
   }
-  if (*action == FlagAction::kPrintConfig) {
-    std::cout << FormatConfig({configuration->values.begin(), configuration->values.end()});
-    return 0;
-  }
+  if (*action == FlagAction::kPrintConfig)
+    return Print(FormatConfig({configuration->values.begin(), configuration->values.end()}));
   return RunServer(sources, *configuration);
 }
 
@@ -62,6 +63,7 @@ int Main(const ConfigurationSources& sources) {
 }  // namespace chorale
 
 int main(int argc, char** argv) {
+  chorale::PrepareProcess();
   chorale::ConfigurationSources sources;
   sources.arguments.assign(argv + 1, argv + argc);
   for (char** variable = environ; *variable != nullptr; ++variable) {

@@ -16,8 +16,10 @@ namespace {
 absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const EngineSetup& setup) {
   cpu::BackendOptions options;
   options.threads = setup.threads;
-  if (setup.context_pool_bytes > 0) options.context_pool_bytes = setup.context_pool_bytes;
-  if (setup.buffer_pool_bytes > 0) options.buffer_pool_bytes = setup.buffer_pool_bytes;
+  options.context_pool_bytes =
+      setup.context_pool_bytes > 0 ? setup.context_pool_bytes : setup.cpu_context_pool_bytes;
+  options.buffer_pool_bytes =
+      setup.buffer_pool_bytes > 0 ? setup.buffer_pool_bytes : setup.cpu_buffer_pool_bytes;
   return cpu::NewBackend(options);
 }
 

@@ -11,11 +11,14 @@
 #include "absl/time/clock.h"
 #include "base/monotonic_clock.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 #include "server/build_engine.h"
+#include "server/lifecycle/available_resources.h"
 #include "server/lifecycle/reload_trigger.h"
 #include "server/lifecycle/shutdown_signal.h"
 #include "server/listener/file_limit.h"
 #include "server/load_models.h"
+#include "server/machine_plan.h"
 #include "server/model_folders.h"
 #include "server/reload.h"
 #include "server/server.h"
@@ -47,9 +50,9 @@ class SignalTarget {
     MutexLock lock(&mutex_);
     if (server_ != nullptr) server_->AnnounceShutdown();
   }
-  void CancelAll() {
+  void CutShort() {
     MutexLock lock(&mutex_);
-    if (server_ != nullptr) server_->CancelAll();
+    if (server_ != nullptr) server_->CutShort();
   }
 
  private:
@@ -73,10 +76,26 @@ ServerOptions FitFileLimit(ServerOptions options) {
   return options;
 }
 
+// Chooses what no flag has set, and logs it.
+absl::Status ChooseForMachine(ProgramOptions* options) {
+  const absl::StatusOr<MachinePlan> plan =
+      FitToMachine(FindResources(), WeightBytes(options->engine.models), options);
+  RETURN_IF_ERROR(plan.status());
+  LogEvent(spdlog::level::info, "machine", plan->fields);
+  if (!plan->warning.empty()) {
+    LogEvent(spdlog::level::warn, "little_memory", {{"reason", plan->warning}});
+  }
+  return absl::OkStatus();
+}
+
 // Serves until a signal says that the time has come; returns the exit status.
 int Serve(const ConfigurationSources& sources, const Configuration& configuration,
           ShutdownSignal* signal, ReloadTrigger* reload, SignalTarget* serving) {
-  const ProgramOptions& options = configuration.options;
+  ProgramOptions options = configuration.options;
+  if (const absl::Status status = ChooseForMachine(&options); !status.ok()) {
+    LogFailure(status);
+    return 1;
+  }
   const std::string models_version = ModelsVersion(options.engine.models);
   absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(FitFileLimit(options.server));
   if (!started.ok()) {
@@ -119,29 +138,40 @@ int RunServer(const ConfigurationSources& sources, const Configuration& configur
   SignalTarget serving;
   ReloadTrigger reload(configuration.file, configuration.file_version,
                        options.server.security.Files());
-  ShutdownSignal signal({.first =
-                             [&serving] {
-                               LogEvent(spdlog::level::info, "shutdown_requested");
-                               if (serving.has_server()) return serving.AnnounceShutdown();
-                               // Still loading: nothing was acknowledged that could be lost, so
-                               // exit without waiting for the models.
-                               absl::SleepFor(absl::Milliseconds(50));  // lets the log thread write
-                               _exit(0);
-                             },
-                         .hurry =
-                             [&serving] {
-                               LogEvent(spdlog::level::warn, "immediate_shutdown_requested");
-                               serving.CancelAll();
-                             },
-                         .lame_duck = options.server.lame_duck,
-                         .limit = options.server.drain_timeout + kForcedExitMargin});
+  absl::Time drained_by;  // of the signal thread
+  auto signal = std::make_unique<ShutdownSignal>(ShutdownSignal::Handlers{
+      .first =
+          [&](absl::Duration lame_duck) {
+            drained_by = absl::Now() + lame_duck + options.server.drain_timeout;
+            LogEvent(spdlog::level::info, "shutdown_requested",
+                     {{"lame_duck_seconds", absl::ToDoubleSeconds(lame_duck)}});
+            if (serving.has_server()) return serving.AnnounceShutdown();
+            // Still loading: nothing was acknowledged that could be lost, so exit without waiting
+            // for the models.
+            absl::SleepFor(absl::Milliseconds(50));  // lets the log thread write
+            _exit(0);
+          },
+      .repeated =
+          [&] {
+            LogEvent(spdlog::level::info, "shutdown_goes_on",
+                     {{"until_at_most", LogTime(drained_by)},
+                      {"hint", std::string("SIGINT twice cuts it short")}});
+          },
+      .hurry =
+          [&] {
+            LogEvent(spdlog::level::warn, "immediate_shutdown_requested");
+            serving.CutShort();
+          },
+      .lame_duck = options.server.lame_duck,
+      .limit = options.server.drain_timeout + kForcedExitMargin});
   StartLogging(options.log_format, options.log_level);
   for (const std::string& variable : configuration.unknown_variables) {
     LogEvent(spdlog::level::warn, "unknown_variable", {{"variable", variable}});
   }
-  const int exit_status = Serve(sources, configuration, &signal, &reload, &serving);
+  const int exit_status = Serve(sources, configuration, signal.get(), &reload, &serving);
   if (exit_status == 0) LogEvent(spdlog::level::info, "stopped");
-  StopLogging();
+  signal.reset();  // it logs
+  if (!StopLogging()) _exit(exit_status);
   return exit_status;
 }
 

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/error_details.h"
 #include "base/monotonic_clock.h"
 #include "base/status_macros.h"
 #include "server/lifecycle/health_services.h"
@@ -37,12 +39,15 @@ constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxConnectionIdleMs = 30 * 60'000;
 // Time for a client to begin: to finish the handshake of its connection and send its settings.
 constexpr int kHandshakeTimeoutMs = 10'000;
-// Clients may ping this often. gRPC's default of five minutes would disconnect reasonable clients.
-constexpr int kMinPingIntervalMs = 30'000;
 
 // Time for clients to receive the last bytes and to close their connections when no call is in
 // flight. It is a limit: idle gRPC clients may check their connections only every five seconds.
 constexpr absl::Duration kCloseGracePeriod = absl::Seconds(3);
+
+// Time for clients to receive what was drawn for calls that are cut short, and then for those that
+// were not fast enough to learn why their calls end.
+constexpr absl::Duration kLastValuesPeriod = absl::Seconds(2);
+constexpr absl::Duration kLastWordsPeriod = absl::Seconds(1);
 
 // One: what a flood of large requests may use of the host.
 constexpr int kLargeRequestThreads = 1;
@@ -71,6 +76,15 @@ absl::Status PortFileError(const ServerOptions& options) {
                                              std::generic_category().message(errno)));
 }
 
+// Sockets for the address that a flag names.
+absl::StatusOr<std::vector<FileDescriptor>> ListenFor(const char* flag,
+                                                      const std::string& address) {
+  absl::StatusOr<std::vector<FileDescriptor>> sockets = ListenOn(address);
+  if (sockets.ok()) return sockets;
+  return absl::Status(sockets.status().code(),
+                      absl::StrCat(flag, ": ", sockets.status().message()));
+}
+
 void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
   const auto message_bytes = static_cast<int>(options.max_message_bytes);
   builder->SetMaxReceiveMessageSize(message_bytes);
@@ -85,8 +99,12 @@ void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                              kMinPingIntervalMs);
+  // gRPC's defaults, five minutes during a call and two hours without one, would disconnect
+  // reasonable clients.
+  builder->AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(options.min_ping_interval)));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   if (options.max_connection_age > absl::ZeroDuration()) {
     builder->AddChannelArgument(
         GRPC_ARG_MAX_CONNECTION_AGE_MS,
@@ -149,7 +167,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 }
 
 absl::Status Server::Bind() {
-  absl::StatusOr<std::vector<FileDescriptor>> sockets = ListenOn(options_.listen_address);
+  absl::StatusOr<std::vector<FileDescriptor>> sockets =
+      ListenFor("--listen_address", options_.listen_address);
   RETURN_IF_ERROR(sockets.status());
   port_ = LocalPort(sockets->front());
   grpc::EnableDefaultHealthCheckService(true);
@@ -201,12 +220,13 @@ void Server::WatchMemory() {
                 metrics_.ConnectionsEndedForMemory(ended);
                 return ended;
               },
-          .give_up = [this] { Fail("memory_exhausted", "memory stays near --memory_limit_mib"); }});
+          .give_up = [this] { Fail("memory_exhausted", "memory stays near its limit"); }});
 }
 
 absl::Status Server::StartHttp() {
   if (options_.metrics_address.empty()) return absl::OkStatus();
-  absl::StatusOr<std::vector<FileDescriptor>> sockets = ListenOn(options_.metrics_address);
+  absl::StatusOr<std::vector<FileDescriptor>> sockets =
+      ListenFor("--metrics_address", options_.metrics_address);
   RETURN_IF_ERROR(sockets.status());
   metrics_port_ = LocalPort(sockets->front());
   auto endpoint = HttpEndpoint::Start(
@@ -277,7 +297,9 @@ void Server::AnnounceShutdown() {
 absl::Status Server::Open(const EngineFactory& factory, std::function<void()> on_failure) {
   absl::StatusOr<std::unique_ptr<Engine>> engine = factory(&metrics_);
   RETURN_IF_ERROR(engine.status());
-  RETURN_IF_ERROR(CheckMemoryPlan(options_, (*engine)->Pools(), (*engine)->backend_info()));
+  if (!options_.memory_limit_found) {
+    RETURN_IF_ERROR(CheckMemoryPlan(options_, (*engine)->Pools(), (*engine)->backend_info()));
+  }
   engine_ = *std::move(engine);
   AnnounceModels();
   opened_engine_ = engine_.get();
@@ -356,16 +378,18 @@ void Server::Drain(absl::Time deadline) {
   registry_.Close();
   // A server that never opened has admitted no call, so there is nothing to log.
   const bool opened = engine_ != nullptr;
-  if (opened) LogEvent(spdlog::level::info, "draining", {{"live_calls", registry_.live()}});
-  // At the deadline the engine cancels its calls, and the registry those in the executors and the
-  // streams that clients are still reading.
-  if (opened) engine_->Drain(deadline);
-  if (!registry_.WaitUntilEmpty(deadline)) {
-    LogEvent(spdlog::level::warn, "cancelling", {{"live_calls", registry_.live()}});
-    registry_.CancelAll();
+  if (opened) {
+    const absl::Duration left = std::max(deadline - MonotonicNow(), absl::ZeroDuration());
+    LogEvent(spdlog::level::info, "draining",
+             {{"live_calls", registry_.live()}, {"until_at_most", LogTime(absl::Now() + left)}});
+    engine_->Drain(deadline);  // which ends those that are late with UNAVAILABLE
   }
-  // The replies of all calls but the cancelled ones are with the kernel. Clients get a moment to
-  // close their connections; then gRPC closes them, even if calls such as a health watch are open.
+  // In the executors, and streams that clients are still reading.
+  if (!registry_.WaitUntilEmpty(deadline)) CutShort();
+  (void)registry_.WaitUntilEmpty(MonotonicNow() + kLastWordsPeriod);
+  // The replies of all calls but those that were cut short are with the kernel. Clients get a
+  // moment to close their connections; then gRPC closes them, even if calls such as a health watch
+  // are open.
   listener_->StopAccepting();
   handover_->Stop();
   listener_->EndWriting();
@@ -377,7 +401,14 @@ void Server::Drain(absl::Time deadline) {
   if (opened) LogEvent(spdlog::level::info, "drained");
 }
 
-void Server::CancelAll() { registry_.CancelAll(); }
+void Server::CutShort() {
+  registry_.Close();
+  const absl::Time begin = MonotonicNow();
+  if (Engine* const engine = opened_engine_) engine->Drain(begin);
+  if (registry_.WaitUntilEmpty(begin + kLastValuesPeriod)) return;
+  LogEvent(spdlog::level::warn, "calls_cut_short", {{"live_calls", registry_.live()}});
+  registry_.EndAll(CutShortByShutdown());
+}
 
 Server::~Server() {
   if (grpc_ != nullptr) Drain(MonotonicNow());

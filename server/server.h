@@ -48,13 +48,13 @@ namespace chorale {
 //      live nor ready, and the owner is notified, who must drain: only a new process helps.
 //   4. After AnnounceShutdown it is not ready, though calls are admitted: a lame duck.
 //   5. Drain refuses new calls with UNAVAILABLE. Calls in flight may finish until the deadline,
-//      then they are cancelled. The ports close.
+//      then they are cut short. The ports close.
 //   6. The destructor destroys the engine, which closes the store.
 //
 // gRPC's health service tells what is live and ready; server/lifecycle/health_services.h has the
 // names.
 //
-// Thread contract: one thread owns it; any thread may call AnnounceShutdown, CancelAll,
+// Thread contract: one thread owns it; any thread may call AnnounceShutdown, CutShort,
 // SetSlowCall and the const methods.
 class Server {
  public:
@@ -92,8 +92,9 @@ class Server {
   // forever for a call that does not end when it is cancelled, which is a bug; ShutdownSignal's
   // timer then ends the process.
   void Drain(absl::Time deadline);
-  // Cancels all calls in flight, so that a Drain in progress ends quickly.
-  void CancelAll();
+  // Ends all calls in flight with UNAVAILABLE, so that a Drain in progress ends quickly: work stops
+  // at once, what was drawn is sent, and clients that do not take it within a moment are left.
+  void CutShort();
 
   PrometheusMetrics* metrics() { return &metrics_; }
   // In effect for calls that end from now on; see ServerOptions::slow_call. Thread-safe.

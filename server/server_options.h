@@ -3,6 +3,8 @@
 #define CHORALE_SERVER_SERVER_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,8 @@ struct ServerOptions {
   int max_concurrent_streams = 100;  // per connection
   int64_t max_connections = 4096;
   int64_t max_connections_per_peer = 1024;
-  int64_t memory_limit_bytes = 0;  // of the process's resident memory; 0: none
+  int64_t memory_limit_bytes = 0;   // of the process's resident memory; 0: none
+  bool memory_limit_found = false;  // by FitToMachine: pools that flags have set may exceed it
   int64_t registration_memory_bytes = 1LL << 30;
   absl::Duration stalled_write_timeout = absl::Seconds(60);
   absl::Duration lame_duck = absl::Seconds(5);
@@ -51,6 +54,9 @@ struct ServerOptions {
   int blocking_threads = 4;                         // for calls that block on the disk
   int64_t max_blocking_queue = 256;                 // calls that may wait for a blocking thread
   absl::Duration health_period = absl::Seconds(1);  // between two checks of the backend
+  // Clients may send a ping this often, with or without calls; those of Go every 10 s at most, and
+  // some earlier, as it takes them less time to arrive.
+  absl::Duration min_ping_interval = absl::Seconds(5);
 };
 
 enum class BackendChoice { kAuto, kCpu, kCuda };  // kAuto: a GPU if there is one
@@ -63,6 +69,8 @@ struct EngineSetup {
   int threads = 0;                                // of the CPU backend; 0: one per processor
   int64_t context_pool_bytes = 0;                 // 0: the backend's default
   int64_t buffer_pool_bytes = 0;                  // 0: the backend's default
+  int64_t cpu_context_pool_bytes = 4LL << 30;     // that default, of the CPU backend
+  int64_t cpu_buffer_pool_bytes = 1LL << 30;      // likewise
   double gpu_memory_fraction = 0.94;              // of the GPU's free memory
   int64_t host_context_pool_bytes = 1LL << 30;    // GPU only; 0: none
   int64_t context_file_bytes = 0;                 // of encoded contexts on disk; 0: none
@@ -81,6 +89,8 @@ struct ProgramOptions {
   EngineSetup engine;
   LogFormat log_format = LogFormat::kText;
   spdlog::level::level_enum log_level = spdlog::level::info;
+  std::set<std::string, std::less<>>
+      given;  // flags that the command line or another source has set
 };
 
 }  // namespace chorale

@@ -84,7 +84,7 @@ void EngineLoop::Run() {
     std::visit([this](auto& each) { Handle(each); }, command);
   }
   commands_.clear();
-  FinishAll(absl::CancelledError("the engine is shutting down"));
+  FinishAll(CutShortByShutdown());
   CheckDrain(MonotonicNow());
   ClearCache();
   FreeRetiredModels();
@@ -310,7 +310,7 @@ void EngineLoop::CheckDrain(absl::Time now) {
   if (drains_.empty()) return;
   const bool late = std::any_of(drains_.begin(), drains_.end(),
                                 [&](const DrainRequest& drain) { return now >= drain.deadline; });
-  if (late) FinishAll(DrainingError());
+  if (late) FinishAll(CutShortByShutdown());
   if (!sessions_.empty()) return;
   for (const DrainRequest& drain : drains_) drain.done->Notify();
   drains_.clear();

@@ -63,7 +63,7 @@ class EngineLoop {
              std::shared_ptr<Inbox> inbox, RequestRead request_read, FileAccess files = {});
   ~EngineLoop();
 
-  // Runs until command::Stop, then cancels what is left.
+  // Runs until command::Stop, then ends what is left with UNAVAILABLE.
   void Run();
 
   // See SessionEnvironment; on the engine thread.

@@ -26,6 +26,10 @@ std::string Numeric(int family, const void* address) {
   return inet_ntop(family, address, text, sizeof(text)) == nullptr ? "unknown" : text;
 }
 
+absl::Status Malformed(const std::string& text, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", text, ": ", what));
+}
+
 }  // namespace
 
 absl::StatusOr<Address> ParseAddress(const std::string& text) {
@@ -38,13 +42,20 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   }
   const size_t colon = text.rfind(':');
   uint32_t port = 0;
-  if (colon == std::string::npos || colon == 0 || absl::StrContains(text, ',') ||
-      !absl::SimpleAtoi(text.substr(colon + 1), &port) || port > kMaxPort) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot listen on ", text, ": it must be host:port with a port of 0 to 65535"));
+  if (absl::StrContains(text, "://") || colon == std::string::npos || colon == 0 ||
+      absl::StrContains(text, ',') || !absl::SimpleAtoi(text.substr(colon + 1), &port) ||
+      port > kMaxPort) {
+    return Malformed(text, "it must be host:port with a port of 0 to 65535");
   }
   absl::string_view host = absl::string_view(text).substr(0, colon);
-  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  const bool bracketed = absl::ConsumePrefix(&host, "[");
+  if (bracketed != absl::ConsumeSuffix(&host, "]") || host.empty()) {
+    return Malformed(text, "it must be host:port, an IPv6 address as [::1]:port");
+  }
+  // "::1" could be the host "::" and a port.
+  if (!bracketed && absl::StrContains(host, ':')) {
+    return Malformed(text, "it must be host:port, and an IPv6 address needs brackets: [::1]:port");
+  }
   address.host = std::string(host);
   address.port = static_cast<int>(port);
   return address;

@@ -53,7 +53,11 @@ absl::Status CannotListen(const std::string& address, absl::string_view why) {
 }
 
 std::string Reason(int error) {
-  if (error == EADDRINUSE) return "another process listens there";
+  if (error == EADDRINUSE) {
+    return "the address is in use: another process listens there, or another flag names it";
+  }
+  if (error == EADDRNOTAVAIL) return "this machine does not have that address";
+  if (error == EAFNOSUPPORT) return "this machine does not have addresses of that kind";
   return std::generic_category().message(error);
 }
 

@@ -27,8 +27,7 @@ class CallReference {
   // gRPC calls the reactor's OnCancel, and pending reads, writes and the final status fail; the
   // client gets `code` and `message`, also when it reads nothing. Callbacks may run on this thread.
   // No-op if gRPC is done with the call.
-  void Cancel(grpc_status_code code = GRPC_STATUS_CANCELLED,
-              const char* message = "Cancelled on the server side") const {
+  void Cancel(grpc_status_code code, const char* message) const {
     grpc_call_cancel_with_status(call_, code, message, nullptr);
   }
 

@@ -107,6 +107,11 @@ absl::Status LiveCall::TakeValues(int64_t a, int64_t b) {
   return absl::OkStatus();
 }
 
+void LiveCall::CutShort(const absl::Status& status) {
+  MutexLock lock(&mutex_);
+  cut_short_ = status;
+}
+
 void LiveCall::Finish(const absl::Status& status) {
   absl::Status last = status;
   // When a deadline passes, gRPC also cancels the call. Which of the two stopped the work is a
@@ -120,6 +125,7 @@ void LiveCall::Finish(const absl::Status& status) {
     MutexLock lock(&mutex_);
     if (finished_) return;
     finished_ = true;
+    if (absl::IsCancelled(last) && !cut_short_.ok()) last = cut_short_;
     slot = std::move(slot_);
     if (const std::string quota = ExceededQuota(last); !quota.empty()) {
       metrics_->QuotaExceeded(method_, caller_.tenant, quota);

@@ -65,6 +65,10 @@ class LiveCall {
   // From here on the call waits for its client to receive the status.
   void Finish(const absl::Status& status);
 
+  // The server is about to cancel the call, for this reason: the status that counts where the call
+  // is then found to be cancelled.
+  void CutShort(const absl::Status& status);
+
   // A reference to cancel the call with. REQUIRES: Done has not returned.
   CallReference reference() const { return CallReference(context_->c_call()); }
 
@@ -109,7 +113,8 @@ class LiveCall {
 
   Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // final status, valid once finished_
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);     // final status, valid once finished_
+  absl::Status cut_short_ ABSL_GUARDED_BY(mutex_);  // OK: it was not
   Quotas::CallSlot slot_ ABSL_GUARDED_BY(mutex_);
   absl::Duration values_taken_ ABSL_GUARDED_BY(mutex_);
   std::vector<LogField> notes_ ABSL_GUARDED_BY(mutex_);

@@ -1,6 +1,7 @@
 #include "server/rpc/reactor_registry.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "base/monotonic_clock.h"
@@ -38,20 +39,28 @@ void ReactorRegistry::Remove(LiveCall* call) {
   if (calls_.empty()) emptied_.NotifyAll();
 }
 
-void ReactorRegistry::CancelAll() {
-  CancelIf([](LiveCall& /*call*/) { return true; });
+void ReactorRegistry::EndAll(const absl::Status& status) {
+  CancelIf(
+      [&status](LiveCall& call) {
+        call.CutShort(status);
+        return true;
+      },
+      status);
 }
 
 int64_t ReactorRegistry::CancelClientWaitsStartedBefore(
     std::chrono::steady_clock::time_point time) {
-  return CancelIf([time](LiveCall& call) {
-    if (call.client_wait_start() >= time) return false;
-    call.Note("stalled", "true");
-    return true;
-  });
+  return CancelIf(
+      [time](LiveCall& call) {
+        if (call.client_wait_start() >= time) return false;
+        call.Note("stalled", "true");
+        return true;
+      },
+      absl::CancelledError("the client took too long to read or to send a message"));
 }
 
-int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate) {
+int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate,
+                                  const absl::Status& status) {
   // Cancel may run gRPC callbacks on this thread, and those may call Remove: do it without the
   // lock.
   std::vector<CallReference> references;
@@ -61,7 +70,10 @@ int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate) 
       if (predicate(*call)) references.push_back(call->reference());
     }
   }
-  for (const CallReference& reference : references) reference.Cancel();
+  const std::string message(status.message());
+  for (const CallReference& reference : references) {
+    reference.Cancel(static_cast<grpc_status_code>(status.code()), message.c_str());
+  }
   return static_cast<int64_t>(references.size());
 }
 

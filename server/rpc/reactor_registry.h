@@ -1,4 +1,4 @@
-// The set of live calls: shutdown waits for them or cancels them, the client watchdog checks them.
+// The set of live calls: shutdown waits for them or ends them, the client watchdog checks them.
 #ifndef CHORALE_SERVER_RPC_REACTOR_REGISTRY_H_
 #define CHORALE_SERVER_RPC_REACTOR_REGISTRY_H_
 
@@ -37,7 +37,9 @@ class ReactorRegistry {
   // No-op for a call that was not admitted.
   void Remove(LiveCall* call);
 
-  void CancelAll();
+  // Ends all calls with this status, which says why the server does not finish them. Their work is
+  // cancelled.
+  void EndAll(const absl::Status& status);
   // Cancels the calls that started to wait for their client before `time`; returns their number.
   // Their lines in the log say stalled=true.
   int64_t CancelClientWaitsStartedBefore(std::chrono::steady_clock::time_point time);
@@ -49,8 +51,8 @@ class ReactorRegistry {
  private:
   enum class State { kStarting, kOpen, kClosed };
 
-  // Cancels the calls that satisfy `predicate`; returns their number.
-  int64_t CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate);
+  // Cancels the calls that satisfy `predicate`, with `status`; returns their number.
+  int64_t CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate, const absl::Status& status);
 
   mutable Mutex mutex_;
   CondVar emptied_;

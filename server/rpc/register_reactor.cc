@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/status_macros.h"
 #include "chorale/v1/chorale.pb.h"
@@ -42,7 +43,13 @@ absl::Status RegisterReactor::Take(grpc::ByteBuffer* bytes) {
     RETURN_IF_ERROR(assembler_->Add(message));
   }
   // The assembled dataset and the engine's encoded copy of it.
-  if (memory_->GrowTo(assembler_->memory_bytes() + assembler_->bytes())) return absl::OkStatus();
+  const int64_t needed = assembler_->memory_bytes() + assembler_->bytes();
+  if (memory_->GrowTo(needed)) return absl::OkStatus();
+  if (needed > environment().registration_memory->limit()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "registering this dataset takes more memory than the server has for registrations, ",
+        environment().registration_memory->limit() >> 20, " MiB (--registration_memory_mib)"));
+  }
   environment().metrics->Rejected("registration_memory");
   return ExhaustedRetryAfter("other calls use all memory for registrations",
                              environment().retry_delay);

@@ -112,7 +112,9 @@ void SampleReactor::Pump() {
 }
 
 SampleReactor::Next SampleReactor::Decide(absl::Status* status) {
-  if (broken_ || (end_.has_value() && !end_->status.ok())) {
+  const bool failed = end_.has_value() && !end_->status.ok();
+  // What was drawn before the server had to stop is as good as ever.
+  if (broken_ || (failed && !absl::IsUnavailable(end_->status))) {
     blocks_.clear();
     if (!end_.has_value()) return Next::kWait;  // until the engine's call ends
     // A broken stream is not a success, even if the engine had finished.
@@ -124,7 +126,8 @@ SampleReactor::Next SampleReactor::Decide(absl::Status* status) {
     return Next::kWrite;
   }
   if (!end_.has_value()) return Next::kWait;
-  if (summary_written_) return Next::kFinish;
+  if (failed) *status = end_->status;
+  if (failed || summary_written_) return Next::kFinish;
   summary_written_ = true;
   EncodeSummary(end_->summary, response_.mutable_summary());
   live().Note("seed", end_->summary.seed);

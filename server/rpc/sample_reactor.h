@@ -28,7 +28,9 @@ namespace chorale {
 // Finishes when
 //   - the server does not admit the call, or the request is malformed: at once;
 //   - the engine has succeeded, and all blocks and then the summary are written;
-//   - the engine has failed: as soon as no write is in flight. Queued blocks are dropped. Where it
+//   - the engine has ended the stream with UNAVAILABLE, because the server shuts down or its device
+//     has failed: when all blocks are written;
+//   - it has ended otherwise: as soon as no write is in flight. Queued blocks are dropped. Where it
 //     has ended the stream because nothing was read of it, at once.
 // A disconnected client, a failed write and the client watchdog all cancel the engine's call, which
 // then ends with CANCELLED.

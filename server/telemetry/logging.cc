@@ -15,8 +15,11 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -34,6 +37,9 @@ using Level = spdlog::level::level_enum;
 
 constexpr size_t kMaxQueuedLines = 8192;
 
+// For the last lines, where the reader of the log is slow.
+constexpr std::chrono::seconds kLastLinesPatience(2);
+
 std::atomic<LogFormat> log_format{LogFormat::kText};
 
 absl::string_view LevelName(Level level) {
@@ -41,9 +47,7 @@ absl::string_view LevelName(Level level) {
   return absl::string_view(name.data(), name.size());
 }
 
-std::string Timestamp() {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
-}
+std::string Timestamp() { return LogTime(absl::Now()); }
 
 // Formats lines that other code logs through spdlog's own functions.
 class JsonFormatter : public spdlog::formatter {
@@ -151,6 +155,10 @@ struct TextOf {
 
 }  // namespace
 
+std::string LogTime(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
+}
+
 std::string FormatText(absl::string_view event, const std::vector<LogField>& fields) {
   std::string line(event);
   for (const LogField& field : fields) {
@@ -203,10 +211,17 @@ int64_t LogLinesDropped() {
   return pool == nullptr ? 0 : static_cast<int64_t>(pool->overrun_counter());
 }
 
-void StopLogging() {
+bool StopLogging() {
   StopLogOfGrpc();
-  EventLogger().reset();
-  spdlog::shutdown();
+  // The thread that writes may wait for a reader for ever, and this library for the thread.
+  std::promise<void> stopped;
+  std::future<void> done = stopped.get_future();
+  std::thread([stopped = std::move(stopped)]() mutable {
+    EventLogger().reset();
+    spdlog::shutdown();
+    stopped.set_value();
+  }).detach();
+  return done.wait_for(kLastLinesPatience) == std::future_status::ready;
 }
 
 void LogEvent(Level level, absl::string_view event, const std::vector<LogField>& fields) {

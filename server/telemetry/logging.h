@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace chorale {
 
@@ -33,12 +34,16 @@ void SetLogLevel(spdlog::level::level_enum level);
 // Thread-safe.
 int64_t LogLinesDropped();
 
-// Writes the queued lines and stops the thread. Nothing may log afterwards.
-void StopLogging();
+// Writes the queued lines and stops the thread. Nothing may log afterwards. False if that took more
+// than a few seconds, because nobody reads what is written: the process must then end by _exit().
+[[nodiscard]] bool StopLogging();
 
 // Thread-safe; does not block.
 void LogEvent(spdlog::level::level_enum level, absl::string_view event,
               const std::vector<LogField>& fields = {});
+
+// A time as lines of the log have it.
+std::string LogTime(absl::Time time);
 
 // The line that LogEvent writes; for text without time and level.
 std::string FormatText(absl::string_view event, const std::vector<LogField>& fields);

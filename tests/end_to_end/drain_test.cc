@@ -1,5 +1,7 @@
 // SIGTERM: what runs finishes, what comes is refused, and the process ends with exit code 0.
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -10,7 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
@@ -21,6 +26,9 @@
 
 namespace chorale::end_to_end {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kStreams = 6;
 
@@ -81,18 +89,66 @@ TEST(DrainTest, StreamsFinishAndNewCallsAreRefused) {
   EXPECT_EQ(server->process().ExitCode(), 0);
 }
 
-TEST(DrainTest, StreamsThatTakeTooLongAreCancelledAtTheDeadline) {
+// What a shutdown has cut short: an error that clients may repeat elsewhere, and a part of the
+// values.
+void ExpectCutShort(const std::vector<Samples>& streams, const ServerProcess& server) {
+  for (const Samples& samples : streams) {
+    EXPECT_FALSE(samples.complete()) << "the streams were over too soon: nothing was tested";
+    EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::UNAVAILABLE)
+        << samples.status.error_message();
+    EXPECT_THAT(samples.status.error_message(), HasSubstr("shuts down before the call is done"));
+    EXPECT_TRUE(std::any_of(samples.values.begin(), samples.values.end(),
+                            [](double value) { return !std::isnan(value); }));
+  }
+  EXPECT_THAT(server.log(), Not(HasSubstr("code=CANCELLED")));
+}
+
+TEST(DrainTest, StreamsThatTakeTooLongAreUnavailableAtTheDeadline) {
   const auto server = SharedServer::Start({"--drain_timeout=300ms"});
   ASSERT_NE(server, nullptr);
   OpenStreams streams(server->address(), SharedServer::LongSession());
   server->process().Signal(SIGTERM);
-  for (const Samples& samples : streams.Finish()) {
-    EXPECT_FALSE(samples.complete()) << "the streams were over too soon: nothing was tested";
-    EXPECT_TRUE(samples.status.error_code() == grpc::StatusCode::CANCELLED ||
-                samples.status.error_code() == grpc::StatusCode::UNAVAILABLE)
-        << samples.status.error_code() << " " << samples.status.error_message();
-  }
+  const std::vector<Samples> results = streams.Finish();
   EXPECT_EQ(server->process().ExitCode(), 0);
+  ExpectCutShort(results, server->process());
+}
+
+// As orchestrators, wrappers and `timeout` repeat it.
+TEST(DrainTest, ARepeatedSigtermChangesNothing) {
+  const auto server = SharedServer::Start({"--drain_timeout=10m"});
+  ASSERT_NE(server, nullptr);
+  const Samples expected = server->client().Sample(MediumSession());
+  OpenStreams streams(server->address(), MediumSession());
+  server->process().Signal(SIGTERM);
+  EXPECT_TRUE(Eventually([&] { return Health(server->address()) == "NOT_SERVING"; }));
+  const auto log_has = [&](const char* text) {
+    return Eventually([&] { return absl::StrContains(server->process().log(), text); });
+  };
+  for (int i = 0; i < 3; ++i) {
+    server->process().Signal(SIGTERM);
+    EXPECT_TRUE(log_has("shutdown_goes_on until_at_most=2"));
+  }
+  EXPECT_FALSE(server->process().Wait(absl::ZeroDuration()).has_value())
+      << "the streams were over too soon: nothing was tested";
+  for (const Samples& samples : streams.Finish()) EXPECT_EQ(Difference(samples, expected), "");
+  EXPECT_EQ(server->process().ExitCode(), 0);
+  const std::vector<std::string> parts =
+      absl::StrSplit(server->process().log(), "shutdown_goes_on");
+  EXPECT_EQ(parts.size(), 2);
+}
+
+TEST(DrainTest, ASecondInterruptCutsShort) {
+  const auto server = SharedServer::Start({"--drain_timeout=10m"});
+  ASSERT_NE(server, nullptr);
+  OpenStreams streams(server->address(), SharedServer::LongSession());
+  server->process().Signal(SIGINT);
+  EXPECT_TRUE(Eventually(
+      [&] { return absl::StrContains(server->process().log(), "draining live_calls="); }));
+  absl::SleepFor(absl::Milliseconds(50));  // until it is not the same press
+  server->process().Signal(SIGINT);
+  const std::vector<Samples> results = streams.Finish();
+  EXPECT_EQ(server->process().ExitCode(), 0);
+  ExpectCutShort(results, server->process());
 }
 
 TEST(DrainTest, AReaderThatStallsForEverDoesNotKeepTheServer) {
@@ -186,8 +242,11 @@ TEST(DrainTest, ALameDuckIsNotReadyButServes) {
   EXPECT_TRUE(Eventually([&] { return Health(server->address()) == "NOT_SERVING"; }));
   server->ExpectUndisturbed();
   EXPECT_FALSE(server->process().Wait(absl::ZeroDuration()).has_value());
-  // Another signal ends it.
-  server->Terminate();
+  // SIGINT ends it, and not another SIGTERM.
+  server->process().Signal(SIGTERM);
+  server->ExpectUndisturbed();
+  server->process().Signal(SIGINT);
+  EXPECT_EQ(server->process().ExitCode(), 0);
 }
 
 TEST(DrainTest, SigintEndsAServerWithoutATimeAsALameDuck) {

@@ -54,7 +54,12 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 
 // Replaces this process, a fresh copy of the test, by the server. Nothing here may allocate.
 [[noreturn]] void Become(const std::vector<char*>& arguments, const std::vector<char*>& environment,
-                         int64_t file_limit, int log) {
+                         int64_t file_limit, const std::vector<std::string>& cgroup_files,
+                         int log) {
+  for (const std::string& file : cgroup_files) {
+    const int procs = open(file.c_str(), O_WRONLY | O_CLOEXEC);
+    if (procs < 0 || write(procs, "0", 1) != 1) _exit(126);  // 0: this process
+  }
   const rlimit files = {static_cast<rlim_t>(file_limit), static_cast<rlim_t>(file_limit)};
   if (file_limit > 0) setrlimit(RLIMIT_NOFILE, &files);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // no orphan survives a test that crashes or is killed
@@ -115,8 +120,13 @@ std::unique_ptr<ServerProcess> ServerProcess::Spawn(const ServerOptions& options
   const std::vector<char*> environment_pointers = Pointers(environment);
   const int log =
       open((server->folder_ / "log").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+  std::vector<std::string> cgroup_files;
+  for (const std::string& folder : options.cgroups)
+    cgroup_files.push_back(folder + "/cgroup.procs");
   server->pid_ = fork();
-  if (server->pid_ == 0) Become(argument_pointers, environment_pointers, options.file_limit, log);
+  if (server->pid_ == 0) {
+    Become(argument_pointers, environment_pointers, options.file_limit, cgroup_files, log);
+  }
   close(log);
   if (server->pid_ < 0) ADD_FAILURE() << "fork failed";
   return server;

@@ -30,6 +30,7 @@ struct ServerOptions {
   bool tls = false;  // it serves once the port file is there: its health is not asked
   std::vector<std::string> environment = {};  // on top of this program's, "NAME=value"
   int64_t file_limit = 0;                     // of open files; 0: this program's
+  std::vector<std::string> cgroups = {};      // folders of cgroups that it is to be in
 };
 
 // What the servers of this program run on, unless a test's flags say otherwise:

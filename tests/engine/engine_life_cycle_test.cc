@@ -98,9 +98,9 @@ TEST_F(EngineLifeCycleTest, DestroyedWithSessionsInEveryState) {
   });
   engine_.reset();
   late.join();
-  EXPECT_EQ(running->Wait().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(queued->Wait().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(reading.Wait().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(running->Wait().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(queued->Wait().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(reading.Wait().status().code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(store_.closed);
   for (auto& call : calls_) {  // calls may outlive the engine
     call->Acknowledge(5);

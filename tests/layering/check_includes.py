@@ -93,8 +93,8 @@ FOLDERS = {
 
 # What each folder may include of third parties: that of the longest prefix of it. Entries that end
 # in '/' are prefixes. The C++ standard library is open to all.
-POSIX = ('arpa/', 'dlfcn.h', 'fcntl.h', 'linux/filter.h', 'netinet/', 'pthread.h', 'signal.h',
-         'sys/', 'unistd.h')
+POSIX = ('arpa/', 'dlfcn.h', 'fcntl.h', 'linux/filter.h', 'netinet/', 'poll.h', 'pthread.h',
+         'sched.h', 'signal.h', 'sys/', 'unistd.h')
 LIBRARIES = {
     'base': ('absl/', 'unistd.h', 'utf8proc.h'),
     'kernels': ('absl/status/', 'absl/strings/'),

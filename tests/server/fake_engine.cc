@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/error_details.h"
 #include "base/monotonic_clock.h"
 
 namespace chorale {
@@ -242,7 +243,7 @@ void FakeEngine::Drain(absl::Time deadline) {
     calls = calls_;
   }
   for (const std::weak_ptr<FakeCall>& weak : calls) {
-    if (const std::shared_ptr<FakeCall> call = weak.lock()) call->Cancel();
+    if (const std::shared_ptr<FakeCall> call = weak.lock()) call->End(CutShortByShutdown());
   }
   MutexLock lock(&mutex_);
   while (in_flight_ > 0) changed_.Wait(&mutex_);

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/eventually.h"
@@ -30,17 +32,25 @@ using ::testing::Not;
 class Program {
  public:
   Program(const std::string& output, std::vector<std::string> arguments) : output_(output) {
-    arguments.insert(arguments.begin(), CHORALE_SERVER_BINARY);
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, output.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    EXPECT_EQ(posix_spawn(&pid_, pointers[0], &actions, nullptr, pointers.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
+    Spawn(&actions, std::move(arguments));
+  }
+  // Its standard error is `log`; -1: it has no standard descriptor at all.
+  Program(int log, std::vector<std::string> arguments) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    if (log >= 0) {
+      posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO);
+    } else {
+      for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        posix_spawn_file_actions_addclose(&actions, fd);
+      }
+    }
+    Spawn(&actions, std::move(arguments));
   }
   ~Program() {
     if (pid_ > 0 && !exit_code_.has_value()) {
@@ -62,6 +72,7 @@ class Program {
   }
 
   void Signal(int signal) { kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
 
   std::string Output() const {
     std::ifstream file(output_);
@@ -72,15 +83,26 @@ class Program {
 
   // Returns false if the program ends, or time runs out, before the text appears.
   bool WaitForOutput(const std::string& text) const {
-    Eventually([&] {
-      siginfo_t ended = {};
-      waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT);
-      return ended.si_pid != 0 || absl::StrContains(Output(), text);
-    });
+    Eventually([&] { return HasEnded() || absl::StrContains(Output(), text); });
     return absl::StrContains(Output(), text);
   }
 
+  bool HasEnded() const {
+    siginfo_t ended = {};
+    waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT);
+    return ended.si_pid != 0;
+  }
+
  private:
+  void Spawn(posix_spawn_file_actions_t* actions, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), CHORALE_SERVER_BINARY);
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    EXPECT_EQ(posix_spawn(&pid_, pointers[0], actions, nullptr, pointers.data(), environ), 0);
+    posix_spawn_file_actions_destroy(actions);
+  }
+
   const std::string output_;
   pid_t pid_ = -1;
   std::optional<int> exit_code_;
@@ -101,6 +123,19 @@ class ProgramTest : public ::testing::Test {
 
   // A valid server with additional arguments.
   Program Run(const std::vector<std::string>& more = {}) {
+    return Program(Path(absl::StrCat("output-", runs_++)), Arguments(more));
+  }
+  // The same, which logs elsewhere, and is seen by its port file.
+  Program RunWithLog(int log) {
+    return Program(log, Arguments({"--metrics_address=", "--port_file=" + Path("port")}));
+  }
+  // False if it ends before.
+  bool WaitForPortFile(const Program& program) const {
+    Eventually([&] { return program.HasEnded() || std::filesystem::exists(Path("port")); });
+    return std::filesystem::exists(Path("port"));
+  }
+
+  std::vector<std::string> Arguments(const std::vector<std::string>& more) const {
     std::vector<std::string> arguments = {
         "--listen_address=127.0.0.1:0",
         "--metrics_address=127.0.0.1:0",
@@ -111,7 +146,7 @@ class ProgramTest : public ::testing::Test {
         "--context_pool_mib=16",
         "--buffer_pool_mib=16"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return Program(Path(absl::StrCat("output-", runs_++)), arguments);
+    return arguments;
   }
 
   const std::filesystem::path folder_;
@@ -202,6 +237,112 @@ TEST_F(ProgramTest, ServesUntilSigtermAndEndsWithZero) {
     program.Signal(signal);
     EXPECT_EQ(program.Wait(), 0) << program.Output();
     EXPECT_THAT(program.Output(), HasSubstr("stopped"));
+  }
+}
+
+TEST_F(ProgramTest, TextThatCannotBePrintedEndsWithOne) {
+  for (const char* const flag : {"--help", "--version"}) {
+    EXPECT_EQ(Program("/dev/full", {flag}).Wait(), 1) << flag;
+  }
+}
+
+// A terminal that is closed, a log that is rotated, a file that may not grow: from the start, while
+// the configuration is read, until the end.
+TEST_F(ProgramTest, SignalsThatEndOtherProgramsDoNotEndIt) {
+  const std::vector<int> harmless = {SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXFSZ};
+  const std::string file = Path("server.yaml");
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  Program program = Run({"--lame_duck=10m", absl::StrCat("--config=", file)});
+  const int config = open(file.c_str(), O_WRONLY);  // waits until the program reads
+  for (const int signal : harmless) program.Signal(signal);
+  std::ofstream(Path("regular")) << "max_paths: 7\n";
+  std::filesystem::rename(Path("regular"), file);  // what SIGHUP has it read again
+  EXPECT_EQ(write(config, "max_paths: 6\n", 13), 13);
+  close(config);
+  ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+  ASSERT_TRUE(program.WaitForOutput("info reloaded")) << program.Output();
+  program.Signal(SIGTERM);
+  ASSERT_TRUE(program.WaitForOutput("shutdown_requested"));
+  for (const int signal : harmless) program.Signal(signal);
+  program.Signal(SIGTERM);
+  ASSERT_TRUE(program.WaitForOutput("shutdown_goes_on")) << program.Output();
+  program.Signal(SIGTERM);
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait(), 0) << program.Output();
+  EXPECT_THAT(program.Output(), HasSubstr("info stopped"));
+  const std::vector<std::string> parts = absl::StrSplit(program.Output(), "shutdown_goes_on");
+  EXPECT_EQ(parts.size(), 2) << program.Output();
+}
+
+TEST_F(ProgramTest, ALogThatNobodyReadsAnyMoreDoesNotEndIt) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  close(ends[0]);
+  Program program = RunWithLog(ends[1]);
+  close(ends[1]);
+  ASSERT_TRUE(WaitForPortFile(program)) << program.Wait();
+  program.Signal(SIGHUP);
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+TEST_F(ProgramTest, ALogWhoseReaderHangsDoesNotKeepItFromStopping) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const int flags = fcntl(ends[1], F_GETFL);
+  fcntl(ends[1], F_SETFL, flags | O_NONBLOCK);
+  const std::string line(4096, 'x');
+  while (write(ends[1], line.data(), line.size()) > 0) {
+  }
+  fcntl(ends[1], F_SETFL, flags);  // the program shares them
+  Program program = RunWithLog(ends[1]);
+  ASSERT_TRUE(WaitForPortFile(program)) << program.Wait();
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_F(ProgramTest, WithoutStandardDescriptorsNoFileTakesTheirPlace) {
+  Program program = RunWithLog(-1);
+  ASSERT_TRUE(WaitForPortFile(program)) << program.Wait();
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {  // nobody writes to the other one
+    EXPECT_EQ(std::filesystem::read_symlink(absl::StrCat("/proc/", program.pid(), "/fd/", fd)),
+              "/dev/null");
+  }
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+TEST_F(ProgramTest, TheLogSaysWhatTheMachineGivesAndWhatWasChosen) {
+  Program program = Run();
+  ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+  EXPECT_THAT(program.Output(), ::testing::ContainsRegex("machine memory_mib=[0-9]+ memory_from="));
+  EXPECT_THAT(program.Output(), ::testing::ContainsRegex("processors=[0-9.]+ processors_from="));
+  EXPECT_THAT(program.Output(), HasSubstr("context_pool_mib=16 buffer_pool_mib=16"));
+}
+
+TEST_F(ProgramTest, TooLittleMemoryIsSaidAtTheStart) {
+  Program program = Run({"--context_pool_mib=0", "--buffer_pool_mib=0", "--memory_limit_mib=60"});
+  EXPECT_EQ(program.Wait(), 1) << program.Output();
+  EXPECT_THAT(program.Output(), HasSubstr("cannot_start"));
+  EXPECT_THAT(program.Output(),
+              HasSubstr("may use 60 MiB of memory (--memory_limit_mib), and needs about"));
+}
+
+TEST_F(ProgramTest, AnAddressThatCannotBeHadIsNamedWithItsFlagAndTheReason) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--metrics_address=:9464",
+       "--metrics_address: cannot listen on :9464: it must be host:port"},
+      {"--metrics_address=::1:9464", "an IPv6 address needs brackets"},
+      {"--metrics_address=192.0.2.1:9464", "this machine does not have that address"},
+  };
+  for (const auto& [flag, what] : cases) {
+    Program program = Run({flag});
+    EXPECT_EQ(program.Wait(), 1) << program.Output();
+    EXPECT_THAT(program.Output(), HasSubstr(what));
   }
 }
 

@@ -330,13 +330,14 @@ TEST_F(ServerTest, DrainLetsStreamsFinishAndRefusesNewCalls) {
   EXPECT_EQ(server_->live_calls(), 0);
 }
 
-TEST_F(ServerTest, DrainCancelsWhatIsLeftAtItsDeadline) {
+TEST_F(ServerTest, DrainCutsShortWhatIsLeftAtItsDeadline) {
   StartServer();
   OpenServer();
   auto context = NewContext();
   auto reader = stub_->Sample(context.get(), SampleMessage());
   const std::shared_ptr<FakeSample> sample = engine_->NextSample();
   ASSERT_NE(sample, nullptr);
+  sample->Draw(0, 4, 0, 3);
   // This call ends in the engine, but its client does not read the values.
   const auto other = v1::Chorale::NewStub(NewChannel());
   auto stalled_context = NewContext();
@@ -345,18 +346,31 @@ TEST_F(ServerTest, DrainCancelsWhatIsLeftAtItsDeadline) {
   ASSERT_NE(unread, nullptr);
   for (int i = 0; i < 64; ++i) unread->Draw(0, 128, 0, 1 << 10);
   unread->call->End(absl::OkStatus());
+  // And this one has not sent its request.
+  const auto third = v1::Chorale::NewStub(NewChannel());
+  auto upload_context = NewContext();
+  v1::RegisterContextResponse registered;
+  auto upload = third->RegisterContext(upload_context.get(), &registered);
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 3; }));
 
   const absl::Time begin = MonotonicNow();
   server_->Drain(begin + absl::Milliseconds(300));
   EXPECT_LT(MonotonicNow() - begin, kPatience);
-  EXPECT_GE(sample->call->cancels(), 1);
   EXPECT_EQ(server_->live_calls(), 0);
   v1::SampleResponse response;
+  EXPECT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.blocks().blocks(0).values_size(), 12);
   EXPECT_FALSE(reader->Read(&response));
-  EXPECT_FALSE(reader->Finish().ok());
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("the server shuts down before the call is done"));
+  while (stalled->Read(&response)) {
+  }
+  EXPECT_EQ(stalled->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(ServerTest, CancelAllEndsADrainAtOnce) {
+TEST_F(ServerTest, CutShortEndsADrainAtOnce) {
   StartServer();
   OpenServer();
   auto context = NewContext();
@@ -365,10 +379,10 @@ TEST_F(ServerTest, CancelAllEndsADrainAtOnce) {
   const absl::Time begin = MonotonicNow();
   std::thread drain([&] { server_->Drain(MonotonicNow() + 2 * kPatience); });
   absl::SleepFor(absl::Milliseconds(50));
-  server_->CancelAll();
+  server_->CutShort();
   drain.join();
   EXPECT_LT(MonotonicNow() - begin, kPatience);
-  EXPECT_FALSE(reader->Finish().ok());
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(ServerTest, MetricsAreServedFromTheStart) {

@@ -25,86 +25,162 @@ void WaitFor(const std::atomic<int>& count, int value) {
   while (count < value) absl::SleepFor(absl::Milliseconds(1));
 }
 
-// Sends the first signal and, once it was seen, the others after the start of the shutdown. The
-// exit status is 10 * (calls of first) + (calls of hurry).
-void SendSignals(int signal, int how_many) {
+// What a shutdown does, counted.
+struct Counts {
   std::atomic<int> first{0};
+  std::atomic<int> repeated{0};
   std::atomic<int> hurry{0};
+
+  ShutdownSignal::Handlers Handlers(absl::Duration lame_duck = absl::ZeroDuration(),
+                                    absl::Duration limit = absl::Hours(1)) {
+    return {.first = [this](absl::Duration /*lame_duck*/) { ++first; },
+            .repeated = [this] { ++repeated; },
+            .hurry = [this] { ++hurry; },
+            .lame_duck = lame_duck,
+            .limit = limit};
+  }
+  [[noreturn]] void Exit() const { _exit(100 * first + 10 * repeated + hurry); }
+};
+
+void Send(int signal) { kill(getpid(), signal); }
+
+void Press() {
+  absl::SleepFor(2 * ShutdownSignal::kOnePress);  // the time between two presses
+  Send(SIGINT);
+}
+
+// Sends SIGINT so often.
+void Interrupt(int how_often) {
+  Counts counts;
   {
-    ShutdownSignal shutdown({.first = [&] { ++first; },
-                             .hurry = [&] { ++hurry; },
-                             .lame_duck = absl::ZeroDuration(),
-                             .limit = absl::Seconds(20)});
-    kill(getpid(), signal);
+    ShutdownSignal shutdown(counts.Handlers());
+    Send(SIGINT);
     shutdown.Wait();
-    if (how_many > 1) {
-      kill(getpid(), signal);
-      WaitFor(hurry, 1);
+    if (how_often > 1) {
+      Press();
+      WaitFor(counts.hurry, 1);
     }
-    if (how_many > 2) {
-      kill(getpid(), signal);
-      absl::SleepFor(absl::Seconds(20));
+    if (how_often > 2) {
+      Press();
+      absl::SleepFor(absl::Minutes(1));
     }
   }
-  _exit(10 * first + hurry);
+  counts.Exit();
 }
 
-// Sends a signal and, if `second` is not 0, that one during the time as a lame duck. The exit
-// status is 10 * (whether the time was spent) + (calls of hurry).
-void BeALameDuck(int signal, int second, absl::Duration lame_duck) {
-  std::atomic<int> first{0};
-  std::atomic<int> hurry{0};
-  bool spent = false;
+// Sends SIGTERM again and again, before and during the shutdown.
+void Terminate(absl::Duration lame_duck) {
+  Counts counts;
   {
-    ShutdownSignal shutdown({.first = [&] { ++first; },
-                             .hurry = [&] { ++hurry; },
-                             .lame_duck = lame_duck,
-                             .limit = absl::Seconds(20)});
-    const absl::Time begin = absl::Now();
-    kill(getpid(), signal);
-    WaitFor(first, 1);
-    if (second != 0) kill(getpid(), second);
+    ShutdownSignal shutdown(counts.Handlers(lame_duck));
+    Send(SIGTERM);
+    WaitFor(counts.first, 1);
+    Send(SIGTERM);
+    WaitFor(counts.repeated, 1);
+    if (lame_duck > absl::Minutes(1)) Send(SIGINT);  // or it takes that long
     shutdown.Wait();
-    spent = absl::Now() - begin >= lame_duck;
+    for (int i = 0; i < 20; ++i) {
+      Send(SIGTERM);
+      absl::SleepFor(absl::Milliseconds(1));
+    }
   }
-  _exit(10 * static_cast<int>(spent) + hurry);
+  counts.Exit();
 }
 
-TEST_F(ShutdownSignalDeathTest, TheFirstSignalAsksForAnOrderlyEnd) {
-  EXPECT_EXIT(SendSignals(SIGTERM, 1), ExitedWithCode(10), "");
-  EXPECT_EXIT(SendSignals(SIGINT, 1), ExitedWithCode(10), "");
+TEST_F(ShutdownSignalDeathTest, SigtermAsksForAnOrderlyEndHoweverOftenItComes) {
+  EXPECT_EXIT(Terminate(absl::ZeroDuration()), ExitedWithCode(110), "");
 }
 
-TEST_F(ShutdownSignalDeathTest, TheSecondOneHurries) {
-  EXPECT_EXIT(SendSignals(SIGTERM, 2), ExitedWithCode(11), "");
+TEST_F(ShutdownSignalDeathTest, ItDoesNotEndTheTimeAsALameDuckEither) {
+  EXPECT_EXIT(Terminate(absl::Milliseconds(200)), ExitedWithCode(110), "");
 }
 
-TEST_F(ShutdownSignalDeathTest, TheThirdOneEndsTheProcess) {
-  EXPECT_EXIT(SendSignals(SIGTERM, 3), ExitedWithCode(1), "");
+TEST_F(ShutdownSignalDeathTest, SigintEndsTheTimeAsALameDuckAndNothingElse) {
+  EXPECT_EXIT(Terminate(absl::Hours(1)), ExitedWithCode(110), "");
+}
+
+TEST_F(ShutdownSignalDeathTest, TheFirstSigintAsksTheSecondHurriesTheThirdForces) {
+  EXPECT_EXIT(Interrupt(1), ExitedWithCode(100), "");
+  EXPECT_EXIT(Interrupt(2), ExitedWithCode(101), "");
+  EXPECT_EXIT(Interrupt(3), ExitedWithCode(1), "");
+}
+
+// A terminal sends SIGINT to the server and to the wrapper that started it, which passes it on.
+TEST_F(ShutdownSignalDeathTest, OnePressThatComesTwiceIsOne) {
+  EXPECT_EXIT(
+      {
+        Counts counts;
+        {
+          ShutdownSignal shutdown(counts.Handlers());
+          Send(SIGINT);
+          WaitFor(counts.first, 1);
+          Send(SIGINT);
+          shutdown.Wait();
+          absl::SleepFor(absl::Milliseconds(50));
+        }
+        counts.Exit();
+      },
+      ExitedWithCode(100), "");
 }
 
 TEST_F(ShutdownSignalDeathTest, SigtermWaitsAsALameDuck) {
-  EXPECT_EXIT(BeALameDuck(SIGTERM, 0, absl::Milliseconds(50)), ExitedWithCode(10), "");
-}
-
-TEST_F(ShutdownSignalDeathTest, AnotherSignalEndsTheTimeAsALameDuckAndNothingElse) {
-  EXPECT_EXIT(BeALameDuck(SIGTERM, SIGTERM, absl::Hours(1)), ExitedWithCode(0), "");
-  EXPECT_EXIT(BeALameDuck(SIGTERM, SIGINT, absl::Hours(1)), ExitedWithCode(0), "");
-}
-
-TEST_F(ShutdownSignalDeathTest, SigintSkipsIt) {
-  EXPECT_EXIT(BeALameDuck(SIGINT, 0, absl::Hours(1)), ExitedWithCode(0), "");
-}
-
-TEST_F(ShutdownSignalDeathTest, SoDoesTheTimeLimit) {
   EXPECT_EXIT(
       {
-        ShutdownSignal shutdown({.first = [] {},
-                                 .hurry = [] {},
-                                 .lame_duck = absl::ZeroDuration(),
-                                 .limit = absl::Milliseconds(50)});
-        kill(getpid(), SIGTERM);
-        absl::SleepFor(absl::Seconds(20));
+        Counts counts;
+        const absl::Duration lame_duck = absl::Milliseconds(50);
+        ShutdownSignal shutdown(counts.Handlers(lame_duck));
+        const absl::Time begin = absl::Now();
+        Send(SIGTERM);
+        shutdown.Wait();
+        _exit(absl::Now() - begin >= lame_duck ? 0 : 2);
+      },
+      ExitedWithCode(0), "");
+}
+
+TEST_F(ShutdownSignalDeathTest, ARequestOfTheProgramSkipsTheTimeAsALameDuck) {
+  EXPECT_EXIT(
+      {
+        Counts counts;
+        {
+          ShutdownSignal shutdown(counts.Handlers(absl::Hours(1)));
+          shutdown.Raise();
+          shutdown.Wait();
+          Press();  // the first one that somebody sends
+          absl::SleepFor(absl::Milliseconds(20));
+        }
+        counts.Exit();
+      },
+      ExitedWithCode(100), "");
+}
+
+// What a hurried shutdown waits for does not keep the next signal from its work.
+TEST_F(ShutdownSignalDeathTest, AHurryThatHangsCanBeForced) {
+  EXPECT_EXIT(
+      {
+        Counts counts;
+        ShutdownSignal::Handlers handlers = counts.Handlers();
+        handlers.hurry = [&] {
+          ++counts.hurry;
+          absl::SleepFor(absl::Hours(1));
+        };
+        ShutdownSignal shutdown(handlers);
+        Send(SIGINT);
+        shutdown.Wait();
+        Press();
+        WaitFor(counts.hurry, 1);
+        Press();
+        absl::SleepFor(absl::Minutes(1));
+      },
+      ExitedWithCode(1), "");
+}
+
+TEST_F(ShutdownSignalDeathTest, TheTimeLimitForcesAsWell) {
+  EXPECT_EXIT(
+      {
+        Counts counts;
+        ShutdownSignal shutdown(counts.Handlers(absl::ZeroDuration(), absl::Milliseconds(50)));
+        Send(SIGTERM);
+        absl::SleepFor(absl::Minutes(1));
       },
       ExitedWithCode(1), "");
 }
@@ -112,15 +188,12 @@ TEST_F(ShutdownSignalDeathTest, SoDoesTheTimeLimit) {
 TEST_F(ShutdownSignalDeathTest, WithoutASignalNothingHappens) {
   EXPECT_EXIT(
       {
-        std::atomic<int> count{0};
+        Counts counts;
         {
-          ShutdownSignal shutdown({.first = [&] { ++count; },
-                                   .hurry = [&] { ++count; },
-                                   .lame_duck = absl::Milliseconds(1),
-                                   .limit = absl::Milliseconds(1)});
+          ShutdownSignal shutdown(counts.Handlers(absl::Milliseconds(1), absl::Milliseconds(1)));
           absl::SleepFor(absl::Milliseconds(20));
         }
-        _exit(count);
+        counts.Exit();
       },
       ExitedWithCode(0), "");
 }

@@ -46,7 +46,8 @@ TEST(AddressTest, IsAPath) {
 }
 
 TEST(AddressTest, OthersAreNamedWithWhatTheyMustBe) {
-  for (const char* text : {"", "nonsense", ":50051", "h:", "h:-1", "h:65536", "h:1,h:2", "h:x"}) {
+  for (const char* text : {"", "nonsense", ":50051", "h:", "h:-1", "h:65536", "h:1,h:2", "h:x",
+                           "http://h:1", "[::1:1", "::1]:1", "[]:1", "::1:9464", "::1"}) {
     const absl::Status status = ParseAddress(text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));

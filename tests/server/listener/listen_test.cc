@@ -68,13 +68,16 @@ TEST(ListenTest, APortThatIsTakenIsAnError) {
   const absl::Status second = ListenOn(address).status();
   EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(second.message(),
-            absl::StrCat("cannot listen on ", address, ": another process listens there"));
+            absl::StrCat("cannot listen on ", address,
+                         ": the address is in use: another process listens there, or another flag "
+                         "names it"));
 }
 
 TEST(ListenTest, AnAddressOfAnotherMachineIsAnError) {
   const absl::Status status = ListenOn("192.0.2.1:0").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot listen on 192.0.2.1:0"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("cannot listen on 192.0.2.1:0: this machine does not have that address"));
 }
 
 TEST(ListenTest, ASocketThatIsLeftOverIsReplacedAndOneInUseIsNot) {

@@ -53,7 +53,7 @@ TEST(ReactorRegistryTest, RefusedCallsAreNotWaitedForNorCancelled) {
   taken.End(absl::OkStatus());
   EXPECT_TRUE(registry.WaitUntilEmpty(MonotonicNow()));
 
-  registry.CancelAll();
+  registry.EndAll(absl::UnavailableError("the end"));
   late.End(late.live.admission());
   early.End(early.live.admission());
   EXPECT_EQ(late.code, grpc::StatusCode::UNAVAILABLE);

@@ -180,10 +180,33 @@ class FullServerTest : public RegisterReactorTest {
 
 TEST_F(FullServerTest, TheMemoryOfAllRegistrationsIsBounded) {
   v1::RegisterContextResponse response;
-  ExpectRetry(Send({Header(), Rows(20), Rows(20)}, &response));
+  auto context = NewContext();
+  auto writer = stub_->RegisterContext(context.get(), &response);
+  ASSERT_TRUE(writer->Write(Header()));
+  ASSERT_TRUE(writer->Write(Rows(20)));
+  v1::RegisterContextResponse other;
+  grpc::Status status;
+  EXPECT_TRUE(Eventually([&] {
+    status = Send({Header(), Rows(20)}, &other);
+    return !status.ok();  // as soon as the first one has taken its part
+  }));
+  ExpectRetry(status);
+  context->TryCancel();
+  writer->Finish();
   // The memory was released.
-  EXPECT_TRUE(Send({Header(), Rows(20)}, &response).ok());
-  EXPECT_TRUE(Send({Header(), Rows(20)}, &response).ok());
+  EXPECT_TRUE(Eventually([&] { return Send({Header(), Rows(20)}, &other).ok(); }));
+  EXPECT_TRUE(Send({Header(), Rows(20)}, &other).ok());
+}
+
+// Waiting does not help, so it is not asked for.
+TEST_F(FullServerTest, ADatasetThatNeedsMoreThanThereIsForAllIsRefusedForGood) {
+  v1::RegisterContextResponse response;
+  const grpc::Status status = Send({Header(), Rows(20), Rows(20)}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("--registration_memory_mib"));
+  google::rpc::Status details;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  EXPECT_EQ(details.details_size(), 0);
 }
 
 TEST_F(FullServerTest, CallsThatWaitForTheDiskAreBounded) {

@@ -249,6 +249,27 @@ TEST_F(SampleReactorTest, AStreamThatTheEngineEndsForWantOfAReaderEndsAtOnce) {
   EXPECT_EQ(status.error_message(), "nothing of the stream was read");
 }
 
+// A device that fails, or a server that shuts down, ends the stream, but not what it has drawn.
+TEST_F(SampleReactorTest, WhatWasDrawnBeforeTheServerStopsIsSent) {
+  auto context = NewContext();
+  Reader reader = stub_->Sample(context.get(), SampleMessage());
+  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
+  ASSERT_NE(sample, nullptr);
+  constexpr int kSteps = 40;
+  for (int step = 0; step < kSteps; ++step) sample->Draw(0, 256, step, 1);
+  sample->call->End(absl::UnavailableError("the server stops"));
+  int64_t values = 0;
+  for (v1::SampleResponse response; reader->Read(&response);) {
+    for (const v1::SampleBlock& block : response.blocks().blocks()) {
+      values += block.values_size();
+    }
+  }
+  EXPECT_EQ(values, 256 * kSteps);
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the server stops");
+}
+
 // Streams end in all ways at the same time; each finishes exactly once and none remains.
 TEST_F(SampleReactorTest, ManyStreamsEndInEveryWay) {
   constexpr int kStreams = 60;
@@ -276,7 +297,7 @@ TEST_F(SampleReactorTest, ManyStreamsEndInEveryWay) {
     });
   }
   EXPECT_TRUE(Eventually([&] { return ok > 0; }));
-  server_->CancelAll();  // while they are in flight
+  server_->CutShort();  // while they are in flight
   for (std::thread& client : clients) client.join();
   engine_thread.join();
   EXPECT_EQ(ok + failed, kStreams);

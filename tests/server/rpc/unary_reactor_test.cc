@@ -97,11 +97,11 @@ TEST_F(UnreadAnswerTest, ItHoldsUpADrainNoLongerThanTheDeadline) {
   EXPECT_EQ(server_->live_calls(), 0);
 }
 
-TEST_F(UnreadAnswerTest, CancelAllEndsIt) {
+TEST_F(UnreadAnswerTest, AShutdownThatIsCutShortEndsIt) {
   Serve();
   UnreadCall call(Narrow(), PredictMessage(), NewContext());
   EXPECT_EQ(server_->live_calls(), 1);
-  server_->CancelAll();
+  server_->CutShort();
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
 }
 

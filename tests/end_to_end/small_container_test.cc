@@ -1,0 +1,86 @@
+// A server in a small container: it makes room for tables instead of being killed.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/model_files.h"
+#include "tests/end_to_end/prometheus_page.h"
+#include "tests/end_to_end/rows.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/test_cgroup.h"
+#include "tests/length.h"
+#include "tests/sanitized.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+constexpr int64_t kMiB = 1 << 20;
+// Keys and values of one take 24 MB.
+constexpr int64_t kRows = 2000;
+
+std::string DefaultModel() { return absl::StrCat(CHORALE_SOURCE_DIR, "/models/default"); }
+
+// Registers so many tables and draws from each.
+void UseTables(const ServerProcess& server, int tables) {
+  const ApiClient client(server.address());
+  const Rows targets = RandomRows(4, 3, 1);
+  for (int i = 0; i < tables; ++i) {
+    const std::string name = absl::StrCat("table-", i);
+    const auto registered = client.Register(name, RandomRows(kRows, 3, 10 + i));
+    ASSERT_TRUE(registered.ok()) << name << ": " << registered.status.error_message();
+    const Samples samples = client.Sample(MakeSample(name, targets, /*paths=*/8, /*seed=*/1));
+    ASSERT_TRUE(samples.complete()) << name << ": " << samples.status.error_message();
+  }
+  // The first one has made room, and comes back.
+  EXPECT_TRUE(client.Sample(MakeSample("table-0", targets, 8, 1)).complete());
+}
+
+class SmallContainerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "a sanitized process needs more memory";
+    if (TestBackend() != "cpu") GTEST_SKIP() << "contexts lie on a GPU";
+  }
+};
+
+TEST_F(SmallContainerTest, ThousandTablesAreServedIn300Mebibytes) {
+  const auto cgroup = TestCgroup::Make(300 * kMiB, /*processors=*/0);
+  if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
+  const auto server =
+      ServerProcess::Start({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
+  ASSERT_NE(server, nullptr);
+  EXPECT_THAT(server->log(), HasSubstr("machine memory_mib=300 memory_from="));
+  UseTables(*server, FullLength() ? 1000 : 20);
+  EXPECT_GT(PrometheusPage::Fetch(server->metrics_address()).Value("chorale_evictions_total"), 0);
+  server->Terminate();
+}
+
+TEST_F(SmallContainerTest, HalfAProcessorServes) {
+  const auto cgroup = TestCgroup::Make(300 * kMiB, /*processors=*/0.5);
+  if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
+  const auto server =
+      ServerProcess::Start({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
+  ASSERT_NE(server, nullptr);
+  EXPECT_THAT(server->log(), AllOf(HasSubstr("processors=0.5"), HasSubstr("threads=1 ")));
+  UseTables(*server, FullLength() ? 20 : 2);
+  server->Terminate();
+}
+
+TEST_F(SmallContainerTest, OneThatIsTooSmallIsRefusedWithWhatIsNeeded) {
+  const auto cgroup = TestCgroup::Make(100 * kMiB, /*processors=*/0);
+  if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
+  const auto server =
+      ServerProcess::Spawn({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
+  EXPECT_EQ(server->ExitCode(), 1);
+  EXPECT_THAT(server->log(), ContainsRegex("may use (100|9[0-9]) MiB of memory"));
+  EXPECT_THAT(server->log(), HasSubstr("and needs about"));
+}
+
+}  // namespace
+}  // namespace chorale::end_to_end

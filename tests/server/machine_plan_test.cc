@@ -1,0 +1,150 @@
+#include "server/machine_plan.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kWeights = 5 * kMiB;
+constexpr double kAlmostAll = 0.8;
+
+AvailableResources Machine(int64_t limit_mib, double processors = 4) {
+  AvailableResources machine;
+  machine.free = {65536 * kMiB, "MemAvailable"};
+  if (limit_mib > 0) machine.limit = {limit_mib * kMiB, "memory.max"};
+  machine.cgroup = machine.limit;
+  machine.processors = {processors, "cpu.max"};
+  return machine;
+}
+
+int64_t Planned(const ProgramOptions& options) {
+  const EngineSetup& engine = options.engine;
+  return engine.cpu_context_pool_bytes + engine.cpu_buffer_pool_bytes +
+         engine.registered_tables_bytes + options.server.registration_memory_bytes;
+}
+
+std::string Line(const MachinePlan& plan) { return FormatText("machine", plan.fields); }
+
+TEST(MachinePlanTest, ALargeMachineHasTheDefaults) {
+  ProgramOptions options;
+  const auto plan = FitToMachine(Machine(0, 8), kWeights, &options);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(Planned(options), Planned(ProgramOptions()));
+  EXPECT_EQ(options.server.memory_limit_bytes, 0);
+  EXPECT_EQ(options.engine.threads, 8);
+  EXPECT_THAT(Line(*plan), AllOf(HasSubstr("memory_from=MemAvailable"), HasSubstr("threads=8"),
+                                 HasSubstr("context_pool_mib=4096")));
+}
+
+TEST(MachinePlanTest, ASmallContainerHasPoolsThatFit) {
+  ProgramOptions options;
+  const auto plan = FitToMachine(Machine(300, 0.5), kWeights, &options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(static_cast<double>(Planned(options)), kAlmostAll * 300 * kMiB);
+  EXPECT_GT(options.engine.cpu_context_pool_bytes, 75 * kMiB);  // three tables of 2,000 rows
+  EXPECT_EQ(options.engine.threads, 1);
+  EXPECT_EQ(options.server.memory_limit_bytes, 300 * kMiB);
+  EXPECT_THAT(plan->warning, IsEmpty());
+  EXPECT_THAT(Line(*plan), AllOf(HasSubstr("memory_mib=300 memory_from=memory.max"),
+                                 HasSubstr("processors=0.5 processors_from=cpu.max threads=1"),
+                                 HasSubstr("memory_limit_mib=300")));
+}
+
+TEST(MachinePlanTest, MemoryThatIsFreeCountsAsWellButIsNoLimit) {
+  AvailableResources machine = Machine(0);
+  machine.free.bytes = 2048 * kMiB;
+  ProgramOptions options;
+  ASSERT_TRUE(FitToMachine(machine, kWeights, &options).ok());
+  EXPECT_LT(static_cast<double>(Planned(options)), kAlmostAll * 2048 * kMiB);
+  EXPECT_GT(Planned(options), 1024 * kMiB);
+  EXPECT_EQ(options.server.memory_limit_bytes, 0);
+  // Others may give back what they use at the moment.
+  machine.free.bytes = 10 * kMiB;
+  ProgramOptions least;
+  const auto plan = FitToMachine(machine, kWeights, &least);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_THAT(plan->warning, HasSubstr("may use 10 MiB of memory (MemAvailable)"));
+  EXPECT_EQ(least.engine.cpu_context_pool_bytes, 32 * kMiB);
+}
+
+TEST(MachinePlanTest, AFlagThatIsGivenWins) {
+  ProgramOptions options;
+  options.given = {"context_pool_mib", "memory_limit_mib", "registration_memory_mib", "threads"};
+  options.engine.context_pool_bytes = 100 * kMiB;
+  options.engine.threads = 3;
+  const auto plan = FitToMachine(Machine(2000, 0.5), kWeights, &options);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(options.engine.cpu_context_pool_bytes, 100 * kMiB);
+  EXPECT_EQ(options.server.registration_memory_bytes, 1024 * kMiB);
+  EXPECT_EQ(options.engine.threads, 3);
+  EXPECT_EQ(options.server.memory_limit_bytes, 0);
+  EXPECT_LT(static_cast<double>(Planned(options)), kAlmostAll * 2000 * kMiB);
+  // The others share what is left.
+  EXPECT_GT(options.engine.cpu_buffer_pool_bytes, 200 * kMiB);
+}
+
+TEST(MachinePlanTest, AFlagThatDoesNotFitWinsWithAWarning) {
+  ProgramOptions options;
+  options.given = {"context_pool_mib"};
+  options.engine.context_pool_bytes = 4096 * kMiB;
+  options.engine.backend = BackendChoice::kCpu;
+  const auto plan = FitToMachine(Machine(300), kWeights, &options);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(options.engine.cpu_context_pool_bytes, 4096 * kMiB);
+  EXPECT_THAT(plan->warning, HasSubstr("may use 300 MiB of memory (memory.max)"));
+}
+
+TEST(MachinePlanTest, TheLimitThatWasAskedForCountsLikeOneThatIsFound) {
+  ProgramOptions options;
+  options.given = {"memory_limit_mib"};
+  options.server.memory_limit_bytes = 500 * kMiB;
+  const auto plan = FitToMachine(Machine(1000), kWeights, &options);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_LT(static_cast<double>(Planned(options)), kAlmostAll * 500 * kMiB);
+  EXPECT_EQ(options.server.memory_limit_bytes, 500 * kMiB);
+  EXPECT_FALSE(options.server.memory_limit_found);
+  EXPECT_THAT(Line(*plan), HasSubstr("memory_from=--memory_limit_mib"));
+}
+
+TEST(MachinePlanTest, TooLittleToServeIsSaidAtTheStart) {
+  ProgramOptions options;
+  const absl::Status status = FitToMachine(Machine(100), kWeights, &options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("may use 100 MiB of memory (memory.max), and needs about"),
+                    HasSubstr("74 for the program and its models")));
+  // What it asks for is enough.
+  ProgramOptions enough;
+  EXPECT_TRUE(FitToMachine(Machine(156), kWeights, &enough).ok());
+}
+
+TEST(MachinePlanTest, PoolsOfAGpuAreNotInHostMemory) {
+  ProgramOptions options;
+  options.given = {"context_pool_mib"};
+  options.engine.context_pool_bytes = 80'000 * kMiB;
+  for (const BackendChoice backend : {BackendChoice::kCuda, BackendChoice::kAuto}) {
+    options.engine.backend = backend;
+    const auto plan = FitToMachine(Machine(8000), kWeights, &options);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_THAT(plan->warning, IsEmpty());
+    EXPECT_EQ(options.server.registration_memory_bytes, 1024 * kMiB);
+    EXPECT_EQ(options.engine.host_context_pool_bytes, 1024 * kMiB);
+    EXPECT_THAT(Line(*plan), Not(HasSubstr(" context_pool_mib")));
+  }
+  ProgramOptions small;
+  small.engine.backend = BackendChoice::kCuda;
+  ASSERT_TRUE(FitToMachine(Machine(1000), kWeights, &small).ok());
+  EXPECT_LT(small.engine.host_context_pool_bytes, 400 * kMiB);
+}
+
+}  // namespace
+}  // namespace chorale
