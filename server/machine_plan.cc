@@ -118,7 +118,10 @@ absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, in
     memory = {server.memory_limit_bytes, "--memory_limit_mib"};
     is_limit = true;
   }
-  if (!options->given.contains("memory_limit_mib") && resources.cgroup.known()) {
+  // One that was asked for beyond that of the cgroup could never be reached.
+  const int64_t asked = server.memory_limit_bytes;
+  const bool none_asked = options->given.contains("memory_limit_mib") && asked == 0;
+  if (resources.cgroup.known() && !none_asked && (asked == 0 || asked > resources.cgroup.bytes)) {
     server.memory_limit_bytes = resources.cgroup.bytes;
     server.memory_limit_found = true;
   }

@@ -115,6 +115,17 @@ TEST(MachinePlanTest, TheLimitThatWasAskedForCountsLikeOneThatIsFound) {
   EXPECT_THAT(Line(*plan), HasSubstr("memory_from=--memory_limit_mib"));
 }
 
+// The image's configuration says 9000.
+TEST(MachinePlanTest, ALimitAboveThatOfTheCgroupIsThatOfTheCgroup) {
+  ProgramOptions options;
+  options.given = {"memory_limit_mib"};
+  options.server.memory_limit_bytes = 9000 * kMiB;
+  ASSERT_TRUE(FitToMachine(Machine(300), kWeights, &options).ok());
+  EXPECT_EQ(options.server.memory_limit_bytes, 300 * kMiB);
+  EXPECT_TRUE(options.server.memory_limit_found);
+  EXPECT_LT(static_cast<double>(Planned(options)), kAlmostAll * 300 * kMiB);
+}
+
 TEST(MachinePlanTest, TooLittleToServeIsSaidAtTheStart) {
   ProgramOptions options;
   const absl::Status status = FitToMachine(Machine(100), kWeights, &options).status();
