@@ -332,6 +332,18 @@ TEST_F(ProgramTest, TooLittleMemoryIsSaidAtTheStart) {
               HasSubstr("may use 60 MiB of memory (--memory_limit_mib), and needs about"));
 }
 
+TEST_F(ProgramTest, MetricsAreServedOnEveryKindOfAddress) {
+  for (const std::string host : {"[::1]", "[::]", "127.0.0.2", "localhost"}) {
+    Program program = Run({absl::StrCat("--metrics_address=", host, ":0")});
+    const bool serves = program.WaitForOutput("serving backend=");
+    if (!serves && absl::StrContains(program.Output(), "of that kind")) continue;  // no IPv6 here
+    ASSERT_TRUE(serves) << program.Output();
+    EXPECT_THAT(program.Output(), ::testing::ContainsRegex("metrics_port=[1-9]"));
+    program.Signal(SIGTERM);
+    EXPECT_EQ(program.Wait(), 0);
+  }
+}
+
 TEST_F(ProgramTest, AnAddressThatCannotBeHadIsNamedWithItsFlagAndTheReason) {
   const std::pair<const char*, const char*> cases[] = {
       {"--metrics_address=:9464",
