@@ -71,6 +71,7 @@ class Call {
 struct RegisterOutcome {
   ContextInfo context;
   PutOutcome outcome = PutOutcome::kCreated;
+  std::vector<ColumnNote> notes;  // of the dataset
 };
 
 struct ContextInfoPage {

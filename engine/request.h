@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "engine/call_report.h"
+#include "engine/data/column_note.h"
 #include "engine/data/table.h"
 #include "engine/store/context_store.h"
 
@@ -32,12 +33,20 @@ struct ClientShare {
   double weight = 1;   // positive
 };
 
+// What a result is computed from: digests of the dataset and of the model's files, lower-case hex
+// SHA-256.
+struct Source {
+  std::string context_digest;
+  std::string model_digest;
+};
+
 // What all requests against a context have.
 struct RequestBase {
   std::string tenant;
   ClientShare share;
   std::string context;  // name
   Table targets;        // [T] rows; feature columns matched by name
+  Source expected;      // FailedPrecondition if the context's is another; empty digests: any
   // Of the context pool, for all contexts of the tenant: they make room for one another before they
   // take more. A context that is larger is refused. 0: no limit.
   int64_t max_resident_bytes = 0;
@@ -84,12 +93,18 @@ struct Timings {
   absl::Duration total;       // from arrival to the end
 };
 
-struct PredictResult {
+// What all results have.
+struct ResultBase {
+  Timings timings;
+  Source source;
+  std::vector<ColumnNote> notes;  // of the request's table
+};
+
+struct PredictResult : ResultBase {
   std::vector<double> mean;       // [T]
   std::vector<double> std;        // [T]
   std::vector<double> quantiles;  // [T, Q]
   Mixtures mixtures;              // [T, M] when asked for
-  Timings timings;
 };
 
 // Values of some paths over some steps, as they are drawn.
@@ -103,18 +118,16 @@ struct SampleBlock {
   std::vector<int32_t> targets;       // [paths, steps]: which target; empty when order is kGiven
 };
 
-struct SampleSummary {
+struct SampleSummary : ResultBase {
   uint64_t seed = 0;  // the one used
-  Timings timings;
 };
 
-struct LogDensityResult {
+struct LogDensityResult : ResultBase {
   std::vector<double> log_density;     // [B]: log of the mean density over orders
   std::vector<double> standard_error;  // [B], of log_density over orders; empty with fewer than 2
   std::vector<double> terms;           // [B, T] when asked for
   Mixtures mixtures;                   // [B * T, M] when asked for
   uint64_t seed = 0;
-  Timings timings;
 };
 
 enum class ContextState { kEvicted, kEncoding, kResident };

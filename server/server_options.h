@@ -16,9 +16,9 @@
 namespace chorale {
 
 // The Limits::max_response_bytes for a message size. The difference is for the fields besides the
-// numbers (seed, timings, lengths), which take a few hundred bytes.
+// numbers: warnings (kMaxWarningBytes), digests, seed, timings, lengths.
 constexpr int64_t MaxResponseBytes(int64_t max_message_bytes) {
-  return max_message_bytes - (1 << 10);
+  return max_message_bytes - (16 << 10);
 }
 
 // Where a server is to be found.

@@ -31,7 +31,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     const std::shared_ptr<const ServedModel> model =
         record->model.empty() ? nullptr : models_->Find(record->model);
     if (model == nullptr) return ModelNotServed(name, record->model);
-    RETURN_IF_ERROR(preparation.check(*record, model->info.config));
+    RETURN_IF_ERROR(preparation.check(*record, model->info));
     absl::StatusOr<std::string> bytes = store_->ReadDataset(tenant, name);
     absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);
     if (!again.ok() || again->digest != record->digest || again->model != record->model) continue;

@@ -3,6 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/error_details.h"
+#include "base/names.h"
 #include "base/status_macros.h"
 #include "engine/context/context_bytes.h"
 #include "engine/data/target_columns.h"
@@ -10,10 +15,31 @@
 namespace chorale {
 namespace {
 
+absl::Status CheckSource(const Source& expected, const ContextRecord& record,
+                         const Engine::ModelInfo& model) {
+  const auto changed = [&](absl::string_view what, absl::string_view is,
+                           absl::string_view expected) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "expected_source.", what, "_digest: the ", what, " of ", QuoteName(record.name),
+            " has the digest ", is, ", not ", expected, " as expected: it was replaced since")),
+        "SOURCE_CHANGED");
+  };
+  if (!expected.context_digest.empty() && expected.context_digest != record.digest) {
+    return changed("context", record.digest, expected.context_digest);
+  }
+  if (!expected.model_digest.empty() && expected.model_digest != model.digest) {
+    return changed("model", model.digest, expected.model_digest);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckColumns(const Table& targets, const std::vector<ColumnInfo>& context) {
   std::vector<FeatureColumn> columns;
   columns.reserve(context.size());
-  for (const ColumnInfo& column : context) columns.push_back({column.name, column.type});
+  for (const ColumnInfo& column : context) {
+    columns.push_back({column.name, column.type, column.left_out});
+  }
   return MatchTargets(columns, targets).status();
 }
 
@@ -23,17 +49,19 @@ Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Bac
                            std::function<absl::Status(const ModelConfig&)> validate) {
   Preparation preparation;
   preparation.check = [request, backend, validate = std::move(validate)](
-                          const ContextRecord& record, const ModelConfig& config) {
-    RETURN_IF_ERROR(validate(config));
-    RETURN_IF_ERROR(ValidateContextBytes("context", config, record.rows, *backend));
+                          const ContextRecord& record, const Engine::ModelInfo& model) {
+    RETURN_IF_ERROR(CheckSource(request->expected, record, model));
+    RETURN_IF_ERROR(validate(model.config));
+    RETURN_IF_ERROR(ValidateContextBytes("context", model.config, record.rows, *backend));
     return CheckColumns(request->targets, record.columns);
   };
   preparation.finish =
       [request](
           std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
-    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets);
+    std::vector<ColumnNote> notes;
+    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets, &notes);
     RETURN_IF_ERROR(targets.status());
-    return PreparedRequest{std::move(context), *std::move(targets)};
+    return PreparedRequest{std::move(context), *std::move(targets), std::move(notes)};
   };
   return preparation;
 }

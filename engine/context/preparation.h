@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 #include "engine/context/registered_context.h"
+#include "engine/data/column_note.h"
 #include "engine/data/feature_transform.h"
 #include "engine/data/limits.h"
 #include "engine/model/model_config.h"
@@ -21,24 +23,26 @@ namespace chorale {
 struct PreparedRequest {
   std::shared_ptr<const RegisteredContext> context;
   FeatureMatrix targets;
+  std::vector<ColumnNote> notes = {};  // of the targets
 };
 
 // In two parts, so that a request that cannot be served costs no reading of a dataset. Both are
 // pure: any thread may call them.
 struct Preparation {
   // Everything that the context's record and its model tell.
-  std::function<absl::Status(const ContextRecord&, const ModelConfig&)> check;
+  std::function<absl::Status(const ContextRecord&, const Engine::ModelInfo&)> check;
   // The rest. REQUIRES: `check` was Ok for this context.
   std::function<absl::StatusOr<PreparedRequest>(std::shared_ptr<const RegisteredContext>)> finish;
 
   absl::Status Check(const RegisteredContext& context) const {
-    return check(context.record, context.model->info.config);
+    return check(context.record, context.model->info);
   }
 };
 
 // For requests with targets. The check calls `validate`, which compares the request with the limits
-// and the model; the context must also fit its pool, and the targets must have the context's
-// columns. Only the const byte counts of `backend` are used.
+// and the model; the context and its model must be the expected ones, the context must fit its
+// pool, and the targets must have the context's columns. Only the const byte counts of `backend`
+// are used.
 Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Backend* backend,
                            std::function<absl::Status(const ModelConfig&)> validate);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
@@ -31,6 +32,16 @@ ColumnInfo Describe(const Column& column) {
     }
   }
   return info;
+}
+
+// Both are in the order of the columns; the target's note, the last, has no column here.
+void AddNotes(absl::Span<const ColumnNote> notes, std::vector<ColumnInfo>* columns) {
+  for (ColumnInfo& column : *columns) {
+    if (notes.empty() || notes.front().column != column.name) continue;
+    column.outside_bulk = notes.front().outside_bulk;
+    column.left_out = notes.front().left_out;
+    notes.remove_prefix(1);
+  }
 }
 
 }  // namespace
@@ -60,6 +71,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   record.digest = ContentDigest(registration.bytes);
   record.target = dataset.target;
   for (const Column& column : dataset.features.columns) record.columns.push_back(Describe(column));
+  AddNotes(registration.transform.context_notes(), &record.columns);
   record.rows = rows;
   record.dataset_bytes = bytes;
   record.created = absl::Now();

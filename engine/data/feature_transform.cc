@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/error_details.h"
@@ -41,6 +43,12 @@ std::vector<double> CodesAsNumbers(const Column& column, const CategoryDictionar
   return numbers;
 }
 
+void Impute(float value, int64_t cell, FeatureMatrix* matrix) {
+  matrix->x[cell] = value;
+  matrix->missing.resize(matrix->x.size());
+  matrix->missing[cell] = 1;
+}
+
 // The lowest of the most frequent codes; 0 if every cell is missing.
 double MostFrequent(absl::Span<const double> codes, size_t categories) {
   std::vector<int64_t> counts(categories, 0);
@@ -48,6 +56,32 @@ double MostFrequent(absl::Span<const double> codes, size_t categories) {
     if (!std::isnan(code)) ++counts[static_cast<size_t>(code)];
   }
   return static_cast<double>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+// Whether all are equal and none is missing, or all are missing.
+bool SaysNothing(absl::Span<const double> numbers) {
+  const auto missing = [](double x) { return std::isnan(x); };
+  if (missing(numbers.front())) return absl::c_all_of(numbers, missing);
+  return absl::c_all_of(numbers, [&](double x) { return x == numbers.front(); });
+}
+
+std::vector<double> SortedDistinct(std::vector<double> numbers) {
+  numbers.erase(std::remove_if(numbers.begin(), numbers.end(),
+                               [](double number) { return std::isnan(number); }),
+                numbers.end());
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+// The nearest of `sorted`, which is not empty; the smaller of two.
+double Nearest(absl::Span<const double> sorted, double x) {
+  const auto* const above = std::lower_bound(sorted.begin(), sorted.end(), x);
+  if (above == sorted.begin()) return sorted.front();
+  if (above == sorted.end()) return sorted.back();
+  const double below = *std::prev(above);
+  // Halves, so that neither difference overflows.
+  return x / 2 - below / 2 <= *above / 2 - x / 2 ? below : *above;
 }
 
 // Statistics to scale by, or an error that names the column.
@@ -77,19 +111,29 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
     RETURN_IF_ERROR(fitted.status());
     transform.columns_.push_back(*std::move(fitted));
   }
-  RETURN_IF_ERROR(transform.FitTarget(context, config.normalize_y));
-  // So that encoding the context later cannot fail.
   for (int64_t i = 0; i < features; ++i) {
-    const Column& column = context.features.columns[i];
-    const ColumnTransform& fitted = transform.columns_[i];
-    for (size_t row = 0; row < column.numbers.size(); ++row) {
-      const double x = column.numbers[row];
-      if (!std::isnan(x) && !FitsFloat(fitted.Scale(x))) {
-        return TooLarge(kContextTable, column.name, static_cast<int64_t>(row), x);
-      }
-    }
+    RETURN_IF_ERROR(transform.CheckContextColumn(context.features.columns[i], i));
   }
+  RETURN_IF_ERROR(transform.FitTarget(context, config.normalize_y));
   return transform;
+}
+
+// So that encoding the context later cannot fail, and what is not taken as it stands is known.
+absl::Status FeatureTransform::CheckContextColumn(const Column& column, int64_t feature) {
+  const ColumnTransform& fitted = columns_[feature];
+  ColumnNote note;
+  note.column = column.name;
+  note.left_out = fitted.left_out;
+  for (size_t row = 0; row < column.numbers.size(); ++row) {
+    const double x = column.numbers[row];
+    if (std::isnan(x)) continue;
+    if (!FitsFloat(fitted.Scale(x))) {
+      return TooLarge(kContextTable, column.name, static_cast<int64_t>(row), x);
+    }
+    if (!fitted.bulk.Contains(x)) ++note.outside_bulk;
+  }
+  if (!note.empty()) context_notes_.push_back(std::move(note));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
@@ -97,30 +141,42 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
   ColumnTransform fitted;
   fitted.name = column.name;
   fitted.type = column.type;
-  std::vector<double> codes;
-  absl::Span<const double> numbers = column.numbers;
+  std::vector<double> numbers = column.numbers;
+  double fill = 0;
   if (column.type == ColumnType::kCategorical) {
     CategoryDictionary dictionary = CanonicalDictionary(column);
-    codes = CodesAsNumbers(column, dictionary);
-    numbers = codes;
+    numbers = CodesAsNumbers(column, dictionary);
     fitted.categories = std::move(dictionary.categories);
+    fill = MostFrequent(numbers, fitted.categories.size());
   }
-  const ColumnStatistics statistics = ComputeStatistics(numbers);
-  fitted.fill = column.type == ColumnType::kCategorical
-                    ? MostFrequent(numbers, fitted.categories.size())
-                    : statistics.mean;
-  if (normalize == Normalization::kZScore) {
-    absl::StatusOr<ColumnStatistics> finite = FiniteStatistics(column.name, numbers);
-    RETURN_IF_ERROR(finite.status());
-    fitted.mean = finite->mean;
-    fitted.std = finite->std;
+  if (normalize == Normalization::kNone) {
+    if (column.type == ColumnType::kNumeric) fill = ComputeStatistics(numbers).mean;
+    fitted.scaled_fill = static_cast<float>(fitted.Scale(fill));
+    return fitted;
+  }
+  fitted.left_out = SaysNothing(numbers);
+  fitted.bulk = Bulk::Of(numbers, kFeatureReach);
+  if (column.type == ColumnType::kNumeric && fitted.bulk.all_but_constant()) {
+    fitted.seen = SortedDistinct(numbers);
+  }
+  for (double& number : numbers) number = fitted.bulk.Squash(number);
+  absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(column.name, numbers);
+  RETURN_IF_ERROR(statistics.status());
+  fitted.mean = statistics->mean;
+  fitted.std = statistics->std;
+  if (column.type == ColumnType::kCategorical) {
+    fitted.scaled_fill = static_cast<float>(fitted.Scale(fill));
   }
   return fitted;
 }
 
 absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization normalize) {
   if (normalize == Normalization::kZScore) {
-    absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(context.target, context.y);
+    target_bulk_ = Bulk::Of(context.y, kTargetReach);
+    std::vector<double> squashed;
+    squashed.reserve(context.y.size());
+    for (const double y : context.y) squashed.push_back(target_bulk_.Squash(y));
+    absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(context.target, squashed);
     RETURN_IF_ERROR(statistics.status());
     y_mean_ = statistics->mean;
     y_std_ = statistics->std;
@@ -131,37 +187,45 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
         absl::StrCat("its numbers have the mean ", y_mean_, " and are scaled by ", y_std_,
                      "; values that a model could answer would be beyond what float64 can hold"));
   }
+  ColumnNote note;
+  note.column = context.target;
   for (size_t row = 0; row < context.y.size(); ++row) {
-    if (!std::isfinite(ToModel(context.y[row]))) {
+    if (!std::isfinite(ContextToModel(context.y[row]))) {
       return TooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);
+    }
+    if (!target_bulk_.Contains(context.y[row])) ++note.outside_bulk;
+  }
+  if (!note.empty()) context_notes_.push_back(std::move(note));
+  return absl::OkStatus();
+}
+
+absl::Status FeatureTransform::ApplyNumbers(const ColumnTransform& fitted, const Column& column,
+                                            int64_t feature, FeatureMatrix* matrix,
+                                            ColumnNote* note) {
+  int64_t cell = feature;
+  for (size_t row = 0; row < column.numbers.size(); ++row, cell += matrix->features) {
+    double number = column.numbers[row];
+    if (std::isnan(number)) {
+      Impute(fitted.scaled_fill, cell, matrix);
+      continue;
+    }
+    if (!fitted.seen.empty()) {
+      const double nearest = Nearest(fitted.seen, number);
+      if (nearest != number) ++note->replaced_by_nearest;
+      number = nearest;
+    } else if (!fitted.bulk.Contains(number)) {
+      ++note->outside_bulk;
+    }
+    matrix->x[cell] = static_cast<float>(fitted.Scale(number));
+    if (!std::isfinite(matrix->x[cell])) {
+      return TooLarge(kTargetTable, column.name, static_cast<int64_t>(row), number);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status FeatureTransform::ApplyColumn(const ColumnTransform& fitted, const Column& column,
-                                           int64_t feature, FeatureMatrix* matrix) {
-  const auto scaled_fill = static_cast<float>(fitted.Scale(fitted.fill));
-  const auto impute = [&](int64_t cell) {
-    matrix->x[cell] = scaled_fill;
-    matrix->missing.resize(matrix->x.size());
-    matrix->missing[cell] = 1;
-  };
-  int64_t cell = feature;
-  if (column.type == ColumnType::kNumeric) {
-    for (size_t row = 0; row < column.numbers.size(); ++row, cell += matrix->features) {
-      const double number = column.numbers[row];
-      if (std::isnan(number)) {
-        impute(cell);
-        continue;
-      }
-      matrix->x[cell] = static_cast<float>(fitted.Scale(number));
-      if (!std::isfinite(matrix->x[cell])) {
-        return TooLarge(kTargetTable, column.name, static_cast<int64_t>(row), number);
-      }
-    }
-    return absl::OkStatus();
-  }
+void FeatureTransform::ApplyCategories(const ColumnTransform& fitted, const Column& column,
+                                       int64_t feature, FeatureMatrix* matrix, ColumnNote* note) {
   matrix->categorical.resize(matrix->features);
   matrix->categorical[feature] = 1;
   std::vector<float> by_code;  // the value of each of the table's own categories; NaN if unknown
@@ -173,29 +237,65 @@ absl::Status FeatureTransform::ApplyColumn(const ColumnTransform& fitted, const 
                           ? NAN
                           : static_cast<float>(fitted.Scale(static_cast<double>(code))));
   }
+  int64_t cell = feature;
   for (const int32_t code : column.codes) {
-    if (code == kMissingCode || std::isnan(by_code[code])) {
-      impute(cell);
+    const bool missing = code == kMissingCode;
+    if (missing || std::isnan(by_code[code])) {
+      if (!missing) ++note->unknown_categories;
+      Impute(fitted.scaled_fill, cell, matrix);
     } else {
       matrix->x[cell] = by_code[code];
     }
     cell += matrix->features;
   }
-  return absl::OkStatus();
 }
 
-absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table) const {
+// The cells that differ from those of a context in which all are equal.
+int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Column& column) {
+  const bool empty = fitted.seen.empty() && fitted.categories.empty();
+  const auto differs = [&](const auto& all_of_context, const auto& cell) {
+    return all_of_context.empty() || cell != all_of_context.front();
+  };
+  int64_t count = 0;
+  for (const double number : column.numbers) {
+    count += std::isnan(number) ? !empty : differs(fitted.seen, number);
+  }
+  for (const int32_t code : column.codes) {
+    count += code == kMissingCode ? !empty : differs(fitted.categories, column.categories[code]);
+  }
+  return count;
+}
+
+absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
+                                                      std::vector<ColumnNote>* notes) const {
   std::vector<FeatureColumn> columns;
   columns.reserve(columns_.size());
-  for (const ColumnTransform& column : columns_) columns.push_back({column.name, column.type});
+  for (const ColumnTransform& column : columns_) {
+    columns.push_back({column.name, column.type, column.left_out});
+  }
   absl::StatusOr<std::vector<const Column*>> matched = MatchTargets(columns, table);
   RETURN_IF_ERROR(matched.status());
   FeatureMatrix matrix;
   matrix.rows = table.rows();
-  matrix.features = features();
-  matrix.x.resize(static_cast<size_t>(matrix.rows) * columns_.size());
+  const int64_t kept =
+      absl::c_count_if(columns_, [](const ColumnTransform& column) { return !column.left_out; });
+  matrix.features = std::max<int64_t>(kept, 1);  // row encoders need one
+  matrix.x.resize(static_cast<size_t>(matrix.rows * matrix.features));
+  int64_t feature = 0;
   for (size_t i = 0; i < columns_.size(); ++i) {
-    RETURN_IF_ERROR(ApplyColumn(columns_[i], *(*matched)[i], static_cast<int64_t>(i), &matrix));
+    const ColumnTransform& fitted = columns_[i];
+    const Column& column = *(*matched)[i];
+    ColumnNote note;
+    note.column = fitted.name;
+    if (fitted.left_out) {
+      note.ignored = CountDifferent(fitted, column);
+      note.left_out = note.ignored > 0;
+    } else if (column.type == ColumnType::kNumeric) {
+      RETURN_IF_ERROR(ApplyNumbers(fitted, column, feature++, &matrix, &note));
+    } else {
+      ApplyCategories(fitted, column, feature++, &matrix, &note);
+    }
+    if (notes != nullptr && !note.empty()) notes->push_back(std::move(note));
   }
   return matrix;
 }

@@ -9,15 +9,22 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/data/bulk.h"
+#include "engine/data/column_note.h"
 #include "engine/data/table.h"
 #include "engine/model/model_config.h"
 
 namespace chorale {
 
+// Of what the model sees of a table. Keys and values that were made by another are not used: change
+// it with every change of FeatureTransform's results.
+inline constexpr absl::string_view kTransformVersion = "cells 2";
+
 // The features of some rows as the row encoder reads them.
 struct FeatureMatrix {
   int64_t rows = 0;
-  int64_t features = 0;
+  int64_t features = 0;  // at least one
   std::vector<float> x;  // [rows, features], row-major, host; finite (missing cells are imputed)
   // [rows, features], 1 where x is imputed; empty when it is nowhere.
   std::vector<uint8_t> missing = {};
@@ -28,15 +35,27 @@ struct FeatureMatrix {
 // Categorical cells become the index of their category in the context's sorted dictionary. A
 // missing cell, and a category that the context does not know, becomes the column's context mean
 // (numeric; 0 when all of its cells are missing) or its most frequent code (categorical; the first
-// in sorted order among equals). Then z-scoring, if the model asks for it, per column with the
-// context's mean and standard deviation (1/n over the cells that are not missing). Statistics are
-// float64, summed in row order, and do not depend on how the user numbered the categories.
+// in sorted order among equals), and is marked as missing.
 //
-// A numeric column or target without variation, as of a single row, is scaled by its magnitude: the
-// constant c becomes 0, and 2c becomes 1 or -1. So results are the same in every unit. Zeros are
-// only centred, and so is a single category, whose index is zero.
+// A model that asks for z-scoring then gets, by the same rule for numbers and for codes:
 //
-// Numbers that a float32 cannot hold after scaling are refused, and targets with a scale at which
+//  1. A column that says nothing, because all of its cells in the context are equal or all are
+//     missing, is left out, whatever a request has there. Where no column is left, one of zeros
+//     stands for them.
+//  2. A number of a request becomes the nearest that the context has (the smaller of two) in a
+//     numeric column of which at least 99 % of the numbers are equal: one that the model has never
+//     seen there would mean something else to it than a small difference.
+//  3. What lies far outside the bulk of the column is drawn in (engine/data/bulk.h).
+//  4. The result is z-scored with the mean and standard deviation (1/n) of the context's cells that
+//     are not missing. Statistics are float64, summed in row order, and do not depend on how the
+//     user numbered the categories.
+//
+// The target is z-scored in the same way. Only the context's values are drawn in, where the model
+// reads them: its answers, and values of a request, are linear in the user's unit. A target without
+// variation, as of a single row, is scaled by its magnitude: the constant c becomes 0, and 2c
+// becomes 1 or -1. So results are the same in every unit. Zeros are only centred.
+//
+// Numbers that a float32 cannot hold after that are refused, and targets with a scale at which
 // an answer of the model, a float32, could leave the range of a float64. So all answers are finite.
 // The public API's names are used in errors: a context is called "rows" and a table given to Apply
 // "targets".
@@ -47,39 +66,54 @@ class FeatureTransform {
   static absl::StatusOr<FeatureTransform> Fit(const Dataset& context, const ModelConfig& config);
 
   // InvalidArgument for a table that MatchTargets (engine/data/target_columns.h) refuses for this
-  // context, or with numbers that are too large.
-  absl::StatusOr<FeatureMatrix> Apply(const Table& table) const;
+  // context, or with numbers that are too large. Appends to `notes`, if there are any, what was not
+  // taken as it stands.
+  absl::StatusOr<FeatureMatrix> Apply(const Table& table,
+                                      std::vector<ColumnNote>* notes = nullptr) const;
 
   // The model's y = (user's y - y_mean) / y_std, and back.
   double y_mean() const { return y_mean_; }
   double y_std() const { return y_std_; }
   float ToModel(double y) const { return static_cast<float>((y - y_mean_) / y_std_); }
   double ToUser(double y) const { return y * y_std_ + y_mean_; }
+  // A value of the context as the model reads it.
+  float ContextToModel(double y) const { return ToModel(target_bulk_.Squash(y)); }
 
-  int64_t features() const { return static_cast<int64_t>(columns_.size()); }
+  // What was not taken as it stands of the context: its features in order, then the target. Only
+  // columns that have something to say.
+  const std::vector<ColumnNote>& context_notes() const { return context_notes_; }
 
  private:
   struct ColumnTransform {
     std::string name;
     ColumnType type = ColumnType::kNumeric;
+    bool left_out = false;
     std::vector<std::string> categories;  // sorted
-    double fill = 0;                      // imputed for a missing cell, before scaling
+    std::vector<double> seen;  // sorted, distinct: the numbers to choose the nearest of; or empty
+    Bulk bulk;
+    float scaled_fill = 0;  // for a missing cell
     double mean = 0;
     double std = 1;
 
     // Adding zero turns a negative zero into zero, as the durable form of a dataset has it.
-    double Scale(double x) const { return (x - mean) / std + 0.0; }
+    double Scale(double x) const { return (bulk.Squash(x) - mean) / std + 0.0; }
   };
 
   static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
+  absl::Status CheckContextColumn(const Column& column, int64_t feature);
   absl::Status FitTarget(const Dataset& context, Normalization normalize);
-  // Writes column `feature` of the matrix. REQUIRES: the column's cells are valid.
-  static absl::Status ApplyColumn(const ColumnTransform& fitted, const Column& column,
-                                  int64_t feature, FeatureMatrix* matrix);
+  // Write column `feature` of the matrix. REQUIRES: the column's cells are valid.
+  static absl::Status ApplyNumbers(const ColumnTransform& fitted, const Column& column,
+                                   int64_t feature, FeatureMatrix* matrix, ColumnNote* note);
+  static int64_t CountDifferent(const ColumnTransform& fitted, const Column& column);
+  static void ApplyCategories(const ColumnTransform& fitted, const Column& column, int64_t feature,
+                              FeatureMatrix* matrix, ColumnNote* note);
 
   std::vector<ColumnTransform> columns_;
+  Bulk target_bulk_;
   double y_mean_ = 0;
   double y_std_ = 1;
+  std::vector<ColumnNote> context_notes_;
 };
 
 }  // namespace chorale

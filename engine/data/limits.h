@@ -19,7 +19,7 @@ struct Limits {
   int64_t max_quantiles = 64;
   // The numbers of one answer of Predict or LogDensity, which is one message: 4 MiB, less its other
   // fields.
-  int64_t max_response_bytes = (4 << 20) - (1 << 10);
+  int64_t max_response_bytes = (4 << 20) - (16 << 10);
 };
 
 }  // namespace chorale

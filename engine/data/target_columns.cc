@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(
           absl::StrCat("is no feature column of the context; ", ExpectedColumns(context)));
     }
     const ColumnType expected = context[*found].type;
-    if (column.type != expected) {
+    if (column.type != expected && !context[*found].left_out) {
       return InvalidField(ColumnPath(kTargetTable, column.name),
                           absl::StrCat("is ", TypeName(column.type), " but ", TypeName(expected),
                                        " in the context"));

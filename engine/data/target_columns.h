@@ -17,6 +17,7 @@ inline constexpr absl::string_view kTargetTable = "targets";
 struct FeatureColumn {
   absl::string_view name;
   ColumnType type = ColumnType::kNumeric;
+  bool left_out = false;  // it says nothing: whatever type a request has there is right
 };
 
 // The columns of `targets` in the context's order. They are matched by name, in any order, where

@@ -51,7 +51,8 @@ std::unique_ptr<EncodedContexts> OpenEncodedContexts(const EngineOptions& option
     return nullptr;
   }
   auto opened = EncodedContexts::Open(options.context_files_folder, options.max_context_file_bytes,
-                                      backend.kv_format(), store, models);
+                                      absl::StrCat(backend.kv_format(), ", ", kTransformVersion),
+                                      store, models);
   if (opened.ok()) return *std::move(opened);
   spdlog::warn("encoded contexts are not kept as files: {}", opened.status().ToString());
   return nullptr;

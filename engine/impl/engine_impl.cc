@@ -188,6 +188,7 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
       store_->Put(registration->record, registration->bytes, quota);
   RETURN_IF_ERROR(outcome.status());
   ContextRecord record = std::move(registration->record);
+  std::vector<ColumnNote> notes = registration->transform.context_notes();
   if (*outcome == PutOutcome::kUnchanged) {
     absl::StatusOr<ContextRecord> earlier = store_->Get(tenant, name);
     RETURN_IF_ERROR(earlier.status());
@@ -195,7 +196,7 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
   } else {
     HoldRegistered(record, served, dataset, std::move(registration->transform));
   }
-  return RegisterOutcome{InfoOf(std::move(record)), *outcome};
+  return RegisterOutcome{InfoOf(std::move(record)), *outcome, std::move(notes)};
 }
 
 void EngineImpl::HoldRegistered(const ContextRecord& record,

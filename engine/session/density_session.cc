@@ -8,6 +8,7 @@
 #include "base/error_details.h"
 #include "base/status_macros.h"
 #include "engine/session/mixture_results.h"
+#include "engine/session/random_key.h"
 #include "engine/session/request_validation.h"
 #include "engine/session/target_orders.h"
 
@@ -47,6 +48,7 @@ Preparation DensitySession::Prepare(std::shared_ptr<const LogDensityRequest> req
 }
 
 void DensitySession::Start() {
+  random_key_ = RandomKey(request_->seed, source());
   path_log_density_.resize(paths());
   const int64_t terms = request_->vectors * targets();
   if (request_->want_terms) result_.terms.resize(terms);
@@ -59,7 +61,7 @@ void DensitySession::Start() {
 void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
   std::vector<int32_t> order;
   if (request_->random_orders > 0) {
-    order = DrawOrders(request_->seed, slot->first_path, slot->paths, targets());
+    order = DrawOrders(random_key_, slot->first_path, slot->paths, targets());
   }
   std::vector<float> values = ModelValues(*slot, order);
   TileSpec tile{resident(), rows(), slot->paths, std::move(order), request_->want_mixtures};

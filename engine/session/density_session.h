@@ -42,6 +42,7 @@ class DensitySession : public TiledSession<TileSlot<DensityWork>> {
 
   const std::shared_ptr<const LogDensityRequest> request_;
   const Engine::Callback<LogDensityResult> done_;
+  uint64_t random_key_ = 0;
   std::vector<double> path_log_density_;  // [B * R], user's units
   LogDensityResult result_;
 };

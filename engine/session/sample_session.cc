@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/session/random_key.h"
 #include "engine/session/request_validation.h"
 #include "engine/session/target_orders.h"
 
@@ -21,16 +22,21 @@ Preparation SampleSession::Prepare(std::shared_ptr<const SampleRequest> request,
   return PrepareTargets(std::move(request), limits, backend, &ValidateSample);
 }
 
+void SampleSession::Start() {
+  random_key_ = RandomKey(request_->seed, source());
+  TiledSession::Start();
+}
+
 void SampleSession::StartTile(SampleSlot* slot, PoolRange buffer) {
   slot->delivered = 0;
   slot->order.clear();
   if (request_->order == TargetOrder::kRandomPerPath) {
-    slot->order = DrawOrders(request_->seed, slot->first_path, slot->paths, targets());
+    slot->order = DrawOrders(random_key_, slot->first_path, slot->paths, targets());
   }
   DecodeSpec spec;
   spec.tile = {resident(), rows(), slot->paths, slot->order};
   spec.buffer = buffer;
-  spec.seed = request_->seed;
+  spec.seed = random_key_;
   spec.first_path = slot->first_path;
   slot->work = environment().backend->NewDecode(std::move(spec));
 }
@@ -110,7 +116,10 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
 }
 
 void SampleSession::Deliver(absl::Status status, absl::Time now) {
-  observer_->OnDone(status, {request_->seed, TimingsAt(now)});
+  SampleSummary summary;
+  summary.seed = request_->seed;
+  if (status.ok()) Describe(now, &summary);
+  observer_->OnDone(status, summary);
 }
 
 }  // namespace chorale

@@ -38,11 +38,13 @@ class SampleSession : public TiledSession<SampleSlot> {
   void Deliver(absl::Status status, absl::Time now) override;
 
  private:
+  void Start() override;
   SampleBlock TakeBlock(SampleSlot* slot);
   int64_t UnacknowledgedValues() const;
 
   const std::shared_ptr<const SampleRequest> request_;
   const std::shared_ptr<SampleObserver> observer_;
+  uint64_t random_key_ = 0;
   int64_t delivered_values_ = 0;
 };
 

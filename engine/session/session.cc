@@ -11,6 +11,7 @@ void Session::SetContext(PreparedRequest prepared, ContextCache::Pin pin) {
   Require(state_ == State::kLookingUp, "a session is given its context once");
   context_ = std::move(prepared.context);
   features_ = std::move(prepared.targets);
+  notes_ = std::move(prepared.notes);
   target_rows_ = features_.rows;
   pin_ = std::move(pin);
   found_resident_ = pin_.resident() != nullptr;

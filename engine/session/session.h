@@ -163,7 +163,15 @@ class Session {
   // Reports results for the caller; see MetricsSink::Values.
   void ReportValues(WorkKind kind, int64_t count) const;
   Timings TimingsAt(absl::Time now) const;
-  // Answers a caller that waits for one reply: the error, or the result with its timings.
+  // What its results are computed from. REQUIRES: it has its context.
+  Source source() const { return {context_->record.digest, context_->model->info.digest}; }
+  // Fills what all results have. REQUIRES: it has its context.
+  void Describe(absl::Time now, ResultBase* result) const {
+    result->timings = TimingsAt(now);
+    result->source = source();
+    result->notes = notes_;
+  }
+  // Answers a caller that waits for one reply: the error, or the described result.
   template <typename Result>
   void Answer(const std::function<void(absl::StatusOr<Result>)>& done, absl::Status status,
               Result result, absl::Time now) const {
@@ -171,7 +179,7 @@ class Session {
       done(std::move(status));
       return;
     }
-    result.timings = TimingsAt(now);
+    Describe(now, &result);
     done(std::move(result));
   }
 
@@ -194,6 +202,7 @@ class Session {
   std::shared_ptr<const RegisteredContext> context_;
   int64_t target_rows_ = 0;
   FeatureMatrix features_;  // until admission
+  std::vector<ColumnNote> notes_;
   // In this order: work uses rows, buffers and the pinned context.
   ContextCache::Pin pin_;
   std::vector<BufferPool::Lease> buffers_;  // of the slots

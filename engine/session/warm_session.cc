@@ -7,8 +7,8 @@ namespace chorale {
 Preparation WarmSession::Prepare(const std::shared_ptr<const RequestBase>& /*request*/,
                                  const Limits* /*limits*/, const Backend* backend) {
   Preparation preparation;
-  preparation.check = [backend](const ContextRecord& record, const ModelConfig& config) {
-    return ValidateContextBytes("name", config, record.rows, *backend);
+  preparation.check = [backend](const ContextRecord& record, const Engine::ModelInfo& model) {
+    return ValidateContextBytes("name", model.config, record.rows, *backend);
   };
   preparation.finish = [](std::shared_ptr<const RegisteredContext> context) {
     return PreparedRequest{std::move(context), FeatureMatrix()};

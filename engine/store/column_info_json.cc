@@ -22,6 +22,19 @@ bool TakeCount(const Json& object, const char* key, int64_t& out) {
   return out >= 0;
 }
 
+// What records of earlier versions do not have.
+bool TakeNotes(const Json& object, ColumnInfo& column) {
+  if (object.contains("outside_bulk") &&
+      !TakeCount(object, "outside_bulk", column.outside_bulk)) {
+    return false;
+  }
+  const auto left_out = object.find("left_out");
+  if (left_out == object.end()) return true;
+  if (!left_out->is_boolean()) return false;
+  column.left_out = left_out->get<bool>();
+  return true;
+}
+
 bool TakeColumn(const Json& object, ColumnInfo& column) {
   if (!object.is_object()) return false;
   const auto name = object.find("name");
@@ -31,7 +44,7 @@ bool TakeColumn(const Json& object, ColumnInfo& column) {
   if (*type != kNumeric && *type != kCategorical) return false;
   column.type = *type == kNumeric ? ColumnType::kNumeric : ColumnType::kCategorical;
   return TakeCount(object, "categories", column.categories) &&
-         TakeCount(object, "missing", column.missing);
+         TakeCount(object, "missing", column.missing) && TakeNotes(object, column);
 }
 
 }  // namespace
@@ -43,7 +56,9 @@ absl::StatusOr<std::string> ColumnInfosToJson(const std::vector<ColumnInfo>& col
       array.push_back({{"name", column.name},
                        {"type", column.type == ColumnType::kNumeric ? kNumeric : kCategorical},
                        {"categories", column.categories},
-                       {"missing", column.missing}});
+                       {"missing", column.missing},
+                       {"outside_bulk", column.outside_bulk},
+                       {"left_out", column.left_out}});
     }
     return array.dump();
   } catch (const std::exception& e) {

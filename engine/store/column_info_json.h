@@ -11,11 +11,11 @@
 
 namespace chorale {
 
-// [{"name": "age", "type": "numeric", "categories": 0, "missing": 3}, ...]. InvalidArgument when a
-// name is not valid UTF-8.
+// [{"name": "age", "type": "numeric", "categories": 0, "missing": 3, "outside_bulk": 1,
+//   "left_out": false}, ...]. InvalidArgument when a name is not valid UTF-8.
 absl::StatusOr<std::string> ColumnInfosToJson(const std::vector<ColumnInfo>& columns);
 
-// DataLoss for anything else.
+// The last two may be absent. DataLoss for anything else.
 absl::StatusOr<std::vector<ColumnInfo>> ColumnInfosFromJson(absl::string_view json);
 
 }  // namespace chorale

@@ -20,6 +20,10 @@ struct ColumnInfo {
   ColumnType type = ColumnType::kNumeric;
   int64_t categories = 0;  // distinct categories, when categorical
   int64_t missing = 0;     // missing cells
+  // What the model that the context was registered with made of it (ColumnNote); nothing for
+  // contexts that were registered before this was kept.
+  int64_t outside_bulk = 0;
+  bool left_out = false;
 };
 
 // A context as it is registered. (tenant, name) identifies it; digest identifies its content.

@@ -25,6 +25,8 @@ absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBas
   RETURN_IF_ERROR(targets.status());
   request->context = *std::move(context);
   request->targets = *std::move(targets);
+  request->expected = {message.expected_source().context_digest(),
+                       message.expected_source().model_digest()};
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "server/codec/resource_name.h"
+#include "server/codec/warning_encoder.h"
 
 namespace chorale {
 namespace {
@@ -26,6 +27,15 @@ void EncodeTimings(const Timings& timings, v1::Timings* message) {
   EncodeDuration(timings.encoding, message->mutable_encoding());
   EncodeDuration(timings.first_step, message->mutable_first_step());
   EncodeDuration(timings.total, message->mutable_total());
+}
+
+// What all results have.
+template <typename Message>
+void EncodeBase(const ResultBase& result, Message* message) {
+  EncodeTimings(result.timings, message->mutable_timings());
+  message->mutable_source()->set_context_digest(result.source.context_digest);
+  message->mutable_source()->set_model_digest(result.source.model_digest);
+  EncodeWarnings(result.notes, message->mutable_warnings());
 }
 
 void Copy(const std::vector<double>& from, google::protobuf::RepeatedField<double>* to) {
@@ -66,12 +76,20 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
                                                           : v1::ColumnSummary::CATEGORICAL);
     feature->set_category_count(column.categories);
     feature->set_missing_count(column.missing);
+    feature->set_outside_bulk_count(column.outside_bulk);
+    feature->set_left_out(column.left_out);
   }
   message->set_row_count(record.rows);
   message->set_dataset_bytes(record.dataset_bytes);
   message->set_resident_bytes(info.resident_bytes);
   EncodeTime(record.created, message->mutable_create_time());
   message->set_state(EncodeState(info.state));
+}
+
+void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextResponse* message) {
+  EncodeContext(outcome.context, message->mutable_context());
+  message->set_already_registered(outcome.outcome == PutOutcome::kUnchanged);
+  EncodeWarnings(outcome.notes, message->mutable_warnings());
 }
 
 void EncodeModel(const Engine::ModelInfo& info, v1::Model* message) {
@@ -94,7 +112,7 @@ void EncodePredict(const PredictResult& result, v1::PredictResponse* message) {
   Copy(result.std, message->mutable_stds());
   Copy(result.quantiles, message->mutable_quantiles());
   if (result.mixtures.components > 0) EncodeMixtures(result.mixtures, message->mutable_mixtures());
-  EncodeTimings(result.timings, message->mutable_timings());
+  EncodeBase(result, message);
 }
 
 void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* message) {
@@ -103,12 +121,12 @@ void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* me
   Copy(result.terms, message->mutable_terms());
   if (result.mixtures.components > 0) EncodeMixtures(result.mixtures, message->mutable_mixtures());
   message->set_seed(result.seed);
-  EncodeTimings(result.timings, message->mutable_timings());
+  EncodeBase(result, message);
 }
 
 void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message) {
   message->set_seed(summary.seed);
-  EncodeTimings(summary.timings, message->mutable_timings());
+  EncodeBase(summary, message);
 }
 
 void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message) {

@@ -11,6 +11,7 @@
 namespace chorale {
 
 void EncodeContext(const ContextInfo& info, v1::Context* message);
+void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextResponse* message);
 void EncodeModel(const Engine::ModelInfo& info, v1::Model* message);
 void EncodePredict(const PredictResult& result, v1::PredictResponse* message);
 void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* message);

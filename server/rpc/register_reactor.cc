@@ -63,8 +63,7 @@ void RegisterReactor::Register() {
     return;
   }
   v1::RegisterContextResponse response;
-  EncodeContext(outcome->context, response.mutable_context());
-  response.set_already_registered(outcome->outcome == PutOutcome::kUnchanged);
+  EncodeRegistration(*outcome, &response);
   FinishWith(response);
 }
 

@@ -30,22 +30,27 @@ class UnitsTest : public ::testing::Test {
     client_ = std::make_unique<ApiClient>(server_->address());
   }
 
-  // Means, standard deviations, quantiles and samples.
+  // Means, standard deviations, quantiles and mixtures.
   std::vector<double> Answers(const std::string& id, const Rows& targets) const {
     v1::PredictRequest request = MakePredict(id, targets);
     for (const double q : {1e-6, 0.3, 1 - 1e-6}) request.add_quantiles(q);
     request.set_include_mixtures(true);
     const auto predicted = client_->Predict(request);
     EXPECT_TRUE(predicted.ok()) << predicted.status.error_message();
-    const Samples samples = client_->Sample(MakeSample(id, targets, 20, 7));
-    EXPECT_TRUE(samples.complete()) << samples.status.error_message();
-    std::vector<double> answers = samples.values;
+    std::vector<double> answers;
     const v1::PredictResponse& response = predicted.value;
     for (const auto* values : {&response.means(), &response.stds(), &response.quantiles(),
                                &response.mixtures().means(), &response.mixtures().stds()}) {
       answers.insert(answers.end(), values->begin(), values->end());
     }
     return answers;
+  }
+
+  // The random numbers of another table are others, and its unit makes it another.
+  std::vector<double> SampledValues(const std::string& id, const Rows& targets) const {
+    const Samples samples = client_->Sample(MakeSample(id, targets, 20, 7));
+    EXPECT_TRUE(samples.complete()) << samples.status.error_message();
+    return samples.values;
   }
 
   static ServerProcess* server_;
@@ -115,6 +120,7 @@ TEST_F(UnitsTest, AnswersAreFiniteOrTheTableIsRefused) {
         continue;
       }
       for (const double answer : Answers(id, targets)) EXPECT_TRUE(std::isfinite(answer));
+      for (const double value : SampledValues(id, targets)) EXPECT_TRUE(std::isfinite(value));
       v1::LogDensityRequest density =
           MakeLogDensity(id, targets, std::vector<double>(4, table.y[0]));
       const auto reply = client_->LogDensity(density);

@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "base/error_details.h"
 #include "engine/data/feature_transform.h"
+#include "engine/session/random_key.h"
 #include "engine/session/target_orders.h"
 #include "tests/engine/engine_fixture.h"
 
@@ -31,17 +32,19 @@ TEST_F(EngineResultsTest, SampleDeliversEveryValueOnceInUserUnits) {
   engine_->Sample(request, recorder);
   ASSERT_TRUE(recorder->Wait().ok());
   EXPECT_EQ(recorder->summary().seed, 7u);
+  const uint64_t key = RandomKey(7, recorder->summary().source);
+  EXPECT_NE(key, 7u);
   const auto values = recorder->ByTarget(11, 6);
   for (int64_t p = 0; p < 11; ++p) {
     for (int64_t t = 0; t < 6; ++t) {
-      EXPECT_DOUBLE_EQ(values[p * 6 + t], transform_.ToUser(FakeValue(7, p, t)));
+      EXPECT_DOUBLE_EQ(values[p * 6 + t], transform_.ToUser(FakeValue(key, p, t)));
     }
   }
   const auto sums = recorder->LogDensityOfPaths(11);
   for (int64_t p = 0; p < 11; ++p) {
     double expected = 0;
     for (int64_t t = 0; t < 6; ++t) {
-      expected += FakeLogDensity(FakeValue(7, p, t), t, t) - std::log(transform_.y_std());
+      expected += FakeLogDensity(FakeValue(key, p, t), t, t) - std::log(transform_.y_std());
     }
     EXPECT_NEAR(sums[p], expected, 1e-9);
   }
@@ -57,11 +60,12 @@ TEST_F(EngineResultsTest, RandomOrdersSayWhichTargetEachValueIsFor) {
   auto recorder = std::make_shared<SampleRecorder>();
   engine_->Sample(request, recorder);
   ASSERT_TRUE(recorder->Wait().ok());
+  const uint64_t key = RandomKey(7, recorder->summary().source);
   const auto values = recorder->ByTarget(6, 5);
   for (int64_t p = 0; p < 6; ++p) {
-    const auto order = DrawOrders(7, p, 1, 5);
+    const auto order = DrawOrders(key, p, 1, 5);
     for (int64_t position = 0; position < 5; ++position) {
-      EXPECT_EQ(values[p * 5 + order[position]], FakeValue(7, p, position));
+      EXPECT_EQ(values[p * 5 + order[position]], FakeValue(key, p, position));
     }
   }
 }
@@ -118,7 +122,7 @@ TEST_F(EngineResultsTest, LogDensityAveragesOverRandomOrders) {
   for (int64_t b = 0; b < 3; ++b) {
     std::vector<double> orders;
     for (int64_t r = 0; r < 5; ++r) {
-      const auto order = DrawOrders(11, b * 5 + r, 1, 4);
+      const auto order = DrawOrders(RandomKey(11, result->source), b * 5 + r, 1, 4);
       double sum = 0;
       for (int64_t position = 0; position < 4; ++position) {
         const auto y = static_cast<float>(request.y[b * 4 + order[position]]);

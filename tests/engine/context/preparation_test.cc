@@ -30,17 +30,18 @@ class PreparationTest : public ::testing::Test {
                           [validation](const ModelConfig&) { return validation; });
   }
   std::string RefusedField(const Preparation& preparation) {
-    return ErrorField(preparation.check(record_, ModelConfig()));
+    return ErrorField(preparation.check(record_, model_));
   }
 
   FakeBackendLog log_;
   const std::unique_ptr<Backend> backend_;
   const std::shared_ptr<RequestBase> request_ = std::make_shared<RequestBase>();
   ContextRecord record_;
+  Engine::ModelInfo model_;
 };
 
 TEST_F(PreparationTest, TheRecordAloneTellsWhatIsWrong) {
-  EXPECT_TRUE(Prepare().check(record_, ModelConfig()).ok());
+  EXPECT_TRUE(Prepare().check(record_, model_).ok());
   EXPECT_EQ(RefusedField(Prepare(InvalidField("path_count", "is odd"))), "path_count");
   record_.columns[1].type = ColumnType::kCategorical;
   EXPECT_EQ(RefusedField(Prepare()), "targets.columns[\"b\"]");
@@ -53,9 +54,34 @@ TEST_F(PreparationTest, TheRecordAloneTellsWhatIsWrong) {
   EXPECT_EQ(RefusedField(WarmSession::Prepare(nullptr, nullptr, backend_.get())), "");
 }
 
+// A job of several calls names what it began with.
+TEST_F(PreparationTest, OfWhatIsExpected) {
+  record_.name = "trees";
+  record_.digest = "aa";
+  model_.digest = "bb";
+  for (const Source& expected :
+       {Source{}, Source{"aa", ""}, Source{"", "bb"}, Source{"aa", "bb"}}) {
+    request_->expected = expected;
+    EXPECT_TRUE(Prepare().check(record_, model_).ok());
+  }
+  for (const Source& expected : {Source{"ab", "bb"}, Source{"aa", "ba"}, Source{"bb", "aa"}}) {
+    request_->expected = expected;
+    const absl::Status status = Prepare().check(record_, model_);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_EQ(ErrorReason(status), "SOURCE_CHANGED");
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("\"trees\""));
+  }
+}
+
+// Whatever type it has, too.
+TEST_F(PreparationTest, AColumnThatIsLeftOutTakesAnything) {
+  record_.columns[1].left_out = true;
+  record_.columns[1].type = ColumnType::kCategorical;
+  EXPECT_TRUE(Prepare().check(record_, model_).ok());
+}
+
 TEST_F(PreparationTest, TheRestNeedsTheTransform) {
   ModelConfig config;
-  config.normalize_x = Normalization::kZScore;
   auto context = std::make_shared<RegisteredContext>();
   context->transform = *FeatureTransform::Fit(MakeDataset(10), config);
   const auto prepared = Prepare().finish(context);
@@ -64,7 +90,7 @@ TEST_F(PreparationTest, TheRestNeedsTheTransform) {
   EXPECT_EQ(prepared->targets.x, context->transform.Apply(request_->targets)->x);
 
   request_->targets.columns[0].numbers[1] = 1e300;
-  EXPECT_TRUE(Prepare().check(record_, config).ok());
+  EXPECT_TRUE(Prepare().check(record_, model_).ok());
   EXPECT_EQ(ErrorField(Prepare().finish(context).status()),
             "targets.columns[\"a\"].numeric.values[1]");
 }

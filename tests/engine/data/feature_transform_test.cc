@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
+#include "engine/data/column_statistics.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/data/make_column.h"
@@ -53,7 +54,6 @@ TEST(FeatureTransformTest, ImputesAndEncodes) {
   ASSERT_TRUE(matrix.ok()) << matrix.status();
   EXPECT_EQ(matrix->rows, 4);
   EXPECT_EQ(matrix->features, 2);
-  EXPECT_EQ(transform.features(), 2);
   EXPECT_THAT(matrix->x, ElementsAre(1, 2, 4, 0, 3, 2, 8, 1));
   EXPECT_THAT(matrix->missing, ElementsAre(0, 0, 1, 0, 0, 0, 0, 0));
   EXPECT_THAT(matrix->categorical, ElementsAre(0, 1));
@@ -102,24 +102,151 @@ TEST(FeatureTransformTest, ZScores) {
   EXPECT_DOUBLE_EQ(transform.ToUser(2), 30 + 2 * std::sqrt(350.0));
 }
 
-TEST(FeatureTransformTest, ConstantAndEmptyColumns) {
+// The columns of `numbers`, scaled over `context`, as a matrix of one feature or more.
+FeatureMatrix Scaled(const std::vector<Column>& context, const std::vector<Column>& asked,
+                     std::vector<ColumnNote>* notes = nullptr) {
+  Dataset dataset;
+  dataset.features.columns = context;
+  dataset.target = "y";
+  for (int64_t row = 0; row < context[0].rows(); ++row) dataset.y.push_back(row);
+  Table table;
+  table.columns = asked;
+  absl::StatusOr<FeatureMatrix> matrix =
+      Fitted(dataset, Normalization::kZScore).Apply(table, notes);
+  EXPECT_TRUE(matrix.ok()) << matrix.status();
+  return matrix.ok() ? *std::move(matrix) : FeatureMatrix();
+}
+
+// Such a column changes nothing, whatever is asked there, of whatever type.
+TEST(FeatureTransformTest, ColumnsThatSayNothingAreLeftOut) {
+  const Column x = Numbers("x", {1, 2, 4});
+  const Column asked = Numbers("x", {3, 0, 5});
+  const FeatureMatrix expected = Scaled({x}, {asked});
+  const std::vector<Column> silent = {
+      Numbers("c", {2024, 2024, 2024}), Numbers("c", {0, 0, 0}), Numbers("c", {kNan, kNan, kNan}),
+      Categories("c", {}, {-1, -1, -1}), Categories("c", {"a", "unused"}, {0, 0, 0})};
+  const std::vector<std::pair<Column, std::vector<int>>> requests = {
+      {Numbers("c", {2025, 1.7e12, 2024}), {2, 3, 3, 3, 3}},
+      {Numbers("c", {kNan, kNan, 0}), {3, 2, 1, 1, 3}},
+      {Categories("c", {"a", "b"}, {1, 0, -1}), {3, 3, 2, 2, 2}}};
+  for (size_t i = 0; i < silent.size(); ++i) {
+    for (const auto& [request, different] : requests) {
+      std::vector<ColumnNote> notes;
+      const FeatureMatrix matrix = Scaled({silent[i], x}, {asked, request}, &notes);
+      EXPECT_EQ(matrix.features, 1);
+      EXPECT_EQ(matrix.x, expected.x);
+      EXPECT_TRUE(matrix.missing.empty());
+      EXPECT_TRUE(matrix.categorical.empty());
+      ASSERT_EQ(notes.size(), 1u);
+      EXPECT_EQ(notes[0].column, "c");
+      EXPECT_TRUE(notes[0].left_out);
+      EXPECT_EQ(notes[0].ignored, different[i]) << i;
+    }
+  }
+}
+
+TEST(FeatureTransformTest, WhereNoColumnIsLeftThereIsOneOfZeros) {
+  const FeatureMatrix matrix = Scaled({Numbers("a", {3, 3}), Categories("b", {"z"}, {0, 0})},
+                                      {Numbers("a", {4, kNan}), Categories("b", {"y"}, {0, -1})});
+  EXPECT_EQ(matrix.features, 1);
+  EXPECT_THAT(matrix.x, ElementsAre(0, 0));
+  EXPECT_TRUE(matrix.missing.empty());
+}
+
+// The missing cells may say something; the numbers do not.
+TEST(FeatureTransformTest, ConstantWithMissingCells) {
+  std::vector<ColumnNote> notes;
+  const FeatureMatrix matrix =
+      Scaled({Numbers("c", {0.1, kNan, 0.1})}, {Numbers("c", {0.1, kNan, 1e9})}, &notes);
+  EXPECT_THAT(matrix.x, ElementsAre(0, 0, 0));
+  EXPECT_THAT(matrix.missing, ElementsAre(0, 1, 0));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].replaced_by_nearest, 1);
+  EXPECT_FALSE(notes[0].left_out);
+}
+
+TEST(FeatureTransformTest, WhatAnAllButConstantColumnHasNotIsItsNearest) {
+  std::vector<double> years(200, 2024);
+  years[7] = 2023;
+  std::vector<ColumnNote> notes;
+  const FeatureMatrix matrix =
+      Scaled({Numbers("year", years)},
+             {Numbers("year", {2024, 2025, 1e300, 2023.6, 2023, 2023.5, 1999, -1e308})}, &notes);
+  const float usual = matrix.x[0];
+  const float other = matrix.x[4];
+  EXPECT_NE(usual, other);
+  EXPECT_THAT(matrix.x, ElementsAre(usual, usual, usual, usual, other, other, other, other));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].replaced_by_nearest, 6);
+}
+
+// One corrupt cell moves the others by little, and is noted; so is one that is asked for.
+TEST(FeatureTransformTest, FarOutsideTheBulk) {
+  std::vector<double> clean(120);
+  for (int i = 0; i < 120; ++i) clean[i] = std::sin(i);
+  std::vector<double> corrupt = clean;
+  corrupt[5] = 999999;
+  const FeatureMatrix expected = Scaled({Numbers("x", clean)}, {Numbers("x", clean)});
+  std::vector<ColumnNote> notes;
+  const FeatureMatrix matrix = Scaled({Numbers("x", corrupt)}, {Numbers("x", corrupt)}, &notes);
+  // 21 scales out instead of 10^6, so that the unit of all others is not a hundred thousand times
+  // as large but three times: the distances between them are kept to that.
+  const float kept = (matrix.x[20] - matrix.x[9]) / (expected.x[20] - expected.x[9]);
+  EXPECT_GT(kept, 0.3);
+  for (int i = 10; i < 120; ++i) {
+    EXPECT_NEAR(matrix.x[i] - matrix.x[9], (expected.x[i] - expected.x[9]) * kept, 1e-5) << i;
+  }
+  EXPECT_LT(matrix.x[5], 15);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].outside_bulk, 1);
+  for (const double x : {1e300, -1e300}) {
+    const FeatureMatrix far = Scaled({Numbers("x", clean)}, {Numbers("x", {x})}, &notes);
+    EXPECT_LT(std::abs(far.x[0]), 1000);
+  }
+}
+
+// Where nothing lies outside the bulk, and nothing says nothing, the numbers are z-scores.
+TEST(FeatureTransformTest, InTheBulkTheBitsAreThoseOfZScores) {
+  std::mt19937_64 random(2);
+  std::normal_distribution<double> normal(3, 2);
+  std::vector<double> numbers(300);
+  for (double& x : numbers) x = normal(random);
+  const ColumnStatistics statistics = ComputeStatistics(numbers);
+  const FeatureMatrix matrix = Scaled({Numbers("x", numbers)}, {Numbers("x", numbers)});
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(matrix.x[i], static_cast<float>((numbers[i] - statistics.mean) / statistics.std));
+  }
+}
+
+// The context's y is drawn in; what is asked and answered is linear.
+TEST(FeatureTransformTest, Targets) {
   Dataset context;
-  context.features.columns = {
-      Numbers("constant", {0.1, 0.1, 0.1}), Numbers("missing", {kNan, kNan, kNan}),
-      Categories("none", {}, {-1, -1, -1}), Categories("one", {"a"}, {0, 0, -1})};
+  context.features.columns = {Numbers("x", {1, 2, 3, 4, 5, 6, 7, 8})};
+  context.target = "y";
+  context.y = {1, 2, 3, 4, 5, 6, 7, 1e6};
+  const FeatureTransform transform = Fitted(context, Normalization::kZScore);
+  const Bulk bulk = Bulk::Of(context.y, kTargetReach);
+  const double drawn_in = bulk.Squash(1e6);
+  EXPECT_LT(drawn_in, 70);
+  EXPECT_EQ(transform.ContextToModel(1e6), transform.ToModel(drawn_in));
+  EXPECT_EQ(transform.ContextToModel(4), transform.ToModel(4));
+  EXPECT_GT(transform.ToModel(1e6), 1e4);
+  EXPECT_NEAR(transform.ToUser(transform.ToModel(1e6)), 1e6, 1);
+  ASSERT_EQ(transform.context_notes().size(), 1u);
+  EXPECT_EQ(transform.context_notes()[0].column, "y");
+  EXPECT_EQ(transform.context_notes()[0].outside_bulk, 1);
+}
+
+// All equal, as of a single row: scaled by their magnitude.
+TEST(FeatureTransformTest, ConstantTargets) {
+  Dataset context;
+  context.features.columns = {Numbers("x", {1, 2, 4})};
   context.target = "y";
   context.y = {0.7, 0.7, 0.7};
   const FeatureTransform transform = Fitted(context, Normalization::kZScore);
-  EXPECT_THAT(transform.Apply(context.features)->x, testing::Each(0.0f));
   EXPECT_EQ(transform.ToModel(0.7), 0);
+  EXPECT_EQ(transform.ContextToModel(0.7), 0);
   EXPECT_DOUBLE_EQ(transform.ToUser(1), 1.4);
-  Table targets;
-  targets.columns = context.features.columns;
-  targets.columns[0].numbers = {0.2, 0.0, -0.1};
-  const absl::StatusOr<FeatureMatrix> matrix = transform.Apply(targets);
-  EXPECT_EQ(matrix->x[0], 1);
-  EXPECT_EQ(matrix->x[4], -1);
-  EXPECT_EQ(matrix->x[8], -2);
 }
 
 // What a model sees does not depend on the unit, nor do its answers in that unit.

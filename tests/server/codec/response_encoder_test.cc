@@ -131,6 +131,8 @@ TEST(ResponseEncoderTest, ResponsesWithinTheLimitFitIntoAMessage) {
   result.mixtures = {1'000'000, part, part, part};
   result.seed = ~uint64_t{0};
   result.timings = {longest, longest, longest, longest};
+  result.source = {std::string(64, 'a'), std::string(64, 'b')};
+  result.notes.resize(1000, {.column = std::string(256, 'c'), .outside_bulk = kPart});
   v1::LogDensityResponse message;
   EncodeLogDensity(result, &message);
   EXPECT_LE(message.ByteSizeLong(), static_cast<size_t>(kMessageBytes));

@@ -1,0 +1,27 @@
+// What of a column was not taken as it stands, for people to be told.
+#ifndef CHORALE_ENGINE_DATA_COLUMN_NOTE_H_
+#define CHORALE_ENGINE_DATA_COLUMN_NOTE_H_
+
+#include <cstdint>
+#include <string>
+
+namespace chorale {
+
+struct ColumnNote {
+  std::string column;
+  // The column says nothing, since all of its cells in the context are equal, or missing: it was
+  // left out.
+  bool left_out = false;
+  int64_t ignored = 0;              // cells of a column left out that differ from the context's
+  int64_t outside_bulk = 0;         // cells far outside the bulk of the context's, drawn in
+  int64_t replaced_by_nearest = 0;  // numbers taken for the nearest that the context has
+  int64_t unknown_categories = 0;   // cells whose category the context does not have: as missing
+
+  bool empty() const {
+    return !left_out && ignored + outside_bulk + replaced_by_nearest + unknown_categories == 0;
+  }
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_DATA_COLUMN_NOTE_H_

@@ -1,0 +1,90 @@
+#include "server/codec/warning_encoder.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/names.h"
+
+namespace chorale {
+namespace {
+
+using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
+
+std::string Cells(int64_t count, absl::string_view one, absl::string_view many) {
+  return absl::StrCat(count, count == 1 ? " cell " : " cells ", count == 1 ? one : many);
+}
+
+// Adds warnings while there is room for them.
+class WarningWriter {
+ public:
+  explicit WarningWriter(Warnings* warnings) : warnings_(warnings) {}
+
+  // `what` follows the column's name.
+  void Add(v1::Warning::Reason reason, const std::string& column, int64_t cells,
+           absl::string_view what) {
+    v1::Warning warning;
+    warning.set_reason(reason);
+    warning.set_column(column);
+    warning.set_cell_count(cells);
+    warning.set_message(absl::StrCat("column ", QuoteName(column), ": ", what));
+    constexpr int64_t kPerField = 8;  // tag and length
+    bytes_ += static_cast<int64_t>(warning.ByteSizeLong()) + kPerField;
+    constexpr int64_t kLast = 128;
+    if (left_out_ > 0 || bytes_ > kMaxWarningBytes - kLast) {
+      ++left_out_;
+    } else {
+      *warnings_->Add() = std::move(warning);
+    }
+  }
+
+  void Finish() {
+    if (left_out_ == 0) return;
+    warnings_->Add()->set_message(absl::StrCat("and ", left_out_, " more warnings"));
+  }
+
+ private:
+  Warnings* const warnings_;
+  int64_t bytes_ = 0;
+  int64_t left_out_ = 0;
+};
+
+}  // namespace
+
+void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
+  WarningWriter writer(warnings);
+  for (const ColumnNote& note : notes) {
+    if (note.left_out) {
+      const std::string effect =
+          note.ignored == 0 ? ""
+                            : absl::StrCat("; ", Cells(note.ignored, "has", "have"), " no effect");
+      writer.Add(v1::Warning::LEFT_OUT, note.column, note.ignored,
+                 absl::StrCat("all of its cells in the context are equal, or missing, so it says "
+                              "nothing and is left out",
+                              effect));
+    }
+    if (note.outside_bulk > 0) {
+      writer.Add(v1::Warning::OUTSIDE_BULK, note.column, note.outside_bulk,
+                 absl::StrCat(Cells(note.outside_bulk, "lies", "lie"),
+                              " far outside the bulk of the context's: only the logarithm of the "
+                              "distance counts there"));
+    }
+    if (note.replaced_by_nearest > 0) {
+      writer.Add(v1::Warning::NEAREST_VALUE, note.column, note.replaced_by_nearest,
+                 absl::StrCat("nearly all of its cells in the context are equal; ",
+                              Cells(note.replaced_by_nearest, "that it does not have counts",
+                                    "that it does not have count"),
+                              " as the nearest that it has"));
+    }
+    if (note.unknown_categories > 0) {
+      writer.Add(v1::Warning::UNKNOWN_CATEGORY, note.column, note.unknown_categories,
+                 absl::StrCat(Cells(note.unknown_categories, "has a category", "have categories"),
+                              " that the context does not have, and ",
+                              note.unknown_categories == 1 ? "counts" : "count", " as missing"));
+    }
+  }
+  writer.Finish();
+}
+
+}  // namespace chorale

@@ -1,0 +1,55 @@
+#include "server/codec/warning_encoder.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
+
+TEST(WarningEncoderTest, OneForEachReason) {
+  Warnings warnings;
+  EncodeWarnings({{.column = "year", .left_out = true, .ignored = 2},
+                  {.column = "site", .left_out = true},
+                  {.column = "x", .outside_bulk = 1, .unknown_categories = 3},
+                  {.column = "z", .replaced_by_nearest = 4}},
+                 &warnings);
+  ASSERT_EQ(warnings.size(), 5);
+  const auto expect = [&](int i, v1::Warning::Reason reason, const std::string& column,
+                          int64_t cells, const std::string& text) {
+    EXPECT_EQ(warnings[i].reason(), reason) << i;
+    EXPECT_EQ(warnings[i].column(), column) << i;
+    EXPECT_EQ(warnings[i].cell_count(), cells) << i;
+    EXPECT_THAT(warnings[i].message(), HasSubstr(text)) << i;
+  };
+  expect(0, v1::Warning::LEFT_OUT, "year", 2, "column \"year\": all of its cells in the context");
+  expect(0, v1::Warning::LEFT_OUT, "year", 2, "left out; 2 cells have no effect");
+  expect(1, v1::Warning::LEFT_OUT, "site", 0, "is left out");
+  expect(2, v1::Warning::OUTSIDE_BULK, "x", 1, "1 cell lies far outside the bulk");
+  expect(3, v1::Warning::UNKNOWN_CATEGORY, "x", 3, "3 cells have categories that the context");
+  expect(4, v1::Warning::NEAREST_VALUE, "z", 4, "4 cells that it does not have count as");
+}
+
+TEST(WarningEncoderTest, BoundedHoweverManyColumns) {
+  std::vector<ColumnNote> notes;
+  for (int i = 0; i < 1000; ++i) {
+    notes.push_back({.column = absl::StrCat(std::string(250, '\\'), i), .outside_bulk = 1});
+  }
+  v1::PredictResponse message;
+  EncodeWarnings(notes, message.mutable_warnings());
+  EXPECT_LE(message.ByteSizeLong(), static_cast<size_t>(kMaxWarningBytes));
+  EXPECT_GT(message.ByteSizeLong(), static_cast<size_t>(kMaxWarningBytes - 2000));
+  const v1::Warning& last = message.warnings(message.warnings_size() - 1);
+  EXPECT_EQ(last.message(), absl::StrCat("and ", 1001 - message.warnings_size(), " more warnings"));
+  EXPECT_EQ(last.column(), "");
+}
+
+}  // namespace
+}  // namespace chorale
