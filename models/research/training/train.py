@@ -46,7 +46,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="checkpoint, log and picture")
     parser.add_argument(
-        "--weights", type=Path, help="start from the averaged weights of this checkpoint"
+        "--weights",
+        type=Path,
+        help="start from the averaged weights of this checkpoint, or from a folder that is served",
     )
     parser.add_argument("--encoder", default="cell_attention")
     parser.add_argument("--encoder-width", type=int, help="E, if not the default")
@@ -253,6 +255,8 @@ class Training:
         self.save()
         if self.rank == 0:
             print(f"stopped at step {self.step} after {time.monotonic() - begin:.0f} s", flush=True)
+            if self.device.type == "cuda":
+                print(f"most memory: {torch.cuda.max_memory_reserved() / 2**30:.1f} GiB", flush=True)
             if progress >= 1.0 and arguments.validation_batches:
                 self.validate()
             draw_curves(arguments.folder)
