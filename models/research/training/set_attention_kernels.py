@@ -25,9 +25,9 @@ def _forward(
     lane = head * D + tl.arange(0, D)
     key = tl.arange(0, KEYS)
     key_in = key < here * keys
-    places = (first * keys + key)[:, None] * (HEADS * D) + lane[None, :]
-    k = tl.load(k_at + places, mask=key_in[:, None], other=0.0)
-    v = tl.load(v_at + places, mask=key_in[:, None], other=0.0)
+    key_places = (first * keys + key)[:, None] * (HEADS * D) + lane[None, :]
+    k = tl.load(k_at + key_places, mask=key_in[:, None], other=0.0)
+    v = tl.load(v_at + key_places, mask=key_in[:, None], other=0.0)
     for chunk in range(chunks):
         row = (tl.program_id(1) * chunks + chunk) * ROWS + tl.arange(0, ROWS)
         row_in = row < here * n
