@@ -107,7 +107,7 @@ def check_layout(qkv: Tensor, out: Tensor, lse: Tensor) -> None:
 
 
 def merge_buffer_fused(qkv: Tensor, seen: Tensor, sizes: Sizes, out: Tensor, lse: Tensor) -> None:
-    """merge_buffer for tensors whole; out and lse [B, heads, R, ..] as the flash kernel gives them."""
+    """merge_buffer, of whole tensors: out [B, heads, R, d] and lse as the flash kernel gives them."""
     check_layout(qkv, out, lse)
     tasks, rows, _ = qkv.shape
     grid = (tasks * sizes.heads, triton.cdiv(len(seen), ROWS))

@@ -55,7 +55,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--optimizer", default="muon", choices=("muon", "adam"))
     parser.add_argument("--lr-scale", type=float, default=1.0)
     parser.add_argument(
-        "--clip-norm", type=float, default=10.0, help="bound on the norm of all gradients together"
+        "--clip-norm", type=float, default=1.0, help="bound on the norm of all gradients together"
     )
     parser.add_argument("--minutes", type=float, help="length of the whole run")
     parser.add_argument("--steps", type=int, help="instead of minutes")

@@ -211,7 +211,7 @@ class Trunk(nn.Module):
         return layers[-1].finish(x, attention(qkv))
 
     def run_together(self, known: Tensor, queries: Tensor, m: int, prefixes: Tensor) -> Tensor:
-        """Where each path has a context of its own: known [B, N, D], queries [B, S, D] -> queries."""
+        """Each path has a context of its own: known [B, N, D], queries [B, S, D] -> queries."""
         seen = torch.cat([torch.arange(1, m + 1, device=prefixes.device), prefixes]).int()
         tokens = torch.cat([known, queries], dim=1)
         sizes = Sizes(known.shape[1], m, self.heads)

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from models.research.training.prior.gaussian_process import (
     EXACT_ROWS,
-    correlation,
     draw_exact,
     inverse_scales,
     spectral_process,
@@ -36,7 +35,7 @@ def linear_process(rng: Randomness, x: Tensor) -> tuple[Tensor, Tensor | None]:
         return signal + noise[:, None] * rng.normal(b, rows), None
     x = x.double()
     scaled = x * size
-    smooth = correlation("rbf", squared_distances(x * inverse_scales(rng, b, f)), size)
+    smooth = torch.exp(-0.5 * squared_distances(x * inverse_scales(rng, b, f)))
     # Nobody knows where the line crosses zero: hence 1, the variance of its offset.
     kernel = 1.0 + scaled @ scaled.transpose(1, 2) + bent.double().square()[..., None] * smooth
     return draw_exact(rng, kernel, noise)

@@ -13,8 +13,11 @@ try:
     from models.research.training.prior.gaussian_process import draw_exact
     from models.research.training.prior.generator import (
         CONTEXTS,
+        DISTRACTED,
         FEATURE_SHARES,
         FEATURES,
+        SMALL,
+        category_weights,
         draw_deck,
         draw_shape,
         generate,
@@ -133,15 +136,33 @@ class DistractorsTest(unittest.TestCase):
             same &= wide.categorical[:, :, None] == tasks.categorical[:, None, :]
             self.assertTrue(same.any(dim=1).all(), category)
 
-    def test_they_come_now_and_then(self) -> None:
-        shape, wide = BatchShape(2, 20, 12, 24, 40), 0
-        for seed in range(60):
-            rng = Randomness(seed, 0, 0, "cpu")
-            tasks = wide_tasks(rng, 2, shape, "linear")
+    def test_they_come_in_their_share(self) -> None:
+        shape, wide, seeds = BatchShape(2, 20, 12, 24, 40), 0, 150
+        for seed in range(seeds):
+            tasks = wide_tasks(Randomness(seed, 0, 0, "cpu"), 2, shape, "linear")
             self.assertEqual(tasks.x.shape[2], 40)
-            narrow = raw_tasks(Randomness(seed, 0, 0, "cpu"), 2, shape, "linear")
-            wide += not torch.equal(tasks.y, narrow.y)
-        self.assertGreater(wide, 0)
+            rng = Randomness(seed, 0, 0, "cpu")
+            rng.host.random()  # the draw that decides whether they come
+            wide += not torch.equal(tasks.y, raw_tasks(rng, 2, shape, "linear").y)
+        self.assertAlmostEqual(wide / seeds, DISTRACTED, delta=0.12)
+
+    def test_a_table_of_few_columns_gets_none(self) -> None:
+        shape = BatchShape(2, 20, 12, 24, 3)
+        for seed in range(20):
+            tasks = wide_tasks(Randomness(seed, 0, 0, "cpu"), 2, shape, "linear")
+            same = raw_tasks(Randomness(seed, 0, 0, "cpu"), 2, shape, "linear")
+            self.assertTrue(torch.equal(tasks.x, same.x))
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class SharesTest(unittest.TestCase):
+    def test_they_add_up_to_one_at_every_size(self) -> None:
+        for context in (4, SMALL, SMALL + 1, 4096):
+            for features in (1, 4, 5, 100):
+                weights = category_weights(BatchShape(2, context, 8, 24, features))
+                self.assertEqual(len(weights), len(CATEGORIES))
+                self.assertGreater(min(weights), 0.0)
+                self.assertAlmostEqual(sum(weights), 1.0)
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
