@@ -13,6 +13,7 @@ import json
 import math
 import pathlib
 import sys
+from fractions import Fraction
 
 import numpy as np
 
@@ -58,7 +59,8 @@ def squash(x: Real, median: Real, scale: Real, most: Real) -> Real:
 
 
 def nearest_of(known: list[Real], x: Real) -> Real:
-    return min(known, key=lambda other: (abs(x - other), other))
+    """Exactly: the distances of a huge number from small ones differ by less than a rounding."""
+    return min(known, key=lambda other: (abs(Fraction(float(x)) - Fraction(float(other))), other))
 
 
 def exact(x: Real | None) -> float | None:
