@@ -10,6 +10,12 @@ from models.research.evaluate.damage import DAMAGES
 from models.research.evaluate.report import _markdown
 
 Means = dict[str, dict[str, dict[str, np.ndarray]]]  # cell, damage, rule -> [draws, scores]
+_HEAVY_SCORES = (
+    ("log_density", "log-density"),
+    ("crps", "CRPS"),
+    ("rmse", "error of the predicted means, against the true ones"),
+    ("bias_of_sum", "bias of the sum of the predicted means in %, mean and standard error (root mean square)"),
+)
 WORSE = 0.01  # nat: what no cell may lose where nothing is damaged
 
 
@@ -31,7 +37,11 @@ def _clean(tables: Means, at: dict[str, int]) -> str:
         worst = min(change, key=lambda cell: change[cell][at["log_density"]])
         row = [rule]
         row += [f"{np.mean([m[at[s]] for m in means.values()]):.4f}" for s in ("log_density", "crps", "rmse", "bias")]
-        row.append(f"{change[worst][at['log_density']]:+.4f} ({worst.removeprefix('tables/')})")
+        paired = tables[worst]["clean"]
+        error = (paired[rule] - paired[BEFORE])[:, at["log_density"]].std() / len(paired[rule]) ** 0.5
+        row.append(
+            f"{change[worst][at['log_density']]:+.4f} ± {error:.4f} ({worst.removeprefix('tables/')})"
+        )
         row.append(str(sum(c[at["log_density"]] < -WORSE for c in change.values())))
         row.append(str(sum(c[at["log_density"]] > WORSE for c in change.values())))
         for name in ("crps", "rmse"):
@@ -82,25 +92,26 @@ def _by_size(tables: Means, at: dict[str, int], score: str, rules: tuple[str, ..
     return _markdown(["context", "rule", *DAMAGES], rows)
 
 
-def _heavy(heavy: Means, at: dict[str, int], kind: str) -> str:
-    """Against the first rule: log-density, CRPS and the error of the means; the bias of sums."""
-    sizes = [str(size) for size in heavy_tails.SIZES if f"heavy/{kind}/{size}" in heavy]
+def _heavy(heavy: Means, at: dict[str, int], where: str, score: str) -> str:
+    """For each kind of tail, draws of all sizes from 64 rows together."""
+    heavy = {cell: by for cell, by in heavy.items() if not cell.endswith("/16")}
+    there = {cell.split("/")[1] for cell in heavy}
+    kinds = [kind for kind in heavy_tails.KINDS if kind.startswith(where) and kind in there]
     rows = []
     for rule in RULES:
         row = [rule]
-        for size in sizes:
-            by_rule = heavy[f"heavy/{kind}/{size}"]["clean"]
-            one, other = by_rule[rule], by_rule[BEFORE]
-            density = one[:, at["log_density"]] - other[:, at["log_density"]]
-            crps, rmse = (np.median(one[:, at[s]] / other[:, at[s]]) - 1 for s in ("crps", "rmse"))
-            sums = one[:, at["bias_of_sum"]]
-            error = sums.std(ddof=1) / np.sqrt(len(sums))
-            row.append(
-                f"{density.mean():+.3f}, {100 * crps:+.1f} %, {100 * rmse:+.1f} %, "
-                f"{100 * sums.mean():+.1f} ± {100 * error:.1f} % ({100 * np.sqrt((sums**2).mean()):.0f})"
-            )
+        for kind in kinds:
+            some = [by["clean"] for cell, by in heavy.items() if f"/{kind}/" in cell]
+            one, other = (np.concatenate([by[r][:, at[score]] for by in some]) for r in (rule, BEFORE))
+            if score == "log_density":
+                row.append(f"{np.median(one - other):+.3f}")
+            elif score == "bias_of_sum":
+                error = one.std(ddof=1) / np.sqrt(len(one))
+                row.append(f"{100 * one.mean():+.1f} ± {100 * error:.1f} ({100 * np.sqrt((one**2).mean()):.0f})")
+            else:
+                row.append(f"{100 * (np.median(one / other) - 1):+.1f} %")
         rows.append(row)
-    return _markdown(["rule", *(f"{size} rows" for size in sizes)], rows)
+    return _markdown(["rule", *(kind.split(": ")[1] for kind in kinds)], rows)
 
 
 def _cells(tables: Means, at: dict[str, int], rule: str) -> str:
@@ -108,17 +119,17 @@ def _cells(tables: Means, at: dict[str, int], rule: str) -> str:
     rows = []
     for cell, by in tables.items():
         row = cell.removeprefix("tables/").split("/")
-        for damage in ("clean", "x -9999", "three constant columns", "one y"):
+        for damage in ("clean", "x -9999", "one y"):
             one, other = (by[damage][r].mean(axis=0) for r in (rule, BEFORE))
             row += [f"{other[at[s]]:.3f} {one[at[s]]:.3f}" for s in names]
         rows.append(row)
     heading = ["table", "context"]
-    for damage in ("clean", "x -9999", "constant columns", "one y"):
+    for damage in ("clean", "x -9999", "one y"):
         heading += [f"{damage}: log-density", "CRPS", "RMSE"]
     return _markdown(heading, rows)
 
 
-def page(found: dict, scores: tuple[str, ...], rule: str = "x 8, y 5") -> str:
+def page(found: dict, scores: tuple[str, ...], rule: str = "x 8, y 5 gap 30") -> str:
     """`rule` is the one that is shown cell by cell."""
     at = {name: i for i, name in enumerate(scores)}
     arrays = _arrays(found)
@@ -131,15 +142,10 @@ def page(found: dict, scores: tuple[str, ...], rule: str = "x 8, y 5") -> str:
             lines += [f"## {title}, damaged", "", _damaged(tables, at, score), ""]
             lines += [_by_size(tables, at, score, (BEFORE, rule)), ""]
     if heavy:
-        lines += [
-            "## Heavy tails",
-            "",
-            f'Against "{BEFORE}": log-density, CRPS and the error of the predicted means (medians of '
-            "draws); then the bias of the sum over all targets, and in brackets its root mean square.",
-            "",
-        ]
-        for kind in heavy_tails.KINDS:
-            lines += [f"### {kind}", "", _heavy(heavy, at, kind), ""]
+        lines += ["## Heavy tails", "", f'64 to 1024 rows; medians over draws, against "{BEFORE}".', ""]
+        for where, title in (("x", "features"), ("y", "target"), ("both", "features and target")):
+            for score, name in _HEAVY_SCORES:
+                lines += [f"Of the {title}: {name}", "", _heavy(heavy, at, where, score), ""]
     if tables:
         lines += [f'## Cell by cell: "{BEFORE}", then "{rule}"', "", _cells(tables, at, rule), ""]
     return "\n".join(lines)

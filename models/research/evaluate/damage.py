@@ -61,6 +61,13 @@ def _corrupt_target(split: Split, random: np.random.Generator) -> Split:
     return dataclasses.replace(split, context_y=y)
 
 
+def _corrupt_targets(split: Split, random: np.random.Generator) -> Split:
+    y = split.context_y.copy()
+    rows = random.permutation(len(y))[: max(1, round(SHARE * len(y)))]
+    y[rows] += random.choice([-FAR, FAR], len(rows))
+    return dataclasses.replace(split, context_y=y)
+
+
 DAMAGES: dict[str, Callable[[Split, np.random.Generator], Split]] = {
     "clean": lambda split, random: split,
     "x times 1000": _of_context(lambda x: 1000 * x),
@@ -69,4 +76,5 @@ DAMAGES: dict[str, Callable[[Split, np.random.Generator], Split]] = {
     "x -9999, in the request too": _of_both,
     "three constant columns": _constant_columns,
     "one y": _corrupt_target,
+    "1 % of y": _corrupt_targets,
 }

@@ -19,7 +19,6 @@ SIZES = (16, 64, 256, 1024)
 TARGETS = 256
 FEATURES = 4
 SIGNAL, NOISE = 0.8, 0.6
-ZEROS = 0.8  # share of zeros of the target that is mostly zero
 
 Bend = Callable[[np.ndarray], np.ndarray]
 
@@ -30,7 +29,7 @@ def lognormal(sigma: float) -> Bend:
 
 def student_two(u: np.ndarray) -> np.ndarray:
     """Student's t with two degrees of freedom, which has no variance."""
-    return student.ppf(ndtr(u), 2)
+    return np.sign(u) * student.isf(ndtr(-np.abs(u)), 2)
 
 
 def pareto(u: np.ndarray) -> np.ndarray:
@@ -38,10 +37,14 @@ def pareto(u: np.ndarray) -> np.ndarray:
     return ndtr(-u) ** (-1 / 1.5)
 
 
-def zero_inflated(u: np.ndarray) -> np.ndarray:
-    """Lognormal above ZEROS, 0 below."""
-    rank = (ndtr(u) - ZEROS) / (1 - ZEROS)
-    return np.where(rank > 0, np.exp(ndtri(np.clip(rank, 1e-12, 1 - 1e-12))), 0.0)
+def zero_inflated(zeros: float) -> Bend:
+    """Lognormal above that share, 0 below."""
+
+    def bend(u: np.ndarray) -> np.ndarray:
+        rank = (ndtr(u) - zeros) / (1 - zeros)
+        return np.where(rank > 0, np.exp(ndtri(np.clip(rank, 1e-12, 1 - 1e-12))), 0.0)
+
+    return bend
 
 
 BENDS: dict[str, Bend] = {
@@ -50,14 +53,15 @@ BENDS: dict[str, Bend] = {
     "lognormal 2": lognormal(2.0),
     "student 2": student_two,
     "pareto 1.5": pareto,
-    "zero-inflated": zero_inflated,
+    "80 % zeros": zero_inflated(0.8),
+    "97 % zeros": zero_inflated(0.97),
 }
 WHERE = ("x", "y", "both")
 KINDS = tuple(
     f"{where}: {name}"
     for where in WHERE
     for name in BENDS
-    if where == "y" or name != "zero-inflated"
+    if where == "y" or "zeros" not in name
 )
 
 

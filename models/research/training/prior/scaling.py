@@ -17,8 +17,11 @@ class ScalingRule(NamedTuple):
 
     features: float = 8.0
     target: float = 5.0
-    # Target values are drawn in only where at most one of them or this share lies outside.
+    # Target values are drawn in only where at most one of them or this share lies outside, and, with
+    # a gap, where these are so many times as far from the median as the next one.
     target_share: float = 1.0
+    target_gap: float = 0.0
+    target_tail: float = 1.0
     # Columns that are constant over the context tell nothing, whatever other rows have there.
     drop_constant: bool = True
 
@@ -104,11 +107,11 @@ def find_bulk(x: Tensor, dim: int) -> Bulk:
     return Bulk(ordered, *(part.movedim(-1, dim) for part in stats))
 
 
-def squash(x: Tensor, bulk: Bulk, most: float) -> Tensor:
+def squash(x: Tensor, bulk: Bulk, most: float | Tensor, tail: float = 1.0) -> Tensor:
     """Beyond `most` robust deviations from the median the distance grows as its logarithm."""
     distance = x - bulk.median
     z = (distance.abs() / bulk.scale).clamp(max=torch.finfo(x.dtype).max)
-    drawn_in = most + torch.log1p((z - most).clamp(min=0))
+    drawn_in = most + tail * torch.log1p((z - most).clamp(min=0))
     drawn_in = bulk.median + bulk.scale * torch.sign(distance) * drawn_in
     return torch.where((z > most) & ~bulk.constant, drawn_in, x)
 
@@ -156,6 +159,21 @@ class ColumnScaling(NamedTuple):
         return torch.where(torch.isnan(x) | self.says_nothing, 0.0, value)
 
 
+def target_limit(y: Tensor, bulk: Bulk, rule: ScalingRule) -> Tensor:
+    """[..., 1]: beyond how many robust deviations values of y [..., N] are drawn in."""
+    spread = (bulk.scale > 0) & ~(bulk.all_but_constant & (rule.target_gap > 0))
+    z = torch.where(spread, (y - bulk.median).abs() / bulk.scale, 0)
+    few = min(max(1, int(rule.target_share * y.shape[-1])), y.shape[-1] - 1)
+    far = z.topk(few + 1, dim=-1).values
+    out, rest = far[..., :-1], far[..., 1:]
+    alone = (out > rule.target) & (out > rule.target_gap * rest)
+    if rule.target_gap == 0:
+        alone &= rest <= rule.target
+    limit = torch.where(alone, rest.clamp(min=rule.target), float("inf"))
+    nowhere = torch.full_like(bulk.median, float("inf"))
+    return torch.cat([limit, nowhere], dim=-1).amin(dim=-1, keepdim=True)
+
+
 class TargetScaling(NamedTuple):
     """Of the values of a context; mean and std are [..., 1]."""
 
@@ -166,10 +184,8 @@ class TargetScaling(NamedTuple):
     @classmethod
     def fit(cls, y: Tensor, rule: ScalingRule = RULE) -> TargetScaling:
         """y [..., N]."""
-        inside = squash(y, find_bulk(y, -1), rule.target)
-        if rule.target_share < 1:
-            outside = (inside != y).sum(dim=-1, keepdim=True)
-            inside = torch.where(outside <= max(1.0, rule.target_share * y.shape[-1]), inside, y)
+        bulk = find_bulk(y, -1)
+        inside = squash(y, bulk, target_limit(y, bulk, rule), rule.target_tail)
         mean, std = masked_statistics(inside, torch.ones_like(inside, dtype=torch.bool), dim=-1)
         return cls((inside - mean) / std, mean, std)
 
