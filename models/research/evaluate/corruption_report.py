@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.research.evaluate import heavy_tails
-from models.research.evaluate.corruption_rules import BEFORE, RULES
+from models.research.evaluate.corruption_rules import BEFORE, NOW, RULES
 from models.research.evaluate.damage import DAMAGES
 from models.research.evaluate.report import _markdown
 
@@ -129,7 +129,7 @@ def _cells(tables: Means, at: dict[str, int], rule: str) -> str:
     return _markdown(heading, rows)
 
 
-def page(found: dict, scores: tuple[str, ...], rule: str = "x 8, y 5 gap 30") -> str:
+def page(found: dict, scores: tuple[str, ...], rule: str = NOW) -> str:
     """`rule` is the one that is shown cell by cell."""
     at = {name: i for i, name in enumerate(scores)}
     arrays = _arrays(found)

@@ -16,14 +16,21 @@ class ScalingRule(NamedTuple):
     the default; others are for comparisons."""
 
     features: float = 8.0
-    target: float = 5.0
-    # Target values are drawn in only where at most one of them or this share lies outside, and, with
-    # a gap, where these are so many times as far from the median as the next one.
-    target_share: float = 1.0
-    target_gap: float = 0.0
-    target_tail: float = 1.0
+    # Of the target, one value in so many, and always a single one, may be an error. It is one if it
+    # is more than `target_gap` times as far from the median as what it is then brought back to: the
+    # farthest of the others, but at least `target`. So heavy tails stay as they are, and with them
+    # the sums of what is predicted.
+    target: float = 2.0
+    target_gap: float = 30.0
+    target_errors: int = 50
+    target_tail: float = 0.0  # how much of the logarithm of its distance beyond that it keeps
     # Columns that are constant over the context tell nothing, whatever other rows have there.
     drop_constant: bool = True
+
+    @classmethod
+    def squashing(cls, features: float, target: float, errors: int = 1) -> ScalingRule:
+        """The target's values are drawn in like the features', all or only one in so many."""
+        return cls(features, target, 0.0, errors, 1.0)
 
 
 RULE = ScalingRule()
@@ -161,15 +168,16 @@ class ColumnScaling(NamedTuple):
 
 def target_limit(y: Tensor, bulk: Bulk, rule: ScalingRule) -> Tensor:
     """[..., 1]: beyond how many robust deviations values of y [..., N] are drawn in."""
-    spread = (bulk.scale > 0) & ~(bulk.all_but_constant & (rule.target_gap > 0))
-    z = torch.where(spread, (y - bulk.median).abs() / bulk.scale, 0)
-    few = min(max(1, int(rule.target_share * y.shape[-1])), y.shape[-1] - 1)
-    far = z.topk(few + 1, dim=-1).values
-    out, rest = far[..., :-1], far[..., 1:]
-    alone = (out > rule.target) & (out > rule.target_gap * rest)
-    if rule.target_gap == 0:
-        alone &= rest <= rule.target
-    limit = torch.where(alone, rest.clamp(min=rule.target), float("inf"))
+    rows = y.shape[-1]
+    z = ((y - bulk.median).abs() / bulk.scale).clamp(max=torch.finfo(y.dtype).max)
+    z = torch.where(bulk.constant | (bulk.all_but_constant & (rule.target_gap > 0)), 0, z)
+    errors = min(max(1, rows // rule.target_errors), rows - 1)
+    far = z.topk(errors + 1, dim=-1).values
+    limit, out = far[..., 1:].clamp(min=rule.target), far[..., :-1]
+    wrong = (out > rule.target) & (out > rule.target_gap * limit)
+    if rule.target_gap == 0:  # no more than so many beyond it
+        wrong &= limit == rule.target
+    limit = torch.where(wrong, limit, float("inf"))
     nowhere = torch.full_like(bulk.median, float("inf"))
     return torch.cat([limit, nowhere], dim=-1).amin(dim=-1, keepdim=True)
 

@@ -17,6 +17,7 @@ try:
         PLAIN,
         RULE,
         ColumnScaling,
+        ScalingRule,
         TargetScaling,
         find_bulk,
         masked_statistics,
@@ -231,18 +232,34 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(cells.missing[0, :, 3].nonzero()[:, 0].tolist(), [2, 7])
 
     def test_known_values_of_targets_are_linear(self) -> None:
-        y = torch.tensor([[-1.0, -0.5, 0.0, 0.5, 1.0, 500.0, 400.0, -300.0]], dtype=torch.float64)
-        values, std = scale_target(y, 6)
-        step = values[0, 6] - values[0, 7]
+        y = torch.tensor([[-1.0, -0.5, 0.0, 0.5, 1.0, 0.2, 500.0, 400.0, -300.0]], dtype=torch.float64)
+        values, std = scale_target(y, 7)
+        step = values[0, 7] - values[0, 8]
         self.assertAlmostEqual(step.item() * std.item(), 700.0, places=2)
-        self.assertLess(values[0, 5].item(), 3.0)
+        self.assertLess(values[0, 6].item(), 3.0)
 
-    def test_a_share_beyond_which_a_target_stays(self) -> None:
-        for share, far, stays in ((0.02, 1, False), (0.02, 2, True), (0.05, 2, False), (0.0, 1, False)):
-            y = torch.arange(51, dtype=torch.float64)
-            y[-far:] = 1e4
-            scaling = TargetScaling.fit(y, RULE._replace(target_share=share))
-            self.assertEqual(scaling.mean.item() > 150, stays)
+    def test_of_a_few_errors(self) -> None:
+        """One in 50 values may be one, if it is far from all others."""
+        for rows, far, drawn_in in ((51, 1, True), (51, 2, False), (100, 2, True), (120, 3, False)):
+            y = torch.linspace(-1, 1, rows, dtype=torch.float64)
+            y[-far:] = torch.tensor([1e4, 1e5, -1e6])[:far]
+            scaling = TargetScaling.fit(y)
+            with self.subTest(rows=rows, far=far):
+                self.assertEqual(scaling.std.item() < 1, drawn_in)
+
+    def test_a_heavy_tail_stays(self) -> None:
+        y = torch.exp(torch.linspace(-5, 8, 80, dtype=torch.float64))
+        scaling = TargetScaling.fit(y)
+        self.assertEqual(scaling.mean.item(), y.mean().item())
+        wrong = torch.cat([y, torch.tensor([1e7], dtype=torch.float64)])
+        self.assertLess(TargetScaling.fit(wrong).context.max().item(), 1.1 * scaling.context.max().item())
+
+    def test_squashing_of_targets(self) -> None:
+        y = torch.arange(51, dtype=torch.float64)
+        y[-2:] = 1e4
+        for errors, changed in ((1, True), (50, False)):
+            scaling = TargetScaling.fit(y, ScalingRule.squashing(8.0, 5.0, errors))
+            self.assertEqual(scaling.std.item() < 100, changed)
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
