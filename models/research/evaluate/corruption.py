@@ -12,6 +12,7 @@ import argparse
 import concurrent.futures
 import json
 import multiprocessing
+import os
 import pathlib
 import sys
 import time
@@ -140,6 +141,8 @@ _predictor: Predictor | None = None
 def _start(model: str, device: str) -> None:
     global _predictor
     torch.set_num_threads(1)
+    if device == "cuda":  # one of several, in turn
+        device = f"cuda:{os.getpid() % torch.cuda.device_count()}"
     _predictor = Predictor(model, device)
 
 
