@@ -87,7 +87,7 @@ class Table:
 
     def scale_y(self, y: Array, device: torch.device, dtype: torch.dtype) -> Tensor:
         """Of other rows."""
-        return self.target.values(torch.from_numpy(np.asarray(y, dtype=np.float64))).to(device, dtype)
+        return self.target.values(torch.from_numpy(np.array(y, dtype=np.float64))).to(device, dtype)
 
 
 class EncodedContext:
