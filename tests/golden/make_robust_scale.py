@@ -18,7 +18,8 @@ from fractions import Fraction
 import numpy as np
 
 OUTPUT = pathlib.Path(__file__).with_name("robust_scale.json")
-FEATURE_BULK, TARGET_BULK = 8.0, 5.0
+FEATURE_BULK, TARGET_BULK = 8.0, 2.0
+GAP, ERRORS = 30, 50
 
 Real = np.longdouble
 LARGEST = Real(np.finfo(np.float64).max)
@@ -58,6 +59,17 @@ def squash(x: Real, median: Real, scale: Real, most: Real) -> Real:
     return median + np.sign(x - median) * scale * (most + np.log1p(z - most))
 
 
+def target_limit(numbers: list[Real], median: Real, scale: Real) -> Real | None:
+    """The distance to which the target's wrong values are brought, in robust deviations, or None:
+    there are none. Of one to so many that are farthest away, the most that are far from the others."""
+    far = sorted((min(abs(x - median) / scale, LARGEST) for x in numbers), reverse=True)
+    for count in range(max(1, len(numbers) // ERRORS), 0, -1):
+        limit = max(Real(TARGET_BULK), far[count])
+        if far[count - 1] > GAP * limit:
+            return limit
+    return None
+
+
 def nearest_of(known: list[Real], x: Real) -> Real:
     """Exactly: the distances of a huge number from small ones differ by less than a rounding."""
     return min(known, key=lambda other: (abs(Fraction(float(x)) - Fraction(float(other))), other))
@@ -83,8 +95,17 @@ def scaled(name: str, kind: str, most: float, context: Cells, request: Cells) ->
     median = quantile(sorted(known), 2)
     scale, constant_in_bulk = (None, True) if constant else fit_scale(known, median)
 
+    limit = None
+    if kind == "target" and not constant_in_bulk:
+        limit = target_limit(known, median, scale)
+        column["limit"] = exact(limit)
+
     def bulk(x: Real) -> Real:
-        return x if scale is None else squash(x, median, scale, Real(most))
+        if kind != "target":
+            return x if scale is None else squash(x, median, scale, Real(most))
+        if limit is None or abs(x - median) / scale <= limit:
+            return x
+        return median + np.sign(x - median) * scale * limit
 
     def value(x: Real) -> Real:
         return (x - mean) / std
@@ -178,6 +199,18 @@ def columns() -> list[Column]:
     target("target, heavy tails", heavy, [0.0, 7.5, -40.0, 1e5])
     target("target, one cell corrupt", [*normal, 3020.0], [18.0, 45.0, 3020.0])
     target("target, most zero", zeros, [0.0, 1.0, 30.0])
+    target("target, one cell beyond the gap", [*normal, 1e6], [18.0, 45.0, 1e6])
+    target("target, one cell within the gap", [*normal, 150.0], [18.0, 150.0])
+    target("target, heavy tails and a far cell", [*heavy, -20.0, 900.0, 1.0, 2.0], [0.0, 900.0])
+    target("target, heavy tails and a wrong cell", [*heavy, -20.0, -99999.0], [0.0, -99999.0])
+    many = round_numbers(random.normal(-5, 2, 149))
+    target("target, two wrong cells of 150, three may be", [*many[:60], 1e5, -1e6, *many[60:148]], [-5.0, 1e5])
+    target("target, three wrong cells of 149, two may be", [*many[:60], 1e5, -1e6, 2e5, *many[60:146]], [-5.0])
+    target("target, one wrong, one far behind it", [*many, 1e6, 1e3], [-5.0, 1e3, 1e6])
+    target("target, most zero, one wrong", [*zeros, 1e5], [0.0, 30.0])
+    target("target, four rows", [0.0, 0.0, 0.0, 1e9], [0.0, 5.0])
+    target("target, six rows", [1.0, 2.0, 3.0, 4.0, 5.0, 1e9], [0.0, 5.0])
+    target("target, one cell 1e300", [*normal, 1e300], [18.0, 1e6])
     target("target, all but constant", [3.5] * 39 + [10.5], [3.5, 10.5, 7.0, 1e9])
     target("target, constant", [7.0] * 9, [7.0, 14.0, -7.0])
     target("target, a single row", [-0.25], [0.25, -0.25])

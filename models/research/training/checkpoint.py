@@ -12,6 +12,7 @@ import torch
 from models.research.training.model import JointModel
 from models.research.training.model_config import ModelConfig
 from models.research.training.optimisation import WeightAverage
+from models.research.training.weight_file import load_model
 
 
 def save_checkpoint(
@@ -41,10 +42,14 @@ def _check_config(folder: Path, model: JointModel) -> None:
 
 @torch.no_grad()
 def load_average(folder: Path, model: JointModel) -> None:
-    """Gives the model the averaged weights of a checkpoint."""
+    """Gives the model the averaged weights of a checkpoint, or the weights of a folder that is
+    served."""
     _check_config(folder, model)
-    device = next(model.parameters()).device
-    average = torch.load(folder / "average.pt", map_location=device, weights_only=True)
+    if (folder / "average.pt").exists():
+        device = next(model.parameters()).device
+        average = torch.load(folder / "average.pt", map_location=device, weights_only=True)
+    else:
+        average = list(load_model(folder).parameters())
     for parameter, value in zip(model.parameters(), average, strict=True):
         parameter.copy_(value)
 

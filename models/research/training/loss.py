@@ -10,7 +10,7 @@ from models.research.training.prior.tasks import CATEGORIES, TaskBatch
 
 # A tiny context may have a standard deviation that says nothing; what it makes of other rows is
 # no lesson.
-LARGEST_TARGET = 15.0
+LARGEST_TARGET = 30.0
 INDEPENDENT_WEIGHT = 1.5  # of a target given the context alone, against one on a path
 GRADIENT_LIMIT = 20.0  # of one target's loss in the head's raw outputs
 CONTEXT_EDGES = (64, 256)  # contexts below, between, above: rows of the gap

@@ -55,9 +55,9 @@ def compile_model(model: JointModel) -> None:
     attention comes in too many shapes. Modules of one kind share the compiled code."""
     torch._dynamo.config.recompile_limit = 64  # modules differ in the types of what they get
     for kind, names in (
-        (Layer, ("forward",)),
+        (Layer, ("begin", "pass_on", "finish")),
         (AttentionBlock, ("project_query", "project_memory", "project_self", "finish")),
-        (CellAttention, ("embed_cells", "embed_target", "weighted_sum")),
+        (CellAttention, ("embed_cells", "embed_target", "weighted_sum", "join")),
     ):
         for name in names:
             compiled = torch.compile(getattr(kind, name), dynamic=True)

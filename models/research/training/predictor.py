@@ -9,7 +9,12 @@ import torch
 from torch import Tensor
 
 from models.research.training.mixture import Mixture
-from models.research.training.prior.scaling import masked_statistics
+from models.research.training.prior.scaling import (
+    RULE,
+    ColumnScaling,
+    ScalingRule,
+    TargetScaling,
+)
 from models.research.training.row_encoders import Cells
 from models.research.training.weight_file import load_model
 
@@ -20,22 +25,33 @@ Array = np.ndarray
 
 
 class Table:
-    """A context's cells and targets, z-scored as the server does it, and the way back."""
+    """A context's cells and targets, scaled as the server does it, and the way back."""
 
-    def __init__(self, context_x: Array, context_y: Array, is_categorical: Array | None):
+    def __init__(
+        self,
+        context_x: Array,
+        context_y: Array,
+        is_categorical: Array | None,
+        rule: ScalingRule = RULE,
+    ):
         x = np.array(context_x, dtype=np.float64)
-        self.categorical = np.zeros(x.shape[1], bool)
+        categorical = np.zeros(x.shape[1], bool)
         if is_categorical is not None:
-            self.categorical = np.asarray(is_categorical, bool)
+            categorical = np.asarray(is_categorical, bool)
         self.dictionaries = {
             column: np.unique(x[~np.isnan(x[:, column]), column])
-            for column in np.flatnonzero(self.categorical)
+            for column in np.flatnonzero(categorical)
         }
         numbers = torch.from_numpy(self.numbers(x))
-        self.mean, self.std = masked_statistics(numbers, ~torch.isnan(numbers), dim=0)
-        y = torch.from_numpy(np.array(context_y, dtype=np.float64))
-        y_mean, y_std = masked_statistics(y, torch.ones_like(y, dtype=torch.bool), dim=0)
-        self.y_mean, self.y_std = y_mean.item(), y_std.item()
+        self.categorical = torch.from_numpy(categorical)
+        self.columns = ColumnScaling.fit(numbers, self.categorical, rule)
+        # Columns that say nothing are left out, but a table has at least one.
+        self.kept = (~self.columns.says_nothing[0]).nonzero()[:, 0]
+        if len(self.kept) == 0:
+            self.kept = torch.zeros(min(1, x.shape[1]), dtype=torch.long)
+        self.missing = torch.isnan(numbers)
+        self.target = TargetScaling.fit(torch.from_numpy(np.array(context_y, dtype=np.float64)), rule)
+        self.y_mean, self.y_std = self.target.mean.item(), self.target.std.item()
 
     def numbers(self, x: Array) -> Array:
         """Categories as indices into the context's sorted dictionary; unknown ones become NaN."""
@@ -48,20 +64,30 @@ class Table:
             x[:, column] = np.where(known[index] == x[:, column], index, np.nan)
         return x
 
+    def context_cells(self, device: torch.device, dtype: torch.dtype) -> Cells:
+        return self.batch(self.columns.context, self.missing, device, dtype)
+
     def cells(self, x: Array, device: torch.device, dtype: torch.dtype) -> Cells:
-        """[R, F] -> a batch of one table."""
+        """Other rows [R, F] -> a batch of one table."""
         numbers = torch.from_numpy(self.numbers(x))
-        missing = torch.isnan(numbers)
-        value = torch.where(missing, 0.0, (numbers - self.mean) / self.std)
+        return self.batch(self.columns.values(numbers), torch.isnan(numbers), device, dtype)
+
+    def batch(
+        self, value: Tensor, missing: Tensor, device: torch.device, dtype: torch.dtype
+    ) -> Cells:
+        missing = missing & ~self.columns.says_nothing
         return Cells(
-            value[None].to(device, dtype),
-            missing[None].to(device),
-            torch.from_numpy(self.categorical)[None].to(device),
+            value[None, :, self.kept].to(device, dtype),
+            missing[None, :, self.kept].to(device),
+            self.categorical[None, self.kept].to(device),
         )
 
+    def context_y(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+        return self.target.context.to(device, dtype)
+
     def scale_y(self, y: Array, device: torch.device, dtype: torch.dtype) -> Tensor:
-        scaled = (np.asarray(y, dtype=np.float64) - self.y_mean) / self.y_std
-        return torch.from_numpy(scaled).to(device, dtype)
+        """Of other rows."""
+        return self.target.values(torch.from_numpy(np.array(y, dtype=np.float64))).to(device, dtype)
 
 
 class EncodedContext:
@@ -69,9 +95,9 @@ class EncodedContext:
 
     def __init__(self, predictor: Predictor, x: Array, y: Array, is_categorical: Array | None):
         self.model, self.device, self.dtype = predictor.model, predictor.device, predictor.dtype
-        self.table = Table(x, y, is_categorical)
-        self.y = self.scale_y(y)[None].to(self.dtype)  # [1, Nctx]
-        cells = self.table.cells(x, self.device, self.dtype)
+        self.table = Table(x, y, is_categorical, predictor.rule)
+        self.y = self.table.context_y(self.device, self.dtype)[None]  # [1, Nctx]
+        cells = self.table.context_cells(self.device, self.dtype)
         self.state = self.model.row_encoder.fit(cells, self.y)
         self.rows = self.model.row_encoder.encode(self.state, cells)  # [1, Nctx, D]
 
@@ -106,8 +132,14 @@ class EncodedContext:
 class Predictor:
     """All results are in the units of the y given; densities carry the Jacobian."""
 
-    def __init__(self, folder: str | Path, device: str = "cpu", dtype: torch.dtype = torch.float32):
-        self.device, self.dtype = torch.device(device), dtype
+    def __init__(
+        self,
+        folder: str | Path,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        rule: ScalingRule = RULE,
+    ):
+        self.device, self.dtype, self.rule = torch.device(device), dtype, rule
         self.model = load_model(folder, dtype).to(self.device)
 
     @torch.inference_mode()

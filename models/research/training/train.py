@@ -38,7 +38,6 @@ from models.research.training.throughput import Throughput
 
 VALIDATION_SEED = 77_777
 DECK = 1_000_000  # in the place of a rank, for the deck of shapes and what is captured with it
-CLIP_NORM = 1.0
 SAVE_EVERY = 500
 
 
@@ -46,13 +45,18 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="checkpoint, log and picture")
     parser.add_argument(
-        "--weights", type=Path, help="start from the averaged weights of this checkpoint"
+        "--weights",
+        type=Path,
+        help="start from the averaged weights of this checkpoint, or from a folder that is served",
     )
     parser.add_argument("--encoder", default="cell_attention")
     parser.add_argument("--encoder-width", type=int, help="E, if not the default")
     parser.add_argument("--row-layers", type=int, help="of cell_attention, if not the default")
     parser.add_argument("--optimizer", default="muon", choices=("muon", "adam"))
     parser.add_argument("--lr-scale", type=float, default=1.0)
+    parser.add_argument(
+        "--clip-norm", type=float, default=1.0, help="bound on the norm of all gradients together"
+    )
     parser.add_argument("--minutes", type=float, help="length of the whole run")
     parser.add_argument("--steps", type=int, help="instead of minutes")
     parser.add_argument("--stop-after", type=float, help="minutes; save and stop, to go on later")
@@ -61,7 +65,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument(
-        "--shapes", type=int, default=81, help="that batches have; best a multiple of 27"
+        "--shapes", type=int, default=90, help="that batches have; best a multiple of 30"
     )
     parser.add_argument("--compile", action="store_true", help="and capture CUDA graphs")
     parser.add_argument("--log-every", type=int, default=100)
@@ -138,6 +142,7 @@ class Training:
         self.device, self.rank, self.world = start_process()
         torch.manual_seed(arguments.seed)
         self.model = JointModel(make_config(arguments)).to(self.device)
+        self.model.trunk.two_parts = self.device.type == "cuda"
         self.gradients = Gradients(list(self.model.parameters()))
         self.average = WeightAverage(self.model)
         self.optimizers = make_optimizers(self.model, arguments.optimizer)
@@ -220,7 +225,7 @@ class Training:
         self.gradients.compute(loss)
 
     def update_eagerly(self) -> None:
-        norm = self.gradients.bound(CLIP_NORM)
+        norm = self.gradients.bound(self.arguments.clip_norm)
         finite = torch.isfinite(norm)
         self.norms += torch.stack([torch.where(finite, norm, 0), finite.float(), (~finite).float()])
         for optimizer in self.optimizers:
@@ -253,6 +258,8 @@ class Training:
         self.save()
         if self.rank == 0:
             print(f"stopped at step {self.step} after {time.monotonic() - begin:.0f} s", flush=True)
+            if self.device.type == "cuda":
+                print(f"most memory: {torch.cuda.max_memory_reserved() / 2**30:.1f} GiB", flush=True)
             if progress >= 1.0 and arguments.validation_batches:
                 self.validate()
             draw_curves(arguments.folder)

@@ -9,14 +9,17 @@ Names of parameters are those of the safetensors file.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.research.training.base_free import as_matrix
 from models.research.training.mixture import Mixture
 from models.research.training.model_config import ModelConfig
+from models.research.training.query_attention import Sizes, TwoPartAttention
 
 MARKER_TARGET, MARKER_CONTEXT, MARKER_BUFFER = 0, 1, 2
 
@@ -83,14 +86,24 @@ class TokenShape(NamedTuple):
         )
 
 
+def attend_plainly(qkv: Tensor, shape: TokenShape, visible: Tensor, heads: int) -> Tensor:
+    """Attention of all tokens: qkv [C N + B S, 3 D], visible [S, N + m] -> [C N + B S, D]."""
+    (context_q, q), (context_k, k), (context_v, v) = map(shape.split, qkv.chunk(3, dim=-1))
+    context = attend(context_q, context_k, context_v, heads)
+    k = torch.cat([context_k.expand(shape.paths, -1, -1), k[:, : shape.buffer]], dim=1)
+    v = torch.cat([context_v.expand(shape.paths, -1, -1), v[:, : shape.buffer]], dim=1)
+    queries = attend(q, k, v, heads, visible)
+    return torch.cat([context.flatten(0, 1), queries.flatten(0, 1)])
+
+
 class Layer(nn.Module):
     """One block, over all tokens of a batch in one matrix, so that what is done to each token by
-    itself is done once and a compiler sees few sizes."""
+    itself is done once and a compiler sees few sizes. The attention, which is not, is between
+    `begin` and `finish`."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
         width = config.d_model
-        self.heads = config.n_heads
         self.attn_features = FeatureAttention(width)
         self.attn_rows = RowAttention(width)
         self.ff = nn.Sequential(
@@ -100,23 +113,22 @@ class Layer(nn.Module):
         self.norm2 = nn.LayerNorm(width, config.layer_norm_eps)
         self.norm3 = nn.LayerNorm(width, config.layer_norm_eps)
 
-    def attend_rows(self, x: Tensor, visible: Tensor, shape: TokenShape) -> Tensor:
-        rows = self.attn_rows
-        context_q, q = shape.split(rows.q_proj(x))
-        context_k, k = shape.split(rows.k_proj(x))
-        context_v, v = shape.split(rows.v_proj(x))
-        context = attend(context_q, context_k, context_v, self.heads)
-        k = torch.cat([context_k.expand(shape.paths, -1, -1), k[:, : shape.buffer]], dim=1)
-        v = torch.cat([context_v.expand(shape.paths, -1, -1), v[:, : shape.buffer]], dim=1)
-        queries = attend(q, k, v, self.heads, visible)
-        width = x.shape[-1]
-        return rows.out_proj(torch.cat([context.reshape(-1, width), queries.reshape(-1, width)]))
-
-    def forward(self, x: Tensor, visible: Tensor, shape: TokenShape) -> Tensor:
-        """x [C N + B S, D], visible [S, N + m] -> the next x."""
+    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """[tokens, D] -> the same after the features' attention, and queries, keys and values
+        [tokens, 3 D]."""
         x = self.norm1(x + self.attn_features(x))
-        x = self.norm2(x + self.attend_rows(x, visible, shape))
+        rows = self.attn_rows
+        weight = torch.cat([rows.q_proj.weight, rows.k_proj.weight, rows.v_proj.weight])
+        return x, F.linear(x, weight)
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        x = self.norm2(x + self.attn_rows.out_proj(attended))
         return self.norm3(x + self.ff(x))
+
+    def pass_on(self, x: Tensor, attended: Tensor, after: Layer) -> tuple[Tensor, Tensor]:
+        """`finish`, and `begin` of the layer after this one: what is compiled together saves
+        moving x. Of the class, since those of the modules may be compiled themselves."""
+        return Layer.begin(after, Layer.finish(self, x, attended))
 
 
 class Backbone(nn.Module):
@@ -187,6 +199,36 @@ class Trunk(nn.Module):
         self.ar_tokens = nn.Parameter(0.02 * torch.randn(config.buffer_size, config.d_model))
         self.backbone = Backbone(config)
         self.head = MixtureHead(config)
+        self.heads = config.n_heads
+        self.two_parts = False  # attention in two parts, which training on a GPU takes
+
+    def run_layers(self, x: Tensor, attention: Callable[[Tensor], Tensor]) -> Tensor:
+        """x [tokens, D]; attention of all tokens, [tokens, 3 D] -> [tokens, D]."""
+        layers = self.backbone.layers
+        x, qkv = layers[0].begin(x)
+        for layer, after in zip(layers, layers[1:]):
+            x, qkv = layer.pass_on(x, attention(qkv), after)
+        return layers[-1].finish(x, attention(qkv))
+
+    def run_together(self, known: Tensor, queries: Tensor, m: int, prefixes: Tensor) -> Tensor:
+        """Each path has a context of its own: known [B, N, D], queries [B, S, D] -> queries."""
+        seen = torch.cat([torch.arange(1, m + 1, device=prefixes.device), prefixes]).int()
+        tokens = torch.cat([known, queries], dim=1)
+        sizes = Sizes(known.shape[1], m, self.heads)
+
+        def attention(qkv: Tensor) -> Tensor:
+            qkv = qkv.view(*tokens.shape[:2], -1)
+            return as_matrix(TwoPartAttention.apply(qkv, seen, sizes))
+
+        return self.run_layers(as_matrix(tokens), attention).view(tokens.shape)[:, sizes.context :]
+
+    def run_apart(self, known: Tensor, queries: Tensor, m: int, prefixes: Tensor) -> Tensor:
+        """The plain way; known [C, N, D]."""
+        shape = TokenShape(*known.shape[:2], *queries.shape[:2], m)
+        visible = visibility(m, prefixes, shape.context)
+        x = torch.cat([as_matrix(known), as_matrix(queries)])
+        x = self.run_layers(x, lambda qkv: attend_plainly(qkv, shape, visible, self.heads))
+        return shape.split(x)[1]
 
     def forward(
         self,
@@ -197,16 +239,13 @@ class Trunk(nn.Module):
         targets: Tensor,  # [B, T, D] encodings
         prefixes: Tensor,  # [T] int: buffer tokens that each target sees
     ) -> Mixture:  # [B, T, M]
-        m, width = buffer.shape[1], context.shape[2]
+        m = buffer.shape[1]
         known = self.embedder.with_y(context, context_y, MARKER_CONTEXT)
         buffered = self.embedder.with_y(buffer, buffer_y, MARKER_BUFFER) + self.ar_tokens[:m]
         queries = torch.cat([buffered, self.embedder.without_y(targets)], dim=1)
-        shape = TokenShape(*known.shape[:2], *queries.shape[:2], m)
-        visible = visibility(m, prefixes, shape.context)
-        x = torch.cat([known.reshape(-1, width), queries.reshape(-1, width)])
-        for layer in self.backbone.layers:
-            x = layer(x, visible, shape)
-        _, queries = shape.split(x)
+        together = self.two_parts and len(known) == len(queries)
+        run = self.run_together if together else self.run_apart
+        queries = run(known, queries, m, prefixes)
         # Standard deviations down to std_min need more digits than bf16 has.
         with torch.autocast(queries.device.type, enabled=False):
             return self.head(self.backbone.norm(queries[:, m:].to(self.ar_tokens.dtype)))

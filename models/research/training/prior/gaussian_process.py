@@ -112,7 +112,7 @@ def exact_process(rng: Randomness, x: Tensor) -> tuple[Tensor, Tensor]:
 def observation_noise(rng: Randomness, b: int) -> Tensor:
     """[b]: standard deviation of the noise where the signal's is 1."""
     noise = rng.log_uniform(0.03, 1.5, b)
-    return torch.where(rng.chance(0.15, b), rng.log_uniform(1e-3, 0.03, b), noise)
+    return torch.where(rng.chance(0.25, b), rng.log_uniform(1e-3, 0.05, b), noise)
 
 
 def spectral_process(rng: Randomness, x: Tensor) -> Tensor:

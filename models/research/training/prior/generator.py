@@ -7,19 +7,23 @@ import random
 import torch
 
 from models.research.training.prior.additive import additive_function
+from models.research.training.prior.calendar import calendar_tasks
+from models.research.training.prior.distractors import add_distractors
 from models.research.training.prior.gaussian_process import (
     EXACT_ROWS,
     exact_process,
     observation_noise,
     spectral_process,
 )
+from models.research.training.prior.grouped import grouped_tasks
 from models.research.training.prior.inputs import (
-    MAX_LEVELS,
+    MAX_CODES,
     hide_cells,
     observe,
     sample_latent,
     warp,
 )
+from models.research.training.prior.linear import linear_process
 from models.research.training.prior.ordered import ordered_tasks
 from models.research.training.prior.randomness import Randomness
 from models.research.training.prior.scaling import dictionary_places, scale_cells, scale_target
@@ -33,14 +37,16 @@ from models.research.training.prior.tasks import (
 )
 from models.research.training.prior.trees import tree_ensemble
 
-GROUPS = 3  # generators that one batch mixes
+GROUPS = 5  # generators that one batch mixes
+DISTRACTED = 0.4  # share of them whose tasks get columns that mean nothing, from 4 columns
+SMALL = 48  # rows of a context, up to which linear functions are frequent
 # Of a few sizes, log-uniform: kernels and plans are chosen anew for each.
-CONTEXTS = tuple(sorted({round(4 * 512 ** (i / 26)) for i in range(27)}))
+CONTEXTS = tuple(sorted({round(4 * 1024 ** (i / 29)) for i in range(30)}))
 
 
 # Numbers of features, from .. to, and how often.
 FEATURES = ((1, 1), (2, 4), (5, 12), (13, 32), (33, 100))
-FEATURE_SHARES = (0.13, 0.25, 0.34, 0.24, 0.04)
+FEATURE_SHARES = (0.12, 0.22, 0.34, 0.24, 0.08)
 
 
 def make_shape(host: random.Random, budget: float, buffer_size: int, n: int, f: int) -> BatchShape:
@@ -83,13 +89,16 @@ def draw_deck(rng: Randomness, count: int, budget: float, buffer_size: int) -> l
     return [make_shape(host, budget, buffer_size, n, f) for n, f in zip(contexts, features)]
 
 
-def category_weights(features: int) -> list[float]:
+def category_weights(shape: BatchShape) -> list[float]:
     """Of CATEGORIES. Time series and Gaussian processes live in few dimensions."""
-    if features == 1:
-        return [0.32, 0.1, 0.08, 0.08, 0.42]
-    if features <= 4:
-        return [0.34, 0.24, 0.1, 0.1, 0.22]
-    return [0.2, 0.42, 0.15, 0.13, 0.1]
+    # Where linear functions are frequent, that is at the cost of what contains them.
+    more = 0.07 if shape.context <= SMALL else 0.0
+    if shape.features == 1:
+        more /= 2
+        return [0.22 - more, 0.1, 0.08, 0.05, 0.4, 0.03 + more, 0.02, 0.1]
+    if shape.features <= 4:
+        return [0.26 - more, 0.24, 0.1, 0.07, 0.13, 0.05 + more, 0.07, 0.08]
+    return [0.15 - more / 2, 0.42, 0.15, 0.08 - more / 2, 0.05, 0.04 + more, 0.06, 0.05]
 
 
 def gaussian_process_tasks(rng: Randomness, b: int, shape: BatchShape) -> RawTasks:
@@ -131,6 +140,18 @@ def function_tasks(rng: Randomness, b: int, shape: BatchShape, category: str) ->
     return RawTasks(observed, categorical, y, None, CATEGORIES.index(category))
 
 
+def linear_tasks(rng: Randomness, b: int, shape: BatchShape) -> RawTasks:
+    latent = sample_latent(rng, b, shape.rows, shape.features)
+    pure = rng.host.random() < 0.6
+    observed, effect, categorical = observe(rng, latent, discrete=0.0 if pure else 0.5)
+    y, oracle = linear_process(rng, effect)
+    if not pure:
+        y = transform_target(rng, y, most=0.4)
+        observed = warp(rng, observed, categorical)
+        oracle = None
+    return RawTasks(observed, categorical, y, oracle, CATEGORIES.index("linear"))
+
+
 def time_tasks(rng: Randomness, b: int, shape: BatchShape) -> RawTasks:
     x, categorical, y, oracle = ordered_tasks(rng, b, shape)
     if oracle is None:
@@ -143,7 +164,22 @@ def raw_tasks(rng: Randomness, b: int, shape: BatchShape, category: str) -> RawT
         return gaussian_process_tasks(rng, b, shape)
     if category == "ordered":
         return time_tasks(rng, b, shape)
+    if category == "linear":
+        return linear_tasks(rng, b, shape)
+    if category in ("grouped", "calendar"):
+        make = grouped_tasks if category == "grouped" else calendar_tasks
+        return RawTasks(*make(rng, b, shape), None, CATEGORIES.index(category))
     return function_tasks(rng, b, shape, category)
+
+
+def wide_tasks(rng: Randomness, b: int, shape: BatchShape, category: str) -> RawTasks:
+    """The same, now and then made of few of many columns."""
+    features, host = shape.features, rng.host
+    if features < 4 or host.random() >= DISTRACTED:
+        return raw_tasks(rng, b, shape, category)
+    made_of = int(features ** host.uniform(0.0, 0.95))
+    tasks = raw_tasks(rng, b, shape._replace(features=made_of), category)
+    return add_distractors(rng, tasks, features)
 
 
 def scale_tasks(groups: list[RawTasks], shape: BatchShape) -> TaskBatch:
@@ -151,7 +187,7 @@ def scale_tasks(groups: list[RawTasks], shape: BatchShape) -> TaskBatch:
     n, m = shape.context, shape.buffer
     categorical = torch.cat([tasks.categorical for tasks in groups])
     x = torch.cat([tasks.x for tasks in groups])
-    cells = scale_cells(dictionary_places(x, categorical, n, MAX_LEVELS), categorical, n)
+    cells = scale_cells(dictionary_places(x, categorical, n, MAX_CODES), categorical, n)
     y, std = scale_target(torch.cat([tasks.y.double() for tasks in groups]), n)
     oracle = torch.cat(
         [torch.full_like(t.y, float("nan")) if t.oracle is None else t.oracle for t in groups]
@@ -171,12 +207,12 @@ def scale_tasks(groups: list[RawTasks], shape: BatchShape) -> TaskBatch:
 @torch.no_grad()
 def generate(rng: Randomness, shape: BatchShape) -> TaskBatch:
     """shape.tasks tasks from a few generators drawn with category_weights."""
-    weights = category_weights(shape.features)
+    weights = category_weights(shape)
     groups, parts = min(GROUPS, shape.tasks), []
     for group in range(groups):
         count = shape.tasks * (group + 1) // groups - shape.tasks * group // groups
         category = rng.host.choices(CATEGORIES, weights)[0]
-        tasks = raw_tasks(rng, count, shape, category)
+        tasks = wide_tasks(rng, count, shape, category)
         if tasks.oracle is None:  # a true density is that of the cells as they are
             tasks = tasks._replace(x=hide_cells(rng, tasks.x))
         parts.append(tasks)

@@ -8,7 +8,8 @@ from torch import Tensor
 from models.research.training.prior.randomness import Randomness
 from models.research.training.prior.tasks import standardise
 
-MAX_LEVELS = 32
+MAX_LEVELS = 32  # of an ordinary column
+MAX_CODES = 128  # of any, one that names units of repeated measurements among them
 SQRT_HALF = 0.5**0.5
 
 

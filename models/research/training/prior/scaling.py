@@ -1,11 +1,41 @@
-"""z-scoring over the context, as the server does it (see engine/data/feature_transform.h)."""
+"""z-scoring over the context, as the server does it (see engine/data/feature_transform.h): what lies
+far outside the bulk of a column is drawn in first, so that a few cells do not set its scale."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from models.research.training.row_encoders.cells import Cells
+
+
+class ScalingRule(NamedTuple):
+    """How far from its median, in robust deviations, a value stays as it is. The server knows only
+    the default; others are for comparisons."""
+
+    features: float = 8.0
+    # Of the target, one value in so many, and always a single one, may be an error. It is one if it
+    # is more than `target_gap` times as far from the median as what it is then brought back to: the
+    # farthest of the others, but at least `target`. So heavy tails stay as they are, and with them
+    # the sums of what is predicted.
+    target: float = 2.0
+    target_gap: float = 30.0
+    target_errors: int = 50
+    target_tail: float = 0.0  # how much of the logarithm of its distance beyond that it keeps
+    # Columns that are constant over the context tell nothing, whatever other rows have there.
+    drop_constant: bool = True
+
+    @classmethod
+    def squashing(cls, features: float, target: float, errors: int = 1) -> ScalingRule:
+        """The target's values are drawn in like the features', all or only one in so many."""
+        return cls(features, target, 0.0, errors, 1.0)
+
+
+RULE = ScalingRule()
+# Mean and standard deviation of all cells as they are.
+PLAIN = ScalingRule(float("inf"), float("inf"), drop_constant=False)
 
 
 def masked_statistics(x: Tensor, valid: Tensor, dim: int) -> tuple[Tensor, Tensor]:
@@ -17,6 +47,10 @@ def masked_statistics(x: Tensor, valid: Tensor, dim: int) -> tuple[Tensor, Tenso
     mean = filled.sum(dim=dim, keepdim=True) / divisor
     centred = torch.where(valid, x - mean, 0)
     std = (centred.square().sum(dim=dim, keepdim=True) / divisor).sqrt()
+    if x.dtype == torch.float64:  # squares of a user's numbers may be beyond it, but not the root
+        most = centred.abs().amax(dim=dim, keepdim=True)
+        relative = (centred / most).square().sum(dim=dim, keepdim=True) / divisor
+        std = torch.where(torch.isinf(std), most * relative.sqrt(), std)
     infinity = float("inf")
     low = torch.where(valid, x, infinity).amin(dim=dim, keepdim=True)
     high = torch.where(valid, x, -infinity).amax(dim=dim, keepdim=True)
@@ -24,6 +58,148 @@ def masked_statistics(x: Tensor, valid: Tensor, dim: int) -> tuple[Tensor, Tenso
     mean = torch.where(equal & (count > 0), low, mean)
     magnitude = torch.where(mean == 0, 1.0, mean.abs())
     return mean, torch.where(equal, magnitude, std)
+
+
+class Bulk(NamedTuple):
+    """Where most cells of each column lie. All but `ordered` keep the dimension of the rows."""
+
+    ordered: Tensor  # [..., N] by size, rows moved to the end; infinities for what is missing
+    count: Tensor  # of the cells that are not missing
+    median: Tensor
+    scale: Tensor  # the robust deviation; 0 where all cells are equal
+    constant: Tensor  # all cells are equal, or there are none
+    all_but_constant: Tensor  # not all are equal, but 99 of 100 are
+
+
+def _quantile(ordered: Tensor, count: Tensor, quarters: int) -> Tensor:
+    """Linear between the two cells next to it."""
+    last = (count - 1).clamp(min=0)
+    steps = quarters * last
+    low = ordered.gather(-1, steps // 4)
+    high = ordered.gather(-1, torch.minimum(steps // 4 + 1, last))
+    return low + (high - low) * ((steps % 4).to(ordered.dtype) / 4)
+
+
+def _mean_distance(ordered: Tensor, count: Tensor, median: Tensor) -> Tensor:
+    """From the median, of the 99 of 100 cells that are closest to it: in order of size they follow
+    one another, so what is left out are some at the low end and the others at the high end."""
+    rows = ordered.shape[-1]
+    kept = 99 * count // 100
+    low_end = torch.arange((rows + 99) // 100, device=ordered.device)
+    high_end = (kept + low_end).clamp(max=rows - 1)
+    farther = median - ordered[..., : len(low_end)] > ordered.gather(-1, high_end) - median
+    begin = (farther & (low_end < count - kept)).sum(dim=-1, keepdim=True)
+    place = torch.arange(rows, device=ordered.device)
+    within = (place >= begin) & (place < begin + kept)
+    distance = torch.where(within, (ordered - median).abs(), 0).sum(dim=-1, keepdim=True)
+    return distance / kept.clamp(min=1)
+
+
+def find_bulk(x: Tensor, dim: int) -> Bulk:
+    """Of columns whose rows are along `dim`; NaN is missing."""
+    valid = ~torch.isnan(x)
+    ordered = torch.where(valid, x, float("inf")).movedim(dim, -1).contiguous().sort(dim=-1).values
+    count = valid.sum(dim=dim, keepdim=True).movedim(dim, -1)
+    median = _quantile(ordered, count, 2)
+    range_of_half = _quantile(ordered, count, 3) - _quantile(ordered, count, 1)
+    distance = _mean_distance(ordered, count, median)
+    last = ordered.gather(-1, (count - 1).clamp(min=0))
+    constant = (count == 0) | (ordered[..., :1] == last)
+    scale = torch.where(range_of_half > 0, range_of_half / 1.349, 1.2533 * distance)
+    _, std = masked_statistics(x, valid, dim)
+    scale = torch.where(constant, 0, torch.where(scale > 0, scale, std.movedim(dim, -1)))
+    all_but_constant = ~constant & ~(range_of_half > 0) & ~(distance > 0)
+    median = torch.where(count > 0, median, 0)
+    stats = (count, median, scale, constant, all_but_constant)
+    return Bulk(ordered, *(part.movedim(-1, dim) for part in stats))
+
+
+def squash(x: Tensor, bulk: Bulk, most: float | Tensor, tail: float = 1.0) -> Tensor:
+    """Beyond `most` robust deviations from the median the distance grows as its logarithm."""
+    distance = x - bulk.median
+    z = (distance.abs() / bulk.scale).clamp(max=torch.finfo(x.dtype).max)
+    drawn_in = most + tail * torch.log1p((z - most).clamp(min=0))
+    drawn_in = bulk.median + bulk.scale * torch.sign(distance) * drawn_in
+    return torch.where((z > most) & ~bulk.constant, drawn_in, x)
+
+
+def nearest(x: Tensor, bulk: Bulk, dim: int) -> Tensor:
+    """For each number the next value that its column has; of two, the smaller."""
+    x = x.movedim(dim, -1).contiguous()
+    count = bulk.count.movedim(dim, -1)
+    last = (count - 1).clamp(min=0)
+    above = torch.searchsorted(bulk.ordered, x)
+    high = bulk.ordered.gather(-1, torch.minimum(above, last))
+    low = bulk.ordered.gather(-1, torch.minimum((above - 1).clamp(min=0), last))
+    found = torch.where(x - low <= high - x, low, high)
+    return torch.where(torch.isnan(x) | (count == 0), x, found).movedim(-1, dim)
+
+
+class ColumnScaling(NamedTuple):
+    """Of the columns of a context; all but `context` and `rule` is [..., 1, F], or a Bulk."""
+
+    context: Tensor  # [..., N, F] the context's cells, drawn in and z-scored; 0 where missing
+    rule: ScalingRule
+    bulk: Bulk
+    mean: Tensor
+    std: Tensor
+    says_nothing: Tensor  # no cell, or all equal and none missing
+    snaps: Tensor  # numeric, and one value but for a few cells, or but for missing ones
+
+    @classmethod
+    def fit(cls, x: Tensor, categorical: Tensor, rule: ScalingRule = RULE) -> ColumnScaling:
+        """x [..., N, F], NaN is missing; categorical [..., F]."""
+        bulk = find_bulk(x, -2)
+        inside = squash(x, bulk, rule.features)
+        missing = torch.isnan(x)
+        mean, std = masked_statistics(inside, ~missing, dim=-2)
+        complete = (bulk.count == x.shape[-2]) | (bulk.count == 0)
+        nothing = bulk.constant & complete & rule.drop_constant
+        snaps = (bulk.all_but_constant | bulk.constant) & ~categorical[..., None, :]
+        context = torch.where(missing | nothing, 0.0, (inside - mean) / std)
+        return cls(context, rule, bulk, mean, std, nothing, snaps & rule.drop_constant)
+
+    def values(self, x: Tensor) -> Tensor:
+        """Cells [..., R, F] of other rows; 0 where missing."""
+        x = torch.where(self.snaps, nearest(x, self.bulk, -2), x)
+        value = (squash(x, self.bulk, self.rule.features) - self.mean) / self.std
+        return torch.where(torch.isnan(x) | self.says_nothing, 0.0, value)
+
+
+def target_limit(y: Tensor, bulk: Bulk, rule: ScalingRule) -> Tensor:
+    """[..., 1]: beyond how many robust deviations values of y [..., N] are drawn in."""
+    rows = y.shape[-1]
+    z = ((y - bulk.median).abs() / bulk.scale).clamp(max=torch.finfo(y.dtype).max)
+    z = torch.where(bulk.constant | (bulk.all_but_constant & (rule.target_gap > 0)), 0, z)
+    errors = min(max(1, rows // rule.target_errors), rows - 1)
+    far = z.topk(errors + 1, dim=-1).values
+    limit, out = far[..., 1:].clamp(min=rule.target), far[..., :-1]
+    wrong = (out > rule.target) & (out > rule.target_gap * limit)
+    if rule.target_gap == 0:  # no more than so many beyond it
+        wrong &= limit == rule.target
+    limit = torch.where(wrong, limit, float("inf"))
+    nowhere = torch.full_like(bulk.median, float("inf"))
+    return torch.cat([limit, nowhere], dim=-1).amin(dim=-1, keepdim=True)
+
+
+class TargetScaling(NamedTuple):
+    """Of the values of a context; mean and std are [..., 1]."""
+
+    context: Tensor  # [..., N] the context's values, drawn in and z-scored
+    mean: Tensor
+    std: Tensor
+
+    @classmethod
+    def fit(cls, y: Tensor, rule: ScalingRule = RULE) -> TargetScaling:
+        """y [..., N]."""
+        bulk = find_bulk(y, -1)
+        inside = squash(y, bulk, target_limit(y, bulk, rule), rule.target_tail)
+        mean, std = masked_statistics(inside, torch.ones_like(inside, dtype=torch.bool), dim=-1)
+        return cls((inside - mean) / std, mean, std)
+
+    def values(self, y: Tensor) -> Tensor:
+        """Of other rows: what is known of them, and what is asked for, is shifted and scaled only."""
+        return (y - self.mean) / self.std
 
 
 def dictionary_places(x: Tensor, categorical: Tensor, context: int, most: int) -> Tensor:
@@ -43,16 +219,16 @@ def dictionary_places(x: Tensor, categorical: Tensor, context: int, most: int) -
 
 
 def scale_cells(x: Tensor, categorical: Tensor, context: int) -> Cells:
-    """x [b, R, f] with the context's rows first; NaN is missing."""
-    missing = torch.isnan(x)
-    mean, std = masked_statistics(x[:, :context], ~missing[:, :context], dim=1)
-    value = torch.where(missing, 0.0, (x - mean) / std)
-    # A column that is all but constant in the context may put other rows anywhere.
-    return Cells(value.clamp(-1e6, 1e6).float(), missing, categorical)
+    """x [b, R, f] with the context's rows first; NaN is missing. A column that says nothing cannot
+    be left out of a batch: it is 0 in all rows, missing where the context has no cell of it."""
+    scaling = ColumnScaling.fit(x[:, :context], categorical)
+    value = torch.cat([scaling.context, scaling.values(x[:, context:])], dim=1)
+    missing = torch.where(scaling.says_nothing, scaling.bulk.count == 0, torch.isnan(x))
+    return Cells(value.float(), missing, categorical)
 
 
 def scale_target(y: Tensor, context: int) -> tuple[Tensor, Tensor]:
     """y [b, R] z-scored over the context, float32, and the standard deviation used, [b, 1]."""
-    known = torch.ones_like(y[:, :context], dtype=torch.bool)
-    mean, std = masked_statistics(y[:, :context], known, dim=1)
-    return ((y - mean) / std).float(), std
+    scaling = TargetScaling.fit(y[:, :context])
+    values = torch.cat([scaling.context, scaling.values(y[:, context:])], dim=1)
+    return values.float(), scaling.std

@@ -15,7 +15,7 @@ def add_noise(rng: Randomness, signal: Tensor, x: Tensor, loudest: float) -> Ten
     b, rows = signal.shape
     signal = standardise(signal)
     scale = rng.log_uniform(0.03, loudest, b, 1)
-    scale = torch.where(rng.chance(0.12, b, 1), rng.log_uniform(1e-3, 0.03, b, 1), scale)
+    scale = torch.where(rng.chance(0.2, b, 1), rng.log_uniform(1e-3, 0.05, b, 1), scale)
 
     shape = rng.choice([0.62, 0.2, 0.09, 0.09], b, 1)  # normal, heavy, skewed, Laplace
     e = rng.normal(b, rows)
@@ -37,10 +37,11 @@ def add_noise(rng: Randomness, signal: Tensor, x: Tensor, loudest: float) -> Ten
 
 
 def transform_target(rng: Randomness, y: Tensor, most: float) -> Tensor:
-    """Skews, clips or rounds the target of some tasks; `most` is the largest share of them."""
+    """Skews, clips, bounds, rounds or counts the target of some tasks; `most` is the largest share
+    of them."""
     b, _ = y.shape
     y = standardise(y)
-    kind = rng.choice([0.45, 0.17, 0.08, 0.08, 0.14, 0.08], b, 1)
+    kind = rng.choice([0.36, 0.17, 0.09, 0.07, 0.12, 0.05, 0.05, 0.06, 0.03], b, 1)
     kind = torch.where(rng.chance(most, b, 1), kind, 0)
     strength = rng.uniform(0.3, 1.2, b, 1)
     skewed = torch.exp((strength * y).clamp(-8, 5))
@@ -53,4 +54,10 @@ def transform_target(rng: Randomness, y: Tensor, most: float) -> Tensor:
     out = torch.where(kind == 3, clipped, out)
     out = torch.where(kind == 4, torch.round(y / step) * step, out)
     counts = torch.floor(torch.exp((strength * y).clamp(-8, 4)) * rng.log_uniform(0.5, 8, b, 1))
-    return torch.where(kind == 5, counts, out)
+    out = torch.where(kind == 5, counts, out)
+    rates = torch.exp((strength * y).clamp(-8, 4)) * rng.log_uniform(0.5, 8, b, 1)
+    out = torch.where(kind == 6, torch.poisson(rates, generator=rng.generator), out)
+    middle = rng.uniform(-1.5, 1.5, b, 1)
+    out = torch.where(kind == 7, torch.sigmoid(2.0 * strength * y + middle), out)
+    both_ends = torch.minimum(clipped, low + rng.uniform(1.0, 3.0, b, 1))
+    return torch.where(kind == 8, both_ends, out)

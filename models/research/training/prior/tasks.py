@@ -8,7 +8,9 @@ from torch import Tensor
 
 from models.research.training.row_encoders.cells import Cells
 
-CATEGORIES = ("gp", "structural", "tree", "additive", "ordered")
+CATEGORIES = (
+    "gp", "structural", "tree", "additive", "ordered", "linear", "grouped", "calendar",
+)  # fmt: skip
 
 
 class BatchShape(NamedTuple):
@@ -27,7 +29,7 @@ class RawTasks(NamedTuple):
     """Tasks in units of their own. Rows come in the order context, buffer, independent targets."""
 
     x: Tensor  # [b, R, F], NaN is missing
-    categorical: Tensor  # [b, F] bool; the cells of such a column are whole numbers in [0, 32)
+    categorical: Tensor  # [b, F] bool; the cells of such a column are whole numbers in [0, 128)
     y: Tensor  # [b, R]
     # [b, R]: the true log-density of each y given the rows before it; None where nobody knows it.
     oracle: Tensor | None

@@ -25,6 +25,8 @@ from models.research.training.row_encoders.cells import (
     value_feature_scales,
     value_features,
 )
+from models.research.training.set_attention import attend_sets
+
 
 class AttentionBlock(nn.Module):
     """x += Wo attend(Wq LN1(x), Wk LN1(m), Wv LN1(m));  x += W2 gelu(W1 LN2(x) + b1) + b2.
@@ -60,29 +62,18 @@ class AttentionBlock(nn.Module):
         return x + self.ff(self.norm2(x))
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
-        """x [S, n, E], memory [S, k, E] -> [S, n, E]; S sets, each attending inside itself."""
-        flat = as_matrix(x)
+        """x [S, n, E], or [n, E] the same in all sets, memory [S, k, E] -> [S, n, E]; S sets, each
+        attending inside itself."""
         if memory is None:
+            flat = as_matrix(x)
             q, k, v = (t.view(x.shape) for t in self.project_self(flat))
         else:
-            q = self.project_query(flat).view(x.shape)
+            q = self.project_query(as_matrix(x)).view(x.shape)
+            x, q = (t.expand(len(memory), -1, -1) for t in (x, q))
+            flat = as_matrix(x)
             k, v = (t.view(memory.shape) for t in self.project_memory(as_matrix(memory)))
         attended = attend_sets(q, k, v, self.heads)
         return self.finish(flat, as_matrix(attended)).view(x.shape)
-
-
-def attend_sets(q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
-    """Attention inside each of many small sets: q [S, n, E], k and v [S, k, E] -> [S, n, E].
-    Spelt out, because the fused kernels work on tiles that are far larger than these sets."""
-
-    def split(x: Tensor) -> Tensor:
-        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-    q, k, v = split(q), split(k), split(v)
-    with torch.autocast(q.device.type, enabled=False):  # softmax in the type of the scores
-        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-        attended = torch.softmax(scores, dim=-1) @ v
-    return attended.transpose(1, 2).flatten(-2)
 
 
 class ColumnStates(NamedTuple):
@@ -154,8 +145,8 @@ class CellAttention(nn.Module):
         embedded = self.embed(cells)
         b, f, n, width = embedded.shape
         embedded = embedded + self.embed_target(as_matrix(y[..., None])).view(b, 1, n, width)
-        points = self.points.expand(b * f, -1, -1)
-        points = self.summarise(points, embedded.view(b * f, n, width)).view(b, f, -1, width)
+        points = self.summarise(self.points, embedded.view(b * f, n, width))
+        points = points.view(b, f, -1, width)
         column = points.mean(dim=2) + self.column_id[:f]
         column = self.mix_columns(column)
         return ColumnStates(points + column[:, :, None], self.gate(column))
@@ -171,9 +162,14 @@ class CellAttention(nn.Module):
         x = x.transpose(1, 2).reshape(b * r, f, width)
         for layer in self.row_layers:
             x = layer(x)
-        pooled = self.pool(self.pooled.expand(b * r, -1, -1), x)
-        found = self.out(self.out_norm(pooled).flatten(-2)).view(b, r, -1)
-        return self.norm(found + self.direct(self.weighted_sum(embedded, state.gates)))
+        pooled = self.pool(self.pooled, x).flatten(-2)
+        summed = self.weighted_sum(embedded, state.gates)
+        return self.join(as_matrix(pooled), as_matrix(summed)).view(b, r, -1)
+
+    def join(self, pooled: Tensor, summed: Tensor) -> Tensor:
+        """Of rows: what was pooled [rows, P E] and the gated sum [rows, E] -> [rows, D]."""
+        found = self.out(self.out_norm(pooled.unflatten(-1, self.pooled.shape)).flatten(-2))
+        return self.norm(found + self.direct(summed))
 
     def weighted_sum(self, embedded: Tensor, gates: Tensor) -> Tensor:
         """Of a row's cells [B, F, R, E], each times its column's gate [B, F, E] -> [B, R, E]."""

@@ -8,20 +8,29 @@ import unittest
 try:
     import torch
 
+    from models.research.training.prior.calendar import UNITS, calendar_series, position
+    from models.research.training.prior.distractors import add_distractors
     from models.research.training.prior.gaussian_process import draw_exact
     from models.research.training.prior.generator import (
         CONTEXTS,
+        DISTRACTED,
         FEATURE_SHARES,
         FEATURES,
+        SMALL,
+        category_weights,
         draw_deck,
         draw_shape,
         generate,
         raw_tasks,
         scale_tasks,
+        wide_tasks,
     )
-    from models.research.training.prior.inputs import observe, sample_latent
+    from models.research.training.prior.grouped import unit_column, units
+    from models.research.training.prior.inputs import MAX_CODES, observe, sample_latent
+    from models.research.training.prior.linear import linear_process, slopes
     from models.research.training.prior.randomness import Randomness
     from models.research.training.prior.scaling import dictionary_places, masked_statistics
+    from models.research.training.prior.targets import transform_target
     from models.research.training.prior.tasks import CATEGORIES, BatchShape
 except ImportError:
     torch = None
@@ -78,7 +87,7 @@ class GeneratorTest(unittest.TestCase):
         seen = set()
         for step in range(300):
             shape = draw_shape(Randomness(1, 0, step, "cpu"), 160_000, 64)
-            self.assertTrue(4 <= shape.context <= 2048)
+            self.assertTrue(4 <= shape.context <= 4096)
             self.assertTrue(1 <= shape.buffer <= 64)
             self.assertTrue(1 <= shape.features <= 100)
             self.assertTrue(2 <= shape.tasks <= 2048)
@@ -87,12 +96,12 @@ class GeneratorTest(unittest.TestCase):
         self.assertGreater(len(seen), 150)
 
     def test_a_deck_has_every_size_in_its_share(self) -> None:
-        deck = draw_deck(Randomness(1, 0, 0, "cpu"), 81, 160_000, 64)
+        deck = draw_deck(Randomness(1, 0, 0, "cpu"), 90, 160_000, 64)
         for n in CONTEXTS:
             self.assertEqual(sum(shape.context == n for shape in deck), 3)
         for (low, high), share in zip(FEATURES, FEATURE_SHARES, strict=True):
             count = sum(low <= shape.features <= high for shape in deck)
-            self.assertAlmostEqual(count, 81 * share, delta=1.01)
+            self.assertAlmostEqual(count, 90 * share, delta=1.5)
         self.assertGreaterEqual(max(shape.features for shape in deck), 80)
 
     def test_a_small_deck_is_spread_evenly(self) -> None:
@@ -111,6 +120,129 @@ class GeneratorTest(unittest.TestCase):
         self.assertTrue((buffer.diff(dim=1) > 0).all())
         continues = buffer[:, 0] > tasks.x[:, :20, 0].amax(dim=1)
         self.assertTrue(0.5 < continues.float().mean().item() < 1.0)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class DistractorsTest(unittest.TestCase):
+    def test_the_columns_of_the_task_are_still_there(self) -> None:
+        shape = BatchShape(5, 20, 12, 24, 3)
+        for seed, category in enumerate(CATEGORIES):
+            rng = Randomness(seed, 0, 0, "cpu")
+            tasks = raw_tasks(rng, 5, shape, category)
+            wide = add_distractors(rng, tasks, 11)
+            self.assertEqual(wide.x.shape, (5, shape.rows, 11))
+            self.assertTrue(torch.equal(wide.y, tasks.y))
+            same = (wide.x[:, :, :, None] == tasks.x[:, :, None, :]).all(dim=1)
+            same &= wide.categorical[:, :, None] == tasks.categorical[:, None, :]
+            self.assertTrue(same.any(dim=1).all(), category)
+
+    def test_they_come_in_their_share(self) -> None:
+        shape, wide, seeds = BatchShape(2, 20, 12, 24, 40), 0, 150
+        for seed in range(seeds):
+            tasks = wide_tasks(Randomness(seed, 0, 0, "cpu"), 2, shape, "linear")
+            self.assertEqual(tasks.x.shape[2], 40)
+            rng = Randomness(seed, 0, 0, "cpu")
+            rng.host.random()  # the draw that decides whether they come
+            wide += not torch.equal(tasks.y, raw_tasks(rng, 2, shape, "linear").y)
+        self.assertAlmostEqual(wide / seeds, DISTRACTED, delta=0.12)
+
+    def test_a_table_of_few_columns_gets_none(self) -> None:
+        shape = BatchShape(2, 20, 12, 24, 3)
+        for seed in range(20):
+            tasks = wide_tasks(Randomness(seed, 0, 0, "cpu"), 2, shape, "linear")
+            same = raw_tasks(Randomness(seed, 0, 0, "cpu"), 2, shape, "linear")
+            self.assertTrue(torch.equal(tasks.x, same.x))
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class SharesTest(unittest.TestCase):
+    def test_they_add_up_to_one_at_every_size(self) -> None:
+        for context in (4, SMALL, SMALL + 1, 4096):
+            for features in (1, 4, 5, 100):
+                weights = category_weights(BatchShape(2, context, 8, 24, features))
+                self.assertEqual(len(weights), len(CATEGORIES))
+                self.assertGreater(min(weights), 0.0)
+                self.assertAlmostEqual(sum(weights), 1.0)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class LinearTest(unittest.TestCase):
+    def test_the_squares_of_slopes_add_up_to_one(self) -> None:
+        size = slopes(Randomness(1, 0, 0, "cpu"), 50, 9)
+        self.assertTrue((size > 0).all())
+        torch.testing.assert_close(size.square().sum(dim=-1), torch.ones(50, 1))
+
+    def test_a_line_explains_most(self) -> None:
+        """Of a table with few columns and many rows, ordinary least squares leaves little."""
+        for rows in (300, 900):
+            rng = Randomness(3, 0, 0, "cpu")
+            x = rng.normal(40, rows, 3)
+            y, oracle = linear_process(rng, x)
+            self.assertEqual(oracle is None, rows > 720)
+            y = y.double() - y.double().mean(dim=1, keepdim=True)
+            fit = torch.linalg.lstsq(x.double(), y[..., None]).solution
+            rest = y - (x.double() @ fit).squeeze(-1)
+            share = rest.square().mean(dim=1) / y.square().mean(dim=1)
+            self.assertLess(share.median().item(), 0.3)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class GroupedTest(unittest.TestCase):
+    def test_units_are_numbered_and_coded_one_to_one(self) -> None:
+        rng = Randomness(2, 0, 0, "cpu")
+        unit, count = units(rng, 50, 200)
+        self.assertTrue(((unit >= 0) & (unit < count) & (count <= MAX_CODES)).all())
+        code, categorical = unit_column(rng, unit, count)
+        self.assertTrue(((code >= 0) & (code < count)).all())
+        self.assertTrue(categorical.any() and not categorical.all())
+        for task in range(50):
+            pairs = set(zip(unit[task].tolist(), code[task].tolist(), strict=True))
+            self.assertEqual(len(pairs), len(unit[task].unique()))
+            self.assertEqual(len(pairs), len(code[task].unique()))
+
+    def test_some_tasks_have_targets_of_new_units(self) -> None:
+        unit, _ = units(Randomness(2, 0, 0, "cpu"), 200, 100)
+        new = unit[:, 60:].amin(dim=1) >= unit[:, :60].amax(dim=1)
+        self.assertTrue(0.05 < new.float().mean().item() < 0.5)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class CalendarTest(unittest.TestCase):
+    def test_months_of_days(self) -> None:
+        t = torch.tensor([[0.0, 29.0, 31.0, 364.0, 366.0]])
+        self.assertEqual(position(t, (30.44, 12)).floor().tolist(), [[0.0, 0.0, 1.0, 11.0, 0.0]])
+
+    def test_positions_fit_their_columns(self) -> None:
+        t = torch.arange(30_000.0)[None]
+        for cycle in (cycle for cycles in UNITS for cycle in cycles):
+            at = position(t, cycle).floor()
+            self.assertTrue(((at >= 0) & (at < cycle[1]) & (at < 64)).all())
+
+    def test_a_season_of_one_cycle_repeats(self) -> None:
+        """Means by position in the cycle explain more than means by another grouping."""
+        rng = Randomness(4, 0, 0, "cpu")
+        t = torch.arange(480.0).expand(60, -1).contiguous()
+        y = calendar_series(rng, t, ((1, 12),), t.new_zeros(60, 480, 0))
+        y = (y - y.mean(dim=1, keepdim=True)) / y.std(dim=1, keepdim=True)
+
+        def explained(period: int) -> float:
+            means = y.view(60, -1, period).mean(dim=1)
+            return means.var(dim=1).mean().item()
+
+        self.assertGreater(explained(12), 2 * explained(10))
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class TargetsTest(unittest.TestCase):
+    def test_transformed_targets_are_finite_and_varied(self) -> None:
+        for seed in range(5):
+            rng = Randomness(seed, 0, 0, "cpu")
+            y = rng.normal(300, 100)
+            out = transform_target(rng, y, most=1.0)
+            self.assertTrue(torch.isfinite(out).all())
+            self.assertGreater((out.amax(dim=1) > out.amin(dim=1)).float().mean().item(), 0.97)
+            inside = ((out >= 0) & (out <= 1)).all(dim=1).float().mean().item()
+            self.assertTrue(0.01 < inside < 0.2)
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")

@@ -9,7 +9,10 @@ from pathlib import Path
 try:
     import torch
 
+    from models.research.training.model import JointModel
+    from models.research.training.model_config import default_config
     from models.research.training.train import Training, parse_arguments
+    from models.research.training.weight_file import save_weights
 except ImportError:
     torch = None
 
@@ -51,6 +54,18 @@ class ResumeTest(unittest.TestCase):
             self.assertEqual(started.step, 0)
             with self.assertRaisesRegex(ValueError, "another configuration"):
                 Training(parse_arguments([*options, "--encoder-width", "32"]))
+
+    def test_a_run_starts_from_weights_that_are_served(self) -> None:
+        with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+            config = default_config("cell_attention")
+            config.n_layers = 1
+            config.save(first)
+            served = JointModel(config)
+            save_weights(served.state_dict(), first, torch.float32)
+            options = ["--folder", second, "--weights", first, "--steps", "1", "--layers", "1"]
+            started = Training(parse_arguments([*options, "--budget", "600"]))
+            for name, value in started.model.state_dict().items():
+                self.assertTrue(torch.equal(value, served.state_dict()[name]), name)
 
     def test_a_run_goes_on_with_its_own_batches_only(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
