@@ -38,7 +38,7 @@ ColumnInfo Describe(const Column& column) {
 void AddNotes(absl::Span<const ColumnNote> notes, std::vector<ColumnInfo>* columns) {
   for (ColumnInfo& column : *columns) {
     if (notes.empty() || notes.front().column != column.name) continue;
-    column.outside_bulk = notes.front().outside_bulk;
+    column.outside_bulk = notes.front().outside_bulk + notes.front().wrong_targets;
     column.left_out = notes.front().left_out;
     notes.remove_prefix(1);
   }

@@ -36,7 +36,7 @@ double ScaleOfDeviations(absl::Span<const double> numbers, double centre) {
 
 }  // namespace
 
-Bulk Bulk::Of(absl::Span<const double> numbers, double reach) {
+Bulk Bulk::Of(absl::Span<const double> numbers) {
   std::vector<double> sorted;
   sorted.reserve(numbers.size());
   for (const double x : numbers) {
@@ -47,7 +47,6 @@ Bulk Bulk::Of(absl::Span<const double> numbers, double reach) {
   std::sort(sorted.begin(), sorted.end());
   if (sorted.front() == sorted.back()) return bulk;
 
-  bulk.reach_ = reach;
   bulk.centre_ = Quantile(sorted, 0.5);
   constexpr double kQuartilesOfNormal = 1.349;
   bulk.scale_ = (Quantile(sorted, 0.75) - Quantile(sorted, 0.25)) / kQuartilesOfNormal;
@@ -57,16 +56,13 @@ Bulk Bulk::Of(absl::Span<const double> numbers, double reach) {
   return bulk;
 }
 
-// Compared by a product: the quotient of a difference and a tiny scale may overflow.
-bool Bulk::Contains(double x) const {
-  const double half_distance = x / 2 - centre_ / 2;
-  return std::abs(half_distance) <= reach_ / 2 * scale_;
+double Bulk::Distance(double x) const {
+  const double half_distance = std::abs(x / 2 - centre_ / 2);  // the whole one may overflow
+  return std::min(2 * (half_distance / scale_), std::numeric_limits<double>::max());
 }
 
 double Bulk::SquashBeyond(double x) const {
-  const double half_distance = std::abs(x / 2 - centre_ / 2);
-  const double z = std::min(2 * (half_distance / scale_), std::numeric_limits<double>::max());
-  return centre_ + std::copysign(scale_ * (reach_ + std::log1p(z - reach_)), x - centre_);
+  return At(kReach + std::log1p(Distance(x) - kReach), x);
 }
 
 }  // namespace chorale

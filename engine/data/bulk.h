@@ -3,21 +3,18 @@
 #ifndef CHORALE_ENGINE_DATA_BULK_H_
 #define CHORALE_ENGINE_DATA_BULK_H_
 
+#include <cmath>
 #include <limits>
 
 #include "absl/types/span.h"
 
 namespace chorale {
 
-// How far the bulk of a column reaches to both sides of its centre, in units of its scale.
-inline constexpr double kFeatureReach = 8;
-inline constexpr double kTargetReach = 5;
-
 // With m the median and s the interquartile range / 1.349, which is the standard deviation of a
 // normal distribution, z = (x - m) / s:
 //
-//   Squash(x) = x                                             where |z| <= reach
-//               m + s * sign(z) * (reach + log(1 + |z| - reach))    beyond
+//   Squash(x) = x                                         where |z| <= 8
+//               m + s * sign(z) * (8 + log(1 + |z| - 8))  beyond
 //
 // monotone, and continuous with its slope. Where the quartiles are equal, s is 1.2533 times the
 // mean of the smallest 99 % of |x - m| (again the standard deviation, of a normal distribution);
@@ -26,14 +23,24 @@ inline constexpr double kTargetReach = 5;
 // The squashed number is finite for every finite number; in another unit it is the same, in that.
 class Bulk {
  public:
+  // How far the bulk reaches to both sides of its centre, in units of its scale.
+  static constexpr double kReach = 8;
+
   // Of no numbers: everywhere.
   Bulk() = default;
 
   // Ignores NaN. Everywhere, where all numbers are equal, there are none, or the scale is beyond
   // what a float64 can hold.
-  static Bulk Of(absl::Span<const double> numbers, double reach);
+  static Bulk Of(absl::Span<const double> numbers);
 
-  bool Contains(double x) const;
+  // |z|; at most the largest float64. 0 where the bulk is everywhere.
+  double Distance(double x) const;
+  // The number at this distance from the centre, on the side of x.
+  double At(double distance, double x) const {
+    return centre_ + std::copysign(scale_ * distance, x - centre_);
+  }
+
+  bool Contains(double x) const { return Distance(x) <= kReach; }
   double Squash(double x) const { return Contains(x) ? x : SquashBeyond(x); }
 
   // Whether at least 99 % of the numbers are equal; also where all are, or there are none.
@@ -44,7 +51,6 @@ class Bulk {
 
   double centre_ = 0;
   double scale_ = std::numeric_limits<double>::infinity();
-  double reach_ = 1;
   bool all_but_constant_ = true;
 };
 

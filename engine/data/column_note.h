@@ -14,11 +14,13 @@ struct ColumnNote {
   bool left_out = false;
   int64_t ignored = 0;              // cells of a column left out that differ from the context's
   int64_t outside_bulk = 0;         // cells far outside the bulk of the context's, drawn in
+  int64_t wrong_targets = 0;        // values of the target taken for errors and brought back
   int64_t replaced_by_nearest = 0;  // numbers taken for the nearest that the context has
   int64_t unknown_categories = 0;   // cells whose category the context does not have: as missing
 
   bool empty() const {
-    return !left_out && ignored + outside_bulk + replaced_by_nearest + unknown_categories == 0;
+    return !left_out &&
+           ignored + outside_bulk + wrong_targets + replaced_by_nearest + unknown_categories == 0;
   }
 };
 

@@ -155,7 +155,7 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
     return fitted;
   }
   fitted.left_out = SaysNothing(numbers);
-  fitted.bulk = Bulk::Of(numbers, kFeatureReach);
+  fitted.bulk = Bulk::Of(numbers);
   if (column.type == ColumnType::kNumeric && fitted.bulk.all_but_constant()) {
     fitted.seen = SortedDistinct(numbers);
   }
@@ -172,11 +172,11 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
 
 absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization normalize) {
   if (normalize == Normalization::kZScore) {
-    target_bulk_ = Bulk::Of(context.y, kTargetReach);
-    std::vector<double> squashed;
-    squashed.reserve(context.y.size());
-    for (const double y : context.y) squashed.push_back(target_bulk_.Squash(y));
-    absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(context.target, squashed);
+    target_bound_ = TargetBound::Of(context.y);
+    std::vector<double> values;
+    values.reserve(context.y.size());
+    for (const double y : context.y) values.push_back(target_bound_.BringBack(y));
+    absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(context.target, values);
     RETURN_IF_ERROR(statistics.status());
     y_mean_ = statistics->mean;
     y_std_ = statistics->std;
@@ -193,7 +193,7 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
     if (!std::isfinite(ContextToModel(context.y[row]))) {
       return TooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);
     }
-    if (!target_bulk_.Contains(context.y[row])) ++note.outside_bulk;
+    if (!target_bound_.Contains(context.y[row])) ++note.wrong_targets;
   }
   if (!note.empty()) context_notes_.push_back(std::move(note));
   return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "engine/data/bulk.h"
 #include "engine/data/column_note.h"
 #include "engine/data/table.h"
+#include "engine/data/target_bound.h"
 #include "engine/model/model_config.h"
 
 namespace chorale {
@@ -50,8 +51,9 @@ struct FeatureMatrix {
 //     are not missing. Statistics are float64, summed in row order, and do not depend on how the
 //     user numbered the categories.
 //
-// The target is z-scored in the same way. Only the context's values are drawn in, where the model
-// reads them: its answers, and values of a request, are linear in the user's unit. A target without
+// The target is z-scored in the same way, but of its values only errors are brought back
+// (engine/data/target_bound.h), and only those of the context, where the model reads them: its
+// answers, and values of a request, are linear in the user's unit. A target without
 // variation, as of a single row, is scaled by its magnitude: the constant c becomes 0, and 2c
 // becomes 1 or -1. So results are the same in every unit. Zeros are only centred.
 //
@@ -77,7 +79,7 @@ class FeatureTransform {
   float ToModel(double y) const { return static_cast<float>((y - y_mean_) / y_std_); }
   double ToUser(double y) const { return y * y_std_ + y_mean_; }
   // A value of the context as the model reads it.
-  float ContextToModel(double y) const { return ToModel(target_bulk_.Squash(y)); }
+  float ContextToModel(double y) const { return ToModel(target_bound_.BringBack(y)); }
 
   // What was not taken as it stands of the context: its features in order, then the target. Only
   // columns that have something to say.
@@ -110,7 +112,7 @@ class FeatureTransform {
                               FeatureMatrix* matrix, ColumnNote* note);
 
   std::vector<ColumnTransform> columns_;
-  Bulk target_bulk_;
+  TargetBound target_bound_;
   double y_mean_ = 0;
   double y_std_ = 1;
   std::vector<ColumnNote> context_notes_;

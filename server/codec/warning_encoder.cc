@@ -70,6 +70,12 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
                               " far outside the bulk of the context's: only the logarithm of the "
                               "distance counts there"));
     }
+    if (note.wrong_targets > 0) {
+      writer.Add(v1::Warning::FAR_TARGET, note.column, note.wrong_targets,
+                 absl::StrCat(Cells(note.wrong_targets, "lies", "lie"),
+                              " so far from all others that the model reads the distance of the "
+                              "farthest of these instead"));
+    }
     if (note.replaced_by_nearest > 0) {
       writer.Add(v1::Warning::NEAREST_VALUE, note.column, note.replaced_by_nearest,
                  absl::StrCat("nearly all of its cells in the context are equal; ",

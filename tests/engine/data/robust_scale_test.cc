@@ -9,6 +9,7 @@
 
 #include "engine/data/bulk.h"
 #include "engine/data/feature_transform.h"
+#include "engine/data/target_bound.h"
 #include "engine/model/model_config.h"
 #include "gtest/gtest.h"
 #include "tests/engine/data/make_column.h"
@@ -82,6 +83,12 @@ void ExpectTarget(const Json& each) {
   config.normalize_y = Normalization::kZScore;
   const auto transform = FeatureTransform::Fit(dataset, config);
   ASSERT_TRUE(transform.ok()) << transform.status();
+  const double limit = TargetBound::Of(dataset.y).limit();
+  if (each.value("limit", Json()).is_null()) {
+    EXPECT_TRUE(std::isinf(limit));
+  } else {
+    EXPECT_DOUBLE_EQ(limit, each["limit"].get<double>());
+  }
   const std::vector<double> context_values = NumbersOf(each["context_values"]);
   for (size_t i = 0; i < dataset.y.size(); ++i) {
     EXPECT_FLOAT_EQ(transform->ContextToModel(dataset.y[i]), static_cast<float>(context_values[i]));
@@ -98,10 +105,10 @@ TEST(RobustScaleTest, MatchesTheReference) {
   ASSERT_GE(cases.size(), 30u);
   for (const Json& each : cases) {
     SCOPED_TRACE(each["name"].get<std::string>());
-    ASSERT_EQ(each["k"].get<double>(), each["kind"] == "target" ? kTargetReach : kFeatureReach);
     if (each["kind"] == "target") {
       ExpectTarget(each);
     } else {
+      ASSERT_EQ(each["k"].get<double>(), Bulk::kReach);
       ExpectFeature(each);
     }
   }

@@ -19,9 +19,10 @@ TEST(WarningEncoderTest, OneForEachReason) {
   EncodeWarnings({{.column = "year", .left_out = true, .ignored = 2},
                   {.column = "site", .left_out = true},
                   {.column = "x", .outside_bulk = 1, .unknown_categories = 3},
-                  {.column = "z", .replaced_by_nearest = 4}},
+                  {.column = "z", .replaced_by_nearest = 4},
+                  {.column = "y", .wrong_targets = 2}},
                  &warnings);
-  ASSERT_EQ(warnings.size(), 5);
+  ASSERT_EQ(warnings.size(), 6);
   const auto expect = [&](int i, v1::Warning::Reason reason, const std::string& column,
                           int64_t cells, const std::string& text) {
     EXPECT_EQ(warnings[i].reason(), reason) << i;
@@ -35,6 +36,7 @@ TEST(WarningEncoderTest, OneForEachReason) {
   expect(2, v1::Warning::OUTSIDE_BULK, "x", 1, "1 cell lies far outside the bulk");
   expect(3, v1::Warning::UNKNOWN_CATEGORY, "x", 3, "3 cells have categories that the context");
   expect(4, v1::Warning::NEAREST_VALUE, "z", 4, "4 cells that it does not have count as");
+  expect(5, v1::Warning::FAR_TARGET, "y", 2, "2 cells lie so far from all others");
 }
 
 TEST(WarningEncoderTest, BoundedHoweverManyColumns) {

@@ -1,0 +1,63 @@
+#include "engine/data/target_bound.h"
+
+#include <cmath>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+TEST(TargetBoundTest, ASingleErrorGoesBackToTwoScalesOrToTheFarthestOfTheOthers) {
+  // Of 1, 2, 3, 4, 1000: the median is 3, the scale 2 / 1.349.
+  const double scale = 2 / 1.349;
+  for (const double wrong : {1000.0, -1000.0, 1e300}) {
+    const TargetBound bound = TargetBound::Of({1, 2, 3, 4, wrong});
+    EXPECT_EQ(bound.limit(), 2) << wrong;
+    EXPECT_FALSE(bound.Contains(wrong));
+    if (wrong > 0) EXPECT_DOUBLE_EQ(bound.BringBack(wrong), 3 + 2 * scale);
+    for (const double value : {1.0, 2.0, 3.0, 4.0}) EXPECT_EQ(bound.BringBack(value), value);
+  }
+  // Of 1, 2, 3, 4, 5, -5, 10, 1e6: the quartiles are 1.75 and 6.25, the median 3.5.
+  const TargetBound farther = TargetBound::Of({1, 2, 3, 4, 5, -5, 10, 1e6});
+  EXPECT_DOUBLE_EQ(farther.limit(), 8.5 / (4.5 / 1.349));
+  EXPECT_DOUBLE_EQ(farther.BringBack(1e6), 12);
+  EXPECT_EQ(farther.BringBack(10), 10);
+}
+
+TEST(TargetBoundTest, WithoutAWideGapNothingIsWrong) {
+  const double scale = 2 / 1.349;
+  const auto limit_with = [&](double distance) {
+    return TargetBound::Of({1, 2, 3, 4, 3 + distance * scale}).limit();
+  };
+  EXPECT_TRUE(std::isinf(limit_with(59)));
+  EXPECT_EQ(limit_with(61), 2);
+}
+
+TEST(TargetBoundTest, OneInFiftyMayBeWrong) {
+  for (const int wrong : {1, 2, 3}) {
+    std::vector<double> values;
+    for (int i = 0; i < 147; ++i) values.push_back(std::sin(i));
+    for (int i = 0; i < 3; ++i) values.push_back(i < wrong ? 1e6 + i : 0.5);
+    EXPECT_LT(TargetBound::Of(values).limit(), 3) << wrong;
+    values.pop_back();  // of 149, two may be
+    if (wrong < 3) EXPECT_LT(TargetBound::Of(values).limit(), 3) << wrong;
+  }
+  std::vector<double> values(40);
+  for (int i = 0; i < 40; ++i) values[i] = std::sin(i);
+  values[0] = 1e6;
+  values[1] = 2e6;
+  EXPECT_TRUE(std::isinf(TargetBound::Of(values).limit())) << "two of forty are no errors";
+}
+
+TEST(TargetBoundTest, ConstantOrAllButConstantValuesStay) {
+  std::vector<double> values(200, 3.0);
+  EXPECT_EQ(TargetBound::Of(values).BringBack(1e9), 1e9);
+  values[0] = 1e9;
+  EXPECT_EQ(TargetBound::Of(values).BringBack(1e9), 1e9);
+  EXPECT_EQ(TargetBound::Of({7}).BringBack(1e9), 1e9);
+  EXPECT_EQ(TargetBound().BringBack(1e9), 1e9);
+}
+
+}  // namespace
+}  // namespace chorale
