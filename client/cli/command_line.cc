@@ -109,6 +109,12 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
   return Rows{*std::move(csv), *std::move(context), std::move(rows->features)};
 }
 
+v1::Source SourceOf(const v1::Context& context) {
+  v1::Source source;
+  source.set_context_digest(context.digest());
+  return source;
+}
+
 std::string IdOf(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
 }  // namespace chorale::client

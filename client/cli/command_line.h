@@ -66,11 +66,20 @@ struct Rows {
 };
 
 // Reads the file, gets the context and converts the rows to the context's columns. Notes on
-// standard error which columns of the file are not used, and which cells the context cannot know;
-// for kUsed the target column is not among the former.
+// standard error which columns of the file are not used, and which cells count as missing; for
+// kUsed the target column is not among the former.
 enum class TargetColumn { kUnused, kUsed };
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment);
+
+// That the context is still the one whose columns the rows were converted to.
+v1::Source SourceOf(const v1::Context& context);
+
+// Writes what the server did not take as it stands to standard error, unless quiet.
+template <class Warnings>
+void NoteWarnings(const Warnings& warnings, const Environment& environment) {
+  for (const v1::Warning& warning : warnings) environment.Note(warning.message());
+}
 
 // The id in a resource name: "contexts/houses" -> "houses".
 std::string IdOf(const std::string& name);

@@ -34,12 +34,14 @@ const std::vector<std::string> kColumns = {"name",           "model",         "t
                                            "resident_bytes", "dataset_bytes", "created"};
 
 void WriteFeatures(const v1::Context& context, std::ostream* out) {
-  ReportWriter report({"feature", "type", "categories", "missing"}, Format::kTable, out);
+  ReportWriter report({"feature", "type", "categories", "missing", "outside_bulk", "left_out"},
+                      Format::kTable, out);
   for (const v1::ColumnSummary& feature : context.features()) {
     const bool categorical = feature.type() == v1::ColumnSummary::CATEGORICAL;
     report.Add({feature.name(), TypeName(feature),
                 categorical ? Cell(int64_t{feature.category_count()}) : Cell(),
-                int64_t{feature.missing_count()}});
+                int64_t{feature.missing_count()}, int64_t{feature.outside_bulk_count()},
+                std::string(feature.left_out() ? "yes" : "")});
   }
   report.Finish();
 }
@@ -50,7 +52,9 @@ nlohmann::ordered_json Json(const v1::Context& context) {
     features.push_back({{"name", feature.name()},
                         {"type", TypeName(feature)},
                         {"categories", feature.category_count()},
-                        {"missing", feature.missing_count()}});
+                        {"missing", feature.missing_count()},
+                        {"outside_bulk", feature.outside_bulk_count()},
+                        {"left_out", feature.left_out()}});
   }
   return {{"name", IdOf(context.name())},
           {"model", IdOf(context.model())},

@@ -114,10 +114,12 @@ absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* en
   RETURN_IF_ERROR(vectors.status());
   absl::StatusOr<Client*> client = environment->Connect();
   RETURN_IF_ERROR(client.status());
-  absl::StatusOr<LogDensities> densities =
-      (*client)->LogDensity(arguments.rows.context, rows->features, vectors->values,
-                            ToOptions(arguments), environment->call());
+  LogDensityOptions options = ToOptions(arguments);
+  options.expected_source = SourceOf(rows->context);
+  absl::StatusOr<LogDensities> densities = (*client)->LogDensity(
+      arguments.rows.context, rows->features, vectors->values, options, environment->call());
   RETURN_IF_ERROR(densities.status());
+  NoteWarnings(densities->warnings, *environment);
   if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities->seed));
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write([&](std::ostream& out) {

@@ -76,10 +76,12 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   PredictOptions options;
   options.quantiles = arguments.quantiles;
   if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
+  options.expected_source = SourceOf(rows->context);
   options.on_progress = [&progress](int64_t done) { progress.Update(done); };
   absl::StatusOr<Predictions> predictions =
       (*client)->Predict(arguments.rows.context, rows->features, options, environment->call());
   RETURN_IF_ERROR(predictions.status());
+  NoteWarnings(predictions->warnings, *environment);
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write(
       [&](std::ostream& out) { WritePredictions(*predictions, arguments, format, &out); });

@@ -148,6 +148,7 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
   if (registration->already_registered) {
     environment->Note(absl::StrCat("'", id, "' already has this content; nothing changed"));
   }
+  NoteWarnings(registration->warnings, *environment);
   return WriteContext(registration->context, environment);
 }
 

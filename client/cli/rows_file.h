@@ -16,14 +16,13 @@ namespace chorale::client {
 struct TargetRows {
   DataFrame features;                // exactly the context's feature columns, in its order
   std::vector<std::string> dropped;  // columns of the file that are not features
-  std::vector<std::string>
-      notes;  // on cells that the context cannot know, or that count as missing
+  std::vector<std::string> notes;    // on cells that count as missing
 };
 
-// Reads the context's feature columns from `csv`, with the context's types. A column that is empty
-// in the context takes any cells, as none of them says anything. InvalidArgument if the file has no
-// rows or lacks columns (the message lists them), or if a cell of a numeric column is not a number
-// (the message has line and column).
+// Reads the context's feature columns from `csv`, with the context's types. A column that says
+// nothing in the context, since it is empty or constant there, takes any cells. InvalidArgument if
+// the file has no rows or lacks columns (the message lists them), or if a cell of a numeric column
+// is not a number (the message has line and column).
 absl::StatusOr<TargetRows> FitRows(const CsvTable& csv, const v1::Context& context,
                                    const MissingMarks& missing);
 

@@ -81,6 +81,7 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   absl::StatusOr<Client*> client = environment->Connect();
   RETURN_IF_ERROR(client.status());
   SampleOptions options = ToOptions(arguments);
+  options.expected_source = SourceOf(rows->context);
   absl::StatusOr<Samples> samples;
   std::optional<Samples> drawn;
   options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
@@ -97,6 +98,7 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   }
   RETURN_IF_ERROR(samples.status());
   NoteSummary(samples->summary, *environment);
+  NoteWarnings(samples->summary.warnings(), *environment);
   if (arguments.summary) {
     const Format format = environment->format(Environment::Readers::kPeople);
     return environment->Write(
@@ -118,8 +120,11 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       ->check(CLI::PositiveNumber)
       ->type_name("B")
       ->capture_default_str();
-  AddSeedOption(command, &arguments->seed,
-                "The same seed gives the same samples; 0: the server chooses one")
+  AddSeedOption(
+      command, &arguments->seed,
+      "The same context, rows and seed give the same samples. With one seed, those of two "
+      "contexts are independent; those of other rows of one context are not. 0: the "
+      "server chooses one")
       ->capture_default_str();
   command
       ->add_option("--order", arguments->order,

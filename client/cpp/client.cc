@@ -140,6 +140,8 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
     if (end.ok()) {
       registration.context = std::move(*upload.response()->mutable_context());
       registration.already_registered = upload.response()->already_registered();
+      registration.warnings.assign(upload.response()->warnings().begin(),
+                                   upload.response()->warnings().end());
     }
     return end;
   });

@@ -83,9 +83,15 @@ struct RegisterOptions {
 // reuse the buffer's tokens from the first one on.
 enum class BeyondBuffer { kRefuse, kWrap };
 
+// In the options of the calls that compute something, `expected_source` has the digests that the
+// context and its model must still have; what is empty is not compared. FailedPrecondition, with
+// the reason SOURCE_CHANGED (see ErrorReason), if they have others. A call that takes several
+// requests, or is tried again, holds to the source of its first answer by itself.
+
 struct PredictOptions {
   std::vector<double> quantiles = {};  // [Q] probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
+  v1::Source expected_source = {};
   std::function<void(int64_t rows)> on_progress = nullptr;  // called with rows done; may be empty
 };
 
@@ -94,6 +100,9 @@ struct Predictions {
   std::vector<double> stds;       // [T]
   std::vector<double> quantiles;  // [T, Q], row-major
   v1::Mixtures mixtures;          // [T, M]; only for Mixture::kInclude
+  v1::Source source;
+  // Of all rows: cells of one column and reason are counted together.
+  std::vector<v1::Warning> warnings;
 };
 
 struct SampleOptions {
@@ -102,6 +111,7 @@ struct SampleOptions {
   TargetOrder order = TargetOrder::kGiven;
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+  v1::Source expected_source = {};
   // For Sample: called with the number of values drawn, of B * T; may be empty.
   std::function<void(int64_t values)> on_progress = nullptr;
   // For Sample: called if it fails after some values have been drawn, with those, and NaN (in
@@ -114,6 +124,7 @@ struct LogDensityOptions {
   uint64_t seed = 0;          // of the random orders; 0: the server chooses one
   enum class Terms { kOmit, kInclude } terms = Terms::kOmit;  // not with random orders
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+  v1::Source expected_source = {};
 };
 
 struct LogDensities {
@@ -121,11 +132,14 @@ struct LogDensities {
   std::vector<double> standard_errors;  // [B] over orders; empty with R < 2
   std::vector<double> terms;            // [B, T]; only for Terms::kInclude
   uint64_t seed = 0;                    // of the random orders
+  v1::Source source;
+  std::vector<v1::Warning> warnings;
 };
 
 struct Registration {
   v1::Context context;
   bool already_registered = false;  // the same content existed before
+  std::vector<v1::Warning> warnings;
 };
 
 // Thread-safe. Sampling streams use their own connection, so that a slow reader does not block

@@ -1,4 +1,5 @@
 // The inference calls of Client: Predict, Sample and LogDensity.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -53,6 +54,7 @@ absl::Status AppendPredictions(const v1::PredictResponse& response, int64_t rows
   Append(response.means(), &out->means);
   Append(response.stds(), &out->stds);
   Append(response.quantiles(), &out->quantiles);
+  out->source = response.source();
   if (with_mixtures) {
     v1::Mixtures* all = &out->mixtures;
     all->set_component_count(mixtures.component_count());
@@ -62,6 +64,45 @@ absl::Status AppendPredictions(const v1::PredictResponse& response, int64_t rows
   }
   return absl::OkStatus();
 }
+
+// Collects the warnings of the answers to several requests about one table.
+class WarningMerger {
+ public:
+  void Add(const google::protobuf::RepeatedPtrField<v1::Warning>& warnings) {
+    for (const v1::Warning& warning : warnings) {
+      const auto same = std::find_if(merged_.begin(), merged_.end(), [&](const Merged& other) {
+        return other.warning.reason() == warning.reason() &&
+               other.warning.column() == warning.column();
+      });
+      if (same == merged_.end()) {
+        merged_.push_back({warning, false});
+      } else {
+        same->warning.set_cell_count(same->warning.cell_count() + warning.cell_count());
+        same->of_several = true;
+      }
+    }
+  }
+
+  std::vector<v1::Warning> Take() {
+    std::vector<v1::Warning> warnings;
+    for (Merged& merged : merged_) {
+      // The sentence has the count of the first answer.
+      if (merged.of_several && merged.warning.cell_count() > 0) {
+        absl::StrAppend(merged.warning.mutable_message(), "; ", merged.warning.cell_count(),
+                        " cells in all rows together");
+      }
+      warnings.push_back(std::move(merged.warning));
+    }
+    return warnings;
+  }
+
+ private:
+  struct Merged {
+    v1::Warning warning;
+    bool of_several = false;
+  };
+  std::vector<Merged> merged_;
+};
 
 v1::SampleRequest ToProto(const std::string& id, const DataFrame& targets,
                           const SampleOptions& options) {
@@ -74,6 +115,7 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& targets,
                                                          : v1::SampleRequest::RANDOM_PER_PATH);
   request.set_include_log_densities(options.step_densities == StepDensities::kInclude);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
+  *request.mutable_expected_source() = options.expected_source;
   return request;
 }
 
@@ -133,6 +175,7 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
                                             const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(targets));
   Predictions predictions;
+  WarningMerger warnings;
   const std::vector<RowRange> pieces = SplitRows(targets, kMaxPredictBytes, kMaxPredictRows);
   size_t done = 0;  // a retry continues with the piece that failed
   absl::Status status = Run(call, [&](absl::Time deadline) {
@@ -142,17 +185,20 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
       *request.mutable_targets() = EncodeRows(targets, pieces[done], TableUse::kLookUp);
       request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
       request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
+      *request.mutable_expected_source() = done == 0 ? options.expected_source : predictions.source;
       v1::PredictResponse response;
       absl::Status piece = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict,
                                      request, id, deadline, call.cancellation, &response);
       if (piece.ok())
         piece = AppendPredictions(response, pieces[done].size(), options, &predictions);
       RETURN_IF_ERROR(piece);
+      warnings.Add(response.warnings());
       if (options.on_progress) options.on_progress(pieces[done].end);
     }
     return absl::OkStatus();
   });
   RETURN_IF_ERROR(status);
+  predictions.warnings = warnings.Take();
   return predictions;
 }
 
@@ -227,6 +273,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.set_seed(options.seed);
   request.set_include_terms(with_terms);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
+  *request.mutable_expected_source() = options.expected_source;
   v1::LogDensityResponse response;
   absl::Status status = Run(call, [&](absl::Time deadline) {
     return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request, id,
@@ -245,6 +292,8 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   Append(response.standard_errors(), &densities.standard_errors);
   Append(response.terms(), &densities.terms);
   densities.seed = response.seed();
+  densities.source = response.source();
+  densities.warnings.assign(response.warnings().begin(), response.warnings().end());
   return densities;
 }
 

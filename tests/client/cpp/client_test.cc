@@ -229,6 +229,42 @@ TEST_F(ClientTest, PredictsManyRowsInPieces) {
   }
 }
 
+TEST_F(ClientTest, PredictionsInPiecesAreOfOneTable) {
+  Register("t");
+  PredictOptions options;
+  options.on_progress = [&](int64_t done) {
+    if (done > 1024) return;
+    ASSERT_TRUE(client_->DeleteContext("t").ok());
+    ASSERT_TRUE(client_->RegisterContext("t", MakeTable(6), {.target_column = "y"}).ok());
+  };
+  const auto mixed = client_->Predict("t", MakeTargets(3000), options);
+  EXPECT_EQ(mixed.status().code(), absl::StatusCode::kFailedPrecondition) << mixed.status();
+
+  options.on_progress = nullptr;
+  const auto whole = client_->Predict("t", MakeTargets(3000), options);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  options.expected_source = whole->source;
+  EXPECT_TRUE(client_->Predict("t", MakeTargets(3), options).ok());
+  options.expected_source.set_context_digest("another");
+  EXPECT_EQ(client_->Predict("t", MakeTargets(3), options).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ClientTest, WarningsOfPiecesAreCountedTogether) {
+  Register("t");
+  std::vector<double> x(3000, 1.0);
+  x[0] = x[1] = x[2999] = 2e6;
+  DataFrame targets;
+  ASSERT_TRUE(targets.AddNumeric("x", x).ok());
+  ASSERT_TRUE(targets.AddNumeric("z", std::vector<double>(3000, 1.0)).ok());
+  const auto predicted = client_->Predict("t", targets, {});
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  ASSERT_EQ(predicted->warnings.size(), 1u);
+  EXPECT_EQ(predicted->warnings[0].cell_count(), 3);
+  EXPECT_EQ(predicted->warnings[0].message(),
+            "column \"x\": 2 too large; 3 cells in all rows together");
+}
+
 TEST_F(ClientTest, SamplesComeInRowOrder) {
   Register("t");
   for (const TargetOrder order : {TargetOrder::kGiven, TargetOrder::kRandomPerPath}) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 #include <set>
 #include <utility>
@@ -87,6 +88,22 @@ void Damage(StreamFault fault, std::vector<v1::SampleBlock>* blocks) {
   if (fault == StreamFault::kRepeatBlock) blocks->push_back(blocks->front());
   if (fault == StreamFault::kDropBlock) blocks->pop_back();
   if (fault == StreamFault::kTargetOutside) blocks->back().set_targets(0, 1'000'000);
+}
+
+// A warning of the cells above a million, as a server's may be.
+void AddWarnings(const v1::Table& table,
+                 google::protobuf::RepeatedPtrField<v1::Warning>* warnings) {
+  for (const v1::Column& column : table.columns()) {
+    const auto& numbers = column.numeric().values();
+    const auto count =
+        std::count_if(numbers.begin(), numbers.end(), [](double x) { return x > 1e6; });
+    if (count == 0) continue;
+    v1::Warning* warning = warnings->Add();
+    warning->set_reason(v1::Warning::OUTSIDE_BULK);
+    warning->set_column(column.name());
+    warning->set_cell_count(count);
+    warning->set_message(absl::StrCat("column \"", column.name(), "\": ", count, " too large"));
+  }
 }
 
 grpc::Status WithDetail(grpc::StatusCode code, const std::string& message,
@@ -222,6 +239,7 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
   context.set_model(header.model().empty() ? "models/fake" : header.model());
   context.set_target_column(header.target_column());
   context.set_state(v1::Context::EVICTED);
+  context.set_digest(absl::StrCat("digest ", std::hash<std::string>()(stored.content)));
   for (const v1::Table& chunk : stored.chunks) {
     context.set_row_count(context.row_count() + RowCount(chunk));
   }
@@ -242,6 +260,7 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
     return grpc::Status(grpc::StatusCode::ALREADY_EXISTS, "the name is taken by other content");
   }
   *response->mutable_context() = it->second.context;
+  for (const v1::Table& chunk : stored.chunks) AddWarnings(chunk, response->mutable_warnings());
   response->set_already_registered(!is_new);
   return grpc::Status::OK;
 }
@@ -298,6 +317,13 @@ grpc::Status FakeService::Predict(grpc::ServerContext* server_context,
     MutexLock lock(&mutex_);
     predict_requests_.push_back(*request);
   }
+  const std::string& expected = request->expected_source().context_digest();
+  if (!expected.empty() && expected != context.digest()) {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "it was replaced");
+  }
+  response->mutable_source()->set_context_digest(context.digest());
+  response->mutable_source()->set_model_digest("model");
+  AddWarnings(request->targets(), response->mutable_warnings());
   for (const double score : Scores(request->targets())) {
     response->add_means(score);
     response->add_stds(score / 2.0 + 1.0);
@@ -346,6 +372,8 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
   }
   v1::SampleResponse last;
   last.mutable_summary()->set_seed(seed);
+  last.mutable_summary()->mutable_source()->set_context_digest(context.digest());
+  AddWarnings(request->targets(), last.mutable_summary()->mutable_warnings());
   if (fault != StreamFault::kNoSummary) writer->Write(last);
   return grpc::Status::OK;
 }
@@ -373,6 +401,7 @@ grpc::Status FakeService::LogDensity(grpc::ServerContext* server_context,
     if (request->random_order_count() >= 2) response->add_standard_errors(0.5);
   }
   if (request->random_order_count() > 0) response->set_seed(kPickedSeed);
+  AddWarnings(request->targets(), response->mutable_warnings());
   return grpc::Status::OK;
 }
 

@@ -1,0 +1,319 @@
+// Tables as users have them: a corrupt cell, columns that say nothing, values never seen, one seed
+// for two tables, a table that is replaced. The default model's answers stay what they should be,
+// and what was not taken as it stands is said.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/server_process.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RealTablesTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server_ = ServerProcess::Start({.models = {CHORALE_SOURCE_DIR "/models/default"}}).release();
+  }
+  static void TearDownTestSuite() { delete server_; }
+  void SetUp() override {
+    ASSERT_NE(server_, nullptr);
+    client_ = std::make_unique<ApiClient>(server_->address());
+  }
+
+  v1::RegisterContextResponse Register(const std::string& id, const v1::Table& table) const {
+    const auto reply = client_->Register(id, table, "y");
+    EXPECT_TRUE(reply.ok()) << reply.status.error_message();
+    return reply.value;
+  }
+
+  Reply<v1::PredictResponse> Predict(const std::string& id, const v1::Table& targets,
+                                     const v1::Source& expected = {}) const {
+    v1::PredictRequest request;
+    request.set_context(absl::StrCat("contexts/", id));
+    *request.mutable_targets() = targets;
+    *request.mutable_expected_source() = expected;
+    return client_->Predict(request);
+  }
+
+  v1::PredictResponse Answer(const std::string& id, const v1::Table& targets) const {
+    const auto reply = Predict(id, targets);
+    EXPECT_TRUE(reply.ok()) << reply.status.error_message();
+    return reply.value;
+  }
+
+  static ServerProcess* server_;
+  std::unique_ptr<ApiClient> client_;
+};
+
+ServerProcess* RealTablesTest::server_ = nullptr;
+
+v1::Table* AddNumbers(v1::Table* table, const std::string& name,
+                      const std::vector<double>& values) {
+  v1::Column* column = table->add_columns();
+  column->set_name(name);
+  column->mutable_numeric()->mutable_values()->Add(values.begin(), values.end());
+  return table;
+}
+
+// Every cell is `category`.
+v1::Table* AddCategory(v1::Table* table, const std::string& name, const std::string& category,
+                       size_t rows) {
+  v1::Column* column = table->add_columns();
+  column->set_name(name);
+  column->mutable_categorical()->add_categories(category);
+  for (size_t row = 0; row < rows; ++row) column->mutable_categorical()->add_codes(0);
+  return table;
+}
+
+// y = 3 x + 2 z + noise with a standard deviation of 0.5.
+struct Linear {
+  Linear(int rows, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> uniform(0, 10);
+    std::normal_distribution<double> normal;
+    for (int row = 0; row < rows; ++row) {
+      x.push_back(uniform(random));
+      z.push_back(normal(random));
+      y.push_back(3 * x.back() + 2 * z.back() + 0.5 * normal(random));
+    }
+  }
+  v1::Table Context() const {
+    v1::Table table = Targets();
+    AddNumbers(&table, "y", y);
+    return table;
+  }
+  v1::Table Targets() const {
+    v1::Table table;
+    AddNumbers(&table, "x", x);
+    AddNumbers(&table, "z", z);
+    return table;
+  }
+
+  std::vector<double> x, z, y;
+};
+
+double RootMeanSquareError(const v1::PredictResponse& answer, const std::vector<double>& y) {
+  double sum = 0;
+  for (size_t row = 0; row < y.size(); ++row) {
+    const double error = answer.means(static_cast<int>(row)) - y[row];
+    sum += error * error / static_cast<double>(y.size());
+  }
+  return std::sqrt(sum);
+}
+
+double MeanStd(const v1::PredictResponse& answer) {
+  double sum = 0;
+  for (const double std : answer.stds()) sum += std / answer.stds_size();
+  return sum;
+}
+
+TEST_F(RealTablesTest, OneCorruptCellCostsLittle) {
+  const Linear clean(120, 1);
+  const Linear asked(40, 2);
+  EXPECT_EQ(Register("clean", clean.Context()).warnings_size(), 0);
+  const double best = RootMeanSquareError(Answer("clean", asked.Targets()), asked.y);
+  EXPECT_LT(best, 0.8);
+  for (const double wrong : {999999.0, -9999.0, 1e30}) {
+    SCOPED_TRACE(wrong);
+    const std::string id = absl::StrCat("x", wrong > 1e9 ? "huge" : wrong > 0 ? "high" : "low");
+    Linear corrupt = clean;
+    corrupt.x[5] = wrong;
+    const v1::RegisterContextResponse registered = Register(id, corrupt.Context());
+    ASSERT_EQ(registered.warnings_size(), 1);
+    EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::OUTSIDE_BULK);
+    EXPECT_EQ(registered.warnings(0).column(), "x");
+    EXPECT_EQ(registered.warnings(0).cell_count(), 1);
+    EXPECT_EQ(registered.context().features(0).outside_bulk_count(), 1);
+    const v1::PredictResponse answer = Answer(id, asked.Targets());
+    EXPECT_LT(RootMeanSquareError(answer, asked.y), 1.3 * best);
+    EXPECT_EQ(answer.warnings_size(), 0);
+  }
+}
+
+TEST_F(RealTablesTest, OneWrongTargetCostsLittle) {
+  const Linear clean(120, 3);
+  const Linear asked(40, 4);
+  Register("y-clean", clean.Context());
+  const double best = RootMeanSquareError(Answer("y-clean", asked.Targets()), asked.y);
+  Linear corrupt = clean;
+  corrupt.y[7] = -999999;
+  const v1::RegisterContextResponse registered = Register("y-wrong", corrupt.Context());
+  ASSERT_EQ(registered.warnings_size(), 1);
+  EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::FAR_TARGET);
+  EXPECT_EQ(registered.warnings(0).column(), "y");
+  EXPECT_LT(RootMeanSquareError(Answer("y-wrong", asked.Targets()), asked.y), 1.5 * best);
+}
+
+// Constant columns and an empty one change no bit, whatever is asked there.
+TEST_F(RealTablesTest, ColumnsThatSayNothingChangeNoAnswer) {
+  const Linear table(120, 5);
+  const Linear asked(5, 6);
+  const double none = std::nan("");
+  const auto with = [](v1::Table features, size_t rows, double year, double day, double bonus,
+                       const std::string& site) {
+    AddNumbers(&features, "year", std::vector<double>(rows, year));
+    AddNumbers(&features, "day", std::vector<double>(rows, day));
+    AddNumbers(&features, "bonus", std::vector<double>(rows, bonus));
+    AddCategory(&features, "site", site, rows);
+    return features;
+  };
+  Register("bare", table.Context());
+  v1::Table context = with(table.Targets(), 120, 2024, 738886, none, "north");
+  AddNumbers(&context, "y", table.y);
+  const v1::RegisterContextResponse registered = Register("padded", context);
+  EXPECT_EQ(registered.warnings_size(), 4);
+  for (int i = 0; i < registered.warnings_size(); ++i) {
+    EXPECT_EQ(registered.warnings(i).reason(), v1::Warning::LEFT_OUT);
+    EXPECT_TRUE(registered.context().features(i + 2).left_out());
+  }
+  const v1::PredictResponse bare = Answer("bare", asked.Targets());
+  EXPECT_LT(MeanStd(bare), 0.8);
+  const v1::PredictResponse same =
+      Answer("padded", with(asked.Targets(), 5, 2024, 738886, none, "north"));
+  EXPECT_EQ(same.warnings_size(), 0);
+  EXPECT_TRUE(SameBits(same, bare));
+  const v1::PredictResponse other =
+      Answer("padded", with(asked.Targets(), 5, 2025, 1.7e12, 5000, "south"));
+  EXPECT_TRUE(SameBits(other, bare));
+  ASSERT_EQ(other.warnings_size(), 4);
+  for (const v1::Warning& warning : other.warnings()) {
+    EXPECT_EQ(warning.reason(), v1::Warning::LEFT_OUT);
+    EXPECT_EQ(warning.cell_count(), 5);
+  }
+  // A text where the context has nothing.
+  v1::Table text = with(asked.Targets(), 5, 2024, 738886, none, "north");
+  text.mutable_columns()->DeleteSubrange(4, 1);
+  AddCategory(&text, "bonus", "none yet", 5);
+  EXPECT_TRUE(SameBits(Answer("padded", text), bare));
+}
+
+TEST_F(RealTablesTest, AllButConstantColumnsAndUnknownCategories) {
+  const Linear table(200, 7);
+  const Linear asked(5, 8);
+  std::vector<double> years(200, 2024);
+  years[11] = 2023;
+  v1::Table context = table.Targets();
+  AddNumbers(&context, "year", years);
+  AddNumbers(&context, "y", table.y);
+  Register("years", context);
+  const auto in_year = [&](double year) {
+    v1::Table targets = asked.Targets();
+    AddNumbers(&targets, "year", std::vector<double>(5, year));
+    return Answer("years", targets);
+  };
+  const v1::PredictResponse same = in_year(2024);
+  const v1::PredictResponse next = in_year(2025);
+  EXPECT_TRUE(SameBits(same, next));
+  ASSERT_EQ(next.warnings_size(), 1);
+  EXPECT_EQ(next.warnings(0).reason(), v1::Warning::NEAREST_VALUE);
+
+  v1::Table kinds = table.Targets();
+  v1::Column* kind = kinds.add_columns();
+  kind->set_name("kind");
+  for (const char* category : {"a", "b", "c"})
+    kind->mutable_categorical()->add_categories(category);
+  for (int row = 0; row < 200; ++row)
+    kind->mutable_categorical()->add_codes(row % 5 < 3 ? 0 : row % 3);
+  AddNumbers(&kinds, "y", table.y);
+  Register("kinds", kinds);
+  const auto of_kind = [&](const std::string& category) {
+    v1::Table targets = asked.Targets();
+    AddCategory(&targets, "kind", category, 5);
+    return Answer("kinds", targets);
+  };
+  const v1::PredictResponse unknown = of_kind("d");
+  ASSERT_EQ(unknown.warnings_size(), 1);
+  EXPECT_EQ(unknown.warnings(0).reason(), v1::Warning::UNKNOWN_CATEGORY);
+  EXPECT_EQ(unknown.warnings(0).cell_count(), 5);
+  EXPECT_FALSE(SameBits(unknown, of_kind("a"))) << "it is not the commonest one";
+}
+
+std::vector<double> Totals(const Samples& samples) {
+  std::vector<double> totals(samples.paths, 0.0);
+  for (int64_t path = 0; path < samples.paths; ++path) {
+    for (int64_t t = 0; t < samples.targets; ++t) {
+      totals[path] += samples.values[path * samples.targets + t];
+    }
+  }
+  return totals;
+}
+
+double Correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  double mean_a = 0, mean_b = 0, aa = 0, bb = 0, ab = 0;
+  const auto n = static_cast<double>(a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    mean_a += a[i] / n;
+    mean_b += b[i] / n;
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    aa += (a[i] - mean_a) * (a[i] - mean_a);
+    bb += (b[i] - mean_b) * (b[i] - mean_b);
+    ab += (a[i] - mean_a) * (b[i] - mean_b);
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+// Everybody writes seed 42. 200 pairs, each of 100 totals: a single correlation is 0 give or take
+// 0.1, their mean 0 give or take 0.007.
+TEST_F(RealTablesTest, OneSeedInTwoTablesGivesIndependentSamples) {
+  constexpr int kTables = 21;  // 210 pairs
+  constexpr int kPairs = 200;
+  std::vector<std::vector<double>> totals;
+  const Rows targets = RandomRows(4, 2, 99);
+  for (int i = 0; i < kTables; ++i) {
+    const std::string id = absl::StrCat("store-", i);
+    ASSERT_TRUE(client_->Register(id, RandomRows(24, 2, 100 + i)).ok());
+    const Samples samples = client_->Sample(MakeSample(id, targets, 100, 42));
+    ASSERT_TRUE(samples.complete()) << samples.status.error_message();
+    totals.push_back(Totals(samples));
+  }
+  double mean = 0;
+  int pairs = 0;
+  for (int i = 0; i < kTables; ++i) {
+    for (int j = 0; j < i && pairs < kPairs; ++j, ++pairs) {
+      mean += Correlation(totals[i], totals[j]) / kPairs;
+    }
+  }
+  ASSERT_EQ(pairs, kPairs);
+  EXPECT_LT(std::abs(mean), 0.04);
+}
+
+TEST_F(RealTablesTest, AReplacedTableIsNoticed) {
+  const Linear first(30, 11);
+  const Linear second(30, 12);
+  const v1::Table targets = Linear(5, 13).Targets();
+  Register("swap", first.Context());
+  const v1::PredictResponse before = Answer("swap", targets);
+  EXPECT_FALSE(before.source().context_digest().empty());
+  EXPECT_FALSE(before.source().model_digest().empty());
+  EXPECT_TRUE(Predict("swap", targets, before.source()).ok());
+  ASSERT_TRUE(client_->Delete("swap").ok());
+  Register("swap", second.Context());
+  const auto after = Predict("swap", targets, before.source());
+  EXPECT_EQ(after.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(after.status.error_message(), HasSubstr("it was replaced since"));
+  v1::SampleRequest sample = MakeSample("swap", RandomRows(2, 2, 1), 2, 1);
+  *sample.mutable_targets() = targets;
+  *sample.mutable_expected_source() = before.source();
+  EXPECT_EQ(client_->Sample(sample).status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  sample.mutable_expected_source()->clear_context_digest();
+  EXPECT_TRUE(client_->Sample(sample).complete()) << "the model is the same";
+  // The same table again is the same.
+  ASSERT_TRUE(client_->Delete("swap").ok());
+  Register("swap", first.Context());
+  EXPECT_TRUE(Predict("swap", targets, before.source()).ok());
+}
+
+}  // namespace
+}  // namespace chorale::end_to_end
