@@ -70,7 +70,9 @@ void ExpectFeature(const Json& each) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const bool missing = !matrix->missing.empty() && matrix->missing[2 * i] != 0;
     ASSERT_EQ(missing, std::isnan(expected[i])) << i;
-    if (!missing) EXPECT_FLOAT_EQ(matrix->x[2 * i], static_cast<float>(expected[i])) << i;
+    if (!missing) {
+      EXPECT_FLOAT_EQ(matrix->x[2 * i], static_cast<float>(expected[i])) << i;
+    }
   }
 }
 

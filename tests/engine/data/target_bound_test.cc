@@ -15,7 +15,9 @@ TEST(TargetBoundTest, ASingleErrorGoesBackToTwoScalesOrToTheFarthestOfTheOthers)
     const TargetBound bound = TargetBound::Of({1, 2, 3, 4, wrong});
     EXPECT_EQ(bound.limit(), 2) << wrong;
     EXPECT_FALSE(bound.Contains(wrong));
-    if (wrong > 0) EXPECT_DOUBLE_EQ(bound.BringBack(wrong), 3 + 2 * scale);
+    if (wrong > 0) {
+      EXPECT_DOUBLE_EQ(bound.BringBack(wrong), 3 + 2 * scale);
+    }
     for (const double value : {1.0, 2.0, 3.0, 4.0}) EXPECT_EQ(bound.BringBack(value), value);
   }
   // Of 1, 2, 3, 4, 5, -5, 10, 1e6: the quartiles are 1.75 and 6.25, the median 3.5.
@@ -41,7 +43,9 @@ TEST(TargetBoundTest, OneInFiftyMayBeWrong) {
     for (int i = 0; i < 3; ++i) values.push_back(i < wrong ? 1e6 + i : 0.5);
     EXPECT_LT(TargetBound::Of(values).limit(), 3) << wrong;
     values.pop_back();  // of 149, two may be
-    if (wrong < 3) EXPECT_LT(TargetBound::Of(values).limit(), 3) << wrong;
+    if (wrong < 3) {
+      EXPECT_LT(TargetBound::Of(values).limit(), 3) << wrong;
+    }
   }
   std::vector<double> values(40);
   for (int i = 0; i < 40; ++i) values[i] = std::sin(i);
