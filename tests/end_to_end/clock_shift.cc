@@ -1,12 +1,17 @@
 // A library to preload: it adds the seconds that the file CHORALE_CLOCK_SHIFT_FILE holds, as a
-// 64-bit integer, to every time of day that the program is told. Clocks that never jump stay alone.
+// 64-bit integer, to every time of day that the program is told, and takes them from every one at
+// which the program asks to be woken, since the kernel's own clock does not jump. Clocks that never
+// jump stay alone.
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
 
@@ -23,6 +28,12 @@ int64_t Shift() {
     return memory == MAP_FAILED ? &none : static_cast<const int64_t*>(memory);
   }();
   return *shift;
+}
+
+timespec KernelTime(const timespec& of_day) {
+  timespec time = of_day;
+  time.tv_sec -= Shift();
+  return time;
 }
 
 }  // namespace
@@ -49,6 +60,24 @@ time_t time(time_t* now) noexcept {
   clock_gettime(CLOCK_REALTIME, &exact);
   if (now != nullptr) *now = exact.tv_sec;
   return exact.tv_sec;
+}
+
+// Abseil, and with it gRPC, waits by the time of day.
+// NOLINTNEXTLINE(cert-dcl50-cpp): as the C library has it
+long syscall(long number, ...) noexcept {
+  static auto* const next = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
+  va_list list;
+  va_start(list, number);
+  long arguments[6];
+  for (long& argument : arguments) argument = va_arg(list, long);
+  va_end(list);
+  timespec time;
+  if (number == SYS_futex && (arguments[1] & FUTEX_CLOCK_REALTIME) != 0 && arguments[3] != 0) {
+    time = KernelTime(*reinterpret_cast<const timespec*>(arguments[3]));
+    arguments[3] = reinterpret_cast<long>(&time);
+  }
+  return next(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+              arguments[5]);
 }
 
 }  // extern "C"
