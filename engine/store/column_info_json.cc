@@ -24,8 +24,7 @@ bool TakeCount(const Json& object, const char* key, int64_t& out) {
 
 // What records of earlier versions do not have.
 bool TakeNotes(const Json& object, ColumnInfo& column) {
-  if (object.contains("outside_bulk") &&
-      !TakeCount(object, "outside_bulk", column.outside_bulk)) {
+  if (object.contains("outside_bulk") && !TakeCount(object, "outside_bulk", column.outside_bulk)) {
     return false;
   }
   const auto left_out = object.find("left_out");
