@@ -153,7 +153,7 @@ int64_t LeftOf(int64_t limit, int64_t used, int64_t files) {
 
 void NarrowByCgroup(int64_t limit, int64_t used, int64_t files, const std::string& source,
                     AvailableResources* found) {
-  if (limit >= kUnlimitedBytes) return;
+  if (limit < 0 || limit >= kUnlimitedBytes) return;  // -1, too, is "none"
   Narrow(&found->cgroup, limit, source);
   const int64_t left = LeftOf(limit, used, files);
   Narrow(
@@ -177,7 +177,7 @@ void ReadUnified(const Mount& mount, const std::string& cgroup, AvailableResourc
     double quota = 0;
     double period = 0;
     if (words.size() == 2 && absl::SimpleAtod(words[0], &quota) &&
-        absl::SimpleAtod(words[1], &period) && period > 0 &&
+        absl::SimpleAtod(words[1], &period) && quota > 0 && period > 0 &&
         quota / period < found->processors.processors) {
       found->processors = {quota / period, file};
     }

@@ -336,7 +336,8 @@ TEST_F(ProgramTest, MetricsAreServedOnEveryKindOfAddress) {
   for (const std::string host : {"[::1]", "[::]", "127.0.0.2", "localhost"}) {
     Program program = Run({absl::StrCat("--metrics_address=", host, ":0")});
     const bool serves = program.WaitForOutput("serving backend=");
-    if (!serves && absl::StrContains(program.Output(), "of that kind")) continue;  // no IPv6 here
+    const bool has_address = !absl::StrContains(program.Output(), "this machine does not have");
+    if (absl::StrContains(host, "::") && !has_address) continue;  // no IPv6 here
     ASSERT_TRUE(serves) << program.Output();
     EXPECT_THAT(program.Output(), ::testing::ContainsRegex("metrics_port=[1-9]"));
     program.Signal(SIGTERM);

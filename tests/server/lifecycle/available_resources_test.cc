@@ -174,9 +174,19 @@ TEST_F(AvailableResourcesTest, GarbageBoundsNothing) {
   Mounts("nonsense\n1 2 - \n\\\\ - cgroup2 x y\n30 23 0:26 / /c rw - cgroup2 x rw\n",
          "0::/../..\n:::\nx\n");
   Write("c/memory.max", "lots\n");
-  Write("c/cpu.max", "0 0\n");
+  for (const char* const quota : {"0 0\n", "0 100000\n", "-1 100000\n", "max\n", "nan nan\n", ""}) {
+    Write("c/cpu.max", quota);
+    EXPECT_FALSE(Find().limit.known());
+    EXPECT_EQ(Find().threads(), 8) << quota;
+  }
+}
+
+TEST_F(AvailableResourcesTest, ANegativeLimitIsNoneHoweverMuchIsUsed) {
+  Mounts(kUnified, "0::/\n");
+  Write("sys/fs/cgroup/memory.max", -1);
+  Write("sys/fs/cgroup/memory.current", 700 * kMiB);
   EXPECT_FALSE(Find().limit.known());
-  EXPECT_EQ(Find().threads(), 8);
+  EXPECT_EQ(Find().memory().bytes, 12288 * kMiB);
 }
 
 TEST(ProcessLimitsTest, ThisProcessMayRunSomewhere) {
