@@ -146,16 +146,16 @@ void Narrow(MemoryBound* bound, int64_t bytes, std::string source) {
 
 // What is left of a cgroup's limit: what it uses has been taken, unless it is given back easily, or
 // is so little that it may be this process's own.
-int64_t LeftOf(int64_t limit, int64_t used, int64_t files) {
-  const int64_t taken = std::max<int64_t>(0, used - files);
+int64_t LeftOf(int64_t limit, int64_t used, int64_t given_back) {
+  const int64_t taken = std::max<int64_t>(0, used - given_back);
   return taken <= limit / 20 ? limit : std::max<int64_t>(0, limit - taken);
 }
 
-void NarrowByCgroup(int64_t limit, int64_t used, int64_t files, const std::string& source,
+void NarrowByCgroup(int64_t limit, int64_t used, int64_t given_back, const std::string& source,
                     AvailableResources* found) {
   if (limit < 0 || limit >= kUnlimitedBytes) return;  // -1, too, is "none"
   Narrow(&found->cgroup, limit, source);
-  const int64_t left = LeftOf(limit, used, files);
+  const int64_t left = LeftOf(limit, used, given_back);
   Narrow(
       &found->limit, left,
       left < limit ? absl::StrCat(source, ", ", limit >> 20, " MiB with what others use") : source);
@@ -164,11 +164,13 @@ void NarrowByCgroup(int64_t limit, int64_t used, int64_t files, const std::strin
 void ReadUnified(const Mount& mount, const std::string& cgroup, AvailableResources* found) {
   for (const std::string& folder : Folders(mount, cgroup)) {
     const auto stat = ReadTable(absl::StrCat(folder, "/memory.stat"));
-    const int64_t files = ValueOf(stat, "inactive_file") + ValueOf(stat, "active_file");
+    const int64_t given_back = ValueOf(stat, "inactive_file") + ValueOf(stat, "active_file") +
+                               ValueOf(stat, "slab_reclaimable");
     const int64_t used = ReadNumber(absl::StrCat(folder, "/memory.current")).value_or(0);
     for (const char* const name : {"memory.max", "memory.high"}) {
       const std::string file = absl::StrCat(folder, "/", name);
-      if (const auto limit = ReadNumber(file)) NarrowByCgroup(*limit, used, files, file, found);
+      if (const auto limit = ReadNumber(file))
+        NarrowByCgroup(*limit, used, given_back, file, found);
     }
     const std::string file = absl::StrCat(folder, "/cpu.max");
     const std::string text = ReadText(file);
@@ -188,13 +190,14 @@ void ReadMemoryOfVersion1(const Mount& mount, const std::string& cgroup,
                           AvailableResources* found) {
   for (const std::string& folder : Folders(mount, cgroup)) {
     const auto stat = ReadTable(absl::StrCat(folder, "/memory.stat"));
-    const int64_t files = ValueOf(stat, "total_inactive_file") + ValueOf(stat, "total_active_file");
+    const int64_t given_back =
+        ValueOf(stat, "total_inactive_file") + ValueOf(stat, "total_active_file");
     const int64_t used = ReadNumber(absl::StrCat(folder, "/memory.usage_in_bytes")).value_or(0);
     const std::string file = absl::StrCat(folder, "/memory.limit_in_bytes");
-    if (const auto limit = ReadNumber(file)) NarrowByCgroup(*limit, used, files, file, found);
+    if (const auto limit = ReadNumber(file)) NarrowByCgroup(*limit, used, given_back, file, found);
     // Also of cgroups around it that are not to be seen.
     if (const int64_t limit = ValueOf(stat, "hierarchical_memory_limit"); limit > 0) {
-      NarrowByCgroup(limit, used, files,
+      NarrowByCgroup(limit, used, given_back,
                      absl::StrCat("hierarchical_memory_limit in ", folder, "/memory.stat"), found);
     }
   }

@@ -102,7 +102,8 @@ TEST_F(AvailableResourcesTest, WhatOthersInTheCgroupUseIsNotThere) {
   Write("sys/fs/cgroup/pod/memory.max", 1000 * kMiB);
   Write("sys/fs/cgroup/pod/memory.current", 700 * kMiB);
   Write("sys/fs/cgroup/pod/memory.stat",
-        absl::StrCat("anon 1\ninactive_file ", 250 * kMiB, "\nactive_file ", 50 * kMiB, "\n"));
+        absl::StrCat("anon 1\ninactive_file ", 200 * kMiB, "\nactive_file ", 50 * kMiB,
+                     "\nslab_reclaimable ", 50 * kMiB, "\n"));
   const AvailableResources found = Find();
   EXPECT_EQ(found.memory().bytes, 600 * kMiB);
   EXPECT_THAT(found.memory().source, HasSubstr("1000 MiB with what others use"));
