@@ -65,6 +65,7 @@ nlohmann::ordered_json Json(const v1::Context& context) {
           {"dataset_bytes", context.dataset_bytes()},
           {"created", Created(context)},
           {"digest", context.digest()},
+          {"far_targets", context.far_target_count()},
           {"features", std::move(features)}};
 }
 
@@ -89,7 +90,11 @@ absl::Status WriteContext(const v1::Context& context, Environment* environment) 
     AddRow(context, &report);
     report.Finish();
     if (format != Format::kTable) return;
-    out << "\ndigest " << context.digest() << "\n\n";
+    out << "\ndigest " << context.digest() << "\n";
+    if (context.far_target_count() > 0) {
+      out << "far values of the target " << context.far_target_count() << "\n";
+    }
+    out << "\n";
     WriteFeatures(context, &out);
   });
 }

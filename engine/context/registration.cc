@@ -34,14 +34,15 @@ ColumnInfo Describe(const Column& column) {
   return info;
 }
 
-// Both are in the order of the columns; the target's note, the last, has no column here.
-void AddNotes(absl::Span<const ColumnNote> notes, std::vector<ColumnInfo>* columns) {
-  for (ColumnInfo& column : *columns) {
+// Both are in the order of the columns; the target's note is the last.
+void AddNotes(absl::Span<const ColumnNote> notes, ContextRecord* record) {
+  for (ColumnInfo& column : record->columns) {
     if (notes.empty() || notes.front().column != column.name) continue;
-    column.outside_bulk = notes.front().outside_bulk + notes.front().wrong_targets;
+    column.outside_bulk = notes.front().outside_bulk;
     column.left_out = notes.front().left_out;
     notes.remove_prefix(1);
   }
+  if (!notes.empty()) record->far_targets = notes.front().wrong_targets;
 }
 
 }  // namespace
@@ -71,7 +72,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   record.digest = ContentDigest(registration.bytes);
   record.target = dataset.target;
   for (const Column& column : dataset.features.columns) record.columns.push_back(Describe(column));
-  AddNotes(registration.transform.context_notes(), &record.columns);
+  AddNotes(registration.transform.context_notes(), &record);
   record.rows = rows;
   record.dataset_bytes = bytes;
   record.created = absl::Now();

@@ -253,15 +253,21 @@ void FeatureTransform::ApplyCategories(const ColumnTransform& fitted, const Colu
 // The cells that differ from those of a context in which all are equal.
 int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Column& column) {
   const bool empty = fitted.seen.empty() && fitted.categories.empty();
-  const auto differs = [&](const auto& all_of_context, const auto& cell) {
-    return all_of_context.empty() || cell != all_of_context.front();
-  };
+  CategoryLookup known(fitted.categories);
+  std::vector<bool> equal;  // of the table's own categories
+  equal.reserve(column.categories.size());
+  for (const std::string& category : column.categories) {
+    equal.push_back(known.Find(category) != CategoryLookup::kUnknown);
+  }
   int64_t count = 0;
   for (const double number : column.numbers) {
-    count += std::isnan(number) ? !empty : differs(fitted.seen, number);
+    const bool same =
+        std::isnan(number) ? empty : !fitted.seen.empty() && number == fitted.seen.front();
+    count += same ? 0 : 1;
   }
   for (const int32_t code : column.codes) {
-    count += code == kMissingCode ? !empty : differs(fitted.categories, column.categories[code]);
+    const bool same = code == kMissingCode ? empty : equal[code];
+    count += same ? 0 : 1;
   }
   return count;
 }

@@ -9,7 +9,6 @@ namespace chorale {
 
 TargetBound TargetBound::Of(absl::Span<const double> values) {
   constexpr double kGap = 30;
-  constexpr double kLeastLimit = 2;
   constexpr int64_t kOneWrongIn = 50;
   TargetBound bound;
   bound.bulk_ = Bulk::Of(values);

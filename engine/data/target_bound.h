@@ -22,6 +22,9 @@ namespace chorale {
 // The target that is constant, or all but constant, stays as it is.
 class TargetBound {
  public:
+  // How close to the median no value is ever brought, in scales of the bulk.
+  static constexpr double kLeastLimit = 2;
+
   // Nowhere.
   TargetBound() = default;
 

@@ -13,6 +13,7 @@ using Json = nlohmann::json;
 
 constexpr char kNumeric[] = "numeric";
 constexpr char kCategorical[] = "categorical";
+constexpr char kFarTargets[] = "far_targets";
 
 // A non-negative integer member of an object.
 bool TakeCount(const Json& object, const char* key, int64_t& out) {
@@ -48,10 +49,10 @@ bool TakeColumn(const Json& object, ColumnInfo& column) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ColumnInfosToJson(const std::vector<ColumnInfo>& columns) {
+absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record) {
   try {
     Json array = Json::array();
-    for (const ColumnInfo& column : columns) {
+    for (const ColumnInfo& column : record.columns) {
       array.push_back({{"name", column.name},
                        {"type", column.type == ColumnType::kNumeric ? kNumeric : kCategorical},
                        {"categories", column.categories},
@@ -59,13 +60,14 @@ absl::StatusOr<std::string> ColumnInfosToJson(const std::vector<ColumnInfo>& col
                        {"outside_bulk", column.outside_bulk},
                        {"left_out", column.left_out}});
     }
+    if (!array.empty() && record.far_targets > 0) array[0][kFarTargets] = record.far_targets;
     return array.dump();
   } catch (const std::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("columns cannot be stored: ", e.what()));
   }
 }
 
-absl::StatusOr<std::vector<ColumnInfo>> ColumnInfosFromJson(absl::string_view json) {
+absl::Status ColumnsFromJson(absl::string_view json, ContextRecord* record) {
   try {
     const Json array = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
     if (!array.is_array()) return absl::DataLossError("the list of columns is damaged");
@@ -75,7 +77,12 @@ absl::StatusOr<std::vector<ColumnInfo>> ColumnInfosFromJson(absl::string_view js
         return absl::DataLossError(absl::StrCat("column ", i, " in the list is damaged"));
       }
     }
-    return columns;
+    const bool has_far_targets = !columns.empty() && array[0].contains(kFarTargets);
+    if (has_far_targets && !TakeCount(array[0], kFarTargets, record->far_targets)) {
+      return absl::DataLossError("the number of far targets is damaged");
+    }
+    record->columns = std::move(columns);
+    return absl::OkStatus();
   } catch (const std::exception& e) {
     return absl::DataLossError(absl::StrCat("the list of columns is damaged: ", e.what()));
   }

@@ -11,12 +11,15 @@
 
 namespace chorale {
 
+// What a record says of its columns:
 // [{"name": "age", "type": "numeric", "categories": 0, "missing": 3, "outside_bulk": 1,
-//   "left_out": false}, ...]. InvalidArgument when a name is not valid UTF-8.
-absl::StatusOr<std::string> ColumnInfosToJson(const std::vector<ColumnInfo>& columns);
+//   "left_out": false}, ...], where the first has "far_targets", too, if there are any: earlier
+// versions ignore a key that they do not know. InvalidArgument when a name is not valid UTF-8.
+absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record);
 
-// The last two may be absent. DataLoss for anything else.
-absl::StatusOr<std::vector<ColumnInfo>> ColumnInfosFromJson(absl::string_view json);
+// Fills `columns` and `far_targets` of the record. What follows "missing" may be absent. DataLoss
+// for anything else.
+absl::Status ColumnsFromJson(absl::string_view json, ContextRecord* record);
 
 }  // namespace chorale
 

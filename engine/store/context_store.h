@@ -34,6 +34,7 @@ struct ContextRecord {
   std::string digest;               // of the encoded dataset, lower-case hex SHA-256
   std::string target;               // name of the target column
   std::vector<ColumnInfo> columns;  // features, in the order registered
+  int64_t far_targets = 0;  // values taken for errors (ColumnNote::wrong_targets); see ColumnInfo
   int64_t rows = 0;
   int64_t dataset_bytes = 0;
   absl::Time created;

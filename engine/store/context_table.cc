@@ -71,16 +71,14 @@ absl::StatusOr<ContextRecord> ReadRecord(const SqliteStatement& row, const std::
   record.created = absl::FromUnixNanos(row.Integer(7));
   record.dataset_bytes = row.Integer(8);
   const std::string json = row.Text(5);
-  absl::StatusOr<std::vector<ColumnInfo>> columns = ColumnInfosFromJson(json);
-  if (columns.ok() && row.Text(9) != RecordChecksum(record, json)) {
-    columns = absl::DataLossError("does not match its checksum");
+  absl::Status status = ColumnsFromJson(json, &record);
+  if (status.ok() && row.Text(9) != RecordChecksum(record, json)) {
+    status = absl::DataLossError("does not match its checksum");
   }
-  if (!columns.ok()) {
+  if (!status.ok()) {
     return absl::DataLossError(absl::StrCat(path, ": the record of context ",
-                                            QuoteName(record.name), ": ",
-                                            columns.status().message()));
+                                            QuoteName(record.name), ": ", status.message()));
   }
-  record.columns = *std::move(columns);
   return record;
 }
 
@@ -228,7 +226,7 @@ absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::st
 }
 
 absl::Status ContextTable::Insert(const ContextRecord& record) {
-  absl::StatusOr<std::string> columns = ColumnInfosToJson(record.columns);
+  absl::StatusOr<std::string> columns = ColumnsToJson(record);
   RETURN_IF_ERROR(columns.status());
   const std::string& path = connection_->path();
 

@@ -79,6 +79,7 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
     feature->set_outside_bulk_count(column.outside_bulk);
     feature->set_left_out(column.left_out);
   }
+  message->set_far_target_count(record.far_targets);
   message->set_row_count(record.rows);
   message->set_dataset_bytes(record.dataset_bytes);
   message->set_resident_bytes(info.resident_bytes);

@@ -161,6 +161,7 @@ TEST_F(RealTablesTest, OneWrongTargetCostsLittle) {
   ASSERT_EQ(registered.warnings_size(), 1);
   EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::FAR_TARGET);
   EXPECT_EQ(registered.warnings(0).column(), "y");
+  EXPECT_EQ(registered.context().far_target_count(), 1);
   EXPECT_LT(RootMeanSquareError(Answer("y-wrong", asked.Targets()), asked.y), 1.5 * best);
 }
 

@@ -145,6 +145,14 @@ TEST(FeatureTransformTest, ColumnsThatSayNothingAreLeftOut) {
   }
 }
 
+// "u" with two dots, as one code point and as two.
+TEST(FeatureTransformTest, ATextThatLooksEqualIsNoDifference) {
+  std::vector<ColumnNote> notes;
+  Scaled({Numbers("x", {1, 2}), Categories("c", {"S\u00fcd"}, {0, 0})},
+         {Numbers("x", {1, 2}), Categories("c", {"Su\u0308d"}, {0, 0})}, &notes);
+  EXPECT_TRUE(notes.empty());
+}
+
 TEST(FeatureTransformTest, WhereNoColumnIsLeftThereIsOneOfZeros) {
   const FeatureMatrix matrix = Scaled({Numbers("a", {3, 3}), Categories("b", {"z"}, {0, 0})},
                                       {Numbers("a", {4, kNan}), Categories("b", {"y"}, {0, -1})});

@@ -44,6 +44,17 @@ Column ColumnOf(const Json& each, const std::vector<double>& cells) {
   return Categories("column", categories, codes);
 }
 
+// Column 0 of two.
+void ExpectValues(const FeatureMatrix& matrix, const std::vector<double>& expected) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const bool missing = !matrix.missing.empty() && matrix.missing[2 * i] != 0;
+    ASSERT_EQ(missing, std::isnan(expected[i])) << i;
+    if (!missing) {
+      EXPECT_FLOAT_EQ(matrix.x[2 * i], static_cast<float>(expected[i])) << i;
+    }
+  }
+}
+
 void ExpectFeature(const Json& each) {
   const std::vector<double> context = NumbersOf(each["context"]);
   const std::vector<double> expected = NumbersOf(each["request_values"]);
@@ -67,13 +78,10 @@ void ExpectFeature(const Json& each) {
     ASSERT_EQ(matrix->features, left_out ? 1 : 2);
   }
   if (left_out) return;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const bool missing = !matrix->missing.empty() && matrix->missing[2 * i] != 0;
-    ASSERT_EQ(missing, std::isnan(expected[i])) << i;
-    if (!missing) {
-      EXPECT_FLOAT_EQ(matrix->x[2 * i], static_cast<float>(expected[i])) << i;
-    }
-  }
+  ExpectValues(*matrix, expected);
+  const auto own = transform->Apply(dataset.features);
+  ASSERT_TRUE(own.ok()) << own.status();
+  if (own->features == 2) ExpectValues(*own, NumbersOf(each["context_values"]));
 }
 
 void ExpectTarget(const Json& each) {
@@ -108,6 +116,7 @@ TEST(RobustScaleTest, MatchesTheReference) {
   for (const Json& each : cases) {
     SCOPED_TRACE(each["name"].get<std::string>());
     if (each["kind"] == "target") {
+      ASSERT_EQ(each["k"].get<double>(), TargetBound::kLeastLimit);
       ExpectTarget(each);
     } else {
       ASSERT_EQ(each["k"].get<double>(), Bulk::kReach);

@@ -19,8 +19,9 @@ inline ContextRecord MakeRecord(const std::string& tenant, const std::string& na
   record.model = "some-model";
   record.digest = ContentDigest(dataset);
   record.target = "y";
-  record.columns = {{"age", ColumnType::kNumeric, 0, 3},
-                    {"caf\u00e9 \"x\"", ColumnType::kCategorical, 7, 0}};
+  record.columns = {{"age", ColumnType::kNumeric, 0, 3, 2, false},
+                    {"caf\u00e9 \"x\"", ColumnType::kCategorical, 7, 0, 0, true}};
+  record.far_targets = 1;
   record.rows = 42;
   record.dataset_bytes = static_cast<int64_t>(dataset.size());
   record.created = absl::FromUnixNanos(1'700'000'000'123'456'789);
