@@ -107,6 +107,20 @@ TEST_F(TablesTest, TheServersWarningsAreShown) {
   EXPECT_THAT(Predict("x\n1\n"), IsEmpty());
 }
 
+// A name can be given to another table between the calls of a command.
+TEST_F(TablesTest, EveryCommandHoldsToTheTableWhoseColumnsItRead) {
+  Register("x,y\n1,1\n2,2\n");
+  Predict("x,y\n1,1\n");
+  Good({"sample", "t", Path("rows.csv"), "--paths=1"});
+  Good({"log-density", "t", Path("rows.csv")});
+  const FakeService& service = server_.service();
+  for (const v1::Source& expected :
+       {service.predict_requests().back().expected_source(),
+        service.last_sample().expected_source(), service.last_log_density().expected_source()}) {
+    EXPECT_THAT(expected.context_digest(), HasSubstr("digest "));
+  }
+}
+
 TEST_F(TablesTest, CategoriesThatCountAsMissingAreNoted) {
   EXPECT_THAT(
       Register("grade,y\nNA,1\nA,2\nNone,3\n"),
