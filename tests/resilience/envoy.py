@@ -50,12 +50,15 @@ class Envoy:
         self._script = subprocess.Popen(
             [folder / 'run.sh', '--servers', 'one_server.yaml', '--self-signed', '--drain', '1',
              '--', '--log-level', 'warning'],
-            env={**os.environ, 'ENVOY': os.fspath(program)}, stdout=self._log, stderr=self._log)
+            env={**os.environ, 'ENVOY': os.fspath(program.resolve())},
+            stdout=self._log, stderr=self._log)
         deadline = time.monotonic() + START_SECONDS
         while not self._is_ready():
             if self._script.poll() is not None or time.monotonic() > deadline:
+                self._log.seek(0)
+                said = self._log.read()
                 self.__exit__()
-                raise RuntimeError('Envoy did not start')
+                raise RuntimeError(f'Envoy did not start:\n{said}')
             time.sleep(0.05)
         self.certificate = (folder / 'tls/tls.crt').read_bytes()
         children = pathlib.Path(f'/proc/{self._script.pid}/task/{self._script.pid}/children')
