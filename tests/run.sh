@@ -142,7 +142,8 @@ fixed_layout() {
 }
 
 # run_tests PRESET FOLDER TIMEOUT [NAME]: runs the test programs of one folder of the build, or the
-# one of that name, and counts their cases.
+# one of that name, and counts their cases. More at once than there are processors: most of them wait
+# now and then, for a timer, a disk or another process.
 run_tests() {
   local folder="build/$1/$2" timeout="$3" only="${4:-}"
   local reports="${ROOT}/build/$1/reports"
@@ -158,7 +159,7 @@ run_tests() {
   rm -rf "${reports}"
   mkdir -p "${reports}"
   GTEST_COLOR=no fixed_layout \
-    ctest --test-dir "${folder}" -j "${JOBS}" --timeout "${timeout}" --output-on-failure \
+    ctest --test-dir "${folder}" -j "$((JOBS + (JOBS + 1) / 2))" --timeout "${timeout}" --output-on-failure \
     --output-junit "${reports}/ctest.xml" "${selection[@]}" |
     grep -v -E '^ +Start +[0-9]+:|^Test project|^Internal ctest|^$' || true
   local counts
