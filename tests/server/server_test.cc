@@ -1,8 +1,6 @@
 #include "server/server.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/generic/generic_stub.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "server/check_server.h"
 #include "tests/eventually.h"
+#include "tests/server/http_get.h"
 #include "tests/server/server_fixture.h"
 
 namespace chorale {
@@ -78,23 +77,6 @@ class ServerTest : public ServerFixture {
     return RawCall(channel_, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                    std::string("\x3a\x01*"))  // list_services: "*"
         .bytes;
-  }
-
-  std::string HttpGet(int port, const std::string& path) {
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    const std::string request =
-        "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    EXPECT_EQ(write(socket, request.data(), request.size()), static_cast<ssize_t>(request.size()));
-    std::string response;
-    char buffer[4096];
-    for (ssize_t n; (n = read(socket, buffer, sizeof(buffer))) > 0;) response.append(buffer, n);
-    close(socket);
-    return response;
   }
 };
 
