@@ -226,6 +226,11 @@ class Server:
         with urllib.request.urlopen(f'http://{self.instance}/metrics', timeout=5) as answer:
             return answer.read().decode()
 
+    def metric(self, name: str) -> float:
+        """The sum of a metric's series."""
+        return sum(float(value) for value in
+                   re.findall(rf'^{re.escape(name)}(?:{{.*}})? (\S+)$', self.metrics(), re.MULTILINE))
+
     def log(self) -> str:
         return self._log_path.read_text(encoding='utf-8', errors='replace')
 

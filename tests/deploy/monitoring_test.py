@@ -20,6 +20,7 @@ import os
 import pathlib
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,8 @@ HELDOUT = ROOT / 'datasets/penguins_heldout.csv'
 # These have data only on a GPU.
 GPU_PANELS = {'GPU memory', 'Duration of restoring'}
 LOAD_SECONDS = 60
+THOUSAND = 1000
+BACKLOG_HIGH = 30  # seconds, as the rule has it
 pictures: pathlib.Path | None = None
 table: list[tuple[str, str, str, float]] = []
 
@@ -270,6 +273,42 @@ class ServersTest(unittest.TestCase):
                     if one.labels['severity'] == 'critical']
         self.assertEqual(critical, [])
 
+    # ---- Many contexts ----
+
+    def test_a_scrape_with_a_thousand_contexts(self) -> None:
+        server = Server(self.folder, 'c', '--threads=1')
+        self.addCleanup(server.close)
+        server.start()
+        self.register(server, 1)
+
+        def scrape() -> tuple[str, float]:
+            """The page, and the median of the seconds that 50 of them take."""
+            taken = []
+            for _ in range(50):
+                began = time.monotonic()
+                page = server.metrics()
+                taken.append(time.monotonic() - began)
+            return page, statistics.median(taken)
+
+        few, seconds_few = scrape()
+        header, *rows = PENGUINS.read_text(encoding='utf-8').splitlines()
+        path = self.folder / 'one_of_many.csv'
+        for i in range(1, THOUSAND):
+            path.write_text('\n'.join([header, *rows[i % 250:i % 250 + 20 + i // 250]]),
+                            encoding='utf-8')
+            done = server.client('register', path, '--target', 'body_mass_g', '--name', f'one-{i}')
+            self.assertEqual(done.returncode, 0, done.stderr)
+        many, seconds_many = scrape()
+        self.assertEqual(server.metric('chorale_contexts'), THOUSAND)
+        figure(f'a scrape with 1 context takes {1e3 * seconds_few:.1f} ms for {len(few)} bytes, with '
+               f'{THOUSAND} contexts {1e3 * seconds_many:.1f} ms for {len(many)} bytes')
+
+        def names(page: str) -> set[str]:
+            return {line.rsplit(' ', 1)[0] for line in page.splitlines()}
+
+        # None for a context: what is kept of a server does not grow with what its users register.
+        self.assertEqual(names(many) - names(few), set())
+
     # ---- Drills ----
 
     def test_killed_server(self) -> None:
@@ -292,9 +331,14 @@ class ServersTest(unittest.TestCase):
         clients: list[subprocess.Popen[bytes]] = []
         try:
             with self.drill('2 callers draw 400,000 values each', 'ChoraleBacklogHigh'):
+                began = time.monotonic()
                 for _ in range(2):  # at some 5,000 values a second; more would queue
                     clients.append(self.a.client_in_background(
                         'sample', 'table-0', HELDOUT, '--paths', 16384, '--summary'))
+                wait_until('the backlog has risen', lambda: (
+                    self.a.metric('chorale_backlog_seconds') > BACKLOG_HIGH))
+                figure(f'a backlog of {BACKLOG_HIGH} s stands in the metrics '
+                       f'{time.monotonic() - began:.2f} s after the callers began')
                 self.wait_for('ChoraleBacklogHigh')
         finally:
             for client in clients:
