@@ -155,6 +155,11 @@ function(chorale_compile_as_test TARGET)
   cmake_parse_arguments(ARG "" "PRECOMPILED" "" ${ARGN})
   # Libraries and programs would otherwise differ in this.
   set_target_properties(${TARGET} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  if(CHORALE_BUILD_KIND STREQUAL "asan")
+    # Undefined behaviour is looked for in what is tested: to look for it in the tests, too, takes a
+    # fifth of the time to compile them.
+    target_compile_options(${TARGET} PRIVATE -fno-sanitize=undefined)
+  endif()
   if(ARG_PRECOMPILED)
     target_precompile_headers(${TARGET} REUSE_FROM ${ARG_PRECOMPILED})
   endif()

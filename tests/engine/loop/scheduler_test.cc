@@ -219,7 +219,7 @@ std::vector<Scheduler::Pick> RunCrowds(Scheduler* scheduler, const std::vector<C
 
 TEST(SchedulerTest, SharesAreThoseOfClientsHoweverManyFlowsTheyHave) {
   std::mt19937 random(5);
-  const int mixes = FullLength() ? 20 : 5;
+  const int mixes = FullLength() ? 20 : 3;
   for (int mix = 0; mix < mixes; ++mix) {
     std::vector<Crowd> crowds;
     const int count = 2 + static_cast<int>(random() % 5);
