@@ -65,7 +65,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument(
-        "--shapes", type=int, default=90, help="that batches have; best a multiple of 30"
+        "--shapes", type=int, default=90, help="that batches of a process have; best a multiple of 30"
     )
     parser.add_argument("--compile", action="store_true", help="and capture CUDA graphs")
     parser.add_argument("--log-every", type=int, default=100)
@@ -163,10 +163,10 @@ class Training:
         self.norms = torch.zeros(3, device=self.device)
         self.deck = draw_deck(
             Randomness(arguments.seed, DECK, 0, "cpu"),
-            arguments.shapes,
+            arguments.shapes * self.world,
             arguments.budget,
             self.model.config.buffer_size,
-        )
+        )[self.rank :: self.world]
         self.compute, self.update = self.compute_eagerly, self.update_eagerly
         if arguments.compile:
             self.capture()

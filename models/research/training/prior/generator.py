@@ -42,11 +42,12 @@ DISTRACTED = 0.4  # share of them whose tasks get columns that mean nothing, fro
 SMALL = 48  # rows of a context, up to which linear functions are frequent
 # Of a few sizes, log-uniform: kernels and plans are chosen anew for each.
 CONTEXTS = tuple(sorted({round(4 * 1024 ** (i / 29)) for i in range(30)}))
+GOLDEN_RATIO = 0.5 * (5**0.5 - 1)
 
 
 # Numbers of features, from .. to, and how often.
 FEATURES = ((1, 1), (2, 4), (5, 12), (13, 32), (33, 100))
-FEATURE_SHARES = (0.12, 0.22, 0.34, 0.24, 0.08)
+FEATURE_SHARES = (0.14, 0.23, 0.34, 0.22, 0.07)
 
 
 def make_shape(host: random.Random, budget: float, buffer_size: int, n: int, f: int) -> BatchShape:
@@ -79,13 +80,19 @@ def draw_shape(rng: Randomness, budget: float, buffer_size: int) -> BatchShape:
 
 def draw_deck(rng: Randomness, count: int, budget: float, buffer_size: int) -> list[BatchShape]:
     """Shapes that stand for all: sizes of contexts are evenly spread, and so are numbers of
-    features. Two may be the same."""
+    features, and the sizes among those of about as many features. Two shapes may be the same."""
     if count < 1:
         raise ValueError(f"{count} shapes: at least one is needed")
     host = rng.host
     contexts = [CONTEXTS[(2 * i + 1) * len(CONTEXTS) // (2 * count)] for i in range(count)]
-    features = [draw_features(host, (i + host.random()) / count) for i in range(count)]
-    host.shuffle(features)
+    # By the golden ratio: where a share of these places lies is spread evenly over the contexts.
+    # Were the pairs drawn at random, no series at all might have a context of 30 to 1000 rows.
+    first = host.random()
+    places = [(first + i * GOLDEN_RATIO) % 1.0 for i in range(count)]
+    ranks = sorted(range(count), key=places.__getitem__)
+    features = [0] * count
+    for rank, i in enumerate(ranks):
+        features[i] = draw_features(host, (rank + host.random()) / count)
     return [make_shape(host, budget, buffer_size, n, f) for n, f in zip(contexts, features)]
 
 
@@ -97,7 +104,7 @@ def category_weights(shape: BatchShape) -> list[float]:
         more /= 2
         return [0.22 - more, 0.1, 0.08, 0.05, 0.4, 0.03 + more, 0.02, 0.1]
     if shape.features <= 4:
-        return [0.26 - more, 0.24, 0.1, 0.07, 0.13, 0.05 + more, 0.07, 0.08]
+        return [0.23 - more, 0.24, 0.1, 0.06, 0.16, 0.05 + more, 0.06, 0.1]
     return [0.15 - more / 2, 0.42, 0.15, 0.08 - more / 2, 0.05, 0.04 + more, 0.06, 0.05]
 
 

@@ -104,6 +104,15 @@ class GeneratorTest(unittest.TestCase):
             self.assertAlmostEqual(count, 90 * share, delta=1.5)
         self.assertGreaterEqual(max(shape.features for shape in deck), 80)
 
+    def test_contexts_are_spread_evenly_among_shapes_of_few_features(self) -> None:
+        for seed in range(20):
+            deck = draw_deck(Randomness(seed, 0, 0, "cpu"), 120, 160_000, 64)
+            for few in (1, 4):
+                places = sorted(CONTEXTS.index(s.context) for s in deck if s.features <= few)
+                self.assertGreaterEqual(len(places), 16)
+                ends = [-1, *places, len(CONTEXTS)]
+                self.assertLessEqual(max(b - a for a, b in zip(ends, ends[1:])), 5 if few == 1 else 3)
+
     def test_a_small_deck_is_spread_evenly(self) -> None:
         for count in (1, 10, 40):
             deck = draw_deck(Randomness(1, 0, 0, "cpu"), count, 160_000, 64)
