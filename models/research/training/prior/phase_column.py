@@ -14,8 +14,9 @@ distribution of n/2 and 2, n the degrees of freedom left, so that
     chance(r) = r^(n/2) (1 + n/2 (1 - r)),     r = R_1 / R_0.
 
 P is that of the smallest R_1 on a grid of frequencies, refined twice; a whole number of steps where that is as good;
-its double or triple where the two waves that this adds have a chance of at most LEVEL. There is a season if its chance
-times the number of frequencies that can be told apart is at most LEVEL. The column then is (t + 1e-6) mod P.
+its double or triple where the two waves that this adds have a chance of at most LEVEL. There is a season if its
+chance times the number of frequencies that can be told apart is at most LEVEL. The column then is (t + 1e-6) mod P.
+`models/research/evaluate/seasons.md` says what it does for the model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Seasons are found where there are some, with their period, and nowhere else; the phase goes on beyond the context."""
+"""Seasons are found where there are some, with their period, and nowhere else; the phase goes on after the
+context."""
 
 from __future__ import annotations
 
