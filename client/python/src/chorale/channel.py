@@ -164,7 +164,8 @@ class Endpoint:
 def read_error(error: grpc.RpcError, timeout: float) -> ChoraleError:
     """The exception for a call that failed."""
     details = None
-    for key, value in error.trailing_metadata() or ():
+    metadata: Any = error.trailing_metadata()
+    for key, value in metadata or ():
         if key == "grpc-status-details-bin":
             details = value
     return from_rpc(error.code(), error.details(), details, timeout)

@@ -211,8 +211,7 @@ def _days(spans: npt.NDArray[np.timedelta64]) -> Floats:
     """Days with their fraction; NaN for NaT."""
     whole = spans.astype("m8[D]")
     rest = spans - whole  # exact, where one division of nanoseconds by a day would round
-    unit = np.timedelta64(1, np.datetime_data(rest.dtype)[0])
-    days = whole.astype(np.float64) + rest.astype(np.float64) / float(_DAY / unit)
+    days: Floats = whole.astype(np.float64) + rest / _DAY
     days[np.isnat(spans)] = np.nan
     return days
 
@@ -258,7 +257,7 @@ def _text(cell: Any) -> str:
         return normal_text(cell.decode("utf-8", "replace"))
     if isinstance(cell, np.bool_):
         return str(bool(cell))
-    if isinstance(cell, numbers.Real) and not isinstance(cell, bool) and float(cell).is_integer():
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
     return str(cell)
 

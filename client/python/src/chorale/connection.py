@@ -92,7 +92,7 @@ class Client:
         # Streams have a connection of their own: on a shared one, a stream that is read slowly
         # would hold up the other calls.
         self._channels = [self._open(), self._open()]
-        self._stub = rpc.ChoraleStub(self._channels[0])
+        self._stub: Any = rpc.ChoraleStub(self._channels[0])  # type: ignore[no-untyped-call]
         self._sample = self._channels[1].unary_stream(
             "/chorale.v1.Chorale/Sample",
             request_serializer=pb.SampleRequest.SerializeToString,
@@ -206,7 +206,8 @@ class Client:
     def _wait_until_ready(self) -> None:
         """Waits until the server answers, for at most connect_timeout."""
         attempts = Attempts(self._settings.retry, self._settings.connect_timeout)
-        ask = self._channels[0].unary_unary(HEALTH_METHOD)
+        channel: Any = self._channels[0]
+        ask = channel.unary_unary(HEALTH_METHOD)
         while True:
             try:
                 ask(b"", timeout=attempts.remaining(), metadata=self._endpoint.metadata)
@@ -258,7 +259,7 @@ class Client:
         attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
         metadata = self._endpoint.metadata_about(context)
         while True:
-            call = self._sample(request, timeout=attempts.remaining(), metadata=metadata)
+            call: Any = self._sample(request, timeout=attempts.remaining(), metadata=metadata)
             begun = False
             try:
                 for message in call:

@@ -182,7 +182,7 @@ class Description:
 
     @property
     def state(self) -> str:
-        """ "resident", "encoding" or "evicted": whether the next call begins at once."""
+        """Whether the next call begins at once: "resident", "encoding" or "evicted"."""
         return pb.Context.State.Name(self._message.state).lower()
 
     @property

@@ -27,7 +27,7 @@ class ChoraleError(Exception):
         fields: All fields that were refused.
         limit: The limit that was exceeded, where there is one and the server said it; else None.
         reason: A word for programs, such as "DISK_FULL"; else None.
-        retry_delay: Seconds after which the server asks to try again; None if waiting does not help.
+        retry_delay: Seconds after which the server asks to try again; None if that does not help.
     """
 
     code = "UNKNOWN"

@@ -56,7 +56,8 @@ class Labels:
                 raise KeyError(label) from None
             if isinstance(found, int | np.integer):
                 return int(found)
-            return np.arange(len(self.index))[found]
+            some: Integers = np.arange(len(self.index))[found]
+            return some
         try:
             at = int(label)
         except (TypeError, ValueError):
@@ -97,7 +98,7 @@ class Labels:
             columns: By name; of one length.
             by_row: Whether the frame has a line for each row, and so their index.
         """
-        backend = self.backend or _first_backend()
+        backend: Any = self.backend or _first_backend()
         frame = nw.from_dict(dict(columns), backend=backend).to_native()
         if by_row and hasattr(self.index, "get_loc"):
             frame.index = self.index

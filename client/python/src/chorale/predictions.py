@@ -81,7 +81,7 @@ class Predictions:
         return len(self.means)
 
     def columns(self) -> dict[str, Floats]:
-        """ "mean", "std", and "q05" and the like for each quantile."""
+        """By name: "mean", "std", and for each quantile "q05" and the like."""
         columns = {"mean": self.means, "std": self.stds}
         for i, probability in enumerate(self.probabilities.tolist()):
             columns[quantile_name(probability)] = self.quantiles[:, i]

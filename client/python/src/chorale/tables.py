@@ -161,8 +161,8 @@ def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:
             Labels.of_frame(native),
         )
     raise InvalidArgumentError(
-        f"the table is a {type(data).__name__}, must be a DataFrame of pandas, polars or PyArrow, a "
-        "dictionary of columns, or a numpy array"
+        f"the table is a {type(data).__name__}, must be a DataFrame of pandas, polars or PyArrow, "
+        "a dictionary of columns, or a numpy array"
     )
 
 
