@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 import chorale
+import pytest
 from chorale.address import Address, is_loopback, parse_address
 
 
@@ -55,5 +54,11 @@ def test_what_is_no_address(text: str, message: str) -> None:
 def test_loopback() -> None:
     for target in ("127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1", "unix:/a"):
         assert is_loopback(target)
-    for target in ("10.0.0.1:1", "example.org:1", "localhost.example.org:1", "[::2]:1", "a"):
+    for target in (
+        "10.0.0.1:1",
+        "example.org:1",
+        "localhost.example.org:1",
+        "[::2]:1",
+        "a",
+    ):
         assert not is_loopback(target)

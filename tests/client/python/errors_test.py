@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pickle
 
+import chorale
 import grpc
 import pytest
-from fake_chorale import FakeChorale, Failure
-
-import chorale
 from chorale.errors import from_rpc
+from fake_chorale import Failure, FakeChorale
 
 Code = grpc.StatusCode
 
 
-def raised(fake: FakeChorale, client: chorale.Client, failure: Failure) -> chorale.ChoraleError:
+def raised(
+    fake: FakeChorale, client: chorale.Client, failure: Failure
+) -> chorale.ChoraleError:
     fake.answers["DeleteContext"].append(failure)
     with pytest.raises(chorale.ChoraleError) as caught:
         client.delete("a")
@@ -23,7 +24,9 @@ def raised(fake: FakeChorale, client: chorale.Client, failure: Failure) -> chora
 
 def test_field_limit_and_message(fake: FakeChorale, client: chorale.Client) -> None:
     fields = (("path_count", "is 20000; the limit is 1 to 16384"), ("seed", "is odd"))
-    error = raised(fake, client, Failure(Code.INVALID_ARGUMENT, "path_count: too many", fields))
+    error = raised(
+        fake, client, Failure(Code.INVALID_ARGUMENT, "path_count: too many", fields)
+    )
     assert isinstance(error, chorale.InvalidArgumentError)
     assert isinstance(error, ValueError)
     assert error.field == "path_count"
@@ -79,14 +82,23 @@ def test_kinds(
 
 
 def test_reasons_and_delays(fake: FakeChorale, client: chorale.Client) -> None:
-    full = Failure(Code.RESOURCE_EXHAUSTED, "no room", retry_delay=1.5, reason="DISK_FULL")
+    full = Failure(
+        Code.RESOURCE_EXHAUSTED, "no room", retry_delay=1.5, reason="DISK_FULL"
+    )
     error = raised(fake, client, full)
     assert (error.reason, error.retry_delay) == ("DISK_FULL", 1.5)
     assert str(error) == "no room; try again in 1.5 s"
-    changed = raised(fake, client, Failure(Code.FAILED_PRECONDITION, "no", reason="SOURCE_CHANGED"))
+    changed = raised(
+        fake, client, Failure(Code.FAILED_PRECONDITION, "no", reason="SOURCE_CHANGED")
+    )
     assert type(changed) is chorale.SourceChangedError
     assert "refresh()" in str(changed)
-    assert raised(fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)).retry_delay == 3600
+    assert (
+        raised(
+            fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)
+        ).retry_delay
+        == 3600
+    )
 
 
 def test_an_error_without_a_message_has_its_code() -> None:
@@ -97,6 +109,11 @@ def test_errors_travel_between_processes() -> None:
     error = chorale.UnavailableError("gone", fields=["a"], reason="r", retry_delay=2.0)
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is chorale.UnavailableError
-    assert (str(copy), copy.field, copy.reason, copy.retry_delay) == ("gone", "a", "r", 2.0)
+    assert (str(copy), copy.field, copy.reason, copy.retry_delay) == (
+        "gone",
+        "a",
+        "r",
+        2.0,
+    )
     warning = chorale.DataWarning("m", "LEFT_OUT", "x", 3)
     assert pickle.loads(pickle.dumps(warning)).__dict__ == warning.__dict__

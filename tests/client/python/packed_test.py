@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake_chorale import block, blocks, summary
-
 from chorale.packed import numeric_values, read_sample_response
 from chorale.v1 import chorale_pb2 as pb
+from fake_chorale import block, blocks, summary
 
 
 def test_numbers_become_the_message_that_protobuf_makes() -> None:
     for count in (0, 1, 15, 16, 3000):
         values = np.random.default_rng(count).normal(size=count)
         assert numeric_values(values) == pb.NumericValues(values=values)
-    assert list(numeric_values(np.arange(6.0)[::2]).values) == [0, 2, 4]  # not contiguous
+    assert list(numeric_values(np.arange(6.0)[::2]).values) == [
+        0,
+        2,
+        4,
+    ]  # not contiguous
 
 
 def test_blocks_are_read() -> None:
@@ -50,7 +53,9 @@ def test_numbers_that_are_not_packed_and_fields_that_are_not_known() -> None:
     one = np.array([1.5]).tobytes()
     head = b"\x10\x01\x20\x02"  # one path, two steps
     unpacked = head + b"\x29" + one + b"\x29" + one
-    unknown = b"\xc0\x3e\x01" + b"\xc5\x3e\0\0\0\0" + b"\xca\x3e\x02ab"  # field 1000, each type
+    unknown = (
+        b"\xc0\x3e\x01" + b"\xc5\x3e\0\0\0\0" + b"\xca\x3e\x02ab"
+    )  # field 1000, each type
     body = unpacked + unknown
     inner = b"\x0a" + bytes([len(body)]) + body
     read = read_sample_response(b"\x0a" + bytes([len(inner)]) + inner)

@@ -6,13 +6,12 @@ import datetime
 import decimal
 from typing import Any
 
+import chorale
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-
-import chorale
 from chorale.columns import CategoricalColumn, NumericColumn, as_kind, normal_text
 from chorale.tables import Table, read_table
 
@@ -71,7 +70,9 @@ def test_dtypes_of_pandas() -> None:
             "numbers": pd.Categorical([3, None], categories=[3, 4]),
             "object": pd.Series([decimal.Decimal("2.5"), pd.NA], dtype="object"),
             "nat": pd.to_datetime(["2024-01-01", None]),
-            "zone": pd.to_datetime(["2024-01-01 01:00", None]).tz_localize("Europe/Berlin"),
+            "zone": pd.to_datetime(["2024-01-01 01:00", None]).tz_localize(
+                "Europe/Berlin"
+            ),
             "period": pd.Series(["2024-01-01", None], dtype="datetime64[s]"),
             "arrow": pd.Series(["a", None], dtype=pd.ArrowDtype(pa.string())),
         },
@@ -123,7 +124,9 @@ def test_arrays() -> None:
     assert one(np.array([1.0, None, "x"], dtype=object)) == ["1", None, "x"]
     assert one(range(3)) == [0, 1, 2]
     for shape in ((2,), (2, 2, 2)):
-        with pytest.raises(chorale.InvalidArgumentError, match=r"must have 2: rows and columns"):
+        with pytest.raises(
+            chorale.InvalidArgumentError, match=r"must have 2: rows and columns"
+        ):
             read_table(np.zeros(shape))
     with pytest.raises(chorale.InvalidArgumentError, match="has 2 dimensions"):
         one(np.zeros((2, 2)))
@@ -155,14 +158,24 @@ def test_kinds_that_the_caller_chooses() -> None:
     with_types = read_table(zips, types={"zip": "categorical", "n": "numeric"})
     assert cells(with_types, "zip") == ["1067", "20095", "1067"]
     assert cells(with_types, "n") == [1.5, 2.0, None]
-    assert one([True, False, None], types={"x": "categorical"}) == ["True", "False", None]
+    assert one([True, False, None], types={"x": "categorical"}) == [
+        "True",
+        "False",
+        None,
+    ]
     assert one(np.array([True]), types={"x": "categorical"}) == ["True"]
     assert one([1.0, 2.5], types={"x": "categorical"}) == ["1", "2.5"]
-    with pytest.raises(chorale.InvalidArgumentError, match=r"'x' is numeric, but its row 1 is 'b'"):
+    with pytest.raises(
+        chorale.InvalidArgumentError, match=r"'x' is numeric, but its row 1 is 'b'"
+    ):
         one(["1", "b"], types={"x": "numeric"})
-    with pytest.raises(chorale.InvalidArgumentError, match="no column 'Zip'; did you mean 'zip'"):
+    with pytest.raises(
+        chorale.InvalidArgumentError, match="no column 'Zip'; did you mean 'zip'"
+    ):
         read_table(zips, types={"Zip": "numeric"})
-    with pytest.raises(chorale.InvalidArgumentError, match="must be 'numeric' or 'categorical'"):
+    with pytest.raises(
+        chorale.InvalidArgumentError, match="must be 'numeric' or 'categorical'"
+    ):
         read_table(zips, types={"zip": "text"})  # type: ignore[dict-item]
 
 
@@ -175,7 +188,9 @@ def test_rows_become_what_the_context_has() -> None:
     assert cells(asked, "n") == [1.0, 2.0]
     numeric = NumericColumn("b", np.array([1.0, NAN]))
     assert as_kind(numeric, "numeric", []) is numeric
-    with pytest.raises(chorale.InvalidArgumentError, match="no column 'B'.*did you mean 'b'"):
+    with pytest.raises(
+        chorale.InvalidArgumentError, match="no column 'B'.*did you mean 'b'"
+    ):
         table.select({"B": "numeric"})
 
 
@@ -203,7 +218,10 @@ def test_what_is_not_taken_as_it_stands_is_told() -> None:
         ({"a": [1, 2], "b": [1]}, r"differ in length: \{'a': 2, 'b': 1\}"),
         ({"a": "text"}, "'a' is a str, must be a list or an array"),
         ({"a": 1}, "'a' is a int"),
-        ({"a": [object()]}, "'a' has a object, which is neither a number, a date nor a text"),
+        (
+            {"a": [object()]},
+            "'a' has a object, which is neither a number, a date nor a text",
+        ),
         ({"a": [datetime.time(1)]}, "'a' has a time, which is neither"),
         ({"a": [1.0, float("inf")]}, "'a' is infinite in row 1"),
         ({" ": [1]}, "a column without a name"),
@@ -220,5 +238,6 @@ def test_tables_that_cannot_be_used(data: Any, message: str) -> None:
 def test_a_column_without_cells_is_numeric() -> None:
     assert isinstance(read_table({"x": [None, None]}).columns["x"], NumericColumn)
     assert isinstance(
-        read_table({"x": [None]}, types={"x": "categorical"}).columns["x"], CategoricalColumn
+        read_table({"x": [None]}, types={"x": "categorical"}).columns["x"],
+        CategoricalColumn,
     )
