@@ -327,3 +327,17 @@ def test_known_values_must_be_numbers_without_gaps(context: chorale.Context) -> 
     for column in ([1.0, None], ["a", "b"]):
         with pytest.raises(chorale.InvalidArgumentError, match="not numeric, or has missing"):
             context.log_density({**ROWS, "price": column})
+
+
+def test_a_block_of_densities_and_random_orders(
+    fake: FakeChorale, context: chorale.Context
+) -> None:
+    fake.answers["Sample"].append(
+        [
+            blocks(block(0, 0, [[2.0, 1.0]], targets=[1, 0], log_densities=[-2.0, -1.0])),
+            summary(),
+        ]
+    )
+    samples = context.sample(ROWS, paths=1, order="random", log_densities=True)
+    assert samples.log_densities is not None
+    assert samples.log_densities.tolist() == [[-1, -2]]
