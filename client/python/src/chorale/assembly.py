@@ -1,0 +1,126 @@
+"""Joint samples put together from the blocks of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale.data_warnings import read_warnings
+from chorale.descriptions import Source, Timings
+from chorale.errors import DataLossError
+from chorale.packed import Floats, RawBlock, SampleMessage
+from chorale.samples import Samples
+from chorale.tables import Table
+from chorale.v1 import chorale_pb2 as pb
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The values of some paths at some steps, as `stream` gives them.
+
+    Attributes:
+        first_path: The number of the first path.
+        first_step: The number of the first step.
+        values: [paths, steps], in the target's unit.
+        rows: [paths, steps]: the row of each value; None if the order is given: step t is row t.
+        log_densities: [paths, steps]: of each value given those before it on its path; None unless
+            asked for.
+    """
+
+    first_path: int
+    first_step: int
+    values: Floats
+    rows: npt.NDArray[np.int32] | None
+    log_densities: Floats | None
+
+    @classmethod
+    def of(cls, raw: RawBlock) -> Block:
+        """From the message."""
+        return cls(raw.first_path, raw.first_step, raw.values, raw.targets, raw.log_densities)
+
+
+def _loss(what: str) -> DataLossError:
+    return DataLossError(f"the server's samples are not whole: {what}")
+
+
+class Assembly:
+    """Takes the messages of one stream in any order of blocks; each value must come once."""
+
+    def __init__(
+        self,
+        request: pb.SampleRequest,
+        rows: Table,
+        target: str,
+        done: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self._paths = request.path_count
+        self._rows = rows.row_count
+        self._random = request.order == pb.SampleRequest.RANDOM_PER_PATH
+        self._with_densities = request.include_log_densities
+        self._table = rows
+        self._target = target
+        self._done = done
+        self._count = 0
+        # Made with the first block: a request that the server refuses takes no memory.
+        self._values: Floats | None = None
+        self._densities: Floats | None = None
+        self._summary: pb.SampleSummary | None = None
+
+    def add(self, message: SampleMessage) -> None:
+        """Takes a message; DataLossError if a block does not fit or comes twice."""
+        for block in message.blocks:
+            self._add(block)
+        if message.blocks:
+            self._done(self._count)
+        if message.summary is not None:
+            self._summary = message.summary
+
+    def _add(self, block: RawBlock) -> None:
+        paths, steps = block.values.shape
+        last_path, last_step = block.first_path + paths, block.first_step + steps
+        if not (paths and steps and last_path <= self._paths and last_step <= self._rows):
+            raise _loss(
+                f"a block of paths {block.first_path} +{paths}, steps {block.first_step} +{steps} "
+                f"in {self._paths} paths of {self._rows} steps"
+            )
+        if (block.targets is not None) != self._random:
+            raise _loss("a block says the rows of its values where it should not, or does not")
+        if (block.log_densities is not None) != self._with_densities:
+            raise _loss("a block has log-densities where it should not, or has none")
+        if self._values is None:
+            self._values = np.full((self._paths, self._rows), np.nan)
+            if self._with_densities:
+                self._densities = np.full((self._paths, self._rows), np.nan)
+        columns: npt.NDArray[np.intp] = np.arange(block.first_step, last_step)[None, :]
+        if block.targets is not None:
+            columns = block.targets.astype(np.intp)
+            if columns.min() < 0 or columns.max() >= self._rows:
+                raise _loss("a block has a value of a row that was not asked about")
+        lines = np.arange(block.first_path, last_path)[:, None]
+        if not np.isnan(self._values[lines, columns]).all():
+            raise _loss(f"values of the paths {block.first_path} to {last_path - 1} came twice")
+        self._values[lines, columns] = block.values
+        if self._densities is not None:
+            self._densities[lines, columns] = block.log_densities
+        self._count += block.values.size
+
+    def finish(self) -> Samples:
+        """The samples; DataLossError if something is missing."""
+        if self._summary is None:
+            raise _loss("there is no summary")
+        # Values are finite, so NaN is one that has not come.
+        if self._values is None or np.isnan(self._values).any():
+            raise _loss(f"{self._count} of {self._paths * self._rows} values arrived")
+        return Samples(
+            values=self._values,
+            labels=self._table.labels,
+            target=self._target,
+            seed=self._summary.seed,
+            source=Source.of(self._summary.source),
+            timings=Timings.of(self._summary.timings),
+            log_densities=self._densities,
+            warnings=(*self._table.notes, *read_warnings(self._summary.warnings)),
+        )

@@ -1,0 +1,186 @@
+"""Channels to a server: options, certificates, tokens, and why a connection fails."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from chorale.address import is_loopback, parse_address
+from chorale.errors import (
+    ChoraleError,
+    InvalidArgumentError,
+    UnauthenticatedError,
+    UnavailableError,
+    from_rpc,
+)
+from chorale.retry import Retry
+
+Pem = bytes | str | os.PathLike[str]
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+HEALTH_METHOD = "/grpc.health.v1.Health/Check"
+RETRY_CONNECT_SECONDS = 0.05
+_MAX_CONTEXT_BYTES = 256
+_OPTIONS: list[tuple[str, Any]] = [
+    # Channels with the same options would share one connection.
+    ("grpc.use_local_subchannel_pool", 1),
+    # A dead connection is found within 80 s, at a ping rate that servers and proxies tolerate.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    # By default gRPC waits up to two minutes between attempts.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    # This package retries; gRPC's own retries would multiply the attempts.
+    ("grpc.enable_retries", 0),
+    ("grpc.max_receive_message_length", 64 << 20),
+]
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How a connection is encrypted. Each is PEM as bytes, or the path of a file with it.
+
+    Attributes:
+        root_certificates: Authorities that may have signed the server's certificate; None: the
+            system's.
+        client_certificate: The certificate that says who the caller is; None: none.
+        client_key: Its key.
+    """
+
+    root_certificates: Pem | None = None
+    client_certificate: Pem | None = None
+    client_key: Pem | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of `connect`, as the caller gave them."""
+
+    address: str | None
+    tls: bool | Tls | None
+    token: str | None = field(repr=False)
+    timeout: float
+    connect_timeout: float
+    retry: Retry
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where to connect, and how.
+
+    Attributes:
+        target: The address for gRPC.
+        tls: None without encryption.
+        metadata: Of every call: the token.
+    """
+
+    target: str
+    tls: Tls | None
+    metadata: Metadata = field(repr=False)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Endpoint:
+        """Finds the server: the address given, $CHORALE_SERVER, or the user's own server."""
+        text = settings.address or os.environ.get("CHORALE_SERVER")
+        if not text:
+            from chorale.serving import shared_address
+
+            text = shared_address()
+        address = parse_address(text)
+        tls: Tls | None = settings.tls if isinstance(settings.tls, Tls) else None
+        if settings.tls is True or (settings.tls is None and address.tls):
+            tls = Tls()
+        if tls is not None and address.tls is False:
+            raise InvalidArgumentError(
+                f"the server's address {text!r} is one without encryption, but TLS is asked for"
+            )
+        if settings.tls is False and address.tls:
+            raise InvalidArgumentError(
+                f"the server's address {text!r} is one with encryption, but tls=False"
+            )
+        metadata: Metadata = ()
+        if settings.token:
+            _check_token(settings.token, address.target, encrypted=tls is not None)
+            metadata = (("authorization", f"Bearer {settings.token}"),)
+        return cls(address.target, tls, metadata)
+
+    def options(self) -> list[tuple[str, Any]]:
+        """Of a channel."""
+        if is_loopback(self.target):
+            # gRPC would send even these through the proxy of the environment, token and all.
+            return [*_OPTIONS, ("grpc.enable_http_proxy", 0)]
+        return list(_OPTIONS)
+
+    def credentials(self) -> grpc.ChannelCredentials | None:
+        """Of a channel; None for one without encryption."""
+        if self.tls is None:
+            return None
+        return grpc.ssl_channel_credentials(
+            root_certificates=_pem(self.tls.root_certificates),
+            private_key=_pem(self.tls.client_key),
+            certificate_chain=_pem(self.tls.client_certificate),
+        )
+
+    def metadata_about(self, context: str) -> Metadata:
+        """Of a call about a context: by its name a proxy finds the server that holds it."""
+        fits = context.isascii() and context.isprintable() and len(context) <= _MAX_CONTEXT_BYTES
+        if context and fits and context.strip() == context:
+            return (*self.metadata, ("chorale-context", context))
+        return self.metadata
+
+    def failure(self, error: grpc.RpcError) -> ChoraleError | None:
+        """Why a call that asked whether the server is there failed; None if it is there."""
+        code, message = error.code(), error.details() or ""
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return UnavailableError(f"no server at {self.target}: no answer")
+        if code is not grpc.StatusCode.UNAVAILABLE:
+            return None
+        if "certificate verify failed" in message or "CERTIFICATE_VERIFY_FAILED" in message:
+            return UnauthenticatedError(
+                f"the certificate of the server at {self.target} is not signed by an authority "
+                "that this client trusts: give it by tls=Tls(root_certificates=...)"
+            )
+        if "is not in peer certificate" in message or "Hostname Verification" in message:
+            return UnauthenticatedError(
+                f"the certificate of the server at {self.target} is for another name: use the "
+                "name in the certificate"
+            )
+        if "wrong version number" in message.lower() or "WRONG_VERSION_NUMBER" in message:
+            return UnauthenticatedError(f"the server at {self.target} does not speak TLS")
+        if self.tls is not None and "empty address list" in message:
+            return InvalidArgumentError("the certificates or the key for TLS are not valid PEM")
+        hint = ""
+        if "Socket closed" in message:
+            hint = "; it may want " + ("TLS" if self.tls is None else "a client certificate")
+        return UnavailableError(
+            f"no server at {self.target}: {message.rpartition(': ')[2] or message}{hint}"
+        )
+
+
+def read_error(error: grpc.RpcError, timeout: float) -> ChoraleError:
+    """The exception for a call that failed."""
+    details = None
+    metadata: Any = error.trailing_metadata()
+    for key, value in metadata or ():
+        if key == "grpc-status-details-bin":
+            details = value
+    return from_rpc(error.code(), error.details(), details, timeout)
+
+
+def _check_token(token: str, target: str, *, encrypted: bool) -> None:
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise InvalidArgumentError("token: it must be printable ASCII without spaces")
+    if not encrypted and not is_loopback(target):
+        raise InvalidArgumentError(
+            f"token: it is not sent to {target} without encryption: connect with tls=True"
+        )
+
+
+def _pem(value: Pem | None) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return Path(value).read_bytes()

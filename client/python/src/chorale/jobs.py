@@ -1,0 +1,265 @@
+"""What each call of the package sends, and what it makes of the answers; without any I/O.
+
+A job is a generator: it yields calls, is sent the answer to each, and returns the result. `Client`
+runs it in the caller's thread, `aio.Client` in an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import Message
+
+from chorale.data_warnings import DataWarning, merge_warnings, read_warnings
+from chorale.descriptions import Source
+from chorale.errors import DataLossError, InvalidArgumentError
+from chorale.log_densities import LogDensities
+from chorale.predictions import Mixtures, Predictions
+from chorale.requests import (
+    MAX_CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    MAX_PREDICT_BYTES,
+    MAX_PREDICT_ROWS,
+    beyond_buffer,
+    check_rows,
+    check_size,
+    cut_texts,
+    encode_table,
+    predict_request,
+    probabilities,
+    seed_number,
+    split_rows,
+    whole_number,
+)
+from chorale.tables import Table
+from chorale.v1 import chorale_pb2 as pb
+
+Floats = npt.NDArray[np.float64]
+Result = TypeVar("Result")
+Done = Callable[[int], None]  # called with how much of a job is done
+
+PAGE_SIZE = 1000
+_MAX_DENSITY_BYTES = 2 << 20  # of the values of one call, and of its terms
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the API that has one answer.
+
+    Attributes:
+        method: Its name.
+        context: The context that it is about; empty if it is about none. Proxies route by it.
+        request: The message; of RegisterContext a function that makes its messages.
+        idempotent: Whether it may be tried again.
+    """
+
+    method: str
+    context: str
+    request: Message | Callable[[], Iterator[Message]]
+    idempotent: bool = True
+
+
+Job = Generator[Call, Any, Result]
+
+
+def register_job(
+    name: str, table: Table, target: str, model: str | None, done: Done
+) -> Job[tuple[pb.Context, tuple[DataWarning, ...]]]:
+    """Registers a table; returns the context and the warnings."""
+    header = pb.RegisterContextHeader(
+        context_id=name,
+        target_column=target,
+        model=f"models/{model}" if model else "",
+        row_count=table.row_count,
+    )
+    pieces = list(split_rows(table, MAX_CHUNK_BYTES, MAX_CHUNK_ROWS))
+
+    def messages() -> Iterator[Message]:
+        yield pb.RegisterContextRequest(header=header)
+        for start, end in pieces:
+            yield pb.RegisterContextRequest(rows=encode_table(table, start, end))
+            done(end)
+
+    answer = yield Call("RegisterContext", name, messages)
+    return answer.context, (*table.notes, *read_warnings(answer.warnings))
+
+
+def get_job(name: str) -> Job[pb.Context]:
+    """Reads a context."""
+    context: pb.Context = yield Call(
+        "GetContext", name, pb.GetContextRequest(name=f"contexts/{name}")
+    )
+    return context
+
+
+def warm_job(name: str) -> Job[pb.Context]:
+    """Makes a context resident."""
+    context: pb.Context = yield Call(
+        "WarmContext", name, pb.WarmContextRequest(name=f"contexts/{name}")
+    )
+    return context
+
+
+def delete_job(name: str) -> Job[None]:
+    """Deletes a context. If only the answer was lost, another attempt would find none."""
+    request = pb.DeleteContextRequest(name=f"contexts/{name}")
+    yield Call("DeleteContext", name, request, idempotent=False)
+
+
+def list_contexts_job() -> Job[list[pb.Context]]:
+    """All contexts."""
+    contexts: list[pb.Context] = []
+    request = pb.ListContextsRequest(page_size=PAGE_SIZE)
+    while True:
+        answer: pb.ListContextsResponse = yield Call("ListContexts", "", request)
+        contexts += answer.contexts
+        if not answer.next_page_token:
+            return contexts
+        request = pb.ListContextsRequest(page_size=PAGE_SIZE, page_token=answer.next_page_token)
+
+
+def list_models_job() -> Job[list[pb.Model]]:
+    """All models."""
+    models: list[pb.Model] = []
+    request = pb.ListModelsRequest(page_size=PAGE_SIZE)
+    while True:
+        answer: pb.ListModelsResponse = yield Call("ListModels", "", request)
+        models += answer.models
+        if not answer.next_page_token:
+            return models
+        request = pb.ListModelsRequest(page_size=PAGE_SIZE, page_token=answer.next_page_token)
+
+
+def predict_job(
+    context: str, rows: Table, target: str, source: Source, quantiles: object, mixtures: bool
+) -> Job[Predictions]:
+    """Predicts rows, 1,024 in a call; all of them from the source of the first answer."""
+    check_rows(rows)
+    wanted = probabilities(quantiles)
+    cut = cut_texts(rows)
+    answers: list[pb.PredictResponse] = []
+    for start, end in split_rows(cut, MAX_PREDICT_BYTES, MAX_PREDICT_ROWS):
+        request = predict_request(context, encode_table(cut, start, end), wanted, mixtures, source)
+        answer: pb.PredictResponse = yield Call("Predict", context, request)
+        source = Source.of(answer.source)
+        _check_count("means", answer.means, end - start)
+        _check_count("standard deviations", answer.stds, end - start)
+        _check_count("quantiles", answer.quantiles, (end - start) * len(wanted))
+        answers.append(answer)
+    return Predictions(
+        means=_joined(answer.means for answer in answers),
+        stds=_joined(answer.stds for answer in answers),
+        quantiles=_joined(answer.quantiles for answer in answers).reshape(-1, len(wanted)),
+        probabilities=np.array(wanted),
+        mixtures=_mixtures([answer.mixtures for answer in answers]) if mixtures else None,
+        labels=rows.labels,
+        target=target,
+        source=source,
+        warnings=(
+            *rows.notes,
+            *merge_warnings(read_warnings(answer.warnings) for answer in answers),
+        ),
+    )
+
+
+def log_density_job(
+    context: str,
+    rows: Table,
+    target: str,
+    source: Source,
+    values: npt.ArrayLike,
+    *,
+    orders: int,
+    seed: int | None,
+    terms: bool,
+    wrap: bool,
+) -> Job[LogDensities]:
+    """Log-densities of vectors of values, in as many calls as messages need."""
+    check_rows(rows)
+    vectors = _vectors(values, rows.row_count)
+    orders = whole_number("orders", orders, 0)
+    if terms and orders:
+        raise InvalidArgumentError(
+            "terms: not with random orders, of which each has terms of its own", fields=["terms"]
+        )
+    encoded = encode_table(cut_texts(rows))
+    at_once = max(1, _MAX_DENSITY_BYTES // (8 * rows.row_count))
+    number = seed_number(seed)
+    answers: list[pb.LogDensityResponse] = []
+    for start in range(0, len(vectors), at_once):
+        piece = vectors[start : start + at_once]
+        request = pb.LogDensityRequest(
+            context=f"contexts/{context}",
+            targets=encoded,
+            values=piece.ravel(),
+            random_order_count=orders,
+            seed=number,
+            include_terms=terms,
+            beyond_buffer=beyond_buffer(wrap),
+            expected_source=source.message(),
+        )
+        check_size(request.ByteSize())
+        answer: pb.LogDensityResponse = yield Call("LogDensity", context, request)
+        source = Source.of(answer.source)
+        number = answer.seed
+        _check_count("log-densities", answer.log_densities, len(piece))
+        errors = len(piece) if orders > 1 else 0
+        _check_count("standard errors", answer.standard_errors, errors)
+        _check_count("terms", answer.terms, piece.size if terms else 0)
+        answers.append(answer)
+    return LogDensities(
+        joint=_joined(answer.log_densities for answer in answers),
+        standard_errors=(
+            _joined(answer.standard_errors for answer in answers) if orders > 1 else None
+        ),
+        terms=_joined(a.terms for a in answers).reshape(vectors.shape) if terms else None,
+        seed=number if orders else None,
+        labels=rows.labels,
+        target=target,
+        source=source,
+        warnings=(*rows.notes, *read_warnings(answers[0].warnings)),
+    )
+
+
+def _vectors(values: npt.ArrayLike, row_count: int) -> Floats:
+    """[vectors, rows]."""
+    try:
+        vectors = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"values: {error}", fields=["values"]) from None
+    if vectors.ndim != 2 or vectors.shape[1] != row_count or not len(vectors):
+        raise InvalidArgumentError(
+            f"values: the shape is {np.shape(values)}, must be ({row_count},) or "
+            f"(vectors, {row_count}): one value for each row",
+            fields=["values"],
+        )
+    bad = ~np.isfinite(vectors)
+    if bad.any():
+        vector, row = np.argwhere(bad)[0].tolist()
+        raise InvalidArgumentError(
+            f"values: {vectors[vector, row]} in vector {vector} at row {row}, all must be finite",
+            fields=["values"],
+        )
+    return vectors
+
+
+def _mixtures(messages: Sequence[pb.Mixtures]) -> Mixtures:
+    shape = (-1, messages[0].component_count)
+    return Mixtures(
+        _joined(message.means for message in messages).reshape(shape),
+        _joined(message.stds for message in messages).reshape(shape),
+        _joined(message.weights for message in messages).reshape(shape),
+    )
+
+
+def _joined(parts: Iterable[Sequence[float]]) -> Floats:
+    return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+
+
+def _check_count(what: str, numbers: Sequence[float], expected: int) -> None:
+    if len(numbers) != expected:
+        raise DataLossError(f"the server sent {len(numbers)} {what} instead of {expected}")

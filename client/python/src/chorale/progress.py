@@ -1,0 +1,71 @@
+"""Progress of calls that take longer than a second."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+Option = bool | Callable[[int, int], object] | None
+
+_DELAY_SECONDS = 1.0
+
+
+class Progress:
+    """Shows how much of a call is done, while the with-block runs.
+
+    Args:
+        option: True: a bar; False: none; a function is called with (done, total); None: a bar, once
+            the call takes longer than a second, if standard error is a terminal or this is a
+            notebook, and tqdm is installed.
+        total: How much there is.
+        what: Of which there is so much: "rows", "values".
+    """
+
+    def __init__(self, option: Option, total: int, what: str) -> None:
+        self._total = total
+        self._call = option if callable(option) else None
+        self._bar: Any = None
+        if callable(option) or option is False or (option is None and not _is_watched()):
+            return
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            if option:
+                raise ImportError(
+                    "progress=True needs tqdm: pip install 'chorale[progress]'"
+                ) from None
+            return
+        self._bar = tqdm(
+            total=total,
+            unit=f" {what}",
+            unit_scale=True,
+            delay=0 if option else _DELAY_SECONDS,
+            leave=bool(option),
+        )
+
+    def __call__(self, done: int) -> None:
+        """Says how much is done, in all."""
+        if self._call is not None:
+            self._call(done, self._total)
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _is_watched() -> bool:
+    if "ipykernel" in sys.modules:
+        return True
+    return sys.stderr is not None and sys.stderr.isatty()

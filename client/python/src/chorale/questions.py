@@ -1,0 +1,68 @@
+"""What a call about a context asks: its rows and values, read by what the context has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chorale.columns import CategoricalColumn, NumericColumn
+from chorale.descriptions import Description
+from chorale.errors import InvalidArgumentError
+from chorale.requests import check_target, name_from_content
+from chorale.tables import Data, Table, Types, read_column, read_table
+
+
+def table_to_register(
+    data: Data, target: Any, name: str | None, model: str | None, types: Types | None
+) -> tuple[Table, str, str]:
+    """The table, the name of its target column, and that of the context."""
+    table = read_table(data, types=types)
+    if isinstance(target, str | int):
+        target_name = str(target)
+    else:
+        target_name = str(getattr(target, "name", None) or "target")
+        if target_name in table.columns:
+            raise InvalidArgumentError(
+                f"target: the table has a column {target_name!r} already: leave it out, or give "
+                "the target by its name",
+                fields=["target"],
+            )
+        column = read_column(target_name, target, "numeric", table.notes)
+        if table.columns and len(column) != table.row_count:
+            raise InvalidArgumentError(
+                f"target: {len(column)} values for {table.row_count} rows", fields=["target"]
+            )
+        table = table.with_column(column)
+    check_target(table, target_name)
+    return table, target_name, name or name_from_content(table, target_name, model)
+
+
+def rows_to_ask(context: Description, data: Data) -> Table:
+    """The columns of `data` that the context has, as its kinds."""
+    kinds = context._kinds()
+    if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
+        # An array has no names: with as many columns as features it has them in their order.
+        data = {name: data[:, i] for i, name in enumerate(kinds)}
+    return read_table(data, only=kinds).select(kinds)
+
+
+def values_to_weigh(context: Description, data: Data, values: Any) -> Any:
+    """The values given, else the target's column of the rows."""
+    if values is not None:
+        return values
+    table = read_table(data, only=[context.target])
+    column = table.columns.get(context.target)
+    if column is None:
+        raise InvalidArgumentError(
+            f"values: the rows have no column {context.target!r}, so give the values",
+            fields=["values"],
+        )
+    if isinstance(column, CategoricalColumn) or column.missing().any():
+        raise InvalidArgumentError(
+            f"values: the column {context.target!r} of the rows is not numeric, or has missing "
+            "cells",
+            fields=["values"],
+        )
+    assert isinstance(column, NumericColumn)
+    return column.values
