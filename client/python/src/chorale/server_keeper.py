@@ -35,7 +35,9 @@ PR_SET_PDEATHSIG = 1
 WATCHED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 MAX_LOG_BYTES = 16 << 20
 LOG_PERIOD_SECONDS = 60.0
-START_SECONDS = 300.0  # a server that has to make room on a GPU, or to read a large model, takes time
+START_SECONDS = (
+    300.0  # a server that has to make room on a GPU, or to read a large model, takes time
+)
 STOP_SECONDS = 20.0  # more than the server's own drain
 TAIL_LINES = 20
 
@@ -165,6 +167,8 @@ def keep(plan: dict[str, Any]) -> None:
 
 def main() -> None:
     """Holds LOCK, which nobody closes, to its end."""
+    if os.fork() != 0:
+        os._exit(0)  # the process that has started this one need not wait for the child
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     os.set_inheritable(int(sys.argv[2]), False)

@@ -1,16 +1,7 @@
 """Servers that this package starts itself.
 
-Processes that ask for the same data folder share one server. In the folder "embedded" of the data
-folder lie the files by which they find each other:
-
-    users        a shared lock of it is held by who uses the server
-    start        locked by who looks for a server, or starts one
-    keeper       locked while there is a server, by its keeper (chorale.server_keeper)
-    server.json  where the server is
-    server.log   what it says; emptied when it starts, and when it is large
-    socket       by which it is reached
-
-The locks are the kernel's: they go with the process that holds them, however it ends.
+Processes that ask for the same data folder share one server: `ServedFolder` says how they find each
+other, chorale.server_keeper how long it lives.
 """
 
 from __future__ import annotations
@@ -19,21 +10,20 @@ import contextlib
 import fcntl
 import json
 import os
-import select
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from chorale import server_program
 from chorale.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
+from chorale.served_folder import TRY, ServedFolder, place
 
 if TYPE_CHECKING:
     from chorale.connection import Client
@@ -44,7 +34,6 @@ Path_ = str | os.PathLike[str]
 # at once, and finds its tables encoded.
 SHARED_GRACE_SECONDS = 10.0
 _KEEPER = Path(__file__).with_name("server_keeper.py")
-_TRY = fcntl.LOCK_EX | fcntl.LOCK_NB
 _MAX_SOCKET_PATH = 100  # bytes; Linux takes 107
 
 
@@ -79,7 +68,12 @@ def serve(
         FailedPreconditionError: The folder is served with other arguments than those given, or on
             another machine.
     """
-    return Server(_folder_of(data_dir), _options(models, address, memory_mib, flags))
+    options = _options(models, address, memory_mib, flags)
+    if data_dir is not None:
+        return Server(ServedFolder(Path(data_dir).expanduser().resolve()), options)
+    server_program.bundle()  # if there is none, no folder is left behind
+    temporary = Path(tempfile.mkdtemp(prefix="chorale-"))
+    return Server(ServedFolder(temporary, temporary=True), options)
 
 
 def shared_address() -> str:
@@ -97,7 +91,7 @@ def shared_address() -> str:
     with _shared_mutex:
         server = _shared.get(folder)
         if server is None or not server.running:
-            server = Server(_Folder(folder), None, grace=SHARED_GRACE_SECONDS)
+            server = Server(ServedFolder(folder), None, grace=SHARED_GRACE_SECONDS)
             _shared[folder] = server
         return server.address
 
@@ -109,7 +103,7 @@ class Server:
     """
 
     def __init__(
-        self, folder: _Folder, options: dict[str, Any] | None, *, grace: float = 0.0
+        self, folder: ServedFolder, options: dict[str, Any] | None, *, grace: float = 0.0
     ) -> None:
         self._folder = folder
         self._options = options
@@ -195,14 +189,14 @@ class Server:
     def _join_or_start(self) -> dict[str, Any]:
         with self._folder.locked("start"):
             while True:
-                with self._folder.locked("keeper", _TRY) as lock:
+                with self._folder.locked("keeper", TRY) as lock:
                     if lock is not None:
                         return self._start(lock)
                 running = self._folder.running()
                 if running is not None:
                     return running
                 # It was started by a process that has died since, and is not ready yet.
-                select.select([], [], [], 0.02)
+                time.sleep(0.02)
 
     def _start(self, lock: int) -> dict[str, Any]:
         plan = plan_of(self._folder, self._options or {}, self._grace)
@@ -224,6 +218,7 @@ class Server:
         assert keeper.stdout is not None
         with keeper.stdout:
             line = keeper.stdout.readline()
+        keeper.wait()  # the one that has answered is its child
         if not line:
             raise UnavailableError(f"the server does not start: {self.log.strip()}")
         answer: dict[str, Any] = json.loads(line)
@@ -241,67 +236,7 @@ class Server:
                 )
 
 
-class _Folder:
-    """A data folder, and what lies in it for those who share its server."""
-
-    def __init__(self, data: Path, *, temporary: bool = False) -> None:
-        self.data = data
-        self.temporary = temporary
-        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (data / "embedded").mkdir(mode=0o700, exist_ok=True)
-
-    def path(self, name: str) -> Path:
-        return self.data / "embedded" / name
-
-    def open(self, name: str) -> int:
-        return os.open(self.path(name), os.O_CREAT | os.O_RDWR, 0o600)
-
-    @contextlib.contextmanager
-    def locked(self, name: str, how: int = fcntl.LOCK_EX) -> Iterator[int | None]:
-        """Locks a file; gives its descriptor, or None if `how` has LOCK_NB and it is locked."""
-        file = self.open(name)
-        try:
-            try:
-                fcntl.flock(file, how)
-            except BlockingIOError:
-                yield None
-            else:
-                yield file
-        finally:
-            os.close(file)
-
-    def has_keeper(self) -> bool:
-        """Whether there is a server, or one that starts or ends."""
-        with self.locked("keeper", _TRY) as free:
-            return free is None
-
-    def end_server_if_unused(self) -> None:
-        """Ends the server and waits for that, unless somebody uses it."""
-        with self.locked("users", _TRY) as alone:
-            if alone is None:
-                with self.locked("users", fcntl.LOCK_SH | fcntl.LOCK_NB) as others:
-                    if others is not None:
-                        return
-                # The keeper has the lock: it has seen that nobody uses the server, and ends it.
-            running = self.running()
-            if running is not None and self.has_keeper():
-                _end(running["keeper"])
-
-    def running(self) -> dict[str, Any] | None:
-        """What the keeper has written about its server."""
-        try:
-            found: dict[str, Any] = json.loads(self.path("server.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        if found["place"] != _place():
-            raise FailedPreconditionError(
-                f"{self.data} is served on {found['place'][0]}, out of reach: take another folder "
-                "(CHORALE_HOME)"
-            )
-        return found
-
-
-def plan_of(folder: _Folder, options: dict[str, Any], grace: float) -> dict[str, Any]:
+def plan_of(folder: ServedFolder, options: dict[str, Any], grace: float) -> dict[str, Any]:
     """What the keeper is to do."""
     bundle = server_program.bundle()
     models = options.get("models") or [str(bundle / "share/chorale/models/default")]
@@ -330,14 +265,8 @@ def plan_of(folder: _Folder, options: dict[str, Any], grace: float) -> dict[str,
         "address": address,
         "grace": grace,
         "remove": remove,
-        "identity": {"options": options, "place": _place()},
+        "identity": {"options": options, "place": place()},
     }
-
-
-def _folder_of(data_dir: Path_ | None) -> _Folder:
-    if data_dir is None:
-        return _Folder(Path(tempfile.mkdtemp(prefix="chorale-")), temporary=True)
-    return _Folder(Path(data_dir).expanduser().resolve())
 
 
 def _options(
@@ -371,34 +300,10 @@ def _python() -> str:
     return sys.executable
 
 
-def _place() -> list[str]:
-    """This machine, and the processes that can be seen from here."""
-    try:
-        processes = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        processes = ""
-    return [socket.gethostname(), processes]
-
-
-def _end(keeper: int) -> None:
-    """Tells a keeper to end its server, and waits for that."""
-    try:
-        handle = os.pidfd_open(keeper)
-    except ProcessLookupError:
-        return
-    try:
-        signal.pidfd_send_signal(handle, signal.SIGTERM)
-        select.select([handle], [], [])
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(handle)
-
-
 def _rejoin(data: Path) -> Server:
     if not data.exists():
         raise UnavailableError(f"the server with its data in {data} has ended")
-    return Server(_Folder(data), None)
+    return Server(ServedFolder(data), None)
 
 
 _shared: dict[Path, Server] = {}
