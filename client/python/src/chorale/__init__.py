@@ -8,6 +8,7 @@ samples = penguins.sample(new_rows, paths=1000)
 samples.sum()  # [paths]: the sum over the rows, on each path
 """
 
+from chorale import aio
 from chorale.assembly import Block
 from chorale.channel import Tls
 from chorale.connection import Client, connect
@@ -68,5 +69,6 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
+    "aio",
     "connect",
 ]
