@@ -153,7 +153,9 @@ def predict_job(
     return Predictions(
         means=_joined(answer.means for answer in answers),
         stds=_joined(answer.stds for answer in answers),
-        quantiles=_joined(answer.quantiles for answer in answers).reshape(-1, len(wanted)),
+        quantiles=_joined(answer.quantiles for answer in answers).reshape(
+            rows.row_count, len(wanted)
+        ),
         probabilities=np.array(wanted),
         mixtures=_mixtures([answer.mixtures for answer in answers]) if mixtures else None,
         labels=rows.labels,

@@ -14,6 +14,8 @@ from chorale.errors import InvalidArgumentError
 
 Integers = npt.NDArray[np.intp]
 
+_MIDNIGHT = " 00:00:00"
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -89,7 +91,10 @@ class Labels:
 
     def names(self) -> list[str]:
         """The labels as texts."""
-        return [str(label) for label in self.index]
+        names = [str(label) for label in self.index]
+        if all(name.endswith(_MIDNIGHT) for name in names):  # dates
+            return [name.removesuffix(_MIDNIGHT) for name in names]
+        return names
 
     def frame(self, columns: Mapping[str, Any], *, by_row: bool = True) -> Any:
         """A frame with these columns, of the kind that the rows came in; else pandas, else polars.

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 _JOINT, _OTHER, _INK = "#1f5fa8", "#d9722e", "#333333"
-_MOST_MARGINALS, _MOST_PAIRS, _MOST_LABELS = 12, 4, 40
+_MOST_MARGINALS, _MOST_PAIRS = 12, 4
+_MOST_LETTERS = 90  # of the rows' labels beside each other
+_MOST_LABELS, _MOST_SLANTED = 40, 24
 _MOST_POINTS = 1500  # of a scatter plot
 
 
@@ -37,7 +39,8 @@ def plot_fan(samples: Samples, *, paths: int, sort: bool, ax: Axes | None) -> Ax
             ax.fill_between(x, low, high, color=_JOINT, alpha=shade, lw=0, label=f"{level} %")
     for i, path in enumerate(values[:paths]):
         ax.plot(x, path, color=_INK, alpha=0.28, lw=0.7, label="paths" if i == 0 else None)
-    ax.plot(x, np.median(values, axis=0), color=_JOINT, lw=2.2, marker="o", ms=3.5, label="median")
+    ax.plot(x, np.median(values, axis=0), color=_JOINT, lw=2.2, label="median",
+            marker="o" if count <= _MOST_LABELS else None, ms=3.5)  # fmt: skip
     names = samples.labels.names()
     _row_ticks(ax, [names[i] for i in order])
     ax.set_ylabel(samples.target)
@@ -51,8 +54,7 @@ def plot_marginals(samples: Samples, rows: Any, *, ax: Axes | None) -> Axes:
     shown = samples.select(slice(_MOST_MARGINALS) if rows is None else rows)
     count = len(shown)
     ax = _axes(ax, width=6.5, height=1.2 + 0.42 * count)
-    low, high = np.percentile(shown.values, [0.1, 99.9])
-    grid = np.linspace(low - 0.04 * (high - low), high + 0.04 * (high - low), 400)
+    grid = np.linspace(*_most_of(shown.values), 400)
     curves = np.array([_density(draws, grid) for draws in shown])
     height = 1.7 / max(curves.max(), np.finfo(float).tiny)
     for i, curve in enumerate(curves):
@@ -85,19 +87,25 @@ def plot_pairs(samples: Samples, rows: Any, *, ax: Axes | None) -> Axes:
     correlations = shown.corr()
     step = 1.0 / count
     some = shown.values[:_MOST_POINTS]
+    bounds = [_most_of(draws) for draws in shown]
     for down in range(count):
         for across in range(down + 1):
             cell = ax.inset_axes((across * step + 0.01, 1 - (down + 1) * step + 0.01,
                                   step - 0.02, step - 0.02))  # fmt: skip
             _plain(cell)
             if across == down:
-                cell.hist(shown.values[:, down], bins=30, color=_JOINT, alpha=0.6)
+                cell.hist(
+                    shown.values[:, down], bins=30, range=bounds[down], color=_JOINT, alpha=0.6
+                )
                 cell.set_yticks([])
                 cell.set_title(names[down], fontsize="small")
             else:
                 cell.plot(some[:, across], some[:, down], ".", color=_JOINT, ms=2, alpha=0.35)
                 cell.text(0.04, 0.96, f"r = {correlations[down, across]:.2f}", va="top",
                           transform=cell.transAxes, fontsize="small", color=_INK)  # fmt: skip
+            cell.set_xlim(*bounds[across])
+            if across < down:
+                cell.set_ylim(*bounds[down])
             cell.locator_params(nbins=4)
             cell.tick_params(labelsize="x-small")
             if down < count - 1:
@@ -115,14 +123,11 @@ def plot_sum(samples: Samples, rows: Any, *, ax: Axes | None) -> Axes:
     """See `Samples.plot_sum`."""
     ax = _axes(ax, width=6.5, height=3.8)
     joint, alone = samples.sum(rows), samples.independent().sum(rows)
-    low, high = np.percentile(np.concatenate([joint, alone]), [0.1, 99.9])
-    edge = 0.05 * (high - low)
-    grid = np.linspace(low - edge, high + edge, 400)
+    grid = np.linspace(*_most_of(np.concatenate([joint, alone])), 400)
     for draws, color, name in ((alone, _OTHER, "as if independent"), (joint, _JOINT, "joint")):
         curve = _density(draws, grid)
-        spread = f"{name}: {np.mean(draws):.4g} ± {np.std(draws, ddof=1):.2g}"
         ax.fill_between(grid, curve, color=color, alpha=0.25, lw=0)
-        ax.plot(grid, curve, color=color, lw=2, label=spread)
+        ax.plot(grid, curve, color=color, lw=2, label=f"{name}: {_mean_and_spread(draws)}")
     count = len(samples.labels.positions(rows))
     ax.set_xlabel(f"sum of {samples.target} over {count} rows")
     ax.set_ylabel("density")
@@ -145,7 +150,9 @@ def plot_calibration(samples: Samples, actual: npt.ArrayLike, *, ax: Axes | None
     places = samples.values.argsort(axis=0).argsort(axis=0)[:, known]
     expected = _coverage((places + 0.5) / samples.paths, levels)
     low, high = np.percentile(expected, [5, 95], axis=0)
-    ax.fill_between(levels, low, high, color=_JOINT, alpha=0.2, lw=0, label="90 % of paths")
+    ax.fill_between(
+        levels, low, high, color=_JOINT, alpha=0.2, lw=0, label="90 % range, if the model is right"
+    )
     ax.plot([0, 1], [0, 1], color=_INK, lw=0.8, ls=":", label="ideal")
     covered = _coverage(pit[known][None, :], levels)[0]
     ax.plot(levels, covered, color=_OTHER, lw=2, label=f"{int(known.sum())} known values")
@@ -169,6 +176,23 @@ def _coverage(pit: Floats, levels: Floats) -> Floats:
     """[sets, levels]: the share of each set's values in the central interval of each level."""
     distance = np.abs(2 * pit - 1)  # a value lies in all intervals of larger levels
     return np.stack([(distance <= level).mean(axis=1) for level in levels], axis=1)
+
+
+def _most_of(draws: Floats) -> tuple[float, float]:
+    """The range of all draws but the farthest, which would take the room of the others."""
+    low, high = (float(end) for end in np.percentile(draws, [0.2, 99.8]))
+    margin = 0.08 * (high - low) or max(abs(low), 1.0) * 0.01
+    return low - margin, high + margin
+
+
+def _mean_and_spread(draws: Floats) -> str:
+    """The mean and the standard deviation, to two digits of the latter."""
+    mean, spread = float(np.mean(draws)), float(np.std(draws, ddof=1))
+    if not spread > 0:
+        return f"{mean:,.6g}"
+    digits = 1 - int(np.floor(np.log10(spread)))
+    places = max(digits, 0)
+    return f"{round(mean, digits):,.{places}f} ± {round(spread, digits):,.{places}f}"
 
 
 def _density(draws: Floats, grid: Floats) -> Floats:
@@ -201,9 +225,10 @@ def _plain(ax: Axes) -> None:
 
 def _row_ticks(ax: Axes, names: list[str]) -> None:
     """The rows' labels, or some of them, at an angle if they are long."""
-    every = max(1, -(-len(names) // _MOST_LABELS))
+    longest = max(map(len, names))
+    long = longest * min(len(names), _MOST_LABELS) > _MOST_LETTERS
+    every = max(1, -(-len(names) // (_MOST_SLANTED if long else _MOST_LABELS)))
     shown = names[::every]
-    long = max(map(len, shown)) * len(shown) > 90
     ax.set_xticks(
         np.arange(0, len(names), every),
         shown,

@@ -1,0 +1,309 @@
+"""Connecting, calls about contexts, retries, cancellation and processes, by a fake server."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import grpc
+import pytest
+from fake_chorale import FakeChorale, Failure, Hang, block, blocks, summary
+
+import chorale
+from chorale.v1 import chorale_pb2 as pb
+
+ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
+UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "starting")
+
+
+def test_connect_says_that_no_server_answers() -> None:
+    with pytest.raises(chorale.UnavailableError, match=r"no server at 127\.0\.0\.1:1: "):
+        chorale.connect("127.0.0.1:1", connect_timeout=0.01)
+    with pytest.raises(ConnectionError):
+        chorale.connect("127.0.0.1:1", connect_timeout=0.01)
+
+
+def test_connect_takes_the_address_from_the_environment(
+    fake: FakeChorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHORALE_SERVER", fake.address)
+    with chorale.connect() as client:
+        assert client.address == fake.address
+        assert repr(client) == f"<Client of {fake.address}>"
+
+
+def test_a_token_goes_with_each_call_but_not_unencrypted_to_other_machines(
+    fake: FakeChorale,
+) -> None:
+    fake.context()
+    with chorale.connect(fake.address, token="secret") as client:
+        client.context("houses")
+    assert fake.calls[0].metadata["authorization"] == "Bearer secret"
+    assert fake.calls[0].metadata["chorale-context"] == "houses"
+    with pytest.raises(chorale.InvalidArgumentError, match="without encryption"):
+        chorale.connect("example.org:1", token="secret")
+    with pytest.raises(chorale.InvalidArgumentError, match="printable ASCII"):
+        chorale.connect(fake.address, token="with space")
+    with pytest.raises(chorale.InvalidArgumentError, match="TLS is asked for"):
+        chorale.connect(f"http://{fake.address}", tls=True)
+    with pytest.raises(chorale.InvalidArgumentError, match="tls=False"):
+        chorale.connect(f"https://{fake.address}", tls=False)
+
+
+def test_secrets_are_not_shown() -> None:
+    settings = chorale.channel.Settings("a:1", None, "secret", 1, 1, chorale.Retry())
+    assert "secret" not in repr(settings)
+
+
+def test_tls_to_a_server_without(fake: FakeChorale) -> None:
+    with pytest.raises(chorale.UnauthenticatedError, match="does not speak TLS"):
+        chorale.connect(f"https://{fake.address}", connect_timeout=60)
+    with pytest.raises(chorale.InvalidArgumentError, match="not valid PEM"):
+        tls = chorale.Tls(root_certificates=b"nonsense")
+        chorale.connect(fake.address, tls=tls, connect_timeout=60)
+
+
+def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale.Client) -> None:
+    rows = 150_000
+    fake.answers["RegisterContext"].append(
+        pb.RegisterContextResponse(
+            context=pb.Context(name="contexts/a"),
+            warnings=[pb.Warning(reason=pb.Warning.LEFT_OUT, column="x", message="x is left out")],
+        )
+    )
+    done: list[tuple[int, int]] = []
+    with pytest.warns(chorale.DataWarning, match="x is left out") as told:
+        context = client.register(
+            {"x": [1.5] * rows, "y": range(rows)},
+            target="y",
+            name="a",
+            model="m",
+            progress=lambda now, total: done.append((now, total)),
+        )
+    assert told[0].filename == __file__  # the caller's line, not one of the package
+    assert [warning.reason for warning in context.warnings] == ["LEFT_OUT"]
+    [header, *chunks] = fake.requests("RegisterContext")[0]
+    assert header.header.context_id == "a"
+    assert header.header.target_column == "y"
+    assert header.header.model == "models/m"
+    assert header.header.row_count == rows
+    assert len(chunks) > 1
+    assert all(chunk.ByteSize() <= 512 << 10 for chunk in chunks)
+    values = [value for chunk in chunks for value in chunk.rows.columns[1].numeric.values]
+    assert values == list(range(rows))
+    assert done[-1] == (rows, rows)
+    assert len(done) == len(chunks)
+
+
+def test_names_follow_from_the_content(fake: FakeChorale, client: chorale.Client) -> None:
+    def name(data: dict[str, list[object]], target: str = "My y", **more: str) -> str:
+        fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
+        client.register(data, target=target, **more)
+        return fake.requests("RegisterContext")[-1][0].header.context_id
+
+    table: dict[str, list[object]] = {"x": ["a", "b"], "My y": [1, 2]}
+    names = [
+        name(table),
+        name({"x": ["a", "c"], "My y": [1, 2]}),
+        name({"x": ["a", "b"], "My y": [1, 3]}),
+        name({"z": ["a", "b"], "My y": [1, 2]}),
+        name(table, model="other"),
+    ]
+    assert names[0] == name(table)
+    assert len(set(names)) == len(names)
+    assert names[0].startswith("my-y-")
+
+
+def test_a_target_that_cannot_be_one_is_refused_before_anything_is_sent(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
+    table = {"price": [1.0, 2.0], "town": ["a", "b"], "gap": [1.0, None]}
+    for target, message in {
+        "Prices": "no column 'Prices'; did you mean 'price'",
+        "town": "is categorical",
+        "gap": "has 1 missing cells",
+    }.items():
+        with pytest.raises(chorale.InvalidArgumentError, match=message) as caught:
+            client.register(table, target=target)
+        assert caught.value.field == "target"
+    with pytest.raises(chorale.InvalidArgumentError, match="no rows"):
+        client.register({"y": []}, target="y")
+    with pytest.raises(chorale.InvalidArgumentError, match="3 values for 2 rows"):
+        client.register(table, target=[1, 2, 3])
+    with pytest.raises(chorale.InvalidArgumentError, match="has a column 'target' already"):
+        client.register({"target": [1, 2]}, target=[1, 2])
+    assert not fake.calls
+
+
+def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale.Client) -> None:
+    fake.answers["ListContexts"].extend(
+        [
+            pb.ListContextsResponse(contexts=[pb.Context(name="contexts/a")], next_page_token="t"),
+            pb.ListContextsResponse(contexts=[pb.Context(name="contexts/b")]),
+        ]
+    )
+    fake.answers["ListModels"].extend(
+        [
+            pb.ListModelsResponse(models=[pb.Model(name="models/m")], next_page_token="u"),
+            pb.ListModelsResponse(models=[pb.Model(name="models/n", is_default=True)]),
+        ]
+    )
+    assert [context.name for context in client.contexts()] == ["a", "b"]
+    assert [(model.name, model.is_default) for model in client.models()] == [
+        ("m", False),
+        ("n", True),
+    ]
+    assert fake.requests("ListContexts")[1].page_token == "t"
+    assert fake.requests("ListModels")[1].page_token == "u"
+
+
+# ---- Retries -------------------------------------------------------------------------------
+
+
+def test_calls_are_tried_again(fake: FakeChorale) -> None:
+    told: list[tuple[str, float]] = []
+    retry = chorale.Retry(first_delay=0.001, on_retry=lambda e, s: told.append((e.code, s)))
+    busy = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "queue full", retry_delay=0.002)
+    fake.answers["GetContext"].extend([UNAVAILABLE, busy])
+    fake.context()
+    with chorale.connect(fake.address, retry=retry) as client:
+        assert client.context("houses").target == "price"
+    assert len(fake.calls) == 3
+    assert [code for code, _ in told] == ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]
+    assert 0.001 <= told[0][1] <= 0.00125
+    assert 0.002 <= told[1][1] <= 0.0025
+
+
+def test_attempts_end(fake: FakeChorale, client: chorale.Client) -> None:
+    fake.answers["GetContext"].extend([UNAVAILABLE] * 9)
+    with pytest.raises(chorale.UnavailableError, match="starting"):
+        client.context("houses")
+    assert len(fake.calls) == 4
+
+
+def test_what_cannot_help_is_not_tried_again(fake: FakeChorale, client: chorale.Client) -> None:
+    quota = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "quota")
+    long = Failure(grpc.StatusCode.UNAVAILABLE, "busy", retry_delay=3000)
+    fake.answers["GetContext"].extend([quota, long])
+    with pytest.raises(chorale.ExhaustedError, match="quota"):
+        client.context("houses")
+    with pytest.raises(chorale.UnavailableError, match="try again in 3000 s"):
+        client.context("houses")  # longer than the call may take
+    fake.answers["DeleteContext"].append(UNAVAILABLE)
+    with pytest.raises(chorale.UnavailableError):
+        client.delete("houses")  # the first may have been done
+    assert len(fake.calls) == 3
+
+
+def test_a_registration_is_sent_again_as_a_whole(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
+    fake.answers["RegisterContext"].extend([UNAVAILABLE, pb.RegisterContextResponse()])
+    client.register({"y": [1, 2]}, target="y")
+    first, second = fake.requests("RegisterContext")
+    assert first == second
+    assert len(first) == 2
+
+
+def test_a_stream_is_tried_again_only_before_its_first_block(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
+    fake.context()
+    context = client.context("houses")
+    whole = [blocks(block(0, 0, [[1.0, 2.0]])), summary()]
+    fake.answers["Sample"].extend([[UNAVAILABLE], whole])
+    assert context.sample(ROWS, paths=1).values.tolist() == [[1.0, 2.0]]
+    assert len(fake.requests("Sample")) == 2
+    fake.answers["Sample"].extend([[whole[0], UNAVAILABLE], whole])
+    with pytest.raises(chorale.UnavailableError):
+        context.sample(ROWS, paths=1)
+    assert len(fake.requests("Sample")) == 3
+
+
+# ---- Cancellation --------------------------------------------------------------------------
+
+
+def test_closing_a_stream_cancels_the_call(fake: FakeChorale, client: chorale.Client) -> None:
+    fake.context()
+    context = client.context("houses")
+    hang = Hang()
+    fake.answers["Sample"].append([blocks(block(0, 0, [[1.0, 2.0]])), hang])
+    stream = context.stream(ROWS, paths=2)
+    assert next(stream).values.tolist() == [[1.0, 2.0]]
+    hang.begun.wait()
+    assert not hang.cancelled.is_set()
+    stream.close()
+    hang.cancelled.wait()
+
+
+def test_a_call_that_takes_too_long_is_cancelled(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
+    hang = Hang()
+    fake.answers["GetContext"].append(hang)
+    with pytest.raises(TimeoutError, match="no complete answer within 0.2 s"):
+        client.context("houses", timeout=0.2)
+    hang.cancelled.wait()
+
+
+@pytest.mark.parametrize("method", ["WarmContext", "Sample"])
+def test_ctrl_c_cancels_the_call(fake: FakeChorale, client: chorale.Client, method: str) -> None:
+    fake.context()
+    context = client.context("houses")
+    hang = Hang()
+    fake.answers[method].append([hang] if method == "Sample" else hang)
+
+    def interrupt() -> None:
+        hang.begun.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        context.warm() if method == "WarmContext" else context.sample(ROWS)
+    thread.join()
+    hang.cancelled.wait()
+
+
+# ---- Processes -----------------------------------------------------------------------------
+
+
+def _target_of(context: chorale.Context) -> tuple[int, str]:
+    context.refresh()
+    return os.getpid(), context.target
+
+
+def test_contexts_travel_to_worker_processes(fake: FakeChorale, client: chorale.Client) -> None:
+    for _ in range(4):
+        fake.context()
+    context = client.context("houses")
+    copy = pickle.loads(pickle.dumps(context))
+    assert (copy.name, copy.digest, copy.features) == (context.name, "d1", context.features)
+    copy.refresh()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        process, target = pool.apply(_target_of, (context,))
+    assert target == "price"
+    assert process != os.getpid()
+
+
+def test_a_forked_process_is_told_to_connect_itself(fake: FakeChorale) -> None:
+    code = f"""
+import os, chorale
+client = chorale.connect({fake.address!r})
+if os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+try:
+    client.models()
+except chorale.FailedPreconditionError as error:
+    client.close()
+    os._exit(0 if "forked" in str(error) else 1)
+os._exit(2)
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
