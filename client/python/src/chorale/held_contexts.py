@@ -25,7 +25,7 @@ import weakref
 from chorale.connection import Client
 from chorale.context import Context
 from chorale.data_warnings import tell
-from chorale.errors import ChoraleError
+from chorale.errors import ChoraleError, DeadlineError, UnavailableError
 from chorale.jobs import register_job
 from chorale.requests import name_from_content
 from chorale.tables import Table
@@ -88,13 +88,23 @@ def _no_bar(done: int) -> None:
 
 
 def _forget_dropped() -> None:
+    """Deletes what nobody here holds any more, with the lock.
+
+    It may be gone already, or not this caller's to delete, or the server has ended, or the client
+    was closed (a ValueError of gRPC).
+    """
+    away: set[str] = set()  # servers that do not answer, which is not waited for again
     with contextlib.suppress(queue.Empty):
         while True:
             client, name, process = _dropped.get_nowait()
-            if process == os.getpid() and (client.address, name) not in _held:
-                # It may be gone already, or not this caller's to delete, or the server has ended.
-                with contextlib.suppress(ChoraleError):
-                    client.delete(name, timeout=_DELETE_SECONDS)
+            if process != os.getpid() or (client.address, name) in _held or client.address in away:
+                continue
+            try:
+                client.delete(name, timeout=_DELETE_SECONDS)
+            except (UnavailableError, DeadlineError):
+                away.add(client.address)
+            except (ChoraleError, ValueError):
+                pass
 
 
 def _prepare(client: Client) -> None:

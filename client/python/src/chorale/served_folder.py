@@ -18,7 +18,6 @@ import contextlib
 import fcntl
 import json
 import os
-import select
 import signal
 import socket
 from collections.abc import Iterator
@@ -76,10 +75,13 @@ class ServedFolder:
                 # The keeper has the lock: it has seen that nobody uses the server, and ends it.
             running = self.running()
             if running is not None and self.has_keeper():
-                _end(running["keeper"])
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(running["keeper"], signal.SIGTERM)
+            with self.locked("keeper"):  # when it has ended
+                pass
 
     def running(self) -> dict[str, Any] | None:
-        """What the keeper has written about its server."""
+        """What the keeper has written about its server; None if it has not, or was killed."""
         try:
             found: dict[str, Any] = json.loads(self.path("server.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -89,7 +91,15 @@ class ServedFolder:
                 f"{self.data} is served on {found['place'][0]}, out of reach: take another folder "
                 "(CHORALE_HOME)"
             )
-        return found
+        return found if _is_there(found["keeper"]) else None
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def place() -> list[str]:
@@ -99,20 +109,3 @@ def place() -> list[str]:
     except OSError:
         processes = ""
     return [socket.gethostname(), processes]
-
-
-def _end(keeper: int) -> None:
-    """Tells a keeper to end its server, and waits for that."""
-    try:
-        handle = os.pidfd_open(keeper)
-    except ProcessLookupError:
-        return
-    try:
-        signal.pidfd_send_signal(handle, signal.SIGTERM)
-        ended = select.poll()
-        ended.register(handle, select.POLLIN)
-        ended.poll()
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(handle)

@@ -142,10 +142,11 @@ def keep(plan: dict[str, Any]) -> None:
     folder = Path(plan["folder"])
     log, state, port_file = folder / "server.log", folder / "server.json", folder / "port"
     server = start_server(plan["command"], log)
+    failed: dict[str, Any] | None = None
     try:
         failure = wait_until_ready(server, port_file)
         if failure is not None:
-            report({"error": failure, "log": tail(log)})
+            failed = {"error": failure, "log": tail(log)}
             return
         address = plan["address"]
         if address.endswith(":0"):
@@ -163,6 +164,8 @@ def keep(plan: dict[str, Any]) -> None:
         stop_server(server)
         for path in plan["remove"]:
             shutil.rmtree(path, ignore_errors=True)
+        if failed is not None:
+            report(failed)  # when nothing is left
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ except ImportError as error:
 
 from chorale.connection import Client, connect
 from chorale.context import Context
+from chorale.data_warnings import tell
 from chorale.errors import InvalidArgumentError, NotFoundError
 from chorale.held_contexts import Held, hold, renew
 from chorale.labels import Labels
@@ -54,8 +55,8 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     deleted there when no estimator in this process uses it any more (fitted anew, copied away or
     garbage-collected): at the next `fit`, or when the process ends. Should another process delete
     it, or the server lose it, it is registered again when it is needed, since the estimator keeps
-    the table; so do copies and pickles. What processes have left that were killed is deleted by
-    another one's `fit` a day later.
+    the table; so do copies and pickles. What is left by processes that were killed, or closed the
+    `Client` that they had given, is deleted by another one's `fit` a day later.
 
     Args:
         server: The server's address, or a `Client`. None: $CHORALE_SERVER, else a server of your
@@ -103,6 +104,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         table, _, _ = table_to_register(
             {**columns, target: y.astype(np.float64)}, target, None, self.model, kinds
         )
+        tell(table.notes)
         # Without the rows' labels: they would change nothing, and need memory.
         self._table = Table(table.columns, table.row_count, Labels().of_length(table.row_count))
         self._target = target
