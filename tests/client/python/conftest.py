@@ -9,10 +9,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 
+import chorale
 import pytest
 from fake_chorale import FakeChorale
-
-import chorale
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SERVER = pathlib.Path(
@@ -77,5 +76,3 @@ def server() -> Iterator[str]:
 def real(server: str) -> Iterator[chorale.Client]:
     with chorale.connect(server, connect_timeout=60) as connected:
         yield connected
-
-

@@ -10,19 +10,20 @@ import subprocess
 import sys
 import threading
 
+import chorale
 import grpc
 import pytest
-from fake_chorale import FakeChorale, Failure, Hang, block, blocks, summary
-
-import chorale
 from chorale.v1 import chorale_pb2 as pb
+from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
 
 ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
 UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "starting")
 
 
 def test_connect_says_that_no_server_answers() -> None:
-    with pytest.raises(chorale.UnavailableError, match=r"no server at 127\.0\.0\.1:1: "):
+    with pytest.raises(
+        chorale.UnavailableError, match=r"no server at 127\.0\.0\.1:1: "
+    ):
         chorale.connect("127.0.0.1:1", connect_timeout=0.01)
     with pytest.raises(ConnectionError):
         chorale.connect("127.0.0.1:1", connect_timeout=0.01)
@@ -68,12 +69,18 @@ def test_tls_to_a_server_without(fake: FakeChorale) -> None:
         chorale.connect(fake.address, tls=tls, connect_timeout=60)
 
 
-def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale.Client) -> None:
+def test_register_sends_header_and_chunks(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
     rows = 150_000
     fake.answers["RegisterContext"].append(
         pb.RegisterContextResponse(
             context=pb.Context(name="contexts/a"),
-            warnings=[pb.Warning(reason=pb.Warning.LEFT_OUT, column="x", message="x is left out")],
+            warnings=[
+                pb.Warning(
+                    reason=pb.Warning.LEFT_OUT, column="x", message="x is left out"
+                )
+            ],
         )
     )
     done: list[tuple[int, int]] = []
@@ -94,13 +101,17 @@ def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale.Cli
     assert header.header.row_count == rows
     assert len(chunks) > 1
     assert all(chunk.ByteSize() <= 512 << 10 for chunk in chunks)
-    values = [value for chunk in chunks for value in chunk.rows.columns[1].numeric.values]
+    values = [
+        value for chunk in chunks for value in chunk.rows.columns[1].numeric.values
+    ]
     assert values == list(range(rows))
     assert done[-1] == (rows, rows)
     assert len(done) == len(chunks)
 
 
-def test_names_follow_from_the_content(fake: FakeChorale, client: chorale.Client) -> None:
+def test_names_follow_from_the_content(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
     def name(data: dict[str, list[object]], target: str = "My y", **more: str) -> str:
         fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
         client.register(data, target=target, **more)
@@ -135,21 +146,29 @@ def test_a_target_that_cannot_be_one_is_refused_before_anything_is_sent(
         client.register({"y": []}, target="y")
     with pytest.raises(chorale.InvalidArgumentError, match="3 values for 2 rows"):
         client.register(table, target=[1, 2, 3])
-    with pytest.raises(chorale.InvalidArgumentError, match="has a column 'target' already"):
+    with pytest.raises(
+        chorale.InvalidArgumentError, match="has a column 'target' already"
+    ):
         client.register({"target": [1, 2]}, target=[1, 2])
     assert not fake.calls
 
 
-def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale.Client) -> None:
+def test_contexts_and_models_of_all_pages(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
     fake.answers["ListContexts"].extend(
         [
-            pb.ListContextsResponse(contexts=[pb.Context(name="contexts/a")], next_page_token="t"),
+            pb.ListContextsResponse(
+                contexts=[pb.Context(name="contexts/a")], next_page_token="t"
+            ),
             pb.ListContextsResponse(contexts=[pb.Context(name="contexts/b")]),
         ]
     )
     fake.answers["ListModels"].extend(
         [
-            pb.ListModelsResponse(models=[pb.Model(name="models/m")], next_page_token="u"),
+            pb.ListModelsResponse(
+                models=[pb.Model(name="models/m")], next_page_token="u"
+            ),
             pb.ListModelsResponse(models=[pb.Model(name="models/n", is_default=True)]),
         ]
     )
@@ -167,7 +186,9 @@ def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale.Cli
 
 def test_calls_are_tried_again(fake: FakeChorale) -> None:
     told: list[tuple[str, float]] = []
-    retry = chorale.Retry(first_delay=0.001, on_retry=lambda e, s: told.append((e.code, s)))
+    retry = chorale.Retry(
+        first_delay=0.001, on_retry=lambda e, s: told.append((e.code, s))
+    )
     busy = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "queue full", retry_delay=0.002)
     fake.answers["GetContext"].extend([UNAVAILABLE, busy])
     fake.context()
@@ -186,7 +207,9 @@ def test_attempts_end(fake: FakeChorale, client: chorale.Client) -> None:
     assert len(fake.calls) == 4
 
 
-def test_what_cannot_help_is_not_tried_again(fake: FakeChorale, client: chorale.Client) -> None:
+def test_what_cannot_help_is_not_tried_again(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
     quota = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "quota")
     long = Failure(grpc.StatusCode.UNAVAILABLE, "busy", retry_delay=3000)
     fake.answers["GetContext"].extend([quota, long])
@@ -228,7 +251,9 @@ def test_a_stream_is_tried_again_only_before_its_first_block(
 # ---- Cancellation --------------------------------------------------------------------------
 
 
-def test_closing_a_stream_cancels_the_call(fake: FakeChorale, client: chorale.Client) -> None:
+def test_closing_a_stream_cancels_the_call(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
     fake.context()
     context = client.context("houses")
     hang = Hang()
@@ -252,7 +277,9 @@ def test_a_call_that_takes_too_long_is_cancelled(
 
 
 @pytest.mark.parametrize("method", ["WarmContext", "Sample"])
-def test_ctrl_c_cancels_the_call(fake: FakeChorale, client: chorale.Client, method: str) -> None:
+def test_ctrl_c_cancels_the_call(
+    fake: FakeChorale, client: chorale.Client, method: str
+) -> None:
     fake.context()
     context = client.context("houses")
     hang = Hang()
@@ -278,12 +305,18 @@ def _target_of(context: chorale.Context) -> tuple[int, str]:
     return os.getpid(), context.target
 
 
-def test_contexts_travel_to_worker_processes(fake: FakeChorale, client: chorale.Client) -> None:
+def test_contexts_travel_to_worker_processes(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
     for _ in range(4):
         fake.context()
     context = client.context("houses")
     copy = pickle.loads(pickle.dumps(context))
-    assert (copy.name, copy.digest, copy.features) == (context.name, "d1", context.features)
+    assert (copy.name, copy.digest, copy.features) == (
+        context.name,
+        "d1",
+        context.features,
+    )
     copy.refresh()
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         process, target = pool.apply(_target_of, (context,))
@@ -305,5 +338,3 @@ except chorale.FailedPreconditionError as error:
 os._exit(2)
 """
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
-
-

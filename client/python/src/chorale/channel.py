@@ -151,7 +151,7 @@ class Endpoint:
             )
         if "wrong version number" in message.lower() or "WRONG_VERSION_NUMBER" in message:
             return UnauthenticatedError(f"the server at {self.target} does not speak TLS")
-        if self.tls is not None and "empty address list" in message:
+        if self.tls is not None and "create security handshaker" in message:
             return InvalidArgumentError("the certificates or the key for TLS are not valid PEM")
         hint = ""
         if "Socket closed" in message:

@@ -23,6 +23,7 @@ from chorale.context import Context
 from chorale.data_warnings import tell
 from chorale.descriptions import Model
 from chorale.errors import FailedPreconditionError
+from chorale.interrupts import Uninterrupted
 from chorale.jobs import (
     Call,
     Job,
@@ -239,13 +240,18 @@ class Client:
         metadata = self._endpoint.metadata_about(call.context)
         while True:
             request = call.request() if callable(call.request) else call.request
-            future = method.future(request, timeout=attempts.remaining(), metadata=metadata)
+            future: Any = None
             try:
+                with Uninterrupted():
+                    future = method.future(
+                        request, timeout=attempts.remaining(), metadata=metadata
+                    )
                 return future.result()
             except grpc.RpcError as error:
                 failure = read_error(error, attempts.timeout)
             except BaseException:  # Ctrl-C above all: the server is not to go on
-                future.cancel()
+                if future is not None:
+                    future.cancel()
                 raise
             if not call.idempotent:
                 raise failure
@@ -259,9 +265,11 @@ class Client:
         attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
         metadata = self._endpoint.metadata_about(context)
         while True:
-            call: Any = self._sample(request, timeout=attempts.remaining(), metadata=metadata)
+            call: Any = None
             begun = False
             try:
+                with Uninterrupted():
+                    call = self._sample(request, timeout=attempts.remaining(), metadata=metadata)
                 for message in call:
                     begun = True
                     yield message
@@ -269,7 +277,8 @@ class Client:
             except grpc.RpcError as error:
                 failure = read_error(error, attempts.timeout)
             finally:
-                call.cancel()
+                if call is not None:
+                    call.cancel()
             if begun:
                 raise failure
             time.sleep(attempts.delay_or_raise(failure))

@@ -64,10 +64,10 @@ def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarn
 
 def tell(found: Iterable[DataWarning]) -> None:
     """Gives the warnings to Python's, at the line outside of this package that made the call."""
-    level = 2
-    frame = sys._getframe(1)
+    level = 1
+    frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
         level += 1
     for warning in found:
-        warnings.warn(warning, stacklevel=level - 1)
+        warnings.warn(warning, stacklevel=level)

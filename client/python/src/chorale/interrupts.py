@@ -1,0 +1,42 @@
+"""Ctrl-C while a call begins."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+
+
+class Uninterrupted:
+    """Holds Ctrl-C back until the end of the with-block, where it then counts.
+
+    An interrupt in the middle of gRPC's function that begins a call would leave nothing by which
+    the call could be cancelled, and the server would go on.
+    """
+
+    def __init__(self) -> None:
+        self._before: signal._HANDLER = None
+        self._caught: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> Uninterrupted:
+        # Only the main thread is interrupted.
+        if threading.current_thread() is threading.main_thread():
+            before = signal.getsignal(signal.SIGINT)
+            if callable(before):
+                self._before = before
+                signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._caught = (number, frame)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if callable(self._before):
+            signal.signal(signal.SIGINT, self._before)
+            if self._caught is not None:
+                self._before(*self._caught)

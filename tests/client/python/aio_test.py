@@ -1,0 +1,182 @@
+"""The asyncio client: the same surface, many calls at a time, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import pickle
+from collections.abc import Awaitable, Callable
+
+import grpc
+import pytest
+from fake_chorale import FakeChorale, Failure, Hang, block, blocks, summary
+from google.protobuf.empty_pb2 import Empty
+
+import chorale
+from chorale import aio
+from chorale.v1 import chorale_pb2 as pb
+
+ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
+UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "starting")
+
+
+def with_client(fake: FakeChorale, use: Callable[[aio.Client], Awaitable[None]]) -> None:
+    async def main() -> None:
+        retry = chorale.Retry(first_delay=0.001)
+        async with aio.connect(fake.address, retry=retry, connect_timeout=60) as client:
+            await use(client)
+
+    asyncio.run(main())
+
+
+def public(kind: type) -> dict[str, list[str]]:
+    return {
+        name: list(inspect.signature(member).parameters) if callable(member) else []
+        for name, member in inspect.getmembers(kind)
+        if not name.startswith("_")
+    }
+
+
+def test_the_surface_is_the_same() -> None:
+    assert public(aio.Client) == public(chorale.Client)
+    assert public(aio.Context) == public(chorale.Context)
+    for function in (aio.connect, chorale.connect):
+        assert list(inspect.signature(function).parameters) == [
+            "address", "tls", "token", "timeout", "connect_timeout", "retry",
+        ]  # fmt: skip
+
+
+def test_all_calls(fake: FakeChorale) -> None:
+    context_message = fake.context()
+    fake.context()
+    fake.answers["RegisterContext"].append(pb.RegisterContextResponse(context=context_message))
+    fake.answers["ListContexts"].append(pb.ListContextsResponse(contexts=[context_message]))
+    fake.answers["ListModels"].append(pb.ListModelsResponse(models=[pb.Model(name="models/m")]))
+    fake.answers["WarmContext"].append(context_message)
+    fake.answers["DeleteContext"].extend([Empty(), Empty()])
+    fake.answers["Predict"].append(pb.PredictResponse(means=[1, 2], stds=[1, 2]))
+    fake.answers["LogDensity"].append(pb.LogDensityResponse(log_densities=[-3]))
+    whole = [blocks(block(0, 0, [[1.0, 2.0]])), summary()]
+    fake.answers["Sample"].extend([whole, whole])
+
+    async def use(client: aio.Client) -> None:
+        assert client.address == fake.address
+        assert repr(client) == f"<asyncio Client of {fake.address}>"
+        context = await client.register({"price": [1.0, 2.0]}, target="price")
+        assert context.client is client
+        assert context.warnings == ()
+        assert (await client.context("houses")).target == "price"
+        assert [other.name for other in await client.contexts()] == ["houses"]
+        assert [model.name for model in await client.models()] == ["m"]
+        await context.warm()
+        await context.refresh()
+        assert (await context.predict(ROWS)).means.tolist() == [1, 2]
+        assert (await context.log_density(ROWS, [1, 2])).joint.tolist() == [-3]
+        assert (await context.sample(ROWS, paths=1)).values.tolist() == [[1, 2]]
+        streamed = [part.values.tolist() async for part in context.stream(ROWS, paths=1)]
+        assert streamed == [[[1, 2]]]
+        await context.delete()
+        await client.delete("houses")
+
+    with_client(fake, use)
+
+
+def test_connections_can_be_awaited_and_fail_as_the_others(fake: FakeChorale) -> None:
+    async def main() -> None:
+        client = await aio.connect(fake.address)
+        async with client:
+            assert client.address == fake.address
+        with pytest.raises(chorale.UnavailableError, match="no server at"):
+            await aio.connect("127.0.0.1:1", connect_timeout=0.01)
+        with pytest.raises(chorale.InvalidArgumentError):
+            await aio.connect("nonsense")
+
+    asyncio.run(main())
+
+
+def test_calls_are_tried_again(fake: FakeChorale) -> None:
+    fake.answers["GetContext"].append(UNAVAILABLE)
+    fake.context()
+    whole = [blocks(block(0, 0, [[1.0, 2.0]])), summary()]
+    fake.answers["Sample"].extend([[UNAVAILABLE], whole, [whole[0], UNAVAILABLE]])
+    fake.answers["DeleteContext"].append(UNAVAILABLE)
+
+    async def use(client: aio.Client) -> None:
+        context = await client.context("houses")
+        assert (await context.sample(ROWS, paths=1)).values.tolist() == [[1, 2]]
+        with pytest.raises(chorale.UnavailableError):
+            await context.sample(ROWS, paths=1)
+        with pytest.raises(chorale.UnavailableError):
+            await context.delete()
+
+    with_client(fake, use)
+    assert len(fake.requests("Sample")) == 3
+    assert len(fake.requests("DeleteContext")) == 1
+
+
+@pytest.mark.parametrize("method", ["WarmContext", "Sample"])
+def test_cancelling_a_task_cancels_its_call(fake: FakeChorale, method: str) -> None:
+    fake.context()
+    hang = Hang()
+    fake.answers[method].append([hang] if method == "Sample" else hang)
+
+    async def use(client: aio.Client) -> None:
+        context = await client.context("houses")
+        call = context.warm() if method == "WarmContext" else context.sample(ROWS)
+        task = asyncio.ensure_future(call)
+        await asyncio.to_thread(hang.begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(hang.cancelled.wait)
+
+    with_client(fake, use)
+
+
+def test_closing_a_stream_cancels_the_call(fake: FakeChorale) -> None:
+    fake.context()
+    hang = Hang()
+    fake.answers["Sample"].append([blocks(block(0, 0, [[1.0, 2.0]])), hang])
+
+    async def use(client: aio.Client) -> None:
+        context = await client.context("houses")
+        async with contextlib.aclosing(context.stream(ROWS)) as stream:
+            async for part in stream:
+                assert part.values.tolist() == [[1, 2]]
+                break
+        await asyncio.to_thread(hang.cancelled.wait)
+
+    with_client(fake, use)
+
+
+def test_contexts_can_be_pickled(fake: FakeChorale) -> None:
+    fake.context()
+    fake.context()
+
+    async def use(client: aio.Client) -> None:
+        context = pickle.loads(pickle.dumps(await client.context("houses")))
+        await context.refresh()
+        assert context.target == "price"
+        await context.client.close()
+
+    with_client(fake, use)
+
+
+def test_two_hundred_calls_in_flight(server: str) -> None:
+    """All of them answered, and each as if it were alone."""
+    table = {"x": list(range(12)), "y": [3.0 * x + x % 3 for x in range(12)]}
+
+    async def main() -> None:
+        async with aio.connect(server, connect_timeout=60) as client:
+            context = await client.register(table, target="y")
+            alone = [
+                (await context.sample({"x": [i]}, paths=2, seed=i + 1)).values for i in range(5)
+            ]
+            together = await asyncio.gather(
+                *(context.sample({"x": [i % 5]}, paths=2, seed=i % 5 + 1) for i in range(200))
+            )
+            for i, samples in enumerate(together):
+                assert samples.values.tolist() == alone[i % 5].tolist()
+
+    asyncio.run(main())

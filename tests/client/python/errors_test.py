@@ -1,0 +1,119 @@
+"""The server's errors as exceptions."""
+
+from __future__ import annotations
+
+import pickle
+
+import chorale
+import grpc
+import pytest
+from chorale.errors import from_rpc
+from fake_chorale import Failure, FakeChorale
+
+Code = grpc.StatusCode
+
+
+def raised(
+    fake: FakeChorale, client: chorale.Client, failure: Failure
+) -> chorale.ChoraleError:
+    fake.answers["DeleteContext"].append(failure)
+    with pytest.raises(chorale.ChoraleError) as caught:
+        client.delete("a")
+    return caught.value
+
+
+def test_field_limit_and_message(fake: FakeChorale, client: chorale.Client) -> None:
+    fields = (("path_count", "is 20000; the limit is 1 to 16384"), ("seed", "is odd"))
+    error = raised(
+        fake, client, Failure(Code.INVALID_ARGUMENT, "path_count: too many", fields)
+    )
+    assert isinstance(error, chorale.InvalidArgumentError)
+    assert isinstance(error, ValueError)
+    assert error.field == "path_count"
+    assert error.fields == ("path_count", "seed")
+    assert error.limit == 16384
+    assert str(error) == (
+        "path_count: too many; path_count: is 20000; the limit is 1 to 16384; seed: is odd"
+    )
+    assert error.code == "INVALID_ARGUMENT"
+
+
+def test_what_the_message_says_is_not_said_twice(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
+    failure = Failure(Code.INVALID_ARGUMENT, "seed: is odd", (("seed", "is odd"),))
+    error = raised(fake, client, failure)
+    assert str(error) == "seed: is odd"
+    assert error.limit is None
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "builtin"),
+    [
+        (Code.NOT_FOUND, chorale.NotFoundError, LookupError),
+        (Code.ALREADY_EXISTS, chorale.AlreadyExistsError, Exception),
+        (Code.FAILED_PRECONDITION, chorale.FailedPreconditionError, Exception),
+        (Code.RESOURCE_EXHAUSTED, chorale.ExhaustedError, Exception),
+        (Code.UNAUTHENTICATED, chorale.UnauthenticatedError, PermissionError),
+        (Code.PERMISSION_DENIED, chorale.PermissionDeniedError, PermissionError),
+        (Code.UNAVAILABLE, chorale.UnavailableError, ConnectionError),
+        (Code.CANCELLED, chorale.UnavailableError, ConnectionError),
+        (Code.DEADLINE_EXCEEDED, chorale.DeadlineError, TimeoutError),
+        (Code.DATA_LOSS, chorale.DataLossError, Exception),
+        (Code.UNIMPLEMENTED, chorale.UnimplementedError, NotImplementedError),
+        (Code.INTERNAL, chorale.InternalError, RuntimeError),
+        (Code.OUT_OF_RANGE, chorale.ChoraleError, Exception),
+    ],
+)
+def test_kinds(
+    fake: FakeChorale,
+    client: chorale.Client,
+    code: grpc.StatusCode,
+    kind: type[chorale.ChoraleError],
+    builtin: type[Exception],
+) -> None:
+    error = raised(fake, client, Failure(code, "because"))
+    assert type(error) is kind
+    assert isinstance(error, builtin)
+    if code is not Code.CANCELLED:
+        assert error.code == code.name
+    if code is not Code.DEADLINE_EXCEEDED:
+        assert "because" in str(error)
+
+
+def test_reasons_and_delays(fake: FakeChorale, client: chorale.Client) -> None:
+    full = Failure(
+        Code.RESOURCE_EXHAUSTED, "no room", retry_delay=1.5, reason="DISK_FULL"
+    )
+    error = raised(fake, client, full)
+    assert (error.reason, error.retry_delay) == ("DISK_FULL", 1.5)
+    assert str(error) == "no room; try again in 1.5 s"
+    changed = raised(
+        fake, client, Failure(Code.FAILED_PRECONDITION, "no", reason="SOURCE_CHANGED")
+    )
+    assert type(changed) is chorale.SourceChangedError
+    assert "refresh()" in str(changed)
+    assert (
+        raised(
+            fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)
+        ).retry_delay
+        == 3600
+    )
+
+
+def test_an_error_without_a_message_has_its_code() -> None:
+    assert str(from_rpc(Code.INTERNAL, None, None, 1.0)) == "INTERNAL"
+
+
+def test_errors_travel_between_processes() -> None:
+    error = chorale.UnavailableError("gone", fields=["a"], reason="r", retry_delay=2.0)
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is chorale.UnavailableError
+    assert (str(copy), copy.field, copy.reason, copy.retry_delay) == (
+        "gone",
+        "a",
+        "r",
+        2.0,
+    )
+    warning = chorale.DataWarning("m", "LEFT_OUT", "x", 3)
+    assert pickle.loads(pickle.dumps(warning)).__dict__ == warning.__dict__

@@ -1,0 +1,134 @@
+"""The package against a real server with the model that is shipped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from conftest import ROOT
+
+import chorale
+
+PENGUINS = pd.read_csv(ROOT / "datasets/penguins.csv")
+HELD_OUT = pd.read_csv(ROOT / "datasets/penguins_heldout.csv")[:6]
+TARGET = "body_mass_g"
+
+
+@pytest.fixture(scope="module")
+def penguins(real: chorale.Client) -> chorale.Context:
+    return real.register(PENGUINS, target=TARGET)
+
+
+def test_a_registered_table(real: chorale.Client, penguins: chorale.Context) -> None:
+    assert penguins.row_count == len(PENGUINS)
+    assert penguins.target == TARGET
+    kinds = {feature.name: feature.kind for feature in penguins.features}
+    assert kinds["species"] == "categorical"
+    assert kinds["year"] == "numeric"
+    assert next(f.missing for f in penguins.features if f.name == "sex") == 9
+    again = real.register(PENGUINS, target=TARGET)
+    assert (again.name, again.digest) == (penguins.name, penguins.digest)
+    assert penguins.name in [context.name for context in real.contexts()]
+    [model] = [model for model in real.models() if model.is_default]
+    assert penguins.model == model.name
+    penguins.warm()
+    assert penguins.state == "resident"
+
+
+def test_each_kind_of_table_is_the_same_context(
+    real: chorale.Client, penguins: chorale.Context
+) -> None:
+    for data in (pl.from_pandas(PENGUINS), PENGUINS.to_dict("list"), PENGUINS.convert_dtypes()):
+        assert real.register(data, target=TARGET).digest == penguins.digest
+    features = PENGUINS.drop(columns=TARGET)
+    apart = real.register(features, target=PENGUINS[TARGET], name="apart")
+    assert apart.target == TARGET
+    assert [f.name for f in apart.features] == list(features.columns)
+    apart.delete()
+    with pytest.raises(chorale.NotFoundError):
+        real.context("apart")
+
+
+def test_predictions_are_about_right(penguins: chorale.Context) -> None:
+    result = penguins.predict(HELD_OUT, quantiles=[0.05, 0.5, 0.95], mixtures=True)
+    frame = result.to_frame()
+    assert frame.index.equals(HELD_OUT.index)
+    assert (frame["q05"] < frame["q50"]).all()
+    assert (frame["q50"] < frame["q95"]).all()
+    assert abs(frame["mean"] - HELD_OUT[TARGET]).mean() < PENGUINS[TARGET].std()
+    assert result.mixtures is not None
+    assert (result.mixtures.weights * result.mixtures.means).sum(axis=1) == pytest.approx(
+        result.means, rel=1e-4
+    )
+    assert result.source.context_digest == penguins.digest
+
+
+def test_samples_and_streams_are_the_same_draws(penguins: chorale.Context) -> None:
+    samples = penguins.sample(HELD_OUT, paths=40, seed=5)
+    assert samples.values.shape == (40, 6)
+    assert samples.seed == 5
+    assert samples.timings.total > 0
+    again = np.full((40, 6), np.nan)
+    for block in penguins.stream(HELD_OUT, paths=40, seed=5):
+        paths, steps = block.values.shape
+        again[
+            block.first_path : block.first_path + paths, block.first_step : block.first_step + steps
+        ] = block.values
+    assert np.array_equal(again, samples.values)
+    other = penguins.sample(HELD_OUT, paths=40)
+    assert not np.array_equal(other.values, samples.values)
+    assert np.array_equal(
+        penguins.sample(HELD_OUT, paths=40, seed=other.seed).values, other.values
+    )
+
+
+def test_log_densities_of_samples_are_those_that_came_with_them(
+    penguins: chorale.Context,
+) -> None:
+    samples = penguins.sample(HELD_OUT, paths=3, seed=1, log_densities=True)
+    assert samples.log_densities is not None
+    result = penguins.log_density(HELD_OUT, samples.values, terms=True)
+    assert result.terms is not None
+    assert result.terms == pytest.approx(samples.log_densities, abs=1e-3)
+    assert result.terms.sum(axis=1) == pytest.approx(result.joint, abs=1e-6)
+    by_orders = penguins.log_density(HELD_OUT, orders=3, seed=2)
+    assert by_orders.standard_errors is not None
+    assert by_orders.joint.tolist() == penguins.log_density(HELD_OUT, orders=3, seed=2).joint.tolist()
+    shuffled = penguins.sample(HELD_OUT, paths=3, seed=1, order="random")
+    assert np.isfinite(shuffled.values).all()
+
+
+def test_errors_name_field_and_limit(real: chorale.Client, penguins: chorale.Context) -> None:
+    with pytest.raises(chorale.InvalidArgumentError) as caught:
+        penguins.sample(HELD_OUT, paths=100_000)
+    assert caught.value.field == "path_count"
+    assert caught.value.limit == 16384
+    with pytest.raises(chorale.InvalidArgumentError, match=r"\[a-z0-9\]"):
+        real.register(PENGUINS, target=TARGET, name="My Penguins")
+    with pytest.raises(chorale.AlreadyExistsError, match="another name"):
+        real.register(PENGUINS[:9], target=TARGET, name=penguins.name)
+    with pytest.raises(chorale.InvalidArgumentError) as caught:
+        penguins.sample(pd.concat([HELD_OUT] * 11))
+    assert caught.value.field == "targets"
+    assert penguins.sample(pd.concat([HELD_OUT] * 11), paths=1, wrap=True).values.shape == (1, 66)
+
+
+def test_warnings_of_rows(penguins: chorale.Context) -> None:
+    rows = HELD_OUT.assign(species="Emperor")
+    with pytest.warns(chorale.DataWarning, match="Emperor|species") as told:
+        result = penguins.predict(rows)
+    assert [warning.reason for warning in result.warnings] == ["UNKNOWN_CATEGORY"]
+    assert result.warnings[0].cell_count == 6
+    assert told[0].filename == __file__
+
+
+def test_calls_hold_to_the_table_that_they_began_with(real: chorale.Client) -> None:
+    first = real.register({"x": [1, 2, 3], "y": [1.0, 2.0, 3.0]}, target="y", name="moves")
+    first.delete()
+    second = real.register({"x": [1, 2, 3], "y": [5.0, 2.0, 3.0]}, target="y", name="moves")
+    for call in (first.predict, first.sample):
+        with pytest.raises(chorale.SourceChangedError, match=r"refresh\(\)"):
+            call({"x": [2]})
+    first.refresh()
+    assert first.predict({"x": [2]}).means.tolist() == second.predict({"x": [2]}).means.tolist()

@@ -1,0 +1,243 @@
+"""What becomes of the tables and cells that users have."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import chorale
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from chorale.columns import CategoricalColumn, NumericColumn, as_kind, normal_text
+from chorale.tables import Table, read_table
+
+NAN = float("nan")
+DAY = 19_723.0  # 2024-01-01
+
+
+def cells(table: Table, name: str) -> list[Any]:
+    """A column as numbers or texts; None where a cell is missing."""
+    column = table.columns[name]
+    if isinstance(column, NumericColumn):
+        return [None if np.isnan(value) else value for value in column.values]
+    assert len(set(column.categories)) == len(column.categories)
+    return [None if code < 0 else column.categories[code] for code in column.codes]
+
+
+def one(values: Any, **more: Any) -> list[Any]:
+    return cells(read_table({"x": values}, **more), "x")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_the_same_columns_from_each_library(make: Any) -> None:
+    when = [datetime.datetime(2024, 1, 1, 12), None]
+    table = read_table(
+        make(
+            {
+                "number": [1.5, None],
+                "whole": [1, 2],
+                "flag": [True, False],
+                "town": ["Kiel", None],
+                "when": when,
+                "day": [datetime.date(2024, 1, 1), None],
+                "span": [datetime.timedelta(hours=36), None],
+            }
+        )
+    )
+    assert table.row_count == 2
+    assert cells(table, "number") == [1.5, None]
+    assert cells(table, "whole") == [1.0, 2.0]
+    assert cells(table, "flag") == [1.0, 0.0]
+    assert cells(table, "town") == ["Kiel", None]
+    assert cells(table, "when") == [DAY + 0.5, None]
+    assert cells(table, "day") == [DAY, None]
+    assert cells(table, "span") == [1.5, None]
+    assert not table.notes
+
+
+def test_dtypes_of_pandas() -> None:
+    frame = pd.DataFrame(
+        {
+            "Int64": pd.array([1, None], "Int64"),
+            "Float64": pd.array([1.5, None], "Float64"),
+            "boolean": pd.array([True, None], "boolean"),
+            "string": pd.array(["a", None], "string"),
+            "category": pd.Categorical(["b", None], categories=["z", "b"]),
+            "numbers": pd.Categorical([3, None], categories=[3, 4]),
+            "object": pd.Series([decimal.Decimal("2.5"), pd.NA], dtype="object"),
+            "nat": pd.to_datetime(["2024-01-01", None]),
+            "zone": pd.to_datetime(["2024-01-01 01:00", None]).tz_localize(
+                "Europe/Berlin"
+            ),
+            "period": pd.Series(["2024-01-01", None], dtype="datetime64[s]"),
+            "arrow": pd.Series(["a", None], dtype=pd.ArrowDtype(pa.string())),
+        },
+        index=["r", "s"],
+    )
+    table = read_table(frame)
+    for name, first in {
+        "Int64": 1.0,
+        "Float64": 1.5,
+        "boolean": 1.0,
+        "string": "a",
+        "category": "b",
+        "numbers": 3.0,
+        "object": 2.5,
+        "nat": DAY,
+        "zone": DAY,  # one o'clock in Berlin is midnight in UTC
+        "period": DAY,
+        "arrow": "a",
+    }.items():
+        assert cells(table, name) == [first, None], name
+    assert list(table.labels.index) == ["r", "s"]
+
+
+def test_dtypes_of_polars_and_arrow() -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=1))
+    frame = pl.DataFrame(
+        {
+            "category": pl.Series(["b", None], dtype=pl.Categorical),
+            "enum": pl.Series(["b", None], dtype=pl.Enum(["a", "b"])),
+            "decimal": pl.Series([decimal.Decimal("2.5"), None]),
+            "ints": pl.Series([1, None], dtype=pl.Int8),
+            "zone": pl.Series([datetime.datetime(2024, 1, 1, 1, tzinfo=zone), None]),
+        }
+    )
+    expected = {"category": "b", "enum": "b", "decimal": 2.5, "ints": 1.0, "zone": DAY}
+    for data in (frame, frame.lazy(), frame.to_arrow()):
+        table = read_table(data)
+        for name, first in expected.items():
+            assert cells(table, name) == [first, None], name
+
+
+def test_arrays() -> None:
+    assert cells(read_table(np.array([[1, 2], [3, 4]])), "x1") == [2, 4]
+    named = np.array([(1, "a"), (2, "b")], dtype=[("n", "f4"), ("t", "U1")])
+    assert cells(read_table(named), "t") == ["a", "b"]
+    assert one(np.array(["2024-01-01T06", "NaT"], "M8[h]")) == [DAY + 0.25, None]
+    assert one(np.array([36, "NaT"], "m8[h]")) == [1.5, None]
+    assert one(np.ma.masked_array([1.0, 2.0], mask=[False, True])) == [1.0, None]
+    assert one(np.array([1.0, None, "x"], dtype=object)) == ["1", None, "x"]
+    assert one(range(3)) == [0, 1, 2]
+    for shape in ((2,), (2, 2, 2)):
+        with pytest.raises(
+            chorale.InvalidArgumentError, match=r"must have 2: rows and columns"
+        ):
+            read_table(np.zeros(shape))
+    with pytest.raises(chorale.InvalidArgumentError, match="has 2 dimensions"):
+        one(np.zeros((2, 2)))
+
+
+def test_times_keep_what_float64_can_hold() -> None:
+    nanoseconds = np.array(["2024-01-01T00:00:00.000001"], "M8[ns]")
+    [days] = one(nanoseconds)
+    assert days - DAY == pytest.approx(1e-6 / 86_400, abs=4e-12)
+    before = one([datetime.datetime(1969, 12, 31, 18)])
+    assert before == [-0.25]
+
+
+def test_texts_that_look_equal_are_one_category() -> None:
+    same = ["Zürich  West", "Zu\u0308rich\u00a0West", " Zürich\u200b West\n"]
+    assert one(same) == ["Zürich West"] * 3
+    assert one(["", "  ", "\u200b", "a", None, NAN, pd.NA, b"b"]) == [None] * 3 + [
+        "a",
+        None,
+        None,
+        None,
+        "b",
+    ]
+    assert normal_text("plain") == "plain"
+
+
+def test_kinds_that_the_caller_chooses() -> None:
+    zips = {"zip": [1067, 20095, 1067], "n": ["1.5", " 2 ", None]}
+    with_types = read_table(zips, types={"zip": "categorical", "n": "numeric"})
+    assert cells(with_types, "zip") == ["1067", "20095", "1067"]
+    assert cells(with_types, "n") == [1.5, 2.0, None]
+    assert one([True, False, None], types={"x": "categorical"}) == [
+        "True",
+        "False",
+        None,
+    ]
+    assert one(np.array([True]), types={"x": "categorical"}) == ["True"]
+    assert one([1.0, 2.5], types={"x": "categorical"}) == ["1", "2.5"]
+    with pytest.raises(
+        chorale.InvalidArgumentError, match=r"'x' is numeric, but its row 1 is 'b'"
+    ):
+        one(["1", "b"], types={"x": "numeric"})
+    with pytest.raises(
+        chorale.InvalidArgumentError, match="no column 'Zip'; did you mean 'zip'"
+    ):
+        read_table(zips, types={"Zip": "numeric"})
+    with pytest.raises(
+        chorale.InvalidArgumentError, match="must be 'numeric' or 'categorical'"
+    ):
+        read_table(zips, types={"zip": "text"})  # type: ignore[dict-item]
+
+
+def test_rows_become_what_the_context_has() -> None:
+    table = read_table({"b": [True, False], "n": ["1", "2"], "c": [7, 8], "other": [[1], [2]]},
+                       only=["b", "n", "c"])  # fmt: skip
+    asked = table.select({"c": "categorical", "n": "numeric", "b": "categorical"})
+    assert list(asked.columns) == ["c", "n", "b"]
+    assert cells(asked, "c") == ["7", "8"]
+    assert cells(asked, "n") == [1.0, 2.0]
+    numeric = NumericColumn("b", np.array([1.0, NAN]))
+    assert as_kind(numeric, "numeric", []) is numeric
+    with pytest.raises(
+        chorale.InvalidArgumentError, match="no column 'B'.*did you mean 'b'"
+    ):
+        table.select({"B": "numeric"})
+
+
+def test_booleans_match_the_categories_of_booleans() -> None:
+    registered = read_table({"b": [True, False]}, types={"b": "categorical"})
+    asked = read_table({"b": np.array([True, False])}).select({"b": "categorical"})
+    assert cells(asked, "b") == cells(registered, "b") == ["True", "False"]
+
+
+def test_what_is_not_taken_as_it_stands_is_told() -> None:
+    def notes(values: Any) -> list[tuple[str, str, int]]:
+        table = read_table({"x": values})
+        return [(note.reason, note.column, note.cell_count) for note in table.notes]
+
+    assert notes([1, "n/a", 3]) == [("MIXED_TYPES", "x", 1)]
+    assert notes(["1", "2", "3"]) == [("NUMBERS_AS_TEXT", "x", 3)]
+    assert notes(["1", "2", "b"]) == []
+    assert notes(np.array([2**53 + 1, 1])) == [("LOST_DIGITS", "x", 1)]
+    assert notes(np.array([2**53, -(2**53)])) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"a": [1, 2], "b": [1]}, r"differ in length: \{'a': 2, 'b': 1\}"),
+        ({"a": "text"}, "'a' is a str, must be a list or an array"),
+        ({"a": 1}, "'a' is a int"),
+        (
+            {"a": [object()]},
+            "'a' has a object, which is neither a number, a date nor a text",
+        ),
+        ({"a": [datetime.time(1)]}, "'a' has a time, which is neither"),
+        ({"a": [1.0, float("inf")]}, "'a' is infinite in row 1"),
+        ({" ": [1]}, "a column without a name"),
+        ({1: [1], "1": [2]}, "more than one column '1'"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column 'a'"),
+        (3, "the table is a int, must be a DataFrame"),
+    ],
+)
+def test_tables_that_cannot_be_used(data: Any, message: str) -> None:
+    with pytest.raises(chorale.InvalidArgumentError, match=message):
+        read_table(data)
+
+
+def test_a_column_without_cells_is_numeric() -> None:
+    assert isinstance(read_table({"x": [None, None]}).columns["x"], NumericColumn)
+    assert isinstance(
+        read_table({"x": [None]}, types={"x": "categorical"}).columns["x"],
+        CategoricalColumn,
+    )
