@@ -3,10 +3,10 @@
 
     client/python_server/make_wheels.py [--bundle FOLDER] [--out FOLDER]
 
-Reads a release bundle (`ninja -C build/release bundle`); requirements.txt beside this file says what
-has to be installed. The wheels with programs are tagged with the oldest C library that they run
-with, as auditwheel finds it. The same sources and the same bundle make the same bytes: files get the
-time SOURCE_DATE_EPOCH of the environment, or that of the commit.
+Reads a release bundle (`ninja -C build/release bundle`); requirements.txt beside this file says
+what has to be installed. The wheels with programs are tagged with the oldest C library that they
+run with, as auditwheel finds it. The same sources and the same bundle make the same bytes: files
+get the time SOURCE_DATE_EPOCH of the environment, or that of the commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -52,11 +51,8 @@ def check_versions(bundle: Path) -> None:
     if match is None:
         sys.exit(f"make_wheels.py: {bundle} is not named like a bundle")
     for project in (SOURCE / "client/python", HERE / "server", HERE / "cuda"):
-        version = tomllib.loads((project / "pyproject.toml").read_text())["project"]["version"]
-        if version != match.group(1):
-            sys.exit(
-                f"make_wheels.py: {project} is of version {version}, the bundle of {match.group(1)}"
-            )
+        if f'\nversion = "{match.group(1)}"\n' not in (project / "pyproject.toml").read_text():
+            sys.exit(f"make_wheels.py: {project} is not of the bundle's version, {match.group(1)}")
 
 
 def stage(project: str, work: Path) -> Path:
@@ -96,9 +92,7 @@ def stage_cuda(bundle: Path, work: Path) -> Path:
     """The project chorale-server-cuda."""
     project = stage("cuda", work)
     shutil.copy(bundle / CUDA_LIBRARY, project / "src/chorale_server_cuda")
-    shutil.copy(
-        bundle / THIRD_PARTY / "cuda-toolkit/copyright", project / "LICENSE.cuda-toolkit"
-    )
+    shutil.copy(bundle / THIRD_PARTY / "cuda-toolkit/copyright", project / "LICENSE.cuda-toolkit")
     return project
 
 

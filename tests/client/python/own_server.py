@@ -1,4 +1,4 @@
-"""For tests of servers that the package starts itself: where the server is, and what processes do."""
+"""For tests of servers that the package starts: where the server is, and what processes do."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def make_bundle(folder: pathlib.Path) -> pathlib.Path:
 
 
 def wait_for(what: str, condition: Callable[[], bool]) -> None:
+    """Waits for what must come about, on whatever machine."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS:g} s: {what}"

@@ -1,4 +1,4 @@
-"""A regressor for scikit-learn: predictions and joint samples from a model that learns in context."""
+"""A regressor for scikit-learn, of a model that learns in context."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def program(name: str) -> Path:
 
 
 def cuda_library() -> Path | None:
-    """The library by which the server runs on a GPU, if the package chorale-server-cuda is there."""
+    """What the server runs on a GPU by, if the package chorale-server-cuda is there."""
     try:
         return Path(importlib.import_module("chorale_server_cuda").LIBRARY)
     except ModuleNotFoundError:
