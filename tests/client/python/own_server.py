@@ -44,6 +44,16 @@ def is_running(process: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
+def wait_for_end(process: int) -> None:
+    """Waits until a process has ended."""
+    wait_for(f"process {process} has ended", lambda: not is_running(process))
+
+
+def wait_until_none_names(text: pathlib.Path | str) -> None:
+    """Waits until no other process has a text in its command line."""
+    wait_for(f"no process names {text}", lambda: not processes_naming(text))
+
+
 def processes_naming(text: pathlib.Path | str) -> list[int]:
     """The processes whose command lines have a text, but for this one."""
     found = []

@@ -11,17 +11,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from own_server import (
     FULL,
-    is_running,
     make_bundle,
     processes_naming,
     start_script,
     wait_for,
+    wait_for_end,
+    wait_until_none_names,
 )
 
 import chorale
@@ -46,7 +48,7 @@ def data(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A data folder which nobody serves when the test has ended."""
     folder = tmp_path / "data"
     yield folder
-    wait_for("its server has ended", lambda: not processes_naming(folder))
+    wait_until_none_names(folder)
 
 
 def keeper_of(folder: pathlib.Path) -> int:
@@ -150,7 +152,7 @@ def test_a_folder_that_a_server_of_another_kind_has(data: pathlib.Path) -> None:
     with serve(data):
         moved = data / "embedded"
         moved.rename(data / "elsewhere")
-        with pytest.raises(chorale.UnavailableError, match="LOCK|in use|another"):
+        with pytest.raises(chorale.UnavailableError, match=r"LOCK|in use|another"):
             serve(data)
         for file in moved.iterdir():
             file.unlink()
@@ -250,8 +252,8 @@ def test_a_killed_parent_leaves_no_server_behind(tmp_path: pathlib.Path) -> None
         server, keeper = server_of(folder), keeper_of(folder)
         script.kill()
         script.communicate()
-        wait_for("the server has ended", lambda server=server: not is_running(server))
-        wait_for("its keeper has ended", lambda keeper=keeper: not is_running(keeper))
+        wait_for_end(server)
+        wait_for_end(keeper)
         assert not folder.exists()
 
 
@@ -261,14 +263,13 @@ def test_a_parent_killed_while_the_server_starts_leaves_none(tmp_path: pathlib.P
     for attempt in range(TRIES):
         folder = tmp_path / f"data{attempt}"
         script = start_script(code, str(folder), stdin=subprocess.PIPE)
-        wait_for(
-            "the script is about to start it",
-            lambda folder=folder: (folder / "embedded/server.log").exists(),
-        )
-        threading.Event().wait(0.02 * attempt)
+        while not (folder / "embedded/server.log").exists():
+            assert script.poll() is None
+            time.sleep(0.005)
+        time.sleep(0.02 * attempt)
         script.kill()
         script.communicate()
-        wait_for("no process is left", lambda folder=folder: not processes_naming(folder))
+        wait_until_none_names(folder)
 
 
 def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(tmp_path: pathlib.Path) -> None:
@@ -291,7 +292,7 @@ def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(tmp_path: path
     assert script.stdout is not None
     child = int(script.stdout.readline())
     try:
-        wait_for("the child has ended", lambda: not is_running(child))
+        wait_for_end(child)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
@@ -304,7 +305,7 @@ def test_a_killed_keeper_takes_the_server_along_and_the_next_one_starts(
     with serve(data) as server:
         process, keeper = server_of(data), keeper_of(data)
         os.kill(keeper, signal.SIGKILL)
-        wait_for("the server has ended", lambda: not is_running(process))
+        wait_for_end(process)
         wait_for("its lock is free", lambda: not server.running)
         with serve(data) as again, again.connect() as client:
             assert keeper_of(data) != keeper
@@ -397,7 +398,8 @@ def test_sixteen_processes_share_one_server(data: pathlib.Path) -> None:
         "if __name__ == '__main__':\n"
         "    fork = multiprocessing.get_context('fork')\n"
         "    barrier, results = fork.Barrier(16), fork.Queue()\n"
-        "    processes = [fork.Process(target=work, args=(i, barrier, results)) for i in range(16)]\n"
+        "    work_of = [(i, barrier, results) for i in range(16)]\n"
+        "    processes = [fork.Process(target=work, args=each) for each in work_of]\n"
         "    for process in processes: process.start()\n"
         "    for _ in processes: print(*results.get(), flush=True)\n"
         "    for process in processes: process.join()\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ruff: noqa: D, PT009
+# ruff: noqa: PT009
 """Makes the wheels, and uses them in a clean environment on a PATH without compilers.
 
     tests/client/python_server/wheels_test.py BUNDLE [unittest's arguments]

@@ -1,10 +1,10 @@
 """Contexts that live as long as somebody in this process uses them.
 
 Estimators register tables that nobody has named, hundreds of them in a search, and would fill a
-server. So a context is held by `Held` objects, and is deleted when the last one for it is gone. That
-is not done at once, since objects go at any moment, even within a call: the names are noted, and the
-contexts deleted when the next one is held, and when the process ends. What a process leaves that is
-killed, another one finds and deletes a day later.
+server. So a context is held by `Held` objects, and is deleted when the last one for it is gone.
+That is not done at once, since objects go at any moment, even within a call: the names are noted,
+and the contexts deleted when the next one is held, and when the process ends. What a process leaves
+that is killed, another one finds and deletes a day later.
 
 Names follow from the content, so processes may share a context, and one may delete what another
 holds. Who gets `NotFoundError` for a `Held` context registers it again, which takes as long as the

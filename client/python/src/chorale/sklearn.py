@@ -76,7 +76,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         server: str | Client | None = None,
         *,
         model: str | None = None,
-        categorical_features: Sequence[int | str] | None = None,
+        categorical_features: Sequence[int | str] | npt.NDArray[Any] | None = None,
     ) -> None:
         self.server = server
         self.model = model
@@ -95,14 +95,14 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             UnavailableError: There is no server.
         """
         X = self._check(X, y, reset=True)  # noqa: N806
-        y = _check_y(y, y_numeric=True, estimator=self)
-        check_consistent_length(X, y)
+        values: Floats = np.asarray(_check_y(y, y_numeric=True, estimator=self), np.float64)
+        check_consistent_length(X, values)
         columns, kinds = self._columns(X)
         target = _TARGET
         while target in columns:
             target += "_"
         table, _, _ = table_to_register(
-            {**columns, target: y.astype(np.float64)}, target, None, self.model, kinds
+            {**columns, target: values}, target, None, self.model, kinds
         )
         tell(table.notes)
         # Without the rows' labels: they would change nothing, and need memory.
