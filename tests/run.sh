@@ -22,6 +22,8 @@
 #   deploy      what lies in deploy/, without running it: Kubernetes manifests against their schemas and
 #               the sources, configuration files, Envoy's configuration, alerts, dashboards and
 #               runbook; uses the build of release, and an environment of its own (build/deploy_python)
+#   wheels      (--full only) the Python packages, made twice, installed and used without a compiler; an
+#               environment of its own (build/wheels_python)
 #   image       (--full only) the container images, built and run. Needs root
 #   packages    (--full only) the Debian packages, through their life. Needs root
 #   envoy       (--full only) servers behind Envoy: restarts, floods, calls of a browser
@@ -53,7 +55,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly ROOT="${PWD}"
 readonly LOGS="${ROOT}/build/logs"
 readonly SHORT_STAGES=(style quickstart release quickstart bundle deploy models asan fuzz tsan tidy)
-readonly FULL_STAGES=(style quickstart release quickstart copies bundle deploy image packages envoy
+readonly FULL_STAGES=(style quickstart release quickstart copies bundle deploy wheels image packages envoy
   monitoring docs resilience models asan fuzz tsan tidy)
 readonly MODELS_REQUIREMENTS=tests/models/requirements.txt
 readonly MODELS_PASSED=tests/models/passed
@@ -202,7 +204,7 @@ stage_style() {
   fi
   check 'include edges' python3 tests/layering/check_includes.py
   local script
-  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e tests/deploy/ -e /baselines/); do
+  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e tests/deploy/ -e tests/client/ -e /baselines/); do
     check "${script}" env PYTHONDONTWRITEBYTECODE=1 python3 "${script}"
   done
   local scripts
@@ -397,6 +399,14 @@ stage_deploy() {
   test_deploy 'configuration files' 300 tests/deploy/configuration_test.py --verbose
   test_deploy 'compose file' 100 tests/deploy/compose_test.py --verbose
   test_deploy 'alerts, dashboards and runbook' 600 tests/deploy/observability_test.py --verbose
+}
+
+stage_wheels() {
+  local python bundles
+  build release bundle || return 0
+  environment wheels_python client/python_server/requirements.txt || return 0
+  bundles=(build/release/bundle/chorale-*/)
+  test_deploy 'wheels' 1800 tests/client/python_server/wheels_test.py "${bundles[0]}" --verbose
 }
 
 # needs_root NAME
