@@ -15,16 +15,22 @@ The locks are the kernel's: they go with the process that holds them, however it
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from chorale.errors import FailedPreconditionError
+from chorale.errors import FailedPreconditionError, UnavailableError
+from chorale.server_program import missing
+
+if sys.platform == "win32":
+    raise UnavailableError(missing())
+
+import fcntl
 
 TRY = fcntl.LOCK_EX | fcntl.LOCK_NB
 
@@ -45,6 +51,19 @@ class ServedFolder:
     def open(self, name: str) -> int:
         """Opens one of the files that are locked."""
         return os.open(self.path(name), os.O_CREAT | os.O_RDWR, 0o600)
+
+    def use(self) -> int:
+        """Locks "users" as one of them, until the file is closed.
+
+        Waits while an earlier server ends.
+        """
+        file = self.open("users")
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
 
     @contextlib.contextmanager
     def locked(self, name: str, how: int = fcntl.LOCK_EX) -> Iterator[int | None]:
@@ -72,9 +91,11 @@ class ServedFolder:
                 with self.locked("users", fcntl.LOCK_SH | fcntl.LOCK_NB) as others:
                     if others is not None:
                         return
-                # The keeper has the lock: it has seen that nobody uses the server, and ends it.
+            # Without the lock, the keeper has it: for good, or for a moment if it then waits.
             running = self.running()
-            if running is not None and self.has_keeper():
+            if alone is None and running is not None and running["grace"] > 0:
+                return
+            if alone is not None and running is not None and self.has_keeper():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(running["keeper"], signal.SIGTERM)
             with self.locked("keeper"):  # when it has ended

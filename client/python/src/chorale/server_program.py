@@ -35,10 +35,11 @@ def bundle() -> Path:
     except ModuleNotFoundError as error:
         if error.name != "chorale_server":
             raise
-    raise UnavailableError(_missing())
+    raise UnavailableError(missing())
 
 
-def _missing() -> str:
+def missing() -> str:
+    """Why there is no server, and what to do."""
     if platform.system() == "Linux" and platform.machine() == "x86_64":
         return (
             "there is no server: install the package chorale-server (pip install chorale-server), "

@@ -7,7 +7,6 @@ other, chorale.server_keeper how long it lives.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import subprocess
@@ -109,10 +108,9 @@ class Server:
         self._options = options
         self._grace = grace
         self._process = os.getpid()
-        self._users: int | None = folder.open("users")
+        self._users: int | None = folder.use()
         _alive.add(self)
         try:
-            fcntl.flock(self._users, fcntl.LOCK_SH)  # waits while an earlier server ends
             self._running = self._join_or_start()
             self._check_options()
         except BaseException:
@@ -265,7 +263,7 @@ def plan_of(folder: ServedFolder, options: dict[str, Any], grace: float) -> dict
         "address": address,
         "grace": grace,
         "remove": remove,
-        "identity": {"options": options, "place": place()},
+        "identity": {"options": options, "place": place(), "grace": grace},
     }
 
 

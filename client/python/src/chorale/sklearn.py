@@ -32,7 +32,6 @@ from chorale.held_contexts import Held, hold, renew
 from chorale.labels import Labels
 from chorale.modes import modes
 from chorale.questions import table_to_register
-from chorale.serving import shared_address
 from chorale.tables import Table
 
 Floats = npt.NDArray[np.float64]
@@ -305,7 +304,11 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _client(self) -> Client:
         if isinstance(self.server, Client):
             return _client_of_process(self.server)
-        address = self.server or os.environ.get("CHORALE_SERVER") or shared_address()
+        address = self.server or os.environ.get("CHORALE_SERVER")
+        if not address:
+            from chorale.serving import shared_address  # there is none for all systems
+
+            address = shared_address()
         return _client_at(address)
 
     def _current(self) -> Held:
@@ -375,4 +378,5 @@ def _after_fork_in_child() -> None:
     _clients.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
