@@ -22,6 +22,10 @@
 #   deploy      what lies in deploy/, without running it: Kubernetes manifests against their schemas and
 #               the sources, configuration files, Envoy's configuration, alerts, dashboards and
 #               runbook; uses the build of release, and an environment of its own (build/deploy_python)
+#   python      the Python client: ruff, mypy, its tests by a fake server and by that of the build of
+#               release, and how many of its lines they run; environments of its own
+#               (build/client_python, build/stubs_python). Full: the wheel, built and imported by each
+#               Python that is there
 #   wheels      (--full only) the Python packages, made twice, installed and used without a compiler; an
 #               environment of its own (build/wheels_python)
 #   image       (--full only) the container images, built and run. Needs root
@@ -54,9 +58,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly ROOT="${PWD}"
 readonly LOGS="${ROOT}/build/logs"
-readonly SHORT_STAGES=(style quickstart release quickstart bundle deploy models asan fuzz tsan tidy)
-readonly FULL_STAGES=(style quickstart release quickstart copies bundle deploy wheels image packages envoy
-  monitoring docs resilience models asan fuzz tsan tidy)
+readonly SHORT_STAGES=(style quickstart release quickstart bundle deploy python models asan fuzz tsan tidy)
+readonly FULL_STAGES=(style quickstart release quickstart copies bundle deploy python wheels image packages
+  envoy monitoring docs resilience models asan fuzz tsan tidy)
 readonly MODELS_REQUIREMENTS=tests/models/requirements.txt
 readonly MODELS_PASSED=tests/models/passed
 readonly TIDY_CACHE="${XDG_CACHE_HOME:-${HOME}/.cache}/chorale/clang_tidy"
@@ -401,6 +405,49 @@ stage_deploy() {
   test_deploy 'alerts, dashboards and runbook' 600 tests/deploy/observability_test.py --verbose
 }
 
+# prepare_python: the environments of stage_python come over the network, while the processors compile.
+prepare_python() {
+  python_of build/client_python tests/client/python/requirements.txt &&
+    python_of build/stubs_python tests/client/python/stubs_requirements.txt
+}
+
+# finished PROCESS LOG: waits for what runs beside; shows its log if it has failed.
+finished() {
+  wait "$1" || { cat "$2" && false; }
+}
+
+# The tests of the Python client, of which coverage.py counts the lines that they run.
+python_tests() {
+  COVERAGE_FILE="${ROOT}/build/python_coverage" CHORALE_TEST_SERVER="${CHORALE_TEST_SERVER:-${ROOT}/build/release/server/chorale-server}" \
+    timeout "$((full ? 600 : 300))" "${python}" -m pytest -q --rootdir . -c client/python/pyproject.toml \
+    --cov --cov-config client/python/pyproject.toml --durations 5 tests/client/python
+}
+
+stage_python() {
+  local python stubs types
+  wait
+  build release chorale-server || return 0
+  environment stubs_python tests/client/python/stubs_requirements.txt || return 0
+  stubs="${python}"
+  environment client_python tests/client/python/requirements.txt || return 0
+  local -x PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="${ROOT}/client/python/src" MPLBACKEND=agg
+  local -x MYPYPATH="${ROOT}/client/python/src:${ROOT}/tests/client/python"
+  check 'messages of the Python client' "${stubs}" client/python/make_stubs.py
+  "${python}" -m mypy --config-file client/python/pyproject.toml --cache-dir build/mypy_cache \
+    client/python/src/chorale tests/client/python >"${LOGS}/mypy.log" 2>&1 &
+  types="$!"
+  check 'rules of the Python client' "${python}" -m ruff check --no-cache \
+    --config client/python/pyproject.toml client/python client/python_server tests/client
+  check 'form of the Python client' "${python}" -m ruff format --no-cache --check \
+    --config client/python/pyproject.toml client/python client/python_server tests/client
+  check 'tests of the Python client' python_tests
+  grep -E -e '^TOTAL' -e '^[0-9]+ passed' "${LOGS}/tests_of_the_Python_client.log" || true
+  check 'types of the Python client' finished "${types}" "${LOGS}/mypy.log"
+  if ((full)); then
+    check 'wheel of the Python client' tests/client/python/wheel_test.sh "${stubs}"
+  fi
+}
+
 stage_wheels() {
   local python bundles
   build release bundle || return 0
@@ -618,6 +665,7 @@ main() {
     fi
   done
   if [[ " ${stages[*]} " == *' deploy '* ]]; then prepare_deploy >/dev/null 2>&1 & fi
+  if [[ " ${stages[*]} " == *' python '* ]]; then prepare_python >/dev/null 2>&1 & fi
   for stage in "${stages[@]}"; do
     started="${SECONDS}"
     say "== ${stage}"

@@ -8,14 +8,13 @@ import inspect
 import pickle
 from collections.abc import Awaitable, Callable
 
+import chorale
 import grpc
 import pytest
-from fake_chorale import FakeChorale, Failure, Hang, block, blocks, summary
-from google.protobuf.empty_pb2 import Empty
-
-import chorale
 from chorale import aio
 from chorale.v1 import chorale_pb2 as pb
+from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
+from google.protobuf.empty_pb2 import Empty
 
 ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
 UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "starting")

@@ -18,9 +18,7 @@ ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60], "other": [object(), 1]}
 
 @pytest.fixture
 def context(fake: FakeChorale, client: chorale.Client) -> chorale.Context:
-    fake.context(
-        state=pb.Context.RESIDENT, resident_bytes=9, dataset_bytes=8, far_target_count=1
-    )
+    fake.context(state=pb.Context.RESIDENT, resident_bytes=9, dataset_bytes=8, far_target_count=1)
     return client.context("houses")
 
 
@@ -53,9 +51,7 @@ def test_warm_refresh_and_delete(fake: FakeChorale, context: chorale.Context) ->
     context.refresh()
     assert context.digest == "d3"
     context.delete()
-    assert [request.name for request in fake.requests("DeleteContext")] == [
-        "contexts/houses"
-    ]
+    assert [request.name for request in fake.requests("DeleteContext")] == ["contexts/houses"]
     assert all(call.metadata["chorale-context"] == "houses" for call in fake.calls)
 
 
@@ -73,9 +69,7 @@ def predictions(rows: int, first: float, **more: Any) -> pb.PredictResponse:
 def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
     fake: FakeChorale, context: chorale.Context
 ) -> None:
-    warning = pb.Warning(
-        reason=1, column="area", cell_count=2, message="2 cells are far out"
-    )
+    warning = pb.Warning(reason=1, column="area", cell_count=2, message="2 cells are far out")
     fake.answers["Predict"].extend(
         [
             predictions(1024, 0, warnings=[warning]),
@@ -109,9 +103,7 @@ def test_mixtures(fake: FakeChorale, context: chorale.Context) -> None:
         stds=[1, 1, 1, 1],
         weights=[0.5, 0.5, 0.25, 0.75],
     )
-    fake.answers["Predict"].append(
-        pb.PredictResponse(means=[1, 2], stds=[1, 2], mixtures=mixtures)
-    )
+    fake.answers["Predict"].append(pb.PredictResponse(means=[1, 2], stds=[1, 2], mixtures=mixtures))
     result = context.predict(ROWS, mixtures=True)
     assert fake.requests("Predict")[0].include_mixtures
     assert result.mixtures is not None
@@ -119,9 +111,7 @@ def test_mixtures(fake: FakeChorale, context: chorale.Context) -> None:
     assert result.quantiles.shape == (2, 0)
 
 
-def test_answers_that_are_not_whole(
-    fake: FakeChorale, context: chorale.Context
-) -> None:
+def test_answers_that_are_not_whole(fake: FakeChorale, context: chorale.Context) -> None:
     fake.answers["Predict"].append(pb.PredictResponse(means=[1]))
     with pytest.raises(chorale.DataLossError, match="sent 1 means instead of 2"):
         context.predict(ROWS)
@@ -133,9 +123,7 @@ def test_answers_that_are_not_whole(
 def test_rows_without_rows_or_columns(context: chorale.Context) -> None:
     with pytest.raises(chorale.InvalidArgumentError, match="rows: there are none"):
         context.predict({"area": [], "town": []})
-    with pytest.raises(
-        chorale.InvalidArgumentError, match="no column 'town'"
-    ) as caught:
+    with pytest.raises(chorale.InvalidArgumentError, match="no column 'town'") as caught:
         context.sample({"area": [1]})
     assert caught.value.field == "town"
 
@@ -260,9 +248,7 @@ def test_streams(fake: FakeChorale, context: chorale.Context) -> None:
 def test_log_densities_of_vectors(fake: FakeChorale, context: chorale.Context) -> None:
     source = pb.Source(context_digest="d1", model_digest="m1")
     fake.answers["LogDensity"].append(
-        pb.LogDensityResponse(
-            log_densities=[-3, -7], terms=[-1, -2, -3, -4], source=source
-        )
+        pb.LogDensityResponse(log_densities=[-3, -7], terms=[-1, -2, -3, -4], source=source)
     )
     result = context.log_density(ROWS, [[1, 2], [3, 4]], terms=True)
     [request] = fake.requests("LogDensity")
@@ -276,9 +262,7 @@ def test_log_densities_of_vectors(fake: FakeChorale, context: chorale.Context) -
     assert repr(result) == "<LogDensities of 'price': 2 vectors of 2 rows>"
 
 
-def test_log_densities_over_random_orders(
-    fake: FakeChorale, context: chorale.Context
-) -> None:
+def test_log_densities_over_random_orders(fake: FakeChorale, context: chorale.Context) -> None:
     fake.answers["LogDensity"].append(
         pb.LogDensityResponse(log_densities=[-3], standard_errors=[0.5], seed=11)
     )
@@ -341,7 +325,19 @@ def test_values_that_cannot_be_weighed(
 
 def test_known_values_must_be_numbers_without_gaps(context: chorale.Context) -> None:
     for column in ([1.0, None], ["a", "b"]):
-        with pytest.raises(
-            chorale.InvalidArgumentError, match="not numeric, or has missing"
-        ):
+        with pytest.raises(chorale.InvalidArgumentError, match="not numeric, or has missing"):
             context.log_density({**ROWS, "price": column})
+
+
+def test_a_block_of_densities_and_random_orders(
+    fake: FakeChorale, context: chorale.Context
+) -> None:
+    fake.answers["Sample"].append(
+        [
+            blocks(block(0, 0, [[2.0, 1.0]], targets=[1, 0], log_densities=[-2.0, -1.0])),
+            summary(),
+        ]
+    )
+    samples = context.sample(ROWS, paths=1, order="random", log_densities=True)
+    assert samples.log_densities is not None
+    assert samples.log_densities.tolist() == [[-1, -2]]

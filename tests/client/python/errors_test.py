@@ -13,9 +13,7 @@ from fake_chorale import Failure, FakeChorale
 Code = grpc.StatusCode
 
 
-def raised(
-    fake: FakeChorale, client: chorale.Client, failure: Failure
-) -> chorale.ChoraleError:
+def raised(fake: FakeChorale, client: chorale.Client, failure: Failure) -> chorale.ChoraleError:
     fake.answers["DeleteContext"].append(failure)
     with pytest.raises(chorale.ChoraleError) as caught:
         client.delete("a")
@@ -24,9 +22,7 @@ def raised(
 
 def test_field_limit_and_message(fake: FakeChorale, client: chorale.Client) -> None:
     fields = (("path_count", "is 20000; the limit is 1 to 16384"), ("seed", "is odd"))
-    error = raised(
-        fake, client, Failure(Code.INVALID_ARGUMENT, "path_count: too many", fields)
-    )
+    error = raised(fake, client, Failure(Code.INVALID_ARGUMENT, "path_count: too many", fields))
     assert isinstance(error, chorale.InvalidArgumentError)
     assert isinstance(error, ValueError)
     assert error.field == "path_count"
@@ -38,9 +34,7 @@ def test_field_limit_and_message(fake: FakeChorale, client: chorale.Client) -> N
     assert error.code == "INVALID_ARGUMENT"
 
 
-def test_what_the_message_says_is_not_said_twice(
-    fake: FakeChorale, client: chorale.Client
-) -> None:
+def test_what_the_message_says_is_not_said_twice(fake: FakeChorale, client: chorale.Client) -> None:
     failure = Failure(Code.INVALID_ARGUMENT, "seed: is odd", (("seed", "is odd"),))
     error = raised(fake, client, failure)
     assert str(error) == "seed: is odd"
@@ -82,23 +76,14 @@ def test_kinds(
 
 
 def test_reasons_and_delays(fake: FakeChorale, client: chorale.Client) -> None:
-    full = Failure(
-        Code.RESOURCE_EXHAUSTED, "no room", retry_delay=1.5, reason="DISK_FULL"
-    )
+    full = Failure(Code.RESOURCE_EXHAUSTED, "no room", retry_delay=1.5, reason="DISK_FULL")
     error = raised(fake, client, full)
     assert (error.reason, error.retry_delay) == ("DISK_FULL", 1.5)
     assert str(error) == "no room; try again in 1.5 s"
-    changed = raised(
-        fake, client, Failure(Code.FAILED_PRECONDITION, "no", reason="SOURCE_CHANGED")
-    )
+    changed = raised(fake, client, Failure(Code.FAILED_PRECONDITION, "no", reason="SOURCE_CHANGED"))
     assert type(changed) is chorale.SourceChangedError
     assert "refresh()" in str(changed)
-    assert (
-        raised(
-            fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)
-        ).retry_delay
-        == 3600
-    )
+    assert raised(fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)).retry_delay == 3600
 
 
 def test_an_error_without_a_message_has_its_code() -> None:

@@ -15,7 +15,16 @@ from chorale.v1 import chorale_pb2_grpc as rpc
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-UNARY = ["GetContext", "ListContexts", "DeleteContext", "WarmContext", "Predict", "LogDensity", "GetModel", "ListModels"]
+UNARY = [
+    "GetContext",
+    "ListContexts",
+    "DeleteContext",
+    "WarmContext",
+    "Predict",
+    "LogDensity",
+    "GetModel",
+    "ListModels",
+]
 
 
 @dataclass
@@ -40,9 +49,7 @@ class Failure:
             retry.retry_delay.FromNanoseconds(int(self.retry_delay * 1e9))
             details.append(retry)
         if self.reason:
-            details.append(
-                error_details_pb2.ErrorInfo(reason=self.reason, domain="chorale")
-            )
+            details.append(error_details_pb2.ErrorInfo(reason=self.reason, domain="chorale"))
         if details:
             status = status_pb2.Status(code=self.code.value[0], message=self.message)
             for detail in details:
@@ -85,9 +92,7 @@ class FakeChorale(rpc.ChoraleServicer):
     """
 
     def __init__(self) -> None:
-        self.answers: dict[str, collections.deque[Any]] = collections.defaultdict(
-            collections.deque
-        )
+        self.answers: dict[str, collections.deque[Any]] = collections.defaultdict(collections.deque)
         self.calls: list[Received] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(16))
         for method in UNARY:
@@ -116,16 +121,12 @@ class FakeChorale(rpc.ChoraleServicer):
             **fields,
         )
         message.features.add(name="area", type=pb.ColumnSummary.NUMERIC)
-        message.features.add(
-            name="town", type=pb.ColumnSummary.CATEGORICAL, category_count=2
-        )
+        message.features.add(name="town", type=pb.ColumnSummary.CATEGORICAL, category_count=2)
         self.answers["GetContext"].append(message)
         return message
 
     def _next(self, method: str, request: Any, context: grpc.ServicerContext) -> Any:
-        self.calls.append(
-            Received(method, request, dict(context.invocation_metadata()))
-        )
+        self.calls.append(Received(method, request, dict(context.invocation_metadata())))
         if not self.answers[method]:
             context.abort(grpc.StatusCode.INTERNAL, f"no answer is left for {method}")
         return self.answers[method].popleft()
@@ -144,15 +145,11 @@ class FakeChorale(rpc.ChoraleServicer):
 
         return answer
 
-    def RegisterContext(
-        self, messages: Iterator[Any], context: grpc.ServicerContext
-    ) -> Any:
+    def RegisterContext(self, messages: Iterator[Any], context: grpc.ServicerContext) -> Any:
         request = list(messages)
-        return self._give(
-            self._next("RegisterContext", request, context), request, context
-        )
+        return self._give(self._next("RegisterContext", request, context), request, context)
 
-    def Sample(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:  # noqa: N802
+    def Sample(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         for answer in self._next("Sample", request, context):
             given = self._give(answer, request, context)
             if given is not None:

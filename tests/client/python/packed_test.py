@@ -53,9 +53,7 @@ def test_numbers_that_are_not_packed_and_fields_that_are_not_known() -> None:
     one = np.array([1.5]).tobytes()
     head = b"\x10\x01\x20\x02"  # one path, two steps
     unpacked = head + b"\x29" + one + b"\x29" + one
-    unknown = (
-        b"\xc0\x3e\x01" + b"\xc5\x3e\0\0\0\0" + b"\xca\x3e\x02ab"
-    )  # field 1000, each type
+    unknown = b"\xc0\x3e\x01" + b"\xc5\x3e\0\0\0\0" + b"\xca\x3e\x02ab"  # field 1000, each type
     body = unpacked + unknown
     inner = b"\x0a" + bytes([len(body)]) + body
     read = read_sample_response(b"\x0a" + bytes([len(inner)]) + inner)

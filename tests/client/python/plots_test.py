@@ -61,9 +61,7 @@ def test_the_fan_shows_medians_and_paths() -> None:
     assert np.array_equal(paths[2].get_ydata(), samples.values[2])
     assert np.array_equal(median.get_ydata(), np.median(samples.values, axis=0))
     assert texts(axes) == ["90 %", "50 %", "paths", "median"]
-    assert [label.get_text() for label in axes.get_xticklabels()] == [
-        f"r{i}" for i in range(6)
-    ]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [f"r{i}" for i in range(6)]
     reverse = make(samples.values[:, ::-1], [f"r{i}" for i in range(6)])
     labels = [label.get_text() for label in reverse.plot(sort=True).get_xticklabels()]
     assert labels == [f"r{i}" for i in reversed(range(6))]
@@ -97,9 +95,7 @@ def test_the_sum_says_how_far_it_spreads() -> None:
     samples = joint()
     axes = samples.plot_sum()
     alone, together = texts(axes)
-    assert (
-        alone == f"as if independent: {_mean_and_spread(samples.independent().sum())}"
-    )
+    assert alone == f"as if independent: {_mean_and_spread(samples.independent().sum())}"
     assert together == f"joint: {_mean_and_spread(samples.sum())}"
     assert axes.get_xlabel() == "sum of y over 6 rows"
     assert samples.plot_sum(["r1"]).get_xlabel() == "sum of y over 1 rows"
@@ -113,24 +109,16 @@ def test_the_sum_says_how_far_it_spreads() -> None:
         ([5.0, 5.0], "5"),
     ],
 )
-def test_numbers_are_as_long_as_they_say_something(
-    draws: list[float], text: str
-) -> None:
+def test_numbers_are_as_long_as_they_say_something(draws: list[float], text: str) -> None:
     assert _mean_and_spread(np.array(draws)) == text
 
 
 def test_calibration_counts_the_values_in_each_interval() -> None:
     paths = np.arange(1.0, 101.0)[:, None] + np.zeros(4)  # 1 to 100 in each row
     samples = make(paths, list("abcd"))
-    axes = samples.plot_calibration(
-        [50.5, 25.5, 75.5, np.nan]
-    )  # in the middle; at two quartiles
-    covered = next(
-        line for line in axes.get_lines() if line.get_label() == "3 known values"
-    )
-    share = dict(
-        zip(np.round(covered.get_xdata(), 2), covered.get_ydata(), strict=True)
-    )
+    axes = samples.plot_calibration([50.5, 25.5, 75.5, np.nan])  # in the middle; at two quartiles
+    covered = next(line for line in axes.get_lines() if line.get_label() == "3 known values")
+    share = dict(zip(np.round(covered.get_xdata(), 2), covered.get_ydata(), strict=True))
     assert share[0.49] == pytest.approx(1 / 3)
     assert share[0.51] == 1
     with pytest.raises(chorale.InvalidArgumentError, match="no value is known"):

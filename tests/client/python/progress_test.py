@@ -6,7 +6,6 @@ import io
 import sys
 
 import pytest
-
 from chorale.progress import Progress
 
 

@@ -13,16 +13,12 @@ from chorale.tables import read_table
 
 
 def test_a_message_has_the_categories_that_its_rows_have() -> None:
-    table = read_table(
-        {"t": ["a", "b", None, "c", "b"], "n": [1.0, np.nan, 3.0, 4.0, 5.0]}
-    )
+    table = read_table({"t": ["a", "b", None, "c", "b"], "n": [1.0, np.nan, 3.0, 4.0, 5.0]})
     message = requests.encode_table(table, 1, 5)
     town, number = message.columns
     assert list(town.categorical.categories) == ["b", "c"]
     assert list(town.categorical.codes) == [0, -1, 1, 0]
-    assert np.array_equal(
-        number.numeric.values, [np.nan, 3.0, 4.0, 5.0], equal_nan=True
-    )
+    assert np.array_equal(number.numeric.values, [np.nan, 3.0, 4.0, 5.0], equal_nan=True)
 
 
 def test_pieces_cover_all_rows_and_keep_below_the_limits() -> None:
@@ -42,9 +38,7 @@ def test_pieces_cover_all_rows_and_keep_below_the_limits() -> None:
 
 def test_long_texts_are_cut_where_no_context_can_have_them() -> None:
     long = "x" * 300
-    table = requests.cut_texts(
-        read_table({"t": [long + "a", long + "b", "short", None]})
-    )
+    table = requests.cut_texts(read_table({"t": [long + "a", long + "b", "short", None]}))
     column = table.columns["t"]
     assert isinstance(column, chorale.columns.CategoricalColumn)
     assert column.categories == ["x" * 257, "short"]
@@ -56,9 +50,7 @@ def request(**more: Any) -> Any:
         "paths": 5, "seed": None, "order": "given", "log_densities": False, "wrap": False,
         "source": Source("d", "m"),
     }  # fmt: skip
-    return requests.sample_request(
-        "a", read_table({"x": [1.0]}), **{**arguments, **more}
-    )
+    return requests.sample_request("a", read_table({"x": [1.0]}), **{**arguments, **more})
 
 
 def test_seeds() -> None:
@@ -85,9 +77,7 @@ def test_options_of_samples() -> None:
 
 def test_requests_that_are_too_large_are_not_sent() -> None:
     requests.check_size(4 << 20)
-    with pytest.raises(
-        chorale.InvalidArgumentError, match="ask about fewer rows"
-    ) as caught:
+    with pytest.raises(chorale.InvalidArgumentError, match="ask about fewer rows") as caught:
         requests.check_size((4 << 20) + 1)
     assert caught.value.limit == 4 << 20
 
@@ -97,7 +87,5 @@ def test_probabilities() -> None:
     assert requests.probabilities(np.array([0.1, 0.9])) == [0.1, 0.9]
     assert requests.probabilities(()) == []
     for wrong in (0, 1, -0.1, float("nan")):
-        with pytest.raises(
-            chorale.InvalidArgumentError, match="must be between 0 and 1"
-        ):
+        with pytest.raises(chorale.InvalidArgumentError, match="must be between 0 and 1"):
             requests.probabilities([0.5, wrong])

@@ -24,12 +24,8 @@ VALUES = np.array([[1.0, 5.0, 3.0], [2.0, 2.0, 9.0], [4.0, 8.0, 6.0], [7.0, 1.0,
 EXTRAS = ("xarray", "arviz", "matplotlib", "tqdm", "polars", "pandas", "pyarrow")
 
 
-def make(
-    values: Any = VALUES, index: Any = ("a", "b", "c"), backend: str | None = "pandas"
-) -> Any:
-    labels = Labels(
-        pd.Index(index) if backend == "pandas" else np.arange(len(index)), backend
-    )
+def make(values: Any = VALUES, index: Any = ("a", "b", "c"), backend: str | None = "pandas") -> Any:
+    labels = Labels(pd.Index(index) if backend == "pandas" else np.arange(len(index)), backend)
     return chorale.Samples(
         np.asarray(values), labels, "y", 7, Source("d", "m"), Timings(), None, ()
     )
@@ -41,12 +37,8 @@ def test_of_each_row() -> None:
     assert len(samples) == 3
     assert samples.paths == 4
     assert samples.mean().tolist() == [statistics.mean(column) for column in columns]
-    assert samples.std() == pytest.approx(
-        [statistics.stdev(column) for column in columns]
-    )
-    assert samples.quantile(0.5).tolist() == [
-        statistics.median(column) for column in columns
-    ]
+    assert samples.std() == pytest.approx([statistics.stdev(column) for column in columns])
+    assert samples.quantile(0.5).tolist() == [statistics.median(column) for column in columns]
     assert samples.quantile([0.0, 1.0]).tolist() == [[min(c), max(c)] for c in columns]
     assert samples.interval(0.5) == pytest.approx(samples.quantile([0.25, 0.75]))
     with pytest.raises(chorale.InvalidArgumentError, match="level: 1.5"):
@@ -113,9 +105,7 @@ def test_independent_rows_keep_their_draws_and_lose_their_order() -> None:
     rng = np.random.default_rng(0)
     samples = make(rng.normal(size=(2000, 1)) + np.zeros(3))  # all rows equal
     alone = samples.independent()
-    assert np.array_equal(
-        np.sort(alone.values, axis=0), np.sort(samples.values, axis=0)
-    )
+    assert np.array_equal(np.sort(alone.values, axis=0), np.sort(samples.values, axis=0))
     assert samples.corr()[0, 1] == pytest.approx(1)
     assert abs(alone.corr()[0, 1]) < 0.1
     assert np.array_equal(alone.values, samples.independent().values)
@@ -238,7 +228,5 @@ def test_densities_of_mixtures() -> None:
     densities = mixtures.density(grid)
     assert densities.shape == (2, 9001)
     assert densities.sum(axis=1) * (grid[1] - grid[0]) == pytest.approx([1, 1])
-    by_hand = 0.25 * statistics.NormalDist(0, 1).pdf(1) + 0.75 * statistics.NormalDist(
-        3, 2
-    ).pdf(1)
+    by_hand = 0.25 * statistics.NormalDist(0, 1).pdf(1) + 0.75 * statistics.NormalDist(3, 2).pdf(1)
     assert mixtures.density([[1.0], [1.0]])[0, 0] == pytest.approx(by_hand)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import chorale
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from conftest import ROOT
-
-import chorale
 
 PENGUINS = pd.read_csv(ROOT / "datasets/penguins.csv")
 HELD_OUT = pd.read_csv(ROOT / "datasets/penguins_heldout.csv")[:6]
@@ -78,9 +77,7 @@ def test_samples_and_streams_are_the_same_draws(penguins: chorale.Context) -> No
     assert np.array_equal(again, samples.values)
     other = penguins.sample(HELD_OUT, paths=40)
     assert not np.array_equal(other.values, samples.values)
-    assert np.array_equal(
-        penguins.sample(HELD_OUT, paths=40, seed=other.seed).values, other.values
-    )
+    assert np.array_equal(penguins.sample(HELD_OUT, paths=40, seed=other.seed).values, other.values)
 
 
 def test_log_densities_of_samples_are_those_that_came_with_them(
@@ -94,7 +91,9 @@ def test_log_densities_of_samples_are_those_that_came_with_them(
     assert result.terms.sum(axis=1) == pytest.approx(result.joint, abs=1e-6)
     by_orders = penguins.log_density(HELD_OUT, orders=3, seed=2)
     assert by_orders.standard_errors is not None
-    assert by_orders.joint.tolist() == penguins.log_density(HELD_OUT, orders=3, seed=2).joint.tolist()
+    assert (
+        by_orders.joint.tolist() == penguins.log_density(HELD_OUT, orders=3, seed=2).joint.tolist()
+    )
     shuffled = penguins.sample(HELD_OUT, paths=3, seed=1, order="random")
     assert np.isfinite(shuffled.values).all()
 

@@ -14,8 +14,11 @@ import threading
 import time
 from collections.abc import Iterator
 
+import chorale
 import numpy as np
 import pytest
+from chorale import server_program, serving
+from chorale.serving import Server, serve, shared_address
 from own_server import (
     FULL,
     make_bundle,
@@ -25,10 +28,6 @@ from own_server import (
     wait_for_end,
     wait_until_none_names,
 )
-
-import chorale
-from chorale import server_program, serving
-from chorale.serving import Server, serve, shared_address
 
 TABLE = {"x": np.arange(20.0), "y": np.arange(20.0) * 2 + 1}
 TRIES = 20 if FULL else 3
@@ -173,6 +172,13 @@ def test_without_the_package_of_the_server(
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with pytest.raises(chorale.UnavailableError, match="no server for Darwin"):
         server_program.bundle()
+
+
+def test_the_package_has_serve() -> None:
+    assert chorale.serve is serve
+    assert chorale.Server is Server
+    with pytest.raises(AttributeError, match="no attribute 'server'"):
+        getattr(chorale, "server")  # noqa: B009
 
 
 def test_flags_must_be_a_list_of_flags(tmp_path: pathlib.Path) -> None:

@@ -11,10 +11,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import chorale
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from chorale import held_contexts
+from chorale.modes import modes
+from chorale.predictions import Mixtures
+from chorale.serving import serve
+from chorale.sklearn import ChoraleRegressor
 from own_server import FULL, make_bundle
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -27,13 +33,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-
-import chorale
-from chorale import held_contexts
-from chorale.modes import modes
-from chorale.predictions import Mixtures
-from chorale.serving import serve
-from chorale.sklearn import ChoraleRegressor
 
 Table = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 

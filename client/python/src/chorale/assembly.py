@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -94,17 +95,16 @@ class Assembly:
             self._values = np.full((self._paths, self._rows), np.nan)
             if self._with_densities:
                 self._densities = np.full((self._paths, self._rows), np.nan)
-        columns: npt.NDArray[np.intp] = np.arange(block.first_step, last_step)[None, :]
+        place: Any = (slice(block.first_path, last_path), slice(block.first_step, last_step))
         if block.targets is not None:
-            columns = block.targets.astype(np.intp)
-            if columns.min() < 0 or columns.max() >= self._rows:
+            if block.targets.min() < 0 or block.targets.max() >= self._rows:
                 raise _loss("a block has a value of a row that was not asked about")
-        lines = np.arange(block.first_path, last_path)[:, None]
-        if not np.isnan(self._values[lines, columns]).all():
+            place = (np.arange(block.first_path, last_path)[:, None], block.targets)
+        if not np.isnan(self._values[place]).all():
             raise _loss(f"values of the paths {block.first_path} to {last_path - 1} came twice")
-        self._values[lines, columns] = block.values
+        self._values[place] = block.values
         if self._densities is not None:
-            self._densities[lines, columns] = block.log_densities
+            self._densities[place] = block.log_densities
         self._count += block.values.size
 
     def finish(self) -> Samples:

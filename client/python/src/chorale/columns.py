@@ -114,16 +114,6 @@ def column_from_cells(
     return _categorical(name, cells, notes)
 
 
-def as_kind(column: Column, kind: Kind, notes: list[DataWarning]) -> Column:
-    """The column as one of the other kind: numbers as texts, or texts that are numbers."""
-    if column.kind == kind:
-        return column
-    if isinstance(column, NumericColumn):
-        return column_from_cells(column.name, column.values.tolist(), kind, notes)
-    texts = [None if code < 0 else column.categories[code] for code in column.codes.tolist()]
-    return column_from_cells(column.name, texts, kind, notes)
-
-
 def is_missing(cell: Any) -> bool:
     """Whether a cell stands for no value: None, NaN, NaT, pandas' NA, a text with nothing in it."""
     if cell is None:

@@ -243,9 +243,7 @@ class Client:
             future: Any = None
             try:
                 with Uninterrupted():
-                    future = method.future(
-                        request, timeout=attempts.remaining(), metadata=metadata
-                    )
+                    future = method.future(request, timeout=attempts.remaining(), metadata=metadata)
                 return future.result()
             except grpc.RpcError as error:
                 failure = read_error(error, attempts.timeout)

@@ -10,7 +10,7 @@ from chorale.columns import CategoricalColumn, NumericColumn
 from chorale.descriptions import Description
 from chorale.errors import InvalidArgumentError
 from chorale.requests import check_target, name_from_content
-from chorale.tables import Data, Table, Types, read_column, read_table
+from chorale.tables import Data, Table, Types, read_column, read_rows, read_table
 
 
 def table_to_register(
@@ -44,7 +44,7 @@ def rows_to_ask(context: Description, data: Data) -> Table:
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
         # An array has no names: with as many columns as features it has them in their order.
         data = {name: data[:, i] for i, name in enumerate(kinds)}
-    return read_table(data, only=kinds).select(kinds)
+    return read_rows(data, kinds)
 
 
 def values_to_weigh(context: Description, data: Data, values: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from chorale.columns import Column, Kind, as_kind, column_from_array, column_from_cells
+from chorale.columns import Column, Kind, column_from_array, column_from_cells
 from chorale.data_warnings import DataWarning
 from chorale.errors import InvalidArgumentError
 from chorale.labels import Labels
@@ -42,21 +42,6 @@ class Table:
     def with_column(self, column: Column) -> Table:
         """The table and one more column, which replaces one of the same name."""
         return Table({**self.columns, column.name: column}, self.row_count, self.labels, self.notes)
-
-    def select(self, kinds: Mapping[str, Kind]) -> Table:
-        """The columns that a context has, as its kinds; InvalidArgumentError if one is absent."""
-        notes: list[DataWarning] = []
-        columns: dict[str, Column] = {}
-        for name, kind in kinds.items():
-            column = self.columns.get(name)
-            if column is None:
-                raise InvalidArgumentError(
-                    f"rows: there is no column {name!r}, which the context has"
-                    f"{did_you_mean(name, self.columns)}",
-                    fields=[name],
-                )
-            columns[name] = as_kind(column, kind, notes)
-        return Table(columns, self.row_count, self.labels, self.notes + notes)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -93,17 +78,34 @@ def read_table(
                 f"types: {name!r} is to be {kinds[name]!r}, must be 'numeric' or 'categorical'",
                 fields=["types"],
             )
-    wanted = None if only is None else set(only)
     notes: list[DataWarning] = []
     read: dict[str, Column] = {}
-    for name, column in zip(names, columns, strict=True):
-        if wanted is None or name in wanted:
-            read[name] = read_column(name, column, kinds.get(name), notes)
+    by_name = dict(zip(names, columns, strict=True))
+    for name in names if only is None else only:
+        if name in by_name:
+            read[name] = read_column(name, by_name[name], kinds.get(name), notes)
     lengths = {name: len(column) for name, column in read.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidArgumentError(f"the columns differ in length: {lengths}")
     count = next(iter(lengths.values()), len(labels))
     return Table(read, count, labels.of_length(count), notes)
+
+
+def read_rows(data: Data, kinds: Mapping[str, Kind]) -> Table:
+    """Reads the columns that a context has, as its kinds, in its order.
+
+    Raises:
+        InvalidArgumentError: A column is absent.
+    """
+    names, _, _ = _columns_of(data)
+    for name in kinds:
+        if name not in names:
+            raise InvalidArgumentError(
+                f"rows: there is no column {name!r}, which the context has"
+                f"{did_you_mean(name, names)}",
+                fields=[name],
+            )
+    return read_table(data, types=kinds, only=kinds)
 
 
 def read_column(name: str, values: Any, kind: Kind | None, notes: list[DataWarning]) -> Column:
@@ -150,7 +152,11 @@ def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:
         return _columns_of_array(data)
     if isinstance(data, Mapping):
         return [str(name) for name in data], list(data.values()), Labels()
-    frame = nw.from_native(data, pass_through=True)
+    try:
+        frame = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = getattr(data, "column_names", None) or data.columns
+        return [str(name) for name in names], [], Labels()
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, nw.DataFrame):
