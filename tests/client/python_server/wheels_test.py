@@ -159,6 +159,14 @@ class CleanEnvironmentTest(unittest.TestCase):
         print(f"  pip install: {time.monotonic() - begun:.1f} s")
 
     @classmethod
+    def tearDownClass(cls) -> None:
+        """Ends the user's own server, which would stay for some seconds."""
+        code = (
+            f"import chorale; chorale.serve({cls.environment['HOME']!r} + '/.cache/chorale').stop()"
+        )
+        cls.run_there("python", "-c", code)
+
+    @classmethod
     def run_there(
         cls, program: str, *arguments: str, cwd: pathlib.Path | None = None
     ) -> subprocess.CompletedProcess[str]:
