@@ -70,7 +70,7 @@ class WheelsTest(unittest.TestCase):
         self.assertTrue(wheels["chorale"].name.endswith("-py3-none-any.whl"))
         server = wheels["chorale_server"]
         found = re.search(r"-py3-none-(manylinux_2_\d+_\w+)\.whl$", server.name)
-        self.assertIsNotNone(found, server.name)
+        assert found is not None, server.name
         shown = subprocess.run(
             [sys.executable, "-m", "auditwheel", "show", server],
             check=True,
