@@ -69,7 +69,9 @@ def predictions(rows: int, first: float, **more: Any) -> pb.PredictResponse:
 def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
     fake: FakeChorale, context: chorale.Context
 ) -> None:
-    warning = pb.Warning(reason=1, column="area", cell_count=2, message="2 cells are far out")
+    warning = pb.Warning(
+        reason=pb.Warning.OUTSIDE_BULK, column="area", cell_count=2, message="2 cells are far out"
+    )
     fake.answers["Predict"].extend(
         [
             predictions(1024, 0, warnings=[warning]),
@@ -222,7 +224,9 @@ def test_samples_that_are_not_whole(
 
 
 def test_streams(fake: FakeChorale, context: chorale.Context) -> None:
-    warning = pb.Warning(reason=4, column="town", cell_count=1, message="unknown town")
+    warning = pb.Warning(
+        reason=pb.Warning.UNKNOWN_CATEGORY, column="town", cell_count=1, message="unknown town"
+    )
     fake.answers["Sample"].append(
         [
             blocks(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import chorale
 import grpc
@@ -100,10 +101,10 @@ def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale.Cli
 
 
 def test_names_follow_from_the_content(fake: FakeChorale, client: chorale.Client) -> None:
-    def name(data: dict[str, list[object]], target: str = "My y", **more: str) -> str:
+    def name(data: dict[str, list[object]], target: str = "My y", **more: Any) -> str:
         fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
         client.register(data, target=target, **more)
-        return fake.requests("RegisterContext")[-1][0].header.context_id
+        return str(fake.requests("RegisterContext")[-1][0].header.context_id)
 
     table: dict[str, list[object]] = {"x": ["a", "b"], "My y": [1, 2]}
     names = [

@@ -97,7 +97,7 @@ class FakeChorale(rpc.ChoraleServicer):
         self._server = grpc.server(futures.ThreadPoolExecutor(16))
         for method in UNARY:
             setattr(self, method, self._unary(method))
-        rpc.add_ChoraleServicer_to_server(self, self._server)
+        rpc.add_ChoraleServicer_to_server(self, self._server)  # type: ignore[no-untyped-call]
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
 
     def __enter__(self) -> FakeChorale:

@@ -25,7 +25,8 @@ def joint(rows: int = 6, paths: int = 400) -> chorale.Samples:
     """Rows with the means 0, 10, 20, ... that share half of their variance."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(paths, 1)) + rng.normal(size=(paths, rows))
-    return make(values + 10.0 * np.arange(rows), [f"r{i}" for i in range(rows)])
+    samples: chorale.Samples = make(values + 10.0 * np.arange(rows), [f"r{i}" for i in range(rows)])
+    return samples
 
 
 def texts(axes: Any) -> list[str]:

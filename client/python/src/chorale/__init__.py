@@ -19,7 +19,6 @@ from chorale.data_warnings import DataWarning
 from chorale.descriptions import Feature, Model, Source, Timings
 from chorale.errors import (
     AlreadyExistsError,
-    CancelledError,
     ChoraleError,
     DataLossError,
     DeadlineError,
@@ -48,7 +47,6 @@ __version__ = "0.1.0"
 __all__ = [
     "AlreadyExistsError",
     "Block",
-    "CancelledError",
     "ChoraleError",
     "Client",
     "Context",

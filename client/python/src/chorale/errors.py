@@ -133,12 +133,6 @@ class InternalError(ChoraleError, RuntimeError):
     code = "INTERNAL"
 
 
-class CancelledError(ChoraleError):
-    """The caller cancelled the call."""
-
-    code = "CANCELLED"
-
-
 _BY_CODE: dict[str, type[ChoraleError]] = {
     error.code: error
     for error in (
