@@ -11,7 +11,7 @@ trap 'rm -rf "${folder}"' EXIT
 "$1" -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir "${folder}" client/python
 tried=0
 for version in 3.10 3.11 3.12 3.13; do
-  if ! interpreter="$(command -v "python${version}")" || ! "${interpreter}" -c 'import venv, ensurepip'; then
+  if ! interpreter="$(command -v "python${version}")" || ! "${interpreter}" -c "import ensurepip" 2>/dev/null; then
     echo "no Python ${version}"
     continue
   fi
