@@ -26,6 +26,8 @@
 #               release, and how many of its lines they run; environments of its own
 #               (build/client_python, build/stubs_python). Full: the wheel, built and imported by each
 #               Python that is there
+#   wheels      (--full only) the Python packages, made twice, installed and used without a compiler; an
+#               environment of its own (build/wheels_python)
 #   image       (--full only) the container images, built and run. Needs root
 #   packages    (--full only) the Debian packages, through their life. Needs root
 #   envoy       (--full only) servers behind Envoy: restarts, floods, calls of a browser
@@ -57,8 +59,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly ROOT="${PWD}"
 readonly LOGS="${ROOT}/build/logs"
 readonly SHORT_STAGES=(style quickstart release quickstart bundle deploy python models asan fuzz tsan tidy)
-readonly FULL_STAGES=(style quickstart release quickstart copies bundle deploy python image packages envoy
-  monitoring docs resilience models asan fuzz tsan tidy)
+readonly FULL_STAGES=(style quickstart release quickstart copies bundle deploy python wheels image packages
+  envoy monitoring docs resilience models asan fuzz tsan tidy)
 readonly MODELS_REQUIREMENTS=tests/models/requirements.txt
 readonly MODELS_PASSED=tests/models/passed
 readonly TIDY_CACHE="${XDG_CACHE_HOME:-${HOME}/.cache}/chorale/clang_tidy"
@@ -206,7 +208,7 @@ stage_style() {
   fi
   check 'include edges' python3 tests/layering/check_includes.py
   local script
-  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e tests/deploy/ -e tests/client/python/ -e /baselines/); do
+  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e tests/deploy/ -e tests/client/ -e /baselines/); do
     check "${script}" env PYTHONDONTWRITEBYTECODE=1 python3 "${script}"
   done
   local scripts
@@ -435,15 +437,23 @@ stage_python() {
     client/python/src/chorale tests/client/python >"${LOGS}/mypy.log" 2>&1 &
   types="$!"
   check 'rules of the Python client' "${python}" -m ruff check --no-cache \
-    --config client/python/pyproject.toml client/python tests/client/python
+    --config client/python/pyproject.toml client/python client/python_server tests/client
   check 'form of the Python client' "${python}" -m ruff format --no-cache --check \
-    --config client/python/pyproject.toml client/python tests/client/python
+    --config client/python/pyproject.toml client/python client/python_server tests/client
   check 'tests of the Python client' python_tests
   grep -E -e '^TOTAL' -e '^[0-9]+ passed' "${LOGS}/tests_of_the_Python_client.log" || true
   check 'types of the Python client' finished "${types}" "${LOGS}/mypy.log"
   if ((full)); then
     check 'wheel of the Python client' tests/client/python/wheel_test.sh "${stubs}"
   fi
+}
+
+stage_wheels() {
+  local python bundles
+  build release bundle || return 0
+  environment wheels_python client/python_server/requirements.txt || return 0
+  bundles=(build/release/bundle/chorale-*/)
+  test_deploy 'wheels' 1800 tests/client/python_server/wheels_test.py "${bundles[0]}" --verbose
 }
 
 # needs_root NAME

@@ -8,6 +8,8 @@ samples = penguins.sample(new_rows, paths=1000)
 samples.sum()  # [paths]: the sum over the rows, on each path
 """
 
+from typing import TYPE_CHECKING, Any
+
 from chorale import aio
 from chorale.assembly import Block
 from chorale.channel import Tls
@@ -35,6 +37,10 @@ from chorale.log_densities import LogDensities
 from chorale.predictions import Mixtures, Predictions
 from chorale.retry import Retry
 from chorale.samples import Samples
+
+if TYPE_CHECKING:
+    from chorale.serving import Server as Server
+    from chorale.serving import serve as serve
 
 __version__ = "0.1.0"
 
@@ -70,3 +76,12 @@ __all__ = [
     "aio",
     "connect",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`serve` and `Server`: imported when they are used, as they cannot be on every system."""
+    if name in ("Server", "serve"):
+        from chorale import serving
+
+        return getattr(serving, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,182 @@
+"""Keeps a server running for as long as somebody uses it: a program that chorale.serving starts.
+
+    python server_keeper.py PLAN LOCK
+
+PLAN is JSON (`chorale.serving.plan_of`), LOCK the number of an inherited file descriptor that holds
+the lock of the file "keeper". This program says on its standard output, in one line of JSON, that
+the server is ready, or why it is not.
+
+It is a process of its own, between those who use the server and the server, for three reasons. The
+server has to survive the process that started it as long as others use it. The signal that the
+kernel sends when a parent dies comes from the thread that started the child: this program has one
+thread that lives to the end, a user's process may not. And who uses the server holds a lock that
+the kernel takes away when a process ends in whatever way, while this program waits for that lock.
+
+It imports nothing but the standard library, and is started without the package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+WATCHED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+MAX_LOG_BYTES = 16 << 20
+LOG_PERIOD_SECONDS = 60.0
+START_SECONDS = (
+    300.0  # a server that has to make room on a GPU, or to read a large model, takes time
+)
+STOP_SECONDS = 20.0  # more than the server's own drain
+TAIL_LINES = 20
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def start_server(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Starts the server, so that it is killed when this process ends in whatever way."""
+    keeper = os.getpid()
+
+    def end_with_keeper() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != keeper:  # it was killed before the kernel was asked
+            os._exit(1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+
+    with log.open("ab") as output:  # for appending, so that it can be emptied while it is written
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=end_with_keeper,  # safe: this process has no other thread yet
+        )
+
+
+def wait_until_ready(server: subprocess.Popen[bytes], port_file: Path) -> str | None:
+    """Waits for the file that the server writes when it is ready; returns why it is not."""
+    deadline = time.monotonic() + START_SECONDS
+    while not port_file.exists():
+        if server.poll() is not None:
+            return f"it ended with status {server.returncode}"
+        if time.monotonic() > deadline:
+            return f"it was not ready after {START_SECONDS:g} s"
+        got = signal.sigtimedwait(WATCHED, 0.01)
+        if got is not None and got.si_signo != signal.SIGCHLD:
+            return "it was told to end"
+    return None
+
+
+def wait_until_unused(users: Path, grace: float) -> None:
+    """Waits until nobody has held a lock of `users` for `grace` seconds, and locks it for good.
+
+    Who comes later waits for the end of this process, and then starts a server anew.
+    """
+    lock = os.open(users, os.O_RDWR)
+    while True:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if grace == 0:
+            return
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        time.sleep(grace)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+
+
+def watch_users(users: Path, grace: float) -> None:
+    """Asks this process to end when nobody uses the server any more."""
+    wait_until_unused(users, grace)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def serve_until_unused(server: subprocess.Popen[bytes], log: Path) -> None:
+    """Returns when the server has ended, or is to end."""
+    while server.poll() is None:
+        got = signal.sigtimedwait(WATCHED, LOG_PERIOD_SECONDS)
+        if got is not None and got.si_signo != signal.SIGCHLD:
+            return
+        if log.stat().st_size > MAX_LOG_BYTES:
+            os.truncate(log, 0)
+
+
+def stop_server(server: subprocess.Popen[bytes]) -> None:
+    """Ends the server: calls in flight get what was drawn; if that takes too long, by force."""
+    if server.poll() is None:
+        server.send_signal(signal.SIGINT)
+    try:
+        server.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
+def report(message: dict[str, Any]) -> None:
+    """Answers the process that has started this one, if it is still there."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, json.dumps(message).encode() + b"\n")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+
+
+def tail(log: Path) -> str:
+    """The last lines of the log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-TAIL_LINES:])
+
+
+def keep(plan: dict[str, Any]) -> None:
+    """The life of a server: started, ready, unused, ended."""
+    folder = Path(plan["folder"])
+    log, state, port_file = folder / "server.log", folder / "server.json", folder / "port"
+    server = start_server(plan["command"], log)
+    failed: dict[str, Any] | None = None
+    try:
+        failure = wait_until_ready(server, port_file)
+        if failure is not None:
+            failed = {"error": failure, "log": tail(log)}
+            return
+        address = plan["address"]
+        if address.endswith(":0"):
+            address = address[:-1] + port_file.read_text(encoding="ascii").strip()
+        running = {**plan["identity"], "address": address, "keeper": os.getpid()}
+        new = state.with_suffix(".new")
+        new.write_text(json.dumps(running), encoding="utf-8")
+        new.rename(state)
+        report(running)
+        watch = (folder / "users", float(plan["grace"]))
+        threading.Thread(target=watch_users, args=watch, daemon=True).start()
+        serve_until_unused(server, log)
+    finally:
+        state.unlink(missing_ok=True)
+        stop_server(server)
+        for path in plan["remove"]:
+            shutil.rmtree(path, ignore_errors=True)
+        if failed is not None:
+            report(failed)  # when nothing is left
+
+
+def main() -> None:
+    """Holds LOCK, which nobody closes, to its end."""
+    if os.fork() != 0:
+        os._exit(0)  # the process that has started this one need not wait for the child
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    os.set_inheritable(int(sys.argv[2]), False)
+    keep(json.loads(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

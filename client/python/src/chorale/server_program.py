@@ -1,0 +1,73 @@
+"""Where the server is that this package can start: in the package chorale-server, or a folder."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+from pathlib import Path
+
+from chorale.errors import UnavailableError
+
+_BUNDLE_VARIABLE = "CHORALE_SERVER_BUNDLE"
+_CUDA_VARIABLE = "CHORALE_CUDA_LIBRARY"
+
+
+def bundle() -> Path:
+    """The folder with bin/chorale-server and share/chorale/models/default.
+
+    That which CHORALE_SERVER_BUNDLE names, such as an unpacked release archive, else that of the
+    package chorale-server.
+
+    Raises:
+        UnavailableError: There is none; the message says what to do.
+    """
+    named = os.environ.get(_BUNDLE_VARIABLE)
+    if named:
+        folder = Path(named).absolute()
+        if not (folder / "bin/chorale-server").exists():
+            raise UnavailableError(
+                f"{_BUNDLE_VARIABLE} names {folder}, where there is no bin/chorale-server"
+            )
+        return folder
+    try:
+        return Path(importlib.import_module("chorale_server").BUNDLE)
+    except ModuleNotFoundError as error:
+        if error.name != "chorale_server":
+            raise
+    raise UnavailableError(missing())
+
+
+def missing() -> str:
+    """Why there is no server, and what to do."""
+    if platform.system() == "Linux" and platform.machine() == "x86_64":
+        return (
+            "there is no server: install the package chorale-server (pip install chorale-server), "
+            "or give the address of one that runs: chorale.connect('HOST:PORT'), or the "
+            "environment variable CHORALE_SERVER"
+        )
+    return (
+        f"there is no server for {platform.system()} on {platform.machine()}: the package "
+        "chorale-server is for Linux on x86-64. Give the address of a server that runs elsewhere: "
+        "chorale.connect('HOST:PORT'), or the environment variable CHORALE_SERVER"
+    )
+
+
+def environment() -> dict[str, str]:
+    """The environment of a server that this package starts.
+
+    It is this process's, without the variables by which a server is configured: what it does
+    follows from the arguments of `chorale.serve` alone.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
+    library = os.environ.get(_CUDA_VARIABLE) or _cuda_library()
+    if library:
+        own[_CUDA_VARIABLE] = library
+    return own
+
+
+def _cuda_library() -> str | None:
+    try:
+        return str(importlib.import_module("chorale_server_cuda").LIBRARY)
+    except ModuleNotFoundError:
+        return None
