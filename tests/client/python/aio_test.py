@@ -162,6 +162,19 @@ def test_contexts_can_be_pickled(fake: FakeChorale) -> None:
     with_client(fake, use)
 
 
+def test_a_closed_client_says_so(fake: FakeChorale) -> None:
+    fake.context()
+
+    async def use(client: aio.Client) -> None:
+        context = await client.context("houses")
+        await client.close()
+        for call in (client.models(), context.sample(ROWS, paths=1)):
+            with pytest.raises(chorale.FailedPreconditionError, match="this client was closed"):
+                await call
+
+    with_client(fake, use)
+
+
 def test_two_hundred_calls_in_flight(server: str) -> None:
     """All of them answered, and each as if it were alone."""
     table = {"x": list(range(12)), "y": [3.0 * x + x % 3 for x in range(12)]}

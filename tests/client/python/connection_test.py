@@ -286,6 +286,15 @@ def test_contexts_travel_to_worker_processes(fake: FakeChorale, client: chorale.
     assert len(fake.requests("GetContext")) == 3
 
 
+def test_a_closed_client_says_so(fake: FakeChorale) -> None:
+    fake.context()
+    with chorale.connect(fake.address) as client:
+        context = client.context("houses")
+    for call in (client.models, lambda: context.sample(ROWS, paths=1)):
+        with pytest.raises(chorale.FailedPreconditionError, match="this client was closed"):
+            call()
+
+
 def test_a_forked_process_is_told_to_connect_itself(fake: FakeChorale) -> None:
     code = f"""
 import os, chorale

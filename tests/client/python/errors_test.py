@@ -41,6 +41,15 @@ def test_what_the_message_says_is_not_said_twice(fake: FakeChorale, client: chor
     assert error.limit is None
 
 
+def test_arguments_are_named_as_people_write_them(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
+    description = "has 70 rows; the limit is 64 (set beyond_buffer to WRAP to go beyond that)"
+    failure = Failure(Code.INVALID_ARGUMENT, "", (("targets", description),))
+    error = raised(fake, client, failure)
+    assert str(error) == "targets: has 70 rows; the limit is 64 (set wrap=True to go beyond that)"
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "builtin"),
     [

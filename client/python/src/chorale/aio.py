@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from chorale.assembly import Assembly, Block
 from chorale.channel import (
+    CLOSED,
     HEALTH_METHOD,
     RETRY_CONNECT_SECONDS,
     Endpoint,
@@ -33,6 +34,7 @@ from chorale.channel import (
 )
 from chorale.data_warnings import DataWarning, read_warnings, tell
 from chorale.descriptions import Description, Model
+from chorale.errors import FailedPreconditionError
 from chorale.jobs import (
     Call,
     Job,
@@ -114,6 +116,7 @@ class Client:
     def __init__(self, settings: Settings, endpoint: Endpoint) -> None:
         self._settings = settings
         self._endpoint = endpoint
+        self._closed = False
         self._channels = [self._open(), self._open()]  # calls; streams
         self._stub: Any = rpc.ChoraleStub(self._channels[0])  # type: ignore[no-untyped-call]
         self._sample: Any = self._channels[1].unary_stream(
@@ -171,6 +174,7 @@ class Client:
 
     async def close(self) -> None:
         """Ends the connection, and the calls in flight."""
+        self._closed = True
         for channel in self._channels:
             await channel.close(grace=None)
 
@@ -209,7 +213,12 @@ class Client:
                 raise failure
             await asyncio.sleep(RETRY_CONNECT_SECONDS)
 
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise FailedPreconditionError(CLOSED)
+
     async def _run(self, job: Job[Result], timeout: float | None) -> Result:
+        self._check_usable()
         attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
         answer: Any = None
         with contextlib.closing(job):
@@ -237,6 +246,7 @@ class Client:
     async def _messages(
         self, request: pb.SampleRequest, context: str, timeout: float | None
     ) -> AsyncGenerator[SampleMessage, None]:
+        self._check_usable()
         attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
         metadata = self._endpoint.metadata_about(context)
         while True:

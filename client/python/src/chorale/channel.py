@@ -23,6 +23,7 @@ Pem = bytes | str | os.PathLike[str]
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 HEALTH_METHOD = "/grpc.health.v1.Health/Check"
+CLOSED = "this client was closed: call chorale.connect() again"
 RETRY_CONNECT_SECONDS = 0.05
 _MAX_CONTEXT_BYTES = 256
 _OPTIONS: list[tuple[str, Any]] = [

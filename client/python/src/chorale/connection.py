@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import grpc
 
 from chorale.channel import (
+    CLOSED,
     HEALTH_METHOD,
     RETRY_CONNECT_SECONDS,
     Endpoint,
@@ -90,6 +91,7 @@ class Client:
         self._settings = settings
         self._endpoint = Endpoint.of(settings)
         self._process = os.getpid()
+        self._closed = False
         # Streams have a connection of their own: on a shared one, a stream that is read slowly
         # would hold up the other calls.
         self._channels = [self._open(), self._open()]
@@ -173,6 +175,7 @@ class Client:
 
     def close(self) -> None:
         """Ends the connection, and the calls in flight."""
+        self._closed = True
         if self._process == os.getpid():
             for channel in self._channels:
                 channel.close()
@@ -196,7 +199,9 @@ class Client:
 
     # ---- How calls are made ----------------------------------------------------------------
 
-    def _check_process(self) -> None:
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise FailedPreconditionError(CLOSED)
         if self._process != os.getpid():
             raise FailedPreconditionError(
                 "this client was made before the process forked, and gRPC does not survive a fork: "
@@ -223,7 +228,7 @@ class Client:
 
     def _run(self, job: Job[Result], timeout: float | None) -> Result:
         """Makes a job's calls, each as often as need be; `timeout` is for all of them together."""
-        self._check_process()
+        self._check_usable()
         attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
         answer: Any = None
         with contextlib.closing(job):
@@ -259,7 +264,7 @@ class Client:
         self, request: pb.SampleRequest, context: str, timeout: float | None
     ) -> Generator[SampleMessage, None, None]:
         """The messages of a stream. Closing the generator cancels the call."""
-        self._check_process()
+        self._check_usable()
         attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
         metadata = self._endpoint.metadata_about(context)
         while True:
