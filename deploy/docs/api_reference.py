@@ -28,7 +28,8 @@ def compile_proto(folder: pathlib.Path, name: str) -> pb.FileDescriptorProto:
 def block(lines: list[str]) -> list[str]:
     """Lines between two empty ones: text first, then a list or something that is indented."""
     first = next((at for at, line in enumerate(lines) if line.startswith('  ')), len(lines))
-    text, inset = lines[:first], [line.removeprefix('  ') for line in lines[first:]]
+    text = [line.replace('][', ']\\[') for line in lines[:first]]  # ranges of letters, no links
+    inset = [line.removeprefix('  ') for line in lines[first:]]
     if inset and not inset[0].startswith('- '):
         inset = ['```text', *inset, '```']
     return [*text, ''] * bool(text) + [*inset, ''] * bool(inset)
