@@ -78,9 +78,12 @@ class Hang:
         self.begun = threading.Event()
         self.cancelled = threading.Event()
 
-    def wait(self, context: grpc.ServicerContext) -> None:
+    def watch(self, context: grpc.ServicerContext) -> None:
+        """When the call begins: gRPC takes none further that is cancelled on its way here."""
         if not context.add_callback(self.cancelled.set):
             self.cancelled.set()
+
+    def wait(self) -> None:
         self.begun.set()
         self.cancelled.wait()
 
@@ -129,13 +132,17 @@ class FakeChorale(rpc.ChoraleServicer):
         self.calls.append(Received(method, request, dict(context.invocation_metadata())))
         if not self.answers[method]:
             context.abort(grpc.StatusCode.INTERNAL, f"no answer is left for {method}")
-        return self.answers[method].popleft()
+        answer = self.answers[method].popleft()
+        for part in answer if isinstance(answer, list) else [answer]:
+            if isinstance(part, Hang):
+                part.watch(context)
+        return answer
 
     def _give(self, answer: Any, request: Any, context: grpc.ServicerContext) -> Any:
         if isinstance(answer, Failure):
             answer.end(context)
         if isinstance(answer, Hang):
-            answer.wait(context)
+            answer.wait()
             return None
         return answer(request) if callable(answer) else answer
 
