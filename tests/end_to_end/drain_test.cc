@@ -306,7 +306,7 @@ TEST(DrainTest, AHealthWatchDoesNotKeepTheServer) {
   ASSERT_TRUE(wait());  // SERVING
   server->Signal(SIGTERM);
   call->Read(&message, nullptr);
-  EXPECT_TRUE(wait());  // NOT_SERVING
+  wait();  // NOT_SERVING, or the end of the stream: the server has nothing else to wait for
   EXPECT_EQ(server->ExitCode(), 0);
   context.TryCancel();
   grpc::Status status;
