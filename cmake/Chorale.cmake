@@ -141,9 +141,10 @@ endfunction()
 # For libraries that compute much, where the build is sanitized.
 function(chorale_compile_as_arithmetic TARGET)
   if(CHORALE_SANITIZE)
-    # At -O1 arrays of vectors stay in memory until the sanitizers have instrumented every access to
-    # them, which takes minutes to compile and runs several times slower. The overflow check of each
-    # pointer sum takes as long again; where such a pointer leads, the address sanitizer still sees.
+    # At lower levels arrays of vectors stay in memory until the sanitizers have instrumented every
+    # access to them, which takes minutes to compile and runs several times slower. The overflow
+    # check of each pointer sum takes as long again; where such a pointer leads, the address sanitizer
+    # still sees.
     target_compile_options(${TARGET} PRIVATE -O2 -fno-sanitize=pointer-overflow)
   endif()
 endfunction()

@@ -266,25 +266,8 @@ class Client:
             await asyncio.sleep(attempts.delay_or_raise(failure))
 
 
-class Context(Description):
+class Context(Description[Client]):
     """A registered table; see `chorale.Context`."""
-
-    def __init__(
-        self, client: Client, message: pb.Context, warnings: tuple[DataWarning, ...] = ()
-    ) -> None:
-        self._client = client
-        self._message = message
-        self._warnings = warnings
-
-    @property
-    def client(self) -> Client:
-        """The connection that calls go through."""
-        return self._client
-
-    @property
-    def warnings(self) -> tuple[DataWarning, ...]:
-        """Of the table, if this object was made by `register`."""
-        return self._warnings
 
     async def predict(
         self,

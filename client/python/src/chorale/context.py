@@ -25,29 +25,12 @@ if TYPE_CHECKING:
     from chorale.connection import Client
 
 
-class Context(Description):
+class Context(Description["Client"]):
     """A registered table; made by `Client.register` or `Client.context`.
 
     Calls hold to the content that the context had when this object was made: if somebody gives the
     name to another table, they raise `SourceChangedError`.
     """
-
-    def __init__(
-        self, client: Client, message: pb.Context, warnings: tuple[DataWarning, ...] = ()
-    ) -> None:
-        self._client = client
-        self._message = message
-        self._warnings = warnings
-
-    @property
-    def client(self) -> Client:
-        """The connection that calls go through."""
-        return self._client
-
-    @property
-    def warnings(self) -> tuple[DataWarning, ...]:
-        """Of the table, if this object was made by `register`."""
-        return self._warnings
 
     def predict(
         self,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from google.protobuf import duration_pb2
 
 from chorale.columns import Kind
+from chorale.data_warnings import DataWarning
 from chorale.v1 import chorale_pb2 as pb
+
+ClientT = TypeVar("ClientT")  # of the sync or the asyncio client
 
 
 @dataclass(frozen=True)
@@ -145,10 +149,25 @@ class Model:
         )
 
 
-class Description:
+class Description(Generic[ClientT]):
     """What is known of a context since it was registered, read or refreshed."""
 
-    _message: pb.Context
+    def __init__(
+        self, client: ClientT, message: pb.Context, warnings: tuple[DataWarning, ...] = ()
+    ) -> None:
+        self._client = client
+        self._message = message
+        self._warnings = warnings
+
+    @property
+    def client(self) -> ClientT:
+        """The connection that calls go through."""
+        return self._client
+
+    @property
+    def warnings(self) -> tuple[DataWarning, ...]:
+        """Of the table, if this object was made by `register`."""
+        return self._warnings
 
     @property
     def name(self) -> str:

@@ -177,8 +177,7 @@ def from_rpc(
         details: The bytes of the trailing metadata "grpc-status-details-bin"; None if absent.
         timeout: Of the call, in seconds: for the message of `DeadlineError`.
     """
-    # The server names the field of its message, people write arguments.
-    text = (message or "").replace("set beyond_buffer to WRAP", "set wrap=True")
+    text = message or ""
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineError(f"no complete answer within {timeout:g} s: allow more by timeout=")
     if code is grpc.StatusCode.CANCELLED:
@@ -198,12 +197,9 @@ def from_rpc(
         if detail.Unpack(bad_request):
             for violation in bad_request.field_violations:
                 fields.append(violation.field)
-                description = violation.description.replace(
-                    "set beyond_buffer to WRAP", "set wrap=True"
-                )
-                descriptions.append(description)
-                if violation.field not in text or description not in text:
-                    text += f"{'; ' if text else ''}{violation.field}: {description}"
+                descriptions.append(violation.description)
+                if violation.field not in text or violation.description not in text:
+                    text += f"{'; ' if text else ''}{violation.field}: {violation.description}"
         elif detail.Unpack(retry):
             seconds = retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9
             retry_delay = min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
@@ -211,6 +207,8 @@ def from_rpc(
             reason = info.reason
     if retry_delay is not None:
         text += f"{'; ' if text else ''}try again in {retry_delay:g} s"
+    # The server names the field of its message, people write arguments.
+    text = text.replace("set beyond_buffer to WRAP", "set wrap=True")
     kind = _BY_CODE.get(code.name, ChoraleError)
     if reason == "SOURCE_CHANGED":
         kind = SourceChangedError

@@ -118,3 +118,14 @@ def _first_backend() -> str:
             continue
         return name
     raise ImportError("frames need a library: pip install 'chorale[pandas]'")
+
+
+class Labelled:
+    """An answer about labelled rows."""
+
+    labels: Labels
+
+    @property
+    def index(self) -> Any:
+        """Pandas' index of the rows, or their numbers."""
+        return self.labels.index

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from chorale.data_warnings import DataWarning
 from chorale.descriptions import Source
-from chorale.labels import Labels
+from chorale.labels import Labelled, Labels
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class LogDensities:
+class LogDensities(Labelled):
     """What `log_density` returns: natural logarithms of densities per unit of the target.
 
     Attributes:
@@ -39,11 +38,6 @@ class LogDensities:
     target: str
     source: Source
     warnings: tuple[DataWarning, ...]
-
-    @property
-    def index(self) -> Any:
-        """Pandas' index of the rows, or their numbers."""
-        return self.labels.index
 
     def __len__(self) -> int:
         return len(self.joint)

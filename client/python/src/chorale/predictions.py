@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from chorale.data_warnings import DataWarning
 from chorale.descriptions import Source
-from chorale.labels import Labels
+from chorale.labels import Labelled, Labels
 
 Floats = npt.NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Mixtures:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class Predictions(Labelled):
     """What `predict` returns. Each row is by itself: for sums and maxima, take `sample`.
 
     Attributes:
@@ -71,11 +71,6 @@ class Predictions:
     target: str
     source: Source
     warnings: tuple[DataWarning, ...]
-
-    @property
-    def index(self) -> Any:
-        """Pandas' index of the rows, or their numbers."""
-        return self.labels.index
 
     def __len__(self) -> int:
         return len(self.means)

@@ -38,7 +38,7 @@ def table_to_register(
     return table, target_name, name or name_from_content(table, target_name, model)
 
 
-def rows_to_ask(context: Description, data: Data) -> Table:
+def rows_to_ask(context: Description[Any], data: Data) -> Table:
     """The columns of `data` that the context has, as its kinds."""
     kinds = context._kinds()
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
@@ -47,7 +47,7 @@ def rows_to_ask(context: Description, data: Data) -> Table:
     return read_rows(data, kinds)
 
 
-def values_to_weigh(context: Description, data: Data, values: Any) -> Any:
+def values_to_weigh(context: Description[Any], data: Data, values: Any) -> Any:
     """The values given, else the target's column of the rows."""
     if values is not None:
         return values

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from chorale.data_warnings import DataWarning
 from chorale.descriptions import Source, Timings
 from chorale.errors import InvalidArgumentError
-from chorale.labels import Labels
+from chorale.labels import Labelled, Labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(Labelled):
     """Joint sample paths: on each path, each row was drawn given the values drawn before it.
 
     So whatever is computed on each path by itself is a sample of it: `samples.values.sum(axis=1)`
@@ -49,11 +49,6 @@ class Samples:
     timings: Timings
     log_densities: Floats | None
     warnings: tuple[DataWarning, ...]
-
-    @property
-    def index(self) -> Any:
-        """Pandas' index of the rows, or their numbers."""
-        return self.labels.index
 
     @property
     def paths(self) -> int:
