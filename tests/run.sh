@@ -42,7 +42,7 @@
 #               environment is to be had
 #   asan        clang, address and undefined-behaviour sanitizers, warnings are errors: the tests of
 #               the units, of requests and of durability. Full: all tests
-#   fuzz        libFuzzer, 7 s each; uses the build of asan. Full: 60 s. FUZZ_SECONDS says otherwise
+#   fuzz        libFuzzer, 3 s each; uses the build of asan. Full: 60 s. FUZZ_SECONDS says otherwise
 #   tsan        clang, thread sanitizer: what has threads of its own. Full: all tests of the engine, and
 #               of the server without gRPC
 #   tidy        clang-tidy, warnings are errors, on what the asan build compiles as one; uses that build.
@@ -165,7 +165,7 @@ run_tests() {
   rm -rf "${reports}"
   mkdir -p "${reports}"
   GTEST_COLOR=no fixed_layout \
-    ctest --test-dir "${folder}" -j "$((JOBS + (JOBS + 1) / 2))" --timeout "${timeout}" --output-on-failure \
+    ctest --test-dir "${folder}" -j "$((2 * JOBS))" --timeout "${timeout}" --output-on-failure \
     --output-junit "${reports}/ctest.xml" "${selection[@]}" |
     grep -v -E '^ +Start +[0-9]+:|^Test project|^Internal ctest|^$' || true
   local counts
@@ -562,7 +562,7 @@ fuzz_one() {
   rm -f "${work}/${target}.ok"
   mkdir -p "${work}/corpus/${target}" "${work}/found"
   if fixed_layout "build/asan/tests/fuzz/${target}" \
-    -max_total_time="${FUZZ_SECONDS:-$((full ? 60 : 7))}" \
+    -max_total_time="${FUZZ_SECONDS:-$((full ? 60 : 3))}" \
     -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=16384 -print_final_stats=1 \
     -artifact_prefix="${work}/found/${target}-" \
     "${work}/corpus/${target}" "${work}/seeds/${target}" >"${work}/${target}.log" 2>&1; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ten times as many calls as a server can serve: what is refused, and what the others notice.
 
-    build/resilience_python/bin/python tests/resilience/overload.py [--long]
+    build/resilience_python/bin/python tests/resilience/overload.py [--long [--seconds N]]
 
 Measures how many large Sample calls a second the server completes, and small calls of one client
 by itself. Then four other clients, each on an address of its own, begin ten times as many large
@@ -13,7 +13,7 @@ the clients counted, a refusal says no time after which to try again, a call end
 those two, a call of the small client fails, or the server does not come to rest afterwards; with
 verdict.ONLY_LATE if the small client's 99th percentile is more than twice (in the short form five
 times, because other programs run beside it) that without overload plus one tick. 15 s of overload;
-10 minutes with --long.
+10 minutes, or N seconds, with --long.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def rejected(server: Server) -> dict[str, int]:
 
 def run(options: argparse.Namespace) -> list[str]:
     """What is wrong, in words."""
-    seconds = 600.0 if options.long else 15.0
+    seconds = options.seconds if options.long else 15.0
     with Server(options.server, FLAGS + options.server_flag) as server:
         with grpc.insecure_channel(f'127.0.0.1:{server.port}') as channel:
             register_data(rpc.ChoraleStub(channel))
@@ -312,6 +312,7 @@ def main() -> int:
                         default=ROOT / 'build/release/server/chorale-server')
     parser.add_argument('--server_flag', action='append', default=[])
     parser.add_argument('--long', action='store_true')
+    parser.add_argument('--seconds', type=float, default=600.0, help='of overload, with --long')
     options = parser.parse_args()
     return verdict.report(run(options))
 
