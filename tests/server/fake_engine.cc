@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/error_details.h"
 #include "base/monotonic_clock.h"
@@ -26,7 +27,15 @@ void FakeCall::Cancel() {
 }
 
 void FakeCall::End(const absl::Status& status) {
-  if (!ended_.exchange(true)) end_(status);
+  if (ended_.exchange(true)) return;
+  const auto end = std::exchange(end_, nullptr);
+  end(status);
+}
+
+bool FakeCall::MarkEnded() {
+  if (ended_.exchange(true)) return false;
+  end_ = nullptr;
+  return true;
 }
 
 SampleBlock MakeBlock(int64_t first_path, int64_t paths, int64_t first_step, int64_t steps) {
@@ -142,8 +151,7 @@ std::shared_ptr<Call> FakeEngine::Begin(const RequestBase& request, Callback<Res
     Ended();
   });
   Began(call);
-  if (answer != nullptr) {
-    call->MarkEnded();
+  if (answer != nullptr && call->MarkEnded()) {
     report();
     done(*answer);
     Ended();

@@ -19,7 +19,8 @@
 namespace chorale {
 
 // The engine's side of a request in flight. The test ends it; Cancel also ends it, with CANCELLED,
-// on another thread, as the real engine does. Thread-safe.
+// on another thread, as the real engine does. One that has ended holds nothing of its request: the
+// server may keep it for ever, if the request ended before the server had it. Thread-safe.
 class FakeCall : public Call, public std::enable_shared_from_this<FakeCall> {
  public:
   explicit FakeCall(std::function<void(const absl::Status&)> end) : end_(std::move(end)) {}
@@ -30,8 +31,8 @@ class FakeCall : public Call, public std::enable_shared_from_this<FakeCall> {
 
   // Ends the request unless it has ended.
   void End(const absl::Status& status);
-  // Marks the request as ended.
-  void MarkEnded() { ended_ = true; }
+  // Marks the request as ended; false if it has ended before.
+  bool MarkEnded();
 
   int cancels() const { return cancels_; }
   int64_t acknowledged() const { return acknowledged_; }
@@ -40,7 +41,7 @@ class FakeCall : public Call, public std::enable_shared_from_this<FakeCall> {
   std::atomic<int> cancels_{0};
   std::atomic<int64_t> acknowledged_{0};
   std::atomic<bool> ended_{false};
-  const std::function<void(const absl::Status&)> end_;
+  std::function<void(const absl::Status&)> end_;  // of whoever sets ended_
   std::thread canceller_;
 };
 
