@@ -12,11 +12,13 @@ so it is from the package's time. Two servers answer:
 - `real`: the server with the model golden_tiny, which is as small as can be, on one thread less
   than the machine has;
 - `replay`: a program that sends what the real one has sent, as fast as it can, in messages as full
-  as the real one makes them for a client that is slower than it. So fast a server with a good GPU
-  is, and the clients have nothing to wait for.
+  as the real one makes them for a client that is slower than it, so that the clients have nothing
+  to wait for;
+- `replay, small`: the same in the smallest blocks that a server on a CPU makes, 32 paths by one
+  step.
 
 Prints medians in milliseconds over the rounds, of time and of the client's processor time, and the
-medians of the ratios of rounds. Needs a machine with nothing else to do. `--check` only compares
+ratios of the medians. Needs a machine with nothing else to do. `--check` only compares
 what the two clients bring, and takes a second. The programs are those of the package
 chorale-server, or of CHORALE_SERVER_BUNDLE, or those of --build.
 """
@@ -87,8 +89,8 @@ class CommandLine:
     """`chorale sample`, with one file of rows."""
 
     def __init__(self, program: pathlib.Path, address: str, rows: pathlib.Path) -> None:
-        self._command = [program, "--server", address, "--connect-timeout", "60"]
-        self._rows = rows
+        self._command = [str(program), "--server", address, "--connect-timeout", "60"]
+        self._rows = str(rows)
 
     def take(self, paths: int) -> Taken:
         """How long it takes from its start until it has the samples."""
@@ -151,32 +153,55 @@ class Package:
 
 
 def record(address: str, rows: Columns, paths: int, folder: pathlib.Path) -> None:
-    """Writes what the server answers to a call, in full messages, as files that `replay` reads."""
-    folder.mkdir(exist_ok=True)
+    """Writes what the server answers to a call, in full messages, as files that `replay` reads.
+
+    They go into two folders: as it came, and cut into blocks of one step.
+    """
+    channel: Any  # whose messages are bytes
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         context = channel.unary_unary("/chorale.v1.Chorale/GetContext")(
             pb.GetContextRequest(name=f"contexts/{NAME}").SerializeToString()
         )
-        (folder / "context").write_bytes(context)
         request = pb.SampleRequest(
             context=f"contexts/{NAME}", path_count=paths, seed=1, beyond_buffer=pb.WRAP
         )
         for name, values in rows.items():
             request.targets.columns.add(name=name).numeric.values.extend(values)
-        answers = channel.unary_stream("/chorale.v1.Chorale/Sample")(request.SerializeToString())
-        full, number = pb.SampleResponse(), 0
-        for answer in map(pb.SampleResponse.FromString, answers):
-            ends = answer.HasField("summary")
-            if full.HasField("blocks") and (
-                ends or full.ByteSize() + answer.ByteSize() > MESSAGE_BYTES
-            ):
-                (folder / f"{paths}-{number:05}").write_bytes(full.SerializeToString())
-                full, number = pb.SampleResponse(), number + 1
-            full.MergeFrom(answer)
-        (folder / f"{paths}-{number:05}").write_bytes(full.SerializeToString())
+        stream = channel.unary_stream("/chorale.v1.Chorale/Sample")(request.SerializeToString())
+        answers = [pb.SampleResponse.FromString(answer) for answer in stream]
+    blocks = [block for answer in answers for block in answer.blocks.blocks]
+    small = [step for block in blocks for step in steps_of(block)]
+    for kind, some in (("as-it-came", blocks), ("small", small)):
+        (folder / kind).mkdir(exist_ok=True)
+        (folder / kind / "context").write_bytes(context)
+        for number, message in enumerate([*full_messages(some), answers[-1]]):
+            (folder / kind / f"{paths}-{number:05}").write_bytes(message.SerializeToString())
 
 
-class Replay(grpc.GenericRpcHandler):
+def steps_of(block: pb.SampleBlock) -> Iterator[pb.SampleBlock]:
+    """A block for each of its steps."""
+    for step in range(block.step_count):
+        yield pb.SampleBlock(
+            first_path=block.first_path,
+            path_count=block.path_count,
+            first_step=block.first_step + step,
+            step_count=1,
+            values=block.values[step :: block.step_count],
+        )
+
+
+def full_messages(blocks: list[pb.SampleBlock]) -> Iterator[pb.SampleResponse]:
+    """Messages with as many blocks as the server would put into one."""
+    size, begin = 0, 0
+    for end, block in enumerate(blocks):
+        if size + block.ByteSize() > MESSAGE_BYTES:
+            yield pb.SampleResponse(blocks=pb.SampleBlocks(blocks=blocks[begin:end]))
+            size, begin = 0, end
+        size += block.ByteSize()
+    yield pb.SampleResponse(blocks=pb.SampleBlocks(blocks=blocks[begin:]))
+
+
+class Replay(grpc.GenericRpcHandler):  # type: ignore[type-arg]
     """Answers as the files in a folder say."""
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -185,7 +210,7 @@ class Replay(grpc.GenericRpcHandler):
         for file in sorted(folder.glob("*-*")):
             self._answers.setdefault(int(file.name.split("-")[0]), []).append(file.read_bytes())
 
-    def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+    def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         """The function that answers a call."""
         method: str = call.method
         if method == HEALTH_METHOD:
@@ -255,10 +280,11 @@ def measure(server: str, program: CommandLine, package: Package, paths: int, rou
         taken.append([both[program], both[package]])
     wall = [[1e3 * client.wall for client in both] for both in taken]
     processor = [[1e3 * client.processor for client in both] for both in taken]
+    walls = [statistics.median(each) for each in zip(*wall, strict=True)]
     figures = [
-        *map(statistics.median, zip(*wall, strict=True)),
-        statistics.median(package / program for program, package in wall),
-        *map(statistics.median, zip(*processor, strict=True)),
+        *walls,
+        walls[1] / walls[0],
+        *(statistics.median(each) for each in zip(*processor, strict=True)),
     ]
     print(
         f"| {server} | {paths * TARGETS:,} | "
@@ -270,7 +296,9 @@ def measure(server: str, program: CommandLine, package: Package, paths: int, rou
     )
 
 
-def compare(programs: pathlib.Path, sizes: list[int], rounds: int, *, only_check: bool) -> None:
+def compare(
+    programs: pathlib.Path, sizes: list[int], rounds: int, *, only_check: bool, without_real: bool
+) -> None:
     """See the module."""
     rows = columns(TARGETS, seed=2)
     table = columns(64, seed=1)
@@ -291,18 +319,20 @@ def compare(programs: pathlib.Path, sizes: list[int], rounds: int, *, only_check
                 "| server | values | C++ ms | package ms | ratio | C++ processor ms "
                 "| package processor ms |\n| --- | --- | --- | --- | --- | --- | --- |"
             )
-            for size in sizes:
+            for size in () if without_real else sizes:
                 measure("real", program, package, size // TARGETS, rounds)
         folder = pathlib.Path(name, "recorded")
+        folder.mkdir()
         for paths in (1, *(size // TARGETS for size in sizes)):
             record(server.address, rows, paths, folder)
-        with (
-            replay(folder) as address,
-            contextlib.closing(Package(address, rows)) as package,
-        ):
-            program = CommandLine(programs, address, file)
-            for size in sizes:
-                measure("replay", program, package, size // TARGETS, rounds)
+        for server_name, kind in (("replay", "as-it-came"), ("replay, small", "small")):
+            with (
+                replay(folder / kind) as address,
+                contextlib.closing(Package(address, rows)) as package,
+            ):
+                program = CommandLine(programs, address, file)
+                for size in sizes:
+                    measure(server_name, program, package, size // TARGETS, rounds)
 
 
 def bundle_of_build(build: pathlib.Path, folder: pathlib.Path) -> None:
@@ -324,6 +354,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only whether both bring the same")
     parser.add_argument("--values", default="65536,262144,1048576,4194304")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--without-real", action="store_true", help="no calls of the real server")
     parser.add_argument("--replay", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.replay:
@@ -334,7 +365,13 @@ def main() -> None:
             bundle_of_build(options.build, pathlib.Path(folder, "bundle"))
         program = server_program.bundle() / "bin/chorale"
         sizes = [int(size) for size in options.values.split(",")]
-        compare(program, sizes, options.rounds, only_check=options.check)
+        compare(
+            program,
+            sizes,
+            options.rounds,
+            only_check=options.check,
+            without_real=options.without_real,
+        )
 
 
 if __name__ == "__main__":
