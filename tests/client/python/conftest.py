@@ -12,11 +12,8 @@ from collections.abc import Iterator
 import chorale
 import pytest
 from fake_chorale import FakeChorale
+from own_server import ROOT, SERVER
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-SERVER = pathlib.Path(
-    os.environ.get("CHORALE_TEST_SERVER", ROOT / "build/release/server/chorale-server")
-)
 # No bars, and no server but the one that a test names.
 os.environ.pop("CHORALE_SERVER", None)
 os.environ.setdefault("MPLBACKEND", "agg")

@@ -8,7 +8,7 @@ import re
 import chorale
 import matplotlib.pyplot as plt
 import pytest
-from conftest import ROOT
+from own_server import ROOT
 from worked_example import PAGE, run
 
 

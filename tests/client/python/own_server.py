@@ -1,4 +1,4 @@
-"""For tests of servers that the package starts: where the server is, and what processes do."""
+"""Where the server is, and for tests of servers that the package starts: what processes do."""
 
 from __future__ import annotations
 

@@ -42,6 +42,30 @@ def test_blocks_are_read() -> None:
     assert read.summary is None
 
 
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 16383, 16384, 2**31, 2**63 - 1])
+def test_numbers_of_each_length(number: int) -> None:
+    message = blocks(block(number, 0, [[1.0, 2.0]]), block(3, number, [[3.0]] * 20))
+    read = read_sample_response(message.SerializeToString())
+    assert [(b.first_path, b.first_step, b.values.shape) for b in read.blocks] == [
+        (number, 0, (1, 2)),
+        (3, number, (20, 1)),
+    ]
+
+
+def test_blocks_that_do_not_say_how_many_values_they_have() -> None:
+    message = pb.SampleResponse()
+    message.blocks.blocks.add(path_count=2, step_count=2, values=[1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="reshape"):
+        read_sample_response(message.SerializeToString())
+
+
+def test_numbers_without_an_end_are_refused() -> None:
+    body = b"\x08" + b"\xff" * 30
+    inner = b"\x0a" + bytes([len(body)]) + body
+    with pytest.raises(ValueError, match="ends early"):
+        read_sample_response(b"\x0a" + bytes([len(inner)]) + inner)
+
+
 def test_a_summary_is_read() -> None:
     message = summary(2**64 - 1, warnings=[pb.Warning(column="x")])
     read = read_sample_response(message.SerializeToString())

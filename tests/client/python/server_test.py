@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from conftest import ROOT
+from own_server import ROOT
 
 PENGUINS = pd.read_csv(ROOT / "datasets/penguins.csv")
 HELD_OUT = pd.read_csv(ROOT / "datasets/penguins_heldout.csv")[:6]

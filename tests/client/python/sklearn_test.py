@@ -21,7 +21,7 @@ from chorale.modes import modes
 from chorale.predictions import Mixtures
 from chorale.serving import serve
 from chorale.sklearn import ChoraleRegressor
-from own_server import FULL, make_bundle
+from own_server import make_bundle
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import make_friedman1
@@ -286,7 +286,6 @@ def test_a_grid_search_over_contexts_of_500_rows(names: Callable[[], set[str]]) 
         ChoraleRegressor(),
         {"categorical_features": [None, [5]], "model": [None, "default"]},
         cv=3,
-        n_jobs=2 if FULL else None,
     )
     search.fit(X, y)
     assert search.n_splits_ == 3

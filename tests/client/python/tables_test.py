@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from chorale.columns import CategoricalColumn, NumericColumn, normal_text
-from chorale.tables import Table, read_rows, read_table
+from chorale.tables import Table, Types, read_rows, read_table
 
 NAN = float("nan")
 DAY = 19_723.0  # 2024-01-01
@@ -188,13 +188,15 @@ def test_booleans_match_the_categories_of_booleans() -> None:
 
 
 def test_what_is_not_taken_as_it_stands_is_told() -> None:
-    def notes(values: Any) -> list[tuple[str, str, int]]:
-        table = read_table({"x": values})
+    def notes(values: Any, types: Types | None = None) -> list[tuple[str, str, int]]:
+        table = read_table({"x": values}, types=types)
         return [(note.reason, note.column, note.cell_count) for note in table.notes]
 
     assert notes([1, "n/a", 3]) == [("MIXED_TYPES", "x", 1)]
     assert notes(["1", "2", "3"]) == [("NUMBERS_AS_TEXT", "x", 3)]
     assert notes(["1", "2", "b"]) == []
+    assert notes(["1", "2", "3"], {"x": "categorical"}) == [], "the caller has said so"
+    assert notes(np.array([1.0, 2.0, 3.0]), {"x": "categorical"}) == []
     assert notes(np.array([2**53 + 1, 1])) == [("LOST_DIGITS", "x", 1)]
     assert notes(np.array([2**53, -(2**53)])) == []
 

@@ -206,6 +206,10 @@ class CleanEnvironmentTest(unittest.TestCase):
         )
         self.assertEqual(self.check_output("python", "-c", code), "True\n")
 
+    def test_the_package_brings_what_the_command_line_brings(self) -> None:
+        program = ROOT / "tests/client/python/overhead.py"
+        self.assertIn("bring the same", self.check_output("python", str(program), "--check"))
+
     def test_the_programs(self) -> None:
         self.assertIn("chorale-server", self.check_output("chorale-server", "--version"))
         self.assertIn("register", self.check_output("chorale", "--help"))

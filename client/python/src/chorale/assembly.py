@@ -71,7 +71,7 @@ class Assembly:
         self._summary: pb.SampleSummary | None = None
 
     def add(self, message: SampleMessage) -> None:
-        """Takes a message; DataLossError if a block does not fit or comes twice."""
+        """Takes a message; DataLossError if a block does not fit, or too many values come."""
         for block in message.blocks:
             self._add(block)
         if message.blocks:
@@ -100,20 +100,23 @@ class Assembly:
             if block.targets.min() < 0 or block.targets.max() >= self._rows:
                 raise _loss("a block has a value of a row that was not asked about")
             place = (np.arange(block.first_path, last_path)[:, None], block.targets)
-        if not np.isnan(self._values[place]).all():
-            raise _loss(f"values of the paths {block.first_path} to {last_path - 1} came twice")
         self._values[place] = block.values
         if self._densities is not None:
             self._densities[place] = block.log_densities
         self._count += block.values.size
+        if self._count > self._values.size:
+            raise _loss("values came twice")
 
     def finish(self) -> Samples:
         """The samples; DataLossError if something is missing."""
         if self._summary is None:
             raise _loss("there is no summary")
+        total = self._paths * self._rows
         # Values are finite, so NaN is one that has not come.
-        if self._values is None or np.isnan(self._values).any():
-            raise _loss(f"{self._count} of {self._paths * self._rows} values arrived")
+        if self._values is None or self._count < total:
+            raise _loss(f"{self._count} of {total} values arrived")
+        if np.isnan(self._values).any():
+            raise _loss(f"{total} values arrived, but some came twice")
         return Samples(
             values=self._values,
             labels=self._table.labels,

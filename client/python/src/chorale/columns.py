@@ -107,11 +107,13 @@ def column_from_cells(
     name: str, cells: Sequence[Any], kind: Kind | None, notes: list[DataWarning]
 ) -> Column:
     """A column from Python objects: the kind follows from them where it is None."""
-    if kind is None:
-        kind = _infer(name, cells, notes)
-    if kind == "numeric":
+    inferred = _infer(name, cells, notes) if kind is None else kind
+    if inferred == "numeric":
         return NumericColumn(name, _finite(name, _numbers(name, cells)))
-    return _categorical(name, cells, notes)
+    column = _categorical(name, cells)
+    if kind is None:  # who has said that they are categories need not be asked
+        _note_numbers_as_text(column, notes)
+    return column
 
 
 def is_missing(cell: Any) -> bool:
@@ -252,7 +254,7 @@ def _text(cell: Any) -> str:
     return str(cell)
 
 
-def _categorical(name: str, cells: Sequence[Any], notes: list[DataWarning]) -> CategoricalColumn:
+def _categorical(name: str, cells: Sequence[Any]) -> CategoricalColumn:
     codes = np.empty(len(cells), dtype=np.int32)
     code_of_cell: dict[tuple[type, Any], int] = {}  # 1, 1.0 and True are equal in a dictionary
     code_of_text: dict[str, int] = {}
@@ -267,18 +269,21 @@ def _categorical(name: str, cells: Sequence[Any], notes: list[DataWarning]) -> C
             code = code_of_text.setdefault(text, len(code_of_text)) if text else -1
             code_of_cell[key] = code
         codes[row] = code
-    categories = list(code_of_text)
+    return CategoricalColumn(name, list(code_of_text), codes)
+
+
+def _note_numbers_as_text(column: CategoricalColumn, notes: list[DataWarning]) -> None:
+    categories = column.categories
     if len(categories) > 2 and all(_reads_as_number(text) for text in categories):
         notes.append(
             DataWarning(
-                f"column {name!r} has numbers as texts, read as {len(categories)} categories: "
-                f"types={{{name!r}: 'numeric'}} reads them as numbers",
+                f"column {column.name!r} has numbers as texts, read as {len(categories)} "
+                f"categories: types={{{column.name!r}: 'numeric'}} reads them as numbers",
                 "NUMBERS_AS_TEXT",
-                name,
-                int((codes >= 0).sum()),
+                column.name,
+                int((column.codes >= 0).sum()),
             )
         )
-    return CategoricalColumn(name, categories, codes)
 
 
 def _reads_as_number(text: str) -> bool:

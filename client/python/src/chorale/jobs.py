@@ -112,26 +112,24 @@ def delete_job(name: str) -> Job[None]:
 
 def list_contexts_job() -> Job[list[pb.Context]]:
     """All contexts."""
-    contexts: list[pb.Context] = []
-    request = pb.ListContextsRequest(page_size=PAGE_SIZE)
-    while True:
-        answer: pb.ListContextsResponse = yield Call("ListContexts", "", request)
-        contexts += answer.contexts
-        if not answer.next_page_token:
-            return contexts
-        request = pb.ListContextsRequest(page_size=PAGE_SIZE, page_token=answer.next_page_token)
+    return _list_job("ListContexts", pb.ListContextsRequest, "contexts")
 
 
 def list_models_job() -> Job[list[pb.Model]]:
     """All models."""
-    models: list[pb.Model] = []
-    request = pb.ListModelsRequest(page_size=PAGE_SIZE)
+    return _list_job("ListModels", pb.ListModelsRequest, "models")
+
+
+def _list_job(method: str, request: Callable[..., Message], field: str) -> Job[list[Any]]:
+    """All that a call lists, page by page."""
+    found: list[Any] = []
+    token = ""
     while True:
-        answer: pb.ListModelsResponse = yield Call("ListModels", "", request)
-        models += answer.models
-        if not answer.next_page_token:
-            return models
-        request = pb.ListModelsRequest(page_size=PAGE_SIZE, page_token=answer.next_page_token)
+        answer = yield Call(method, "", request(page_size=PAGE_SIZE, page_token=token))
+        found += getattr(answer, field)
+        token = answer.next_page_token
+        if not token:
+            return found
 
 
 def predict_job(
