@@ -123,9 +123,7 @@ def check_target(table: Table, target: str) -> None:
         )
 
 
-def name_from_content(
-    table: Table, target: str, model: str | None, *, seasons: bool = True
-) -> str:
+def name_from_content(table: Table, target: str, model: str | None, *, seasons: bool = True) -> str:
     """A name that only this content has: the target's, and a digest."""
     digest = hashlib.sha256(repr((target, model)).encode())
     if not seasons:
