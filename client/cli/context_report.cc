@@ -54,7 +54,8 @@ nlohmann::ordered_json Json(const v1::Context& context) {
                         {"categories", feature.category_count()},
                         {"missing", feature.missing_count()},
                         {"outside_bulk", feature.outside_bulk_count()},
-                        {"left_out", feature.left_out()}});
+                        {"left_out", feature.left_out()},
+                        {"season_steps", feature.season_steps()}});
   }
   return {{"name", IdOf(context.name())},
           {"model", IdOf(context.model())},
@@ -93,6 +94,11 @@ absl::Status WriteContext(const v1::Context& context, Environment* environment) 
     out << "\ndigest " << context.digest() << "\n";
     if (context.far_target_count() > 0) {
       out << "far values of the target " << context.far_target_count() << "\n";
+    }
+    for (const v1::ColumnSummary& feature : context.features()) {
+      if (feature.season_steps() > 0) {
+        out << "season of " << feature.season_steps() << " steps of " << feature.name() << "\n";
+      }
     }
     out << "\n";
     WriteFeatures(context, &out);

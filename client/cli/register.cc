@@ -25,6 +25,7 @@ struct RegisterArguments {
   std::vector<std::string> numeric;
   std::vector<std::string> categorical;
   std::vector<std::string> missing;
+  bool no_seasons = false;
 };
 
 // What is to be registered.
@@ -140,6 +141,8 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
   const RegisterOptions options{
       .target_column = loaded->target,
       .model = arguments.model,
+      .seasons = arguments.no_seasons ? RegisterOptions::Seasons::kNotSought
+                                      : RegisterOptions::Seasons::kSought,
       .on_progress = [&progress](int64_t rows) { progress.Update(rows); },
   };
   absl::StatusOr<Registration> registration =
@@ -177,6 +180,8 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
           "Columns that are categories even if they look like numbers")
       ->type_name("COLUMN,...");
   AddMissingOption(command, &arguments->missing);
+  command->add_flag("--no-seasons", arguments->no_seasons,
+                    "Do not tell the model of a season of the target, where one is found");
   command->footer(
       "A column is numeric if all cells that are not missing are finite numbers, else\n"
       "categorical. The column types are shown on standard error, with a note where a type may "

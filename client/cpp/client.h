@@ -75,6 +75,8 @@ struct CallOptions {
 struct RegisterOptions {
   std::string target_column = {};
   std::string model = {};  // id; empty: the server's default model
+  // Whether a model that asks for it is told of a season of the target.
+  enum class Seasons { kSought, kNotSought } seasons = Seasons::kSought;
   // Called with the number of rows sent so far; may be empty.
   std::function<void(int64_t rows)> on_progress = nullptr;
 };

@@ -1,16 +1,30 @@
 #include "engine/context/context_loader.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
+#include "engine/data/feature_transform.h"
+#include "engine/data/season.h"
 
 namespace chorale {
 namespace {
 
 absl::Status NoSuchContext(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no context is called '", name, "'"));
+}
+
+// What the record says of the context's season, if this version of the transform wrote it: to find
+// it again takes much longer than the rest of a load.
+std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
+  if (record.season_transform != kTransformVersion) return std::nullopt;
+  for (size_t i = 0; i < record.columns.size(); ++i) {
+    const double steps = record.columns[i].season_steps;
+    if (steps > 0) return KnownSeason{static_cast<int64_t>(i), steps};
+  }
+  return KnownSeason();
 }
 
 }  // namespace
@@ -39,7 +53,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     absl::StatusOr<Dataset> dataset = DecodeDataset(*bytes);
     RETURN_IF_ERROR(dataset.status());
     absl::StatusOr<FeatureTransform> transform =
-        FeatureTransform::Fit(*dataset, model->info.config);
+        FeatureTransform::Fit(*dataset, model->info.config, SeasonOf(*record));
     RETURN_IF_ERROR(transform.status());
     absl::StatusOr<ContextData> data = MakeContextData(*dataset, *transform);
     RETURN_IF_ERROR(data.status());

@@ -40,6 +40,7 @@ void AddNotes(absl::Span<const ColumnNote> notes, ContextRecord* record) {
     if (notes.empty() || notes.front().column != column.name) continue;
     column.outside_bulk = notes.front().outside_bulk;
     column.left_out = notes.front().left_out;
+    column.season_steps = notes.front().season_steps;
     notes.remove_prefix(1);
   }
   if (!notes.empty()) record->far_targets = notes.front().wrong_targets;
@@ -73,6 +74,9 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   record.target = dataset.target;
   for (const Column& column : dataset.features.columns) record.columns.push_back(Describe(column));
   AddNotes(registration.transform.context_notes(), &record);
+  if (registration.transform.sought_season()) {
+    record.season_transform = std::string(kTransformVersion);
+  }
   record.rows = rows;
   record.dataset_bytes = bytes;
   record.created = absl::Now();

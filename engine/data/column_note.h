@@ -17,9 +17,12 @@ struct ColumnNote {
   int64_t wrong_targets = 0;        // values of the target taken for errors and brought back
   int64_t replaced_by_nearest = 0;  // numbers taken for the nearest that the context has
   int64_t unknown_categories = 0;   // cells whose category the context does not have: as missing
+  // Steps of the season that the target has by this column, which counts the context's rows; 0:
+  // none was found. The model gets one column more (engine/data/season.h).
+  double season_steps = 0;
 
   bool empty() const {
-    return !left_out &&
+    return !left_out && season_steps == 0 &&
            ignored + outside_bulk + wrong_targets + replaced_by_nearest + unknown_categories == 0;
   }
 };

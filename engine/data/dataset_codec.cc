@@ -32,6 +32,8 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr char kFormat[] = "chorale dataset";
 constexpr uint64_t kVersion = 1;
+constexpr char kSeasons[] = "seasons";
+constexpr char kNotSought[] = "not sought";
 // The document, its columns, a column.
 constexpr int64_t kMaxDepth = 3;
 
@@ -131,6 +133,10 @@ bool DecodeDocument(const Json& json, Dataset& dataset) {
   for (size_t i = 0; i < columns->size(); ++i) {
     if (!DecodeColumn((*columns)[i], dataset.features.columns[i])) return false;
   }
+  if (const auto seasons = json.find(kSeasons); seasons != json.end()) {
+    if (*seasons != kNotSought) return false;
+    dataset.seasons = Seasons::kNotSought;
+  }
   return TakeString(json, "target", dataset.target) && Unpack(FindBinary(json, "y"), dataset.y);
 }
 
@@ -170,11 +176,12 @@ absl::StatusOr<Dataset> DecodeBounded(absl::string_view bytes) {
 std::string EncodeDataset(const Dataset& dataset) {
   Json columns = Json::array();
   for (const Column& column : dataset.features.columns) columns.push_back(EncodeColumn(column));
-  const Json json = {{"format", kFormat},
-                     {"version", kVersion},
-                     {"columns", std::move(columns)},
-                     {"target", dataset.target},
-                     {"y", PackNumbers(dataset.y)}};
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"columns", std::move(columns)},
+               {"target", dataset.target},
+               {"y", PackNumbers(dataset.y)}};
+  if (dataset.seasons == Seasons::kNotSought) json[kSeasons] = kNotSought;
   std::string bytes;
   Json::to_cbor(json, bytes);
   return bytes;

@@ -8,6 +8,7 @@
 //              "category_text"     bytes, the categories one after the other
 //              "codes"             bytes, [rows] int32 into the categories, -1 for a missing cell
 //   "format"   "chorale dataset"
+//   "seasons"  "not sought"; only where the dataset says so
 //   "target"   text, name of the target column
 //   "version"  1
 //   "y"        bytes, [rows] float64

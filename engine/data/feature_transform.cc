@@ -84,6 +84,15 @@ double Nearest(absl::Span<const double> sorted, double x) {
   return x / 2 - below / 2 <= *above / 2 - x / 2 ? below : *above;
 }
 
+// The phase of each row of a column that is the season's running index.
+Column PhasesOf(const Column& index, const Season& season) {
+  Column phases;
+  phases.name = index.name;
+  phases.numbers.reserve(index.numbers.size());
+  for (const double x : index.numbers) phases.numbers.push_back(season.Phase(x));
+  return phases;
+}
+
 // Statistics to scale by, or an error that names the column.
 absl::StatusOr<ColumnStatistics> FiniteStatistics(absl::string_view column,
                                                   absl::Span<const double> numbers) {
@@ -98,7 +107,8 @@ absl::StatusOr<ColumnStatistics> FiniteStatistics(absl::string_view column,
 }  // namespace
 
 absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
-                                                       const ModelConfig& config) {
+                                                       const ModelConfig& config,
+                                                       const std::optional<KnownSeason>& known) {
   const int64_t features = static_cast<int64_t>(context.features.columns.size());
   if (config.max_features > 0 && features > config.max_features) {
     return InvalidField(
@@ -111,11 +121,31 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
     RETURN_IF_ERROR(fitted.status());
     transform.columns_.push_back(*std::move(fitted));
   }
+  RETURN_IF_ERROR(transform.FitSeason(context, config, known));
   for (int64_t i = 0; i < features; ++i) {
     RETURN_IF_ERROR(transform.CheckContextColumn(context.features.columns[i], i));
   }
   RETURN_IF_ERROR(transform.FitTarget(context, config.normalize_y));
   return transform;
+}
+
+absl::Status FeatureTransform::FitSeason(const Dataset& context, const ModelConfig& config,
+                                         const std::optional<KnownSeason>& known) {
+  const auto features = static_cast<int64_t>(context.features.columns.size());
+  const bool has_room = config.max_features == 0 || features < config.max_features;
+  if (config.season_column == SeasonColumn::kNone || context.seasons == Seasons::kNotSought ||
+      !has_room) {
+    return absl::OkStatus();
+  }
+  sought_season_ = true;
+  const std::optional<Season> season =
+      known.has_value() ? RestoreSeason(context, *known) : FindSeason(context);
+  if (!season.has_value()) return absl::OkStatus();
+  absl::StatusOr<ColumnTransform> phase =
+      FitColumn(PhasesOf(context.features.columns[season->column], *season), config.normalize_x);
+  RETURN_IF_ERROR(phase.status());
+  season_ = SeasonTransform{*season, *std::move(phase)};
+  return absl::OkStatus();
 }
 
 // So that encoding the context later cannot fail, and what is not taken as it stands is known.
@@ -124,6 +154,9 @@ absl::Status FeatureTransform::CheckContextColumn(const Column& column, int64_t 
   ColumnNote note;
   note.column = column.name;
   note.left_out = fitted.left_out;
+  if (season_.has_value() && season_->season.column == feature) {
+    note.season_steps = season_->season.period;
+  }
   for (size_t row = 0; row < column.numbers.size(); ++row) {
     const double x = column.numbers[row];
     if (std::isnan(x)) continue;
@@ -285,7 +318,8 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
   matrix.rows = table.rows();
   const int64_t kept =
       absl::c_count_if(columns_, [](const ColumnTransform& column) { return !column.left_out; });
-  matrix.features = std::max<int64_t>(kept, 1);  // row encoders need one
+  const int64_t added = season_.has_value() ? 1 : 0;
+  matrix.features = std::max<int64_t>(kept + added, 1);  // row encoders need one
   matrix.x.resize(static_cast<size_t>(matrix.rows * matrix.features));
   int64_t feature = 0;
   for (size_t i = 0; i < columns_.size(); ++i) {
@@ -302,6 +336,11 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
       ApplyCategories(fitted, column, feature++, &matrix, &note);
     }
     if (notes != nullptr && !note.empty()) notes->push_back(std::move(note));
+  }
+  if (season_.has_value()) {
+    const Column phases = PhasesOf(*(*matched)[season_->season.column], season_->season);
+    ColumnNote of_phase;  // the index's says it all
+    RETURN_IF_ERROR(ApplyNumbers(season_->phase, phases, feature, &matrix, &of_phase));
   }
   return matrix;
 }

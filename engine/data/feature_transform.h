@@ -4,6 +4,7 @@
 #define CHORALE_ENGINE_DATA_FEATURE_TRANSFORM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/data/bulk.h"
 #include "engine/data/column_note.h"
+#include "engine/data/season.h"
 #include "engine/data/table.h"
 #include "engine/data/target_bound.h"
 #include "engine/model/model_config.h"
@@ -20,7 +22,7 @@ namespace chorale {
 
 // Of what the model sees of a table. Keys and values that were made by another are not used: change
 // it with every change of FeatureTransform's results.
-inline constexpr absl::string_view kTransformVersion = "cells 2";
+inline constexpr absl::string_view kTransformVersion = "cells 3";
 
 // The features of some rows as the row encoder reads them.
 struct FeatureMatrix {
@@ -51,6 +53,11 @@ struct FeatureMatrix {
 //     are not missing. Statistics are float64, summed in row order, and do not depend on how the
 //     user numbered the categories.
 //
+// A model that asks for the phase of a season gets one numeric column more, the last, where
+// FindSeason (engine/data/season.h) finds one in the user's numbers, the dataset does not forbid
+// it, and the model takes so many columns: Season::Phase of each row, fitted on those of the
+// context and scaled like any other. Where the running index is missing, so is the phase.
+//
 // The target is z-scored in the same way, but of its values only errors are brought back
 // (engine/data/target_bound.h), and only those of the context, where the model reads them: its
 // answers, and values of a request, are linear in the user's unit. A target without
@@ -64,8 +71,11 @@ struct FeatureMatrix {
 class FeatureTransform {
  public:
   // REQUIRES: the context is valid (ValidateDataset). InvalidArgument when the model takes fewer
-  // features, or numbers are too large.
-  static absl::StatusOr<FeatureTransform> Fit(const Dataset& context, const ModelConfig& config);
+  // features, or numbers are too large. `known`: what the same version of the transform found in
+  // this context before; nothing if that is not known. It saves time, and changes no bit.
+  static absl::StatusOr<FeatureTransform> Fit(
+      const Dataset& context, const ModelConfig& config,
+      const std::optional<KnownSeason>& known = std::nullopt);
 
   // InvalidArgument for a table that MatchTargets (engine/data/target_columns.h) refuses for this
   // context, or with numbers that are too large. Appends to `notes`, if there are any, what was not
@@ -80,6 +90,9 @@ class FeatureTransform {
   double ToUser(double y) const { return y * y_std_ + y_mean_; }
   // A value of the context as the model reads it.
   float ContextToModel(double y) const { return ToModel(target_bound_.BringBack(y)); }
+
+  // Whether a season was sought; if one was found, a note says so.
+  bool sought_season() const { return sought_season_; }
 
   // What was not taken as it stands of the context: its features in order, then the target. Only
   // columns that have something to say.
@@ -101,8 +114,16 @@ class FeatureTransform {
     double Scale(double x) const { return (bulk.Squash(x) - mean) / std + 0.0; }
   };
 
+  // The column that a season adds.
+  struct SeasonTransform {
+    Season season;
+    ColumnTransform phase;
+  };
+
   static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
   absl::Status CheckContextColumn(const Column& column, int64_t feature);
+  absl::Status FitSeason(const Dataset& context, const ModelConfig& config,
+                         const std::optional<KnownSeason>& known);
   absl::Status FitTarget(const Dataset& context, Normalization normalize);
   // Write column `feature` of the matrix. REQUIRES: the column's cells are valid.
   static absl::Status ApplyNumbers(const ColumnTransform& fitted, const Column& column,
@@ -112,6 +133,8 @@ class FeatureTransform {
                               FeatureMatrix* matrix, ColumnNote* note);
 
   std::vector<ColumnTransform> columns_;
+  std::optional<SeasonTransform> season_;
+  bool sought_season_ = false;
   TargetBound target_bound_;
   double y_mean_ = 0;
   double y_std_ = 1;

@@ -37,11 +37,16 @@ struct Table {
   }
 };
 
+// Whether a model that asks for it (ModelConfig::season_column) gets a column with the phase of a
+// season that the context shows.
+enum class Seasons { kSought, kNotSought };
+
 // A registered table: features, and the numeric target column y that the model predicts.
 struct Dataset {
   Table features;         // without the target column
   std::string target;     // name of the target column
   std::vector<double> y;  // [rows], finite
+  Seasons seasons = Seasons::kSought;
 };
 
 }  // namespace chorale

@@ -149,6 +149,15 @@ class FieldReader {
     *field = text == "none" ? Normalization::kNone : Normalization::kZScore;
   }
 
+  void ReadSeasonColumn(absl::string_view key, SeasonColumn* field) {
+    std::string text = "none";
+    Text(key, Presence::kOptional, 32, &text);
+    if (text != "none" && text != "phase") {
+      return Fail(Invalid(key, absl::StrCat("'", text, "' must be 'none' or 'phase'")));
+    }
+    *field = text == "none" ? SeasonColumn::kNone : SeasonColumn::kPhase;
+  }
+
   // The first error, or that a key was never asked for.
   absl::Status Finish() const {
     RETURN_IF_ERROR(status_);
@@ -262,6 +271,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   fields.Real("layer_norm_eps", kOptional, 1e-12, 1e-1, &config.layer_norm_eps);
   fields.Normalize("normalize_x", &config.normalize_x);
   fields.Normalize("normalize_y", &config.normalize_y);
+  fields.ReadSeasonColumn("season_column", &config.season_column);
   fields.Text("notice", kOptional, 1'024, &config.notice);
   absl::Status status = fields.Finish();
   if (status.ok()) status = CheckTogether(config);

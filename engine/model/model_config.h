@@ -16,6 +16,12 @@ enum class Normalization {
   kZScore,  // subtract the context's mean, divide by its standard deviation (1 if that is 0)
 };
 
+// What a model gets beside a context's columns.
+enum class SeasonColumn {
+  kNone,
+  kPhase,  // where a season is found, the phase of each row in it (engine/data/season.h)
+};
+
 struct ModelConfig {
   std::string model_type;      // "ar_tabpfn"
   std::string row_encoder;     // "feature_mean", the default, or "cell_attention"
@@ -39,6 +45,7 @@ struct ModelConfig {
   int64_t encoder_pooled_tokens = 0;  // P: learned queries that pool a row
   Normalization normalize_x = Normalization::kNone;
   Normalization normalize_y = Normalization::kNone;
+  SeasonColumn season_column = SeasonColumn::kNone;
   std::string notice;  // optional sentence for users, e.g. that the weights are random
 
   int64_t head_dim() const { return d_model / n_heads; }

@@ -14,6 +14,8 @@ using Json = nlohmann::json;
 constexpr char kNumeric[] = "numeric";
 constexpr char kCategorical[] = "categorical";
 constexpr char kFarTargets[] = "far_targets";
+constexpr char kSeasonTransform[] = "season_transform";
+constexpr char kSeasonSteps[] = "season_steps";
 
 // A non-negative integer member of an object.
 bool TakeCount(const Json& object, const char* key, int64_t& out) {
@@ -28,11 +30,15 @@ bool TakeNotes(const Json& object, ColumnInfo& column) {
   if (object.contains("outside_bulk") && !TakeCount(object, "outside_bulk", column.outside_bulk)) {
     return false;
   }
-  const auto left_out = object.find("left_out");
-  if (left_out == object.end()) return true;
-  if (!left_out->is_boolean()) return false;
-  column.left_out = left_out->get<bool>();
-  return true;
+  if (const auto left_out = object.find("left_out"); left_out != object.end()) {
+    if (!left_out->is_boolean()) return false;
+    column.left_out = left_out->get<bool>();
+  }
+  const auto season = object.find(kSeasonSteps);
+  if (season == object.end()) return true;
+  if (!season->is_number()) return false;
+  column.season_steps = season->get<double>();
+  return column.season_steps > 0;
 }
 
 bool TakeColumn(const Json& object, ColumnInfo& column) {
@@ -59,8 +65,12 @@ absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record) {
                        {"missing", column.missing},
                        {"outside_bulk", column.outside_bulk},
                        {"left_out", column.left_out}});
+      if (column.season_steps > 0) array.back()[kSeasonSteps] = column.season_steps;
     }
     if (!array.empty() && record.far_targets > 0) array[0][kFarTargets] = record.far_targets;
+    if (!array.empty() && !record.season_transform.empty()) {
+      array[0][kSeasonTransform] = record.season_transform;
+    }
     return array.dump();
   } catch (const std::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("columns cannot be stored: ", e.what()));
@@ -80,6 +90,12 @@ absl::Status ColumnsFromJson(absl::string_view json, ContextRecord* record) {
     const bool has_far_targets = !columns.empty() && array[0].contains(kFarTargets);
     if (has_far_targets && !TakeCount(array[0], kFarTargets, record->far_targets)) {
       return absl::DataLossError("the number of far targets is damaged");
+    }
+    if (!columns.empty() && array[0].contains(kSeasonTransform)) {
+      if (!array[0][kSeasonTransform].is_string()) {
+        return absl::DataLossError("the season's version is damaged");
+      }
+      record->season_transform = array[0][kSeasonTransform].get<std::string>();
     }
     record->columns = std::move(columns);
     return absl::OkStatus();

@@ -24,6 +24,7 @@ struct ColumnInfo {
   // contexts that were registered before this was kept.
   int64_t outside_bulk = 0;
   bool left_out = false;
+  double season_steps = 0;
 };
 
 // A context as it is registered. (tenant, name) identifies it; digest identifies its content.
@@ -34,6 +35,9 @@ struct ContextRecord {
   std::string digest;               // of the encoded dataset, lower-case hex SHA-256
   std::string target;               // name of the target column
   std::vector<ColumnInfo> columns;  // features, in the order registered
+  // kTransformVersion of the server that sought a season and wrote season_steps of the columns;
+  // empty: none was sought.
+  std::string season_transform = {};
   int64_t far_targets = 0;  // values taken for errors (ColumnNote::wrong_targets); see ColumnInfo
   int64_t rows = 0;
   int64_t dataset_bytes = 0;

@@ -58,6 +58,11 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
                         absl::StrCat("is ", header.row_count(), "; it must be 0 (unknown) to ",
                                      limits_.max_context_rows));
   }
+  if (!v1::RegisterContextHeader::Seasons_IsValid(header.seasons())) {
+    return InvalidField("header.seasons",
+                        absl::StrCat("is ", header.seasons(), ", which is unknown"));
+  }
+  if (header.seasons() == v1::RegisterContextHeader::NOT_SOUGHT) seasons_ = Seasons::kNotSought;
   context_id_ = header.context_id();
   announced_rows_ = header.row_count();
   target_ = header.target_column();
@@ -190,6 +195,7 @@ absl::StatusOr<Dataset> DatasetAssembler::Finish() {
   }
   Dataset dataset;
   dataset.target = target_;
+  dataset.seasons = seasons_;
   const int64_t target = table_.Find(target_);
   dataset.y = std::move(table_.columns[target].numbers);
   table_.columns.erase(table_.columns.begin() + target);

@@ -58,6 +58,7 @@ class DatasetAssembler {
   std::string context_id_;
   std::string model_id_;
   std::string target_;
+  Seasons seasons_ = Seasons::kSought;
   int64_t announced_rows_ = 0;  // 0: not announced
   int64_t chunks_ = 0;
   int64_t rows_ = 0;

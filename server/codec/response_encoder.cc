@@ -78,6 +78,7 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
     feature->set_missing_count(column.missing);
     feature->set_outside_bulk_count(column.outside_bulk);
     feature->set_left_out(column.left_out);
+    feature->set_season_steps(column.season_steps);
   }
   message->set_far_target_count(record.far_targets);
   message->set_row_count(record.rows);

@@ -64,6 +64,11 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
                               "nothing and is left out",
                               effect));
     }
+    if (note.season_steps > 0) {
+      writer.Add(v1::Warning::SEASON, note.column, 0,
+                 absl::StrCat("the target has a season of ", note.season_steps,
+                              " steps by it: the model is also told where in that each row is"));
+    }
     if (note.outside_bulk > 0) {
       writer.Add(v1::Warning::OUTSIDE_BULK, note.column, note.outside_bulk,
                  absl::StrCat(Cells(note.outside_bulk, "lies", "lie"),

@@ -85,12 +85,13 @@ Reply<v1::RegisterContextResponse> ApiClient::Register(const std::string& id, co
   return Upload(header, chunks);
 }
 
-Reply<v1::RegisterContextResponse> ApiClient::Register(const std::string& id,
-                                                       const v1::Table& table,
-                                                       const std::string& target_column) const {
+Reply<v1::RegisterContextResponse> ApiClient::Register(
+    const std::string& id, const v1::Table& table, const std::string& target_column,
+    v1::RegisterContextHeader::Seasons seasons) const {
   v1::RegisterContextHeader header;
   header.set_context_id(id);
   header.set_target_column(target_column);
+  header.set_seasons(seasons);
   return Upload(header, {table});
 }
 

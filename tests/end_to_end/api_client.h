@@ -55,8 +55,9 @@ class ApiClient {
                                               const std::string& model = "",
                                               int64_t chunk_rows = 10'000) const;
   // The same of a table with columns of any kind, in one message.
-  Reply<v1::RegisterContextResponse> Register(const std::string& id, const v1::Table& table,
-                                              const std::string& target_column) const;
+  Reply<v1::RegisterContextResponse> Register(
+      const std::string& id, const v1::Table& table, const std::string& target_column,
+      v1::RegisterContextHeader::Seasons seasons = {}) const;
   Reply<v1::Context> Get(const std::string& id) const;
   Reply<v1::Context> Warm(const std::string& id) const;
   grpc::Status Delete(const std::string& id) const;

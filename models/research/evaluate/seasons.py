@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--null-draws", type=int, default=200, help="of each kind of series without a season")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/seasons.json"), metavar="FILE")
     options = parser.parse_args()
-    predictor, raw = Predictor(str(options.model), options.device), {}
+    predictor, raw = Predictor(str(options.model), options.device, seasons=False), {}
     for part in options.parts.split(",") if options.parts else []:
         for cell in cells.of_part(part):
             for way in ways(cell) if cell.rows() >= ROWS else []:

@@ -26,6 +26,7 @@ class ModelConfig:
     layer_norm_eps: float = 1e-5
     normalize_x: str = "none"
     normalize_y: str = "none"
+    season_column: str = "none"  # or "phase": see prior/phase_column.py
     # Of the row encoders that have an inside; 0 where one does not use it.
     encoder_width: int = 0  # E, of a cell, or of the hidden layer of slot_mlp
     encoder_heads: int = 0
@@ -51,7 +52,11 @@ class ModelConfig:
 def default_config(row_encoder: str) -> ModelConfig:
     """The default model's sizes, with the row encoder of that name."""
     config = ModelConfig(
-        row_encoder=row_encoder, max_features=100, normalize_x="zscore", normalize_y="zscore"
+        row_encoder=row_encoder,
+        max_features=100,
+        normalize_x="zscore",
+        normalize_y="zscore",
+        season_column="phase",
     )
     if row_encoder == "slot_mlp":
         config.encoder_width = 512

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from models.research.training.mixture import Mixture
+from models.research.training.prior.phase_column import find_season
 from models.research.training.prior.scaling import (
     RULE,
     ColumnScaling,
@@ -25,7 +26,11 @@ Array = np.ndarray
 
 
 class Table:
-    """A context's cells and targets, scaled as the server does it, and the way back."""
+    """A context's cells and targets, scaled as the server does it, and the way back.
+
+    With seasons, a column with the phase of the season that the context shows is added, the last, unless
+    the table would then have more than max_features (0: no limit).
+    """
 
     def __init__(
         self,
@@ -33,11 +38,19 @@ class Table:
         context_y: Array,
         is_categorical: Array | None,
         rule: ScalingRule = RULE,
+        *,
+        seasons: bool = False,
+        max_features: int = 0,
     ):
         x = np.array(context_x, dtype=np.float64)
+        y = np.array(context_y, dtype=np.float64)
         categorical = np.zeros(x.shape[1], bool)
         if is_categorical is not None:
             categorical = np.asarray(is_categorical, bool)
+        fits = max_features == 0 or x.shape[1] < max_features
+        self.season = find_season(x, y, categorical) if seasons and fits else None
+        if self.season is not None:
+            x, categorical = self.with_phase(x), np.append(categorical, False)
         self.dictionaries = {
             column: np.unique(x[~np.isnan(x[:, column]), column])
             for column in np.flatnonzero(categorical)
@@ -50,8 +63,13 @@ class Table:
         if len(self.kept) == 0:
             self.kept = torch.zeros(min(1, x.shape[1]), dtype=torch.long)
         self.missing = torch.isnan(numbers)
-        self.target = TargetScaling.fit(torch.from_numpy(np.array(context_y, dtype=np.float64)), rule)
+        self.target = TargetScaling.fit(torch.from_numpy(y), rule)
         self.y_mean, self.y_std = self.target.mean.item(), self.target.std.item()
+
+    def with_phase(self, x: Array) -> Array:
+        """[R, F] -> [R, F + 1] where the context has a season."""
+        x = np.array(x, dtype=np.float64)
+        return x if self.season is None else np.column_stack([x, self.season.phase(x)])
 
     def numbers(self, x: Array) -> Array:
         """Categories as indices into the context's sorted dictionary; unknown ones become NaN."""
@@ -69,7 +87,7 @@ class Table:
 
     def cells(self, x: Array, device: torch.device, dtype: torch.dtype) -> Cells:
         """Other rows [R, F] -> a batch of one table."""
-        numbers = torch.from_numpy(self.numbers(x))
+        numbers = torch.from_numpy(self.numbers(self.with_phase(x)))
         return self.batch(self.columns.values(numbers), torch.isnan(numbers), device, dtype)
 
     def batch(
@@ -95,7 +113,15 @@ class EncodedContext:
 
     def __init__(self, predictor: Predictor, x: Array, y: Array, is_categorical: Array | None):
         self.model, self.device, self.dtype = predictor.model, predictor.device, predictor.dtype
-        self.table = Table(x, y, is_categorical, predictor.rule)
+        config = self.model.config
+        self.table = Table(
+            x,
+            y,
+            is_categorical,
+            predictor.rule,
+            seasons=predictor.seasons and config.season_column == "phase",
+            max_features=config.max_features,
+        )
         self.y = self.table.context_y(self.device, self.dtype)[None]  # [1, Nctx]
         cells = self.table.context_cells(self.device, self.dtype)
         self.state = self.model.row_encoder.fit(cells, self.y)
@@ -138,8 +164,11 @@ class Predictor:
         device: str = "cpu",
         dtype: torch.dtype = torch.float32,
         rule: ScalingRule = RULE,
+        *,
+        seasons: bool = True,  # False: not told of one, as a context registered with NOT_SOUGHT
     ):
         self.device, self.dtype, self.rule = torch.device(device), dtype, rule
+        self.seasons = seasons
         self.model = load_model(folder, dtype).to(self.device)
 
     @torch.inference_mode()

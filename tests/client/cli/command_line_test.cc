@@ -79,6 +79,20 @@ TEST_F(CommandLineTest, RegisterNamesAndReadsStandardInput) {
   ExpectFailure({"register", "-", "--target", "price"}, 2, "--name");
 }
 
+TEST_F(CommandLineTest, SeasonsAreShownAndCanBeForbidden) {
+  Write("sales.csv", "month,y\n1,2\n2,3\n");
+  const std::string line = "season of 12 steps of month\n";
+  const std::vector<std::string> sought = {"register", Path("sales.csv"), "--target=y",
+                                           "--format=table"};
+  EXPECT_THAT(Good(sought).out, HasSubstr(line));
+  EXPECT_THAT(Good({"show", "sales", "--format=table"}).out, HasSubstr(line));
+  const auto shown = nlohmann::json::parse(Good({"show", "sales", "--format=json"}).out);
+  EXPECT_EQ(shown.at("features").at(0).at("season_steps"), 12);
+  std::vector<std::string> forbidden = sought;
+  forbidden.insert(forbidden.end(), {"--no-seasons", "--name=alone"});
+  EXPECT_THAT(Good(forbidden).out, Not(HasSubstr("season")));
+}
+
 TEST_F(CommandLineTest, RegisterFailures) {
   RegisterHouses();
   const ProgramResult again =

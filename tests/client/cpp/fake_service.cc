@@ -251,6 +251,8 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
       feature->set_type(column.has_numeric() ? v1::ColumnSummary::NUMERIC
                                              : v1::ColumnSummary::CATEGORICAL);
       Summarize(stored.chunks, column.name(), feature);
+      const bool sought = header.seasons() != v1::RegisterContextHeader::NOT_SOUGHT;
+      if (sought && column.name() == "month") feature->set_season_steps(12);
     }
   }
   MutexLock lock(&mutex_);

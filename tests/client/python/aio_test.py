@@ -62,7 +62,9 @@ def test_all_calls(fake: FakeChorale) -> None:
     async def use(client: aio.Client) -> None:
         assert client.address == fake.address
         assert repr(client) == f"<asyncio Client of {fake.address}>"
-        context = await client.register({"price": [1.0, 2.0]}, target="price")
+        context = await client.register({"price": [1.0, 2.0]}, target="price", seasons=False)
+        [header, _] = fake.requests("RegisterContext")[0]
+        assert header.header.seasons == pb.RegisterContextHeader.NOT_SOUGHT
         assert context.client is client
         assert context.warnings == ()
         assert (await client.context("houses")).target == "price"

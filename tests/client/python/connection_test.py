@@ -99,6 +99,22 @@ def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale.Cli
     assert len(done) == len(chunks)
 
 
+def test_seasons_are_sought_unless_the_caller_says_no(
+    fake: FakeChorale, client: chorale.Client
+) -> None:
+    context = pb.Context(name="contexts/a")
+    context.features.add(name="month", type=pb.ColumnSummary.NUMERIC, season_steps=12)
+    fake.answers["RegisterContext"].extend([pb.RegisterContextResponse(context=context)] * 2)
+    [feature] = client.register({"month": [1, 2], "y": [3, 4]}, target="y").features
+    assert feature.season_steps == 12
+    client.register({"month": [1, 2], "y": [3, 4]}, target="y", seasons=False)
+    sent = [messages[0].header.seasons for messages in fake.requests("RegisterContext")]
+    assert sent == [
+        pb.RegisterContextHeader.SEASONS_UNSPECIFIED,
+        pb.RegisterContextHeader.NOT_SOUGHT,
+    ]
+
+
 def test_names_follow_from_the_content(fake: FakeChorale, client: chorale.Client) -> None:
     def name(data: dict[str, list[object]], target: str = "My y", **more: Any) -> str:
         fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
@@ -112,6 +128,7 @@ def test_names_follow_from_the_content(fake: FakeChorale, client: chorale.Client
         name({"x": ["a", "b"], "My y": [1, 3]}),
         name({"z": ["a", "b"], "My y": [1, 2]}),
         name(table, model="other"),
+        name(table, seasons=False),
     ]
     assert names[0] == name(table)
     assert len(set(names)) == len(names)

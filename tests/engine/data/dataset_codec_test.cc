@@ -57,6 +57,7 @@ void ExpectSameContent(const Dataset& a, const Dataset& b) {
     EXPECT_EQ(Cells(a.features.columns[i]), Cells(b.features.columns[i]));
   }
   EXPECT_EQ(a.target, b.target);
+  EXPECT_EQ(a.seasons, b.seasons);
   EXPECT_EQ(a.y, b.y);
 }
 
@@ -132,6 +133,7 @@ TEST(DatasetCodecTest, AnyDifferenceChangesTheDigest) {
   };
   EXPECT_TRUE(differs([](Dataset& d) { d.y[0] = std::nextafter(d.y[0], 9); }));
   EXPECT_TRUE(differs([](Dataset& d) { d.target = "z"; }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.seasons = Seasons::kNotSought; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].name = "Age"; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].numbers[1] = 0; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[1].codes[1] = kMissingCode; }));
@@ -220,6 +222,23 @@ TEST(DatasetCodecTest, NonCanonicalBytesAreRefused) {
   std::string newer = bytes;
   newer[version] = 2;
   EXPECT_THAT(DecodeDataset(newer).status().message(), HasSubstr("version 1"));
+}
+
+TEST(DatasetCodecTest, SaysOnlyWhereSeasonsAreNotSought) {
+  Dataset dataset = SmallDataset();
+  dataset.seasons = Seasons::kNotSought;
+  const std::string bytes = EncodeDataset(dataset);
+  const std::string added = "\x67seasons\x6anot sought";
+  std::string expected = EncodeDataset(SmallDataset());
+  expected.insert(expected.find("\x66target"), added);
+  expected[0] = '\xa6';
+  EXPECT_EQ(bytes, expected);
+  const absl::StatusOr<Dataset> decoded = DecodeDataset(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ExpectSameContent(*decoded, dataset);
+  std::string other = bytes;
+  other.replace(other.find("not sought"), 10, "whatsoever");
+  EXPECT_EQ(DecodeDataset(other).status().code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

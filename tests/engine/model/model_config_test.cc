@@ -62,6 +62,7 @@ TEST(ModelConfigTest, ReadsEveryFieldAndFillsInDefaults) {
   EXPECT_EQ(config->layer_norm_eps, 1e-5f);
   EXPECT_EQ(config->normalize_x, Normalization::kNone);
   EXPECT_EQ(config->normalize_y, Normalization::kNone);
+  EXPECT_EQ(config->season_column, SeasonColumn::kNone);
   EXPECT_EQ(config->head_dim(), 32);
   EXPECT_EQ(config->kv_width(), 128);
 }
@@ -73,6 +74,10 @@ TEST(ModelConfigTest, ReadsOptionalFields) {
             Normalization::kZScore);
   EXPECT_EQ(ParseModelConfig(With("normalize_y", R"("zscore")"))->normalize_y,
             Normalization::kZScore);
+  EXPECT_EQ(ParseModelConfig(With("season_column", R"("phase")"))->season_column,
+            SeasonColumn::kPhase);
+  EXPECT_EQ(ParseModelConfig(With("season_column", R"("none")"))->season_column,
+            SeasonColumn::kNone);
   EXPECT_EQ(ParseModelConfig(With("notice", R"("random")"))->notice, "random");
   EXPECT_EQ(ParseModelConfig(With("std_max", "2"))->std_max, 2.0f);
   EXPECT_EQ(ParseModelConfig(With("row_encoder", R"("feature_mean")"))->row_encoder,

@@ -36,6 +36,7 @@ void ExpectSameRecord(const ContextRecord& a, const ContextRecord& b) {
   EXPECT_EQ(a.digest, b.digest);
   EXPECT_EQ(a.target, b.target);
   EXPECT_EQ(a.far_targets, b.far_targets);
+  EXPECT_EQ(a.season_transform, b.season_transform);
   EXPECT_EQ(a.rows, b.rows);
   EXPECT_EQ(a.dataset_bytes, b.dataset_bytes);
   EXPECT_EQ(a.created, b.created);
@@ -47,6 +48,7 @@ void ExpectSameRecord(const ContextRecord& a, const ContextRecord& b) {
     EXPECT_EQ(a.columns[i].missing, b.columns[i].missing);
     EXPECT_EQ(a.columns[i].outside_bulk, b.columns[i].outside_bulk);
     EXPECT_EQ(a.columns[i].left_out, b.columns[i].left_out);
+    EXPECT_EQ(a.columns[i].season_steps, b.columns[i].season_steps);
   }
 }
 

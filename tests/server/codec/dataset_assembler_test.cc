@@ -116,6 +116,24 @@ TEST(DatasetAssemblerTest, BadHeaders) {
                 "models/");
   ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", "y", "", -1)), "header.row_count", "-1");
   ExpectRefused(DatasetAssembler(Limits()).Add(v1::RegisterContextRequest()), "payload", "");
+  v1::RegisterContextRequest unknown = Header();
+  unknown.mutable_header()->set_seasons(static_cast<v1::RegisterContextHeader::Seasons>(9));
+  ExpectRefused(DatasetAssembler(Limits()).Add(unknown), "header.seasons", "is 9");
+}
+
+TEST(DatasetAssemblerTest, SeasonsAreSoughtUnlessTheHeaderSaysNo) {
+  for (const auto asked :
+       {v1::RegisterContextHeader::SEASONS_UNSPECIFIED, v1::RegisterContextHeader::SOUGHT,
+        v1::RegisterContextHeader::NOT_SOUGHT}) {
+    v1::RegisterContextRequest header = Header();
+    header.mutable_header()->set_seasons(asked);
+    DatasetAssembler assembler{Limits()};
+    ASSERT_TRUE(assembler.Add(header).ok());
+    ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
+    EXPECT_EQ(assembler.Finish()->seasons, asked == v1::RegisterContextHeader::NOT_SOUGHT
+                                               ? Seasons::kNotSought
+                                               : Seasons::kSought);
+  }
 }
 
 TEST(DatasetAssemblerTest, MessagesOutOfOrder) {

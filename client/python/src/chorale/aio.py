@@ -144,13 +144,16 @@ class Client:
         name: str | None = None,
         model: str | None = None,
         types: Types | None = None,
+        seasons: bool = True,
         progress: Option = None,
         timeout: float | None = None,
     ) -> Context:
         """Registers a table; see `chorale.Client.register`."""
-        table, target_name, name = table_to_register(data, target, name, model, types)
+        table, target_name, name = table_to_register(
+            data, target, name, model, types, seasons=seasons
+        )
         with Progress(progress, table.row_count, "rows") as done:
-            job = register_job(name, table, target_name, model, done)
+            job = register_job(name, table, target_name, model, done, seasons=seasons)
             message, warnings = await self._run(job, timeout)
         tell(warnings)
         return Context(self, message, warnings)

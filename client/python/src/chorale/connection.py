@@ -121,6 +121,7 @@ class Client:
         name: str | None = None,
         model: str | None = None,
         types: Types | None = None,
+        seasons: bool = True,
         progress: Option = None,
         timeout: float | None = None,
     ) -> Context:
@@ -135,6 +136,8 @@ class Client:
             model: The model's name; None: the server's default.
             types: {"column": "categorical" or "numeric"} where the kind is not to follow from the
                 cells.
+            seasons: Whether the model is told of a season of the target, where the server finds
+                one; a warning then says so. If False, it is another content.
             progress: See `Context.sample`.
             timeout: Seconds; None: the client's.
 
@@ -142,9 +145,11 @@ class Client:
             InvalidArgumentError: The table, or its target, cannot be used; `field` says which.
             AlreadyExistsError: The name has other content.
         """
-        table, target_name, name = table_to_register(data, target, name, model, types)
+        table, target_name, name = table_to_register(
+            data, target, name, model, types, seasons=seasons
+        )
         with Progress(progress, table.row_count, "rows") as done:
-            job = register_job(name, table, target_name, model, done)
+            job = register_job(name, table, target_name, model, done, seasons=seasons)
             message, warnings = self._run(job, timeout)
         tell(warnings)
         return Context(self, message, warnings)

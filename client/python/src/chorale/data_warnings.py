@@ -14,12 +14,13 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 class DataWarning(UserWarning):
-    """Cells that were not taken as they stand, of one column and for one reason.
+    """Cells that were not taken as they stand, of one column and for one reason; or a season.
 
     Attributes:
         message: A sentence.
-        reason: "OUTSIDE_BULK", "LEFT_OUT", "NEAREST_VALUE", "UNKNOWN_CATEGORY" or "FAR_TARGET" from
-            the server; "MIXED_TYPES", "NUMBERS_AS_TEXT" or "LOST_DIGITS" from this package.
+        reason: "OUTSIDE_BULK", "LEFT_OUT", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "FAR_TARGET" or
+            "SEASON" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT" or "LOST_DIGITS" from this
+            package.
         column: The column's name; empty where some warnings had no room.
         cell_count: How many cells.
     """

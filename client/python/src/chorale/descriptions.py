@@ -79,6 +79,8 @@ class Feature:
         missing: The number of missing cells.
         outside_bulk: The number of cells far outside the bulk of the column.
         left_out: Whether the column says nothing, and is left out.
+        season_steps: The period of the season that the target has by this column, which counts the
+            rows; 0 if none was found.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Feature:
     missing: int
     outside_bulk: int
     left_out: bool
+    season_steps: float = 0.0
 
     @classmethod
     def of(cls, message: pb.ColumnSummary) -> Feature:
@@ -98,6 +101,7 @@ class Feature:
             message.missing_count,
             message.outside_bulk_count,
             message.left_out,
+            message.season_steps,
         )
 
 

@@ -67,7 +67,7 @@ Job = Generator[Call, Any, Result]
 
 
 def register_job(
-    name: str, table: Table, target: str, model: str | None, done: Done
+    name: str, table: Table, target: str, model: str | None, done: Done, *, seasons: bool = True
 ) -> Job[tuple[pb.Context, tuple[DataWarning, ...]]]:
     """Registers a table; returns the context and the warnings."""
     header = pb.RegisterContextHeader(
@@ -76,6 +76,8 @@ def register_job(
         model=f"models/{model}" if model else "",
         row_count=table.row_count,
     )
+    if not seasons:
+        header.seasons = pb.RegisterContextHeader.NOT_SOUGHT
     pieces = list(split_rows(table, MAX_CHUNK_BYTES, MAX_CHUNK_ROWS))
 
     def messages() -> Iterator[Message]:

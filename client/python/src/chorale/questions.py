@@ -14,7 +14,13 @@ from chorale.tables import Data, Table, Types, read_column, read_rows, read_tabl
 
 
 def table_to_register(
-    data: Data, target: Any, name: str | None, model: str | None, types: Types | None
+    data: Data,
+    target: Any,
+    name: str | None,
+    model: str | None,
+    types: Types | None,
+    *,
+    seasons: bool = True,
 ) -> tuple[Table, str, str]:
     """The table, the name of its target column, and that of the context."""
     table = read_table(data, types=types)
@@ -35,7 +41,8 @@ def table_to_register(
             )
         table = table.with_column(column)
     check_target(table, target_name)
-    return table, target_name, name or name_from_content(table, target_name, model)
+    content = name_from_content(table, target_name, model, seasons=seasons)
+    return table, target_name, name or content
 
 
 def rows_to_ask(context: Description[Any], data: Data) -> Table:

@@ -123,9 +123,11 @@ def check_target(table: Table, target: str) -> None:
         )
 
 
-def name_from_content(table: Table, target: str, model: str | None) -> str:
+def name_from_content(table: Table, target: str, model: str | None, *, seasons: bool = True) -> str:
     """A name that only this content has: the target's, and a digest."""
     digest = hashlib.sha256(repr((target, model)).encode())
+    if not seasons:
+        digest.update(b"no seasons")
     for column in table.columns.values():
         digest.update(repr((column.name, column.kind)).encode())
         if isinstance(column, NumericColumn):

@@ -16,6 +16,9 @@ distribution of n/2 and 2, n the degrees of freedom left, so that
 P is that of the smallest R_1 on a grid of frequencies, refined twice; a whole number of steps where that is as good;
 its double or triple where the two waves that this adds have a chance of at most LEVEL. There is a season if its
 chance times the number of frequencies that can be told apart is at most LEVEL. The column then is (t + 1e-6) mod P.
+None is sought where t spans more than MOST_SPAN steps a row, so that the time is bounded.
+
+The server does the same (`engine/data/season.h`); `tests/golden/seasons.json` holds both to it.
 `models/research/evaluate/seasons.md` says what it does for the model.
 """
 
@@ -31,6 +34,7 @@ ROWS = 16  # a context has at least
 WINDOW = 1024  # the last rows by the index, in which the period is sought
 SHORTEST = 3.0  # period, in steps
 PERIODS = 2.5  # in the span of the context, at least
+MOST_SPAN = 4  # steps a row
 LEVEL = 1e-3
 LEVELS = 31  # a column of more different values acts linearly
 _MOST = 96  # regressors; where the table has more, no season is sought
@@ -38,6 +42,7 @@ _AT_ONCE = 64  # frequencies, for memory
 _FINENESS = 6  # points of the grid per width of a peak
 _NOTHING = 1e-20  # of the variance
 _WAVES = 4  # sine and cosine, two harmonics
+_HOLD = 1e-9  # of a wave's squares: one that the basis tells explains nothing
 
 
 class Index(NamedTuple):
@@ -67,7 +72,7 @@ def _steps(x: Array, index: Index) -> Array:
 
 def find_index(x: Array, is_categorical: Array) -> Index | None:
     """The first numeric column whose values all differ and are about evenly spaced: no gap is below half
-    of the median gap, and nine of ten are at most half above it."""
+    of the median gap, nine of ten are at most half above it, and all together at most MOST_SPAN a row."""
     if len(x) < ROWS:
         return None
     for column in np.flatnonzero(~np.asarray(is_categorical, bool)):
@@ -76,8 +81,10 @@ def find_index(x: Array, is_categorical: Array) -> Index | None:
             continue
         order = np.argsort(values, kind="stable")
         gaps = np.diff(values[order])
-        step = float(np.median(gaps))
-        if np.isfinite(step) and step > 0 and gaps.min() >= 0.5 * step and np.mean(gaps <= 1.5 * step) >= 0.9:
+        step, span = float(np.median(gaps)), float(values[order[-1]] - values[order[0]])
+        if not (0 < step < np.inf and span / step <= MOST_SPAN * len(x)):
+            continue
+        if gaps.min() >= 0.5 * step and np.mean(gaps <= 1.5 * step) >= 0.9:
             return Index(int(column), float(values[order[0]]), step, order)
     return None
 
@@ -94,8 +101,8 @@ def _regressors(column: Array, categorical: bool) -> Array:
     values = np.unique(column[known])
     if categorical or len(values) <= LEVELS:
         return (column[:, None] == values).astype(np.float64)
-    centred = np.where(known, column - column[known].mean(), 0.0)
-    return np.stack([centred / np.abs(centred).max(), ~known], axis=1)
+    relative = column / np.abs(values).max()  # sums of a user's numbers may be beyond a float64
+    return np.stack([np.where(known, relative - relative[known].mean(), 0.0), ~known], axis=1)
 
 
 def _basis(columns: Array) -> Array:
@@ -110,10 +117,11 @@ def _without(basis: Array, of: Array) -> Array:
 
 def _left(basis: Array, y: Array, waves: Array) -> Array:
     """[...] sum of squares of y after waves [..., n, k] beside the basis, which y is already without."""
+    size = waves.shape[-1]
+    least = _HOLD * (waves * waves).sum(axis=(-1, -2))[..., None, None] / size
     waves = _without(basis, waves)
     turned = np.swapaxes(waves, -1, -2)
-    products, size = turned @ waves, waves.shape[-1]
-    least = 1e-9 * np.trace(products, axis1=-2, axis2=-1)[..., None, None] / size
+    products = turned @ waves
     weights = np.linalg.solve(products + least * np.eye(size), turned @ y[:, None])
     return y @ y - (turned @ y[:, None] * weights).sum(axis=(-1, -2))
 
@@ -131,6 +139,8 @@ def find_period(
     Others [n, k] are regressors. Where the values before leave nothing to explain, as in a pure wave, they are
     left out."""
     rows, span = len(y), t[-1] - t[0]
+    if not span <= MOST_SPAN * rows:
+        return None
     if before is None:
         before = min(max(rows // 8, 1), 4)
     size = np.abs(y).max()

@@ -3,7 +3,9 @@ context."""
 
 from __future__ import annotations
 
+import json
 import unittest
+from pathlib import Path
 
 try:
     import numpy as np
@@ -16,6 +18,8 @@ try:
     )
 except ImportError:
     np = None
+
+VECTORS = Path(__file__).resolve().parents[3] / "golden" / "seasons.json"
 
 
 def seasonal(rows: int, period: float, seed: int = 0, noise: float = 0.3) -> np.ndarray:
@@ -134,6 +138,30 @@ class PhaseColumnTest(unittest.TestCase):
         self.assertEqual(season(other, y).period, 12)
         many = np.column_stack([x, np.random.default_rng(9).standard_normal((120, 100))])
         self.assertIsNone(season(many, y))
+
+    def test_an_index_with_long_gaps_is_none(self) -> None:
+        x = index(64)
+        self.assertEqual(season(x, seasonal(64, 8)).period, 8)
+        x[40:] += 300
+        self.assertIsNone(season(x, seasonal(64, 8)))
+
+    def test_vectors_that_the_server_is_held_to(self) -> None:
+        vectors = json.loads(VECTORS.read_text())
+        self.assertGreaterEqual(len(vectors), 25)
+        for vector in vectors:
+            with self.subTest(vector["name"]):
+                x = np.array([column["cells"] for column in vector["columns"]], dtype=np.float64).T
+                kinds = np.array([column["categorical"] for column in vector["columns"]])
+                found, expected = find_season(x, np.array(vector["y"]), kinds), vector["season"]
+                self.assertEqual(found is None, expected is None)
+                if found is None:
+                    continue
+                self.assertEqual(found.index[:3], (expected["column"], expected["first"], expected["step"]))
+                self.assertAlmostEqual(found.period / expected["period"], 1, delta=1e-12)
+                asked = np.zeros((len(vector["request"]), x.shape[1]))
+                asked[:, found.index.column] = np.array(vector["request"], dtype=np.float64)
+                phases = np.array(vector["request_phases"], dtype=np.float64)
+                np.testing.assert_allclose(found.phase(asked), phases, rtol=0, atol=1e-6)
 
     def test_chance_is_that_of_a_beta_distribution(self) -> None:
         for freedom, ratio in ((6, 0.3), (25, 0.8), (200, 0.9)):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import tempfile
 import unittest
+from pathlib import Path
 
 try:
     import numpy as np
@@ -11,10 +14,12 @@ try:
 
     from models.research.training.model import JointModel
     from models.research.training.model_config import default_config
-    from models.research.training.predictor import Predictor
+    from models.research.training.predictor import Predictor, Table
     from models.research.training.weight_file import save_weights
 except ImportError:
     torch = None
+
+SEASONS = Path(__file__).resolve().parents[3] / "golden" / "seasons.json"
 
 
 def tiny_predictor(folder: str) -> Predictor:
@@ -98,6 +103,46 @@ class PredictorTest(unittest.TestCase):
         np.testing.assert_array_equal(first, second)
         _, known, _ = self.mixture(self.x, self.y, self.target_x)
         self.assertGreater(np.abs(known - first).max(), 1e-9)
+
+    def test_the_phase_of_a_season_is_the_last_column(self) -> None:
+        device, dtype = torch.device("cpu"), torch.float64
+        for vector in json.loads(SEASONS.read_text()):
+            with self.subTest(vector["name"]):
+                x = np.array([column["cells"] for column in vector["columns"]], dtype=np.float64).T
+                kinds = np.array([column["categorical"] for column in vector["columns"]])
+                y, expected = np.array(vector["y"]), vector["season"]
+                without = Table(x, y, kinds)
+                table = Table(x, y, kinds, seasons=True, max_features=x.shape[1] + 1)
+                width = len(without.kept) + (expected is not None)
+                self.assertEqual(table.context_cells(device, dtype).value.shape[2], width)
+                full = Table(x, y, kinds, seasons=True, max_features=x.shape[1])
+                self.assertEqual(len(full.kept), len(without.kept))
+                if expected is None:
+                    continue
+                asked = np.full((len(vector["request"]), x.shape[1]), np.nan)
+                asked[:, expected["column"]] = np.array(vector["request"], dtype=np.float64)
+                cells = table.cells(asked, device, dtype)
+                values = np.array(vector["request_values"], dtype=np.float64)
+                missing = cells.missing[0, :, -1].numpy()
+                np.testing.assert_array_equal(missing, np.isnan(values))
+                np.testing.assert_allclose(cells.value[0, ~missing, -1], values[~missing], atol=1e-6)
+                self.assertFalse(cells.categorical[0, -1])
+
+    def test_a_season_is_told_unless_the_configuration_or_the_user_says_no(self) -> None:
+        vector = next(v for v in json.loads(SEASONS.read_text()) if v["name"] == "64 rows, period 12")
+        x, y = np.array([vector["columns"][0]["cells"]]).T, np.array(vector["y"])
+        asked, model = x[:12] + 64, self.predictor.model
+        told = self.predictor.mixture(x, y, asked)[1]
+        try:
+            self.predictor.seasons = False
+            forbidden = self.predictor.mixture(x, y, asked)[1]
+            self.predictor.seasons = True
+            model.config = dataclasses.replace(model.config, season_column="none")
+            np.testing.assert_array_equal(self.predictor.mixture(x, y, asked)[1], forbidden)
+        finally:
+            self.predictor.seasons = True
+            model.config = dataclasses.replace(model.config, season_column="phase")
+        self.assertGreater(np.abs(told - forbidden).max(), 1e-9)
 
     def test_too_many_targets_for_the_buffer(self) -> None:
         with self.assertRaisesRegex(ValueError, "65 targets"):

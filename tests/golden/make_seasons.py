@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/seasons.json: contexts with the season that each has, by which the server and the
+training code hold each other to one way of finding it and of telling the phase.
+
+Usage: make_seasons.py [FILE]
+
+The seasons are those of models/research/training/prior/phase_column.py. README.md in this folder says what
+the file holds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import sys
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from models.research.training.prior.phase_column import find_season  # noqa: E402
+
+OUTPUT = pathlib.Path(__file__).with_name("seasons.json")
+
+Array = np.ndarray
+Column = tuple[bool, Array]  # whether it is categorical, and its cells
+Context = tuple[list[Column], Array]
+
+
+def numeric(cells: Array) -> Column:
+    return False, np.asarray(cells, dtype=np.float64)
+
+
+def categorical(cells: Array) -> Column:
+    return True, np.asarray(cells, dtype=np.float64)
+
+
+def noise(rows: int, seed: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(rows)
+
+
+def wave(t: Array, period: float, seed: int, scale: float = 0.3) -> Array:
+    """Two harmonics, a trend and noise."""
+    angle = 2 * np.pi * t / period
+    y = np.sin(angle + 1) + 0.5 * np.cos(2 * angle) + 0.02 * t + scale * noise(len(t), seed)
+    return np.round(y, 3)
+
+
+def counted(rows: int, period: float, seed: int) -> Context:
+    t = np.arange(rows, dtype=np.float64)
+    return [numeric(t)], wave(t, period, seed)
+
+
+def with_gaps(rows: int, every: int, gap: float, period: float, seed: int) -> Context:
+    gaps = np.where(np.arange(1, rows) % every == 0, gap, 1.0)
+    t = np.concatenate([[0.0], gaps.cumsum()])
+    return [numeric(t)], wave(t, period, seed)
+
+
+def beside(columns: list[Column], rows: int, period: float, seed: int) -> Context:
+    index, y = counted(rows, period, seed)
+    return index + columns, y
+
+
+def contexts() -> dict[str, Context]:
+    cases = {
+        f"{rows} rows, period {period}": counted(rows, period, seed)
+        for seed, (rows, period) in enumerate(
+            [(32, 6), (40, 6), (64, 12), (64, 5.4), (128, 24), (200, 7), (256, 30.44)]
+        )
+    }
+    cases["more rows than the window"] = counted(1100, 12, 20)
+    cases["fifteen rows"] = counted(15, 5, 21)
+    t64, t96 = np.arange(64.0), np.arange(96.0)
+    cases["noise"] = [numeric(t64)], np.round(noise(64, 22), 3)
+    cases["random walk"] = [numeric(t96)], np.round(noise(96, 23).cumsum(), 3)
+    cases["constant target"] = [numeric(t64)], np.full(64, 3.0)
+    week = 3.0 * (np.arange(140) % 7 == 5)
+    cases["one day of the week"] = [numeric(np.arange(140.0))], np.round(week + noise(140, 24), 3)
+    turns = np.arange(140) / 14
+    waves = 3 * np.sin(4 * np.pi * turns) + 2 * np.sin(8 * np.pi * turns) + np.sin(2 * np.pi * turns)
+    cases["every second wave is another"] = (
+        [numeric(np.arange(140.0))],
+        np.round(waves + 0.3 * noise(140, 25), 3),
+    )
+
+    order = np.random.default_rng(26).permutation(96)
+    cases["rows in any order, in years"] = [numeric((1990 + t96 / 12)[order])], wave(t96, 8, 27)[order]
+    cases["large numbers"] = [numeric(86_400 * t96)], 1e250 * wave(t96, 8, 28)
+    cases["a gap in twenty rows"] = with_gaps(120, 20, 3.0, 9, 29)
+    cases["a gap in eight rows"] = with_gaps(120, 8, 3.0, 9, 30)
+    cases["gaps too long"] = with_gaps(120, 20, 90.0, 9, 31)
+    cases["uneven"] = [numeric(np.round(t96 + 0.6 * noise(96, 32), 2))], wave(t96, 8, 32)
+
+    missing = t96.copy()
+    missing[5] = np.nan
+    cases["index with a missing cell"] = [numeric(missing)], wave(t96, 8, 33)
+    cases["the next column is the index"] = [numeric(missing), numeric(1000 - 2 * t96)], wave(t96, 8, 33)
+
+    month = np.arange(96) % 12
+    unrelated = np.round(1e4 * noise(96, 34), 1)
+    unrelated[::9] = np.nan
+    groups = np.random.default_rng(35).integers(0, 4, 96).astype(np.float64)
+    groups[::10] = np.nan
+    cases["told by a category"] = beside([categorical(month)], 96, 12, 36)
+    cases["told by a number"] = beside([numeric(month)], 96, 12, 36)
+    cases["its first wave told"] = beside(
+        [numeric(np.sin(2 * np.pi * t96 / 12)), numeric(np.cos(2 * np.pi * t96 / 12))], 96, 12, 36
+    )
+    cases["beside other columns"] = beside([numeric(unrelated), categorical(groups)], 96, 12, 37)
+    cases["beside constant and missing ones"] = beside(
+        [numeric(np.full(96, 2.0)), numeric(np.full(96, np.nan))], 96, 12, 38
+    )
+    many = [numeric(np.round(noise(128, 40 + seed), 2)) for seed in range(47)]
+    cases["too many columns"] = beside(many, 128, 12, 39)
+    return cases
+
+
+def exact(x: float) -> float | None:
+    return None if math.isnan(x) else float(x)
+
+
+def case(name: str, context: Context) -> dict[str, object]:
+    columns, y = context
+    x = np.stack([cells for _, cells in columns], axis=1)
+    season = find_season(x, y, np.array([is_categorical for is_categorical, _ in columns]))
+    found: dict[str, object] = {
+        "name": name,
+        "columns": [
+            {"categorical": is_categorical, "cells": [exact(cell) for cell in cells]}
+            for is_categorical, cells in columns
+        ],
+        "y": y.tolist(),
+        "season": None,
+    }
+    if season is None:
+        return found
+    first, step = season.index.first, season.index.step
+    asked = np.full((8, x.shape[1]), np.nan)
+    asked[:7, season.index.column] = first + step * np.array([-30, -1, 0, 2.5, 100, 12_345, 1e6])
+    phases, request = season.phase(x), season.phase(asked)
+    mean, deviation = phases.mean(), phases.std()
+    found["season"] = {"column": season.index.column, "first": first, "step": step, "period": season.period}
+    found["request"] = [exact(cell) for cell in asked[:, season.index.column]]
+    found["request_phases"] = [exact(phase) for phase in request]
+    found["request_values"] = [exact((phase - mean) / deviation) for phase in request]
+    return found
+
+
+def main() -> None:
+    output = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else OUTPUT
+    lines = [json.dumps(case(name, context)) for name, context in contexts().items()]
+    output.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()
