@@ -1,0 +1,84 @@
+// Products of matrices by cuBLASLt: y = x W^T with bfloat16 operands and float32 sums.
+//
+// The library is some 540 MB, so it is opened at run time, by the first model that needs it, and no
+// program links it. kernels/cuda/products/cublaslt.cc is the only file that knows its interface;
+// in tests the emulator stands in for it.
+//
+// Nothing here uses a workspace or splits the sum over inputs among blocks. How an algorithm sums is
+// the library's own: PlanProduct (product_plan.h) holds every algorithm that it chooses to the bits
+// of one.
+#ifndef CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_LIBRARY_H_
+#define CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_LIBRARY_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/runtime/stream.h"
+
+namespace chorale::kernels::cuda {
+
+enum class ProductResult {
+  kBf16,   // y = x W^T, rounded to bfloat16
+  kFloat,  // y = x W^T, float32
+  kAdd,    // y += x W^T, float32
+};
+
+struct ProductShape {
+  int32_t inputs = 0;   // a multiple of 8
+  int32_t outputs = 0;  // a multiple of 8
+  ProductResult result = ProductResult::kFloat;
+};
+
+// Device memory, row-major, aligned to 16 bytes.
+struct ProductOperands {
+  const uint16_t* x = nullptr;       // [rows, inputs] bf16
+  const uint16_t* weight = nullptr;  // [outputs, inputs] bf16
+  void* y = nullptr;                 // [rows, outputs] bf16 or f32
+  int64_t rows = 0;
+};
+
+// One way of the library to compute a product, in the library's own encoding.
+struct ProductAlgorithm {
+  std::array<uint64_t, 8> data = {};
+
+  bool operator==(const ProductAlgorithm&) const = default;
+};
+
+// Thread contract: one thread, that of the stream.
+class ProductLibrary {
+ public:
+  virtual ~ProductLibrary() = default;
+
+  // Opens `path`; where that is empty, the library where the system's loader or CUDA's usual folder
+  // has it. NotFound, FailedPrecondition, or Unavailable for a library that is not there, is none or
+  // too old, or does not start, saying what to do about it. REQUIRES: a device is open.
+  static absl::StatusOr<std::unique_ptr<ProductLibrary>> Open(const std::string& path);
+
+  virtual std::string description() const = 0;  // for logs: "cuBLASLt 13.1.0"
+
+  // Algorithms without workspace and without split sums for a product of `rows` rows; the one that
+  // the library takes for the fastest comes first. Empty when it has none.
+  virtual std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) = 0;
+
+  // Enqueues a product. An error code that is not of CUDA's is 999, unknown.
+  // REQUIRES: `algorithm` is one of Algorithms(shape, n) for some n of about as many rows.
+  virtual ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
+                             const ProductOperands& operands, Stream stream) = 0;
+};
+
+// The shared object at `path`, or the one to be found, opened; its version (major * 10000 + minor *
+// 100 + patch) is at least kOldestCublasLt. The errors of ProductLibrary::Open.
+inline constexpr int64_t kOldestCublasLt = 12'00'00;
+struct OpenedLibrary {
+  void* handle = nullptr;  // of dlopen; never closed
+  int64_t version = 0;
+};
+absl::StatusOr<OpenedLibrary> OpenCublasLt(const std::string& path);
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_LIBRARY_H_
