@@ -41,6 +41,9 @@ class BackendModel {
  public:
   virtual ~BackendModel() = default;
   virtual const ModelConfig& config() const = 0;
+  // How its layers are computed, where the backend has more than one way: "fused" or "wide" on a
+  // GPU. Any thread.
+  virtual std::string form() const { return ""; }
 };
 
 // What a row encoder learned from a context and needs to encode further rows. Empty for encoders

@@ -79,6 +79,9 @@ struct OpenedLibrary {
 };
 absl::StatusOr<OpenedLibrary> OpenCublasLt(const std::string& path);
 
+// "13.1.0".
+std::string VersionText(int64_t version);
+
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_LIBRARY_H_
