@@ -112,6 +112,8 @@ class CublasLt : public ProductLibrary {
     return absl::StrCat("cuBLASLt ", VersionText(version_));
   }
 
+  int64_t most_rows() const override { return 8'192; }
+
   std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) override {
     std::vector<ProductAlgorithm> found;
     const Descriptors d(f_, shape, rows);

@@ -60,6 +60,9 @@ class ProductLibrary {
 
   virtual std::string description() const = 0;  // for logs: "cuBLASLt 13.1.0"
 
+  // Launches of more rows gain nothing.
+  virtual int64_t most_rows() const = 0;
+
   // Algorithms without workspace and without split sums for a product of `rows` rows; the one that
   // the library takes for the fastest comes first. Empty when it has none.
   virtual std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) = 0;

@@ -118,10 +118,11 @@ class Planner {
   const Stream stream_;
 };
 
-// Sizes whose operands fit.
-int SizesThatFit(const ProductShape& shape, const ProductScratch& scratch) {
+// Sizes that pay and whose operands fit.
+int SizesThatFit(const ProductLibrary& library, const ProductShape& shape,
+                 const ProductScratch& scratch) {
   int sizes = 0;
-  while (sizes < kProductSizes &&
+  while (sizes < kProductSizes && kSmallestProductRows << sizes <= library.most_rows() &&
          ScratchLayout(shape, kSmallestProductRows << sizes).bytes <= scratch.bytes) {
     ++sizes;
   }
@@ -133,7 +134,7 @@ int SizesThatFit(const ProductShape& shape, const ProductScratch& scratch) {
 absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductShape& shape,
                                         const uint16_t* weight, const ProductScratch& scratch,
                                         Stream stream) {
-  const int sizes = SizesThatFit(shape, scratch);
+  const int sizes = SizesThatFit(library, shape, scratch);
   if (sizes == 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "a product of ", kSmallestProductRows, " rows with ", shape.inputs, " inputs and ",

@@ -40,8 +40,8 @@ struct ProductScratch {
   int64_t bytes = 0;
 };
 
-// Chooses an algorithm for each size of launch, up to the largest whose operands fit into `scratch`
-// with `weight` [outputs, inputs] outside of it. For the smallest it is the library's first; for the
+// Chooses an algorithm for each size of launch that pays, up to the largest whose operands fit into
+// `scratch` with `weight` [outputs, inputs] outside of it. For the smallest it is the library's first; for the
 // others the first one of the library that gives, for the same random rows, the bits of the
 // smallest at every place in a launch, of its fewest and of its most rows. So a row's result depends
 // neither on the number nor on the content of the rows beside it. A size for which there is no such

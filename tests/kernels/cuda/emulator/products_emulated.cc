@@ -73,6 +73,8 @@ class EmulatedProducts : public ProductLibrary {
     return absl::StrCat("cuBLASLt ", VersionText(version_), " on the emulator");
   }
 
+  int64_t most_rows() const override { return 256; }
+
   std::vector<ProductAlgorithm> Algorithms(const ProductShape& /*shape*/, int64_t rows) override {
     constexpr int64_t kFewRows = 128;
     const ProductAlgorithm in_order = {{kInOrder}};
