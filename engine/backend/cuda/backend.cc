@@ -226,8 +226,8 @@ void Backend::Decode(std::vector<DecodeGraphs::Item> items) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const MemoryBudget& budget) {
-  absl::StatusOr<std::unique_ptr<Device>> device = Device::Open(budget);
+absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options) {
+  absl::StatusOr<std::unique_ptr<Device>> device = Device::Open(options.memory);
   RETURN_IF_ERROR(device.status());
   return std::make_unique<Backend>(*std::move(device));
 }
