@@ -83,11 +83,11 @@ Model ModelFromFlags(const BenchPoint& point) {
 std::unique_ptr<Backend> OpenGpu(const SessionBytes& bytes) {
   const int64_t works = std::max({bytes.decode, bytes.density, bytes.predict});
   absl::StatusOr<std::unique_ptr<Backend>> backend =
-      cuda::NewBackend({.context_pool_bytes = bytes.context,
-                        .buffer_pool_bytes = bytes.rows + works,
-                        .encode_pool_bytes = bytes.encode,
-                        .weights_bytes = absl::GetFlag(FLAGS_weights_mib) << 20,
-                        .workspace_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20});
+      cuda::NewBackend({.memory = {.context_pool_bytes = bytes.context,
+                                   .buffer_pool_bytes = bytes.rows + works,
+                                   .encode_pool_bytes = bytes.encode,
+                                   .weights_bytes = absl::GetFlag(FLAGS_weights_mib) << 20,
+                                   .workspace_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20}});
   if (absl::IsUnavailable(backend.status())) {
     Print({{"skipped", backend.status().ToString()}});
     std::exit(0);

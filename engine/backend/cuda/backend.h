@@ -17,7 +17,7 @@ struct BackendOptions {
   MemoryBudget memory;
   // The file of cuBLASLt, which models of the wide form need (KernelShape). Empty: where the
   // system's loader or CUDA's usual folder has it. Opened when the first such model is added.
-  std::string cublaslt;
+  std::string cublaslt = {};
 };
 
 // Unavailable when there is no GPU that can be used; ResourceExhausted, with the numbers, when it

@@ -22,12 +22,12 @@ bool DeviceExists() {
 
 BackendDriver NewDriver(const Resources& resources) {
   absl::StatusOr<std::unique_ptr<Backend>> backend =
-      cuda::NewBackend({.context_pool_bytes = 64 << 20,
-                        .buffer_pool_bytes = 128 << 20,
-                        .encode_pool_bytes = 16 << 20,
-                        .weights_bytes = 64 << 20,
-                        .workspace_bytes = resources.workspace_bytes,
-                        .host_context_pool_bytes = 16 << 20});
+      cuda::NewBackend({.memory = {.context_pool_bytes = 64 << 20,
+                                   .buffer_pool_bytes = 128 << 20,
+                                   .encode_pool_bytes = 16 << 20,
+                                   .weights_bytes = 64 << 20,
+                                   .workspace_bytes = resources.workspace_bytes,
+                                   .host_context_pool_bytes = 16 << 20}});
   Require(backend.ok(), "the GPU backend can be made");
   return BackendDriver(*std::move(backend));
 }
