@@ -109,6 +109,11 @@ void DeviceModel::AddFused(const Model& model, WeightBlob& blob) {
   AddHead(model.head, config_, blob, head_);
 }
 
+// An algorithm of another version of the library may sum in another order.
+std::string DeviceModel::kv_format() const {
+  return wide_ == nullptr ? std::string() : wide_->library().description();
+}
+
 const DeviceModel& AsDeviceModel(const BackendModel& model) {
   const auto* cuda_model = dynamic_cast<const DeviceModel*>(&model);
   Require(cuda_model != nullptr, "the model belongs to the GPU backend");

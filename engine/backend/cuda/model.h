@@ -34,6 +34,7 @@ class DeviceModel : public BackendModel {
 
   const ModelConfig& config() const override { return config_; }
   std::string form() const override { return NameOf(shape_.form); }
+  std::string kv_format() const override;
   const KernelShape& shape() const { return shape_; }
   // Of the fused form.
   const std::vector<kernels::cuda::LayerWeights>& layers() const { return layers_; }
