@@ -72,12 +72,10 @@ class Backend : public chorale::Backend {
     return ArrayBytes<uint16_t>(shape.layers * shape.ContextElements(rows));
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return PathBufferLayout(ShapeOf(config), targets, paths, PathBufferLayout::Use::kDecode)
-        .bytes;
+    return PathBufferLayout(ShapeOf(config), targets, paths, PathBufferLayout::Use::kDecode).bytes;
   }
   int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return PathBufferLayout(ShapeOf(config), targets, paths, PathBufferLayout::Use::kDensity)
-        .bytes;
+    return PathBufferLayout(ShapeOf(config), targets, paths, PathBufferLayout::Use::kDensity).bytes;
   }
   int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
     return cuda::RowsBytes(ShapeOf(config), targets);
@@ -155,7 +153,7 @@ class Backend : public chorale::Backend {
   void RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works);
 
   const std::unique_ptr<Device> device_;
-  const std::string cublaslt_;                                 // see BackendOptions
+  const std::string cublaslt_;                               // see BackendOptions
   std::unique_ptr<kernels::cuda::ProductLibrary> products_;  // null until a model needs it
   // A model stays until it is removed: graphs know it by its address.
   std::vector<std::shared_ptr<const DeviceModel>> models_;

@@ -27,10 +27,8 @@ bool FitsFused(const KernelShape& shape, int shared_bytes) {
                                            .kv_heads = shape.kv_heads,
                                            .head_dim = shape.head_dim,
                                            .hidden = shape.hidden};
-  const kernels::cuda::HeadParams head = {.weights = {},
-                                          .width = shape.width,
-                                          .hidden = shape.hidden,
-                                          .components = shape.components};
+  const kernels::cuda::HeadParams head = {
+      .weights = {}, .width = shape.width, .hidden = shape.hidden, .components = shape.components};
   return kernels::cuda::ChooseBlockRows(rows, 1, shared_bytes).ok() &&
          kernels::cuda::HeadSharedBytes(head) <= shared_bytes;
 }

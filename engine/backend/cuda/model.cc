@@ -31,9 +31,9 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Kern
                  &layer.pre_attention.wgmma_tiles);
   blob.Add(kernels::cuda::PackPreAttentionVectors(weights.norm1.gamma, weights.norm1.beta),
            &layer.pre_attention.vectors);
-  AddWeightTiles(
-      kernels::cuda::PackPostAttentionTiles(matrices.out, matrices.up, matrices.down), has_wgmma,
-      blob, &layer.post_attention.weight_tiles, &layer.post_attention.wgmma_tiles);
+  AddWeightTiles(kernels::cuda::PackPostAttentionTiles(matrices.out, matrices.up, matrices.down),
+                 has_wgmma, blob, &layer.post_attention.weight_tiles,
+                 &layer.post_attention.wgmma_tiles);
   blob.Add(kernels::cuda::PackPostAttentionVectors(weights.norm2.gamma, weights.norm2.beta,
                                                    weights.norm3.gamma, weights.norm3.beta,
                                                    weights.b2, weights.b1),

@@ -49,9 +49,9 @@ WideForward::WideForward(const WideModel& model, const ModelConfig& config,
 int64_t WideForward::SplitsOfTile(int64_t tiles, int64_t largest_context) const {
   const int64_t in_launch = std::min(tiles, launch_tiles_);
   const int64_t left = memory_.bytes - Scratch(shape_, in_launch).partials;
-  const KvSplit split = kernels::cuda::ChooseSplit(
-      in_launch, shape_.heads, largest_context, left / (in_launch * PartialBytes(shape_)),
-      device_.properties().multiprocessors / 2);
+  const KvSplit split = kernels::cuda::ChooseSplit(in_launch, shape_.heads, largest_context,
+                                                   left / (in_launch * PartialBytes(shape_)),
+                                                   device_.properties().multiprocessors / 2);
   return split == KvSplit::kSplit ? kernels::cuda::MaxContextSplits(largest_context) : 1;
 }
 
@@ -129,8 +129,7 @@ void WideForward::Mlp(int64_t layer, const TileSet& set, const Scratch& scratch)
                                               .width = shape_.hidden};
   assert(kernels::cuda::ValidateGeluRows(gelu).ok());
   device_.Check(kernels::cuda::LaunchGeluRows(gelu, device_.stream()), "the activation of an MLP");
-  Multiply(products.down, At(scratch.hidden), w.down, set.x, rows,
-           "the second product of an MLP");
+  Multiply(products.down, At(scratch.hidden), w.down, set.x, rows, "the second product of an MLP");
   Normalize(set, scratch, w.b2, w.gamma[2], w.beta[2]);
 }
 
@@ -206,11 +205,10 @@ void WideForward::Head(const TileSet& set, float* mixtures) const {
 
 void WideForward::Multiply(const kernels::cuda::ProductPlan& plan, const uint16_t* x,
                            const uint16_t* weight, void* y, int64_t rows, const char* what) const {
-  device_.Check(
-      kernels::cuda::LaunchProduct(model_.library(), plan,
-                                   {.x = x, .weight = weight, .y = y, .rows = rows},
-                                   device_.stream()),
-      what);
+  device_.Check(kernels::cuda::LaunchProduct(model_.library(), plan,
+                                             {.x = x, .weight = weight, .y = y, .rows = rows},
+                                             device_.stream()),
+                what);
 }
 
 }  // namespace chorale::cuda

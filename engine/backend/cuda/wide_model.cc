@@ -86,9 +86,9 @@ WideModel::WideModel(const Model& model, const KernelShape& shape,
   blob.Add(Parts(Padded({head.w1, config.d_ff, d}, shape.hidden, d)), &head_parts_);
   blob.Add(Padded(head.b1, shape.hidden), &head_.b1);
   const int64_t outputs = 3 * config.num_components;
-  blob.Add(kernels::cuda::PackHeadMap(
-               Padded({head.w2, outputs, config.d_ff}, outputs, shape.hidden)),
-           &head_.w2);
+  blob.Add(
+      kernels::cuda::PackHeadMap(Padded({head.w2, outputs, config.d_ff}, outputs, shape.hidden)),
+      &head_.w2);
   blob.Add(head.b2, &head_.b2);
   blob.Add(head.mean_bias, &head_.mean_bias);
   blob.Add(head.std_bias, &head_.std_bias);
@@ -115,9 +115,9 @@ absl::Status WideModel::Plan(Device& device) {
            {&products_.head,
             {3 * shape_.width, shape_.hidden, ProductResult::kFloat},
             head_parts_}}) {
-    absl::StatusOr<ProductPlan> plan = kernels::cuda::PlanProduct(
-        library_, wanted.shape, wanted.weight, {workspace.memory, workspace.bytes},
-        device.stream());
+    absl::StatusOr<ProductPlan> plan =
+        kernels::cuda::PlanProduct(library_, wanted.shape, wanted.weight,
+                                   {workspace.memory, workspace.bytes}, device.stream());
     RETURN_IF_ERROR(plan.status());
     *wanted.plan = *std::move(plan);
     most_tiles_ = std::min(most_tiles_, wanted.plan->most_rows() / kernels::cuda::kTileRows);

@@ -1,7 +1,6 @@
-#include "kernels/cuda/head/wide_head.h"
-
 #include "kernels/cuda/head/head_layout.h"
 #include "kernels/cuda/head/head_rows.cuh"
+#include "kernels/cuda/head/wide_head.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/gelu.cuh"
@@ -77,8 +76,8 @@ __device__ __forceinline__ void AddPartials(const HeadKernelParams& params, int 
   }
 }
 
-// Grid: as HeadKernel, x row sets of 8. The hidden layer, which may not fit into shared memory, goes
-// through it in chunks.
+// Grid: as HeadKernel, x row sets of 8. The hidden layer, which may not fit into shared memory,
+// goes through it in chunks.
 //
 // -inf: as HeadKernel.
 __global__ void __launch_bounds__(kHeadThreads, 2)

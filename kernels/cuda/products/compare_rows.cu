@@ -15,8 +15,7 @@ __global__ void __launch_bounds__(kThreads)
   GridDepLaunch();
   GridDepWait();
   const uint32_t* y = p.y + static_cast<int64_t>(blockIdx.x) * p.row_words;
-  const uint32_t* expected =
-      p.expected + static_cast<int64_t>(blockIdx.x) % p.period * p.row_words;
+  const uint32_t* expected = p.expected + static_cast<int64_t>(blockIdx.x) % p.period * p.row_words;
   for (int i = threadIdx.x; i < p.row_words; i += kThreads) {
     if (LoadCg<uint32_t>(y + i) != LoadCg<uint32_t>(expected + i)) *p.different = 1;
   }

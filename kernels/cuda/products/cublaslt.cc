@@ -66,8 +66,7 @@ absl::StatusOr<Functions> FindFunctions(void* library) {
 class Descriptors {
  public:
   Descriptors(const Functions& functions, const ProductShape& shape, int64_t rows) : f_(functions) {
-    const cudaDataType_t result =
-        shape.result == ProductResult::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType_t result = shape.result == ProductResult::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t transposed = CUBLAS_OP_T;
     Keep(f_.create_product(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     Keep(f_.create_matrix(&weight_, CUDA_R_16BF, shape.inputs, shape.outputs, shape.inputs));

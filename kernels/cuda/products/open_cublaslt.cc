@@ -39,16 +39,15 @@ absl::StatusOr<OpenedLibrary> OpenCublasLt(const std::string& path) {
   const absl::StatusOr<void*> handle = OpenObject(path);
   if (!handle.ok()) return handle.status();
   const std::string name = path.empty() ? "libcublasLt" : path;
-  auto* const get_version =
-      reinterpret_cast<size_t (*)()>(dlsym(*handle, "cublasLtGetVersion"));
+  auto* const get_version = reinterpret_cast<size_t (*)()>(dlsym(*handle, "cublasLtGetVersion"));
   if (get_version == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(name, " is not cuBLASLt: ", LastError()));
   }
   const auto version = static_cast<int64_t>(get_version());
   if (version < kOldestCublasLt) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        name, " is cuBLASLt ", VersionText(version), ", but ", VersionText(kOldestCublasLt),
-        " or newer is needed"));
+    return absl::FailedPreconditionError(absl::StrCat(name, " is cuBLASLt ", VersionText(version),
+                                                      ", but ", VersionText(kOldestCublasLt),
+                                                      " or newer is needed"));
   }
   return OpenedLibrary{*handle, version};
 }

@@ -11,8 +11,8 @@
 
 namespace chorale::kernels::cuda {
 
-// A launch has a multiple of kProductRowStep rows, up to kMostProductRows, and one algorithm for its
-// size: size s is up to 64 * 2^s rows.
+// A launch has a multiple of kProductRowStep rows, up to kMostProductRows, and one algorithm for
+// its size: size s is up to 64 * 2^s rows.
 inline constexpr int kProductSizes = 8;
 inline constexpr int64_t kProductRowStep = 32;
 inline constexpr int64_t kSmallestProductRows = 64;
@@ -41,11 +41,11 @@ struct ProductScratch {
 };
 
 // Chooses an algorithm for each size of launch that pays, up to the largest whose operands fit into
-// `scratch` with `weight` [outputs, inputs] outside of it. For the smallest it is the library's first; for the
-// others the first one of the library that gives, for the same random rows, the bits of the
-// smallest at every place in a launch, of its fewest and of its most rows. So a row's result depends
-// neither on the number nor on the content of the rows beside it. A size for which there is no such
-// algorithm ends the plan.
+// `scratch` with `weight` [outputs, inputs] outside of it. For the smallest it is the library's
+// first; for the others the first one of the library that gives, for the same random rows, the bits
+// of the smallest at every place in a launch, of its fewest and of its most rows. So a row's result
+// depends neither on the number nor on the content of the rows beside it. A size for which there is
+// no such algorithm ends the plan.
 //
 // Waits for the stream. ResourceExhausted when not even the smallest launch fits into `scratch`;
 // Unavailable when the library has no algorithm for it; else CUDA's errors.
@@ -57,7 +57,8 @@ absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductSh
 ErrorCode LaunchProduct(ProductLibrary& library, const ProductPlan& plan,
                         const ProductOperands& operands, Stream stream);
 
-// Sets *different to 1 if rows [0, rows) of y are not repetitions of the `period` rows of `expected`.
+// Sets *different to 1 if rows [0, rows) of y are not repetitions of the `period` rows of
+// `expected`.
 struct CompareRowsParams {
   const uint32_t* y = nullptr;         // [rows, row_words], device
   const uint32_t* expected = nullptr;  // [period, row_words], device

@@ -41,8 +41,8 @@ absl::Status ValidateNormalizeRows(const NormalizeRowsParams& p) {
 }
 
 absl::Status ValidateHeadParts(const HeadPartsParams& p) {
-  RETURN_IF_ERROR(RequireNotNull(
-      {{"x", p.x}, {"parts", p.parts}, {"gamma", p.gamma}, {"beta", p.beta}}));
+  RETURN_IF_ERROR(
+      RequireNotNull({{"x", p.x}, {"parts", p.parts}, {"gamma", p.gamma}, {"beta", p.beta}}));
   RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count}}));
   RETURN_IF_ERROR(RequireWidth("width", p.width, kLargestWideWidth));
   return RequireEpsilon(p.epsilon);

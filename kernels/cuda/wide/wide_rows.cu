@@ -67,7 +67,9 @@ template <int kQuads>
 struct WarpRow {
   Floats4 quads[kQuads];
 
-  __device__ __forceinline__ static int Column(int q) { return q * kWarpSize * 4 + LaneIndex() * 4; }
+  __device__ __forceinline__ static int Column(int q) {
+    return q * kWarpSize * 4 + LaneIndex() * 4;
+  }
 
   __device__ __forceinline__ void Load(const float* x, const float* bias, int width) {
 #pragma unroll
@@ -153,7 +155,8 @@ __global__ void __launch_bounds__(kThreads)
   if (tile >= p.tile_count) return;
   const int in_tile = static_cast<int>(row % of_tile);
   // A path's target is row g of its group.
-  const int from = p.of_paths ? in_tile / kGroupPaths * kGroupRows + in_tile % kGroupPaths : in_tile;
+  const int from =
+      p.of_paths ? in_tile / kGroupPaths * kGroupRows + in_tile % kGroupPaths : in_tile;
   WarpRow<kQuads> values;
   values.Load(p.x + (tile * kTileRows + from) * p.width, nullptr, p.width);
   values.Normalize(p.gamma, p.beta, p.width, p.epsilon);
@@ -249,8 +252,7 @@ __device__ __forceinline__ void StoreValuesToContext(const Tile& tile, const Sto
 }
 
 // Grid: x tiles, y K/V heads. Threads take pieces of K, then of V.
-__global__ void __launch_bounds__(kThreads)
-    StoreKvKernel(const __grid_constant__ StoreKvParams p) {
+__global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant__ StoreKvParams p) {
   GridDepLaunch();
   GridDepWait();
   const Tile tile = LoadCg<Tile>(p.tiles + blockIdx.x);
@@ -298,8 +300,8 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Kernels>
 ErrorCode LoadQuads(int shared_bytes) {
   for (const int width : {512, 768, 1'024, 2'048}) {
-    const ErrorCode error = WithQuads<Kernels>(
-        width, [&](auto kernel) { return LoadKernel(kernel, shared_bytes); });
+    const ErrorCode error =
+        WithQuads<Kernels>(width, [&](auto kernel) { return LoadKernel(kernel, shared_bytes); });
     if (error != 0) return error;
   }
   return 0;
@@ -338,8 +340,7 @@ ErrorCode LaunchHeadParts(const HeadPartsParams& params, Stream stream) {
 }
 
 ErrorCode LaunchGeluRows(const GeluRowsParams& params, Stream stream) {
-  const int blocks =
-      static_cast<int>(CeilDiv(params.rows * params.width, int64_t{kThreads} * 8));
+  const int blocks = static_cast<int>(CeilDiv(params.rows * params.width, int64_t{kThreads} * 8));
   return Launch(&GeluRowsKernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
 }
 

@@ -7,6 +7,7 @@
 #include "engine/backend/cuda/backend.h"
 #include "kernels/cuda/runtime/runtime.h"
 #include "tests/engine/backend/golden_bounds.h"
+#include "tests/kernels/cuda/products/cublaslt_path.h"
 
 namespace chorale::under_test {
 
@@ -27,7 +28,8 @@ BackendDriver NewDriver(const Resources& resources) {
                                    .encode_pool_bytes = 16 << 20,
                                    .weights_bytes = 64 << 20,
                                    .workspace_bytes = resources.workspace_bytes,
-                                   .host_context_pool_bytes = 16 << 20}});
+                                   .host_context_pool_bytes = 16 << 20},
+                        .cublaslt = CublasLtPath()});
   Require(backend.ok(), "the GPU backend can be made");
   return BackendDriver(*std::move(backend));
 }

@@ -122,8 +122,8 @@ TEST_F(ProductTest, ARowHasTheSameBitsInLaunchesOfAllSizes) {
     EXPECT_THAT(all, TensorNear(product.Expected(), tolerance));
     for (const int64_t rows : {32, 64, 96, 128, 160}) {
       const std::vector<float> some = product.Run(*library_, *plan, rows, stream_);
-      EXPECT_THAT(some, TensorBitsEqual(std::vector<float>(
-                            all.begin(), all.begin() + rows * shape.outputs)))
+      EXPECT_THAT(some, TensorBitsEqual(
+                            std::vector<float>(all.begin(), all.begin() + rows * shape.outputs)))
           << rows;
     }
   }

@@ -41,8 +41,8 @@ std::vector<float> Normalized(const float* x, const float* bias, const std::vect
   for (const double v : row) variance += (v - mean) * (v - mean) / static_cast<double>(width);
   std::vector<float> normalized(width);
   for (size_t i = 0; i < width; ++i) {
-    normalized[i] = static_cast<float>((row[i] - mean) / std::sqrt(variance + kEpsilon) * gamma[i] +
-                                       beta[i]);
+    normalized[i] =
+        static_cast<float>((row[i] - mean) / std::sqrt(variance + kEpsilon) * gamma[i] + beta[i]);
   }
   return normalized;
 }
@@ -75,8 +75,8 @@ TEST_F(WideRowsTest, NormalizesRows) {
       ExpectSuccess(LaunchNormalizeRows(params, stream_), "normalising");
       std::vector<float> expected;
       for (int row = 0; row < kRows; ++row) {
-        const std::vector<float> one = Normalized(
-            x.data() + row * width, with_bias ? bias.data() : nullptr, gamma, beta);
+        const std::vector<float> one =
+            Normalized(x.data() + row * width, with_bias ? bias.data() : nullptr, gamma, beta);
         expected.insert(expected.end(), one.begin(), one.end());
       }
       const std::vector<float> actual = d_x.ToHost(stream_);
@@ -146,11 +146,8 @@ TEST_F(WideRowsTest, Gelu) {
   const std::vector<float> b1 = RandomTensor(kWidth, 2);
   const DeviceArray<float> d_h(h), d_b1(b1);
   const DeviceArray<uint16_t> hidden(h.size());
-  const GeluRowsParams params = {.h = d_h.data(),
-                                 .b1 = d_b1.data(),
-                                 .hidden = hidden.data(),
-                                 .rows = kRows,
-                                 .width = kWidth};
+  const GeluRowsParams params = {
+      .h = d_h.data(), .b1 = d_b1.data(), .hidden = hidden.data(), .rows = kRows, .width = kWidth};
   ASSERT_TRUE(ValidateGeluRows(params).ok()) << ValidateGeluRows(params);
   ExpectSuccess(LaunchGeluRows(params, stream_), "activating");
   std::vector<float> expected(h.size());
@@ -246,8 +243,7 @@ TEST_F(WideRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
                                           {.context_rows = 70, .groups = 0}}};
     const TileProblem problem(shape, 3);
     const int width = shape.heads * head_dim;
-    const std::vector<uint16_t> single =
-        problem.LaunchAttended(2 * width, stream_).ToHost(stream_);
+    const std::vector<uint16_t> single = problem.LaunchAttended(2 * width, stream_).ToHost(stream_);
     const TileProblem::States states = problem.Launch(KvSplit::kSplit, stream_);
     const DeviceArray<uint16_t> combined(single.size());
     const CombinePartialsParams params = {.tiles = problem.tiles().data(),
@@ -265,9 +261,9 @@ TEST_F(WideRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
       if (!problem.Counts(row)) continue;
       const auto expected = reference.out.begin() + row * width;
       const auto actual = single.begin() + row * width;
-      ASSERT_THAT(FromBits(std::vector<uint16_t>(actual, actual + width)),
-                  TensorNear(std::vector<float>(expected, expected + width),
-                             Tolerance{1.5e-2, 1e-2}))
+      ASSERT_THAT(
+          FromBits(std::vector<uint16_t>(actual, actual + width)),
+          TensorNear(std::vector<float>(expected, expected + width), Tolerance{1.5e-2, 1e-2}))
           << row;
     }
   }
