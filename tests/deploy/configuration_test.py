@@ -65,7 +65,7 @@ class ConfigurationTest(unittest.TestCase):
 class DockerfileTest(unittest.TestCase):
 
     def test_only_the_image_for_gpus_has_cublas(self) -> None:
-        """Half a gigabyte that a CPU has no use for; the bundle, of which images are made, has none."""
+        """Half a gigabyte that a CPU has no use for. The bundle has none."""
         text = (ROOT / 'Dockerfile').read_text(encoding='utf-8')
         commands = re.sub(r'^#.*\n', '', text, flags=re.MULTILINE)
         _, *stages = re.split(r'^FROM ', commands, flags=re.MULTILINE)
