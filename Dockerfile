@@ -18,7 +18,9 @@
 # No name below is that of a registry's image. Where none can be reached, make_base.sh in
 # deploy/image makes the base of `cpu` from Debian's packages. CUDA_DEVEL is Debian 12 or
 # Ubuntu 24.04 with CUDA 13's nvcc; CUDA_RUNTIME has a C library as new as CUDA_DEVEL's. The CUDA
-# runtime is part of libchorale_cuda.so, and the driver comes from the host. The build of `edge` asks
+# runtime is part of libchorale_cuda.so, and the driver comes from the host. CUBLAS is the package
+# with libcublasLt, 13 or 12, for wide models; it comes from NVIDIA's repository, which the base
+# images of CUDA_RUNTIME know. Empty: none, and 700 MB less. The build of `edge` asks
 # pip for Envoy: where that needs an index or certificates of its own, give the secrets pip-conf and
 # ca-certificates (--secret id=pip-conf,src=/etc/pip.conf).
 
@@ -79,6 +81,12 @@ RUN --mount=type=cache,id=chorale-ccache,target=/ccache \
     CCACHE_DIR=/ccache deploy/image/make_root.sh --cuda /image
 
 FROM ${CUDA_RUNTIME} AS cuda
+ARG CUBLAS=libcublas-13-0
+RUN if [ -n "${CUBLAS}" ]; then \
+      apt-get update -qq && \
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${CUBLAS}" && \
+      rm -rf /var/lib/apt/lists/*; \
+    fi
 COPY --from=build-cuda /image/ /
 ARG CREATED=1970-01-01T00:00:00Z
 ARG REVISION=unknown

@@ -106,6 +106,12 @@ struct EngineStats {
   int64_t registration_bytes = 0;  // see EngineOptions::max_registered_bytes
 };
 
+// A model that was to be served, and is not.
+struct LeftOutModel {
+  std::string name;
+  std::string reason;  // a sentence that says what to do about it
+};
+
 // Bytes; 0 for a pool that the backend does not have.
 struct PoolSizes {
   int64_t context = 0;
@@ -122,11 +128,14 @@ class Engine {
 
   // At least one model; the first one is the default. `metrics` outlives the engine, and may be
   // null.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options,
-                                                        std::unique_ptr<Backend> backend,
-                                                        std::unique_ptr<ContextStore> store,
-                                                        const std::vector<Model>& models,
-                                                        MetricsSink* metrics);
+  //
+  // A model that needs something which is not on this machine (Unavailable of Backend::AddModel) is
+  // left out and added to `left_out`; of the others the first one is the default. It is an error if
+  // none is left, or if `left_out` is null. Any other error of a model is one of the engine.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(
+      const EngineOptions& options, std::unique_ptr<Backend> backend,
+      std::unique_ptr<ContextStore> store, const std::vector<Model>& models, MetricsSink* metrics,
+      std::vector<LeftOutModel>* left_out = nullptr);
   // Cancels what still runs, then joins the threads and closes the store.
   virtual ~Engine() = default;
 
@@ -138,12 +147,15 @@ class Engine {
     int64_t parameters = 0;
     bool is_default = false;
     int64_t resident_bytes_per_row = 0;  // what a context takes in the context pool, about
+    std::string form = {};               // BackendModel::form
   };
   virtual std::vector<ModelInfo> Models() const = 0;
 
   // BLOCKING, also for the engine thread: running sessions pause while it prepares the weights.
   // Requests find the model once this returns Ok. AlreadyExists when one of that name is served;
-  // else the backend's error, such as ResourceExhausted.
+  // FailedPrecondition when something that it needs is not on this machine (Unavailable of
+  // Backend::AddModel), so that the caller may leave it out and try again later; Unavailable while
+  // draining or once the device has failed; else the backend's error, such as ResourceExhausted.
   virtual absl::Status AddModel(const Model& model) = 0;
   // From now on requests do not find the model: registrations get NotFound, requests for its
   // contexts FailedPrecondition. Sessions that run on it finish. Its contexts lose their keys and

@@ -12,11 +12,10 @@
 #include "server/update_models.h"
 
 namespace chorale {
-absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
-                                                    PrometheusMetrics* metrics) {
+
+absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetrics* metrics) {
   absl::StatusOr<std::vector<Model>> models = LoadModels(setup.models, [] { return false; });
   RETURN_IF_ERROR(models.status());
-  for (const Model& model : *models) LogModel(model);
   absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(setup.data_dir);
   RETURN_IF_ERROR(store.status());
   absl::StatusOr<std::unique_ptr<Backend>> backend = OpenBackend(setup);
@@ -30,7 +29,13 @@ absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
   options.retry_delay = setup.retry_delay;
   options.context_files_folder = absl::StrCat(setup.data_dir, "/kv");
   options.max_context_file_bytes = setup.context_file_bytes;
-  return Engine::Create(options, *std::move(backend), *std::move(store), *models, metrics);
+  std::vector<LeftOutModel> left_out;
+  absl::StatusOr<std::unique_ptr<Engine>> engine =
+      Engine::Create(options, *std::move(backend), *std::move(store), *models, metrics, &left_out);
+  LogLeftOut(left_out);  // also where none is left
+  RETURN_IF_ERROR(engine.status());
+  for (const Engine::ModelInfo& model : (*engine)->Models()) LogModel(model);
+  return BuiltEngine{*std::move(engine), !left_out.empty()};
 }
 
 }  // namespace chorale

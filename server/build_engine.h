@@ -11,10 +11,15 @@
 
 namespace chorale {
 
-// Loads the models, opens the store and the backend, and starts the engine. Errors name the file or
-// folder at fault. `metrics` must outlive the engine.
-absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
-                                                    PrometheusMetrics* metrics);
+struct BuiltEngine {
+  std::unique_ptr<Engine> engine;
+  bool left_out_models = false;  // see Engine::Create; a reload may serve them later
+};
+
+// Loads the models, opens the store and the backend, and starts the engine. Logs which models are
+// served, and which were left out and why. Errors name the file or folder at fault. `metrics` must
+// outlive the engine.
+absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetrics* metrics);
 
 }  // namespace chorale
 

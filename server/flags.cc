@@ -54,9 +54,10 @@ ABSL_FLAG(
     "probes. Empty: none.");
 ABSL_FLAG(std::string, port_file, "",
           "File to which the server writes its gRPC port once it is bound. Empty: none.");
-ABSL_FLAG(std::string, models, "",
-          "Model folders, or folders of model folders, separated by commas; the first model is the "
-          "default one. Required.");
+ABSL_FLAG(
+    std::string, models, "",
+    "Model folders, or folders of model folders, separated by commas; the first model that can "
+    "be served is the default one. Required.");
 ABSL_FLAG(std::string, data_dir, "",
           "Folder for registered contexts; created if it does not exist. Required.");
 ABSL_FLAG(std::string, backend, "auto",
@@ -75,6 +76,14 @@ ABSL_FLAG(int64_t, buffer_pool_mib, 0,
           "MiB for the paths of samples and densities in flight, allocated in the same way. 0: one "
           "third of what the rest leaves on a GPU, or 1024 on a CPU, or less where the process may "
           "use less than 8 GiB.");
+ABSL_FLAG(int64_t, weights_pool_mib, 0,
+          "MiB of a GPU's memory for the weights of all models together. 0: a sixteenth of "
+          "--gpu_memory_fraction, at most 512. A wide model of width 2048 has 1.3 GB of weights.");
+ABSL_FLAG(std::string, cublaslt, "",
+          "File of libcublasLt, 12.0 or newer, which wide models need on a GPU: those of more than "
+          "512 units of width, 4096 hidden units, or parts too large for the device's shared "
+          "memory. Opened with the first such model; without it, these are left out and others "
+          "served. Empty: where the system's loader or /usr/local/cuda has it.");
 ABSL_FLAG(double, gpu_memory_fraction, 0.94,
           "Fraction of the GPU's free memory that the server allocates at the start, for contexts, "
           "buffers, weights and everything else. More than 0, at most 1.");
@@ -364,6 +373,8 @@ void ReadBackend(Reader* reader, EngineSetup* engine) {
   reader->Integer(FLAGS_threads, {0, 4096}, &engine->threads);
   reader->Integer(FLAGS_context_pool_mib, {0, 1 << 24}, &engine->context_pool_bytes, kMiB);
   reader->Integer(FLAGS_buffer_pool_mib, {0, 1 << 24}, &engine->buffer_pool_bytes, kMiB);
+  reader->Integer(FLAGS_weights_pool_mib, {0, 1 << 24}, &engine->weights_pool_bytes, kMiB);
+  engine->cublaslt = absl::GetFlag(FLAGS_cublaslt);
   reader->Fraction(FLAGS_gpu_memory_fraction, &engine->gpu_memory_fraction);
   reader->Integer(FLAGS_host_context_pool_mib, {0, 1 << 24}, &engine->host_context_pool_bytes,
                   kMiB);

@@ -24,12 +24,14 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const EngineSetup& setup) {
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const EngineSetup& setup) {
-  cuda::MemoryBudget budget;
-  budget.context_pool_bytes = setup.context_pool_bytes;
-  budget.buffer_pool_bytes = setup.buffer_pool_bytes;
-  budget.memory_fraction = setup.gpu_memory_fraction;
-  budget.host_context_pool_bytes = setup.host_context_pool_bytes;
-  return cuda::LoadBackend(cuda::LibraryPath(), budget);
+  cuda::BackendOptions options;
+  options.memory.context_pool_bytes = setup.context_pool_bytes;
+  options.memory.buffer_pool_bytes = setup.buffer_pool_bytes;
+  options.memory.weights_bytes = setup.weights_pool_bytes;
+  options.memory.memory_fraction = setup.gpu_memory_fraction;
+  options.memory.host_context_pool_bytes = setup.host_context_pool_bytes;
+  options.cublaslt = setup.cublaslt;
+  return cuda::LoadBackend(cuda::LibraryPath(), options);
 }
 
 // No library, no driver or no usable GPU; as opposed to one that cannot be opened.

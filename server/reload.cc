@@ -50,8 +50,9 @@ absl::Status Reloader::UpdateModels(const std::vector<std::string>& entries) {
   if (version == models_version_) return absl::OkStatus();
   const absl::StatusOr<std::vector<Model>> models = load_models_(entries);
   RETURN_IF_ERROR(models.status());
-  RETURN_IF_ERROR(server_->UpdateModels(*models));
-  models_version_ = std::move(version);
+  const absl::StatusOr<std::vector<LeftOutModel>> left_out = server_->UpdateModels(*models);
+  RETURN_IF_ERROR(left_out.status());
+  models_version_ = left_out->empty() ? std::move(version) : "";
   return absl::OkStatus();
 }
 

@@ -28,11 +28,13 @@ class Reloader {
       std::function<absl::StatusOr<std::vector<Model>>(const std::vector<std::string>& entries)>;
 
   // `server` is open, and outlives this. `configuration` is the one that it runs with, and
-  // `models_version` the ModelsVersion of its models, from before they were loaded.
+  // `models_version` the ModelsVersion of its models, from before they were loaded; empty if some
+  // were left out.
   Reloader(ConfigurationSources sources, Configuration configuration, std::string models_version,
            LoadModels load_models, Server* server);
 
-  // Reads the sources again, and all models if any has changed.
+  // Reads the sources again, and all models if any has changed or was left out
+  // (server/update_models.h): what it needs may be there by now.
   void Reload();
 
  private:
@@ -41,7 +43,7 @@ class Reloader {
 
   const ConfigurationSources sources_;
   Configuration current_;
-  std::string models_version_;
+  std::string models_version_;  // empty: of no models
   const LoadModels load_models_;
   Server* const server_;
 };

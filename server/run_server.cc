@@ -103,14 +103,16 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
     return 1;
   }
   const std::unique_ptr<Server> server = *std::move(started);
+  bool left_out_models = false;
   const absl::Status opened = server->Open(
-      [&](PrometheusMetrics* metrics) {
-        auto engine = BuildEngine(options.engine, metrics);
-        if (engine.ok())
-          WarmOnStart(**engine, options.engine.warm_on_start, options.engine.max_queued);
+      [&](PrometheusMetrics* metrics) -> absl::StatusOr<std::unique_ptr<Engine>> {
+        absl::StatusOr<BuiltEngine> built = BuildEngine(options.engine, metrics);
+        RETURN_IF_ERROR(built.status());
+        left_out_models = built->left_out_models;
+        WarmOnStart(*built->engine, options.engine.warm_on_start, options.engine.max_queued);
         // From here on it may acknowledge calls, so a signal must drain it.
-        if (engine.ok()) serving->Set(server.get());
-        return engine;
+        serving->Set(server.get());
+        return std::move(built->engine);
       },
       [signal] { signal->Raise(); });
   if (!opened.ok()) {
@@ -121,7 +123,8 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
   const auto load_models = [reload](const std::vector<std::string>& entries) {
     return LoadModels(entries, [reload] { return reload->stop_requested(); });
   };
-  Reloader reloader(sources, configuration, models_version, load_models, server.get());
+  Reloader reloader(sources, configuration, left_out_models ? "" : models_version, load_models,
+                    server.get());
   reload->Start(kReloadPeriod, [&reloader] { reloader.Reload(); });
   signal->Wait();
   reload->RequestStop();  // but a model that is being read takes no time from the calls in flight

@@ -355,8 +355,8 @@ void Server::SetLimits(const Limits& limits) {
   engine_->SetLimits(limits);
 }
 
-absl::Status Server::UpdateModels(const std::vector<Model>& models) {
-  absl::Status updated = chorale::UpdateModels(models, engine_.get());
+absl::StatusOr<std::vector<LeftOutModel>> Server::UpdateModels(const std::vector<Model>& models) {
+  absl::StatusOr<std::vector<LeftOutModel>> updated = chorale::UpdateModels(models, engine_.get());
   AnnounceModels();
   return updated;
 }

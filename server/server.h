@@ -80,7 +80,7 @@ class Server {
   // REQUIRES, of both: open. Any one thread, but not at the same time as Drain. UpdateModels is
   // that of server/update_models.h.
   void SetLimits(const Limits& limits);
-  absl::Status UpdateModels(const std::vector<Model>& models);
+  absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models);
 
   // Reads certificates, tokens and tenants again: AccessControl::Reload. Thread-safe.
   absl::Status ReloadSecurity() { return access_->Reload(); }

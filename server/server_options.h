@@ -71,8 +71,10 @@ struct EngineSetup {
   int64_t buffer_pool_bytes = 0;                  // 0: the backend's default
   int64_t cpu_context_pool_bytes = 4LL << 30;     // that default, of the CPU backend
   int64_t cpu_buffer_pool_bytes = 1LL << 30;      // likewise
+  int64_t weights_pool_bytes = 0;                 // GPU only; 0: the backend's default
   double gpu_memory_fraction = 0.94;              // of the GPU's free memory
   int64_t host_context_pool_bytes = 1LL << 30;    // GPU only; 0: none
+  std::string cublaslt;                           // GPU only; empty: found by the loader
   int64_t context_file_bytes = 0;                 // of encoded contexts on disk; 0: none
   std::vector<std::string> warm_on_start;         // see WarmOnStart
   int64_t registered_tables_bytes = 256LL << 20;  // see EngineOptions::max_registered_bytes

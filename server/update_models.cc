@@ -1,5 +1,6 @@
 #include "server/update_models.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -36,36 +37,72 @@ absl::StatusOr<std::vector<const Model*>> NewModels(const std::vector<Model>& mo
   return added;
 }
 
-}  // namespace
-
-void LogModel(const Model& model) {
-  LogEvent(spdlog::level::info, "model_loaded",
-           {{"model", model.name}, {"parameters", model.parameters}, {"digest", model.digest}});
+absl::Status NotServed(const std::string& model, const absl::Status& why) {
+  return absl::Status(why.code(),
+                      absl::StrCat("model '", model, "' cannot be served: ", why.message()));
 }
 
-absl::Status UpdateModels(const std::vector<Model>& models, Engine* engine) {
+// Adds the models. One that can be left out goes to `left_out`; any other error changes nothing.
+absl::Status AddModels(const std::vector<const Model*>& models, Engine* engine,
+                       std::vector<LeftOutModel>* left_out) {
+  std::vector<const Model*> done;
+  for (const Model* model : models) {
+    const absl::Status status = engine->AddModel(*model);
+    if (status.ok()) {
+      done.push_back(model);
+    } else if (absl::IsFailedPrecondition(status)) {
+      left_out->push_back({model->name, std::string(status.message())});
+    } else {
+      for (const Model* earlier : done) engine->RemoveModel(earlier->name).IgnoreError();
+      return NotServed(model->name, status);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void LogModel(const Engine::ModelInfo& model) {
+  std::vector<LogField> fields = {
+      {"model", model.name}, {"parameters", model.parameters}, {"digest", model.digest}};
+  if (!model.form.empty()) fields.push_back({"form", model.form});
+  LogEvent(spdlog::level::info, "model_loaded", fields);
+}
+
+void LogLeftOut(const std::vector<LeftOutModel>& models) {
+  for (const LeftOutModel& model : models) {
+    LogEvent(spdlog::level::err, "model_left_out",
+             {{"model", model.name}, {"reason", model.reason}});
+  }
+}
+
+absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models,
+                                                       Engine* engine) {
   const absl::StatusOr<std::vector<const Model*>> added = NewModels(models, *engine);
   RETURN_IF_ERROR(added.status());
-  std::vector<const Model*> done;
-  for (const Model* model : *added) {
-    const absl::Status status = engine->AddModel(*model);
-    if (!status.ok()) {
-      for (const Model* earlier : done) engine->RemoveModel(earlier->name).IgnoreError();
-      return absl::Status(status.code(), absl::StrCat("model '", model->name,
-                                                      "' cannot be served: ", status.message()));
-    }
-    done.push_back(model);
+  std::vector<LeftOutModel> left_out;
+  RETURN_IF_ERROR(AddModels(*added, engine, &left_out));
+  if (left_out.size() == models.size()) {  // nothing was added
+    return NotServed(left_out.back().name, absl::FailedPreconditionError(left_out.back().reason));
   }
-  for (const Model* model : done) LogModel(*model);
-  RETURN_IF_ERROR(engine->SetDefaultModel(models.front().name));
+  const auto is_left_out = [&](const Model& model) {
+    return std::any_of(left_out.begin(), left_out.end(),
+                       [&](const LeftOutModel& out) { return out.name == model.name; });
+  };
+  const auto first = std::find_if_not(models.begin(), models.end(), is_left_out);
+  RETURN_IF_ERROR(engine->SetDefaultModel(first->name));
   std::set<std::string> names;
   for (const Model& model : models) names.insert(model.name);
+  std::set<std::string> new_names;
+  for (const Model* model : *added) new_names.insert(model->name);
   for (const Engine::ModelInfo& info : engine->Models()) {
+    if (new_names.contains(info.name)) LogModel(info);
     if (names.contains(info.name)) continue;
     RETURN_IF_ERROR(engine->RemoveModel(info.name));
     LogEvent(spdlog::level::info, "model_removed", {{"model", info.name}, {"digest", info.digest}});
   }
-  return absl::OkStatus();
+  LogLeftOut(left_out);
+  return left_out;
 }
 
 }  // namespace chorale

@@ -1,5 +1,5 @@
 // chorale models
-#include <algorithm>
+#include <string>
 
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
@@ -15,15 +15,21 @@ absl::Status RunModels(const NoArguments&, Environment* environment) {
   RETURN_IF_ERROR(models.status());
   const Format format = environment->format(Environment::Readers::kPeople);
   // Programs find the same columns every time; people see no empty one.
-  const bool with_notices = format != Format::kTable ||
-                            std::any_of(models->begin(), models->end(), [](const v1::Model& model) {
-                              return !model.notice().empty();
-                            });
+  bool with_forms = format != Format::kTable;
+  bool with_notices = format != Format::kTable;
+  for (const v1::Model& model : *models) {
+    with_forms = with_forms || !model.form().empty();
+    with_notices = with_notices || !model.notice().empty();
+  }
+  const auto text_or_nothing = [](const std::string& text) {
+    return text.empty() ? Cell() : Cell(text);
+  };
   return environment->Write([&](std::ostream& out) {
     std::vector<std::string> columns = {"name",         "default",    "type",
                                         "row_encoder",  "parameters", "buffer_size",
                                         "max_features", "components", "resident_bytes_per_row",
                                         "digest"};
+    if (with_forms) columns.push_back("form");
     if (with_notices) columns.push_back("notice");
     ReportWriter report(columns, format, &out);
     for (const v1::Model& model : *models) {
@@ -38,7 +44,8 @@ absl::Status RunModels(const NoArguments&, Environment* environment) {
           int64_t{model.component_count()},
           Bytes{model.resident_bytes_per_row()},
           model.digest()};
-      if (with_notices) cells.push_back(model.notice().empty() ? Cell() : Cell(model.notice()));
+      if (with_forms) cells.push_back(text_or_nothing(model.form()));
+      if (with_notices) cells.push_back(text_or_nothing(model.notice()));
       report.Add(cells);
     }
     report.Finish();

@@ -41,6 +41,12 @@ class BackendModel {
  public:
   virtual ~BackendModel() = default;
   virtual const ModelConfig& config() const = 0;
+  // In which of its forms the backend computes the model: "fused" or "wide" on a GPU. Empty where
+  // the backend has one form. A model's results have other bits in another form. Any thread.
+  virtual std::string form() const { return ""; }
+  // What the bytes of the model's encoded contexts depend on besides Backend::kv_format, such as
+  // the version of a library that was opened for it. Empty: nothing. Any thread.
+  virtual std::string kv_format() const { return ""; }
 };
 
 // What a row encoder learned from a context and needs to encode further rows. Empty for encoders
@@ -238,10 +244,10 @@ class Backend {
   // Host memory for evicted contexts; 0: none, and NewContextCopy is never called.
   virtual int64_t host_context_pool_bytes() const { return 0; }
 
-  // Names all that the bytes of an encoded context depend on besides its data and its model: where
-  // two backends, also of two processes, say the same, one may read what the other has encoded,
-  // with the same results. Empty: nobody else may. It has the build's version in it, so a release
-  // may change kernels and layouts freely.
+  // Names all that the bytes of an encoded context depend on besides its data and its model
+  // (BackendModel::kv_format): where two backends, also of two processes, say the same, one may
+  // read what the other has encoded, with the same results. Empty: nobody else may. It has the
+  // build's version in it, so a release may change kernels and layouts freely.
   virtual std::string kv_format() const { return ""; }
   // The memory of a range of the context pool, null where the host cannot reach it; and of a range
   // of the host pool. Any thread may use it while nothing that the backend advances writes to it.
@@ -267,6 +273,10 @@ class Backend {
   virtual int64_t PredictBytes(const ModelConfig& config, int64_t rows) const { return 0; }
   virtual int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const { return 0; }
 
+  // Unavailable when something that the model needs is not on this machine: it can be left out and
+  // others be served. The message is a whole sentence that says what to install. Any other error
+  // says that the model cannot be served here, or that the device failed: InvalidArgument for a
+  // shape that the backend does not take, ResourceExhausted where there is no room.
   virtual absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) = 0;
   // Forgets what the backend itself keeps for the model. No work of it is left, and the caller is
   // about to drop the last reference; its memory is free for other models then.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/monotonic_clock.h"
 #include "base/status_macros.h"
@@ -10,13 +12,23 @@
 namespace chorale {
 namespace {
 
+// Between the backend's format and what a model adds to it.
+constexpr char kModelFormat[] = ", of the model: ";
+
+// Whether the file has this format of the backend. What its model may add is known only once the
+// model is loaded; a file with something else there is not found, and the next one takes its place.
+bool IsOfBackend(const std::string& format, const std::string& backend_format) {
+  return format == backend_format ||
+         absl::StartsWith(format, absl::StrCat(backend_format, kModelFormat));
+}
+
 // Whether anybody will ask for such a file. A model that is not served may come back.
 ContextFiles::Found Judge(const EncodedContextId& id, const std::string& kv_format,
                           ContextStore* store, const ModelRegistry& models) {
   const absl::StatusOr<ContextRecord> record = store->Get(id.tenant, id.name);
   const ModelRegistry::Pointer model = id.model.empty() ? nullptr : models.Find(id.model);
-  const bool keep = id.kv_format == kv_format && record.ok() && record->digest == id.dataset &&
-                    record->model == id.model &&
+  const bool keep = IsOfBackend(id.kv_format, kv_format) && record.ok() &&
+                    record->digest == id.dataset && record->model == id.model &&
                     absl::ToUnixNanos(record->created) == id.created_ns &&
                     (model == nullptr || model->info.digest == id.model_digest);
   return keep ? ContextFiles::Found::kKeep : ContextFiles::Found::kRemove;
@@ -36,14 +48,16 @@ absl::StatusOr<std::unique_ptr<EncodedContexts>> EncodedContexts::Open(
 
 EncodedContextId EncodedContexts::IdOf(const RegisteredContext& context) const {
   const ContextRecord& record = context.record;
-  return {.tenant = record.tenant,
-          .name = record.name,
-          .dataset = record.digest,
-          .created_ns = absl::ToUnixNanos(record.created),
-          .model = record.model,
-          .model_digest = context.model->info.digest,
-          .kv_format = kv_format_,
-          .kv_bytes = context.resident_bytes};
+  const std::string& of_model = context.model->kv_format;
+  return {
+      .tenant = record.tenant,
+      .name = record.name,
+      .dataset = record.digest,
+      .created_ns = absl::ToUnixNanos(record.created),
+      .model = record.model,
+      .model_digest = context.model->info.digest,
+      .kv_format = of_model.empty() ? kv_format_ : absl::StrCat(kv_format_, kModelFormat, of_model),
+      .kv_bytes = context.resident_bytes};
 }
 
 bool EncodedContexts::Has(const RegisteredContext& context) const {

@@ -7,6 +7,12 @@
 
 namespace chorale {
 
+void ServedModel::SetWeights(std::shared_ptr<const BackendModel> made) {
+  info.form = made->form();
+  kv_format = made->kv_format();
+  weights = std::move(made);
+}
+
 absl::Status ModelNotServed(const std::string& context, const std::string& model) {
   return absl::FailedPreconditionError(
       absl::StrCat("context '", context, "' belongs to model '", model, "', which is not served"));

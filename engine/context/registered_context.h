@@ -17,11 +17,16 @@
 
 namespace chorale {
 
-// A model as the engine serves it. `info` is immutable, but `is_default` means nothing here; the
-// registry knows that. `weights` is touched by the engine thread only: it sets them before the
-// model is found, and resets them when no context in the cache needs them and none can come.
+// A model as the engine serves it. `weights` is touched by the engine thread only: it sets them
+// before any request finds the model, and resets them when no context in the cache needs them and
+// none can come. `info` and `kv_format` are immutable from then on, but `is_default` means nothing
+// here; the registry knows that.
 struct ServedModel {
+  // Engine thread; before any request finds the model.
+  void SetWeights(std::shared_ptr<const BackendModel> made);
+
   Engine::ModelInfo info;
+  std::string kv_format;  // BackendModel::kv_format
   std::shared_ptr<const BackendModel> weights;
   std::atomic<bool> removed{false};  // set once, by the registry
 };

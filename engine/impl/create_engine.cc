@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
                                                        std::unique_ptr<Backend> backend,
                                                        std::unique_ptr<ContextStore> store,
                                                        const std::vector<Model>& models,
-                                                       MetricsSink* metrics) {
+                                                       MetricsSink* metrics,
+                                                       std::vector<LeftOutModel>* left_out) {
   RETURN_IF_ERROR(ValidateOptions(options));
   absl::StatusOr<std::unique_ptr<ModelRegistry>> registry = ModelRegistry::Create(models);
   RETURN_IF_ERROR(registry.status());
@@ -77,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   auto engine = std::make_unique<EngineImpl>(chosen, std::move(backend), std::move(store),
                                              *std::move(registry), std::move(encoded),
                                              metrics != nullptr ? metrics : NoMetrics());
-  RETURN_IF_ERROR(engine->Start(models));
+  RETURN_IF_ERROR(engine->Start(models, left_out));
   return engine;
 }
 

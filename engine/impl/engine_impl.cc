@@ -95,16 +95,38 @@ EngineLoop::FileAccess EngineImpl::FileAccess() {
           [this] { encoded_->Stop(); }};
 }
 
-absl::Status EngineImpl::Start(const std::vector<Model>& models) {
+// From now on nobody finds the model, as if it had been removed; the next one may be the default.
+absl::Status EngineImpl::LeaveOut(const std::string& model, const absl::Status& why,
+                                  std::vector<LeftOutModel>* left_out) {
+  if (left_out == nullptr || !models_->Remove(model).ok()) {  // it is the last one
+    return absl::Status(why.code(),
+                        absl::StrCat("model '", model, "' cannot be served: ", why.message()));
+  }
+  left_out->push_back({model, std::string(why.message())});
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::AddFirstModels(const std::vector<Model>& models,
+                                        std::vector<LeftOutModel>* left_out) {
+  for (const Model& model : models) {
+    absl::StatusOr<std::shared_ptr<const BackendModel>> weights = backend_->AddModel(model);
+    if (absl::IsUnavailable(weights.status())) {
+      RETURN_IF_ERROR(LeaveOut(model.name, weights.status(), left_out));
+      continue;
+    }
+    RETURN_IF_ERROR(weights.status());
+    models_->Find(model.name)->SetWeights(*std::move(weights));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::Start(const std::vector<Model>& models,
+                               std::vector<LeftOutModel>* left_out) {
   Notification started;
   absl::Status status;
   engine_thread_ = std::thread([&, this] {
     // The backend is the engine thread's alone, from the first call on.
-    for (size_t i = 0; i < models.size() && status.ok(); ++i) {
-      auto weights = backend_->AddModel(models[i]);
-      status = weights.status();
-      if (status.ok()) models_->Find(models[i].name)->weights = *std::move(weights);
-    }
+    status = AddFirstModels(models, left_out);
     const bool run = status.ok();
     started.Notify();
     if (run) loop_.Run();

@@ -41,8 +41,9 @@ class EngineImpl : public Engine {
              std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics);
   ~EngineImpl() override;
 
-  // Hands the models to the backend and starts the engine thread. Errors are the backend's.
-  absl::Status Start(const std::vector<Model>& models);
+  // Hands the models to the backend and starts the engine thread. Errors are the backend's;
+  // `left_out` is that of Engine::Create.
+  absl::Status Start(const std::vector<Model>& models, std::vector<LeftOutModel>* left_out);
 
   std::vector<ModelInfo> Models() const override;
   absl::Status AddModel(const Model& model) override;
@@ -90,6 +91,11 @@ class EngineImpl : public Engine {
                                const std::string& context, Preparation preparation);
   void LookUp(uint64_t session, std::shared_ptr<CallControl> control, const std::string& tenant,
               const std::string& context, Preparation preparation);
+  // Both of Start. The engine thread's.
+  absl::Status AddFirstModels(const std::vector<Model>& models,
+                              std::vector<LeftOutModel>* left_out);
+  absl::Status LeaveOut(const std::string& model, const absl::Status& why,
+                        std::vector<LeftOutModel>* left_out);
   void RequestRead(std::shared_ptr<const RegisteredContext> context);
   EngineLoop::FileAccess FileAccess();
   void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,

@@ -153,7 +153,11 @@ void EngineLoop::Handle(command::AddModel& add) {
   } else {
     absl::StatusOr<std::shared_ptr<const BackendModel>> weights = backend_->AddModel(*add.model);
     *add.status = weights.status();
-    if (weights.ok()) add.served->weights = *std::move(weights);
+    if (weights.ok()) add.served->SetWeights(*std::move(weights));
+    // Of the engine itself, Unavailable says that it serves nothing any more.
+    if (absl::IsUnavailable(*add.status)) {
+      *add.status = absl::FailedPreconditionError(add.status->message());
+    }
   }
   add.done->Notify();
 }

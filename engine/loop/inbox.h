@@ -53,7 +53,8 @@ struct Continue {
   SessionEnvironment::Continuation continuation;
 };
 struct PurgeDeleted {};
-// Gives a model to the backend. The pointers are valid until `done` is notified.
+// Gives a model to the backend; `status` is that of Engine::AddModel. The pointers are valid until
+// `done` is notified.
 struct AddModel {
   const Model* model;
   ServedModel* served;

@@ -30,7 +30,7 @@ struct EncodedContextId {
   int64_t created_ns = 0;
   std::string model;         // name
   std::string model_digest;  // of the model's files
-  std::string kv_format;     // Backend::kv_format
+  std::string kv_format;     // Backend::kv_format, and BackendModel's
   int64_t kv_bytes = 0;
 
   bool operator==(const EncodedContextId&) const = default;

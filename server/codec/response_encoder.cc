@@ -107,6 +107,7 @@ void EncodeModel(const Engine::ModelInfo& info, v1::Model* message) {
   message->set_resident_bytes_per_row(info.resident_bytes_per_row);
   message->set_is_default(info.is_default);
   message->set_notice(config.notice);
+  message->set_form(info.form);
 }
 
 void EncodePredict(const PredictResult& result, v1::PredictResponse* message) {

@@ -120,10 +120,9 @@ class EngineTarget : public Target {
  public:
   explicit EngineTarget(const LoadOptions& options) : options_(options) {
     StartLogging(LogFormat::kText, spdlog::level::warn);
-    absl::StatusOr<std::unique_ptr<Engine>> engine =
-        BuildEngine(SetupOf(options, folder_.path()), &metrics_);
-    if (!engine.ok()) Fail(engine.status().ToString());
-    engine_ = *std::move(engine);
+    absl::StatusOr<BuiltEngine> built = BuildEngine(SetupOf(options, folder_.path()), &metrics_);
+    if (!built.ok()) Fail(built.status().ToString());
+    engine_ = std::move(built->engine);
     for (int context = 0; context < options.contexts; ++context) Register(context);
   }
 

@@ -62,5 +62,16 @@ class ConfigurationTest(unittest.TestCase):
         self.assertLess(limit, int(gibibytes) * 1024)
 
 
+class DockerfileTest(unittest.TestCase):
+
+    def test_only_the_image_for_gpus_has_cublas(self) -> None:
+        """Half a gigabyte that a CPU has no use for. The bundle has none."""
+        text = (ROOT / 'Dockerfile').read_text(encoding='utf-8')
+        commands = re.sub(r'^#.*\n', '', text, flags=re.MULTILINE)
+        _, *stages = re.split(r'^FROM ', commands, flags=re.MULTILINE)
+        with_cublas = [stage.splitlines()[0] for stage in stages if 'cublas' in stage.lower()]
+        self.assertEqual(with_cublas, ['${CUDA_RUNTIME} AS cuda'])
+
+
 if __name__ == '__main__':
     unittest.main()

@@ -182,6 +182,7 @@ def check_files(root: pathlib.Path, epoch: int) -> int:
             assert state.st_uid == (USER if own else 0), f'{path} belongs to {state.st_uid}'
             assert not state.st_mode & 0o6000, f'{path} is setuid or setgid'
             assert int(state.st_mtime) <= epoch, f'{path} has the time {state.st_mtime}'
+            assert 'cublas' not in name.lower(), f'{path} is for GPUs'
     assert not (root / 'bin/sh').exists() and not (root / 'usr/bin/sh').exists()
     return size
 

@@ -76,6 +76,13 @@ TEST_F(BackendTest, IsTheOneAskedFor) {
   EXPECT_THAT(server_->log(), HasSubstr("backend_opened backend=\"" + TestBackend()));
   EXPECT_TRUE(absl::StrContains(PrometheusPage::Fetch(server_->metrics_address()).text(),
                                 "chorale_backend_info{backend=\"" + TestBackend()));
+  v1::GetModelRequest request;
+  request.set_name("models/golden_tiny");
+  grpc::ClientContext context;
+  v1::Model model;
+  const grpc::Status status = client_->stub().GetModel(&context, request, &model);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(model.form(), TestBackend() == "cuda" ? "fused" : "");
 }
 
 TEST_F(BackendTest, ASeedGivesTheSameBitsAndAnotherSeedOthers) {

@@ -278,6 +278,7 @@ TEST_F(RegistrationTest, ListsAndDescribesModels) {
     EXPECT_EQ(model.model_type(), "ar_tabpfn");
     EXPECT_EQ(model.row_encoder(), "feature_mean");
     EXPECT_EQ(model.digest().size(), 64);
+    EXPECT_EQ(model.form(), "");  // a CPU has one
     if (model.name() != "models/golden_tiny") continue;
     EXPECT_TRUE(model.is_default());
     EXPECT_EQ(model.buffer_size(), 8);

@@ -89,7 +89,7 @@ class EngineCudaTest : public ::testing::Test {
 
   void StartEngine(const cuda::MemoryBudget& options) {
     engine_.reset();
-    absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend(options);
+    absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend({.memory = options});
     ASSERT_TRUE(backend.ok()) << backend.status();
     engine_options_.max_queue_wait = absl::Hours(1);  // the emulator is slow
     largest_context_ = (*backend)->ContextBytes(model_.config, RowsOf(kContexts - 1));

@@ -4,8 +4,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/engine/engine_fixture.h"
+#include "tests/engine/store/temp_folder.h"
 
 namespace chorale::testing {
 namespace {
@@ -24,6 +26,18 @@ class EngineModelsTest : public EngineFixture {
     model.name = "second";
     model.digest = digest;
     return model;
+  }
+  // One that needs the library.
+  Model Wide(const std::string& name = "wide") const {
+    Model model = model_;
+    model.name = name;
+    return model;
+  }
+  absl::Status Create(const std::vector<Model>& models, std::vector<LeftOutModel>* left_out) {
+    auto engine = Engine::Create(options_, NewFakeBackend(backend_options_, &backend_),
+                                 std::make_unique<FakeStore>(&store_), models, &metrics_, left_out);
+    if (engine.ok()) engine_ = *std::move(engine);
+    return engine.status();
   }
 
   absl::Status RegisterFor(const std::string& model, const std::string& context) {
@@ -200,6 +214,86 @@ TEST_F(EngineModelsTest, WhatCannotBeDoneChangesNothing) {
   EXPECT_TRUE(engine_->RemoveModel("model").ok());
   EXPECT_EQ(engine_->RemoveModel("second").code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Names(), ElementsAre("second"));
+}
+
+TEST_F(EngineModelsTest, WhatTheMachineLacksIsLeftOutAndTheOthersAreServed) {
+  backend_.lacks_library = true;
+  std::vector<LeftOutModel> left_out;
+  const absl::Status created =
+      Create({Wide("wide-1"), model_, Wide("wide-2"), Second()}, &left_out);
+  ASSERT_TRUE(created.ok()) << created;
+  EXPECT_THAT(Names(), ElementsAre("model", "second"));
+  ASSERT_EQ(left_out.size(), 2u);
+  EXPECT_EQ(left_out[0].name, "wide-1");
+  EXPECT_EQ(left_out[1].name, "wide-2");
+  EXPECT_EQ(left_out[1].reason, "Install the library.");
+  EXPECT_EQ(RegisterFor("wide-1", "w").code(), absl::StatusCode::kNotFound);
+  Register("c");  // the default is the first of the others
+  EXPECT_EQ(engine_->GetContext(kTenant, "c")->record.model, "model");
+  EXPECT_TRUE(Draw("c").ok());
+}
+
+TEST_F(EngineModelsTest, WhatTheMachineLackedCanBeAddedOnceItIsThere) {
+  StartEngine();
+  backend_.lacks_library = true;
+  const absl::Status refused = engine_->AddModel(Wide());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message(), "Install the library.");
+  EXPECT_THAT(Names(), ElementsAre("model"));
+  backend_.lacks_library = false;
+  EXPECT_TRUE(engine_->AddModel(Wide()).ok());
+  EXPECT_THAT(Names(), ElementsAre("model", "wide"));
+  EXPECT_EQ(engine_->Models()[0].form, "fused");
+  EXPECT_EQ(engine_->Models()[1].form, "wide");
+  ASSERT_TRUE(RegisterFor("wide", "c").ok());
+  EXPECT_TRUE(Draw("c").ok());
+}
+
+TEST_F(EngineModelsTest, AnEngineWithoutAnyModelIsAnError) {
+  backend_.lacks_library = true;
+  std::vector<LeftOutModel> left_out;
+  const absl::Status none = Create({Wide("wide-1"), Wide("wide-2")}, &left_out);
+  EXPECT_EQ(none.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(none.message(), "model 'wide-2' cannot be served: Install the library.");
+  EXPECT_EQ(left_out.size(), 1u);
+  // Nor is any left out whom nobody would hear of.
+  EXPECT_EQ(Create({Wide(), model_}, nullptr).code(), absl::StatusCode::kUnavailable);
+  // Other errors are the engine's, whatever else is left out.
+  backend_.refuse_models = true;
+  EXPECT_EQ(Create({model_, Wide()}, &left_out).code(), absl::StatusCode::kResourceExhausted);
+}
+
+// Keys and values of a model that is computed by another version of a library have other bits.
+TEST_F(EngineModelsTest, FilesOfContextsAreOfOneVersionOfTheLibrary) {
+  const TempFolder folder;
+  options_.context_files_folder = folder / "kv";
+  options_.max_context_file_bytes = 1 << 20;
+  backend_options_.host_reaches_contexts = true;
+  StartEngine();
+  const auto serve = [&](int64_t version) {
+    backend_.library_version = version;
+    ASSERT_TRUE(engine_->AddModel(Wide()).ok());
+  };
+  const auto written = [&] {
+    const std::vector<std::string> files = FilesBelow(folder / "kv");
+    return files.size() == 1 && absl::EndsWith(files[0], ".kv");
+  };
+  const auto remove = [&] {
+    ASSERT_TRUE(engine_->RemoveModel("wide").ok());
+    EXPECT_EVENTUALLY(backend_.live_models == 1);
+  };
+  serve(1);
+  ASSERT_TRUE(RegisterFor("wide", "c").ok());
+  EXPECT_TRUE(Draw("c").ok());
+  EXPECT_EVENTUALLY(written());
+  remove();
+  serve(1);
+  EXPECT_TRUE(Draw("c").ok());
+  EXPECT_EQ(backend_.encodings, 1);
+  remove();
+  serve(2);
+  EXPECT_TRUE(Draw("c").ok());
+  EXPECT_EQ(backend_.encodings, 2);
 }
 
 TEST_F(EngineModelsTest, AFailedBackendTakesNoModel) {

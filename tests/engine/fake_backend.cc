@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace chorale::testing {
@@ -14,7 +16,8 @@ namespace {
 
 class FakeModel : public BackendModel {
  public:
-  FakeModel(ModelConfig config, FakeBackendLog* log) : config_(std::move(config)), log_(log) {
+  FakeModel(const Model& model, FakeBackendLog* log)
+      : config_(model.config), wide_(IsWide(model)), version_(log->library_version), log_(log) {
     ++log_->live_models;
   }
   ~FakeModel() override {
@@ -22,9 +25,15 @@ class FakeModel : public BackendModel {
     --log_->live_models;
   }
   const ModelConfig& config() const override { return config_; }
+  std::string form() const override { return wide_ ? "wide" : "fused"; }
+  std::string kv_format() const override { return wide_ ? absl::StrCat("library ", version_) : ""; }
+
+  static bool IsWide(const Model& model) { return absl::StartsWith(model.name, "wide"); }
 
  private:
   const ModelConfig config_;
+  const bool wide_;
+  const int64_t version_;  // of the library
   FakeBackendLog* const log_;
   const std::thread::id thread_ = std::this_thread::get_id();
 };
@@ -284,7 +293,10 @@ class FakeBackend : public Backend {
   }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     if (log_->refuse_models) return absl::ResourceExhaustedError("no room for weights");
-    return std::make_shared<const FakeModel>(model.config, log_);
+    if (log_->lacks_library && FakeModel::IsWide(model)) {
+      return absl::UnavailableError("Install the library.");
+    }
+    return std::make_shared<const FakeModel>(model, log_);
   }
   void RemoveModel(const BackendModel& model) override { ++log_->removed_models; }
 

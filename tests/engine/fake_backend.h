@@ -49,6 +49,9 @@ class FakeBackendLog {
   std::atomic<int64_t> live_models{0};
   std::atomic<int64_t> removed_models{0};
   std::atomic<bool> refuse_models{false};
+  // Models whose names begin with "wide" need a library, and have a form of their own.
+  std::atomic<bool> lacks_library{false};
+  std::atomic<int64_t> library_version{1};
   std::atomic<int64_t> released_context_bytes{0};
   std::atomic<int64_t> released_buffer_bytes{0};
   std::atomic<int64_t> released_encode_bytes{0};

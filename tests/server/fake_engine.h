@@ -90,7 +90,9 @@ class FakeEngine : public Engine {
     MutexLock lock(&mutex_);
     return models;
   }
-  // These refuse what the real engine refuses; a model named "too-large" does not fit.
+  // These refuse what the real engine refuses; a model named "too-large" does not fit, and one
+  // named "wide" needs a library.
+  std::atomic<bool> has_library{false};
   absl::Status AddModel(const Model& model) override;
   absl::Status RemoveModel(const std::string& name) override;
   absl::Status SetDefaultModel(const std::string& name) override;

@@ -52,6 +52,8 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->engine.threads, engine.threads);
   EXPECT_EQ(options->engine.context_pool_bytes, engine.context_pool_bytes);
   EXPECT_EQ(options->engine.buffer_pool_bytes, engine.buffer_pool_bytes);
+  EXPECT_EQ(options->engine.weights_pool_bytes, engine.weights_pool_bytes);
+  EXPECT_EQ(options->engine.cublaslt, engine.cublaslt);
   EXPECT_EQ(options->engine.gpu_memory_fraction, engine.gpu_memory_fraction);
   EXPECT_EQ(engine.gpu_memory_fraction, cuda::MemoryBudget().memory_fraction);
   EXPECT_EQ(options->engine.host_context_pool_bytes, engine.host_context_pool_bytes);
@@ -94,12 +96,19 @@ TEST_F(FlagsTest, EveryFormOfArgument) {
 TEST_F(FlagsTest, EveryPartOfTheMemoryHasItsFlag) {
   const absl::StatusOr<ProgramOptions> options =
       Parse({"--context_pool_mib=1", "--buffer_pool_mib=2", "--gpu_memory_fraction=0.5",
-             "--host_context_pool_mib=6"});
+             "--host_context_pool_mib=6", "--weights_pool_mib=4096"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->engine.context_pool_bytes, 1 << 20);
   EXPECT_EQ(options->engine.buffer_pool_bytes, 2 << 20);
   EXPECT_EQ(options->engine.gpu_memory_fraction, 0.5);
   EXPECT_EQ(options->engine.host_context_pool_bytes, 6 << 20);
+  EXPECT_EQ(options->engine.weights_pool_bytes, int64_t{4096} << 20);
+}
+
+TEST_F(FlagsTest, TheLibraryForWideModelsIsAFile) {
+  const absl::StatusOr<ProgramOptions> options = Parse({"--cublaslt=/opt/libcublasLt.so.13"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->engine.cublaslt, "/opt/libcublasLt.so.13");
 }
 
 // Tables that are kept for their first request are not in anybody's plan: they take what is left.
@@ -197,6 +206,7 @@ TEST_F(FlagsTest, MistakesAreNamed) {
       {{"--threads=4097"}, "--threads"},
       {{"--context_pool_mib=-1"}, "--context_pool_mib must be 0 to"},
       {{"--buffer_pool_mib=99999999999"}, "--buffer_pool_mib"},
+      {{"--weights_pool_mib=-1"}, "--weights_pool_mib must be 0 to 16777216, not -1"},
       {{"--buffer_pool_mib=99999999999999999999"}, "--buffer_pool_mib"},
       {{"--gpu_memory_fraction=0"},
        "--gpu_memory_fraction must be more than 0 and at most 1, not 0"},
@@ -263,6 +273,8 @@ TEST_F(FlagsTest, HelpAndVersion) {
                            "threads",
                            "context_pool_mib",
                            "buffer_pool_mib",
+                           "weights_pool_mib",
+                           "cublaslt",
                            "gpu_memory_fraction",
                            "max_queued",
                            "queue_wait",

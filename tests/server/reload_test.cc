@@ -141,6 +141,36 @@ TEST_F(ReloadTest, ModelsAreReadOnlyIfOneOfThemHasChanged) {
   fs::remove_all(folder);
 }
 
+TEST_F(ReloadTest, AModelForWhichTheMachineLacksSomethingIsTriedAgainEachTime) {
+  Run("");
+  models_ = "wide, m, n";
+  Reload("max_targets: 1\n");
+  EXPECT_THAT(Models(), ElementsAre("m", "n"));
+  EXPECT_EQ(engine_->limits().max_targets, 1);
+  Reload("max_targets: 1\n");
+  EXPECT_EQ(loads_, 2);
+  engine_->has_library = true;
+  Reload("max_targets: 1\n");
+  EXPECT_THAT(Models(), ElementsAre("wide", "m", "n"));
+  Reload("max_targets: 2\n");
+  EXPECT_EQ(loads_, 3);
+  EXPECT_EQ(Reloads("ok"), 4);
+}
+
+// At the start one was left out, so the version of the models is none.
+TEST_F(ReloadTest, AModelThatWasLeftOutAtTheStartIsTriedAgain) {
+  models_ = "wide, m";
+  Run("");
+  reloader_ = std::make_unique<Reloader>(sources_, LoadConfiguration(sources_).value(), "",
+                                         LoadFakes(), server_.get());
+  Reload("");
+  EXPECT_THAT(Models(), ElementsAre("m"));
+  engine_->has_library = true;
+  Reload("");
+  EXPECT_THAT(Models(), ElementsAre("wide", "m"));
+  EXPECT_EQ(loads_, 2);
+}
+
 // They are looked at again each time.
 TEST_F(ReloadTest, AModelThatCannotBeServedChangesNothing) {
   Run("");

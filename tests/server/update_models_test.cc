@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Model Named(const std::string& name, const std::string& content = "content") {
   Model model;
@@ -25,7 +26,17 @@ class UpdateModelsTest : public ::testing::Test {
  protected:
   UpdateModelsTest() { EXPECT_TRUE(engine_.AddModel(Named("a")).ok()); }
 
-  absl::Status Update(const std::vector<Model>& models) { return UpdateModels(models, &engine_); }
+  // The names of those that were left out.
+  absl::StatusOr<std::vector<std::string>> Update(const std::vector<Model>& models) {
+    const absl::StatusOr<std::vector<LeftOutModel>> updated = UpdateModels(models, &engine_);
+    if (!updated.ok()) return updated.status();
+    std::vector<std::string> names;
+    for (const LeftOutModel& model : *updated) {
+      names.push_back(model.name);
+      EXPECT_EQ(model.reason, "Install the library.");
+    }
+    return names;
+  }
   std::vector<std::string> Names() {
     std::vector<std::string> names;
     for (const Engine::ModelInfo& info : engine_.Models()) names.push_back(info.name);
@@ -55,12 +66,27 @@ TEST_F(UpdateModelsTest, AnErrorChangesNothing) {
       {{Named("b"), Named("b")}, "two models are called 'b'"},
       {{Named("b"), Named("a", "other")}, "the files of model 'a' have changed"},
       {{Named("b"), Named("too-large")}, "model 'too-large' cannot be served: no memory is left"},
+      {{Named("wide"), Named("b"), Named("too-large")}, "'too-large' cannot be served"},
+      {{Named("wide")}, "model 'wide' cannot be served: Install the library."},
   };
   for (const auto& [models, what] : cases) {
-    EXPECT_THAT(std::string(Update(models).message()), HasSubstr(what));
+    EXPECT_THAT(std::string(Update(models).status().message()), HasSubstr(what));
     EXPECT_THAT(Names(), ElementsAre("a"));
     EXPECT_EQ(engine_.Models()[0].digest, "content");
   }
+}
+
+TEST_F(UpdateModelsTest, WhatTheMachineLacksIsLeftOutAndAllElseIsDone) {
+  const auto left_out = Update({Named("wide"), Named("b")});
+  ASSERT_TRUE(left_out.ok()) << left_out.status();
+  EXPECT_THAT(*left_out, ElementsAre("wide"));
+  EXPECT_THAT(Names(), ElementsAre("b"));  // "a" was to go
+  // One that is served may be all that is left.
+  EXPECT_THAT(*Update({Named("wide"), Named("b")}), ElementsAre("wide"));
+  engine_.has_library = true;
+  EXPECT_THAT(*Update({Named("wide"), Named("b")}), IsEmpty());
+  EXPECT_THAT(Names(), ElementsAre("wide", "b"));
+  EXPECT_EQ(engine_.Models()[0].form, "wide");
 }
 
 }  // namespace

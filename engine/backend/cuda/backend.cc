@@ -16,6 +16,7 @@
 #include "engine/backend/cuda/density_work.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/encode_work.h"
+#include "engine/backend/cuda/kernel_shape.h"
 #include "engine/backend/cuda/launchable.h"
 #include "engine/backend/cuda/model.h"
 #include "engine/backend/cuda/path_buffer.h"
@@ -24,6 +25,7 @@
 #include "engine/backend/cuda/targets_work.h"
 #include "kernels/cpu/target.h"
 #include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/products/product_library.h"
 
 namespace chorale::cuda {
 namespace {
@@ -31,8 +33,8 @@ namespace {
 // Thread contract: that of Backend.
 class Backend : public chorale::Backend {
  public:
-  explicit Backend(std::unique_ptr<Device> device)
-      : device_(std::move(device)), decoder_(*device_) {}
+  Backend(std::unique_ptr<Device> device, std::string cublaslt)
+      : device_(std::move(device)), cublaslt_(std::move(cublaslt)), decoder_(*device_) {}
 
   BackendInfo info() const override { return {"cuda", device_->properties().name, 1}; }
   std::vector<DeviceMemoryPart> DeviceMemory() const override { return device_->MemoryParts(); }
@@ -66,29 +68,29 @@ class Backend : public chorale::Backend {
   }
 
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
-    const KernelShape shape(config);
+    const KernelShape shape = ShapeOf(config);
     return ArrayBytes<uint16_t>(shape.layers * shape.ContextElements(rows));
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return PathBufferLayout(KernelShape(config), targets, paths, PathBufferLayout::Use::kDecode)
-        .bytes;
+    return PathBufferLayout(ShapeOf(config), targets, paths, PathBufferLayout::Use::kDecode).bytes;
   }
   int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return PathBufferLayout(KernelShape(config), targets, paths, PathBufferLayout::Use::kDensity)
-        .bytes;
+    return PathBufferLayout(ShapeOf(config), targets, paths, PathBufferLayout::Use::kDensity).bytes;
   }
   int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
-    return cuda::RowsBytes(KernelShape(config), targets);
+    return cuda::RowsBytes(ShapeOf(config), targets);
   }
   int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
-    return RowsWorkspaceLayout(KernelShape(config), rows, RowsWorkspaceLayout::Use::kPredict).bytes;
+    return RowsWorkspaceLayout(ShapeOf(config), rows, RowsWorkspaceLayout::Use::kPredict).bytes;
   }
   int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
-    return RowsWorkspaceLayout(KernelShape(config), rows, RowsWorkspaceLayout::Use::kEncode).bytes;
+    return RowsWorkspaceLayout(ShapeOf(config), rows, RowsWorkspaceLayout::Use::kEncode).bytes;
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
-    absl::StatusOr<std::shared_ptr<const DeviceModel>> added = DeviceModel::Create(model, *device_);
+    if (ShapeOf(model.config).form == LayerForm::kWide) RETURN_IF_ERROR(OpenProducts(model.config));
+    absl::StatusOr<std::shared_ptr<const DeviceModel>> added =
+        DeviceModel::Create(model, *device_, products_.get());
     RETURN_IF_ERROR(added.status());
     RETURN_IF_ERROR(CheckRoom(**added));
     models_.push_back(*added);
@@ -141,15 +143,37 @@ class Backend : public chorale::Backend {
   void ReleaseEncode(PoolRange range) override { device_->ClearEncode(range); }
 
  private:
+  KernelShape ShapeOf(const ModelConfig& config) const {
+    return {config, device_->properties().shared_bytes_per_block};
+  }
+  // Opens cuBLASLt, unless it is open. Unavailable, saying what to do, when it cannot be used.
+  absl::Status OpenProducts(const ModelConfig& config);
   absl::Status CheckRoom(const DeviceModel& model) const;
   void Decode(std::vector<DecodeGraphs::Item> items);
   void RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works);
 
   const std::unique_ptr<Device> device_;
+  const std::string cublaslt_;                               // see BackendOptions
+  std::unique_ptr<kernels::cuda::ProductLibrary> products_;  // null until a model needs it
   // A model stays until it is removed: graphs know it by its address.
   std::vector<std::shared_ptr<const DeviceModel>> models_;
   DecodeGraphs decoder_;
 };
+
+absl::Status Backend::OpenProducts(const ModelConfig& config) {
+  if (products_ != nullptr) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<kernels::cuda::ProductLibrary>> opened =
+      kernels::cuda::ProductLibrary::Open(cublaslt_);
+  if (!opened.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "a model with d_model ", config.d_model, " and d_ff ", config.d_ff,
+        " needs cuBLASLt: ", opened.status().message(),
+        ". Install cuBLAS of CUDA 12 or newer (package libcublas), or name its libcublasLt.so with "
+        "--cublaslt"));
+  }
+  products_ = *std::move(opened);
+  return absl::OkStatus();
+}
 
 absl::Status Backend::Advance(absl::Span<const Slice> slices) {
   std::vector<DecodeGraphs::Item> decodes;
@@ -226,10 +250,10 @@ void Backend::Decode(std::vector<DecodeGraphs::Item> items) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const MemoryBudget& budget) {
-  absl::StatusOr<std::unique_ptr<Device>> device = Device::Open(budget);
+absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options) {
+  absl::StatusOr<std::unique_ptr<Device>> device = Device::Open(options.memory);
   RETURN_IF_ERROR(device.status());
-  return std::make_unique<Backend>(*std::move(device));
+  return std::make_unique<Backend>(*std::move(device), options.cublaslt);
 }
 
 }  // namespace chorale::cuda

@@ -5,6 +5,7 @@
 #define CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
@@ -12,9 +13,16 @@
 
 namespace chorale::cuda {
 
+struct BackendOptions {
+  MemoryBudget memory;
+  // The file of cuBLASLt, which models of the wide form need (KernelShape). Empty: where the
+  // system's loader or CUDA's usual folder has it. Opened when the first such model is added.
+  std::string cublaslt = {};
+};
+
 // Unavailable when there is no GPU that can be used; ResourceExhausted, with the numbers, when it
 // has too little free memory; InvalidArgument for negative sizes.
-absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const MemoryBudget& budget);
+absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options);
 
 }  // namespace chorale::cuda
 

@@ -138,7 +138,7 @@ int64_t DecodeGraphs::UploadTiles(const std::vector<Item>& items, int64_t record
 kernels::cuda::Graph* DecodeGraphs::GraphFor(const DeviceModel& model, int64_t tiles,
                                              int64_t largest_context,
                                              const DecodeWorkspace& workspace) {
-  const Forward forward(model, workspace.states());
+  const Forward forward(model, workspace.scratch());
   const int64_t context = RecordedContext(largest_context);
   const GraphKey key = {&model, tiles, forward.SplitsOfTile(tiles, context)};
   kernels::cuda::Graph*& graph = graphs_[key];

@@ -35,15 +35,15 @@ DecodeWorkspace::DecodeWorkspace(const KernelShape& shape, const LaunchWorkspace
   ArenaLayout arena(kAlignment);
   tiles_ = arena.Take<char>(LaunchTilesLayout(most_tiles_).bytes);
   x_ = arena.Take<float>(most_tiles_ * kTileRows * shape.width);
-  q_ = arena.Take<uint16_t>(most_tiles_ * kTileRows * shape.queries);
+  q_ = arena.Take<uint16_t>(most_tiles_ * kTileRows * shape.q_stride);
   outputs_ = arena.Take<char>(outputs_bytes_);
-  states_offset_ = arena.bytes();
+  scratch_offset_ = arena.bytes();
 }
 
 int64_t DecodeWorkspace::TileBytes(const KernelShape& shape) {
   constexpr int64_t kArrays = 5;  // each is padded to kAlignment, whatever the number of tiles
   return static_cast<int64_t>(sizeof(Tile) + sizeof(PathTile)) + TileRowBytes(shape) +
-         OutputsBytes(shape) + Forward::PartialBytes(shape) + kArrays * kAlignment;
+         OutputsBytes(shape) + Forward::ScratchBytes(shape) + kArrays * kAlignment;
 }
 
 TileSet DecodeWorkspace::Set(int64_t count, int64_t largest_context) const {
@@ -56,8 +56,8 @@ TileSet DecodeWorkspace::Set(int64_t count, int64_t largest_context) const {
           .largest_context = largest_context};
 }
 
-LaunchWorkspace DecodeWorkspace::states() const {
-  return {memory_.device, memory_.memory + states_offset_, memory_.bytes - states_offset_};
+LaunchWorkspace DecodeWorkspace::scratch() const {
+  return {memory_.device, memory_.memory + scratch_offset_, memory_.bytes - scratch_offset_};
 }
 
 }  // namespace chorale::cuda

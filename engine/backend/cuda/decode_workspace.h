@@ -41,8 +41,8 @@ class DecodeWorkspace {
   char* tiles() const { return tiles_.At(memory_.memory); }      // a LaunchTilesLayout
   char* outputs() const { return outputs_.At(memory_.memory); }  // of one tile after the other
   int64_t outputs_bytes() const { return outputs_bytes_; }
-  // For the partial results of attention: at least one of each tile.
-  LaunchWorkspace states() const;
+  // For Forward: what it needs of one tile, for each of them.
+  LaunchWorkspace scratch() const;
 
  private:
   const LaunchWorkspace memory_;
@@ -50,9 +50,9 @@ class DecodeWorkspace {
   const int64_t outputs_bytes_;
   ArenaArray<char> tiles_;
   ArenaArray<float> x_;     // [most_tiles, 64, D]
-  ArenaArray<uint16_t> q_;  // [most_tiles, 64, H Dh] bf16
+  ArenaArray<uint16_t> q_;  // [most_tiles, 64, KernelShape::q_stride] bf16
   ArenaArray<char> outputs_;
-  int64_t states_offset_ = 0;
+  int64_t scratch_offset_ = 0;
 };
 
 }  // namespace chorale::cuda

@@ -20,30 +20,17 @@ using kernels::cuda::LayerPart;
 
 }  // namespace
 
-TileSet TileSet::Part(const KernelShape& shape, int32_t first, int32_t part_count) const {
-  const int64_t row = static_cast<int64_t>(first) * kTileRows;
-  return {.tiles = tiles + first,
-          .paths = paths == nullptr ? nullptr : paths + first,
-          .x = x + row * shape.width,
-          .q = q + row * shape.queries,
-          .count = part_count,
-          .largest_context = largest_context};
-}
-
-int64_t TileRowBytes(const KernelShape& shape) {
-  return kTileRows * (shape.width * static_cast<int64_t>(sizeof(float)) +
-                      shape.queries * static_cast<int64_t>(sizeof(uint16_t)));
-}
-
-Forward::Forward(const DeviceModel& model, const LaunchWorkspace& states)
+Forward::Forward(const DeviceModel& model, const LaunchWorkspace& scratch)
     : model_(model),
-      device_(states.device),
-      states_(states.memory),
-      max_partial_tiles_(states.bytes / PartialBytes(model.shape())) {}
+      device_(scratch.device),
+      wide_(model.wide() == nullptr
+                ? std::optional<WideForward>()
+                : std::make_optional<WideForward>(*model.wide(), model.config(), scratch)),
+      states_(scratch.memory),
+      max_partial_tiles_(scratch.bytes / PartialBytes(model.shape())) {}
 
-int64_t Forward::PartialBytes(const KernelShape& shape) {
-  const int64_t elements = int64_t{kTileRows} * (shape.queries + 2 * shape.heads);
-  return elements * static_cast<int64_t>(sizeof(float));
+int64_t Forward::ScratchBytes(const KernelShape& shape) {
+  return shape.form == LayerForm::kWide ? WideForward::TileBytes(shape) : PartialBytes(shape);
 }
 
 void Forward::EmbedPaths(const TileSet& set) const {
@@ -74,22 +61,24 @@ void Forward::EmbedRows(const TileSet& set, const float* encodings, int64_t rows
 }
 
 void Forward::PreAttention(int64_t layer, const TileSet& set) const {
+  if (wide_.has_value()) return wide_->PreAttention(layer, set);
   LaunchLayer(LayerPart::kPreAttention, layer, set, {});
 }
 
 // As many tiles at a time as there is room for their partials.
 void Forward::AttentionAndMlp(int64_t layer, const TileSet& set) const {
+  if (wide_.has_value()) return wide_->AttentionAndMlp(layer, set);
   const bool last = layer + 1 == model_.shape().layers;
   const LayerPart part = last ? LayerPart::kPostAttention : LayerPart::kPostThenPreAttention;
   for (int64_t first = 0; first < set.count; first += max_partial_tiles_) {
     const TileSet tiles =
-        set.Part(model_.shape(), static_cast<int32_t>(first),
-                 static_cast<int32_t>(std::min(max_partial_tiles_, set.count - first)));
+        set.Part(model_.shape(), first, std::min(max_partial_tiles_, set.count - first));
     LaunchLayer(part, layer, tiles, Attend(layer, tiles));
   }
 }
 
 void Forward::Head(const TileSet& set, float* mixtures) const {
+  if (wide_.has_value()) return wide_->Head(set, mixtures);
   const ModelConfig& config = model_.config();
   const kernels::cuda::HeadParams params = {.tiles = set.tiles,
                                             .x = set.x,
@@ -108,6 +97,7 @@ void Forward::Head(const TileSet& set, float* mixtures) const {
 }
 
 int64_t Forward::SplitsOfTile(int64_t tiles, int64_t largest_context) const {
+  if (wide_.has_value()) return wide_->SplitsOfTile(tiles, largest_context);
   const KvSplit split =
       kernels::cuda::ChooseSplit(tiles, model_.shape().heads, largest_context,
                                  max_partial_tiles_ / tiles, device_.properties().multiprocessors);

@@ -7,40 +7,26 @@
 #define CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/model.h"
+#include "engine/backend/cuda/tile_set.h"
+#include "engine/backend/cuda/wide_forward.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/layer/layer.h"
-#include "kernels/cuda/layout/path_tile.h"
-#include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
 
-// Tiles and their rows, all in device memory.
-struct TileSet {
-  kernels::cuda::Tile* tiles = nullptr;      // [count]
-  kernels::cuda::PathTile* paths = nullptr;  // [count]; null for rows that are not of paths
-  float* x = nullptr;                        // [count, 64, D] f32
-  uint16_t* q = nullptr;                     // [count, 64, H Dh] bf16
-  int32_t count = 0;
-  int64_t largest_context = 0;  // rows
-
-  TileSet Part(const KernelShape& shape, int32_t first, int32_t part_count) const;
-};
-
-// Bytes of x and q of one tile.
-int64_t TileRowBytes(const KernelShape& shape);
-
-// The partial results of split attention between two kernels lie in the part of the launch
-// workspace that is handed to it. Immutable.
+// What lies between two kernels, like the partial results of split attention, is in the part of the
+// launch workspace that is handed to it. Immutable.
 class Forward {
  public:
-  // REQUIRES: states.bytes >= PartialBytes(model.shape()).
-  Forward(const DeviceModel& model, const LaunchWorkspace& states);
+  // REQUIRES: scratch.bytes >= ScratchBytes(model.shape()).
+  Forward(const DeviceModel& model, const LaunchWorkspace& scratch);
 
-  // Bytes of the partial result of one split of one tile.
-  static int64_t PartialBytes(const KernelShape& shape);
+  // Bytes of it that one tile needs.
+  static int64_t ScratchBytes(const KernelShape& shape);
   // Partial results of each tile of a launch: 1, or one for each split of the largest context.
   int64_t SplitsOfTile(int64_t tiles, int64_t largest_context) const;
 
@@ -74,6 +60,7 @@ class Forward {
 
   const DeviceModel& model_;
   Device& device_;
+  const std::optional<WideForward> wide_;  // where the model is of the wide form
   char* const states_;
   const int64_t max_partial_tiles_;  // for whose partial results there is room, at least 1
 };

@@ -27,7 +27,7 @@ std::vector<Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_r
 }
 
 TileSet PartOf(const TileSet& set, const KernelShape& shape, RowRange tiles) {
-  return set.Part(shape, static_cast<int32_t>(tiles.first), static_cast<int32_t>(tiles.rows));
+  return set.Part(shape, tiles.first, tiles.rows);
 }
 
 void RunPhase(const Forward& forward, int64_t phase, int64_t layers, const TileSet& set,

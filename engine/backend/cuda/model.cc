@@ -1,16 +1,15 @@
 #include "engine/backend/cuda/model.h"
 
-#include <cmath>
-#include <numbers>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/backend/cuda/device/weight_blob.h"
+#include "engine/backend/cuda/layer_matrices.h"
 #include "engine/backend/token_offsets.h"
 #include "kernels/cuda/layer/pack_weights.h"
-#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/matrix.h"
 
 namespace chorale::cuda {
 namespace {
@@ -26,27 +25,13 @@ void AddWeightTiles(const std::vector<uint16_t>& tiles, bool has_wgmma, WeightBl
 
 void AddLayer(const LayerWeights& weights, const ModelConfig& config, const KernelShape& shape,
               bool has_wgmma, WeightBlob& blob, kernels::cuda::LayerWeights& layer) {
-  const int64_t d = config.d_model;
-  const int64_t head_dim = config.head_dim();
-  const auto heads = [&](const std::vector<float>& w, int64_t out) {
-    return kernels::cuda::PadHeadOutputs(Matrix{w, out, d}, head_dim, shape.head_dim);
-  };
-  Matrix wq = heads(weights.wq, config.n_heads * head_dim);
-  // Scores come out in units of log 2, ready for the exponential.
-  const double scale = std::numbers::log2e / std::sqrt(static_cast<double>(head_dim));
-  for (float& w : wq.values) w = static_cast<float>(w * scale);
-  const Matrix projection = kernels::cuda::StackOutputs(
-      {wq, heads(weights.wk, config.kv_width()), heads(weights.wv, config.kv_width())});
-  AddWeightTiles(kernels::cuda::PackPreAttentionTiles({weights.feature, d, d}, projection),
+  const LayerMatrices matrices(weights, config, shape);
+  AddWeightTiles(kernels::cuda::PackPreAttentionTiles(matrices.feature, matrices.projection),
                  has_wgmma, blob, &layer.pre_attention.weight_tiles,
                  &layer.pre_attention.wgmma_tiles);
   blob.Add(kernels::cuda::PackPreAttentionVectors(weights.norm1.gamma, weights.norm1.beta),
            &layer.pre_attention.vectors);
-
-  const Matrix wo = kernels::cuda::PadHeadInputs({weights.wo, d, config.n_heads * head_dim},
-                                                 head_dim, shape.head_dim);
-  AddWeightTiles(kernels::cuda::PackPostAttentionTiles(wo, {weights.w1, config.d_ff, d},
-                                                       {weights.w2, d, config.d_ff}),
+  AddWeightTiles(kernels::cuda::PackPostAttentionTiles(matrices.out, matrices.up, matrices.down),
                  has_wgmma, blob, &layer.post_attention.weight_tiles,
                  &layer.post_attention.wgmma_tiles);
   blob.Add(kernels::cuda::PackPostAttentionVectors(weights.norm2.gamma, weights.norm2.beta,
@@ -69,113 +54,64 @@ void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& 
   blob.Add(weights.weight_bias, &head.weight_bias);
 }
 
-// A block of the device has the shared memory that the kernels need for such a model.
-absl::Status CheckSharedMemory(const KernelShape& shape, const DeviceRowEncoder& encoder,
-                               const Device& device) {
+// A block of the device has the shared memory that the kernels need for such a model. That of the
+// fused form's layers and head is known from KernelShape.
+absl::Status CheckSharedMemory(const DeviceRowEncoder& encoder, const Device& device) {
   const int shared_bytes = device.properties().shared_bytes_per_block;
-  const kernels::cuda::LayerParams rows = {.post_attention = {},
-                                           .pre_attention = {},
-                                           .tile_count = 1,
-                                           .width = shape.width,
-                                           .heads = shape.heads,
-                                           .kv_heads = shape.kv_heads,
-                                           .head_dim = shape.head_dim,
-                                           .hidden = shape.hidden};
-  if (const auto block_rows = kernels::cuda::ChooseBlockRows(rows, 1, shared_bytes);
-      !block_rows.ok()) {
-    return block_rows.status();
-  }
-  const int head_bytes = kernels::cuda::HeadSharedBytes({.weights = {},
-                                                         .width = shape.width,
-                                                         .hidden = shape.hidden,
-                                                         .components = shape.components});
-  if (head_bytes > shared_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("a head of width ", shape.width, " with a hidden layer of ", shape.hidden,
-                     " and ", shape.components, " components needs ", head_bytes,
-                     " bytes of shared memory, but a block of the device has ", shared_bytes));
-  }
   if (encoder.shared_bytes() <= shared_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the row encoder needs ", encoder.shared_bytes(),
                    " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 
-absl::Status CheckShape(const ModelConfig& config, const KernelShape& shape) {
-  const auto refuse = [](absl::string_view name, int64_t value, absl::string_view limit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the GPU backend takes no model with ", name, " ", value, ", only ", limit));
-  };
-  if (config.d_model % 8 != 0 || config.d_model > kernels::cuda::kLargestWidth) {
-    return refuse("d_model", config.d_model,
-                  absl::StrCat("multiples of 8 up to ", kernels::cuda::kLargestWidth));
-  }
-  if (!kernels::cuda::IsSupportedHeadDim(shape.head_dim)) {
-    return refuse("heads of width", config.head_dim(), "widths up to 16, 32, 64 or 128");
-  }
-  if (shape.queries > 2 * kernels::cuda::kLargestWidth) {
-    return refuse("n_heads", config.n_heads, "fewer, or wider ones");
-  }
-  if (config.d_ff > kernels::cuda::kLargestHidden) {
-    return refuse("d_ff", config.d_ff, absl::StrCat("up to ", kernels::cuda::kLargestHidden));
-  }
-  if (config.num_components > kernels::cuda::kMostComponents) {
-    return refuse("num_components", config.num_components,
-                  absl::StrCat("up to ", kernels::cuda::kMostComponents));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-KernelShape::KernelShape(const ModelConfig& config)
-    : width(static_cast<int32_t>(config.d_model)),
-      heads(static_cast<int32_t>(config.n_heads)),
-      kv_heads(static_cast<int32_t>(config.n_kv_heads)),
-      head_dim(static_cast<int32_t>(kernels::cuda::PaddedHeadDim(config.head_dim()))),
-      hidden(static_cast<int32_t>(config.d_ff)),
-      components(static_cast<int32_t>(config.num_components)),
-      layers(static_cast<int32_t>(config.n_layers)),
-      queries(heads * head_dim) {}
-
-int64_t KernelShape::ContextElements(int64_t rows) const {
-  return kernels::cuda::ContextLayerSize(rows, kv_heads, head_dim);
-}
-
-int64_t KernelShape::BufferElements(int64_t capacity, int64_t paths) const {
-  return kernels::cuda::BufferLayerSize(capacity, kernels::cuda::BufferPaths(paths), kv_heads,
-                                        head_dim);
-}
-
 DeviceModel::DeviceModel(const Model& model, Device& device)
-    : device_(device), config_(model.config), shape_(model.config) {}
+    : device_(device),
+      config_(model.config),
+      shape_(model.config, device.properties().shared_bytes_per_block) {}
 
 DeviceModel::~DeviceModel() {
   if (memory_ != nullptr) device_.ReturnWeights(memory_);
 }
 
-absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(const Model& model,
-                                                                       Device& device) {
+absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(
+    const Model& model, Device& device, kernels::cuda::ProductLibrary* products) {
   std::shared_ptr<DeviceModel> made(new DeviceModel(model, device));
-  RETURN_IF_ERROR(CheckShape(made->config_, made->shape_));
-  made->layers_.resize(model.layers.size());
-  const bool has_wgmma = device.properties().compute_major == kernels::cuda::kWgmmaComputeMajor;
+  RETURN_IF_ERROR(made->shape_.Check(made->config_));
   WeightBlob blob;
-  for (size_t l = 0; l < model.layers.size(); ++l) {
-    AddLayer(model.layers[l], made->config_, made->shape_, has_wgmma, blob, made->layers_[l]);
+  if (made->shape_.form == LayerForm::kWide) {
+    Require(products != nullptr, "a model of the wide form has a library for its products");
+    made->wide_ = std::make_unique<WideModel>(model, made->shape_, *products, blob);
+  } else {
+    made->AddFused(model, blob);
   }
-  AddHead(model.head, made->config_, blob, made->head_);
   blob.Add(model.embedding.y_weight, &made->y_weight_);
   blob.Add(TokenOffsets(model.embedding, made->config_), &made->offsets_);
   absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> encoder =
       MakeDeviceRowEncoder(model, blob);
   RETURN_IF_ERROR(encoder.status());
   made->row_encoder_ = *std::move(encoder);
-  RETURN_IF_ERROR(CheckSharedMemory(made->shape_, *made->row_encoder_, device));
+  RETURN_IF_ERROR(CheckSharedMemory(*made->row_encoder_, device));
   const absl::StatusOr<const char*> memory = blob.MoveToDevice(device);
   RETURN_IF_ERROR(memory.status());
   made->memory_ = *memory;
+  if (made->wide_ != nullptr) RETURN_IF_ERROR(made->wide_->Plan(device));
   return made;
+}
+
+void DeviceModel::AddFused(const Model& model, WeightBlob& blob) {
+  layers_.resize(model.layers.size());
+  const bool has_wgmma = device_.properties().compute_major == kernels::cuda::kWgmmaComputeMajor;
+  for (size_t l = 0; l < model.layers.size(); ++l) {
+    AddLayer(model.layers[l], config_, shape_, has_wgmma, blob, layers_[l]);
+  }
+  AddHead(model.head, config_, blob, head_);
+}
+
+// An algorithm of another version of the library may sum in another order.
+std::string DeviceModel::kv_format() const {
+  return wide_ == nullptr ? std::string() : wide_->library().description();
 }
 
 const DeviceModel& AsDeviceModel(const BackendModel& model) {

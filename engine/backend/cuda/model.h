@@ -4,49 +4,43 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/device.h"
+#include "engine/backend/cuda/device/weight_blob.h"
+#include "engine/backend/cuda/kernel_shape.h"
 #include "engine/backend/cuda/row_encoder/row_encoder.h"
+#include "engine/backend/cuda/wide_model.h"
 #include "engine/model/model.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/products/product_library.h"
 
 namespace chorale::cuda {
-
-// Sizes as the kernels have them: heads narrower than 16 are padded with zeros.
-struct KernelShape {
-  explicit KernelShape(const ModelConfig& config);
-
-  int64_t ContextElements(int64_t rows) const;                    // of one layer, bf16
-  int64_t BufferElements(int64_t capacity, int64_t paths) const;  // of one layer, bf16
-
-  int32_t width = 0;     // D
-  int32_t heads = 0;     // H
-  int32_t kv_heads = 0;  // Hkv
-  int32_t head_dim = 0;  // Dh, padded
-  int32_t hidden = 0;    // Dff
-  int32_t components = 0;
-  int32_t layers = 0;
-  int32_t queries = 0;  // H Dh
-};
 
 // Immutable and thread-safe.
 class DeviceModel : public BackendModel {
  public:
   // InvalidArgument for a shape that the kernels are not built for; ResourceExhausted when the
-  // weights do not fit, or the device has too little shared memory for the kernels.
-  static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(const Model& model,
-                                                                   Device& device);
+  // weights do not fit, or the device has too little shared memory for the kernels. A model of the
+  // wide form needs `products`, which must outlive it; errors of its plans are Unavailable.
+  static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(
+      const Model& model, Device& device, kernels::cuda::ProductLibrary* products);
   // Gives its memory back to the device.
   ~DeviceModel() override;
 
   const ModelConfig& config() const override { return config_; }
+  std::string form() const override { return NameOf(shape_.form); }
+  std::string kv_format() const override;
   const KernelShape& shape() const { return shape_; }
+  // Of the fused form.
   const std::vector<kernels::cuda::LayerWeights>& layers() const { return layers_; }
   const kernels::cuda::HeadWeights& head() const { return head_; }
+  // Null for the fused form.
+  const WideModel* wide() const { return wide_.get(); }
   const float* y_weight() const { return y_weight_; }  // [D], device
   // [2 + K, D], device: added to an encoding for its role: target, context, or buffer position.
   const float* offsets() const { return offsets_; }
@@ -55,6 +49,7 @@ class DeviceModel : public BackendModel {
 
  private:
   DeviceModel(const Model& model, Device& device);
+  void AddFused(const Model& model, WeightBlob& blob);
 
   Device& device_;
   const char* memory_ = nullptr;
@@ -62,6 +57,7 @@ class DeviceModel : public BackendModel {
   const KernelShape shape_;
   std::vector<kernels::cuda::LayerWeights> layers_;
   kernels::cuda::HeadWeights head_;
+  std::unique_ptr<WideModel> wide_;
   const float* y_weight_ = nullptr;
   const float* offsets_ = nullptr;
   std::unique_ptr<const DeviceRowEncoder> row_encoder_;

@@ -26,7 +26,7 @@ PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t targets, in
   if (use == Use::kDensity) {
     row_tiles = targets * CeilDiv(paths, kernels::cuda::kTilePaths);
     x = arena.Take<float>(row_tiles * kTileRows * shape.width);
-    q = arena.Take<uint16_t>(row_tiles * kTileRows * shape.queries);
+    q = arena.Take<uint16_t>(row_tiles * kTileRows * shape.q_stride);
     tiles = arena.Take<Tile>(row_tiles);
     path_tiles = arena.Take<PathTile>(row_tiles);
     densities = arena.Take<double>(targets * paths);

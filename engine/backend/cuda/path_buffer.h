@@ -32,7 +32,7 @@ struct PathBufferLayout {
   // Density only: one row tile for each position of each tile of paths.
   int64_t row_tiles = 0;
   ArenaArray<float> x;                             // [row_tiles, 64, D]
-  ArenaArray<uint16_t> q;                          // [row_tiles, 64, H Dh] bf16
+  ArenaArray<uint16_t> q;                          // [row_tiles, 64, KernelShape::q_stride] bf16
   ArenaArray<kernels::cuda::Tile> tiles;           // [row_tiles]
   ArenaArray<kernels::cuda::PathTile> path_tiles;  // [row_tiles]
   ArenaArray<double> densities;                    // [T, paths]

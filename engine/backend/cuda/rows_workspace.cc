@@ -12,7 +12,7 @@ RowsWorkspaceLayout::RowsWorkspaceLayout(const KernelShape& shape, int64_t rows,
     : count(CeilDiv(rows, kTileRows)) {
   ArenaLayout arena(kAlignment);
   x = arena.Take<float>(count * kTileRows * shape.width);
-  q = arena.Take<uint16_t>(count * kTileRows * shape.queries);
+  q = arena.Take<uint16_t>(count * kTileRows * shape.q_stride);
   tiles = arena.Take<Tile>(count);
   if (use == Use::kPredict) {
     mixtures = arena.Take<float>(count * kTileRows * 3 * shape.components);

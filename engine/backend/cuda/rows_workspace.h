@@ -20,7 +20,7 @@ struct RowsWorkspaceLayout {
 
   int64_t count = 0;                      // tiles
   ArenaArray<float> x;                    // [count, 64, D]
-  ArenaArray<uint16_t> q;                 // [count, 64, H Dh] bf16
+  ArenaArray<uint16_t> q;                 // [count, 64, KernelShape::q_stride] bf16
   ArenaArray<kernels::cuda::Tile> tiles;  // [count]
   ArenaArray<float> mixtures;             // [count, 64, 3, M]; predictions only
   int64_t bytes = 0;

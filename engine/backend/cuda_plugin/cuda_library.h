@@ -18,7 +18,7 @@ inline constexpr char kLibraryEntryName[] = "chorale_cuda_library";
 
 struct LibraryEntry {
   const char* build = nullptr;
-  absl::StatusOr<std::unique_ptr<chorale::Backend>> (*new_backend)(const MemoryBudget&) = nullptr;
+  absl::StatusOr<std::unique_ptr<chorale::Backend>> (*new_backend)(const BackendOptions&) = nullptr;
 };
 
 }  // namespace chorale::cuda

@@ -35,7 +35,7 @@ std::string LibraryPath() {
 }
 
 absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string& path,
-                                                              const MemoryBudget& budget) {
+                                                              const BackendOptions& options) {
   if (std::error_code error; !std::filesystem::exists(path, error)) {
     return absl::NotFoundError(absl::StrCat("there is no ", path));
   }
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string&
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is of build ", entry->build, ", this program of ", kLibraryBuild));
   }
-  return entry->new_backend(budget);
+  return entry->new_backend(options);
 }
 
 }  // namespace chorale::cuda

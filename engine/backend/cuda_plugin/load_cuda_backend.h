@@ -20,7 +20,7 @@ std::string LibraryPath();
 // from other sources than this program; else the errors of NewBackend. The shared object
 // stays open.
 absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string& path,
-                                                              const MemoryBudget& budget);
+                                                              const BackendOptions& options);
 
 }  // namespace chorale::cuda
 

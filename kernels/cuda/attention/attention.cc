@@ -21,8 +21,15 @@ absl::Status ValidateHeads(int32_t heads, int32_t kv_heads, int32_t head_dim) {
 }
 
 absl::Status ValidateAttention(const AttentionParams& p) {
-  RETURN_IF_ERROR(RequireNotNull(
-      {{"tiles", p.tiles}, {"q", p.q}, {"partial_o", p.partial_o}, {"partial_ml", p.partial_ml}}));
+  RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles}, {"q", p.q}}));
+  if (p.attended == nullptr) {
+    RETURN_IF_ERROR(RequireNotNull({{"partial_o", p.partial_o}, {"partial_ml", p.partial_ml}}));
+  } else if (p.split != KvSplit::kSingle) {
+    return absl::InvalidArgumentError("attended must be null where each split has a block");
+  }
+  if (p.q_stride != 0) {
+    RETURN_IF_ERROR(RequireAtLeast({"q_stride", p.q_stride}, int64_t{p.heads} * p.head_dim));
+  }
   RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
                                    {"heads", p.heads},
                                    {"kv_heads", p.kv_heads},

@@ -11,6 +11,7 @@
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
+#include "kernels/cuda/ptx/math.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
@@ -49,6 +50,25 @@ __device__ __forceinline__ void StoreState(const AttentionParams& p, int split_i
     }
     if (lane % 4 == 0) {
       StoreAs<Floats2>(p.partial_ml + at * 2, {state.m[half], state.l[half]});
+    }
+  }
+}
+
+// Stores attention of a warp's rows. A row without keys has l = 0; its attention is 0.
+template <int kHeadDim>
+__device__ __forceinline__ void StoreAttended(const AttentionParams& p, int group, int head,
+                                              const RowState<kHeadDim>& state) {
+  const int lane = threadIdx.x % kWarpSize;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int64_t row =
+        static_cast<int64_t>(blockIdx.x) * kTileRows + group * kGroupRows + half * 8 + lane / 4;
+    uint16_t* to = p.attended + (row * p.heads + head) * kHeadDim + lane % 4 * 2;
+    const float divisor = state.l[half] > 0 ? Rcp(state.l[half]) : 0.0f;
+#pragma unroll
+    for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
+      StoreAs<uint32_t>(to + 8 * n, PackBf16(state.o[n][2 * half] * divisor,
+                                             state.o[n][2 * half + 1] * divisor));
     }
   }
 }
@@ -155,7 +175,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const Tile tile = LoadCg<Tile>(p.tiles + blockIdx.x);
   const int64_t first_row = static_cast<int64_t>(blockIdx.x) * kTileRows + group * kGroupRows;
   Queries<kHeadDim> q;
-  q.Load(p.q + (first_row * p.heads + head) * kHeadDim, p.heads * kHeadDim, lane);
+  q.Load(p.q + first_row * p.q_stride + head * kHeadDim, p.q_stride, lane);
   if (tile.groups == 0 || split_idx >= splits) {
     CpAsyncWait<0>();
     return;
@@ -182,7 +202,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     if (single) combined.Combine(state);
   }
   CpAsyncWait<0>();
-  if (in_use) StoreState<kHeadDim>(p, split_idx, group, head, state);
+  if (!in_use) return;
+  if (p.attended != nullptr) {
+    StoreAttended<kHeadDim>(p, group, head, state);
+  } else {
+    StoreState<kHeadDim>(p, split_idx, group, head, state);
+  }
 }
 
 // kBlocks: blocks of a multiprocessor.
@@ -219,7 +244,9 @@ ErrorCode LoadAttentionKernels(int shared_bytes) {
   return 0;
 }
 
-ErrorCode LaunchAttention(const AttentionParams& params, Stream stream) {
+ErrorCode LaunchAttention(const AttentionParams& given, Stream stream) {
+  AttentionParams params = given;
+  if (params.q_stride == 0) params.q_stride = params.heads * params.head_dim;
   switch (params.head_dim) {
     case 16:
       return LaunchAs<16, 4>(params, stream);

@@ -3,7 +3,8 @@
 //
 // Keys are divided into KV splits (layout/kv_split.h). The output is one partial for each split, or
 // for all of them: an online-softmax state (m, l, o) with scores in units of log 2 and o not
-// divided by l. The layer kernel combines the partials (layer/combine_splits.cuh).
+// divided by l. The layer kernel combines the partials (layer/combine_splits.cuh). Where one block
+// attends to all splits, it can also divide by l, and store attention itself.
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_ATTENTION_H_
 #define CHORALE_KERNELS_CUDA_ATTENTION_ATTENTION_H_
 
@@ -24,8 +25,11 @@ enum class KvSplit {
 struct AttentionParams {
   const Tile* tiles = nullptr;  // [tiles], device
   const uint16_t* q = nullptr;  // [tiles, 64, H, Dh] bf16, device, times log2(e) Dh^-0.5
+  int32_t q_stride = 0;         // elements from a row's q to the next one's; 0: H Dh
   float* partial_o = nullptr;   // [num_splits, tiles, 64, H, Dh] f32, device
   float* partial_ml = nullptr;  // [num_splits, tiles, 64, H, 2] f32, device: m and l
+  // [tiles, 64, H, Dh] bf16, device: attention instead of partials, with kSingle. Or null.
+  uint16_t* attended = nullptr;
   int32_t tile_count = 0;
   int32_t heads = 0;       // H
   int32_t kv_heads = 0;    // Hkv, divides H

@@ -5,16 +5,16 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/head/head_layout.h"
+#include "kernels/cuda/head/wide_head.h"
 #include "kernels/ops/field_checks.h"
 
 namespace chorale::kernels::cuda {
 
-absl::Status ValidateHead(const HeadParams& p) {
+namespace {
+
+// What both forms of the head have.
+absl::Status ValidateMixture(const HeadParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles},
-                                  {"x", p.x},
-                                  {"weights.gamma", p.weights.gamma},
-                                  {"weights.beta", p.weights.beta},
-                                  {"weights.w1", p.weights.w1},
                                   {"weights.b1", p.weights.b1},
                                   {"weights.w2", p.weights.w2},
                                   {"weights.b2", p.weights.b2},
@@ -24,20 +24,41 @@ absl::Status ValidateHead(const HeadParams& p) {
   if (p.paths == nullptr) {
     RETURN_IF_ERROR(RequireNotNull({{"mixtures", p.mixtures}}));
   }
-  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
-                                   {"width", p.width},
-                                   {"hidden", p.hidden},
-                                   {"components", p.components}}));
-  if (p.hidden > kLargestHidden || p.components > kMostComponents) {
-    return absl::InvalidArgumentError(absl::StrCat("hidden is ", p.hidden, " and components ",
-                                                   p.components, ", must be at most ",
-                                                   kLargestHidden, " and ", kMostComponents));
+  RETURN_IF_ERROR(RequirePositive(
+      {{"tile_count", p.tile_count}, {"hidden", p.hidden}, {"components", p.components}}));
+  if (p.components > kMostComponents) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("components is ", p.components, ", must be at most ", kMostComponents));
   }
   if (!(p.std_min >= 0) || !std::isfinite(p.std_min)) {
     return absl::InvalidArgumentError("std_min must be finite and at least 0");
   }
   if (!(p.std_max > 0)) return absl::InvalidArgumentError("std_max must be greater than 0");
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateHead(const HeadParams& p) {
+  RETURN_IF_ERROR(RequireNotNull({{"x", p.x},
+                                  {"weights.gamma", p.weights.gamma},
+                                  {"weights.beta", p.weights.beta},
+                                  {"weights.w1", p.weights.w1}}));
+  RETURN_IF_ERROR(RequirePositive({{"width", p.width}}));
+  RETURN_IF_ERROR(ValidateMixture(p));
+  if (p.hidden > kLargestHidden) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("hidden is ", p.hidden, ", must be at most ", kLargestHidden));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateWideHead(const WideHeadParams& p) {
+  RETURN_IF_ERROR(RequireNotNull({{"h", p.h}}));
+  RETURN_IF_ERROR(ValidateMixture(p.head));
+  if (p.head.hidden % 8 == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("hidden is ", p.head.hidden, ", must be a multiple of 8"));
 }
 
 std::vector<float> PackHeadMap(const Matrix& map) {
@@ -53,5 +74,6 @@ std::vector<float> PackHeadMap(const Matrix& map) {
 }
 
 int HeadSharedBytes(const HeadParams& params) { return HeadLayoutOf(params).bytes; }
+int WideHeadSharedBytes(int32_t components) { return WideHeadLayoutOf(components).bytes; }
 
 }  // namespace chorale::kernels::cuda

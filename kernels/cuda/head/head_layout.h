@@ -110,6 +110,31 @@ constexpr HeadLayout HeadLayoutOf(const HeadParams& p) {
   return layout;
 }
 
+// The same for the head of the wide form: no layer norm, and a chunk of the hidden layer at a time.
+// All output tiles are one pass: kMostComponents of three outputs each are fewer than the warps.
+inline constexpr int kWideHeadChunk = 1'024;
+static_assert(3 * kMostComponents <= kHeadWarps * kHeadOutputs);
+
+constexpr HeadLayout WideHeadLayoutOf(int32_t components) {
+  constexpr int32_t kAlignment = 16;
+  HeadLayout layout;
+  SmemArenaLayout maps(kAlignment);
+  layout.hidden = maps.Take<float>(HeadInputsSize(kWideHeadChunk));
+  layout.partials = maps.Take<float>(int64_t{kHeadWarps} * kHeadRows * kHeadOutputs);
+  SmemArenaLayout overlay(kAlignment);
+  layout.mixture = overlay.Take<double>(int64_t{kHeadRows} * kHeadMixtureArrays * components);
+
+  SmemArenaLayout arena(kAlignment);
+  arena.Take<char>(std::max(maps.bytes(), overlay.bytes()));
+  layout.raw = arena.Take<float>(int64_t{kHeadRows} * 3 * components);
+  layout.b2 = arena.Take<float>(int64_t{3} * components);
+  layout.biases = arena.Take<float>(int64_t{3} * components);
+  layout.draws = arena.Take<StepDraw>(kHeadRows);
+  layout.paths = arena.Take<PathTile>(1);
+  layout.bytes = arena.bytes();
+  return layout;
+}
+
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_KERNELS_CUDA_HEAD_HEAD_LAYOUT_H_

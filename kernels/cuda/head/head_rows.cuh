@@ -162,6 +162,22 @@ __device__ __forceinline__ void MultiplyHead(const HeadKernelParams& params,
   }
 }
 
+// Copies b2 and the biases of the mixture to shared memory.
+__device__ __forceinline__ void LoadMixtureVectors(const HeadKernelParams& params, char* shared) {
+  const HeadParams& p = params.head;
+#pragma unroll 1
+  for (int i = kHeadThreads - 1 - ThreadIndex(); i < 3 * p.components; i += kHeadThreads) {
+    const int array = i / p.components;
+    const float* biases = array == 0   ? p.weights.mean_bias
+                          : array == 1 ? p.weights.std_bias
+                                       : p.weights.weight_bias;
+    const float b2 = p.weights.b2[i];
+    const float bias = biases[i - array * p.components];
+    params.shared.b2.At(shared)[i] = b2;
+    params.shared.biases.At(shared)[i] = bias;
+  }
+}
+
 // Copies the small vectors to shared memory. Threads start from both ends, so that no warp waits
 // for two loads.
 __device__ __forceinline__ void LoadHeadVectors(const HeadKernelParams& params, char* shared) {
@@ -176,17 +192,7 @@ __device__ __forceinline__ void LoadHeadVectors(const HeadKernelParams& params, 
     }
     if (i < p.hidden) params.shared.b1.At(shared)[i] = b1;
   }
-#pragma unroll 1
-  for (int i = kHeadThreads - 1 - ThreadIndex(); i < 3 * p.components; i += kHeadThreads) {
-    const int array = i / p.components;
-    const float* biases = array == 0   ? p.weights.mean_bias
-                          : array == 1 ? p.weights.std_bias
-                                       : p.weights.weight_bias;
-    const float b2 = p.weights.b2[i];
-    const float bias = biases[i - array * p.components];
-    params.shared.b2.At(shared)[i] = b2;
-    params.shared.biases.At(shared)[i] = bias;
-  }
+  LoadMixtureVectors(params, shared);
 }
 
 // z = LN(x), one warp a row, padded with zeros.

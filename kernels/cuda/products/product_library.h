@@ -4,9 +4,9 @@
 // program links it. kernels/cuda/products/cublaslt.cc is the only file that knows its interface;
 // in tests the emulator stands in for it.
 //
-// Nothing here uses a workspace or splits the sum over inputs among blocks. How an algorithm sums is
-// the library's own: PlanProduct (product_plan.h) holds every algorithm that it chooses to the bits
-// of one.
+// Nothing here uses a workspace or splits the sum over inputs among blocks. How an algorithm sums
+// is the library's own: PlanProduct (product_plan.h) holds every algorithm that it chooses to the
+// bits of one.
 #ifndef CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_LIBRARY_H_
 #define CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_LIBRARY_H_
 
@@ -54,11 +54,14 @@ class ProductLibrary {
   virtual ~ProductLibrary() = default;
 
   // Opens `path`; where that is empty, the library where the system's loader or CUDA's usual folder
-  // has it. NotFound, FailedPrecondition, or Unavailable for a library that is not there, is none or
-  // too old, or does not start, saying what to do about it. REQUIRES: a device is open.
+  // has it. NotFound, FailedPrecondition, or Unavailable for a library that is not there, is none
+  // or too old, or does not start, saying what to do about it. REQUIRES: a device is open.
   static absl::StatusOr<std::unique_ptr<ProductLibrary>> Open(const std::string& path);
 
   virtual std::string description() const = 0;  // for logs: "cuBLASLt 13.1.0"
+
+  // Launches of more rows gain nothing.
+  virtual int64_t most_rows() const = 0;
 
   // Algorithms without workspace and without split sums for a product of `rows` rows; the one that
   // the library takes for the fastest comes first. Empty when it has none.
@@ -78,6 +81,9 @@ struct OpenedLibrary {
   int64_t version = 0;
 };
 absl::StatusOr<OpenedLibrary> OpenCublasLt(const std::string& path);
+
+// "13.1.0".
+std::string VersionText(int64_t version);
 
 }  // namespace chorale::kernels::cuda
 

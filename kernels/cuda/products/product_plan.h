@@ -11,13 +11,14 @@
 
 namespace chorale::kernels::cuda {
 
-// Launches have 1 to kMostProductRows rows. A launch of one size has one algorithm: size s is up to
-// 64 * 2^s rows.
+// A launch has a multiple of kProductRowStep rows, up to kMostProductRows, and one algorithm for
+// its size: size s is up to 64 * 2^s rows.
 inline constexpr int kProductSizes = 8;
+inline constexpr int64_t kProductRowStep = 32;
 inline constexpr int64_t kSmallestProductRows = 64;
 inline constexpr int64_t kMostProductRows = kSmallestProductRows << (kProductSizes - 1);
 
-// REQUIRES: 1 <= rows <= kMostProductRows.
+// REQUIRES: rows <= kMostProductRows.
 constexpr int ProductSizeOf(int64_t rows) {
   int size = 0;
   while (kSmallestProductRows << size < rows) ++size;
@@ -39,34 +40,35 @@ struct ProductScratch {
   int64_t bytes = 0;
 };
 
-// Chooses an algorithm for each size of launch, up to the largest whose operands fit into `scratch`
-// with `weight` [outputs, inputs] outside of it. For the smallest it is the library's first; for the
-// others the first one of the library that gives, for the same random rows, the bits of the
-// smallest at every place in a launch, of its fewest and of its most rows. So a row's result depends
-// neither on the number nor on the content of the rows beside it: a size for which no algorithm is
-// of that kind ends the plan.
+// Chooses an algorithm for each size of launch that pays, up to the largest whose operands fit into
+// `scratch` with `weight` [outputs, inputs] outside of it. For the smallest it is the library's
+// first; for the others the first one of the library that gives, for the same random rows, the bits
+// of the smallest at every place in a launch, of its fewest and of its most rows. So a row's result
+// depends neither on the number nor on the content of the rows beside it. A size for which there is
+// no such algorithm ends the plan.
 //
-// Waits for the stream. Unavailable when the library cannot compute such a product at all, or not
-// even 64 rows fit; else CUDA's errors.
+// Waits for the stream. ResourceExhausted when not even the smallest launch fits into `scratch`;
+// Unavailable when the library has no algorithm for it; else CUDA's errors.
 absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductShape& shape,
                                         const uint16_t* weight, const ProductScratch& scratch,
                                         Stream stream);
 
-// REQUIRES: operands.rows is in [1, plan.most_rows()].
+// REQUIRES: operands.rows is a multiple of kProductRowStep up to plan.most_rows().
 ErrorCode LaunchProduct(ProductLibrary& library, const ProductPlan& plan,
                         const ProductOperands& operands, Stream stream);
 
-// Adds the number of 4-byte words in which rows [0, rows) of y, row_words each, differ from `rows`
-// repetitions of its first `period` rows to *different, device memory.
+// Sets *different to 1 if rows [0, rows) of y are not repetitions of the `period` rows of
+// `expected`.
 struct CompareRowsParams {
   const uint32_t* y = nullptr;         // [rows, row_words], device
   const uint32_t* expected = nullptr;  // [period, row_words], device
-  uint32_t* different = nullptr;       // [1], device, updated
+  uint32_t* different = nullptr;       // [1], device
   int64_t rows = 0;
   int32_t row_words = 0;
   int32_t period = 0;
 };
 
+// REQUIRES: pointers are not null, sizes are positive.
 ErrorCode LaunchCompareRows(const CompareRowsParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda

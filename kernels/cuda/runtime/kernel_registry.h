@@ -12,7 +12,9 @@ namespace chorale::kernels::cuda {
 ErrorCode LoadKernels(int shared_bytes);
 
 ErrorCode LoadAttentionKernels(int shared_bytes);
+ErrorCode LoadCompareRowsKernel(int shared_bytes);
 ErrorCode LoadEmbedKernels(int shared_bytes);
+ErrorCode LoadEncodeFeatureMeansKernel(int shared_bytes);
 ErrorCode LoadHeadKernels(int shared_bytes);
 ErrorCode LoadMixRowsKernel(int shared_bytes);
 ErrorCode LoadPoolCellsKernel(int shared_bytes);
@@ -20,6 +22,8 @@ ErrorCode LoadReadColumnsKernel(int shared_bytes);
 ErrorCode LoadMmaLayerKernels(int shared_bytes);
 ErrorCode LoadWgmmaLayerKernels(int shared_bytes);
 ErrorCode LoadSummariseColumnsKernel(int shared_bytes);
+ErrorCode LoadWideHeadKernel(int shared_bytes);
+ErrorCode LoadWideRowsKernels(int shared_bytes);
 
 }  // namespace chorale::kernels::cuda
 

@@ -31,10 +31,10 @@ inline constexpr int64_t kLargestWideHidden = 8'192;
 
 // Combines the partials of split attention (attention/attention.h) into attention.
 struct CombinePartialsParams {
-  const Tile* tiles = nullptr;         // [tiles], device
-  const float* partial_o = nullptr;    // [num_splits, tiles, 64, H, Dh] f32, device
-  const float* partial_ml = nullptr;   // [num_splits, tiles, 64, H, 2] f32, device
-  uint16_t* attended = nullptr;        // [tiles, 64, H, Dh] bf16, device
+  const Tile* tiles = nullptr;        // [tiles], device
+  const float* partial_o = nullptr;   // [num_splits, tiles, 64, H, Dh] f32, device
+  const float* partial_ml = nullptr;  // [num_splits, tiles, 64, H, 2] f32, device
+  uint16_t* attended = nullptr;       // [tiles, 64, H, Dh] bf16, device
   int32_t tile_count = 0;
   int32_t heads = 0;
   int32_t head_dim = 0;
@@ -53,8 +53,8 @@ struct NormalizeRowsParams {
 };
 
 // z = LN(x) for the rows that have a head, as three bf16 parts: with z_hi = bf16(z) and
-// z_lo = bf16(z - z_hi), a row of `parts` is z_hi, z_lo, z_hi. Multiplied by rows W_hi, W_hi, W_lo of
-// a matrix split likewise, that is W z to about 2^-16 of its terms.
+// z_lo = bf16(z - z_hi), a row of `parts` is z_hi, z_lo, z_hi. Multiplied by rows W_hi, W_hi, W_lo
+// of a matrix split likewise, that is W z to about 2^-16 of its terms.
 struct HeadPartsParams {
   const float* x = nullptr;   // [tiles, 64, D] f32, device
   uint16_t* parts = nullptr;  // [tiles, 32 or 64, 3, D] bf16, device
@@ -68,9 +68,9 @@ struct HeadPartsParams {
 
 // hidden = gelu(h + b1), rounded to bf16.
 struct GeluRowsParams {
-  const float* h = nullptr;     // [rows, Dff] f32, device
-  const float* b1 = nullptr;    // [Dff] f32, device
-  uint16_t* hidden = nullptr;   // [rows, Dff] bf16, device
+  const float* h = nullptr;    // [rows, Dff] f32, device
+  const float* b1 = nullptr;   // [Dff] f32, device
+  uint16_t* hidden = nullptr;  // [rows, Dff] bf16, device
   int64_t rows = 0;
   int32_t width = 0;  // Dff, a multiple of 8
 };

@@ -156,6 +156,20 @@ TEST_F(CommandLineTest, PeopleSeeANoticeOfAModelOnlyWhereThereIsOne) {
               ElementsAre("for tests, only"));
 }
 
+TEST_F(CommandLineTest, PeopleSeeTheFormOfAModelOnlyWhereThereAreForms) {
+  EXPECT_THAT(Good({"models", "--format", "table"}).out, Not(HasSubstr("form")));
+  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "form"), ElementsAre(""));
+  const auto silent = nlohmann::json::parse(Good({"models", "--format", "json"}).out);
+  EXPECT_TRUE(silent.at(0).at("form").is_null());
+
+  server_.service().set_form("wide");
+  EXPECT_THAT(Good({"models", "--format", "table"}).out,
+              AllOf(HasSubstr("form"), HasSubstr("wide"), Not(HasSubstr("notice"))));
+  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "form"), ElementsAre("wide"));
+  const auto told = nlohmann::json::parse(Good({"models", "--format", "json"}).out);
+  EXPECT_EQ(told.at(0).at("form"), "wide");
+}
+
 // Scores of rows.csv: size + the length of zip.
 TEST_F(CommandLineTest, PredictFitsTheRowsToTheContext) {
   RegisterHouses();

@@ -412,6 +412,11 @@ void FakeService::set_notice(const std::string& notice) {
   notice_ = notice;
 }
 
+void FakeService::set_form(const std::string& form) {
+  MutexLock lock(&mutex_);
+  form_ = form;
+}
+
 grpc::Status FakeService::ListModels(grpc::ServerContext* server_context,
                                      const v1::ListModelsRequest*,
                                      v1::ListModelsResponse* response) {
@@ -424,6 +429,7 @@ grpc::Status FakeService::ListModels(grpc::ServerContext* server_context,
   model->set_parameter_count(2'259'000);
   MutexLock lock(&mutex_);
   model->set_notice(notice_);
+  model->set_form(form_);
   return grpc::Status::OK;
 }
 

@@ -46,8 +46,9 @@ class FakeService final : public v1::Chorale::Service {
   void FailNext(std::vector<grpc::Status> statuses);
   void set_stream_fault(StreamFault fault) { stream_fault_ = fault; }
   void set_page_limit(int limit) { page_limit_ = limit; }
-  // The model's notice.
+  // The model's notice and form.
   void set_notice(const std::string& notice);
+  void set_form(const std::string& form);
   // Sets how long every call takes.
   void set_delay(absl::Duration delay) { delay_ms_ = absl::ToInt64Milliseconds(delay); }
 
@@ -111,6 +112,7 @@ class FakeService final : public v1::Chorale::Service {
   std::string authorization_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> upload_sizes_ ABSL_GUARDED_BY(mutex_);
   std::string notice_ ABSL_GUARDED_BY(mutex_);
+  std::string form_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Stored> contexts_ ABSL_GUARDED_BY(mutex_);
   v1::SampleRequest last_sample_ ABSL_GUARDED_BY(mutex_);
   v1::LogDensityRequest last_log_density_ ABSL_GUARDED_BY(mutex_);

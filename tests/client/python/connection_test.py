@@ -166,13 +166,13 @@ def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale.Cli
     fake.answers["ListModels"].extend(
         [
             pb.ListModelsResponse(models=[pb.Model(name="models/m")], next_page_token="u"),
-            pb.ListModelsResponse(models=[pb.Model(name="models/n", is_default=True)]),
+            pb.ListModelsResponse(models=[pb.Model(name="models/n", is_default=True, form="wide")]),
         ]
     )
     assert [context.name for context in client.contexts()] == ["a", "b"]
-    assert [(model.name, model.is_default) for model in client.models()] == [
-        ("m", False),
-        ("n", True),
+    assert [(model.name, model.is_default, model.form) for model in client.models()] == [
+        ("m", False, ""),
+        ("n", True, "wide"),
     ]
     assert fake.requests("ListContexts")[1].page_token == "t"
     assert fake.requests("ListModels")[1].page_token == "u"

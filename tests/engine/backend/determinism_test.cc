@@ -2,7 +2,9 @@
 // any other work in the same Advance, and any split of paths into tiles.
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -21,57 +23,76 @@ using under_test::Size;
 using Order = LoadedCase::Order;
 using Doubles = std::vector<double>;
 
-// A GPU is tested by the case that the emulator takes seconds for, with keys for several splits.
-ModelCase CaseForDevice() {
+struct DeterminismCase {
+  std::string name;
+  ModelCase model_case;
+  std::vector<Resources> other_resources;
+};
+
+// A GPU is tested by cases that the emulator takes seconds for, with keys for several splits: one
+// for each form of a layer.
+std::vector<DeterminismCase> Cases() {
   if (under_test::LinkedDevice() == under_test::Device::kCpu) {
-    return {.options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 3},
-            .context_rows = 150,
-            .targets = 19,
-            .paths = 32};
+    return {{"Cpu",
+             {.options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 3},
+              .context_rows = 150,
+              .targets = 19,
+              .paths = 32},
+             under_test::OtherResources()}};
   }
-  return {.options = {.d_model = 64, .n_heads = 2, .n_kv_heads = 1, .n_layers = 2},
-          .context_rows = 270,
-          .targets = 4,
-          .paths = 18};
+  const TestModelOptions fused = {.d_model = 64, .n_heads = 2, .n_kv_heads = 1, .n_layers = 2};
+  TestModelOptions wide = fused;
+  wide.d_ff = 4'160;
+  return {{"Fused",
+           {.options = fused, .context_rows = 270, .targets = 4, .paths = 18},
+           under_test::OtherResources()},
+          // The second resources hold two tiles of a launch.
+          {"Wide",
+           {.options = wide, .context_rows = 140, .targets = 4, .paths = 18},
+           {{.workspace_bytes = 4 << 20}}}};
 }
 
-class DeterminismTest : public under_test::BackendTest {
+class DeterminismTest : public under_test::BackendTest,
+                        public testing::WithParamInterface<DeterminismCase> {
  protected:
+  static const ModelCase& Case() { return GetParam().model_case; }
+
   static WorkResults RunAlone(const Resources& resources, int64_t steps_per_slice) {
     BackendDriver driver = NewDriver(resources);
-    const LoadedCase loaded(kCase, driver, steps_per_slice);
-    const auto decode = loaded.DecodeDrawn(0, kCase.paths, Order::kRandom);
-    const auto density = loaded.Density(kCase.Values(), Order::kRandom);
-    const auto predict = loaded.Predict(0, kCase.targets);
+    const LoadedCase loaded(Case(), driver, steps_per_slice);
+    const auto decode = loaded.DecodeDrawn(0, Case().paths, Order::kRandom);
+    const auto density = loaded.Density(Case().Values(), Order::kRandom);
+    const auto predict = loaded.Predict(0, Case().targets);
     driver.Run(decode.get(), steps_per_slice);
     driver.Run(density.get(), steps_per_slice);
     driver.Run(predict.get(), steps_per_slice);
-    return WorkResults(*decode, *density, *predict, kCase.targets);
+    return WorkResults(*decode, *density, *predict, Case().targets);
   }
 
+  // Of one run of each case.
   static const WorkResults& Expected() {
-    static const auto* const results = new WorkResults(RunAlone({}, 1'000));
-    return *results;
+    static auto* const results = new std::map<std::string, WorkResults>;
+    const auto found = results->find(GetParam().name);
+    if (found != results->end()) return found->second;
+    return results->emplace(GetParam().name, RunAlone({}, 1'000)).first->second;
   }
-
-  static inline const ModelCase kCase = CaseForDevice();
 };
 
-TEST_F(DeterminismTest, ResultsAreNotTrivial) {
+TEST_P(DeterminismTest, ResultsAreNotTrivial) {
   for (const Doubles* numbers : {&Expected().values, &Expected().decode, &Expected().density}) {
-    ASSERT_EQ(numbers->size(), static_cast<size_t>(kCase.paths * kCase.targets));
+    ASSERT_EQ(numbers->size(), static_cast<size_t>(Case().paths * Case().targets));
     EXPECT_NE((*numbers)[0], (*numbers)[1]);
   }
 }
 
-TEST_F(DeterminismTest, AnyResources) {
-  for (const Resources& resources : under_test::OtherResources()) {
+TEST_P(DeterminismTest, AnyResources) {
+  for (const Resources& resources : GetParam().other_resources) {
     EXPECT_TRUE(RunAlone(resources, 1'000) == Expected())
         << resources.threads << " threads, workspace of " << resources.workspace_bytes << " bytes";
   }
 }
 
-TEST_F(DeterminismTest, AnySlicing) {
+TEST_P(DeterminismTest, AnySlicing) {
   for (const int64_t steps : {1, 2, 7}) {
     EXPECT_TRUE(RunAlone({}, steps) == Expected()) << steps;
     EXPECT_TRUE(RunAlone({.threads = 1}, steps) == Expected()) << steps;
@@ -79,7 +100,7 @@ TEST_F(DeterminismTest, AnySlicing) {
 }
 
 // All kinds of work at once, with another model's on top.
-TEST_F(DeterminismTest, AnyOtherWork) {
+TEST_P(DeterminismTest, AnyOtherWork) {
   const ModelCase other_case = {
       .options = {.seed = 9}, .context_rows = 333, .targets = 5, .paths = 13};
   std::vector<Resources> all = {{}};
@@ -87,26 +108,26 @@ TEST_F(DeterminismTest, AnyOtherWork) {
   for (const Resources& resources : all) {
     BackendDriver driver = NewDriver(resources);
     const LoadedCase other(other_case, driver);
-    const LoadedCase loaded(kCase, driver);
+    const LoadedCase loaded(Case(), driver);
     const auto other_model = driver.AddModel(MakeTestModel(other_case.options));
     const auto encode = driver.NewEncode(other_model, other_case.XContext(), other_case.YContext());
     const auto noise = other.DecodeDrawn(0, 13, Order::kGiven);
     const auto same_model_noise = loaded.DecodeDrawn(3, 7, Order::kGiven);
-    const auto decode = loaded.DecodeDrawn(0, kCase.paths, Order::kRandom);
+    const auto decode = loaded.DecodeDrawn(0, Case().paths, Order::kRandom);
     const auto more_noise = other.Density(other_case.Values());
-    const auto density = loaded.Density(kCase.Values(), Order::kRandom);
-    const auto predict = loaded.Predict(0, kCase.targets);
+    const auto density = loaded.Density(Case().Values(), Order::kRandom);
+    const auto predict = loaded.Predict(0, Case().targets);
     driver.RunAll({encode.get(), noise.get(), same_model_noise.get(), decode.get(),
                    more_noise.get(), density.get(), predict.get()},
                   3);
-    EXPECT_TRUE(WorkResults(*decode, *density, *predict, kCase.targets) == Expected())
+    EXPECT_TRUE(WorkResults(*decode, *density, *predict, Case().targets) == Expected())
         << resources.threads << " threads";
   }
 }
 
 // Paths keep their numbers in the session, so every tile draws what the whole would have drawn.
-TEST_F(DeterminismTest, AnySplitIntoTiles) {
-  const int64_t paths = kCase.paths;
+TEST_P(DeterminismTest, AnySplitIntoTiles) {
+  const int64_t paths = Case().paths;
   std::vector<std::vector<int64_t>> splits = {{1, 8, paths - 9}};
   if (under_test::LinkedDevice() == under_test::Device::kCpu) {
     splits.insert(splits.end(),
@@ -114,7 +135,7 @@ TEST_F(DeterminismTest, AnySplitIntoTiles) {
   }
   for (const std::vector<int64_t>& split : splits) {
     BackendDriver driver = NewDriver();
-    const LoadedCase loaded(kCase, driver);
+    const LoadedCase loaded(Case(), driver);
     std::vector<std::unique_ptr<DecodeWork>> tiles;
     std::vector<Work*> works;
     int64_t first = 0;
@@ -131,14 +152,14 @@ TEST_F(DeterminismTest, AnySplitIntoTiles) {
       values.push_back(tile->values());
       log_densities.push_back(tile->log_densities());
     }
-    const std::vector<float> joined = JoinTiles(values, kCase.targets);
+    const std::vector<float> joined = JoinTiles(values, Case().targets);
     EXPECT_EQ(Doubles(joined.begin(), joined.end()), Expected().values) << split.size();
-    EXPECT_EQ(JoinTiles(log_densities, kCase.targets), Expected().decode) << split.size();
+    EXPECT_EQ(JoinTiles(log_densities, Case().targets), Expected().decode) << split.size();
   }
 }
 
-TEST_F(DeterminismTest, APredictionDoesNotDependOnTheRowsBesideIt) {
-  ModelCase many = kCase;
+TEST_P(DeterminismTest, APredictionDoesNotDependOnTheRowsBesideIt) {
+  ModelCase many = Case();
   many.targets = 150;
   BackendDriver driver = NewDriver();
   const LoadedCase loaded(many, driver);
@@ -151,6 +172,11 @@ TEST_F(DeterminismTest, APredictionDoesNotDependOnTheRowsBesideIt) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Forms, DeterminismTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+class DensityDeterminismTest : public under_test::BackendTest {};
+
 struct DensityCase {
   ModelCase model_case;
   Size size = Size::kSmall;
@@ -158,7 +184,7 @@ struct DensityCase {
 
 // One path at a time in a group, many, groups that do not fill, one layer, no buffer at all, and
 // the smaller steps of a large context.
-TEST_F(DeterminismTest, DensitiesOfAnyShapeInAnySlicing) {
+TEST_F(DensityDeterminismTest, DensitiesOfAnyShapeInAnySlicing) {
   const TestModelOptions grouped = {.n_kv_heads = 1, .n_layers = 3};
   const std::vector<DensityCase> cases = {
       {{.options = grouped, .targets = 1, .paths = 32}},
@@ -190,7 +216,7 @@ TEST_F(DeterminismTest, DensitiesOfAnyShapeInAnySlicing) {
 
 // A density by teacher forcing in one pass and a decode with forced values are two computations of
 // one quantity. The workspace holds the mixtures of so many components for a part of a round only.
-TEST_F(DeterminismTest, DecodeAndDensityAgreeOnMixturesOfManyComponents) {
+TEST_F(DensityDeterminismTest, DecodeAndDensityAgreeOnMixturesOfManyComponents) {
   const ModelCase model_case = {.options = {.n_heads = 1, .n_kv_heads = 1, .num_components = 48},
                                 .context_rows = 20,
                                 .targets = 4,

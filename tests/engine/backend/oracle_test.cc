@@ -157,6 +157,13 @@ std::vector<NamedCase> Cases() {
                                        .num_components = 40};
   const TestModelOptions deep = {.n_layers = 5, .num_components = 1, .seed = 5};
   const TestModelOptions cell_attention = {.row_encoder = "cell_attention", .seed = 8};
+  // Of the wide form on a GPU: by the hidden layer, whose size is no multiple of anything, and by
+  // D.
+  const TestModelOptions many_hidden = {.n_heads = 2, .n_kv_heads = 1, .d_ff = 4'099, .seed = 9};
+  const TestModelOptions wide_rows = {
+      .d_model = 576, .n_heads = 9, .n_kv_heads = 3, .n_layers = 1, .d_ff = 72, .seed = 10};
+  TestModelOptions many_hidden_cells = cell_attention;
+  many_hidden_cells.d_ff = 4'099;
   const TestModelOptions wide_cells = {.row_encoder = "cell_attention", .d_model = 64};
   return {
       {"MultiHead", {}},
@@ -178,6 +185,14 @@ std::vector<NamedCase> Cases() {
       {"Cells", {.options = cell_attention, .features = 4}},
       {"WideCells", {.options = wide_cells, .targets = 5, .features = 6}},
       {"OneCell", {.options = cell_attention, .context_rows = 1, .features = 1}, Size::kSmall, 2},
+      {"ManyHidden", {.options = many_hidden, .context_rows = 70, .targets = 5, .paths = 9}},
+      {"ManyHiddenSplitKv",
+       {.options = many_hidden, .context_rows = 600, .targets = 3},
+       Size::kLarge},
+      {"WideRows", {.options = wide_rows, .context_rows = 70, .targets = 2, .paths = 3}},
+      {"ManyHiddenCells",
+       {.options = many_hidden_cells, .targets = 3, .features = 4},
+       Size::kLarge},
       {"PanelPlusOne", {.context_rows = 65, .targets = 17, .paths = 3}, Size::kLarge},
       {"ManyCells",
        {.options = cell_attention, .context_rows = 600, .targets = 60, .features = 11},

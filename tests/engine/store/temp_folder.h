@@ -19,7 +19,7 @@ namespace chorale {
 // Removed, with all that is in it, when this goes out of scope.
 class TempFolder {
  public:
-  TempFolder() : path_(testing::TempDir() + "chorale_store_XXXXXX") {
+  TempFolder() : path_(::testing::TempDir() + "chorale_store_XXXXXX") {
     if (mkdtemp(path_.data()) == nullptr) abort();
   }
   ~TempFolder() {

@@ -211,6 +211,32 @@ TileProblem::States TileProblem::Launch(KvSplit split, Stream stream) const {
   return states;
 }
 
+DeviceArray<uint16_t> TileProblem::LaunchAttended(int q_stride, Stream stream) const {
+  const int width = shape_.heads * shape_.head_dim;
+  const std::vector<uint16_t> q = device_q_.ToHost(stream);
+  std::vector<uint16_t> strided(rows() * q_stride, 0xffff);
+  for (int64_t row = 0; row < rows(); ++row) {
+    std::copy_n(q.begin() + row * width, width, strided.begin() + row * q_stride);
+  }
+  const DeviceArray<uint16_t> device_q(strided);
+  DeviceArray<uint16_t> attended(rows() * width);
+  const AttentionParams params = {.tiles = device_tiles_.data(),
+                                  .q = device_q.data(),
+                                  .q_stride = q_stride,
+                                  .attended = attended.data(),
+                                  .tile_count = tile_count(),
+                                  .heads = shape_.heads,
+                                  .kv_heads = shape_.kv_heads,
+                                  .head_dim = shape_.head_dim,
+                                  .layer = kLayer,
+                                  .num_splits = 1,
+                                  .split = KvSplit::kSingle};
+  EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
+  ExpectSuccess(LaunchAttention(params, stream), "launching attention");
+  ExpectSuccess(Synchronize(stream), "attending");
+  return attended;
+}
+
 Attended TileProblem::Combine(const States& states, Stream stream) const {
   const int head_dim = shape_.head_dim;
   const std::vector<float> o = states.partial_o.ToHost(stream);

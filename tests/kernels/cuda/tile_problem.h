@@ -66,6 +66,10 @@ class TileProblem {
   // Validates the parameters and launches with outputs of NaN.
   States Launch(KvSplit split, Stream stream) const;
 
+  // The same by a kernel that divides by l itself (AttentionParams::attended), bf16 as
+  // [tiles, 64, H, Dh]; q lies in rows of `q_stride` elements, behind which there is NaN.
+  DeviceArray<uint16_t> LaunchAttended(int q_stride, Stream stream) const;
+
   // The partials combined on the host, in float64. NaN for rows that are not in use.
   Attended Combine(const States& states, Stream stream) const;
 

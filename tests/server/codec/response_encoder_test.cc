@@ -189,6 +189,7 @@ std::vector<Engine::ModelInfo> ThreeModels() {
   models[0].config.num_components = 20;
   models[0].config.max_features = 7;
   models[0].config.notice = "careful";
+  models[0].form = "wide";
   models[0].parameters = 99;
   models[0].resident_bytes_per_row = 512;
   models[0].digest = "d";
@@ -211,6 +212,10 @@ TEST(ModelPageTest, Model) {
   EXPECT_EQ(message.resident_bytes_per_row(), 512);
   EXPECT_TRUE(message.is_default());
   EXPECT_EQ(message.notice(), "careful");
+  EXPECT_EQ(message.form(), "wide");
+  v1::Model of_one_form;
+  EncodeModel(ThreeModels()[1], &of_one_form);
+  EXPECT_EQ(of_one_form.form(), "");
 }
 
 TEST(ModelPageTest, PagesCoverAllModelsByName) {

@@ -121,6 +121,8 @@ class Model:
         resident_bytes_per_row: Device memory of a resident context.
         is_default: Whether contexts that do not name a model use it.
         notice: Of the model's authors to users; may be empty.
+        form: How the server's GPU computes it: "fused", or "wide" if it is too large for that;
+            the last bits of samples differ. Empty where there is one form, as on a CPU.
     """
 
     name: str
@@ -134,6 +136,7 @@ class Model:
     resident_bytes_per_row: int
     is_default: bool
     notice: str
+    form: str
 
     @classmethod
     def of(cls, message: pb.Model) -> Model:
@@ -150,6 +153,7 @@ class Model:
             resident_bytes_per_row=message.resident_bytes_per_row,
             is_default=message.is_default,
             notice=message.notice,
+            form=message.form,
         )
 
 

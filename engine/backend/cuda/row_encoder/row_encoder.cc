@@ -2,8 +2,6 @@
 
 #include <variant>
 
-#include "engine/backend/cuda/row_encoder/host_encoder.h"
-
 namespace chorale::cuda {
 
 absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceRowEncoder(const Model& model,
@@ -11,7 +9,7 @@ absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceRowEncoder(con
   if (const auto* weights = std::get_if<CellAttentionWeights>(&model.row_encoder)) {
     return MakeDeviceCellAttentionEncoder(*weights, model.config, blob);
   }
-  return std::make_unique<HostEncoder>(MakeRowEncoder(model), model.config.d_model);
+  return MakeDeviceFeatureMeanEncoder(std::get<FeatureMeanWeights>(model.row_encoder), blob);
 }
 
 }  // namespace chorale::cuda

@@ -1,7 +1,6 @@
 // Row encoders whose encodings stay on the GPU; see engine/backend/row_encoder/row_encoder.h.
 //
-// An encoder with GPU kernels is a file of its own and a line in MakeDeviceRowEncoder; any other
-// runs on the host (host_encoder.h).
+// An encoder is a file of its own, its kernels, and a line in MakeDeviceRowEncoder.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_ROW_ENCODER_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_ROW_ENCODER_H_
 
@@ -58,6 +57,10 @@ absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceRowEncoder(con
 // See cell_attention.cc.
 absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceCellAttentionEncoder(
     const CellAttentionWeights& weights, const ModelConfig& config, WeightBlob& blob);
+
+// See feature_mean.cc.
+std::unique_ptr<const DeviceRowEncoder> MakeDeviceFeatureMeanEncoder(
+    const FeatureMeanWeights& weights, WeightBlob& blob);
 
 }  // namespace chorale::cuda
 

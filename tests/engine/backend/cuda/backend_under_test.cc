@@ -7,6 +7,7 @@
 #include "engine/backend/cuda/backend.h"
 #include "kernels/cuda/runtime/runtime.h"
 #include "tests/engine/backend/golden_bounds.h"
+#include "tests/kernels/cuda/products/cublaslt_path.h"
 
 namespace chorale::under_test {
 
@@ -22,12 +23,13 @@ bool DeviceExists() {
 
 BackendDriver NewDriver(const Resources& resources) {
   absl::StatusOr<std::unique_ptr<Backend>> backend =
-      cuda::NewBackend({.context_pool_bytes = 64 << 20,
-                        .buffer_pool_bytes = 128 << 20,
-                        .encode_pool_bytes = 16 << 20,
-                        .weights_bytes = 64 << 20,
-                        .workspace_bytes = resources.workspace_bytes,
-                        .host_context_pool_bytes = 16 << 20});
+      cuda::NewBackend({.memory = {.context_pool_bytes = 64 << 20,
+                                   .buffer_pool_bytes = 128 << 20,
+                                   .encode_pool_bytes = 16 << 20,
+                                   .weights_bytes = 64 << 20,
+                                   .workspace_bytes = resources.workspace_bytes,
+                                   .host_context_pool_bytes = 16 << 20},
+                        .cublaslt = CublasLtPath()});
   Require(backend.ok(), "the GPU backend can be made");
   return BackendDriver(*std::move(backend));
 }

@@ -26,7 +26,7 @@ class CudaMemoryTest : public under_test::BackendTest {
             .workspace_bytes = 1 << 20};
   }
   static absl::Status AddModel(const cuda::MemoryBudget& options) {
-    absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend(options);
+    absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend({.memory = options});
     Require(backend.ok(), "the GPU backend can be made");
     return (*backend)->AddModel(MakeTestModel({})).status();
   }
@@ -52,7 +52,7 @@ TEST_F(CudaMemoryTest, AModelForWhichAPartIsTooSmallIsRefusedWithTheNumbers) {
 TEST_F(CudaMemoryTest, AModelThatIsRemovedMakesRoomForAnother) {
   cuda::MemoryBudget budget = Options();
   budget.weights_bytes = 3 << 20;
-  absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend(budget);
+  absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend({.memory = budget});
   ASSERT_TRUE(backend.ok()) << backend.status();
   std::vector<std::shared_ptr<const BackendModel>> models;
   const auto add = [&] {
@@ -78,7 +78,7 @@ TEST_F(CudaMemoryTest, AModelThatIsRemovedMakesRoomForAnother) {
 TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
   cuda::MemoryBudget options = Options();
   options.context_pool_bytes = int64_t{1} << 50;
-  const absl::Status status = cuda::NewBackend(options).status();
+  const absl::Status status = cuda::NewBackend({.memory = options}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(status.message(), "1073741824 MiB for contexts")) << status;
 }
@@ -86,7 +86,7 @@ TEST_F(CudaMemoryTest, ABudgetBeyondTheDeviceIsRefusedWithTheNumbers) {
 TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
   cuda::MemoryBudget options = Options();
   options.host_context_pool_bytes = int64_t{1} << 50;
-  const absl::Status status = cuda::NewBackend(options).status();
+  const absl::Status status = cuda::NewBackend({.memory = options}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(status.message(), "1125899906842624 bytes")) << status;
 }

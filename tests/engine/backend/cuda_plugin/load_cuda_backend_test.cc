@@ -37,9 +37,10 @@ TEST(LoadCudaBackendTest, RefusesAnotherLibrary) {
 TEST(LoadCudaBackendTest, OpensTheOneOfThisBuild) {
   const std::string path = CHORALE_CUDA_LIBRARY_OF_BUILD;
   if (path.empty()) GTEST_SKIP() << "built without CUDA";
-  const absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::LoadBackend(
-      path,
-      {.context_pool_bytes = 1 << 20, .buffer_pool_bytes = 1 << 20, .workspace_bytes = 1 << 20});
+  const absl::StatusOr<std::unique_ptr<Backend>> backend =
+      cuda::LoadBackend(path, {.memory = {.context_pool_bytes = 1 << 20,
+                                          .buffer_pool_bytes = 1 << 20,
+                                          .workspace_bytes = 1 << 20}});
   if (backend.ok()) {
     EXPECT_THAT((*backend)->description(), HasSubstr("cuda"));
   } else {

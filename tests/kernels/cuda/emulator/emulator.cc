@@ -262,11 +262,14 @@ void DoAll() {
 }
 
 void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread) {
-  const auto run = [=] { RunGrid(grid, threads, shared_bytes, thread); };
+  Launch([=] { RunGrid(grid, threads, shared_bytes, thread); });
+}
+
+void Launch(const std::function<void()>& action) {
   if (recording.has_value()) {
-    recording->push_back([=] { Do(run); });
+    recording->push_back([=] { Do(action); });
   } else {
-    Do(run);
+    Do(action);
   }
 }
 

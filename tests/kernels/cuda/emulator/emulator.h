@@ -66,6 +66,9 @@ void DoAll();
 // deadlock.
 void Run(Index3 grid, int threads, int shared_bytes, const std::function<void()>& thread);
 
+// Enqueues what a library launches: an action that is recorded like a launch.
+void Launch(const std::function<void()>& action);
+
 // Between the two calls, launches are recorded, not run.
 using Recording = std::vector<std::function<void()>>;
 void BeginRecording();

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "kernels/cuda/embed/embed.h"
+#include "kernels/cuda/head/wide_head.h"
+#include "kernels/cuda/layout/matrix.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/mixture_head.h"
@@ -172,6 +174,34 @@ class HeadProblem {
             .std_max = 1.5f};
   }
 
+  // The same head in its wide form: W1 z is in memory, of all rows or of the targets of paths.
+  WideHeadParams WideParams(const DeviceArray<Tile>& tiles, bool of_paths) {
+    const int padded = (shape_.hidden + 7) / 8 * 8;
+    std::vector<float> h;
+    for (int row = 0; row < kRows; ++row) {
+      if (of_paths && row % 16 >= 8) continue;
+      h.insert(h.end(), hidden_.begin() + row * shape_.hidden,
+               hidden_.begin() + (row + 1) * shape_.hidden);
+      h.resize(h.size() + padded - shape_.hidden);
+    }
+    std::vector<float> b1 = vectors_[2];
+    b1.resize(padded);
+    Matrix w2 = {{}, 3 * shape_.components, padded};
+    for (int o = 0; o < w2.out; ++o) {
+      w2.values.insert(w2.values.end(), w2_.begin() + o * shape_.hidden,
+                       w2_.begin() + (o + 1) * shape_.hidden);
+      w2.values.resize((o + 1) * w2.in);
+    }
+    wide_ = {DeviceArray<float>(h), DeviceArray<float>(b1), DeviceArray<float>(PackHeadMap(w2))};
+    HeadParams head = Params(tiles);
+    head.x = nullptr;
+    head.weights.w1 = nullptr;
+    head.weights.b1 = wide_[1].data();
+    head.weights.w2 = wide_[2].data();
+    head.hidden = padded;
+    return {.head = head, .h = wide_[0].data()};
+  }
+
   MixtureView Mixture(int row) const {
     const int m = shape_.components;
     return {mean_.data() + row * m, std_.data() + row * m, log_weight_.data() + row * m, m};
@@ -190,16 +220,20 @@ class HeadProblem {
     std::vector<float> packed(PackedLinearSize(s.hidden, s.width));
     PackLinearWeight(w1_.data(), s.hidden, s.width, packed.data());
     std::vector<float> hidden(kRows * s.hidden);
-    reference::Linear({.x = z.data(),
+    hidden_.resize(hidden.size());
+    LinearParams w1 = {.x = z.data(),
                        .weight = packed.data(),
-                       .bias = vectors_[2].data(),
-                       .y = hidden.data(),
+                       .y = hidden_.data(),
                        .rows = kRows,
                        .in = s.width,
                        .out = s.hidden,
                        .x_stride = s.width,
-                       .y_stride = s.hidden,
-                       .activation = Activation::kGelu});
+                       .y_stride = s.hidden};
+    reference::Linear(w1);
+    w1.bias = vectors_[2].data();
+    w1.y = hidden.data();
+    w1.activation = Activation::kGelu;
+    reference::Linear(w1);
     const int outputs = 3 * s.components;
     packed.resize(PackedLinearSize(outputs, s.hidden));
     PackLinearWeight(w2_.data(), outputs, s.hidden, packed.data());
@@ -233,10 +267,27 @@ class HeadProblem {
   std::vector<std::vector<float>> vectors_;
   std::vector<DeviceArray<float>> on_device_;
   DeviceArray<float> device_x_;
+  std::vector<float> hidden_;  // W1 z
+  std::vector<DeviceArray<float>> wide_;
   std::vector<double> mean_, std_, log_weight_;
 };
 
-class HeadTest : public DeviceTest {};
+class HeadTest : public DeviceTest {
+ protected:
+  // Expects the mixtures of the first 80 rows of `problem`, the ones in use.
+  static void ExpectMixtures(const HeadProblem& problem, int m, const std::vector<float>& actual) {
+    std::vector<float> expected(actual.size(), kNan);
+    for (int row = 0; row < 64 + 16; ++row) {
+      const MixtureView mixture = problem.Mixture(row);
+      for (int j = 0; j < m; ++j) {
+        expected[row * 3 * m + j] = static_cast<float>(mixture.mean[j]);
+        expected[row * 3 * m + m + j] = static_cast<float>(mixture.std[j]);
+        expected[row * 3 * m + 2 * m + j] = static_cast<float>(mixture.log_weight[j]);
+      }
+    }
+    EXPECT_THAT(actual, TensorNear(expected, Tolerance{2e-5, 1e-5}));
+  }
+};
 
 TEST_F(HeadTest, MixturesOfEveryRow) {
   for (const HeadShape& shape :
@@ -253,16 +304,48 @@ TEST_F(HeadTest, MixturesOfEveryRow) {
     params.mixtures = mixtures.data();
     ASSERT_TRUE(ValidateHead(params).ok()) << ValidateHead(params);
     ExpectSuccess(LaunchHead(params, stream_), "launching the head");
-    std::vector<float> expected(mixtures.size(), kNan);
-    for (int row = 0; row < 64 + 16; ++row) {
-      const MixtureView mixture = problem.Mixture(row);
-      for (int j = 0; j < m; ++j) {
-        expected[row * 3 * m + j] = static_cast<float>(mixture.mean[j]);
-        expected[row * 3 * m + m + j] = static_cast<float>(mixture.std[j]);
-        expected[row * 3 * m + 2 * m + j] = static_cast<float>(mixture.log_weight[j]);
-      }
-    }
-    EXPECT_THAT(mixtures.ToHost(stream_), TensorNear(expected, Tolerance{2e-5, 1e-5}));
+    ExpectMixtures(problem, m, mixtures.ToHost(stream_));
+  }
+}
+
+// With more hidden units than go through shared memory at a time, and fewer.
+TEST_F(HeadTest, WideMixturesOfEveryRow) {
+  for (const HeadShape& shape :
+       {HeadShape{.width = 32, .hidden = 50, .components = 3},
+        HeadShape{.width = 8, .hidden = 2'100, .components = 70}, HeadShape{.components = 1}}) {
+    SCOPED_TRACE(testing::Message() << "M " << shape.components);
+    HeadProblem problem(shape);
+    const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});
+    const DeviceArray<float> mixtures(HeadProblem::kRows * 3 * shape.components);
+    WideHeadParams params = problem.WideParams(tiles, /*of_paths=*/false);
+    params.head.mixtures = mixtures.data();
+    ASSERT_TRUE(ValidateWideHead(params).ok()) << ValidateWideHead(params);
+    ExpectSuccess(LaunchWideHead(params, stream_), "launching the head");
+    ExpectMixtures(problem, shape.components, mixtures.ToHost(stream_));
+  }
+}
+
+// Draws and densities are the code of the other form; what is its own is whose rows they are of.
+TEST_F(HeadTest, WideDensitiesOfPaths) {
+  constexpr int kPaths = 19;
+  HeadProblem problem({.width = 40, .hidden = 72, .components = 5});
+  const std::vector<float> observed = RandomTensor(kPaths, 20);
+  const DeviceArray<float> values(observed);
+  const DeviceArray<double> densities(kPaths);
+  const PathTile path = {.values = values.data(),
+                         .emitted_densities = densities.data(),
+                         .paths = kPaths,
+                         .targets = 1};
+  const DeviceArray<PathTile> paths(std::vector<PathTile>{{}, path});
+  const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 0}, {.groups = 3}});
+  WideHeadParams params = problem.WideParams(tiles, /*of_paths=*/true);
+  params.head.paths = paths.data();
+  ASSERT_TRUE(ValidateWideHead(params).ok()) << ValidateWideHead(params);
+  ExpectSuccess(LaunchWideHead(params, stream_), "launching the head");
+  const std::vector<double> actual = densities.ToHost(stream_);
+  for (int p = 0; p < kPaths; ++p) {
+    const MixtureView mixture = problem.Mixture(64 + TargetRow(p));
+    EXPECT_NEAR(actual[p], MixtureLogDensity(mixture, observed[p]), 2e-4) << p;
   }
 }
 
@@ -358,6 +441,7 @@ TEST_F(HeadTest, AdvancePositionCountsAndStops) {
 }
 
 TEST(ValidateHeadTest, NamesTheField) {
+  EXPECT_THAT(std::string(ValidateWideHead({}).message()), testing::HasSubstr("h is null"));
   EXPECT_THAT(std::string(ValidateHead({}).message()), testing::HasSubstr("tiles is null"));
 }
 

@@ -1,10 +1,11 @@
-// Row encoders on the GPU against the float64 model, and that a row's encoding does not depend on
-// how rows are shared out.
+// Row encoders on the GPU against the float64 model and the CPU's, and that a row's encoding does
+// not depend on how rows are shared out.
 #include "engine/backend/cuda/row_encoder/row_encoder.h"
 
 #include <iostream>
 #include <memory>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "engine/model/model.h"
@@ -16,6 +17,7 @@
 #include "tests/engine/backend/reference_row_encoder.h"
 #include "tests/engine/backend/test_model.h"
 #include "tests/golden/golden_table.h"
+#include "tests/kernels/tensor_matchers.h"
 
 namespace chorale {
 namespace {
@@ -26,6 +28,8 @@ using kernels::cuda::MemoryKind;
 // An encoder on a device of its own.
 class LoadedEncoder {
  public:
+  static constexpr int64_t kMemory = 32 << 20;
+
   explicit LoadedEncoder(const Model& model) : width_(model.config.d_model), device_(OpenDevice()) {
     cuda::WeightBlob blob;
     auto encoder = cuda::MakeDeviceRowEncoder(model, blob);
@@ -58,8 +62,6 @@ class LoadedEncoder {
   int64_t least_bytes() const { return encoder_->memory_bytes(); }
 
  private:
-  static constexpr int64_t kMemory = 32 << 20;
-
   static std::unique_ptr<cuda::Device> OpenDevice() {
     auto device = cuda::Device::Open({.context_pool_bytes = 1,
                                       .buffer_pool_bytes = 1,
@@ -113,6 +115,36 @@ class CudaRowEncoderTest : public under_test::BackendTest {
 
 TEST_F(CudaRowEncoderTest, FeatureMean) {
   EXPECT_LE(WorstError(MakeTestModel({}), 3, 20, 5), 1e-6);
+}
+
+// Biases take away what the first row has, but for the last bits of float64. In the least memory
+// there is room for 64 cells: some rows, or a part of one.
+TEST_F(CudaRowEncoderTest, FeatureMeanHasTheBitsOfTheCpu) {
+  for (const int64_t features : {1, 20, 150}) {
+    const FeatureMatrix x = MakeFeatures(70, features, 1);
+    const std::vector<float> y = MakeValues(x.rows, 3);
+    Model model = MakeTestModel({.d_model = 264});
+    auto& weights = std::get<FeatureMeanWeights>(model.row_encoder);
+    weights.bias.assign(weights.bias.size(), 0.0f);
+    const auto on_cpu = [&](int64_t rows) {
+      std::vector<float> encodings(rows * model.config.d_model);
+      const auto encoder = MakeRowEncoder(model);
+      const auto fit = encoder->NewFit(x, y);
+      for (int64_t task = 0; task < fit->tasks(); ++task) fit->RunTask(task);
+      encoder->Encode(*fit->Finish(), x, 0, rows, encodings.data());
+      return encodings;
+    };
+    const std::vector<float> first = on_cpu(1);
+    for (size_t d = 0; d < first.size(); ++d) weights.bias[d] = -first[d];
+
+    LoadedEncoder encoder(model);
+    const auto state = encoder.Fit(x, y);
+    for (const int64_t bytes : {LoadedEncoder::kMemory, encoder.least_bytes()}) {
+      EXPECT_THAT(encoder.Encode(*state, x, 0, x.rows, bytes),
+                  kernels::TensorBitsEqual(on_cpu(x.rows)))
+          << features << " features in " << bytes << " bytes";
+    }
+  }
 }
 
 // Bounds are about twice the measured errors.

@@ -1,0 +1,46 @@
+// A model's sizes as the kernels have them, and the form of its layers that follows from them.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_KERNEL_SHAPE_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_KERNEL_SHAPE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/model/model_config.h"
+
+namespace chorale::cuda {
+
+enum class LayerForm {
+  kFused,  // all of a layer but attention in one kernel (kernels/cuda/layer/layer.h)
+  kWide,   // products by cuBLASLt and kernels between them (kernels/cuda/wide/wide_rows.h)
+};
+
+// "fused", "wide": BackendModel::form.
+const char* NameOf(LayerForm form);
+
+// Heads narrower than 16 are padded with zeros.
+struct KernelShape {
+  // The form is kFused where a block of the device, with `shared_bytes` of shared memory, holds the
+  // rows of such a layer and head; else kWide. So it depends on the model's sizes alone.
+  KernelShape(const ModelConfig& config, int shared_bytes);
+
+  // InvalidArgument for a shape that the kernels are not built for.
+  absl::Status Check(const ModelConfig& config) const;
+
+  int64_t ContextElements(int64_t rows) const;                    // of one layer, bf16
+  int64_t BufferElements(int64_t capacity, int64_t paths) const;  // of one layer, bf16
+
+  int32_t width = 0;     // D
+  int32_t heads = 0;     // H
+  int32_t kv_heads = 0;  // Hkv
+  int32_t head_dim = 0;  // Dh, padded
+  int32_t hidden = 0;    // Dff; kWide: padded to a multiple of 64
+  int32_t components = 0;
+  int32_t layers = 0;
+  int32_t queries = 0;  // H Dh
+  LayerForm form = LayerForm::kFused;
+  int32_t q_stride = 0;  // elements from a row's q to the next one's; kWide: K and V follow it
+};
+
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_KERNEL_SHAPE_H_

@@ -1,0 +1,46 @@
+// Tiles of a launch and their rows, all in device memory.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_TILE_SET_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_TILE_SET_H_
+
+#include <cstdint>
+
+#include "engine/backend/cuda/kernel_shape.h"
+#include "kernels/cuda/layout/path_tile.h"
+#include "kernels/cuda/layout/tile.h"
+
+namespace chorale::cuda {
+
+struct TileSet {
+  kernels::cuda::Tile* tiles = nullptr;      // [count]
+  kernels::cuda::PathTile* paths = nullptr;  // [count]; null for rows that are not of paths
+  float* x = nullptr;                        // [count, 64, D] f32
+  uint16_t* q = nullptr;                     // [count, 64, KernelShape::q_stride] bf16
+  int32_t count = 0;
+  int64_t largest_context = 0;  // rows
+
+  TileSet Part(const KernelShape& shape, int64_t first, int64_t part_count) const {
+    const int64_t row = first * kernels::cuda::kTileRows;
+    return {.tiles = tiles + first,
+            .paths = paths == nullptr ? nullptr : paths + first,
+            .x = x + row * shape.width,
+            .q = q + row * shape.q_stride,
+            .count = static_cast<int32_t>(part_count),
+            .largest_context = largest_context};
+  }
+};
+
+// Bytes of x and q of one tile.
+inline int64_t TileRowBytes(const KernelShape& shape) {
+  return kernels::cuda::kTileRows * (shape.width * static_cast<int64_t>(sizeof(float)) +
+                                     shape.q_stride * static_cast<int64_t>(sizeof(uint16_t)));
+}
+
+// Bytes of the partial result of attention of one split of one tile.
+inline int64_t PartialBytes(const KernelShape& shape) {
+  const int64_t elements = int64_t{kernels::cuda::kTileRows} * (shape.queries + 2 * shape.heads);
+  return elements * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_TILE_SET_H_

@@ -1,0 +1,128 @@
+#include "engine/backend/cuda/wide_model.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
+#include "engine/backend/cuda/layer_matrices.h"
+#include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/layout/tile.h"
+
+namespace chorale::cuda {
+namespace {
+
+using kernels::cuda::FromBf16;
+using kernels::cuda::Matrix;
+using kernels::cuda::ProductPlan;
+using kernels::cuda::ProductResult;
+using kernels::cuda::ProductShape;
+using kernels::cuda::ToBf16;
+
+// With zeros for outputs and inputs that the matrix does not have.
+Matrix Padded(const Matrix& matrix, int64_t out, int64_t in) {
+  Matrix padded = {std::vector<float>(out * in), out, in};
+  for (int64_t o = 0; o < matrix.out; ++o) {
+    std::copy_n(matrix.values.begin() + o * matrix.in, matrix.in, padded.values.begin() + o * in);
+  }
+  return padded;
+}
+
+std::vector<float> Padded(std::vector<float> vector, int64_t size) {
+  vector.resize(size, 0);
+  return vector;
+}
+
+std::vector<uint16_t> Rounded(const Matrix& matrix) {
+  std::vector<uint16_t> rounded(matrix.values.size());
+  std::transform(matrix.values.begin(), matrix.values.end(), rounded.begin(), ToBf16);
+  return rounded;
+}
+
+// Rows W_hi, W_hi, W_lo: see HeadPartsParams.
+std::vector<uint16_t> Parts(const Matrix& matrix) {
+  std::vector<uint16_t> parts;
+  parts.reserve(3 * matrix.values.size());
+  for (int64_t o = 0; o < matrix.out; ++o) {
+    const float* const row = matrix.values.data() + o * matrix.in;
+    std::vector<uint16_t> high(matrix.in);
+    std::transform(row, row + matrix.in, high.begin(), ToBf16);
+    parts.insert(parts.end(), high.begin(), high.end());
+    parts.insert(parts.end(), high.begin(), high.end());
+    for (int64_t i = 0; i < matrix.in; ++i) parts.push_back(ToBf16(row[i] - FromBf16(high[i])));
+  }
+  return parts;
+}
+
+}  // namespace
+
+WideModel::WideModel(const Model& model, const KernelShape& shape,
+                     kernels::cuda::ProductLibrary& library, WeightBlob& blob)
+    : shape_(shape), library_(library), layers_(model.layers.size()) {
+  const ModelConfig& config = model.config;
+  const int64_t d = config.d_model;
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    const LayerWeights& weights = model.layers[l];
+    const LayerMatrices matrices(weights, config, shape);
+    WideLayerWeights& layer = layers_[l];
+    blob.Add(Rounded(matrices.feature), &layer.feature);
+    blob.Add(Rounded(matrices.projection), &layer.projection);
+    blob.Add(Rounded(matrices.out), &layer.out);
+    blob.Add(Rounded(Padded(matrices.up, shape.hidden, d)), &layer.up);
+    blob.Add(Rounded(Padded(matrices.down, d, shape.hidden)), &layer.down);
+    blob.Add(Padded(weights.b1, shape.hidden), &layer.b1);
+    blob.Add(weights.b2, &layer.b2);
+    int norm = 0;
+    for (const LayerNormWeights* each : {&weights.norm1, &weights.norm2, &weights.norm3}) {
+      blob.Add(each->gamma, &layer.gamma[norm]);
+      blob.Add(each->beta, &layer.beta[norm]);
+      ++norm;
+    }
+  }
+  const HeadWeights& head = model.head;
+  blob.Add(head.norm.gamma, &head_.gamma);
+  blob.Add(head.norm.beta, &head_.beta);
+  blob.Add(Parts(Padded({head.w1, config.d_ff, d}, shape.hidden, d)), &head_parts_);
+  blob.Add(Padded(head.b1, shape.hidden), &head_.b1);
+  const int64_t outputs = 3 * config.num_components;
+  blob.Add(
+      kernels::cuda::PackHeadMap(Padded({head.w2, outputs, config.d_ff}, outputs, shape.hidden)),
+      &head_.w2);
+  blob.Add(head.b2, &head_.b2);
+  blob.Add(head.mean_bias, &head_.mean_bias);
+  blob.Add(head.std_bias, &head_.std_bias);
+  blob.Add(head.weight_bias, &head_.weight_bias);
+}
+
+absl::Status WideModel::Plan(Device& device) {
+  const LaunchWorkspace workspace = device.launch_workspace();
+  const WideLayerWeights& layer = layers_.front();
+  struct Wanted {
+    ProductPlan* plan;
+    ProductShape shape;
+    const uint16_t* weight;
+  };
+  most_tiles_ = kernels::cuda::kMostProductRows / kernels::cuda::kTileRows;
+  for (const Wanted& wanted : std::initializer_list<Wanted>{
+           {&products_.feature, {shape_.width, shape_.width, ProductResult::kAdd}, layer.feature},
+           {&products_.projection,
+            {shape_.width, shape_.q_stride, ProductResult::kBf16},
+            layer.projection},
+           {&products_.out, {shape_.queries, shape_.width, ProductResult::kAdd}, layer.out},
+           {&products_.up, {shape_.width, shape_.hidden, ProductResult::kFloat}, layer.up},
+           {&products_.down, {shape_.hidden, shape_.width, ProductResult::kAdd}, layer.down},
+           {&products_.head,
+            {3 * shape_.width, shape_.hidden, ProductResult::kFloat},
+            head_parts_}}) {
+    absl::StatusOr<ProductPlan> plan =
+        kernels::cuda::PlanProduct(library_, wanted.shape, wanted.weight,
+                                   {workspace.memory, workspace.bytes}, device.stream());
+    RETURN_IF_ERROR(plan.status());
+    *wanted.plan = *std::move(plan);
+    most_tiles_ = std::min(most_tiles_, wanted.plan->most_rows() / kernels::cuda::kTileRows);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace chorale::cuda

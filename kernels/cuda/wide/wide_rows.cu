@@ -1,0 +1,353 @@
+#include "base/integer_math.h"
+#include "kernels/cuda/layer/combine_splits.cuh"
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layer/store_qkv.cuh"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/bf16.cuh"
+#include "kernels/cuda/ptx/gelu.cuh"
+#include "kernels/cuda/ptx/grid_dependency.cuh"
+#include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/ptx/vector_types.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+#include "kernels/cuda/runtime/kernel_registry.h"
+#include "kernels/cuda/runtime/launch.h"
+#include "kernels/cuda/wide/wide_rows.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ __forceinline__ Words2 PackQuad(const Floats4& quad) {
+  return {PackBf16(quad.v[0], quad.v[1]), PackBf16(quad.v[2], quad.v[3])};
+}
+
+// ---- Attention of split keys -----------------------------------------------------------------
+
+// Grid: x tiles, y four rows at a time. A thread combines four neighbouring columns of a row at a
+// time.
+//
+// -inf: see CombineMax; a row without keys gets zeros.
+__global__ void __launch_bounds__(kThreads)
+    CombinePartialsKernel(const __grid_constant__ CombinePartialsParams p) {
+  constexpr int kBlockRows = 4;
+  GridDepLaunch();
+  GridDepWait();
+  const Tile tile = LoadCg<Tile>(p.tiles + blockIdx.x);
+  const int first_row = blockIdx.y * kBlockRows;
+  if (first_row >= tile.groups * kGroupRows) return;
+  LayerParams partials;
+  partials.partial_o = p.partial_o;
+  partials.partial_ml = p.partial_ml;
+  partials.tile_count = p.tile_count;
+  partials.heads = p.heads;
+  partials.head_dim = p.head_dim;
+  const int width = p.heads * p.head_dim;
+  const int head_shift = 31 - __clz(p.head_dim);
+  const auto splits = static_cast<int>(ContextSplits(tile.context_rows));
+#pragma unroll 1
+  for (int i = ThreadIndex() * 4; i < kBlockRows * width; i += kThreads * 4) {
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * kTileRows + first_row + i / width;
+    const int column = i % width;
+    Floats4 o[1];
+    CombineElements<1, kMinSplits>(partials, splits,
+                                   PartialSource(partials, row, column, head_shift), 0, o);
+    StoreAs<Words2>(p.attended + row * width + column, PackQuad(o[0]));
+  }
+}
+
+// ---- Layer norm ------------------------------------------------------------------------------
+
+// A row in the registers of a warp: lane l has columns 128 q + 4 l to 128 q + 4 l + 3.
+template <int kQuads>
+struct WarpRow {
+  Floats4 quads[kQuads];
+
+  __device__ __forceinline__ static int Column(int q) {
+    return q * kWarpSize * 4 + LaneIndex() * 4;
+  }
+
+  __device__ __forceinline__ void Load(const float* x, const float* bias, int width) {
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      quads[q] = {};
+      if (Column(q) < width) quads[q] = LoadCg<Floats4>(x + Column(q));
+    }
+    if (bias == nullptr) return;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      if (Column(q) >= width) continue;
+      const Floats4 b = LoadAs<Floats4>(bias + Column(q));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) quads[q].v[i] += b.v[i];
+    }
+  }
+
+  __device__ __forceinline__ void Normalize(const float* gamma, const float* beta, int width,
+                                            float epsilon) {
+    const float weight = 1.0f / static_cast<float>(width);
+    float sum = 0;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum += quads[q].v[i];  // zeros beyond the width
+    }
+    const float mean = SumOverLanes<kWarpSize>(sum) * weight;
+    float squares = 0;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      if (Column(q) >= width) continue;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        quads[q].v[i] -= mean;
+        squares = fmaf(quads[q].v[i], quads[q].v[i], squares);
+      }
+    }
+    const float scale = Rsqrt(SumOverLanes<kWarpSize>(squares) * weight + epsilon);
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      if (Column(q) >= width) continue;
+      const Floats4 g = LoadAs<Floats4>(gamma + Column(q));
+      const Floats4 b = LoadAs<Floats4>(beta + Column(q));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) quads[q].v[i] = fmaf(quads[q].v[i] * scale, g.v[i], b.v[i]);
+    }
+  }
+};
+
+constexpr int kNormRows = kThreads / kWarpSize;  // of a block, one warp each
+
+// Grid: x blocks of kNormRows rows.
+template <int kQuads>
+__global__ void __launch_bounds__(kThreads)
+    NormalizeRowsKernel(const __grid_constant__ NormalizeRowsParams p) {
+  GridDepLaunch();
+  GridDepWait();
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kNormRows + WarpIndex();
+  if (row >= p.rows) return;
+  float* const x = p.x + row * p.width;
+  WarpRow<kQuads> values;
+  values.Load(x, p.bias, p.width);
+  if (p.gamma != nullptr) values.Normalize(p.gamma, p.beta, p.width, p.epsilon);
+  uint16_t* const z = p.z + row * p.width;
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    const int column = values.Column(q);
+    if (column >= p.width) continue;
+    if (p.gamma != nullptr) StoreAs<Floats4>(x + column, values.quads[q]);
+    StoreAs<Words2>(z + column, PackQuad(values.quads[q]));
+  }
+}
+
+// Grid: likewise, of the rows that have a head.
+template <int kQuads>
+__global__ void __launch_bounds__(kThreads)
+    HeadPartsKernel(const __grid_constant__ HeadPartsParams p) {
+  GridDepLaunch();
+  GridDepWait();
+  const int of_tile = p.of_paths ? kTilePaths : kTileRows;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kNormRows + WarpIndex();
+  const int64_t tile = row / of_tile;
+  if (tile >= p.tile_count) return;
+  const int in_tile = static_cast<int>(row % of_tile);
+  // A path's target is row g of its group.
+  const int from =
+      p.of_paths ? in_tile / kGroupPaths * kGroupRows + in_tile % kGroupPaths : in_tile;
+  WarpRow<kQuads> values;
+  values.Load(p.x + (tile * kTileRows + from) * p.width, nullptr, p.width);
+  values.Normalize(p.gamma, p.beta, p.width, p.epsilon);
+  uint16_t* const parts = p.parts + row * 3 * p.width;
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    const int column = values.Column(q);
+    if (column >= p.width) continue;
+    const Floats4& v = values.quads[q];
+    const Words2 high = PackQuad(v);
+    const Words2 low = PackQuad({v.v[0] - FirstBf16(high.w[0]), v.v[1] - SecondBf16(high.w[0]),
+                                 v.v[2] - FirstBf16(high.w[1]), v.v[3] - SecondBf16(high.w[1])});
+    StoreAs<Words2>(parts + column, high);
+    StoreAs<Words2>(parts + p.width + column, low);
+    StoreAs<Words2>(parts + 2 * p.width + column, high);
+  }
+}
+
+// Returns use(kernel) for the variant of Kernels that holds a row of `width`.
+template <typename Kernels, typename Use>
+ErrorCode WithQuads(int width, const Use& use) {
+  if (width <= 512) return use(Kernels::template kKernel<4>);
+  if (width <= 768) return use(Kernels::template kKernel<6>);
+  return width <= 1'024 ? use(Kernels::template kKernel<8>) : use(Kernels::template kKernel<16>);
+}
+
+struct NormalizeKernels {
+  template <int kQuads>
+  static constexpr auto kKernel = &NormalizeRowsKernel<kQuads>;
+};
+struct HeadPartsKernels {
+  template <int kQuads>
+  static constexpr auto kKernel = &HeadPartsKernel<kQuads>;
+};
+
+// ---- GELU ------------------------------------------------------------------------------------
+
+// Grid: x blocks of kThreads pieces of 8 elements.
+__global__ void __launch_bounds__(kThreads)
+    GeluRowsKernel(const __grid_constant__ GeluRowsParams p) {
+  GridDepLaunch();
+  GridDepWait();
+  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kThreads + ThreadIndex()) * 8;
+  if (at >= p.rows * p.width) return;
+  const int column = static_cast<int>(at % p.width);
+  Words4 words;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const Floats4 h = LoadCg<Floats4>(p.h + at + 4 * half);
+    const Floats4 b = LoadAs<Floats4>(p.b1 + column + 4 * half);
+    words.w[2 * half] = PackBf16(Gelu(h.v[0] + b.v[0]), Gelu(h.v[1] + b.v[1]));
+    words.w[2 * half + 1] = PackBf16(Gelu(h.v[2] + b.v[2]), Gelu(h.v[3] + b.v[3]));
+  }
+  StoreAs<Words4>(p.hidden + at, words);
+}
+
+// ---- K and V ---------------------------------------------------------------------------------
+
+// Stores 16 columns of V of the four keys that a lane of the attention kernels reads together
+// (KeyBlockValueAt): 16 bytes for each two columns, 8 apart.
+__device__ __forceinline__ void StoreValuesToContext(const Tile& tile, const StoreKvParams& p,
+                                                     const uint16_t* rows, int row_stride,
+                                                     int first_key, int kv_head, int d,
+                                                     uint16_t* key_block) {
+  Words4 v[4][2];  // of each key, columns d to d + 7 and d + 8 to d + 15
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const int key = first_key + k % 2 + k / 2 * 8;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      v[k][half] = {};
+      if (key < tile.encode_rows) {  // else it pads the last key block
+        v[k][half] = LoadCg<Words4>(rows + key * row_stride + d + 8 * half);
+      }
+    }
+  }
+#pragma unroll
+  for (int column = 0; column < 8; ++column) {
+    Words4 words;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      uint32_t of_key[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const uint32_t pair = v[k][half].w[column / 2];
+        of_key[k] = column % 2 == 0 ? pair & 0xffffu : pair >> 16;
+      }
+      words.w[2 * half] = of_key[0] | of_key[1] << 16;
+      words.w[2 * half + 1] = of_key[2] | of_key[3] << 16;
+    }
+    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key, d + column, p.head_dim), words);
+  }
+}
+
+// Grid: x tiles, y K/V heads. Threads take pieces of K, then of V.
+__global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant__ StoreKvParams p) {
+  GridDepLaunch();
+  GridDepWait();
+  const Tile tile = LoadCg<Tile>(p.tiles + blockIdx.x);
+  const bool to_context = tile.first_row >= 0;
+  if (tile.groups == 0 || (!to_context && tile.append_position < 0)) return;
+  const int kv_head = blockIdx.y;
+  const int row_stride = (p.heads + 2 * p.kv_heads) * p.head_dim;
+  const uint16_t* const keys = p.qkv + static_cast<int64_t>(blockIdx.x) * kTileRows * row_stride +
+                               (p.heads + kv_head) * p.head_dim;
+  const uint16_t* const values = keys + p.kv_heads * p.head_dim;
+  LayerParams layer;
+  layer.kv_heads = p.kv_heads;
+  layer.head_dim = p.head_dim;
+  layer.kv_layer = p.kv_layer;
+  const int pieces = p.head_dim / 8;  // of a row's K, 8 elements each
+#pragma unroll 1
+  for (int i = ThreadIndex(); i < kTileRows * pieces; i += kThreads) {
+    const int row = i / pieces;
+    const int d = i % pieces * 8;
+    if (row >= tile.groups * kGroupRows) break;
+    const Words4 k = LoadCg<Words4>(keys + row * row_stride + d);
+    if (to_context) {
+      StoreKvToContext(tile, layer, row, kv_head, d, KvPart::kKey, k);
+    } else {
+      StoreKvToBuffer(tile, layer, row, kv_head, d, KvPart::kKey, k);
+      StoreKvToBuffer(tile, layer, row, kv_head, d, KvPart::kValue,
+                      LoadCg<Words4>(values + row * row_stride + d));
+    }
+  }
+  if (!to_context) return;
+  const int64_t key_blocks = ContextKeyBlocks(tile.context_rows);
+  uint16_t* const key_block =
+      tile.context + p.kv_layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
+      (kv_head * key_blocks + tile.first_row / kKeyBlockKeys) * KeyBlockSize(p.head_dim);
+  const int columns = p.head_dim / 16;
+#pragma unroll 1
+  for (int i = ThreadIndex(); i < kKeyBlockKeys / 4 * columns; i += kThreads) {
+    const int quad = i % (kKeyBlockKeys / 4);  // neighbouring threads store neighbouring lanes
+    const int first_key = quad / 4 * 16 + quad % 4 * 2;
+    StoreValuesToContext(tile, p, values, row_stride, first_key, kv_head,
+                         i / (kKeyBlockKeys / 4) * 16, key_block);
+  }
+}
+
+template <typename Kernels>
+ErrorCode LoadQuads(int shared_bytes) {
+  for (const int width : {512, 768, 1'024, 2'048}) {
+    const ErrorCode error =
+        WithQuads<Kernels>(width, [&](auto kernel) { return LoadKernel(kernel, shared_bytes); });
+    if (error != 0) return error;
+  }
+  return 0;
+}
+
+}  // namespace
+
+ErrorCode LoadWideRowsKernels(int shared_bytes) {
+  for (const ErrorCode error :
+       {LoadQuads<NormalizeKernels>(shared_bytes), LoadQuads<HeadPartsKernels>(shared_bytes),
+        LoadKernel(&CombinePartialsKernel, shared_bytes), LoadKernel(&GeluRowsKernel, shared_bytes),
+        LoadKernel(&StoreKvKernel, shared_bytes)}) {
+    if (error != 0) return error;
+  }
+  return 0;
+}
+
+ErrorCode LaunchCombinePartials(const CombinePartialsParams& params, Stream stream) {
+  return Launch(&CombinePartialsKernel,
+                {.blocks_x = params.tile_count, .blocks_y = kTileRows / 4, .threads = kThreads},
+                stream, params);
+}
+
+ErrorCode LaunchNormalizeRows(const NormalizeRowsParams& params, Stream stream) {
+  const int blocks = static_cast<int>(CeilDiv(params.rows, kNormRows));
+  return WithQuads<NormalizeKernels>(params.width, [&](auto kernel) {
+    return Launch(kernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
+  });
+}
+
+ErrorCode LaunchHeadParts(const HeadPartsParams& params, Stream stream) {
+  const int rows = params.tile_count * (params.of_paths ? kTilePaths : kTileRows);
+  return WithQuads<HeadPartsKernels>(params.width, [&](auto kernel) {
+    return Launch(kernel, {.blocks_x = rows / kNormRows, .threads = kThreads}, stream, params);
+  });
+}
+
+ErrorCode LaunchGeluRows(const GeluRowsParams& params, Stream stream) {
+  const int blocks = static_cast<int>(CeilDiv(params.rows * params.width, int64_t{kThreads} * 8));
+  return Launch(&GeluRowsKernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
+}
+
+ErrorCode LaunchStoreKv(const StoreKvParams& params, Stream stream) {
+  return Launch(&StoreKvKernel,
+                {.blocks_x = params.tile_count, .blocks_y = params.kv_heads, .threads = kThreads},
+                stream, params);
+}
+
+}  // namespace chorale::kernels::cuda

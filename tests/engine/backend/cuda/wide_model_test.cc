@@ -1,0 +1,107 @@
+// Which models get the wide form, and what happens when cuBLASLt cannot be used. That their results
+// are right is for the suite of all backends.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/require.h"
+#include "engine/backend/cuda/backend.h"
+#include "engine/backend/cuda/kernel_shape.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backend/backend_under_test.h"
+#include "tests/engine/backend/test_model.h"
+#include "tests/kernels/cuda/products/cublaslt_path.h"
+
+namespace chorale {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSharedBytes = 227 << 10;  // of compute capability 9.0
+
+cuda::LayerForm FormOf(const TestModelOptions& options) {
+  return cuda::KernelShape(MakeTestModel(options).config, kSharedBytes).form;
+}
+
+TEST(KernelShapeTest, TheFormFollowsFromTheSizes) {
+  using cuda::LayerForm;
+  EXPECT_EQ(FormOf({}), LayerForm::kFused);
+  EXPECT_EQ(FormOf({.d_model = 512, .n_heads = 8, .n_kv_heads = 8, .n_layers = 1, .d_ff = 1'024}),
+            LayerForm::kFused);
+  EXPECT_EQ(FormOf({.d_model = 576, .n_heads = 9, .n_kv_heads = 9, .n_layers = 1}),
+            LayerForm::kWide)
+      << "rows are too wide";
+  EXPECT_EQ(FormOf({.n_layers = 1, .d_ff = 4'104}), LayerForm::kWide) << "too many hidden units";
+  EXPECT_EQ(FormOf({.d_model = 512, .n_heads = 8, .n_kv_heads = 8, .n_layers = 1, .d_ff = 4'096}),
+            LayerForm::kWide)
+      << "each size is within its limit, but shared memory does not hold both";
+}
+
+TEST(KernelShapeTest, RefusesWhatNoFormHolds) {
+  const auto message = [](const TestModelOptions& options) {
+    const ModelConfig config = MakeTestModel(options).config;
+    return std::string(cuda::KernelShape(config, kSharedBytes).Check(config).message());
+  };
+  EXPECT_EQ(message({.d_model = 2'048, .n_heads = 16, .n_kv_heads = 1, .n_layers = 0}), "");
+  EXPECT_THAT(message({.d_model = 2'056, .n_heads = 1, .n_kv_heads = 1, .n_layers = 0}),
+              HasSubstr("d_model 2056, only multiples of 8 up to 2048"));
+  EXPECT_THAT(message({.n_layers = 0, .d_ff = 8'200}), HasSubstr("d_ff 8200, only up to 8192"));
+}
+
+class WideModelTest : public under_test::BackendTest {
+ protected:
+  static constexpr int64_t kMiB = 1 << 20;
+
+  static std::unique_ptr<Backend> NewBackend(const std::string& cublaslt,
+                                             int64_t workspace_bytes = 16 * kMiB) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend =
+        cuda::NewBackend({.memory = {.context_pool_bytes = kMiB,
+                                     .buffer_pool_bytes = 8 * kMiB,
+                                     .encode_pool_bytes = kMiB,
+                                     .weights_bytes = 16 * kMiB,
+                                     .workspace_bytes = workspace_bytes},
+                          .cublaslt = cublaslt});
+    Require(backend.ok(), "the GPU backend can be made");
+    return *std::move(backend);
+  }
+
+  const Model wide_ = MakeTestModel({.n_layers = 1, .d_ff = 4'160});
+  const Model fused_ = MakeTestModel();
+};
+
+TEST_F(WideModelTest, BothFormsAreServedBesideEachOther) {
+  const std::unique_ptr<Backend> backend = NewBackend(CublasLtPath());
+  const auto wide = backend->AddModel(wide_);
+  if (absl::IsUnavailable(wide.status())) GTEST_SKIP() << wide.status();
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  EXPECT_EQ((*wide)->form(), "wide");
+  EXPECT_THAT((*wide)->kv_format(), HasSubstr("cuBLASLt 1"));
+  const auto fused = backend->AddModel(fused_);
+  ASSERT_TRUE(fused.ok()) << fused.status();
+  EXPECT_EQ((*fused)->form(), "fused");
+  EXPECT_EQ((*fused)->kv_format(), "");
+}
+
+TEST_F(WideModelTest, WithoutTheLibraryOnlyTheFusedFormIsServed) {
+  const std::unique_ptr<Backend> backend = NewBackend("/nowhere/libcublasLt.so.13");
+  const absl::Status status = backend->AddModel(wide_).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("a model with d_model 32 and d_ff 4160 needs cuBLASLt"),
+                    HasSubstr("/nowhere/libcublasLt.so.13"), HasSubstr("--cublaslt")));
+  EXPECT_TRUE(backend->AddModel(fused_).ok());
+}
+
+TEST_F(WideModelTest, AWorkspaceThatHoldsNoTileIsAnErrorWithTheNumbers) {
+  const std::unique_ptr<Backend> backend = NewBackend(CublasLtPath(), kMiB);
+  const absl::Status status = backend->AddModel(wide_).status();
+  if (absl::IsUnavailable(status)) GTEST_SKIP() << status;
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1048576"));
+}
+
+}  // namespace
+}  // namespace chorale

@@ -1,0 +1,105 @@
+// Stands in for cuBLASLt (kernels/cuda/products/cublaslt.cc): opens a shared object that says that
+// it is cuBLASLt, and computes products on the host, in stream order.
+//
+// Of its algorithms one sums the two halves of the inputs apart and so has other bits: a plan must
+// not mix them. It is offered first where a launch has many rows.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/products/product_library.h"
+#include "tests/kernels/cuda/emulator/emulator.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+enum Algorithm : uint64_t { kInOrder = 1, kInHalves = 2 };
+
+std::vector<float> FromBf16(const uint16_t* values, int64_t count) {
+  std::vector<float> floats(count);
+  for (int64_t i = 0; i < count; ++i) floats[i] = kernels::cuda::FromBf16(values[i]);
+  return floats;
+}
+
+// Sums of inputs [begin, end), for all outputs. `columns` is the weight, [inputs, outputs].
+void AddInputs(const float* x, const std::vector<float>& columns, int64_t begin, int64_t end,
+               std::vector<float>& sums) {
+  const auto outputs = static_cast<int64_t>(sums.size());
+  for (int64_t i = begin; i < end; ++i) {
+    const float* const column = columns.data() + i * outputs;
+    for (int64_t o = 0; o < outputs; ++o) sums[o] += x[i] * column[o];
+  }
+}
+
+void Store(ProductResult result, float sum, void* y, int64_t at) {
+  if (result == ProductResult::kBf16) {
+    static_cast<uint16_t*>(y)[at] = ToBf16(sum);
+  } else {
+    auto& to = static_cast<float*>(y)[at];
+    to = result == ProductResult::kAdd ? to + sum : sum;
+  }
+}
+
+void Compute(const ProductShape& shape, Algorithm algorithm, const ProductOperands& operands) {
+  std::vector<float> columns(int64_t{shape.inputs} * shape.outputs);
+  for (int64_t o = 0; o < shape.outputs; ++o) {
+    for (int64_t i = 0; i < shape.inputs; ++i) {
+      columns[i * shape.outputs + o] =
+          kernels::cuda::FromBf16(operands.weight[o * shape.inputs + i]);
+    }
+  }
+  for (int64_t row = 0; row < operands.rows; ++row) {
+    const std::vector<float> x = FromBf16(operands.x + row * shape.inputs, shape.inputs);
+    std::vector<float> sums(shape.outputs);
+    const int64_t half = algorithm == kInHalves ? shape.inputs / 2 : shape.inputs;
+    AddInputs(x.data(), columns, 0, half, sums);
+    std::vector<float> others(shape.outputs);
+    AddInputs(x.data(), columns, half, shape.inputs, others);
+    for (int64_t o = 0; o < shape.outputs; ++o) {
+      Store(shape.result, sums[o] + others[o], operands.y, row * shape.outputs + o);
+    }
+  }
+}
+
+class EmulatedProducts : public ProductLibrary {
+ public:
+  explicit EmulatedProducts(int64_t version) : version_(version) {}
+
+  std::string description() const override {
+    return absl::StrCat("cuBLASLt ", VersionText(version_), " on the emulator");
+  }
+
+  int64_t most_rows() const override { return 256; }
+
+  std::vector<ProductAlgorithm> Algorithms(const ProductShape& /*shape*/, int64_t rows) override {
+    constexpr int64_t kFewRows = 128;
+    const ProductAlgorithm in_order = {{kInOrder}};
+    const ProductAlgorithm in_halves = {{kInHalves}};
+    return rows <= kFewRows ? std::vector<ProductAlgorithm>{in_order}
+                            : std::vector<ProductAlgorithm>{in_halves, in_order};
+  }
+
+  ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
+                     const ProductOperands& operands, Stream /*stream*/) override {
+    const auto chosen = static_cast<Algorithm>(algorithm.data[0]);
+    emulator::Launch([=] { Compute(shape, chosen, operands); });
+    return 0;
+  }
+
+ private:
+  const int64_t version_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProductLibrary>> ProductLibrary::Open(const std::string& path) {
+  const absl::StatusOr<OpenedLibrary> opened = OpenCublasLt(path);
+  RETURN_IF_ERROR(opened.status());
+  return std::make_unique<EmulatedProducts>(opened->version);
+}
+
+}  // namespace chorale::kernels::cuda

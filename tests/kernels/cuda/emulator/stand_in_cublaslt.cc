@@ -1,0 +1,6 @@
+// What the emulator needs of cuBLASLt: its version. The products are in products_emulated.cc.
+#include <cstddef>
+
+extern "C" __attribute__((visibility("default"))) size_t cublasLtGetVersion() {
+  return CHORALE_CUBLASLT_VERSION;
+}

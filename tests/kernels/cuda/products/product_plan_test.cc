@@ -1,0 +1,193 @@
+// Products by cuBLASLt, or by what stands in for it on the emulator: opening it, the choice of
+// algorithms, and results.
+#include "kernels/cuda/products/product_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/products/product_library.h"
+#include "tests/kernels/cuda/device_test.h"
+#include "tests/kernels/cuda/products/cublaslt_path.h"
+#include "tests/kernels/simd_targets.h"
+#include "tests/kernels/tensor_matchers.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<uint16_t> ToBits(const std::vector<float>& values) {
+  std::vector<uint16_t> bits;
+  for (const float v : values) bits.push_back(ToBf16(v));
+  return bits;
+}
+
+class ProductTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    absl::StatusOr<std::unique_ptr<ProductLibrary>> library = ProductLibrary::Open(CublasLtPath());
+    if (!library.ok()) GTEST_SKIP() << library.status();
+    library_ = *std::move(library);
+    scratch_ = DeviceArray<char>(64 << 20);
+  }
+
+  ProductScratch Scratch() const {
+    return {scratch_.data(), static_cast<int64_t>(scratch_.size())};
+  }
+
+  std::unique_ptr<ProductLibrary> library_;
+  DeviceArray<char> scratch_;
+};
+
+// A random product, its float64 result, and the bits of a launch of its first rows.
+class Product {
+ public:
+  Product(const ProductShape& shape, int64_t rows)
+      : shape_(shape),
+        rows_(rows),
+        x_(ToBits(RandomTensor(rows * shape.inputs, 1))),
+        weight_(ToBits(RandomTensor(int64_t{shape.outputs} * shape.inputs, 2, 0.1f))),
+        before_(RandomTensor(rows * shape.outputs, 3)),
+        device_x_(x_),
+        device_weight_(weight_) {}
+
+  const uint16_t* weight() const { return device_weight_.data(); }
+
+  std::vector<float> Run(ProductLibrary& library, const ProductPlan& plan, int64_t rows,
+                         Stream stream) const {
+    const bool bf16 = shape_.result == ProductResult::kBf16;
+    const DeviceArray<float> y(before_);
+    const DeviceArray<uint16_t> rounded(before_.size());
+    ExpectSuccess(LaunchProduct(library, plan,
+                                {.x = device_x_.data(),
+                                 .weight = device_weight_.data(),
+                                 .y = bf16 ? static_cast<void*>(rounded.data()) : y.data(),
+                                 .rows = rows},
+                                stream),
+                  "multiplying");
+    std::vector<float> result = y.ToHost(stream);
+    const std::vector<uint16_t> bits = rounded.ToHost(stream);
+    for (size_t i = 0; i < bits.size() && bf16; ++i) result[i] = FromBf16(bits[i]);
+    result.resize(rows * shape_.outputs);
+    return result;
+  }
+
+  std::vector<float> Expected() const {
+    std::vector<float> expected;
+    for (int64_t row = 0; row < rows_; ++row) {
+      for (int64_t o = 0; o < shape_.outputs; ++o) {
+        double sum = shape_.result == ProductResult::kAdd ? before_[row * shape_.outputs + o] : 0;
+        for (int64_t i = 0; i < shape_.inputs; ++i) {
+          sum += static_cast<double>(FromBf16(x_[row * shape_.inputs + i])) *
+                 FromBf16(weight_[o * shape_.inputs + i]);
+        }
+        expected.push_back(static_cast<float>(sum));
+      }
+    }
+    return expected;
+  }
+
+ private:
+  const ProductShape shape_;
+  const int64_t rows_;
+  const std::vector<uint16_t> x_, weight_;
+  const std::vector<float> before_;
+  const DeviceArray<uint16_t> device_x_, device_weight_;
+};
+
+// Near float64, and a row has the same bits in launches of every size.
+TEST_F(ProductTest, ARowHasTheSameBitsInLaunchesOfAllSizes) {
+  constexpr int64_t kRows = 256;
+  for (const ProductResult result :
+       {ProductResult::kBf16, ProductResult::kFloat, ProductResult::kAdd}) {
+    const ProductShape shape = {.inputs = 72, .outputs = 40, .result = result};
+    const Product product(shape, kRows);
+    const absl::StatusOr<ProductPlan> plan =
+        PlanProduct(*library_, shape, product.weight(), Scratch(), stream_);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_GE(plan->most_rows(), kRows);
+    const std::vector<float> all = product.Run(*library_, *plan, kRows, stream_);
+    const Tolerance tolerance =
+        result == ProductResult::kBf16 ? Tolerance{1e-5, 4e-3} : Tolerance{1e-5, 1e-5};
+    EXPECT_THAT(all, TensorNear(product.Expected(), tolerance));
+    for (const int64_t rows : {32, 64, 96, 128, 160}) {
+      const std::vector<float> some = product.Run(*library_, *plan, rows, stream_);
+      EXPECT_THAT(some, TensorBitsEqual(
+                            std::vector<float>(all.begin(), all.begin() + rows * shape.outputs)))
+          << rows;
+    }
+  }
+}
+
+TEST_F(ProductTest, AnAlgorithmWithOtherBitsIsNotTaken) {
+  if (LinkedDevice() != DeviceKind::kEmulator) GTEST_SKIP() << "the emulator has such a one";
+  const ProductShape shape = {.inputs = 64, .outputs = 16};
+  const Product product(shape, 64);
+  const absl::StatusOr<ProductPlan> plan =
+      PlanProduct(*library_, shape, product.weight(), Scratch(), stream_);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->sizes, 3);
+  ASSERT_NE(library_->Algorithms(shape, 256).front(), plan->algorithms[0]);
+  for (int size = 1; size < plan->sizes; ++size) {
+    EXPECT_EQ(plan->algorithms[size], plan->algorithms[0]);
+  }
+}
+
+TEST_F(ProductTest, ScratchLimitsTheLargestLaunch) {
+  const ProductShape shape = {.inputs = 64, .outputs = 64};
+  const Product product(shape, 64);
+  // x, y and the expected result of 64 rows and of 128, without padding.
+  const int64_t of_64 = 64 * 64 * 2 + 2 * 64 * 64 * 4 + 256;
+  for (const auto& [bytes, rows] : {std::pair<int64_t, int64_t>{of_64, 64}, {2 * of_64, 128}}) {
+    const absl::StatusOr<ProductPlan> plan =
+        PlanProduct(*library_, shape, product.weight(), {scratch_.data(), bytes}, stream_);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->most_rows(), rows);
+  }
+  const absl::Status status =
+      PlanProduct(*library_, shape, product.weight(), {scratch_.data(), of_64 - 1}, stream_)
+          .status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(of_64, " bytes to try")));
+}
+
+TEST(ProductSizeTest, IsTheSmallestThatHoldsTheRows) {
+  EXPECT_EQ(ProductSizeOf(32), 0);
+  EXPECT_EQ(ProductSizeOf(64), 0);
+  EXPECT_EQ(ProductSizeOf(96), 1);
+  EXPECT_EQ(ProductSizeOf(kMostProductRows), kProductSizes - 1);
+}
+
+TEST(OpenCublasLtTest, SaysWhatIsWrong) {
+  const absl::Status missing = OpenCublasLt("/nowhere/libcublasLt.so.13").status();
+  EXPECT_TRUE(absl::IsNotFound(missing)) << missing;
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("/nowhere/libcublasLt.so.13"));
+
+  const std::string path = absl::StrCat(testing::TempDir(), "/text.so");
+  std::ofstream(path) << "not a library";
+  EXPECT_THAT(std::string(OpenCublasLt(path).status().message()), HasSubstr(path));
+
+  const absl::Status other = OpenCublasLt("libm.so.6").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("libm.so.6 is not cuBLASLt"));
+
+  const std::string old = OldCublasLtPath();
+  if (old.empty()) GTEST_SKIP() << "built without the emulator";
+  const absl::Status too_old = OpenCublasLt(old).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(too_old)) << too_old;
+  EXPECT_THAT(std::string(too_old.message()),
+              HasSubstr("is cuBLASLt 11.5.0, but 12.0.0 or newer is needed"));
+}
+
+}  // namespace
+}  // namespace chorale::kernels::cuda

@@ -1,0 +1,289 @@
+// The kernels between the products of the wide form, against their definitions.
+#include "kernels/cuda/wide/wide_rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/matrix.h"
+#include "tests/kernels/cuda/device_test.h"
+#include "tests/kernels/cuda/tile_problem.h"
+#include "tests/kernels/simd_targets.h"
+#include "tests/kernels/tensor_matchers.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr Tolerance kBf16Rounding{1e-6, 4e-3};
+constexpr float kEpsilon = 1e-5f;
+
+std::vector<float> FromBits(const std::vector<uint16_t>& bits) {
+  std::vector<float> values(bits.size());
+  std::transform(bits.begin(), bits.end(), values.begin(), FromBf16);
+  return values;
+}
+
+// Layer norm of one row in float64, of x + bias.
+std::vector<float> Normalized(const float* x, const float* bias, const std::vector<float>& gamma,
+                              const std::vector<float>& beta) {
+  const size_t width = gamma.size();
+  std::vector<double> row(x, x + width);
+  for (size_t i = 0; i < width && bias != nullptr; ++i) row[i] += bias[i];
+  double mean = 0;
+  for (const double v : row) mean += v / static_cast<double>(width);
+  double variance = 0;
+  for (const double v : row) variance += (v - mean) * (v - mean) / static_cast<double>(width);
+  std::vector<float> normalized(width);
+  for (size_t i = 0; i < width; ++i) {
+    normalized[i] =
+        static_cast<float>((row[i] - mean) / std::sqrt(variance + kEpsilon) * gamma[i] + beta[i]);
+  }
+  return normalized;
+}
+
+class WideRowsTest : public DeviceTest {};
+
+// Every variant of the kernel, and widths that do not fill a warp's registers.
+TEST_F(WideRowsTest, NormalizesRows) {
+  constexpr int kRows = 11;
+  for (const int width : {8, 40, 520, 768, 1'000, 2'048}) {
+    SCOPED_TRACE(testing::Message() << "width " << width);
+    const std::vector<float> gamma = RandomTensor(width, 2);
+    const std::vector<float> beta = RandomTensor(width, 3);
+    const std::vector<float> bias = RandomTensor(width, 4);
+    std::vector<float> x = RandomTensor(kRows * width, 1);
+    for (int i = 0; i < width; ++i) x[i] += 100;  // a mean that is large beside the deviation
+    const DeviceArray<float> d_gamma(gamma), d_beta(beta), d_bias(bias);
+    for (const bool with_bias : {false, true}) {
+      const DeviceArray<float> d_x(x);
+      const DeviceArray<uint16_t> z(x.size());
+      const NormalizeRowsParams params = {.x = d_x.data(),
+                                          .z = z.data(),
+                                          .bias = with_bias ? d_bias.data() : nullptr,
+                                          .gamma = d_gamma.data(),
+                                          .beta = d_beta.data(),
+                                          .rows = kRows,
+                                          .width = width,
+                                          .epsilon = kEpsilon};
+      ASSERT_TRUE(ValidateNormalizeRows(params).ok()) << ValidateNormalizeRows(params);
+      ExpectSuccess(LaunchNormalizeRows(params, stream_), "normalising");
+      std::vector<float> expected;
+      for (int row = 0; row < kRows; ++row) {
+        const std::vector<float> one =
+            Normalized(x.data() + row * width, with_bias ? bias.data() : nullptr, gamma, beta);
+        expected.insert(expected.end(), one.begin(), one.end());
+      }
+      const std::vector<float> actual = d_x.ToHost(stream_);
+      EXPECT_THAT(actual, TensorNear(expected, Tolerance{1e-4, 1e-5}));
+      std::vector<float> rounded(actual.size());
+      std::transform(actual.begin(), actual.end(), rounded.begin(),
+                     [](float v) { return FromBf16(ToBf16(v)); });
+      EXPECT_THAT(FromBits(z.ToHost(stream_)), TensorBitsEqual(rounded));
+    }
+  }
+}
+
+TEST_F(WideRowsTest, WithoutANormRowsAreRoundedAndStay) {
+  const std::vector<float> x = RandomTensor(3 * 24, 1);
+  const DeviceArray<float> d_x(x);
+  const DeviceArray<uint16_t> z(x.size());
+  ExpectSuccess(
+      LaunchNormalizeRows({.x = d_x.data(), .z = z.data(), .rows = 3, .width = 24}, stream_),
+      "rounding");
+  EXPECT_EQ(d_x.ToHost(stream_), x);
+  std::vector<uint16_t> rounded(x.size());
+  std::transform(x.begin(), x.end(), rounded.begin(), ToBf16);
+  EXPECT_EQ(z.ToHost(stream_), rounded);
+}
+
+// Three parts that give a row back to 2^-16, in the order of the tile's rows or of its targets.
+TEST_F(WideRowsTest, HeadPartsAreTheNormalizedRowsThatHaveAHead) {
+  constexpr int kTiles = 2;
+  constexpr int kWidth = 136;
+  const std::vector<float> x = RandomTensor(kTiles * 64 * kWidth, 1);
+  const std::vector<float> gamma = RandomTensor(kWidth, 2);
+  const std::vector<float> beta = RandomTensor(kWidth, 3);
+  const DeviceArray<float> d_x(x), d_gamma(gamma), d_beta(beta);
+  for (const bool of_paths : {false, true}) {
+    const int rows = kTiles * (of_paths ? 32 : 64);
+    const DeviceArray<uint16_t> d_parts(static_cast<size_t>(rows) * 3 * kWidth);
+    const HeadPartsParams params = {.x = d_x.data(),
+                                    .parts = d_parts.data(),
+                                    .gamma = d_gamma.data(),
+                                    .beta = d_beta.data(),
+                                    .tile_count = kTiles,
+                                    .of_paths = of_paths,
+                                    .width = kWidth,
+                                    .epsilon = kEpsilon};
+    ASSERT_TRUE(ValidateHeadParts(params).ok()) << ValidateHeadParts(params);
+    ExpectSuccess(LaunchHeadParts(params, stream_), "splitting");
+    const std::vector<float> parts = FromBits(d_parts.ToHost(stream_));
+    for (int row = 0; row < rows; ++row) {
+      const int from = of_paths ? row / 8 * 16 + row % 8 : row;
+      const std::vector<float> expected =
+          Normalized(x.data() + from * kWidth, nullptr, gamma, beta);
+      const float* const part = parts.data() + row * 3 * kWidth;
+      std::vector<float> sum(kWidth);
+      for (int i = 0; i < kWidth; ++i) {
+        sum[i] = part[i] + part[kWidth + i];
+        EXPECT_EQ(part[i], part[2 * kWidth + i]);
+      }
+      ASSERT_THAT(sum, TensorNear(expected, Tolerance{2e-5, 2e-5})) << row;
+    }
+  }
+}
+
+TEST_F(WideRowsTest, Gelu) {
+  constexpr int kRows = 5;
+  constexpr int kWidth = 1'032;
+  const std::vector<float> h = RandomTensor(kRows * kWidth, 1, 3);
+  const std::vector<float> b1 = RandomTensor(kWidth, 2);
+  const DeviceArray<float> d_h(h), d_b1(b1);
+  const DeviceArray<uint16_t> hidden(h.size());
+  const GeluRowsParams params = {
+      .h = d_h.data(), .b1 = d_b1.data(), .hidden = hidden.data(), .rows = kRows, .width = kWidth};
+  ASSERT_TRUE(ValidateGeluRows(params).ok()) << ValidateGeluRows(params);
+  ExpectSuccess(LaunchGeluRows(params, stream_), "activating");
+  std::vector<float> expected(h.size());
+  for (size_t i = 0; i < h.size(); ++i) {
+    const double v = static_cast<double>(h[i]) + b1[i % kWidth];
+    expected[i] = static_cast<float>(0.5 * v * std::erfc(-v / std::numbers::sqrt2));
+  }
+  EXPECT_THAT(FromBits(hidden.ToHost(stream_)), TensorNear(expected, Tolerance{1e-5, 4e-3}));
+}
+
+// A context's last rows, buffer tokens of two groups, rows to predict, and an idle tile; the places
+// that nobody stores to keep what they held.
+TEST_F(WideRowsTest, StoresKeysAndValuesWhereTheTileSays) {
+  constexpr int kHeads = 4;
+  constexpr int kKvHeads = 2;
+  constexpr int kLayer = 1;
+  constexpr int kContextRows = 114;
+  constexpr int kCapacity = 5;
+  constexpr int kPosition = 3;
+  constexpr int kPaths = 16;
+  for (const int head_dim : {16, 32, 64, 128}) {
+    SCOPED_TRACE(testing::Message() << "heads of " << head_dim);
+    const int stride = (kHeads + 2 * kKvHeads) * head_dim;
+    const std::vector<float> random = RandomTensor(4 * 64 * stride, 1);
+    std::vector<uint16_t> qkv(random.size());
+    std::transform(random.begin(), random.end(), qkv.begin(), ToBf16);
+    const int64_t context_layer = ContextLayerSize(kContextRows, kKvHeads, head_dim);
+    const int64_t buffer_layer = BufferLayerSize(kCapacity, kPaths, kKvHeads, head_dim);
+    const DeviceArray<uint16_t> context(2 * context_layer), buffer(2 * buffer_layer), d_qkv(qkv);
+    const DeviceArray<Tile> tiles(std::vector<Tile>{{.context = context.data(),
+                                                     .context_rows = kContextRows,
+                                                     .groups = 4,
+                                                     .first_row = 64,
+                                                     .encode_rows = 50},
+                                                    {.buffer = buffer.data(),
+                                                     .groups = 2,
+                                                     .buffer_paths = kPaths,
+                                                     .buffer_capacity = kCapacity,
+                                                     .append_position = kPosition},
+                                                    {.groups = 3},
+                                                    {.groups = 0}});
+    const StoreKvParams params = {.tiles = tiles.data(),
+                                  .qkv = d_qkv.data(),
+                                  .tile_count = 4,
+                                  .heads = kHeads,
+                                  .kv_heads = kKvHeads,
+                                  .head_dim = head_dim,
+                                  .kv_layer = kLayer};
+    ASSERT_TRUE(ValidateStoreKv(params).ok()) << ValidateStoreKv(params);
+    ExpectSuccess(LaunchStoreKv(params, stream_), "storing");
+    std::vector<uint16_t> in_context(2 * context_layer, 0xffff);
+    std::vector<uint16_t> in_buffer(2 * buffer_layer, 0xffff);
+    for (int head = 0; head < kKvHeads; ++head) {
+      for (int d = 0; d < head_dim; ++d) {
+        const int k = (kHeads + head) * head_dim + d;
+        const int v = (kHeads + kKvHeads + head) * head_dim + d;
+        for (int row = 0; row < 64; ++row) {
+          uint16_t* const key_block =
+              in_context.data() + kLayer * context_layer +
+              (head * ContextKeyBlocks(kContextRows) + 1) * KeyBlockSize(head_dim);
+          const uint16_t* const from = qkv.data() + row * stride;
+          key_block[KeyBlockKeyAt(row, d, head_dim)] = row < 50 ? from[k] : 0;
+          key_block[KeyBlockValueAt(row, d, head_dim)] = row < 50 ? from[v] : 0;
+        }
+        for (int path = 0; path < kPaths; ++path) {
+          const int row = 64 + path / 8 * 16 + 8 + path % 8;
+          uint16_t* const key = in_buffer.data() + kLayer * buffer_layer +
+                                BufferKeyAt(head, kPosition, path, kCapacity, kPaths, head_dim);
+          key[d] = qkv[row * stride + k];
+          key[kPaths * head_dim + BufferValueColumn(d, head_dim)] = qkv[row * stride + v];
+        }
+      }
+    }
+    EXPECT_EQ(context.ToHost(stream_), in_context);
+    EXPECT_EQ(buffer.ToHost(stream_), in_buffer);
+  }
+}
+
+// Whether each split has a block or one block has all: the same bits, near the reference.
+TEST_F(WideRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
+  for (const int head_dim : {32, 64}) {
+    const ProblemShape shape = {.heads = 4,
+                                .kv_heads = 2,
+                                .head_dim = head_dim,
+                                .tiles = {{.context_rows = 700},
+                                          {.context_rows = 0, .groups = 1},
+                                          {.context_rows = 100,
+                                           .groups = 3,
+                                           .paths = 20,
+                                           .capacity = 9,
+                                           .visible_target = 8,
+                                           .visible_buffer = 9},
+                                          {.context_rows = 70, .groups = 0}}};
+    const TileProblem problem(shape, 3);
+    const int width = shape.heads * head_dim;
+    const std::vector<uint16_t> single = problem.LaunchAttended(2 * width, stream_).ToHost(stream_);
+    const TileProblem::States states = problem.Launch(KvSplit::kSplit, stream_);
+    const DeviceArray<uint16_t> combined(single.size());
+    const CombinePartialsParams params = {.tiles = problem.tiles().data(),
+                                          .partial_o = states.partial_o.data(),
+                                          .partial_ml = states.partial_ml.data(),
+                                          .attended = combined.data(),
+                                          .tile_count = problem.tile_count(),
+                                          .heads = shape.heads,
+                                          .head_dim = head_dim};
+    ASSERT_TRUE(ValidateCombinePartials(params).ok()) << ValidateCombinePartials(params);
+    ExpectSuccess(LaunchCombinePartials(params, stream_), "combining");
+    EXPECT_EQ(combined.ToHost(stream_), single);
+    const Attended reference = problem.Reference();
+    for (int64_t row = 0; row < problem.rows(); ++row) {
+      if (!problem.Counts(row)) continue;
+      const auto expected = reference.out.begin() + row * width;
+      const auto actual = single.begin() + row * width;
+      ASSERT_THAT(
+          FromBits(std::vector<uint16_t>(actual, actual + width)),
+          TensorNear(std::vector<float>(expected, expected + width), Tolerance{1.5e-2, 1e-2}))
+          << row;
+    }
+  }
+}
+
+TEST(ValidateWideRowsTest, NamesTheField) {
+  float f = 0;
+  uint16_t b = 0;
+  const auto message = [](const absl::Status& status) { return std::string(status.message()); };
+  EXPECT_THAT(message(ValidateNormalizeRows({.x = &f, .z = &b, .rows = 1, .width = 2'056})),
+              testing::HasSubstr("width is 2056, must be a multiple of 8 up to 2048"));
+  EXPECT_THAT(
+      message(ValidateNormalizeRows({.x = &f, .z = &b, .gamma = &f, .rows = 1, .width = 8})),
+      testing::HasSubstr("beta is null"));
+  EXPECT_THAT(message(ValidateGeluRows({.h = &f, .b1 = &f, .hidden = &b, .rows = 1, .width = 4})),
+              testing::HasSubstr("width is 4"));
+  EXPECT_THAT(message(ValidateHeadParts({})), testing::HasSubstr("x is null"));
+  EXPECT_THAT(message(ValidateStoreKv({})), testing::HasSubstr("tiles is null"));
+  EXPECT_THAT(message(ValidateCombinePartials({})), testing::HasSubstr("tiles is null"));
+}
+
+}  // namespace
+}  // namespace chorale::kernels::cuda
