@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "engine/backend/cuda/kernel_shape.h"
 #include "engine/model/model.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/products/product_library.h"
@@ -37,9 +38,10 @@ class DeviceVector {
   T* data() const { return memory_.template At<T>(); }
 
   void Upload(const std::vector<T>& values) const {
-    RequireSuccess(kernels::cuda::CopyToDevice(
-                       data(), values.data(), static_cast<int64_t>(values.size() * sizeof(T)), nullptr),
-                   "copying to the device");
+    RequireSuccess(
+        kernels::cuda::CopyToDevice(data(), values.data(),
+                                    static_cast<int64_t>(values.size() * sizeof(T)), nullptr),
+        "copying to the device");
     RequireSuccess(kernels::cuda::Synchronize(nullptr), "copying to the device");
   }
   std::vector<T> Download(int64_t first, int64_t count) const {
@@ -55,40 +57,23 @@ class DeviceVector {
   kernels::cuda::Memory memory_;
 };
 
-// Sizes as the kernels have them. REQUIRES: heads need no padding.
-struct LayerShape {
-  explicit LayerShape(const ModelConfig& config);
-
-  // Of fused layers of `tiles` tiles; pointers are null.
-  kernels::cuda::LayerParams FusedParams(int64_t tiles) const;
-
-  int32_t width = 0;     // D
-  int32_t heads = 0;     // H
-  int32_t kv_heads = 0;  // Hkv
-  int32_t head_dim = 0;  // Dh
-  int32_t hidden = 0;    // Dff
-  int32_t queries = 0;   // H Dh
-  int32_t qkv = 0;       // (H + 2 Hkv) Dh
-  float epsilon = 0;
-};
-
 // The five products of a layer, from one attention to the next.
-enum LayerProduct { kOutputProjection, kMlpIn, kMlpOut, kFeatureAttention, kQkvProjection };
+enum LayerProduct { kOutputProjection, kMlpUp, kMlpDown, kFeatureAttention, kQkvProjection };
 inline constexpr size_t kProducts = 5;
 inline constexpr std::array<absl::string_view, kProducts> kProductNames = {
-    "output_projection", "mlp_in", "mlp_out", "feature_attention", "qkv_projection"};
+    "output_projection", "mlp_up", "mlp_down", "feature_attention", "qkv_projection"};
 
-std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(const LayerShape& shape);
+// (H + 2 Hkv) Dh.
+int32_t QkvWidth(const cuda::KernelShape& shape);
+std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(const cuda::KernelShape& shape);
 
-enum class FusedForm { kAbsent, kMma, kWgmma };
-// kAbsent where the layer kernel does not hold such a model.
-FusedForm FusedFormOf(const LayerShape& shape, const kernels::cuda::DeviceProperties& device);
-
-// A layer's weights. Those of the queries are multiplied by log2(e) Dh^-0.5 in both forms.
+// A layer's weights for the wide form, and for the fused one if `shape` has it.
 struct DeviceLayer {
-  DeviceLayer(const LayerWeights& weights, const LayerShape& shape, FusedForm fused);
+  // REQUIRES: neither heads nor Dff need padding.
+  DeviceLayer(const LayerWeights& weights, const ModelConfig& config,
+              const cuda::KernelShape& shape, bool has_wgmma);
 
-  // What `fused` says of them; null pointers without it.
+  // Null pointers without the fused form, or without wgmma.
   kernels::cuda::PostAttentionWeights post_attention() const;
   kernels::cuda::PreAttentionWeights pre_attention() const;
 

@@ -9,10 +9,11 @@
 //   products  microseconds of a layer without attention, and of its products by cuBLASLt, for the
 //             rows of the point's decode and for --product_rows (product_bench.h)
 //
-// The first three are wall times with all copies between host and device, and without the making of the
-// works. Prints one JSON line when all is ready, then one for each round: the median of --runs runs
-// behind one that is not counted. With --rounds=0 a round is run for each line of standard input,
-// so that two programs can take turns on one device. Without a GPU it says so and ends with 0.
+// The first three are wall times with all copies between host and device, and without the making of
+// the works. Prints one JSON line when all is ready, then one for each round: the median of --runs
+// runs behind one that is not counted. With --rounds=0 a round is run for each line of standard
+// input, so that two programs can take turns on one device. Without a GPU it says so and ends with
+// 0.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -91,14 +92,14 @@ Model ModelFromFlags(const BenchPoint& point) {
   return *std::move(model);
 }
 
-// Without the flag, 64 MiB and what any form of the matrices takes: layers hold each weight twice as
-// bfloat16, the wide form's head three times.
+// Without the flag, 64 MiB and what any form of the matrices takes: layers hold each weight twice
+// as bfloat16, the wide form's head three times.
 int64_t WeightsBytes(const Model& model) {
   if (const int64_t mib = absl::GetFlag(FLAGS_weights_mib); mib > 0) return mib << 20;
   size_t weights = model.head.w1.size() + model.head.w2.size();
   for (const LayerWeights& layer : model.layers) {
-    for (const std::vector<float>* matrix : {&layer.feature, &layer.wq, &layer.wk, &layer.wv,
-                                             &layer.wo, &layer.w1, &layer.w2}) {
+    for (const std::vector<float>* matrix :
+         {&layer.feature, &layer.wq, &layer.wk, &layer.wv, &layer.wo, &layer.w1, &layer.w2}) {
       weights += matrix->size();
     }
   }
@@ -245,10 +246,9 @@ void PrintProducts(const BenchPoint& point, const Model& model) {
     Print({{"skipped", "there is no GPU"}});
     return;
   }
-  const ProductBench bench(model,
-                           {.cublaslt = absl::GetFlag(FLAGS_cublaslt),
-                            .scratch_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20,
-                            .runs = std::max(1, absl::GetFlag(FLAGS_runs))});
+  const ProductBench bench(model, {.cublaslt = absl::GetFlag(FLAGS_cublaslt),
+                                   .scratch_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20,
+                                   .runs = std::max(1, absl::GetFlag(FLAGS_runs))});
   for (const int64_t rows : ProductRows(point)) {
     Json line = {{"measure", "products"}, {"point", point.name}};
     line.update(bench.Measure(rows));

@@ -28,11 +28,11 @@ MEMORY = {
     'a context for each path': 'replicated_formula_bytes',
     'shared / that': 'shared_over_replicated'}
 PRODUCTS = {
-    'point': 'point', 'D': 'D', 'Dff': 'Dff', 'rows': 'rows', 'a launch': 'launch_rows',
+    'point': 'point', 'form': 'form', 'D': 'D', 'Dff': 'Dff', 'rows': 'rows', 'a launch': 'launch_rows',
     'fused layer, µs': 'fused_layer_us', 'wide layer, µs': 'wide_layer_us',
     **{f'{what}, {unit}': f'{field}.{key}' for what, field in (
-        ('products', 'products'), ('output projection', 'output_projection'), ('MLP in', 'mlp_in'),
-        ('MLP out', 'mlp_out'), ('feature attention', 'feature_attention'),
+        ('products', 'products'), ('output projection', 'output_projection'), ('MLP up', 'mlp_up'),
+        ('MLP down', 'mlp_down'), ('feature attention', 'feature_attention'),
         ('QKV projection', 'qkv_projection'))
        for unit, key in (('µs', 'us'), ('TFLOP/s', 'tflop_per_s'))}}
 PROFILE = {

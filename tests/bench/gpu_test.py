@@ -45,7 +45,7 @@ PROGRAMS = {
 case "$*" in
   *--measure=memory*) echo '{"measure": "memory", "B": 4096, "context_range_bytes": 1048576}' ;;
   *--measure=products*) echo '{"measure": "products", "rows": 8192, "wide_layer_us": 50,' \\
-                             '"mlp_in": {"us": 20, "tflop_per_s": 600.25}, "told": "'"$*"'"}' ;;
+                             '"mlp_up": {"us": 20, "tflop_per_s": 600.25}, "told": "'"$*"'"}' ;;
   *) echo '{"measure": "decode", "B": 4096, "floor_us": 10, "told": "'"$*"'"}'
      us=0; while read -r line; do us=$((us + 10)); echo "{\\"us\\": $us}"; done ;;
 esac''',
@@ -129,7 +129,7 @@ class GpuTest(unittest.TestCase):
         self.assertIn('--point=b_1024 --context_rows=8192', lines['encode_8192_1024']['told'])
         self.assertEqual('--cublaslt=/a/lt.so --measure=products --point=b_1024',
                          self.results('measure')['products']['told'])
-        for text in ('| – | – | – | 8,192 | – | – | 50 | – | – | – | – | 20 | 600 | – |',
+        for text in ('| – | – | – | – | 8,192 | – | – | 50 | – | – | – | – | 20 | 600 | – |',
                      '| products_b | ok |'):
             self.assertIn(text, self.read('record.md'))
         # The server takes a variable that begins like this for a flag of its own.

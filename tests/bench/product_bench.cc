@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/backend/cuda/kernel_shape.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/matrix.h"
@@ -96,18 +98,21 @@ std::vector<double> FromBf16(const std::vector<uint16_t>& bits) {
 }  // namespace
 
 struct ProductBench::State {
-  State(const Model& of, const ProductBenchOptions& given)
-      : model(of), options(given), shape(of.config) {}
+  State(const Model& of, const ProductBenchOptions& given,
+        const kernels::cuda::DeviceProperties& opened)
+      : model(of),
+        options(given),
+        device(opened),
+        shape(of.config, opened.shared_bytes_per_block) {}
 
   size_t layer_after(size_t layer) const { return (layer + 1) % layers.size(); }
 
   const Model model;
   const ProductBenchOptions options;
-  const LayerShape shape;
-  kernels::cuda::DeviceProperties device;
+  const kernels::cuda::DeviceProperties device;
+  const cuda::KernelShape shape;
   Stream stream = nullptr;
   std::unique_ptr<ProductLibrary> library;
-  FusedForm fused = FusedForm::kAbsent;
   std::vector<DeviceLayer> layers;
   std::array<ProductPlan, kProducts> plans;
   int64_t launch_rows = 0;  // at most
@@ -126,7 +131,7 @@ class ProductBench::Rows {
         z_(launch_rows_ * s_.shape.width),
         h_(launch_rows_ * s_.shape.hidden),
         hidden_(launch_rows_ * s_.shape.hidden),
-        qkv_(launch_rows_ * s_.shape.qkv),
+        qkv_(launch_rows_ * QkvWidth(s_.shape)),
         q_(launch_rows_ * s_.shape.queries) {
     MakeTiles();
     MakeAttention();
@@ -160,14 +165,14 @@ class ProductBench::Rows {
     for (const int64_t row : {int64_t{0}, rows_ / 2 + 5, rows_ - 1}) {
       const auto x = x_values_.begin() + row * width;
       const int64_t in_launch = row % launch_rows_;
-      const RowResult expected = ExpectedRow(
-          s_.model, s_.layer_after(0), reference::Vector(x, x + width),
-          FromBf16(attended_.Download(in_launch * s_.shape.queries, s_.shape.queries)));
+      const RowResult expected =
+          ExpectedRow(s_.model, s_.layer_after(0), reference::Vector(x, x + width),
+                      FromBf16(attended_.Download(in_launch * s_.shape.queries, s_.shape.queries)));
       const std::vector<float> actual = x_.Download(row * width, width);
       HoldTo("x", row, std::vector<double>(actual.begin(), actual.end()), expected.x);
       if (row != rows_ - 1) continue;  // only the queries of the last launch are still there
       const std::vector<uint16_t> q =
-          wide ? qkv_.Download(in_launch * s_.shape.qkv, s_.shape.queries)
+          wide ? qkv_.Download(in_launch * QkvWidth(s_.shape), s_.shape.queries)
                : q_.Download(in_launch * s_.shape.queries, s_.shape.queries);
       HoldTo("queries", row, FromBf16(q), expected.q);
     }
@@ -230,14 +235,21 @@ class ProductBench::Rows {
   }
 
   void LaunchFused(size_t layer, int64_t first, int64_t rows) const {
-    kernels::cuda::LayerParams params = s_.shape.FusedParams(rows / kTileRows);
-    params.tiles = tiles_.data() + first / kTileRows;
-    params.x = x_.data() + first * s_.shape.width;
-    params.partial_o = partial_o_.data();
-    params.partial_ml = partial_ml_.data();
-    params.q = q_.data();
-    params.post_attention = s_.layers[layer].post_attention();
-    params.pre_attention = s_.layers[s_.layer_after(layer)].pre_attention();
+    const kernels::cuda::LayerParams params = {
+        .tiles = tiles_.data() + first / kTileRows,
+        .x = x_.data() + first * s_.shape.width,
+        .partial_o = partial_o_.data(),
+        .partial_ml = partial_ml_.data(),
+        .q = q_.data(),
+        .post_attention = s_.layers[layer].post_attention(),
+        .pre_attention = s_.layers[s_.layer_after(layer)].pre_attention(),
+        .tile_count = static_cast<int32_t>(rows / kTileRows),
+        .width = s_.shape.width,
+        .heads = s_.shape.heads,
+        .kv_heads = s_.shape.kv_heads,
+        .head_dim = s_.shape.head_dim,
+        .hidden = s_.shape.hidden,
+        .epsilon = s_.model.config.layer_norm_eps};
     const int shared_bytes = s_.device.shared_bytes_per_block;
     const absl::StatusOr<int> block_rows =
         kernels::cuda::ChooseBlockRows(params, s_.device.multiprocessors, shared_bytes);
@@ -252,7 +264,7 @@ class ProductBench::Rows {
     const DeviceLayer& pre = s_.layers[next];
     LaunchOne(kOutputProjection, layer, first, rows);
     Normalize(first, rows, nullptr, post.gamma2, post.beta2);
-    LaunchOne(kMlpIn, layer, first, rows);
+    LaunchOne(kMlpUp, layer, first, rows);
     RequireSuccess(kernels::cuda::LaunchGeluRows({.h = h_.data(),
                                                   .b1 = post.b1.data(),
                                                   .hidden = hidden_.data(),
@@ -260,7 +272,7 @@ class ProductBench::Rows {
                                                   .width = s_.shape.hidden},
                                                  s_.stream),
                    "launching GELU");
-    LaunchOne(kMlpOut, layer, first, rows);
+    LaunchOne(kMlpDown, layer, first, rows);
     Normalize(first, rows, post.b2.data(), post.gamma3, post.beta3);
     LaunchOne(kFeatureAttention, next, first, rows);
     Normalize(first, rows, nullptr, pre.gamma1, pre.beta1);
@@ -279,23 +291,22 @@ class ProductBench::Rows {
 
   void Normalize(int64_t first, int64_t rows, const float* bias, const DeviceVector<float>& gamma,
                  const DeviceVector<float>& beta) const {
-    RequireSuccess(
-        kernels::cuda::LaunchNormalizeRows({.x = x_.data() + first * s_.shape.width,
-                                            .z = z_.data(),
-                                            .bias = bias,
-                                            .gamma = gamma.data(),
-                                            .beta = beta.data(),
-                                            .rows = rows,
-                                            .width = s_.shape.width,
-                                            .epsilon = s_.shape.epsilon},
-                                           s_.stream),
-        "launching a norm");
+    RequireSuccess(kernels::cuda::LaunchNormalizeRows({.x = x_.data() + first * s_.shape.width,
+                                                       .z = z_.data(),
+                                                       .bias = bias,
+                                                       .gamma = gamma.data(),
+                                                       .beta = beta.data(),
+                                                       .rows = rows,
+                                                       .width = s_.shape.width,
+                                                       .epsilon = s_.model.config.layer_norm_eps},
+                                                      s_.stream),
+                   "launching a norm");
   }
 
   void LaunchOne(size_t product, size_t layer, int64_t first, int64_t rows) const {
     float* const x = x_.data() + first * s_.shape.width;
-    const std::array<const uint16_t*, kProducts> inputs = {
-        attended_.data(), z_.data(), hidden_.data(), z_.data(), z_.data()};
+    const std::array<const uint16_t*, kProducts> inputs = {attended_.data(), z_.data(),
+                                                           hidden_.data(), z_.data(), z_.data()};
     const std::array<void*, kProducts> results = {x, h_.data(), x, x, qkv_.data()};
     RequireSuccess(
         kernels::cuda::LaunchProduct(*s_.library, s_.plans[product],
@@ -315,26 +326,33 @@ class ProductBench::Rows {
   const DeviceVector<uint16_t> kv_;  // one layer of the context, bf16
   DeviceVector<Tile> tiles_;         // [rows / 64]
   // Of one launch.
-  DeviceVector<uint16_t> attended_;       // [rows, H Dh] bf16
-  DeviceVector<float> partial_o_;         // [rows, H Dh]
-  DeviceVector<float> partial_ml_;        // [rows, H, 2]
-  const DeviceVector<uint16_t> z_;        // [rows, D] bf16
-  const DeviceVector<float> h_;           // [rows, Dff]
-  const DeviceVector<uint16_t> hidden_;   // [rows, Dff] bf16
-  const DeviceVector<uint16_t> qkv_;      // [rows, (H + 2 Hkv) Dh] bf16, of the wide form
-  const DeviceVector<uint16_t> q_;        // [rows, H Dh] bf16, of the fused form
+  DeviceVector<uint16_t> attended_;      // [rows, H Dh] bf16
+  DeviceVector<float> partial_o_;        // [rows, H Dh]
+  DeviceVector<float> partial_ml_;       // [rows, H, 2]
+  const DeviceVector<uint16_t> z_;       // [rows, D] bf16
+  const DeviceVector<float> h_;          // [rows, Dff]
+  const DeviceVector<uint16_t> hidden_;  // [rows, Dff] bf16
+  const DeviceVector<uint16_t> qkv_;     // [rows, (H + 2 Hkv) Dh] bf16, of the wide form
+  const DeviceVector<uint16_t> q_;       // [rows, H Dh] bf16, of the fused form
 };
 
 ProductBench::ProductBench(const Model& model, const ProductBenchOptions& options) {
-  auto state = std::make_unique<State>(model, options);
-  RequireSuccess(kernels::cuda::OpenDevice(&state->device), "opening the device");
+  kernels::cuda::DeviceProperties device;
+  RequireSuccess(kernels::cuda::OpenDevice(&device), "opening the device");
+  auto state = std::make_unique<State>(model, options, device);
+  const absl::Status checked = state->shape.Check(model.config);
+  if (!checked.ok()) Fail(checked.ToString());
+  if (state->shape.head_dim != model.config.head_dim() ||
+      state->shape.hidden != model.config.d_ff) {
+    Fail("products are not measured of a model whose heads or hidden layers need padding");
+  }
   RequireSuccess(kernels::cuda::CreateStream(&state->stream), "making a stream");
   absl::StatusOr<std::unique_ptr<ProductLibrary>> library = ProductLibrary::Open(options.cublaslt);
   if (!library.ok()) Fail(library.status().ToString());
   state->library = *std::move(library);
-  state->fused = FusedFormOf(state->shape, state->device);
+  const bool has_wgmma = device.compute_major == kernels::cuda::kWgmmaComputeMajor;
   for (const LayerWeights& layer : model.layers) {
-    state->layers.emplace_back(layer, state->shape, state->fused);
+    state->layers.emplace_back(layer, model.config, state->shape, has_wgmma);
   }
   const DeviceVector<char> scratch(options.scratch_bytes);
   const auto shapes = ProductShapes(state->shape);
@@ -359,12 +377,13 @@ nlohmann::ordered_json ProductBench::Measure(int64_t rows) const {
   const Rows on_device(s, rows);
   Json line = {{"device", s.device.name},
                {"library", s.library->description()},
+               {"form", cuda::NameOf(s.shape.form)},
                {"D", s.shape.width},
                {"Dff", s.shape.hidden},
                {"rows", rows},
                {"launch_rows", on_device.launch_rows()}};
   on_device.Check(Rows::Form::kWide);
-  if (s.fused != FusedForm::kAbsent) {
+  if (s.shape.form == cuda::LayerForm::kFused) {
     on_device.Check(Rows::Form::kFused);
     line["fused_layer_us"] = on_device.Time([&](size_t layer) { on_device.FusedLayer(layer); });
   }

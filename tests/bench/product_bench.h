@@ -1,5 +1,5 @@
-// What the products of a layer cost beside those of cuBLASLt, the yardstick: each of the five by the
-// algorithm that PlanProduct chooses, and a whole layer without attention in both of its forms.
+// What the products of a layer cost beside those of cuBLASLt, the yardstick: each of the five by
+// the algorithm that PlanProduct chooses, and a whole layer without attention in both of its forms.
 #ifndef CHORALE_TESTS_BENCH_PRODUCT_BENCH_H_
 #define CHORALE_TESTS_BENCH_PRODUCT_BENCH_H_
 
@@ -24,7 +24,7 @@ struct ProductBenchOptions {
 // Thread contract: one thread.
 class ProductBench {
  public:
-  // REQUIRES: there is a device; heads of the model need no padding.
+  // REQUIRES: there is a device. Of a model whose sizes need padding it says so and ends.
   ProductBench(const Model& model, const ProductBenchOptions& options);
   ~ProductBench();
 

@@ -126,8 +126,7 @@ Mixture MixtureOf(const Model& model, const double* raw) {
     const double s = output(1) + head.std_bias[j];
     const double softplus = std::max(s, 0.0) + std::log1p(std::exp(-std::abs(s)));
     mixture.mean.push_back(output(0) + head.mean_bias[j]);
-    mixture.std.push_back(std::min<double>(softplus, model.config.std_max) +
-                          model.config.std_min);
+    mixture.std.push_back(std::min<double>(softplus, model.config.std_max) + model.config.std_min);
     mixture.log_weight.push_back(output(2) + head.weight_bias[j]);
   }
   const double lse = reference::LogSumExp(mixture.log_weight);
@@ -258,8 +257,7 @@ class DeviceOracle::Pass {
 
   // y [rows, outputs] = x [rows, inputs] w^T with w [outputs, inputs], of all rows. cuBLAS takes
   // matrices by columns, so that ours are theirs, transposed: y^T = w x^T.
-  void Multiply(const double* x, int64_t inputs, const Array& w, int64_t outputs,
-                double* y) const {
+  void Multiply(const double* x, int64_t inputs, const Array& w, int64_t outputs, double* y) const {
     Multiply(kTransposed, rows_, x, inputs, inputs, w.data(), inputs, outputs, 1, y, outputs);
   }
 
@@ -310,8 +308,8 @@ class DeviceOracle::Pass {
              context_rows_, 1 / std::sqrt(static_cast<double>(width)), scores_.data(), columns_);
     if (has_own) Check(ScoreOwnKeys(own), "scores of a path's keys");
     Check(Softmax(scores_.data(), rows, columns_), "softmax");
-    Multiply(kAsStored, rows, scores_.data(), context_rows_, columns_, values + kv_begin,
-             kv_stride, width, 1, attended + first * stride, stride);
+    Multiply(kAsStored, rows, scores_.data(), context_rows_, columns_, values + kv_begin, kv_stride,
+             width, 1, attended + first * stride, stride);
     if (has_own) Check(AddOwnValues(own), "values of a path's keys");
   }
 
@@ -320,15 +318,15 @@ class DeviceOracle::Pass {
   const int64_t rows_;
   const Keys keys_;
   const int64_t targets_;
-  const Array x_, y_;          // [rows, D]
-  const Array q_;              // [rows, H Dh]
-  Array k_, v_;                // [rows, Hkv Dh]
-  const Array attended_;       // [rows, H Dh]
-  const Array hidden_;         // [rows, Dff]
+  const Array x_, y_;     // [rows, D]
+  const Array q_;         // [rows, H Dh]
+  Array k_, v_;           // [rows, Hkv Dh]
+  const Array attended_;  // [rows, H Dh]
+  const Array hidden_;    // [rows, Dff]
   const int64_t context_rows_;
   const int64_t columns_;
   const int64_t block_rows_;
-  const Array scores_;         // [block rows, columns]
+  const Array scores_;  // [block rows, columns]
 };
 
 DeviceOracle::DeviceOracle(const Model& model, std::shared_ptr<const Cublas> cublas)

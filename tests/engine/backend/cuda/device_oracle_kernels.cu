@@ -1,8 +1,8 @@
-#include "tests/engine/backend/cuda/device_oracle_kernels.h"
-
 #include <cuda_runtime_api.h>
 
 #include <cmath>
+
+#include "tests/engine/backend/cuda/device_oracle_kernels.h"
 
 namespace chorale::device_oracle {
 namespace {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -20,13 +21,13 @@
 #include "kernels/cuda/runtime/runtime.h"
 #include "tests/engine/backend/backend_under_test.h"
 #include "tests/engine/backend/closeness.h"
-#include "tests/engine/backend/cuda/library_paths.h"
 #include "tests/engine/backend/model_case.h"
 #include "tests/engine/backend/path_arrays.h"
 #include "tests/engine/backend/reference_forward.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 #include "tests/engine/backend/test_model.h"
 #include "tests/engine/backend/work_results.h"
+#include "tests/kernels/cuda/products/cublaslt_path.h"
 
 namespace chorale {
 namespace {
@@ -37,6 +38,13 @@ using Order = LoadedCase::Order;
 
 constexpr int64_t kMany = 1'000;  // steps of a slice
 
+// The file of libcublas. Empty: the loader is to find it.
+std::string CublasPath() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
+  const char* path = std::getenv("CHORALE_CUBLAS");
+  return path == nullptr ? "" : path;
+}
+
 // Pools for the largest case here.
 BackendDriver NewLargeDriver() {
   absl::StatusOr<std::unique_ptr<Backend>> backend =
@@ -45,7 +53,7 @@ BackendDriver NewLargeDriver() {
                                    .encode_pool_bytes = 256 << 20,
                                    .weights_bytes = int64_t{2} << 30,
                                    .workspace_bytes = 1 << 30},
-                        .cublaslt = under_test::CublasLtPath()});
+                        .cublaslt = CublasLtPath()});
   Require(backend.ok(), "the GPU backend can be made");
   return BackendDriver(*std::move(backend));
 }
@@ -73,8 +81,8 @@ class Comparison {
   }
 
   // Of paths [first, first + paths) of the case. `expected`: [all paths, T].
-  void Densities(const DensityWork& work, const ModelCase& model_case, int64_t first,
-                 int64_t paths, const std::vector<Mixture>& expected) {
+  void Densities(const DensityWork& work, const ModelCase& model_case, int64_t first, int64_t paths,
+                 const std::vector<Mixture>& expected) {
     const std::vector<float> values =
         SelectPaths(model_case.Values(), model_case.paths, first, paths);
     std::vector<double> log_densities(values.size());
@@ -115,7 +123,7 @@ class DeviceOracleTest : public under_test::BackendTest {
     BackendTest::SetUp();
     if (IsSkipped()) return;
     absl::StatusOr<std::shared_ptr<const device_oracle::Cublas>> cublas =
-        device_oracle::OpenCublas(under_test::CublasPath(), under_test::CublasLtPath());
+        device_oracle::OpenCublas(CublasPath(), CublasLtPath());
     if (!cublas.ok()) GTEST_SKIP() << cublas.status();
     cublas_ = *std::move(cublas);
     kernels::cuda::DeviceProperties properties;
@@ -141,9 +149,8 @@ class DeviceOracleTest : public under_test::BackendTest {
     std::vector<Work*> works;
     for (int64_t first = 0; first < model_case.paths; first += most) {
       const int64_t paths = std::min(most, model_case.paths - first);
-      densities.push_back(
-          driver.NewDensity(loaded.Tile(first, paths, order),
-                            SelectPaths(values, model_case.paths, first, paths)));
+      densities.push_back(driver.NewDensity(loaded.Tile(first, paths, order),
+                                            SelectPaths(values, model_case.paths, first, paths)));
       works.push_back(densities.back().get());
     }
     driver.RunAll(works, kMany);
@@ -154,8 +161,8 @@ class DeviceOracleTest : public under_test::BackendTest {
     }
   }
 
-  static void HoldPredictions(const LoadedCase& loaded, BackendDriver& driver,
-                              DeviceOracle& oracle, Comparison& comparison) {
+  static void HoldPredictions(const LoadedCase& loaded, BackendDriver& driver, DeviceOracle& oracle,
+                              Comparison& comparison) {
     const std::unique_ptr<PredictWork> work = loaded.Predict(0, loaded.model_case().targets);
     driver.Run(work.get());
     comparison.Predictions(*work, oracle.Predict(loaded.model_case().XTarget()));
@@ -244,7 +251,7 @@ TEST_F(DeviceOracleTest, DensitiesOfManyPaths) {
 
 // ---- The wide form --------------------------------------------------------------------------
 
-class WideModelTest : public DeviceOracleTest, public testing::WithParamInterface<int64_t> {
+class WideOracleTest : public DeviceOracleTest, public testing::WithParamInterface<int64_t> {
  protected:
   static TestModelOptions Options(int64_t layers) {
     TestModelOptions options = {.name = "wide"};
@@ -257,7 +264,7 @@ class WideModelTest : public DeviceOracleTest, public testing::WithParamInterfac
   }
 };
 
-TEST_P(WideModelTest, MixturesAndLogDensities) {
+TEST_P(WideOracleTest, MixturesAndLogDensities) {
   const ModelCase model_case = {
       .options = Options(12), .context_rows = 1'024, .targets = 8, .paths = 32};
   Comparison comparison(absl::StrCat("d_model ", GetParam()));
@@ -285,8 +292,9 @@ class OtherDecodes {
     constexpr int64_t kTargets[] = {8, 1, 13, 4};
     std::vector<TileSpec> tiles;
     for (int i = 0; i < 4; ++i) {
-      const ModelCase other = {
-          .context_rows = kContextRows[i], .targets = kTargets[i], .seed = 100 + static_cast<uint64_t>(i)};
+      const ModelCase other = {.context_rows = kContextRows[i],
+                               .targets = kTargets[i],
+                               .seed = 100 + static_cast<uint64_t>(i)};
       TileSpec tile;
       tile.context =
           driver.Encode(loaded.context()->model, other.XContext(), other.YContext(), kMany);
@@ -310,7 +318,7 @@ class OtherDecodes {
   std::vector<std::unique_ptr<DecodeWork>> decodes_;
 };
 
-TEST_P(WideModelTest, TheSameBitsAloneInASecondBackendAndBesideOthers) {
+TEST_P(WideOracleTest, TheSameBitsAloneInASecondBackendAndBesideOthers) {
   const ModelCase model_case = {
       .options = Options(2), .context_rows = 150, .targets = 5, .paths = 9};
   const auto run = [&](int64_t others) {
@@ -342,7 +350,7 @@ TEST_P(WideModelTest, TheSameBitsAloneInASecondBackendAndBesideOthers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, WideModelTest, testing::Values(768, 1'024),
+INSTANTIATE_TEST_SUITE_P(Widths, WideOracleTest, testing::Values(768, 1'024),
                          testing::PrintToStringParamName());
 
 }  // namespace
