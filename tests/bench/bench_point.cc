@@ -12,6 +12,16 @@ BenchPoint Wide(BenchPoint point) {
   return point;
 }
 
+// Of a model that no layer kernel holds.
+BenchPoint OfWidth(int64_t d_model, BenchPoint point) {
+  point.paths = 512;
+  point.context_rows = 1024;
+  point.d_model = d_model;
+  point.n_heads = d_model / 64;
+  point.d_ff = 4 * d_model;
+  return point;
+}
+
 // More than one tile, the last one ragged, and a context that is no multiple of any block.
 BenchPoint Tiny() {
   return {.name = "tiny",
@@ -25,6 +35,15 @@ BenchPoint Tiny() {
           .num_components = 3};
 }
 
+// A hidden layer that no layer kernel holds.
+BenchPoint TinyHidden() {
+  BenchPoint point = Tiny();
+  point.name = "tiny_hidden";
+  point.n_layers = 1;
+  point.d_ff = 4160;
+  return point;
+}
+
 }  // namespace
 
 const std::vector<BenchPoint>& BenchPoints() {
@@ -36,7 +55,10 @@ const std::vector<BenchPoint>& BenchPoints() {
       {.name = "e", .paths = 64, .context_rows = 1024},
       Wide({.name = "b_wide", .paths = 512, .context_rows = 1024, .floor_us = 44}),
       Wide({.name = "c_wide", .paths = 4096, .context_rows = 1024, .floor_us = 348}),
-      Tiny()};
+      OfWidth(768, {.name = "b_768", .floor_us = 292}),
+      OfWidth(1024, {.name = "b_1024", .floor_us = 496}),
+      Tiny(),
+      TinyHidden()};
   return *points;
 }
 

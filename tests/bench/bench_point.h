@@ -28,7 +28,8 @@ struct BenchPoint {
   double floor_us = 0;
 };
 
-// a to e, and b_wide and c_wide, whose model is twice as wide; "tiny", for tests of the benchmarks.
+// a to e; b_wide and c_wide, whose model is twice as wide; b_768 and b_1024, whose layers are in the
+// wide form; for tests of the benchmarks "tiny", and "tiny_hidden" in the wide form.
 const std::vector<BenchPoint>& BenchPoints();
 std::optional<BenchPoint> FindBenchPoint(absl::string_view name);
 

@@ -10,13 +10,16 @@ Usage: tests/bench/gpu.py pack ARCHIVE
            another build folder than build/release, JOBS how many things are compiled at once
   run      from a checkout of the same commit: runs the stages (all by default) and leaves
            results.jsonl, record.md and a log per stage in OUT. PROGRAMS is the archive or a folder
-           that it was unpacked to. PYTHON names the interpreter that has PyTorch. Exit status 1
-           when anything failed; the rest is run nevertheless
+           that it was unpacked to. PYTHON names the interpreter that has PyTorch, CUBLASLT and
+           CUBLAS the files of libcublasLt and libcublas where the loader does not find them. Exit
+           status 1 when anything failed; the rest is run nevertheless
   record   prints the record of several folders OUT as one
 
 Stages, each of which ends within ten minutes:
-  tests      the tests of the kernels and of the backend, and end-to-end tests
+  tests      the tests of the kernels and of the backend, the backend beside the float64 model on
+             the GPU, and end-to-end tests
   bench      gpu_bench beside PyTorch, case by case (--cases)
+  products   layers and their products beside cuBLASLt
   service    calls through the server beside calls of the engine
   sanitizer  compute-sanitizer: memcheck, racecheck, initcheck
   profile    Nsight Compute
@@ -41,7 +44,9 @@ import gpu_record
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BASELINES = ROOT / 'tests/bench/baselines'
 END_TO_END = [f'end_to_end_{name}_test' for name in ('backend', 'determinism', 'golden', 'sampling')]
-PROGRAMS = ['gpu_bench', 'load_bench', 'cuda_kernels_test', 'cuda_backend_test', *END_TO_END]
+# And their seconds. They end with 0 when they find no GPU, and have shown nothing.
+GPU_TESTS = {'cuda_kernels_test': 200, 'cuda_backend_test': 200, 'cuda_oracle_test': 300}
+PROGRAMS = ['gpu_bench', 'load_bench', *GPU_TESTS, *END_TO_END]
 PLUGIN = 'libchorale_cuda.so'
 # The loader and the C library are the machine's own.
 SYSTEM_LIBRARY = re.compile(r'(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so')
@@ -51,6 +56,7 @@ SANITIZED_TESTS = [
     'LayerTest.Wgmma', 'HeadTest.*', 'EmbedTest.*', 'CellColumnsTest.*', 'CellPoolTest.*',
     'CellRowsTest.*', 'CellSummaryTest.*', 'FeatureMeanTest.*']
 PROFILED_KERNELS = ['AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel']
+PRODUCT_POINTS = ['b', 'b_wide', 'b_768', 'b_1024']
 
 
 # ---- Packing --------------------------------------------------------------------------------
@@ -115,6 +121,12 @@ class Run:
         # Only for our programs: Python and NVIDIA's tools have libraries of their own.
         path = ':'.join(filter(None, (f'{programs}/lib', os.environ.get('LD_LIBRARY_PATH'))))
         self.environment = ['env', f'LD_LIBRARY_PATH={path}']
+        self.bench_flags, self.test_libraries = [], []
+        if cublaslt := os.environ.get('CUBLASLT'):
+            self.bench_flags.append(f'--cublaslt={cublaslt}')
+            self.test_libraries.append(f'CHORALE_CUBLASLT={cublaslt}')
+        if cublas := os.environ.get('CUBLAS'):
+            self.test_libraries.append(f'CHORALE_CUBLAS={cublas}')
         # The server of the bundle finds its libraries by itself.
         self.server = programs / 'server'
         self.server.write_text('#!/bin/sh\nunset LD_LIBRARY_PATH\n'
@@ -125,8 +137,11 @@ class Run:
     def ours(self, program, *arguments, server=False):
         """The command for one of the packed programs; with the server for those that start it."""
         service = ['CHORALE_TEST_BACKEND=cuda', f'CHORALE_TEST_SERVER={self.server}']
-        return [*self.environment, *(service if server else []), f'{self.programs}/bin/{program}',
-                *arguments]
+        return [*self.environment, *(service if server else self.test_libraries),
+                f'{self.programs}/bin/{program}', *arguments]
+
+    def bench(self, *flags):
+        return self.ours('gpu_bench', *self.bench_flags, *flags)
 
     def add_result(self, line):
         with open(self.out / 'results.jsonl', 'a', encoding='utf-8') as results:
@@ -144,8 +159,7 @@ class Run:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors='replace', check=False)
         status = done.returncode
-        # These end with 0 when they find no GPU, and have shown nothing.
-        if (re.search('cuda_kernels_test|cuda_backend_test|gpu_bench', ' '.join(map(str, command)))
+        if (re.search('|'.join(['gpu_bench', *GPU_TESTS]), ' '.join(map(str, command)))
                 and re.search(r'^\[  SKIPPED|"skipped"', done.stdout, re.M)):
             status = status or 77
         self.log.write(f'==== {name}: {" ".join(map(str, command))}\n{done.stdout}')
@@ -182,8 +196,8 @@ class Run:
 
 
 def stage_tests(run):
-    for test in ('cuda_kernels_test', 'cuda_backend_test'):
-        run.check(test, 200, run.ours(test))
+    for test, seconds in GPU_TESTS.items():
+        run.check(test, seconds, run.ours(test))
     for test in END_TO_END:
         run.check(test, 90, run.ours(test, server=True))
 
@@ -193,15 +207,21 @@ def stage_bench(run):
     start = time.monotonic()
     with open(run.out / 'bench.err', 'a', encoding='utf-8') as log:
         comparison = gpu_compare.Comparison(
-            run.ours('gpu_bench'), [run.python, str(BASELINES / 'torch_gpu.py')], log)
+            run.bench(), [run.python, str(BASELINES / 'torch_gpu.py')], log)
         lines = comparison.run(run.cases)
     for line in lines:
         run.add_result(line)
     failed = [line['case'] for line in lines if 'failed' in line]
     run.add_check('compare', not failed, round(time.monotonic() - start), ''.join(
         f', {case} failed' for case in failed))
-    run.keep_json(run.check('memory', 50, run.ours(
-        'gpu_bench', '--measure=memory', '--point=c', '--weights_mib=16', '--workspace_mib=256')))
+    run.keep_json(run.check('memory', 50, run.bench(
+        '--measure=memory', '--point=c', '--weights_mib=16', '--workspace_mib=256')))
+
+
+def stage_products(run):
+    for point in PRODUCT_POINTS:
+        run.keep_json(run.check(f'products_{point}', 120, run.bench(
+            '--measure=products', f'--point={point}')))
 
 
 def stage_service(run):
@@ -216,8 +236,8 @@ def stage_sanitizer(run):
                      '--error-exitcode', '1']
         run.check(f'{tool}_kernels', 110, [*sanitizer, *run.ours(
             'cuda_kernels_test', '--gtest_filter=' + ':'.join(SANITIZED_TESTS))])
-        run.check(f'{tool}_backend', 80, [*sanitizer, *run.ours(
-            'gpu_bench', '--point=tiny', '--rounds=1', '--runs=1', '--workspace_mib=64')])
+        run.check(f'{tool}_backend', 80, [*sanitizer, *run.bench(
+            '--point=tiny', '--rounds=1', '--runs=1', '--workspace_mib=64')])
 
 
 def stage_profile(run):
@@ -234,7 +254,7 @@ def stage_profile(run):
                                 for point in 'bcd'), ('encode_8192', 8, encode)):
         output = run.check(f'profile_{name}', 140, [
             *ncu, '--launch-skip', str(skip),
-            *run.ours('gpu_bench', '--profile', '--overlap=false', *flags)])
+            *run.bench('--profile', '--overlap=false', *flags)])
         if output is None:
             continue
         launches = gpu_record.profiled_launches(output.splitlines(keepends=True))
@@ -244,8 +264,8 @@ def stage_profile(run):
             run.add_result({'profile': name, **launch})
 
 
-STAGES = {'tests': stage_tests, 'bench': stage_bench, 'service': stage_service,
-          'sanitizer': stage_sanitizer, 'profile': stage_profile}
+STAGES = {'tests': stage_tests, 'bench': stage_bench, 'products': stage_products,
+          'service': stage_service, 'sanitizer': stage_sanitizer, 'profile': stage_profile}
 
 
 def run_stages(arguments):

@@ -1,13 +1,15 @@
 // Times the GPU backend, and holds its results to the CPU backend's before it does.
 //
-// Usage: gpu_bench --measure=decode|density|encode|memory [--point=b] [--rounds=N] ...
+// Usage: gpu_bench --measure=decode|density|encode|memory|products [--point=b] [--rounds=N] ...
 //
 //   decode    microseconds per step: all tiles of B paths over T targets in one Advance
 //   density   microseconds for the log-densities of B paths over T targets, in one pass
 //   encode    microseconds to encode a context of Nctx rows; --model for another than the point's
 //   memory    bytes on the device with pools of exactly the point's size, and by the formula
+//   products  microseconds of a layer without attention, and of its products by cuBLASLt, for the
+//             rows of the point's decode and for --product_rows (product_bench.h)
 //
-// All times are wall times with all copies between host and device, and without the making of the
+// The first three are wall times with all copies between host and device, and without the making of the
 // works. Prints one JSON line when all is ready, then one for each round: the median of --runs runs
 // behind one that is not counted. With --rounds=0 a round is run for each line of standard input,
 // so that two programs can take turns on one device. Without a GPU it says so and ends with 0.
@@ -24,27 +26,36 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/integer_math.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/backend.h"
 #include "engine/model/model.h"
+#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/runtime/runtime.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/bench_point.h"
 #include "tests/bench/bench_session.h"
+#include "tests/bench/product_bench.h"
 #include "tests/bench/profiler_range.h"
 #include "tests/bench/session_checks.h"
 
-ABSL_FLAG(std::string, measure, "decode", "decode, density, encode or memory.");
-ABSL_FLAG(std::string, point, "b", "A standard point: a to e, b_wide, c_wide, tiny.");
+ABSL_FLAG(std::string, measure, "decode", "decode, density, encode, memory or products.");
+ABSL_FLAG(std::string, point, "b",
+          "A standard point: a to e, b_wide, c_wide, b_768, b_1024, tiny, tiny_hidden.");
 ABSL_FLAG(int64_t, paths, 0, "Instead of the point's B.");
 ABSL_FLAG(int64_t, context_rows, 0, "Instead of the point's Nctx.");
 ABSL_FLAG(int64_t, targets, 0, "Instead of the point's T.");
 ABSL_FLAG(std::string, model, "", "Folder of a model to use instead of the point's random one.");
 ABSL_FLAG(int, rounds, 5, "Rounds; 0: one for each line of standard input.");
 ABSL_FLAG(int, runs, 3, "Timed runs of a round.");
-ABSL_FLAG(int64_t, weights_mib, 64, "MiB of the device for weights.");
+ABSL_FLAG(int64_t, weights_mib, 0, "MiB of the device for weights. 0: enough for the model.");
 ABSL_FLAG(int64_t, workspace_mib, 1024, "MiB of the device for what kernels leave for each other.");
+ABSL_FLAG(std::string, cublaslt, "",
+          "File of libcublasLt, for models that need it. Empty: where the system has it.");
+ABSL_FLAG(std::vector<std::string>, product_rows, std::vector<std::string>({"8192", "65536"}),
+          "Of --measure=products, beside the rows of the point's decode.");
 ABSL_FLAG(int64_t, cpu_rows, 8192,
           "Largest context that is also encoded by the CPU backend, to compare results. 0: none.");
 ABSL_FLAG(double, bound, 0.02,
@@ -80,14 +91,29 @@ Model ModelFromFlags(const BenchPoint& point) {
   return *std::move(model);
 }
 
-std::unique_ptr<Backend> OpenGpu(const SessionBytes& bytes) {
+// Without the flag, 64 MiB and what any form of the matrices takes: layers hold each weight twice as
+// bfloat16, the wide form's head three times.
+int64_t WeightsBytes(const Model& model) {
+  if (const int64_t mib = absl::GetFlag(FLAGS_weights_mib); mib > 0) return mib << 20;
+  size_t weights = model.head.w1.size() + model.head.w2.size();
+  for (const LayerWeights& layer : model.layers) {
+    for (const std::vector<float>* matrix : {&layer.feature, &layer.wq, &layer.wk, &layer.wv,
+                                             &layer.wo, &layer.w1, &layer.w2}) {
+      weights += matrix->size();
+    }
+  }
+  return (int64_t{64} << 20) + 6 * static_cast<int64_t>(weights);
+}
+
+std::unique_ptr<Backend> OpenGpu(const Model& model, const SessionBytes& bytes) {
   const int64_t works = std::max({bytes.decode, bytes.density, bytes.predict});
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       cuda::NewBackend({.memory = {.context_pool_bytes = bytes.context,
                                    .buffer_pool_bytes = bytes.rows + works,
                                    .encode_pool_bytes = bytes.encode,
-                                   .weights_bytes = absl::GetFlag(FLAGS_weights_mib) << 20,
-                                   .workspace_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20}});
+                                   .weights_bytes = WeightsBytes(model),
+                                   .workspace_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20},
+                        .cublaslt = absl::GetFlag(FLAGS_cublaslt)});
   if (absl::IsUnavailable(backend.status())) {
     Print({{"skipped", backend.status().ToString()}});
     std::exit(0);
@@ -100,7 +126,7 @@ std::unique_ptr<Backend> OpenGpu(const SessionBytes& bytes) {
 SessionBytes AskForBytes(const Model& model, const BenchPoint& point) {
   constexpr int64_t kSmall = 1 << 20;
   const std::unique_ptr<Backend> gpu =
-      OpenGpu({.context = kSmall, .encode = kSmall, .decode = kSmall});
+      OpenGpu(model, {.context = kSmall, .encode = kSmall, .decode = kSmall});
   SessionBytes bytes = BytesOf(*gpu, model.config, point);
   // A backend takes no model of which it could not decode a whole tile.
   const int64_t positions = std::max(point.targets, model.config.buffer_size);
@@ -114,7 +140,7 @@ SessionBytes AskForBytes(const Model& model, const BenchPoint& point) {
 class Subject {
  public:
   Subject(const BenchPoint& point, const Model& model)
-      : point_(point), model_(model), gpu_(OpenGpu(AskForBytes(model, point))) {
+      : point_(point), model_(model), gpu_(OpenGpu(model, AskForBytes(model, point))) {
     session_ = std::make_unique<BenchSession>(gpu_.get(), model_, point_);
   }
 
@@ -167,7 +193,7 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
   SessionBytes bytes = AskForBytes(model, point);
   bytes.density = bytes.predict = 0;  // not done here
   const int64_t free_before = FreeDeviceBytes();
-  const std::unique_ptr<Backend> gpu = OpenGpu(bytes);
+  const std::unique_ptr<Backend> gpu = OpenGpu(model, bytes);
   const int64_t free_open = FreeDeviceBytes();
   const BenchSession session(gpu.get(), model, point);
   const Works<DecodeWork> decodes = session.NewDecodes(kSeed);
@@ -189,7 +215,7 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
          {"buffer_formula_bytes", buffer_formula},
          {"encode_bytes", bytes.encode},
          {"rows_bytes", bytes.rows},
-         {"weights_bytes", absl::GetFlag(FLAGS_weights_mib) << 20},
+         {"weights_bytes", WeightsBytes(model)},
          {"workspace_bytes", absl::GetFlag(FLAGS_workspace_mib) << 20},
          {"device_bytes_of_pools", free_before - free_open},
          {"device_bytes_after_decode", free_before - free_after},
@@ -197,6 +223,37 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
          {"shared_over_replicated",
           static_cast<double>(bytes.context + bytes.decode) /
               static_cast<double>(context_formula * point.paths + buffer_formula)}});
+}
+
+// Of the point's decode, in whole tiles, and of the flag.
+std::vector<int64_t> ProductRows(const BenchPoint& point) {
+  using kernels::cuda::kTileRows;
+  std::vector<int64_t> all = {CeilDiv(point.paths, kernels::cuda::kTilePaths) * kTileRows};
+  for (const std::string& text : absl::GetFlag(FLAGS_product_rows)) {
+    int64_t rows = 0;
+    if (!absl::SimpleAtoi(text, &rows) || rows <= 0 || rows % kTileRows != 0) {
+      Fail(absl::StrCat("--product_rows: ", text, " is no multiple of ", kTileRows));
+    }
+    all.push_back(rows);
+  }
+  return all;
+}
+
+void PrintProducts(const BenchPoint& point, const Model& model) {
+  int devices = 0;
+  if (kernels::cuda::CountDevices(&devices) != 0 || devices == 0) {
+    Print({{"skipped", "there is no GPU"}});
+    return;
+  }
+  const ProductBench bench(model,
+                           {.cublaslt = absl::GetFlag(FLAGS_cublaslt),
+                            .scratch_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20,
+                            .runs = std::max(1, absl::GetFlag(FLAGS_runs))});
+  for (const int64_t rows : ProductRows(point)) {
+    Json line = {{"measure", "products"}, {"point", point.name}};
+    line.update(bench.Measure(rows));
+    Print(line);
+  }
 }
 
 // The same draws where no kernel overlaps another, on a backend of its own: what a backend has
@@ -243,7 +300,8 @@ void RunRounds(Subject& subject, const std::string& measure) {
 
 int Main() {
   const std::string measure = absl::GetFlag(FLAGS_measure);
-  if (measure != "decode" && measure != "density" && measure != "encode" && measure != "memory") {
+  if (measure != "decode" && measure != "density" && measure != "encode" && measure != "memory" &&
+      measure != "products") {
     Fail(absl::StrCat("--measure: there is no ", measure));
   }
   const BenchPoint point = PointFromFlags();
@@ -251,6 +309,10 @@ int Main() {
   if (!absl::GetFlag(FLAGS_overlap)) kernels::cuda::SetOverlap(kernels::cuda::Overlap::kOff);
   if (measure == "memory") {
     PrintMemory(point, model);
+    return 0;
+  }
+  if (measure == "products") {
+    PrintProducts(point, model);
     return 0;
   }
   Subject subject(point, model);

@@ -28,7 +28,6 @@ class Case:
     point: str
     paths: int
     rows: int
-    wide: bool = False
     baseline: bool = True
     model: str = ''
     overlap: bool = True  # of kernels with the ones before them
@@ -38,14 +37,19 @@ class Case:
         return [f'--measure={self.measure}', f'--paths={self.paths}', f'--runs={runs}', '--rounds=0']
 
 
+# B and Nctx of each point; D, heads and Dff of its model, where that is not the usual one.
 POINTS = {'a': (512, 100), 'b': (512, 1024), 'c': (4096, 1024), 'd': (64, 8192), 'e': (64, 1024),
-          'b_wide': (512, 1024), 'c_wide': (4096, 1024)}
+          'b_wide': (512, 1024), 'c_wide': (4096, 1024), 'b_768': (512, 1024),
+          'b_1024': (512, 1024)}
+USUAL_SHAPE = (128, 4, 256)
+SHAPES = {'b_wide': (256, 8, 1024), 'c_wide': (256, 8, 1024), 'b_768': (768, 12, 3072),
+          'b_1024': (1024, 16, 4096)}
 CONTEXTS = (1024, 8192, 65536)
 CASES = {
-    **{f'decode_{point}': Case('decode', point, *size, wide=point.endswith('_wide'))
-       for point, size in POINTS.items()},
+    **{f'decode_{point}': Case('decode', point, *size) for point, size in POINTS.items()},
     'density_b': Case('density', 'b', 512, 1024),
     **{f'encode_{rows}': Case('encode', 'b', 32, rows) for rows in CONTEXTS},
+    **{f'encode_8192_{width}': Case('encode', f'b_{width}', 32, 8192) for width in (768, 1024)},
     **{f'decode_{point}_apart': Case('decode', point, *POINTS[point], baseline=False, overlap=False)
        for point in 'abc'},
     # The model that is shipped, whose rows are encoded with a look at the whole context.
@@ -131,9 +135,10 @@ class Comparison:
     def start_theirs(self, case):
         # All of them compile at once, each with few threads.
         threads = {'TORCHINDUCTOR_COMPILE_THREADS': '2', 'OMP_NUM_THREADS': '2'}
+        width, heads, hidden = SHAPES.get(case.point, USUAL_SHAPE)
         return Contender('torch_gpu', [
-            *self.baseline, *case.flags(), f'--context-rows={case.rows}',
-            *(['--wide'] if case.wide else [])], self.log, threads)
+            *self.baseline, *case.flags(), f'--context-rows={case.rows}', f'--d-model={width}',
+            f'--heads={heads}', f'--d-ff={hidden}'], self.log, threads)
 
     def add(self, line):
         print(json.dumps(line), flush=True)

@@ -27,6 +27,14 @@ MEMORY = {
     'device, with weights and workspace': 'device_bytes_after_decode',
     'a context for each path': 'replicated_formula_bytes',
     'shared / that': 'shared_over_replicated'}
+PRODUCTS = {
+    'point': 'point', 'D': 'D', 'Dff': 'Dff', 'rows': 'rows', 'a launch': 'launch_rows',
+    'fused layer, µs': 'fused_layer_us', 'wide layer, µs': 'wide_layer_us',
+    **{f'{what}, {unit}': f'{field}.{key}' for what, field in (
+        ('products', 'products'), ('output projection', 'output_projection'), ('MLP in', 'mlp_in'),
+        ('MLP out', 'mlp_out'), ('feature attention', 'feature_attention'),
+        ('QKV projection', 'qkv_projection'))
+       for unit, key in (('µs', 'us'), ('TFLOP/s', 'tflop_per_s'))}}
 PROFILE = {
     'case': 'profile', 'kernel': 'kernel', 'grid': 'grid', 'µs': 'us', 'tensor %': 'tensor_pct',
     'MUFU %': 'mufu_pct', 'FMA %': 'fma_pct', 'issue %': 'issue_pct', 'DRAM %': 'dram_pct',
@@ -95,6 +103,7 @@ def record(folders):
     text += table('Checks', CHECKS, having('check'))
     text += table('Decode, per step', TIMES, measured('decode'))
     text += table('In one pass: density and encoding', TIMES, measured('density', 'encode'))
+    text += table('Products beside cuBLASLt', PRODUCTS, measured('products'))
     text += table('Service', LOAD, measured('load'))
     text += table('Memory', MEMORY, measured('memory'))
     text += table('Profile', PROFILE, having('profile'))

@@ -29,20 +29,23 @@ echo '"0","AttentionKernel(AttentionParams)","(4, 16, 1)","(128, 1, 1)","4500"' 
 case "$*" in
   *torch_ceilings.py) echo '{{"copy_tb_per_s": 4, "bf16_tflop_per_s": 700}}' ;;
   *torch_gpu.py*--paths=64*--context-rows=1024*) exit 3 ;;
-  *torch_gpu.py*) echo '{{"torch": "2"}}'
+  *torch_gpu.py*) echo '{{"torch": "2", "told": "'"$*"'"}}'
                   while read -r line; do echo '{{"us": 60, "form": "best"}}'; done ;;
   *) exec {sys.executable} "$@" ;;
 esac''',
 }
 PASSES = '''
 echo "golden_tiny mean: worst absolute error 0.001"
-echo "with $LD_LIBRARY_PATH, in $CHORALE_SOURCE_DIR, server $CHORALE_TEST_SERVER" '''
+echo "with $LD_LIBRARY_PATH, in $CHORALE_SOURCE_DIR, server $CHORALE_TEST_SERVER"
+echo "libraries $CHORALE_CUBLASLT $CHORALE_CUBLAS" '''
 PROGRAMS = {
     **{name: PASSES for name in gpu.PROGRAMS},
     # Rounds of 10, 20, 30, ... microseconds.
     'gpu_bench': '''
 case "$*" in
   *--measure=memory*) echo '{"measure": "memory", "B": 4096, "context_range_bytes": 1048576}' ;;
+  *--measure=products*) echo '{"measure": "products", "rows": 8192, "wide_layer_us": 50,' \\
+                             '"mlp_in": {"us": 20, "tflop_per_s": 600.25}, "told": "'"$*"'"}' ;;
   *) echo '{"measure": "decode", "B": 4096, "floor_us": 10, "told": "'"$*"'"}'
      us=0; while read -r line; do us=$((us + 10)); echo "{\\"us\\": $us}"; done ;;
 esac''',
@@ -69,12 +72,12 @@ class GpuTest(unittest.TestCase):
             (self.folder / folder / name).write_text(f'#!/bin/sh\n{text}\n', encoding='utf-8')
             (self.folder / folder / name).chmod(0o700)
 
-    def run_stages(self, *arguments, programs='programs'):
+    def run_stages(self, *arguments, programs='programs', environment=()):
         tools = self.folder / 'tools'
         done = subprocess.run(
             [sys.executable, gpu.__file__, 'run', self.folder / programs, self.out, *arguments],
             env={**os.environ, 'PATH': f'{tools}:{os.environ["PATH"]}',
-                 'PYTHON': str(tools / 'python')},
+                 'PYTHON': str(tools / 'python'), **dict(environment)},
             text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         return done.returncode, done.stdout
 
@@ -110,6 +113,28 @@ class GpuTest(unittest.TestCase):
         self.assertIn('--measure=decode --paths=4096 --runs=3 --rounds=0 --point=c '
                       '--context_rows=1024 --model= --overlap=true', lines['decode_c']['told'])
         self.assertNotIn('torch_us', lines['encode_default_1024'])
+
+    def test_wide_models_and_the_libraries_that_they_need(self):
+        status, printed = self.run_stages(
+            'tests', 'bench', 'products', '--cases', 'decode_b_768', 'encode_8192_1024',
+            environment={'CUBLASLT': '/a/lt.so', 'CUBLAS': '/a/blas.so'})
+        self.assertEqual(status, 0, printed)
+        lines = self.results('case')
+        self.assertIn('--d-model=768 --heads=12 --d-ff=3072',
+                      lines['decode_b_768']['torch_facts']['told'])
+        self.assertIn('--context-rows=8192 --d-model=1024 --heads=16 --d-ff=4096',
+                      lines['encode_8192_1024']['torch_facts']['told'])
+        self.assertIn('--cublaslt=/a/lt.so --measure=encode --paths=32',
+                      lines['encode_8192_1024']['told'])
+        self.assertIn('--point=b_1024 --context_rows=8192', lines['encode_8192_1024']['told'])
+        self.assertEqual('--cublaslt=/a/lt.so --measure=products --point=b_1024',
+                         self.results('measure')['products']['told'])
+        for text in ('| – | – | – | 8,192 | – | – | 50 | – | – | – | – | 20 | 600 | – |',
+                     '| products_b | ok |'):
+            self.assertIn(text, self.read('record.md'))
+        # The server takes a variable that begins like this for a flag of its own.
+        self.assertEqual(self.read('tests.log').count('libraries /a/lt.so /a/blas.so\n'),
+                         len(gpu.GPU_TESTS))
 
     def test_a_case_whose_baseline_fails(self):
         status, printed = self.run_stages('bench', '--cases', 'decode_e', 'decode_b')

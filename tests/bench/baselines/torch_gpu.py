@@ -2,7 +2,8 @@
 """PyTorch on a GPU as the baseline of gpu_bench: the same model, the same work, the same protocol.
 
 Usage: torch_gpu.py --measure decode|density|encode [--paths B] [--context-rows N] [--targets T]
-                    [--wide] [--rounds N] [--runs N] [--device cuda|cpu]
+                    [--d-model N] [--heads N] [--d-ff N] [--rounds N] [--runs N]
+                    [--device cuda|cpu]
 
 bfloat16, and one CUDA graph of all that is timed: for decode, all T steps. Several forms are tried,
 and the fastest is kept: compiled by torch.compile with static shapes, or not; and where the paths
@@ -96,9 +97,9 @@ class Problem:
     def __init__(self, arguments):
         self.device, self.targets = arguments.device, arguments.targets
         self.paths = arguments.paths
-        wide = {'d_model': 256, 'n_heads': 8, 'd_ff': 1024} if arguments.wide else {}
         small = {'n_layers': 2} if arguments.device == 'cpu' else {}
-        self.config = tm.Config(buffer_size=self.targets, **wide, **small)
+        self.config = tm.Config(d_model=arguments.d_model, n_heads=arguments.heads,
+                                d_ff=arguments.d_ff, buffer_size=self.targets, **small)
         self.dtype = torch.bfloat16 if self.device == 'cuda' else torch.float32
         model = tm.random_model(self.config)
         self.exact = model.to(torch.float32, self.device)
@@ -221,7 +222,9 @@ def main():
     parser.add_argument('--paths', type=int, default=512)
     parser.add_argument('--context-rows', type=int, default=1024)
     parser.add_argument('--targets', type=int, default=32)
-    parser.add_argument('--wide', action='store_true')
+    parser.add_argument('--d-model', type=int, default=128)
+    parser.add_argument('--heads', type=int, default=4)
+    parser.add_argument('--d-ff', type=int, default=256)
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--runs', type=int, default=3)
     parser.add_argument('--device', choices=('cuda', 'cpu'), default='cuda')

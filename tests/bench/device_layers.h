@@ -1,0 +1,105 @@
+// The layers of a model on the device, in both forms, for benchmarks of kernels.
+#ifndef CHORALE_TESTS_BENCH_DEVICE_LAYERS_H_
+#define CHORALE_TESTS_BENCH_DEVICE_LAYERS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "engine/model/model.h"
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/products/product_library.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/runtime.h"
+
+namespace chorale {
+
+// Ends the process unless `error` is success.
+void RequireSuccess(kernels::cuda::ErrorCode error, absl::string_view what);
+kernels::cuda::Memory AllocateOrFail(int64_t bytes);
+
+// An array in device memory. Copies wait for nothing but themselves. Whatever goes wrong ends the
+// process.
+template <typename T>
+class DeviceVector {
+ public:
+  DeviceVector() = default;
+  // Its contents are undefined.
+  explicit DeviceVector(int64_t size)
+      : memory_(AllocateOrFail(size * static_cast<int64_t>(sizeof(T)))) {}
+  explicit DeviceVector(const std::vector<T>& values)
+      : DeviceVector(static_cast<int64_t>(values.size())) {
+    Upload(values);
+  }
+
+  T* data() const { return memory_.template At<T>(); }
+
+  void Upload(const std::vector<T>& values) const {
+    RequireSuccess(kernels::cuda::CopyToDevice(
+                       data(), values.data(), static_cast<int64_t>(values.size() * sizeof(T)), nullptr),
+                   "copying to the device");
+    RequireSuccess(kernels::cuda::Synchronize(nullptr), "copying to the device");
+  }
+  std::vector<T> Download(int64_t first, int64_t count) const {
+    std::vector<T> values(count);
+    RequireSuccess(kernels::cuda::CopyToHost(values.data(), data() + first,
+                                             count * static_cast<int64_t>(sizeof(T)), nullptr),
+                   "copying to the host");
+    RequireSuccess(kernels::cuda::Synchronize(nullptr), "copying to the host");
+    return values;
+  }
+
+ private:
+  kernels::cuda::Memory memory_;
+};
+
+// Sizes as the kernels have them. REQUIRES: heads need no padding.
+struct LayerShape {
+  explicit LayerShape(const ModelConfig& config);
+
+  // Of fused layers of `tiles` tiles; pointers are null.
+  kernels::cuda::LayerParams FusedParams(int64_t tiles) const;
+
+  int32_t width = 0;     // D
+  int32_t heads = 0;     // H
+  int32_t kv_heads = 0;  // Hkv
+  int32_t head_dim = 0;  // Dh
+  int32_t hidden = 0;    // Dff
+  int32_t queries = 0;   // H Dh
+  int32_t qkv = 0;       // (H + 2 Hkv) Dh
+  float epsilon = 0;
+};
+
+// The five products of a layer, from one attention to the next.
+enum LayerProduct { kOutputProjection, kMlpIn, kMlpOut, kFeatureAttention, kQkvProjection };
+inline constexpr size_t kProducts = 5;
+inline constexpr std::array<absl::string_view, kProducts> kProductNames = {
+    "output_projection", "mlp_in", "mlp_out", "feature_attention", "qkv_projection"};
+
+std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(const LayerShape& shape);
+
+enum class FusedForm { kAbsent, kMma, kWgmma };
+// kAbsent where the layer kernel does not hold such a model.
+FusedForm FusedFormOf(const LayerShape& shape, const kernels::cuda::DeviceProperties& device);
+
+// A layer's weights. Those of the queries are multiplied by log2(e) Dh^-0.5 in both forms.
+struct DeviceLayer {
+  DeviceLayer(const LayerWeights& weights, const LayerShape& shape, FusedForm fused);
+
+  // What `fused` says of them; null pointers without it.
+  kernels::cuda::PostAttentionWeights post_attention() const;
+  kernels::cuda::PreAttentionWeights pre_attention() const;
+
+  // Of the wide form: row-major bf16 [outputs, inputs], and [D] or [Dff] f32.
+  std::array<DeviceVector<uint16_t>, kProducts> matrices;
+  DeviceVector<float> gamma1, beta1, gamma2, beta2, gamma3, beta3, b1, b2;
+  // Of the fused form.
+  DeviceVector<uint16_t> post_tiles, post_wgmma_tiles, pre_tiles, pre_wgmma_tiles;
+  DeviceVector<float> post_vectors, pre_vectors;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_TESTS_BENCH_DEVICE_LAYERS_H_
