@@ -192,7 +192,8 @@ class HeadProblem {
                        w2_.begin() + (o + 1) * shape_.hidden);
       w2.values.resize((o + 1) * w2.in);
     }
-    wide_ = {DeviceArray<float>(h), DeviceArray<float>(b1), DeviceArray<float>(PackHeadMap(w2))};
+    wide_.clear();
+    for (const std::vector<float>& values : {h, b1, PackHeadMap(w2)}) wide_.emplace_back(values);
     HeadParams head = Params(tiles);
     head.x = nullptr;
     head.weights.w1 = nullptr;
