@@ -14,8 +14,7 @@ namespace {
 
 // What both forms of the head have.
 absl::Status ValidateMixture(const HeadParams& p) {
-  RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles},
-                                  {"weights.b1", p.weights.b1},
+  RETURN_IF_ERROR(RequireNotNull({{"weights.b1", p.weights.b1},
                                   {"weights.w2", p.weights.w2},
                                   {"weights.b2", p.weights.b2},
                                   {"weights.mean_bias", p.weights.mean_bias},
@@ -40,7 +39,8 @@ absl::Status ValidateMixture(const HeadParams& p) {
 }  // namespace
 
 absl::Status ValidateHead(const HeadParams& p) {
-  RETURN_IF_ERROR(RequireNotNull({{"x", p.x},
+  RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles},
+                                  {"x", p.x},
                                   {"weights.gamma", p.weights.gamma},
                                   {"weights.beta", p.weights.beta},
                                   {"weights.w1", p.weights.w1}}));
@@ -54,7 +54,7 @@ absl::Status ValidateHead(const HeadParams& p) {
 }
 
 absl::Status ValidateWideHead(const WideHeadParams& p) {
-  RETURN_IF_ERROR(RequireNotNull({{"h", p.h}}));
+  RETURN_IF_ERROR(RequireNotNull({{"tiles", p.head.tiles}, {"h", p.h}}));
   RETURN_IF_ERROR(ValidateMixture(p.head));
   if (p.head.hidden % 8 == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(

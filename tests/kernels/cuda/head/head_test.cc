@@ -442,7 +442,7 @@ TEST_F(HeadTest, AdvancePositionCountsAndStops) {
 }
 
 TEST(ValidateHeadTest, NamesTheField) {
-  EXPECT_THAT(std::string(ValidateWideHead({}).message()), testing::HasSubstr("h is null"));
+  EXPECT_THAT(std::string(ValidateWideHead({}).message()), testing::HasSubstr("tiles is null"));
   EXPECT_THAT(std::string(ValidateHead({}).message()), testing::HasSubstr("tiles is null"));
 }
 
