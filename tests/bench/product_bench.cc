@@ -359,7 +359,7 @@ ProductBench::ProductBench(const Model& model, const ProductBenchOptions& option
   state->launch_rows = kernels::cuda::kMostProductRows;
   for (size_t product = 0; product < kProducts; ++product) {
     const absl::StatusOr<ProductPlan> plan = kernels::cuda::PlanProduct(
-        *state->library, shapes[product], state->layers[0].matrices[product].data(),
+        *state->library, shapes[product],
         {.memory = scratch.data(), .bytes = options.scratch_bytes}, state->stream);
     if (!plan.ok()) Fail(plan.status().ToString());
     state->plans[product] = *plan;

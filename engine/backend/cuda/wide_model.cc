@@ -97,27 +97,20 @@ WideModel::WideModel(const Model& model, const KernelShape& shape,
 
 absl::Status WideModel::Plan(Device& device) {
   const LaunchWorkspace workspace = device.launch_workspace();
-  const WideLayerWeights& layer = layers_.front();
   struct Wanted {
     ProductPlan* plan;
     ProductShape shape;
-    const uint16_t* weight;
   };
   most_tiles_ = kernels::cuda::kMostProductRows / kernels::cuda::kTileRows;
   for (const Wanted& wanted : std::initializer_list<Wanted>{
-           {&products_.feature, {shape_.width, shape_.width, ProductResult::kAdd}, layer.feature},
-           {&products_.projection,
-            {shape_.width, shape_.q_stride, ProductResult::kBf16},
-            layer.projection},
-           {&products_.out, {shape_.queries, shape_.width, ProductResult::kAdd}, layer.out},
-           {&products_.up, {shape_.width, shape_.hidden, ProductResult::kFloat}, layer.up},
-           {&products_.down, {shape_.hidden, shape_.width, ProductResult::kAdd}, layer.down},
-           {&products_.head,
-            {3 * shape_.width, shape_.hidden, ProductResult::kFloat},
-            head_parts_}}) {
-    absl::StatusOr<ProductPlan> plan =
-        kernels::cuda::PlanProduct(library_, wanted.shape, wanted.weight,
-                                   {workspace.memory, workspace.bytes}, device.stream());
+           {&products_.feature, {shape_.width, shape_.width, ProductResult::kAdd}},
+           {&products_.projection, {shape_.width, shape_.q_stride, ProductResult::kBf16}},
+           {&products_.out, {shape_.queries, shape_.width, ProductResult::kAdd}},
+           {&products_.up, {shape_.width, shape_.hidden, ProductResult::kFloat}},
+           {&products_.down, {shape_.hidden, shape_.width, ProductResult::kAdd}},
+           {&products_.head, {3 * shape_.width, shape_.hidden, ProductResult::kFloat}}}) {
+    absl::StatusOr<ProductPlan> plan = kernels::cuda::PlanProduct(
+        library_, wanted.shape, {workspace.memory, workspace.bytes}, device.stream());
     RETURN_IF_ERROR(plan.status());
     *wanted.plan = *std::move(plan);
     most_tiles_ = std::min(most_tiles_, wanted.plan->most_rows() / kernels::cuda::kTileRows);

@@ -1,6 +1,9 @@
 #include "kernels/cuda/products/product_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +31,7 @@ int64_t FewestRows(int size) {
 struct ScratchLayout {
   ScratchLayout(const ProductShape& shape, int64_t rows) {
     ArenaLayout arena(kAlignment);
+    weight = arena.Take<uint16_t>(int64_t{shape.outputs} * shape.inputs);
     x = arena.Take<uint16_t>(rows * shape.inputs);
     y = arena.Take<char>(rows * ResultBytes(shape));
     expected = arena.Take<char>(kSmallestProductRows * ResultBytes(shape));
@@ -35,6 +39,7 @@ struct ScratchLayout {
     bytes = arena.bytes();
   }
 
+  ArenaArray<uint16_t> weight;
   ArenaArray<uint16_t> x;
   ArenaArray<char> y;
   ArenaArray<char> expected;  // the result of the smallest launch
@@ -42,36 +47,65 @@ struct ScratchLayout {
   int64_t bytes = 0;
 };
 
-// Numbers in [-1, 1), which differ from row to row: a generator of 32 bits does.
-std::vector<uint16_t> RandomRows(int64_t elements) {
-  std::vector<uint16_t> rows(elements);
-  uint32_t state = 1;
-  for (uint16_t& element : rows) {
-    state = state * 1'664'525u + 1'013'904'223u;
-    element = ToBf16(static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f);
+// A generator of 32 bits is good enough here.
+class Random {
+ public:
+  explicit Random(uint32_t seed) : state_(seed) {}
+  uint32_t Next() {
+    state_ = state_ * 1'664'525u + 1'013'904'223u;
+    return state_ >> 8;  // the low bits repeat soon
   }
-  return rows;
+
+ private:
+  uint32_t state_;
+};
+
+// Inputs in a random order.
+std::vector<int32_t> ShuffledInputs(int32_t inputs) {
+  std::vector<int32_t> order(inputs);
+  std::iota(order.begin(), order.end(), 0);
+  Random random(1);
+  for (int32_t i = inputs - 1; i > 0; --i) std::swap(order[i], order[random.Next() % (i + 1)]);
+  return order;
+}
+
+// Rows of x, with `sign` -1, or of a weight, with 1, as bf16. The inputs come in pairs, at random
+// places, whose terms cancel: what is left of a sum is rounding, and any other order of summing
+// gives another result, also where that is rounded to bf16.
+std::vector<uint16_t> CancellingRows(const std::vector<int32_t>& order, int64_t rows, float sign,
+                                     uint32_t seed) {
+  const auto inputs = static_cast<int64_t>(order.size());
+  std::vector<uint16_t> values(rows * inputs);
+  Random random(seed);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i + 1 < inputs; i += 2) {
+      const float mantissa = 1 + static_cast<float>(random.Next() % 128) / 128;
+      const float value = std::ldexp(mantissa, static_cast<int>(random.Next() % 8));
+      const float signed_value = random.Next() % 2 == 0 ? value : -value;
+      values[row * inputs + order[i]] = ToBf16(signed_value);
+      values[row * inputs + order[i + 1]] = ToBf16(sign * signed_value);
+    }
+  }
+  return values;
 }
 
 class Planner {
  public:
-  Planner(ProductLibrary& library, const ProductShape& shape, const uint16_t* weight,
-          const ProductScratch& scratch, int sizes, Stream stream)
+  Planner(ProductLibrary& library, const ProductShape& shape, const ProductScratch& scratch,
+          int sizes, Stream stream)
       : library_(library),
         shape_(shape),
-        weight_(weight),
         memory_(scratch.memory),
         layout_(shape, kSmallestProductRows << (sizes - 1)),
         stream_(stream) {}
 
-  absl::Status FillRows(int sizes) {
-    const std::vector<uint16_t> rows = RandomRows(kSmallestProductRows * shape_.inputs);
-    const auto bytes = static_cast<int64_t>(rows.size() * sizeof(uint16_t));
-    char* to = reinterpret_cast<char*>(layout_.x.At(memory_));
-    for (int i = 0; i < 1 << sizes >> 1; ++i, to += bytes) {
-      RETURN_IF_ERROR(ToStatus(CopyToDevice(to, rows.data(), bytes, stream_), "copying rows"));
-    }
-    return absl::OkStatus();
+  // Fills x, of launches up to the largest size, and the weight with repetitions of a few rows.
+  absl::Status FillOperands(int sizes) {
+    const std::vector<int32_t> order = ShuffledInputs(shape_.inputs);
+    RETURN_IF_ERROR(Repeat(CancellingRows(order, kSmallestProductRows, -1, 2),
+                           kSmallestProductRows << (sizes - 1), layout_.x.At(memory_)));
+    return Repeat(CancellingRows(order, kSmallestProductRows, 1, 3), shape_.outputs,
+                  layout_.weight.At(memory_));
   }
 
   // Whether the library can run `algorithm`, whose result is then what others must equal.
@@ -101,10 +135,22 @@ class Planner {
   }
 
  private:
+  absl::Status Repeat(const std::vector<uint16_t>& rows, int64_t count, uint16_t* to) {
+    for (int64_t first = 0; first < count; first += kSmallestProductRows) {
+      const int64_t elements = std::min(kSmallestProductRows, count - first) * shape_.inputs;
+      RETURN_IF_ERROR(
+          ToStatus(CopyToDevice(to + first * shape_.inputs, rows.data(),
+                                elements * static_cast<int64_t>(sizeof(uint16_t)), stream_),
+                   "copying rows"));
+    }
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<bool> Run(const ProductAlgorithm& algorithm, int64_t rows, char* y) {
     RETURN_IF_ERROR(ToStatus(ClearDevice(y, rows * ResultBytes(shape_), stream_), "clearing"));
     const ErrorCode error = library_.Multiply(
-        shape_, algorithm, {.x = layout_.x.At(memory_), .weight = weight_, .y = y, .rows = rows},
+        shape_, algorithm,
+        {.x = layout_.x.At(memory_), .weight = layout_.weight.At(memory_), .y = y, .rows = rows},
         stream_);
     RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "trying a product"));
     return error == 0;
@@ -112,7 +158,6 @@ class Planner {
 
   ProductLibrary& library_;
   const ProductShape shape_;
-  const uint16_t* const weight_;
   char* const memory_;
   const ScratchLayout layout_;
   const Stream stream_;
@@ -132,8 +177,7 @@ int SizesThatFit(const ProductLibrary& library, const ProductShape& shape,
 }  // namespace
 
 absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductShape& shape,
-                                        const uint16_t* weight, const ProductScratch& scratch,
-                                        Stream stream) {
+                                        const ProductScratch& scratch, Stream stream) {
   const int sizes = SizesThatFit(library, shape, scratch);
   if (sizes == 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -141,8 +185,8 @@ absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductSh
         shape.outputs, " outputs takes ", ScratchLayout(shape, kSmallestProductRows).bytes,
         " bytes to try, but there are ", scratch.bytes));
   }
-  Planner planner(library, shape, weight, scratch, sizes, stream);
-  RETURN_IF_ERROR(planner.FillRows(sizes));
+  Planner planner(library, shape, scratch, sizes, stream);
+  RETURN_IF_ERROR(planner.FillOperands(sizes));
   ProductPlan plan = {.shape = shape, .algorithms = {}, .sizes = 0};
   for (int size = 0; size < sizes; ++size) {
     const int64_t rows = kSmallestProductRows << size;

@@ -41,17 +41,16 @@ struct ProductScratch {
 };
 
 // Chooses an algorithm for each size of launch that pays, up to the largest whose operands fit into
-// `scratch` with `weight` [outputs, inputs] outside of it. For the smallest it is the library's
-// first; for the others the first one of the library that gives, for the same random rows, the bits
-// of the smallest at every place in a launch, of its fewest and of its most rows. So a row's result
-// depends neither on the number nor on the content of the rows beside it. A size for which there is
-// no such algorithm ends the plan.
+// `scratch`. For the smallest it is the library's first; for the others the first one of the
+// library that gives, for the same rows, the bits of the smallest at every place in a launch, of
+// its fewest and of its most rows. The rows are such that what they give is all rounding, so any
+// other order of summing shows. So a row's result depends neither on the number nor on the content
+// of the rows beside it. A size for which there is no such algorithm ends the plan.
 //
 // Waits for the stream. ResourceExhausted when not even the smallest launch fits into `scratch`;
 // Unavailable when the library has no algorithm for it; else CUDA's errors.
 absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductShape& shape,
-                                        const uint16_t* weight, const ProductScratch& scratch,
-                                        Stream stream);
+                                        const ProductScratch& scratch, Stream stream);
 
 // REQUIRES: operands.rows is a multiple of kProductRowStep up to plan.most_rows().
 ErrorCode LaunchProduct(ProductLibrary& library, const ProductPlan& plan,

@@ -35,7 +35,12 @@ TEST(KernelShapeTest, TheFormFollowsFromTheSizes) {
             LayerForm::kWide)
       << "rows are too wide";
   EXPECT_EQ(FormOf({.n_layers = 1, .d_ff = 4'104}), LayerForm::kWide) << "too many hidden units";
-  EXPECT_EQ(FormOf({.d_model = 512, .n_heads = 8, .n_kv_heads = 8, .n_layers = 1, .d_ff = 4'096}),
+  EXPECT_EQ(FormOf({.d_model = 512,
+                    .n_heads = 16,
+                    .n_kv_heads = 16,
+                    .n_layers = 1,
+                    .d_ff = 4'096,
+                    .num_components = 250}),
             LayerForm::kWide)
       << "each size is within its limit, but shared memory does not hold both";
 }
