@@ -6,9 +6,9 @@ namespace chorale::kernels::cuda {
 
 ErrorCode LoadKernels(int shared_bytes) {
   for (const auto load :
-       {&LoadAttentionKernels, &LoadEmbedKernels, &LoadHeadKernels, &LoadMixRowsKernel,
-        &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels, &LoadWgmmaLayerKernels,
-        &LoadSummariseColumnsKernel}) {
+       {&LoadAttentionKernels, &LoadEmbedKernels, &LoadEncodeAttentionKernel, &LoadHeadKernels,
+        &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
+        &LoadWgmmaLayerKernels, &LoadSummariseColumnsKernel}) {
     if (const ErrorCode error = load(shared_bytes); error != 0) return error;
   }
   return 0;

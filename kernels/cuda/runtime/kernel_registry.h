@@ -13,6 +13,7 @@ ErrorCode LoadKernels(int shared_bytes);
 
 ErrorCode LoadAttentionKernels(int shared_bytes);
 ErrorCode LoadEmbedKernels(int shared_bytes);
+ErrorCode LoadEncodeAttentionKernel(int shared_bytes);
 ErrorCode LoadHeadKernels(int shared_bytes);
 ErrorCode LoadMixRowsKernel(int shared_bytes);
 ErrorCode LoadPoolCellsKernel(int shared_bytes);
