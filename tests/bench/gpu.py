@@ -52,9 +52,9 @@ PLUGIN = 'libchorale_cuda.so'
 SYSTEM_LIBRARY = re.compile(r'(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so')
 # The sanitizers slow kernels down by a factor of up to 100: one test of each kernel.
 SANITIZED_TESTS = [
-    'AttentionTest.BuffersOfDecodeAndDensity', 'LayerTest.EveryPart',
-    'LayerTest.Wgmma', 'HeadTest.*', 'EmbedTest.*', 'CellColumnsTest.*', 'CellPoolTest.*',
-    'CellRowsTest.*', 'CellSummaryTest.*', 'FeatureMeanTest.*',
+    'AttentionTest.BuffersOfDecodeAndDensity', 'EncodeAttentionTest.AgreesWithTheReference',
+    'LayerTest.EveryPart', 'LayerTest.Wgmma', 'HeadTest.*', 'EmbedTest.*', 'CellColumnsTest.*',
+    'CellPoolTest.*', 'CellRowsTest.*', 'CellSummaryTest.*', 'FeatureMeanTest.*',
     'ProductTest.ScratchLimitsTheLargestLaunch', 'WideRowsTest.*']
 PROFILED_KERNELS = ['AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel']
 PRODUCT_POINTS = ['b', 'b_wide', 'b_768', 'b_1024']

@@ -8,8 +8,8 @@ namespace chorale::cuda {
 using kernels::cuda::kTileRows;
 using kernels::cuda::Tile;
 
-RowsWorkspaceLayout::RowsWorkspaceLayout(const KernelShape& shape, int64_t rows, Use use)
-    : count(CeilDiv(rows, kTileRows)) {
+RowsWorkspaceLayout::RowsWorkspaceLayout(const KernelShape& shape, int64_t rows, Use rows_use)
+    : use(rows_use), count(CeilDiv(rows, kTileRows)) {
   ArenaLayout arena(kAlignment);
   x = arena.Take<float>(count * kTileRows * shape.width);
   q = arena.Take<uint16_t>(count * kTileRows * shape.q_stride);
@@ -29,7 +29,8 @@ TileSet RowsWorkspaceLayout::Set(char* memory, int64_t largest_context) const {
           .x = x.At(memory),
           .q = q.At(memory),
           .count = static_cast<int32_t>(count),
-          .largest_context = largest_context};
+          .largest_context = largest_context,
+          .encodes = use == Use::kEncode};
 }
 
 }  // namespace chorale::cuda

@@ -14,10 +14,11 @@ namespace chorale::cuda {
 
 struct RowsWorkspaceLayout {
   enum class Use { kEncode, kPredict };
-  RowsWorkspaceLayout(const KernelShape& shape, int64_t rows, Use use);
+  RowsWorkspaceLayout(const KernelShape& shape, int64_t rows, Use rows_use);
 
   TileSet Set(char* memory, int64_t largest_context) const;
 
+  Use use = Use::kEncode;
   int64_t count = 0;                      // tiles
   ArenaArray<float> x;                    // [count, 64, D]
   ArenaArray<uint16_t> q;                 // [count, 64, KernelShape::q_stride] bf16

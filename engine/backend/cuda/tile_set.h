@@ -17,6 +17,7 @@ struct TileSet {
   uint16_t* q = nullptr;                     // [count, 64, KernelShape::q_stride] bf16
   int32_t count = 0;
   int64_t largest_context = 0;  // rows
+  bool encodes = false;         // rows of one context that is being encoded
 
   TileSet Part(const KernelShape& shape, int64_t first, int64_t part_count) const {
     const int64_t row = first * kernels::cuda::kTileRows;
@@ -25,7 +26,8 @@ struct TileSet {
             .x = x + row * shape.width,
             .q = q + row * shape.q_stride,
             .count = static_cast<int32_t>(part_count),
-            .largest_context = largest_context};
+            .largest_context = largest_context,
+            .encodes = encodes};
   }
 };
 

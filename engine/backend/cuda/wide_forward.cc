@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/head/wide_head.h"
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
@@ -82,6 +83,7 @@ void WideForward::AttentionAndMlp(int64_t layer, const TileSet& set) const {
 
 void WideForward::Attend(int64_t layer, const TileSet& set, int64_t splits,
                          const Scratch& scratch) const {
+  if (set.encodes && HasEncodeAttention()) return AttendToEncoded(layer, set, scratch);
   const bool split = splits > 1;
   float* const partial_o = reinterpret_cast<float*>(memory_.memory + scratch.partials);
   float* const partial_ml = partial_o + splits * RowsOf(set) * shape_.queries;
@@ -113,6 +115,24 @@ void WideForward::Attend(int64_t layer, const TileSet& set, int64_t splits,
   assert(kernels::cuda::ValidateCombinePartials(combine).ok());
   device_.Check(kernels::cuda::LaunchCombinePartials(combine, device_.stream()),
                 "combining attention");
+}
+
+bool WideForward::HasEncodeAttention() const {
+  return kernels::cuda::HasEncodeAttention(shape_.head_dim, device_.properties().compute_major);
+}
+
+void WideForward::AttendToEncoded(int64_t layer, const TileSet& set, const Scratch& scratch) const {
+  const kernels::cuda::EncodeAttentionParams params = {.tiles = set.tiles,
+                                                       .q = set.q,
+                                                       .q_stride = shape_.q_stride,
+                                                       .attended = At(scratch.attended),
+                                                       .tile_count = set.count,
+                                                       .heads = shape_.heads,
+                                                       .kv_heads = shape_.kv_heads,
+                                                       .head_dim = shape_.head_dim,
+                                                       .layer = static_cast<int32_t>(layer)};
+  assert(kernels::cuda::ValidateEncodeAttention(params).ok());
+  device_.Check(kernels::cuda::LaunchEncodeAttention(params, device_.stream()), "attention");
 }
 
 void WideForward::Mlp(int64_t layer, const TileSet& set, const Scratch& scratch) const {

@@ -51,6 +51,8 @@ class WideForward {
   void ForParts(const TileSet& set, const Part& part) const;
 
   void Attend(int64_t layer, const TileSet& set, int64_t splits, const Scratch& scratch) const;
+  bool HasEncodeAttention() const;
+  void AttendToEncoded(int64_t layer, const TileSet& set, const Scratch& scratch) const;
   void Mlp(int64_t layer, const TileSet& set, const Scratch& scratch) const;
   void Project(int64_t layer, const TileSet& set, const Scratch& scratch) const;
   void Normalize(const TileSet& set, const Scratch& scratch, const float* bias, const float* gamma,

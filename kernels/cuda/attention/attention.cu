@@ -67,8 +67,8 @@ __device__ __forceinline__ void StoreAttended(const AttentionParams& p, int grou
     const float divisor = state.l[half] > 0 ? Rcp(state.l[half]) : 0.0f;
 #pragma unroll
     for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
-      StoreAs<uint32_t>(to + 8 * n, PackBf16(state.o[n][2 * half] * divisor,
-                                             state.o[n][2 * half + 1] * divisor));
+      StoreAs<uint32_t>(
+          to + 8 * n, PackBf16(state.o[n][2 * half] * divisor, state.o[n][2 * half + 1] * divisor));
     }
   }
 }

@@ -52,11 +52,12 @@ __device__ __forceinline__ void StoreKvToContext(const Tile& tile, const LayerPa
     StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, p.head_dim), words);
     return;
   }
+  const int at = KeyBlockValueAt(row, d, p.head_dim);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    key_block[KeyBlockValueAt(row, d + 2 * i, p.head_dim)] = static_cast<uint16_t>(words.w[i]);
-    key_block[KeyBlockValueAt(row, d + 2 * i + 1, p.head_dim)] =
-        static_cast<uint16_t>(words.w[i] >> 16);
+    uint16_t* to = key_block + KeyBlockValueColumn(at, 2 * i, p.head_dim);
+    to[0] = static_cast<uint16_t>(words.w[i]);
+    to[kSwizzledRow] = static_cast<uint16_t>(words.w[i] >> 16);
   }
 }
 

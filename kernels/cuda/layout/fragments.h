@@ -58,6 +58,16 @@ constexpr int WgmmaOperandAt(int row, int input, int rows, int padded_inputs) {
          WgmmaStepElement(input);
 }
 
+// Rows of 32 elements, 64 bytes, as both instructions read them: [8 rows][32], where the 16-byte
+// piece p of row r lies in place p ^ r / 2. That is the 64-byte swizzle of wgmma
+// (MakeSwizzledDescriptor), by which 8 lanes, or wgmma, read the same piece of 8 rows without bank
+// conflicts. A wgmma takes 16 neighbouring elements.
+inline constexpr int kSwizzledRow = 32;
+inline constexpr int kSwizzledRows = 8 * kSwizzledRow;
+constexpr int SwizzledAt(int row, int element) {
+  return row % 8 * kSwizzledRow + ((element % kSwizzledRow / 8) ^ (row % 8 / 2)) * 8 + element % 8;
+}
+
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_KERNELS_CUDA_LAYOUT_FRAGMENTS_H_

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/integer_math.h"
+#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/tile.h"
 
 namespace chorale::kernels::cuda {
@@ -34,19 +35,32 @@ constexpr int64_t ContextLayerSize(int64_t rows, int64_t kv_heads, int64_t head_
   return kv_heads * ContextKeyBlocks(rows) * KeyBlockSize(head_dim);
 }
 
+// Heads of 64 elements and more are also read by wgmma (attention/encode_attention.h), as swizzled
+// rows (SwizzledAt): of keys in K, of columns in V. Narrower ones are in the order of mma alone.
+constexpr bool IsSwizzledHead(int64_t head_dim) { return head_dim >= 64; }
+
 // Element d of the K of a key: [8 keys at a time][slice of the head][8][slice].
 constexpr int KeyBlockKeyAt(int key, int d, int head_dim) {
   const int slice = HeadSlice(head_dim);
-  return (key / 8 * (head_dim / slice) + d / slice) * 8 * slice + key % 8 * slice + d % slice;
+  return (key / 8 * (head_dim / slice) + d / slice) * 8 * slice +
+         (IsSwizzledHead(head_dim) ? SwizzledAt(key, d) : key % 8 * slice + d % slice);
 }
 
 // Element d of its V: [16 keys at a time][16 columns at a time][lane][8 columns at a time][the
-// lane's 4 keys].
+// lane's 4 keys]. Of a swizzled head: [32 keys at a time][8 columns at a time][8][32 keys].
 constexpr int KeyBlockValueAt(int key, int d, int head_dim) {
+  if (IsSwizzledHead(head_dim)) {
+    return kKeyBlockKeys * head_dim +
+           (key / kSwizzledRow * (head_dim / 8) + d / 8) * kSwizzledRows + SwizzledAt(d, key);
+  }
   const int k = key % 16;
   const int lane = d % 8 * 4 + k % 8 / 2;
   return kKeyBlockKeys * head_dim + (key / 16 * (head_dim / 16) + d / 16) * 256 + lane * 8 +
          d % 16 / 8 * 4 + k / 8 * 2 + k % 2;
+}
+// Where column d + column of a V lies, with d a multiple of 8 and KeyBlockValueAt(key, d) = at.
+constexpr int KeyBlockValueColumn(int at, int column, int head_dim) {
+  return (at ^ (IsSwizzledHead(head_dim) ? column / 2 * 8 : 0)) + column * kSwizzledRow;
 }
 
 // ---- Buffer --------------------------------------------------------------------------------

@@ -6,8 +6,9 @@
 
 namespace chorale::kernels::cuda {
 
+// Aligned to 1,024 bytes: the swizzle of wgmma follows from addresses.
 __device__ __forceinline__ char* DynamicSmem() {
-  extern __shared__ __align__(128) char shared[];
+  extern __shared__ __align__(1024) char shared[];
   return shared;
 }
 
@@ -20,6 +21,11 @@ __device__ __forceinline__ uint32_t SmemAddress(const void* at) {
 template <int kThreads>
 __device__ __forceinline__ void NamedBarrierSync(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
+// bar.arrive: likewise, but does not wait.
+template <int kThreads>
+__device__ __forceinline__ void NamedBarrierArrive(int barrier) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
 
 }  // namespace chorale::kernels::cuda

@@ -7,9 +7,10 @@ namespace chorale::kernels::cuda {
 ErrorCode LoadKernels(int shared_bytes) {
   for (const auto load :
        {&LoadAttentionKernels, &LoadCompareRowsKernel, &LoadEmbedKernels,
-        &LoadEncodeFeatureMeansKernel, &LoadHeadKernels, &LoadMixRowsKernel, &LoadPoolCellsKernel,
-        &LoadReadColumnsKernel, &LoadMmaLayerKernels, &LoadWgmmaLayerKernels,
-        &LoadSummariseColumnsKernel, &LoadWideHeadKernel, &LoadWideRowsKernels}) {
+        &LoadEncodeAttentionKernel, &LoadEncodeFeatureMeansKernel, &LoadHeadKernels,
+        &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
+        &LoadWgmmaLayerKernels, &LoadSummariseColumnsKernel, &LoadWideHeadKernel,
+        &LoadWideRowsKernels}) {
     if (const ErrorCode error = load(shared_bytes); error != 0) return error;
   }
   return 0;

@@ -251,6 +251,31 @@ __device__ __forceinline__ void StoreValuesToContext(const Tile& tile, const Sto
   }
 }
 
+// The same of swizzled heads (IsSwizzledHead): 8 columns of V of 8 keys, 16 bytes for each column.
+__device__ __forceinline__ void StoreSwizzledValues(const Tile& tile, const StoreKvParams& p,
+                                                    const uint16_t* rows, int row_stride,
+                                                    int first_key, int d, uint16_t* key_block) {
+  Words4 v[8];  // of each key
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    v[k] = {};
+    if (first_key + k < tile.encode_rows) {  // else it pads the last key block
+      v[k] = LoadCg<Words4>(rows + (first_key + k) * row_stride + d);
+    }
+  }
+#pragma unroll
+  for (int column = 0; column < 8; ++column) {
+    Words4 words;
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      const uint32_t a = v[2 * pair].w[column / 2];
+      const uint32_t b = v[2 * pair + 1].w[column / 2];
+      words.w[pair] = column % 2 == 0 ? (a & 0xffffu) | b << 16 : a >> 16 | (b & 0xffff0000u);
+    }
+    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key, d + column, p.head_dim), words);
+  }
+}
+
 // Grid: x tiles, y K/V heads. Threads take pieces of K, then of V.
 __global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant__ StoreKvParams p) {
   GridDepLaunch();
@@ -287,6 +312,14 @@ __global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant_
   uint16_t* const key_block =
       tile.context + p.kv_layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
       (kv_head * key_blocks + tile.first_row / kKeyBlockKeys) * KeyBlockSize(p.head_dim);
+  if (IsSwizzledHead(p.head_dim)) {
+    constexpr int kKeys = kKeyBlockKeys / 8;
+#pragma unroll 1
+    for (int i = ThreadIndex(); i < kKeys * pieces; i += kThreads) {
+      StoreSwizzledValues(tile, p, values, row_stride, i % kKeys * 8, i / kKeys * 8, key_block);
+    }
+    return;
+  }
   const int columns = p.head_dim / 16;
 #pragma unroll 1
   for (int i = ThreadIndex(); i < kKeyBlockKeys / 4 * columns; i += kThreads) {

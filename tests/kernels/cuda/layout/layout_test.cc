@@ -38,13 +38,23 @@ TEST(LayoutTest, KeyBlock) {
       }
     }
     EXPECT_TRUE(indices.EachOnce()) << head_dim;
+    for (int key = 0; key < kKeyBlockKeys; ++key) {
+      for (int d = 0; d < head_dim; ++d) {
+        ASSERT_EQ(KeyBlockValueColumn(KeyBlockValueAt(key, d / 8 * 8, head_dim), d % 8, head_dim),
+                  KeyBlockValueAt(key, d, head_dim));
+      }
+    }
   }
-  // With 32 columns keys are simply rows; neighbouring columns stay neighbours with any width.
+  // With 32 columns keys are simply rows; 8 neighbouring columns stay neighbours with any width.
   EXPECT_EQ(KeyBlockKeyAt(5, 7, 32), 5 * 32 + 7);
   EXPECT_EQ(KeyBlockKeyAt(9, 33, 64), (2 * 1 + 1) * 8 * 32 + 1 * 32 + 1);
+  // Row 5 of its 8: piece 1 lies in place 1 ^ 2.
+  EXPECT_EQ(KeyBlockKeyAt(13, 41, 64), (2 * 1 + 1) * 8 * 32 + 5 * 32 + 3 * 8 + 1);
   // Key 3, column 1 of 16: group 0, lane 1 * 4 + 1, columns 0..7, keys 2j and 2j+1 of the first 8.
   EXPECT_EQ(KeyBlockValueAt(3, 1, 16), 64 * 16 + 5 * 8 + 0 + 0 + 1);
   EXPECT_EQ(KeyBlockValueAt(16 + 8 + 3, 9, 16), 64 * 16 + 256 + 5 * 8 + 4 + 2 + 1);
+  // Key 11 of the second 32, column 5 of the second 8, as in K.
+  EXPECT_EQ(KeyBlockValueAt(32 + 11, 8 + 5, 64), 64 * 64 + (8 + 1) * 256 + 5 * 32 + 3 * 8 + 3);
 }
 
 TEST(LayoutTest, Buffers) {

@@ -18,6 +18,10 @@ template <int kThreads>
 void NamedBarrierSync(int barrier) {
   emulator::NamedBarrierSync(barrier, kThreads);
 }
+template <int kThreads>
+void NamedBarrierArrive(int barrier) {
+  emulator::NamedBarrierArrive(barrier, kThreads);
+}
 
 }  // namespace chorale::kernels::cuda
 

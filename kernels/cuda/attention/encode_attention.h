@@ -1,0 +1,41 @@
+// Attention of the rows of a context that is being encoded to that context, by wgmma (compute
+// capability 9.0). LaunchAttention computes the same, for all phases and devices, in other bits.
+#ifndef CHORALE_KERNELS_CUDA_ATTENTION_ENCODE_ATTENTION_H_
+#define CHORALE_KERNELS_CUDA_ATTENTION_ENCODE_ATTENTION_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/runtime/stream.h"
+
+namespace chorale::kernels::cuda {
+
+struct EncodeAttentionParams {
+  const Tile* tiles = nullptr;  // [tiles], device: of one context that is being encoded
+  // [tiles, 64] rows, device. Each begins with q [H, Dh] bf16, times log2(e) Dh^-0.5.
+  const uint16_t* q = nullptr;
+  int64_t q_stride = 0;          // elements from a row's q to the next one's, a multiple of 8
+  uint16_t* attended = nullptr;  // [tiles, 64, H, Dh] bf16, device
+  int32_t tile_count = 0;
+  int32_t heads = 0;     // H
+  int32_t kv_heads = 0;  // Hkv, divides H
+  int32_t head_dim = 0;  // Dh: see HasEncodeAttention
+  int32_t layer = 0;     // of the context
+};
+
+// Whether there is such a kernel for heads of this width on a device of this compute capability.
+bool HasEncodeAttention(int32_t head_dim, int compute_major);
+
+// InvalidArgument naming the field. Cannot check that all tiles are of one context, and that there
+// is at least one row in it: the caller ensures both.
+absl::Status ValidateEncodeAttention(const EncodeAttentionParams& params);
+
+// Attends to all rows of the context, whose K and V an earlier launch has stored. All 64 rows of a
+// tile are computed, whether in use or not. A row's bits depend on its q and the context alone.
+// REQUIRES: ValidateEncodeAttention(params).ok(), and HasEncodeAttention.
+ErrorCode LaunchEncodeAttention(const EncodeAttentionParams& params, Stream stream);
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_ATTENTION_ENCODE_ATTENTION_H_
