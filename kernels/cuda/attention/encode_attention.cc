@@ -10,12 +10,11 @@ namespace {
 
 // The compute capability that has wgmma: no other has it, older or newer.
 constexpr int kComputeMajor = 9;
-constexpr int kHeadDim = 64;
 
 }  // namespace
 
 bool HasEncodeAttention(int32_t head_dim, int compute_major) {
-  return head_dim == kHeadDim && compute_major == kComputeMajor;
+  return head_dim == kEncodeHeadDim && compute_major == kComputeMajor;
 }
 
 absl::Status ValidateEncodeAttention(const EncodeAttentionParams& p) {
@@ -24,9 +23,9 @@ absl::Status ValidateEncodeAttention(const EncodeAttentionParams& p) {
       {{"tile_count", p.tile_count}, {"heads", p.heads}, {"kv_heads", p.kv_heads}}));
   RETURN_IF_ERROR(RequireNotNegative({{"layer", p.layer}}));
   RETURN_IF_ERROR(ValidateHeads(p.heads, p.kv_heads, p.head_dim));
-  if (p.head_dim != kHeadDim) {
+  if (p.head_dim != kEncodeHeadDim) {
     return absl::InvalidArgumentError(
-        absl::StrCat("head_dim is ", p.head_dim, ", must be ", kHeadDim));
+        absl::StrCat("head_dim is ", p.head_dim, ", must be ", kEncodeHeadDim));
   }
   if (p.q_stride % 8 != 0) {
     return absl::InvalidArgumentError(

@@ -11,6 +11,8 @@
 
 namespace chorale::kernels::cuda {
 
+inline constexpr int kEncodeHeadDim = 64;  // the width of heads for which there is such a kernel
+
 struct EncodeAttentionParams {
   const Tile* tiles = nullptr;  // [tiles], device: of one context that is being encoded
   // [tiles, 64] rows, device. Each begins with q [H, Dh] bf16, times log2(e) Dh^-0.5.

@@ -19,146 +19,122 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kEncodeHeadDim = 64;
 inline constexpr int kWarpgroupThreads = kWarpgroupWarps * kWarpSize;
 
-// Where the queries of the products with keys are.
-enum class QueriesIn { kRegisters, kSharedMemory };
-// Whether warpgroups take turns at issuing products, so that the softmax of one overlaps with the
-// products of another, rather than leaving that to chance.
-enum class Turns { kNone, kTaken };
-
-// kTiles: consumer warpgroups of a block. kKeys: keys of a stage of the ring.
-template <int kBlockTiles, int kStageKeys, int kStages, QueriesIn kQueriesPlace,
-          Turns kTurnsTaken = Turns::kNone, int kMultiprocessorBlocks = 1>
+// Sizes of a block of EncodeAttentionKernel.
 struct EncodeShape {
-  static constexpr int kTiles = kBlockTiles;
-  static constexpr int kKeys = kStageKeys;
-  static constexpr QueriesIn kQueriesIn = kQueriesPlace;
-  static constexpr Turns kTurns = kTurnsTaken;
-  static constexpr int kBlocks = kMultiprocessorBlocks;
+  static constexpr int kTiles = KeyRing::kConsumers;  // a consumer warpgroup each
   // The consumers, and a warpgroup of which the first thread is the producer.
   static constexpr int kThreads = (kTiles + 1) * kWarpgroupThreads;
 
-  // Registers of a thread when the kernel starts; of a producer; of a consumer, who gets the rest.
-  static constexpr int kRegisters = 65536 / (kBlocks * kThreads) / 8 * 8;
+  // Registers of a thread: 128 for each when the kernel starts, of which the producer's warpgroup
+  // leaves most to the consumers. Four consumer warpgroups would have 112, too few for the scores
+  // of two key blocks.
   static constexpr int kProducerRegisters = 24;
-  static constexpr int kFreeRegisters = kRegisters * (kTiles + 1) - kProducerRegisters;
-  static constexpr int kConsumerRegisters =
-      kFreeRegisters / kTiles > 240 ? 240 : kFreeRegisters / kTiles / 8 * 8;
+  static constexpr int kConsumerRegisters = 160;
 
   // Shared memory: the ring, whose stages must be aligned to 1,024 bytes, then each tile's queries.
-  using Ring = KeyRing<kEncodeHeadDim, kKeys, kStages, kTiles>;
-  static constexpr int kQueryBytes =
-      kQueriesIn == QueriesIn::kSharedMemory ? kTileRows * kEncodeHeadDim * 2 : 0;
-  static constexpr int kQueriesAt = static_cast<int>(RoundUp(Ring::kBytes, 1024));
+  static constexpr int kQueryBytes = kTileRows * kEncodeHeadDim * 2;
+  static constexpr int kQueriesAt = static_cast<int>(RoundUp(KeyRing::kBytes, 1024));
   static constexpr int kSharedBytes = kQueriesAt + kTiles * kQueryBytes;
 };
 
-// Called by all warps of a consumer warpgroup. For each stage of keys and values:
+// Called by all warps of a consumer warpgroup. Scores are computed one key block ahead. During the
+// softmax of a key block two products are in flight:
 //
-//   s = q K            then, of the previous stage, o += weights V
-//   softmax of s       meanwhile
-//   weights = s        once that is done
+//   o += weights V       of the key block before
+//   scores = q K         of the key block after
 //
-// ptxas serializes products if weights are packed while others are in flight.
+// so tensor cores also work while a warpgroup computes its softmax, whatever the others do. On an
+// H100, 8,192 rows with 12 heads take 360 us; where a warpgroup waits for the scores of 128 keys
+// before their softmax, 390 us.
 //
-// The maximum m is raised only where weights would exceed 2^kSlack, a few times in a row's life; in
-// most stages lanes do not exchange maxima, and o is not scaled. Whether m of a row is raised
-// depends on that row alone; where it is for some rows of a warp, l and o of the others are
+// The maximum m is raised only where a weight would exceed 2^kSlack, a few times in a row's life:
+// for most key blocks lanes do not exchange maxima, and o is not scaled. Whether m of a row is
+// raised depends on that row alone; where it is for some rows of a warp, l and o of the others are
 // multiplied by 1.
-template <typename Shape>
 class EncodeRows {
-  using Ring = typename Shape::Ring;
-  static constexpr int kKeys = Shape::kKeys;
-  static constexpr int kScores = kKeys / 2;            // of a lane
-  static constexpr int kColumns = kEncodeHeadDim / 2;  // of a lane, in two rows
-  static constexpr int kQuerySteps = kEncodeHeadDim / 16;
+  static constexpr int kScores = kKeyBlockKeys / 2;    // of a lane, in two rows
+  static constexpr int kColumns = kEncodeHeadDim / 2;  // likewise
   static constexpr float kSlack = 8;
   static constexpr int kQueryBarrier = 1;  // and one for each further warpgroup
-  static constexpr int kTurnBarrier = kQueryBarrier + Shape::kTiles;
 
  public:
-  __device__ __forceinline__ EncodeRows(const EncodeAttentionParams& p, const Ring& ring)
+  __device__ __forceinline__ EncodeRows(const EncodeAttentionParams& p, const KeyRing& ring)
       : p_(p), keys_(ring), ring_(SmemAddress(ring.memory)), warpgroup_(WarpgroupIndex()) {}
 
   __device__ __forceinline__ void Attend(int context_rows) {
-    LoadQueries();
-    if (Shape::kTurns == Turns::kTaken && warpgroup_ == Shape::kTiles - 1) PassTurn();
+    CopyQueries();
     int stage = keys_.Take();
+    int previous = stage;  // none before the first: weights_ are zero, and any values do
     WgmmaFence();
-    MultiplyKeys(stage);
+    MultiplyKeys(KeyBlock(stage, 0), s_[0]);
+    WgmmaCommit();
     WgmmaWait<0>();
-    HoldOperands(s_);
-    if (context_rows < kKeys) Mask(context_rows);
-    Exponentiate();
-    PackWeights();
+    HoldOperands(s_[0]);
 #pragma unroll 1
-    for (int left = context_rows - kKeys; left > 0; left -= kKeys) {
-      const int next = keys_.Take();
-      TakeTurn();
-      HoldOperands(o_);
-      HoldOperands(weights_);
-      WgmmaFence();
-      MultiplyKeys(next);
-      MultiplyValues(stage);
-      PassTurn();
-      WgmmaWait<1>();
-      HoldOperands(s_);
-      if (left < kKeys) Mask(left);
-      const bool raised = Exponentiate();
-      WgmmaWait<0>();
-      HoldOperands(o_);
-      HoldOperands(s_);  // weights_ are overwritten from here on
-      keys_.Release(stage);
-      if (raised) Rescale();
-      PackWeights();
+    for (int left = context_rows; left > 0; left -= KeyRing::kKeys) {
+      AttendToKeyBlock(left, KeyBlock(previous, 1), KeyBlock(stage, 1), s_[0], s_[1]);
+      if (previous != stage) keys_.Release(previous);
+      // After the last stage there is none: the scores of some key block are computed in vain.
+      const int next = left > KeyRing::kKeys ? keys_.Take() : stage;
+      AttendToKeyBlock(left - kKeyBlockKeys, KeyBlock(stage, 0), KeyBlock(next, 0), s_[1], s_[0]);
+      previous = stage;
       stage = next;
     }
     HoldOperands(o_);
     HoldOperands(weights_);
     WgmmaFence();
-    MultiplyValues(stage);
+    MultiplyValues(KeyBlock(previous, 1));
+    WgmmaCommit();
     WgmmaWait<0>();
     HoldOperands(o_);
-    keys_.Release(stage);
+    keys_.Release(previous);
     Store();
   }
 
  private:
+  // The softmax of `scores`, of a key block with `valid` rows of the context: all 64 if there are
+  // more, none if there are less than 1. weights_ are of the key block `before`, and afterwards of
+  // this one; next_scores become those of the key block `after`.
+  //
+  // HoldOperands names registers of the products: before WgmmaFence those that were accessed since
+  // the last products, after WgmmaWait those that will be. Weights are packed only then: while any
+  // product is in flight, packing makes ptxas serialize them all (its warning C7513).
+  __device__ __forceinline__ void AttendToKeyBlock(int valid, uint32_t before, uint32_t after,
+                                                   float (&scores)[kScores],
+                                                   float (&next_scores)[kScores]) {
+    HoldOperands(o_);
+    HoldOperands(weights_);
+    HoldOperands(next_scores);
+    WgmmaFence();
+    MultiplyValues(before);
+    MultiplyKeys(after, next_scores);
+    WgmmaCommit();
+    if (valid < kKeyBlockKeys) Mask(scores, valid);
+    const bool raised = Exponentiate(scores);
+    WgmmaWait<0>();
+    HoldOperands(o_);
+    HoldOperands(scores);  // no operand of these products, but PackWeights must not begin earlier
+    HoldOperands(next_scores);
+    if (raised) Rescale();
+    PackWeights(scores);
+  }
+
   // Index of this warpgroup's tile, which may not exist.
   __device__ __forceinline__ int tile() const {
-    return static_cast<int>(blockIdx.x) * Shape::kTiles + warpgroup_;
+    return static_cast<int>(blockIdx.x) * EncodeShape::kTiles + warpgroup_;
   }
-  // The lane's row g, of the rows of all tiles, in the last tile rather than in none.
-  __device__ __forceinline__ int64_t LaneRow() const {
-    return int64_t{min(tile(), p_.tile_count - 1)} * kTileRows +
-           WarpIndex() % kWarpgroupWarps * kGroupRows + LaneIndex() / 4;
-  }
-
-  __device__ __forceinline__ void LoadQueries() {
-    if constexpr (Shape::kQueriesIn == QueriesIn::kRegisters) {
-      const uint16_t* q = p_.q + LaneRow() * p_.q_stride +
-                          static_cast<int>(blockIdx.y) * kEncodeHeadDim + LaneIndex() % 4 * 2;
-#pragma unroll
-      for (int step = 0; step < kQuerySteps; ++step) {
-#pragma unroll
-        for (int word = 0; word < 4; ++word) {
-          q_[step][word] =
-              LoadCg<uint32_t>(q + word % 2 * 8 * p_.q_stride + 16 * step + word / 2 * 8);
-        }
-      }
-      HoldOperands(q_);
-    } else {
-      CopyQueries();
-    }
+  // The tile's first row, of the rows of all tiles. A warpgroup without a tile takes the last one:
+  // it must empty stages like the others.
+  __device__ __forceinline__ int64_t FirstRow() const {
+    return int64_t{min(tile(), p_.tile_count - 1)} * kTileRows;
   }
 
-  // In the order of the keys of a key block.
+  // To shared memory, in the order of the keys of a key block.
   __device__ __forceinline__ void CopyQueries() const {
-    const int64_t first_row = int64_t{min(tile(), p_.tile_count - 1)} * kTileRows;
     const uint16_t* q =
-        p_.q + first_row * p_.q_stride + static_cast<int>(blockIdx.y) * kEncodeHeadDim;
+        p_.q + FirstRow() * p_.q_stride + static_cast<int>(blockIdx.y) * kEncodeHeadDim;
     auto* to = reinterpret_cast<uint16_t*>(DynamicSmem() + QueriesAt());
     constexpr int kPieces = kEncodeHeadDim / 8;  // of a row
 #pragma unroll
@@ -173,20 +149,12 @@ class EncodeRows {
     NamedBarrierSync<kWarpgroupThreads>(kQueryBarrier + warpgroup_);
   }
   __device__ __forceinline__ int QueriesAt() const {
-    return Shape::kQueriesAt + warpgroup_ * Shape::kQueryBytes;
+    return EncodeShape::kQueriesAt + warpgroup_ * EncodeShape::kQueryBytes;
   }
 
-  // Two warpgroups meet at each barrier: the one whose turn begins, and the one whose turn ended.
-  __device__ __forceinline__ void TakeTurn() const {
-    if constexpr (Shape::kTurns == Turns::kTaken) {
-      NamedBarrierSync<2 * kWarpgroupThreads>(kTurnBarrier + warpgroup_);
-    }
-  }
-  __device__ __forceinline__ void PassTurn() const {
-    if constexpr (Shape::kTurns == Turns::kTaken) {
-      const int next = warpgroup_ + 1 == Shape::kTiles ? 0 : warpgroup_ + 1;
-      NamedBarrierArrive<2 * kWarpgroupThreads>(kTurnBarrier + next);
-    }
+  // Address of the i-th key block of a stage.
+  __device__ __forceinline__ uint32_t KeyBlock(int stage, int i) const {
+    return ring_ + stage * KeyRing::kStageBytes + i * KeyRing::kKeyBlockBytes;
   }
 
   // Bytes from the first 16 elements of swizzled rows to the step-th, where slices are
@@ -195,61 +163,55 @@ class EncodeRows {
     return step / 2 * slice_bytes + step % 2 * 32;
   }
 
-  // s = q K, of a stage's keys.
-  __device__ __forceinline__ void MultiplyKeys(int stage) {
+  // scores = q K, of a key block.
+  __device__ __forceinline__ void MultiplyKeys(uint32_t key_block, float (&scores)[kScores]) const {
     constexpr int kSliceBytes = 2 * kSwizzledRows;
     constexpr int kRowsStride = kEncodeHeadDim / kSwizzledRow * kSliceBytes;
-    const uint64_t keys = MakeSwizzledDescriptor(ring_ + stage * Ring::kStageBytes, kRowsStride);
+    const uint64_t keys = MakeSwizzledDescriptor(key_block, kRowsStride);
+    const uint64_t queries =
+        MakeSwizzledDescriptor(SmemAddress(DynamicSmem()) + QueriesAt(), kRowsStride);
 #pragma unroll
-    for (int step = 0; step < kQuerySteps; ++step) {
+    for (int step = 0; step < kEncodeHeadDim / 16; ++step) {
       const int offset = StepBytes(step, kSliceBytes) / 16;
-      if constexpr (Shape::kQueriesIn == QueriesIn::kRegisters) {
-        Wgmma(s_, q_[step], keys + offset, step > 0);
-      } else {
-        const uint64_t queries =
-            MakeSwizzledDescriptor(SmemAddress(DynamicSmem()) + QueriesAt(), kRowsStride);
-        Wgmma(s_, queries + offset, keys + offset, step > 0);
-      }
+      Wgmma(scores, queries + offset, keys + offset, step > 0);
     }
-    WgmmaCommit();
   }
 
-  // o += weights V, of a stage's values.
-  __device__ __forceinline__ void MultiplyValues(int stage) {
+  // o += weights V, of a key block.
+  __device__ __forceinline__ void MultiplyValues(uint32_t key_block) {
     constexpr int kRowsStride = 2 * kSwizzledRows;
     constexpr int kSliceBytes = kEncodeHeadDim / 8 * kRowsStride;
-    const uint64_t values =
-        MakeSwizzledDescriptor(ring_ + stage * Ring::kStageBytes + Ring::kValuesAt, kRowsStride);
+    const uint64_t values = MakeSwizzledDescriptor(key_block + KeyRing::kValuesAt, kRowsStride);
 #pragma unroll
-    for (int step = 0; step < kKeys / 16; ++step) {
+    for (int step = 0; step < kKeyBlockKeys / 16; ++step) {
       Wgmma(o_, weights_[step], values + StepBytes(step, kSliceBytes) / 16, true);
     }
-    WgmmaCommit();
   }
 
   // Scores of keys from `valid` on become -inf.
-  __device__ __forceinline__ void Mask(int valid) {
+  __device__ __forceinline__ static void Mask(float (&scores)[kScores], int valid) {
 #pragma unroll
     for (int i = 0; i < kScores; ++i) {
-      if (i / 4 * 8 + LaneIndex() % 4 * 2 + i % 2 >= valid) s_[i] = -INFINITY;
+      if (i / 4 * 8 + LaneIndex() % 4 * 2 + i % 2 >= valid) scores[i] = -INFINITY;
     }
   }
 
-  // s = 2^(s - m), added to l. Returns whether Rescale must follow, in any lane of the warp.
-  __device__ __forceinline__ bool Exponentiate() {
-    float largest[2] = {s_[0], s_[2]};
+  // scores = 2^(scores - m), added to l. Returns whether Rescale must follow, in any lane of the
+  // warp.
+  __device__ __forceinline__ bool Exponentiate(float (&scores)[kScores]) {
+    float largest[2] = {scores[0], scores[2]};
 #pragma unroll
     for (int i = 0; i < kScores; i += 2) {
       float& row = largest[i % 4 / 2];
-      row = fmaxf(row, fmaxf(s_[i], s_[i + 1]));
+      row = fmaxf(row, fmaxf(scores[i], scores[i + 1]));
     }
     const bool raise = largest[0] > m_[0] + kSlack || largest[1] > m_[1] + kSlack;
     const bool raised = __ballot_sync(kAllLanes, raise) != 0;
     if (raised) RaiseMaxima(largest);
 #pragma unroll
     for (int i = 0; i < kScores; ++i) {
-      s_[i] = Exp2(s_[i] - m_[i % 4 / 2]);
-      l_[i % 4 / 2] += s_[i];
+      scores[i] = Exp2(scores[i] - m_[i % 4 / 2]);
+      l_[i % 4 / 2] += scores[i];
     }
     return raised;
   }
@@ -273,27 +235,29 @@ class EncodeRows {
     for (int i = 0; i < kColumns; ++i) o_[i] *= scale_[i % 4 / 2];
   }
 
-  // A lane's scores of 16 keys are its fragment of the weights.
-  __device__ __forceinline__ void PackWeights() {
+  // A lane's scores of 16 keys, exponentiated, are its fragment of the weights.
+  __device__ __forceinline__ void PackWeights(const float (&scores)[kScores]) {
 #pragma unroll
-    for (int step = 0; step < kKeys / 16; ++step) {
+    for (int step = 0; step < kKeyBlockKeys / 16; ++step) {
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
-        weights_[step][word] = PackBf16(s_[8 * step + 2 * word], s_[8 * step + 2 * word + 1]);
+        const int at = 8 * step + 2 * word;
+        weights_[step][word] = PackBf16(scores[at], scores[at + 1]);
       }
     }
   }
 
   __device__ __forceinline__ void Store() const {
     if (tile() >= p_.tile_count) return;
+    const int64_t row =
+        FirstRow() + WarpIndex() % kWarpgroupWarps * kGroupRows + LaneIndex() / 4;  // g
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       // l is at least 1, the weight of the score to which m was raised.
       const float divisor = Rcp(SumOverLanes<4>(l_[half]));
-      uint16_t* to =
-          p_.attended +
-          ((LaneRow() + 8 * half) * p_.heads + static_cast<int>(blockIdx.y)) * kEncodeHeadDim +
-          LaneIndex() % 4 * 2;
+      uint16_t* to = p_.attended +
+                     ((row + 8 * half) * p_.heads + static_cast<int>(blockIdx.y)) * kEncodeHeadDim +
+                     LaneIndex() % 4 * 2;
 #pragma unroll
       for (int n = 0; n < kEncodeHeadDim / 8; ++n) {
         const int at = 4 * n + 2 * half;
@@ -303,7 +267,7 @@ class EncodeRows {
   }
 
   const EncodeAttentionParams& p_;
-  RingReader<Ring> keys_;
+  RingReader keys_;
   const uint32_t ring_;  // address
   const int warpgroup_;
 
@@ -312,9 +276,8 @@ class EncodeRows {
   float l_[2] = {};      // this lane's share
   float scale_[2] = {};  // see RaiseMaxima
   float o_[kColumns] = {};
-  float s_[kScores] = {};  // scores, then weights
-  uint32_t weights_[kKeys / 16][4] = {};
-  uint32_t q_[kQuerySteps][4] = {};
+  float s_[2][kScores] = {};  // scores of a stage's two key blocks, then their exponentials
+  uint32_t weights_[kKeyBlockKeys / 16][4] = {};
 };
 
 }  // namespace chorale::kernels::cuda

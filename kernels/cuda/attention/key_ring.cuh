@@ -3,6 +3,7 @@
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_KEY_RING_CUH_
 #define CHORALE_KERNELS_CUDA_ATTENTION_KEY_RING_CUH_
 
+#include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/ptx/cp_async.cuh"
@@ -11,14 +12,16 @@
 
 namespace chorale::kernels::cuda {
 
-// A stage holds the K of kKeys keys, whole key blocks, then their V.
-template <int kHeadDim, int kKeys, int kRingStages, int kConsumers>
+// A stage holds two key blocks as they lie in a context.
 struct KeyRing {
-  static constexpr int kStages = kRingStages;
-  static constexpr int kBlocks = kKeys / kKeyBlockKeys;             // key blocks of a stage
-  static constexpr int kBlockBytes = kKeyBlockKeys * kHeadDim * 2;  // of the K of a key block
-  static constexpr int kValuesAt = kBlocks * kBlockBytes;           // in a stage
-  static constexpr int kStageBytes = 2 * kValuesAt;
+  static constexpr int kStages = 4;
+  static constexpr int kKeyBlocks = 2;  // of a stage
+  static constexpr int kKeys = kKeyBlocks * kKeyBlockKeys;
+  static constexpr int kConsumers = 3;  // warpgroups
+
+  static constexpr int kKeyBlockBytes = static_cast<int>(KeyBlockSize(kEncodeHeadDim)) * 2;
+  static constexpr int kValuesAt = kKeyBlockBytes / 2;  // in a key block
+  static constexpr int kStageBytes = kKeyBlocks * kKeyBlockBytes;
   static constexpr int kBytes = kStages * (kStageBytes + 2 * static_cast<int>(sizeof(Mbarrier)));
 
   char* memory;  // kBytes
@@ -39,13 +42,12 @@ struct KeyRing {
 };
 
 // A thread's or a warp's place in a ring: stages one after the other, again and again.
-template <typename Ring>
 class RingPlace {
  public:
   __device__ __forceinline__ int stage() const { return stage_; }
   __device__ __forceinline__ uint32_t parity() const { return parity_; }
   __device__ __forceinline__ void Advance() {
-    if (++stage_ == Ring::kStages) {
+    if (++stage_ == KeyRing::kStages) {
       stage_ = 0;
       parity_ ^= 1;
     }
@@ -57,24 +59,21 @@ class RingPlace {
 };
 
 // Fills the ring with the key blocks of a head, from the first to the last. Called by one thread.
-// What the last stage has room for beyond the last key block is that key block once more: consumers
-// give those keys no weight, but multiply their V, which is finite, by zero.
-template <int kHeadDim, typename Ring>
-__device__ __forceinline__ void FillRing(const Ring& ring, const uint16_t* head, int key_blocks) {
-  RingPlace<Ring> place;
+// If their number is odd, the last stage holds the last key block twice: consumers give the keys of
+// the second no weight, but multiply their V, which is finite, by zero.
+__device__ __forceinline__ void FillRing(const KeyRing& ring, const uint16_t* head,
+                                         int key_blocks) {
+  RingPlace place;
 #pragma unroll 1
-  for (int first = 0; first < key_blocks; first += Ring::kBlocks) {
+  for (int first = 0; first < key_blocks; first += KeyRing::kKeyBlocks) {
     const int stage = place.stage();
     MbarrierWait(ring.Empty(stage), place.parity() ^ 1);  // at first all stages are empty
-    MbarrierArriveExpectTx(ring.Full(stage), Ring::kStageBytes);
+    MbarrierArriveExpectTx(ring.Full(stage), KeyRing::kStageBytes);
 #pragma unroll
-    for (int i = 0; i < Ring::kBlocks; ++i) {
-      const char* from = reinterpret_cast<const char*>(head + min(first + i, key_blocks - 1) *
-                                                                  KeyBlockSize(kHeadDim));
-      char* to = ring.At(stage) + i * Ring::kBlockBytes;
-      CpAsyncBulk(to, from, Ring::kBlockBytes, ring.Full(stage));
-      CpAsyncBulk(to + Ring::kValuesAt, from + Ring::kBlockBytes, Ring::kBlockBytes,
-                  ring.Full(stage));
+    for (int i = 0; i < KeyRing::kKeyBlocks; ++i) {
+      CpAsyncBulk(ring.At(stage) + i * KeyRing::kKeyBlockBytes,
+                  head + min(first + i, key_blocks - 1) * KeyBlockSize(kEncodeHeadDim),
+                  KeyRing::kKeyBlockBytes, ring.Full(stage));
     }
     place.Advance();
   }
@@ -82,10 +81,9 @@ __device__ __forceinline__ void FillRing(const Ring& ring, const uint16_t* head,
 
 // A consumer warp's view of a ring. All lanes call it together. Every stage is taken and released,
 // since only the parity of its phase is observable.
-template <typename Ring>
 class RingReader {
  public:
-  __device__ __forceinline__ explicit RingReader(const Ring& ring) : ring_(ring) {}
+  __device__ __forceinline__ explicit RingReader(const KeyRing& ring) : ring_(ring) {}
 
   // Waits until the next stage is full; returns its index.
   __device__ __forceinline__ int Take() {
@@ -103,8 +101,8 @@ class RingReader {
   }
 
  private:
-  const Ring ring_;  // a copy: behind a reference it would stay in local memory
-  RingPlace<Ring> place_;
+  const KeyRing ring_;  // a copy: behind a reference it would stay in local memory
+  RingPlace place_;
 };
 
 }  // namespace chorale::kernels::cuda

@@ -22,11 +22,6 @@ template <int kThreads>
 __device__ __forceinline__ void NamedBarrierSync(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
-// bar.arrive: likewise, but does not wait.
-template <int kThreads>
-__device__ __forceinline__ void NamedBarrierArrive(int barrier) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
-}
 
 }  // namespace chorale::kernels::cuda
 

@@ -44,6 +44,8 @@ struct EncodeCase {
   // The tiles of the launch.
   int first_tile = 0;
   int tile_count = 0;
+  // By how many rows q is rotated within each tile: row 0 has that of this row, and so on.
+  int rotation = 0;
 };
 
 std::vector<float> Rounded(std::vector<float> values) {
@@ -62,6 +64,11 @@ class EncodeProblem {
     for (size_t i = 0; i < k_.size(); i += kHeadDim) {
       k_[i] =
           shape.level(static_cast<int>(i / KvWidth())) / kQueryLevel / std::numbers::ln2_v<float>;
+    }
+    const int64_t width = int64_t{shape.heads} * kHeadDim;
+    for (int i = 0; i < Tiles(); ++i) {
+      const auto tile = q_.begin() + i * kTileRows * width;
+      std::rotate(tile, tile + shape.rotation * width, tile + kTileRows * width);
     }
     q_ = Rounded(q_);
     k_ = Rounded(k_);
@@ -253,6 +260,19 @@ TEST_F(EncodeAttentionTest, ATileAloneHasTheBitsOfTheTileInALaunchOfAll) {
     std::copy_n(all.begin() + tile * tile_size, tile_size, expected.begin() + tile * tile_size);
     EXPECT_THAT(problem.Launch(tile, 1, stream_), TensorBitsEqual(expected)) << tile;
   }
+}
+
+// Nor do they depend on the other rows of the tile, of which some share a warp with it, and on its
+// place among them.
+TEST_F(EncodeAttentionTest, ARowHasTheSameBitsAnywhereInATile) {
+  EncodeCase c = {.rows = 300, .heads = 2, .score_deviation = 8};
+  std::vector<uint16_t> expected = EncodeProblem(c, 6).Launch(0, 1, stream_);
+  c.rotation = 8;
+  const std::vector<uint16_t> actual = EncodeProblem(c, 6).Launch(0, 1, stream_);
+  const int64_t width = int64_t{c.heads} * kHeadDim;
+  std::rotate(expected.begin(), expected.begin() + c.rotation * width,
+              expected.begin() + kTileRows * width);
+  EXPECT_THAT(actual, TensorBitsEqual(expected));
 }
 
 TEST(HasEncodeAttentionTest, WhereThereIsWgmma) {

@@ -111,33 +111,16 @@ void Enter() {
   _longjmp(block.scheduler, 1);
 }
 
-// Whether this arrival lets all members pass.
-bool Arrive(Barrier& barrier) {
-  if (++barrier.arrived < barrier.members) return false;
-  barrier.arrived = 0;
-  ++barrier.passed;
-  return true;
-}
-
 void Wait(Barrier& barrier) {
   const int64_t target = barrier.passed + 1;
-  if (Arrive(barrier)) return;
+  if (++barrier.arrived == barrier.members) {
+    barrier.arrived = 0;
+    ++barrier.passed;
+    return;
+  }
   Running().waits_for = &barrier;
   Running().until_passed = target;
   Leave();
-}
-
-[[noreturn]] void Fail(const char* what) {
-  std::fprintf(stderr, "emulated block (%d, %d, %d): %s\n", blockIdx.x, blockIdx.y, blockIdx.z,
-               what);
-  std::abort();
-}
-
-Barrier& Named(int barrier, int threads) {
-  Barrier& named = block.named[barrier];
-  if (named.arrived == 0) named.members = threads;
-  if (named.members != threads) Fail("threads wait at one barrier for different numbers of others");
-  return named;
 }
 
 // Whether all members have arrived, and copies of all expected bytes were issued.
@@ -154,6 +137,12 @@ bool CanRun(const Thread& thread) {
   if (thread.done) return false;
   if (thread.waits_for_phase != nullptr) return IsOver(*thread.waits_for_phase, thread.parity);
   return thread.waits_for == nullptr || thread.waits_for->passed >= thread.until_passed;
+}
+
+[[noreturn]] void Fail(const char* what) {
+  std::fprintf(stderr, "emulated block (%d, %d, %d): %s\n", blockIdx.x, blockIdx.y, blockIdx.z,
+               what);
+  std::abort();
 }
 
 void EndPhase(Mbarrier& barrier) {
@@ -292,9 +281,12 @@ char* DynamicSmem() { return reinterpret_cast<char*>(block.shared.data()); }
 
 void WaitForBlock() { Wait(block.barrier); }
 
-void NamedBarrierSync(int barrier, int threads) { Wait(Named(barrier, threads)); }
-
-void NamedBarrierArrive(int barrier, int threads) { Arrive(Named(barrier, threads)); }
+void NamedBarrierSync(int barrier, int threads) {
+  Barrier& named = block.named[barrier];
+  if (named.arrived == 0) named.members = threads;
+  if (named.members != threads) Fail("threads wait at one barrier for different numbers of others");
+  Wait(named);
+}
 
 void MbarrierInit(void* barrier, int members) {
   const auto count = static_cast<uint16_t>(members);

@@ -78,10 +78,8 @@ Recording EndRecording();
 inline constexpr int kSharedBytes = 227 << 10;
 char* DynamicSmem();
 void WaitForBlock();
-// bar.sync: waits until `threads` threads have arrived; all pass the same number. bar.arrive: does
-// not wait.
+// bar.sync: waits until `threads` threads have arrived; all pass the same number.
 void NamedBarrierSync(int barrier, int threads);
-void NamedBarrierArrive(int barrier, int threads);
 
 // Called by all lanes of a warp, each with a value of `bytes` bytes. Returns the values of all 32
 // lanes, kExchangeBytes apart, valid until the lane's next exchange.

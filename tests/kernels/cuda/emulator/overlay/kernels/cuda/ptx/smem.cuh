@@ -18,10 +18,6 @@ template <int kThreads>
 void NamedBarrierSync(int barrier) {
   emulator::NamedBarrierSync(barrier, kThreads);
 }
-template <int kThreads>
-void NamedBarrierArrive(int barrier) {
-  emulator::NamedBarrierArrive(barrier, kThreads);
-}
 
 }  // namespace chorale::kernels::cuda
 
