@@ -43,7 +43,7 @@ int32_t QkvWidth(const cuda::KernelShape& shape) {
 std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(const cuda::KernelShape& shape) {
   std::array<kernels::cuda::ProductShape, kProducts> shapes;
   shapes[kOutputProjection] = {shape.queries, shape.width, ProductResult::kAdd};
-  shapes[kMlpUp] = {shape.width, shape.hidden, ProductResult::kFloat};
+  shapes[kMlpUp] = {shape.width, shape.hidden, ProductResult::kBf16};
   shapes[kMlpDown] = {shape.hidden, shape.width, ProductResult::kAdd};
   shapes[kFeatureAttention] = {shape.width, shape.width, ProductResult::kAdd};
   shapes[kQkvProjection] = {shape.width, QkvWidth(shape), ProductResult::kBf16};

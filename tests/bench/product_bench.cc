@@ -129,7 +129,6 @@ class ProductBench::Rows {
         x_(x_values_),
         kv_(kernels::cuda::ContextLayerSize(rows, s_.shape.kv_heads, s_.shape.head_dim)),
         z_(launch_rows_ * s_.shape.width),
-        h_(launch_rows_ * s_.shape.hidden),
         hidden_(launch_rows_ * s_.shape.hidden),
         qkv_(launch_rows_ * QkvWidth(s_.shape)),
         q_(launch_rows_ * s_.shape.queries) {
@@ -265,9 +264,8 @@ class ProductBench::Rows {
     LaunchOne(kOutputProjection, layer, first, rows);
     Normalize(first, rows, nullptr, post.gamma2, post.beta2);
     LaunchOne(kMlpUp, layer, first, rows);
-    RequireSuccess(kernels::cuda::LaunchGeluRows({.h = h_.data(),
+    RequireSuccess(kernels::cuda::LaunchGeluRows({.hidden = hidden_.data(),
                                                   .b1 = post.b1.data(),
-                                                  .hidden = hidden_.data(),
                                                   .rows = rows,
                                                   .width = s_.shape.hidden},
                                                  s_.stream),
@@ -307,7 +305,7 @@ class ProductBench::Rows {
     float* const x = x_.data() + first * s_.shape.width;
     const std::array<const uint16_t*, kProducts> inputs = {attended_.data(), z_.data(),
                                                            hidden_.data(), z_.data(), z_.data()};
-    const std::array<void*, kProducts> results = {x, h_.data(), x, x, qkv_.data()};
+    const std::array<void*, kProducts> results = {x, hidden_.data(), x, x, qkv_.data()};
     RequireSuccess(
         kernels::cuda::LaunchProduct(*s_.library, s_.plans[product],
                                      {.x = inputs[product],
@@ -330,7 +328,6 @@ class ProductBench::Rows {
   DeviceVector<float> partial_o_;        // [rows, H Dh]
   DeviceVector<float> partial_ml_;       // [rows, H, 2]
   const DeviceVector<uint16_t> z_;       // [rows, D] bf16
-  const DeviceVector<float> h_;          // [rows, Dff]
   const DeviceVector<uint16_t> hidden_;  // [rows, Dff] bf16
   const DeviceVector<uint16_t> qkv_;     // [rows, (H + 2 Hkv) Dh] bf16, of the wide form
   const DeviceVector<uint16_t> q_;       // [rows, H Dh] bf16, of the fused form

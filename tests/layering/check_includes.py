@@ -105,7 +105,7 @@ LIBRARIES = {
     'kernels': ('absl/status/', 'absl/strings/'),
     'kernels/ops': ('Random123/', 'absl/status/', 'absl/strings/'),
     'kernels/cpu': ('absl/status/', 'absl/strings/', 'hwy/'),
-    'kernels/cuda/products': ('absl/status/', 'absl/strings/', 'cublasLt.h', 'dlfcn.h'),
+    'kernels/cuda/products': ('absl/status/', 'absl/strings/', 'absl/time/', 'cublasLt.h', 'dlfcn.h'),
     'kernels/cuda/runtime': ('absl/status/', 'absl/strings/', 'cuda_runtime_api.h'),
     'engine': ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', *POSIX),
     'engine/store': ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', 'sqlite3.h', *POSIX),

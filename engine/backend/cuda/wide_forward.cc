@@ -26,7 +26,6 @@ WideForward::Scratch::Scratch(const KernelShape& shape, int64_t tiles) {
   ArenaLayout arena(kAlignment);
   attended = arena.Take<uint16_t>(rows * shape.queries);
   z = arena.Take<uint16_t>(rows * shape.width);
-  h = arena.Take<float>(rows * shape.hidden);
   hidden = arena.Take<uint16_t>(rows * shape.hidden);
   ArenaLayout head(kAlignment);
   head_parts = head.Take<uint16_t>(rows * 3 * shape.width);
@@ -141,12 +140,10 @@ void WideForward::Mlp(int64_t layer, const TileSet& set, const Scratch& scratch)
   const int64_t rows = RowsOf(set);
   Multiply(products.out, At(scratch.attended), w.out, set.x, rows, "the output projection");
   Normalize(set, scratch, nullptr, w.gamma[1], w.beta[1]);
-  Multiply(products.up, At(scratch.z), w.up, At(scratch.h), rows, "the first product of an MLP");
-  const kernels::cuda::GeluRowsParams gelu = {.h = At(scratch.h),
-                                              .b1 = w.b1,
-                                              .hidden = At(scratch.hidden),
-                                              .rows = rows,
-                                              .width = shape_.hidden};
+  Multiply(products.up, At(scratch.z), w.up, At(scratch.hidden), rows,
+           "the first product of an MLP");
+  const kernels::cuda::GeluRowsParams gelu = {
+      .hidden = At(scratch.hidden), .b1 = w.b1, .rows = rows, .width = shape_.hidden};
   assert(kernels::cuda::ValidateGeluRows(gelu).ok());
   device_.Check(kernels::cuda::LaunchGeluRows(gelu, device_.stream()), "the activation of an MLP");
   Multiply(products.down, At(scratch.hidden), w.down, set.x, rows, "the second product of an MLP");

@@ -37,7 +37,6 @@ class WideForward {
 
     ArenaArray<uint16_t> attended;  // [tiles, 64, H Dh] bf16
     ArenaArray<uint16_t> z;         // [tiles, 64, D] bf16
-    ArenaArray<float> h;            // [tiles, 64, Dff] f32
     ArenaArray<uint16_t> hidden;    // [tiles, 64, Dff] bf16
     int64_t partials = 0;           // where they begin
 

@@ -8,7 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/arena_layout.h"
+#include "base/monotonic_clock.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/runtime/runtime.h"
@@ -108,11 +110,45 @@ class Planner {
                   layout_.weight.At(memory_));
   }
 
-  // Whether the library can run `algorithm`, whose result is then what others must equal.
-  absl::StatusOr<bool> Expect(const ProductAlgorithm& algorithm) {
-    return Run(algorithm, kSmallestProductRows, layout_.expected.At(memory_));
+  // Those of `candidates` that give the expected bits. What is expected is the result of the first
+  // one that runs at all, in the smallest launch.
+  absl::StatusOr<std::vector<ProductAlgorithm>> Agreeing(
+      const std::vector<ProductAlgorithm>& candidates, int size) {
+    std::vector<ProductAlgorithm> agreeing;
+    for (const ProductAlgorithm& candidate : candidates) {
+      if (std::find(agreeing.begin(), agreeing.end(), candidate) != agreeing.end()) continue;
+      if (size == 0 && agreeing.empty()) {
+        const absl::StatusOr<bool> runs =
+            Run(candidate, kSmallestProductRows, layout_.expected.At(memory_));
+        RETURN_IF_ERROR(runs.status());
+        if (!*runs) continue;
+      }
+      absl::StatusOr<bool> agrees = Agrees(candidate, kSmallestProductRows << size);
+      if (agrees.ok() && *agrees) agrees = Agrees(candidate, FewestRows(size));
+      RETURN_IF_ERROR(agrees.status());
+      if (*agrees) agreeing.push_back(candidate);
+    }
+    return agreeing;
   }
 
+  // Of algorithms for the most rows of a size. REQUIRES: there is one.
+  absl::StatusOr<ProductAlgorithm> Fastest(const std::vector<ProductAlgorithm>& algorithms,
+                                           int size) {
+    if (algorithms.size() == 1) return algorithms.front();
+    std::vector<absl::Duration> best(algorithms.size(), absl::InfiniteDuration());
+    constexpr int kRounds = 3;  // in turns, so that a change of the clocks meets all
+    for (int round = 0; round < kRounds; ++round) {
+      for (size_t i = 0; i < algorithms.size(); ++i) {
+        const absl::StatusOr<absl::Duration> time =
+            Time(algorithms[i], kSmallestProductRows << size);
+        RETURN_IF_ERROR(time.status());
+        best[i] = std::min(best[i], *time);
+      }
+    }
+    return algorithms[std::min_element(best.begin(), best.end()) - best.begin()];
+  }
+
+ private:
   // Whether `algorithm` gives the expected bits for so many rows.
   absl::StatusOr<bool> Agrees(const ProductAlgorithm& algorithm, int64_t rows) {
     const absl::StatusOr<bool> runs = Run(algorithm, rows, layout_.y.At(memory_));
@@ -134,7 +170,15 @@ class Planner {
     return different == 0;
   }
 
- private:
+  absl::StatusOr<absl::Duration> Time(const ProductAlgorithm& algorithm, int64_t rows) {
+    constexpr int kLaunches = 10;
+    RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "timing a product"));
+    const absl::Time start = MonotonicNow();
+    for (int i = 0; i < kLaunches; ++i) Multiply(algorithm, rows, layout_.y.At(memory_));
+    RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "timing a product"));
+    return MonotonicNow() - start;
+  }
+
   absl::Status Repeat(const std::vector<uint16_t>& rows, int64_t count, uint16_t* to) {
     for (int64_t first = 0; first < count; first += kSmallestProductRows) {
       const int64_t elements = std::min(kSmallestProductRows, count - first) * shape_.inputs;
@@ -148,12 +192,16 @@ class Planner {
 
   absl::StatusOr<bool> Run(const ProductAlgorithm& algorithm, int64_t rows, char* y) {
     RETURN_IF_ERROR(ToStatus(ClearDevice(y, rows * ResultBytes(shape_), stream_), "clearing"));
-    const ErrorCode error = library_.Multiply(
+    const ErrorCode error = Multiply(algorithm, rows, y);
+    RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "trying a product"));
+    return error == 0;
+  }
+
+  ErrorCode Multiply(const ProductAlgorithm& algorithm, int64_t rows, char* y) {
+    return library_.Multiply(
         shape_, algorithm,
         {.x = layout_.x.At(memory_), .weight = layout_.weight.At(memory_), .y = y, .rows = rows},
         stream_);
-    RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "trying a product"));
-    return error == 0;
   }
 
   ProductLibrary& library_;
@@ -189,24 +237,17 @@ absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductSh
   RETURN_IF_ERROR(planner.FillOperands(sizes));
   ProductPlan plan = {.shape = shape, .algorithms = {}, .sizes = 0};
   for (int size = 0; size < sizes; ++size) {
-    const int64_t rows = kSmallestProductRows << size;
-    std::vector<ProductAlgorithm> candidates = library.Algorithms(shape, rows);
+    std::vector<ProductAlgorithm> candidates =
+        library.Algorithms(shape, kSmallestProductRows << size);
     if (size > 0) candidates.push_back(plan.algorithms[size - 1]);
-    for (const ProductAlgorithm& candidate : candidates) {
-      if (size == 0) {
-        const absl::StatusOr<bool> runs = planner.Expect(candidate);
-        RETURN_IF_ERROR(runs.status());
-        if (!*runs) continue;
-      }
-      absl::StatusOr<bool> agrees = planner.Agrees(candidate, rows);
-      if (agrees.ok() && *agrees) agrees = planner.Agrees(candidate, FewestRows(size));
-      RETURN_IF_ERROR(agrees.status());
-      if (!*agrees) continue;
-      plan.algorithms[size] = candidate;
-      plan.sizes = size + 1;
-      break;
-    }
-    if (plan.sizes == size) break;  // none of them
+    const absl::StatusOr<std::vector<ProductAlgorithm>> agreeing =
+        planner.Agreeing(candidates, size);
+    RETURN_IF_ERROR(agreeing.status());
+    if (agreeing->empty()) break;
+    const absl::StatusOr<ProductAlgorithm> fastest = planner.Fastest(*agreeing, size);
+    RETURN_IF_ERROR(fastest.status());
+    plan.algorithms[size] = *fastest;
+    plan.sizes = size + 1;
   }
   if (plan.sizes > 0) return plan;
   return absl::UnavailableError(absl::StrCat(library.description(), " has no algorithm for ",

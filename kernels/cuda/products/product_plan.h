@@ -41,11 +41,12 @@ struct ProductScratch {
 };
 
 // Chooses an algorithm for each size of launch that pays, up to the largest whose operands fit into
-// `scratch`. For the smallest it is the library's first; for the others the first one of the
-// library that gives, for the same rows, the bits of the smallest at every place in a launch, of
-// its fewest and of its most rows. The rows are such that what they give is all rounding, so any
-// other order of summing shows. So a row's result depends neither on the number nor on the content
-// of the rows beside it. A size for which there is no such algorithm ends the plan.
+// `scratch`: the fastest one of those that give, for the same rows, the bits of the library's first
+// algorithm for the smallest size, at every place in a launch, of a size's fewest and of its most
+// rows. The rows are such that what they give is all rounding, so any other order of summing shows.
+// So a row's result depends neither on the number nor on the content of the rows beside it, nor on
+// which algorithm happened to be the fastest. A size for which there is no such algorithm ends the
+// plan.
 //
 // Waits for the stream. ResourceExhausted when not even the smallest launch fits into `scratch`;
 // Unavailable when the library has no algorithm for it; else CUDA's errors.

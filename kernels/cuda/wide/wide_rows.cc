@@ -49,7 +49,7 @@ absl::Status ValidateHeadParts(const HeadPartsParams& p) {
 }
 
 absl::Status ValidateGeluRows(const GeluRowsParams& p) {
-  RETURN_IF_ERROR(RequireNotNull({{"h", p.h}, {"b1", p.b1}, {"hidden", p.hidden}}));
+  RETURN_IF_ERROR(RequireNotNull({{"hidden", p.hidden}, {"b1", p.b1}}));
   RETURN_IF_ERROR(RequirePositive({{"rows", p.rows}}));
   return RequireWidth("width", p.width, kLargestWideHidden);
 }

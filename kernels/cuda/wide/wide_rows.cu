@@ -202,13 +202,16 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t at = (static_cast<int64_t>(blockIdx.x) * kThreads + ThreadIndex()) * 8;
   if (at >= p.rows * p.width) return;
   const int column = static_cast<int>(at % p.width);
-  Words4 words;
+  Words4 words = LoadCg<Words4>(p.hidden + at);
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const Floats4 h = LoadCg<Floats4>(p.h + at + 4 * half);
-    const Floats4 b = LoadAs<Floats4>(p.b1 + column + 4 * half);
-    words.w[2 * half] = PackBf16(Gelu(h.v[0] + b.v[0]), Gelu(h.v[1] + b.v[1]));
-    words.w[2 * half + 1] = PackBf16(Gelu(h.v[2] + b.v[2]), Gelu(h.v[3] + b.v[3]));
+  for (int quad = 0; quad < 2; ++quad) {
+    const Floats4 b = LoadAs<Floats4>(p.b1 + column + 4 * quad);
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {
+      uint32_t& word = words.w[2 * quad + pair];
+      word = PackBf16(Gelu(FirstBf16(word) + b.v[2 * pair]),
+                      Gelu(SecondBf16(word) + b.v[2 * pair + 1]));
+    }
   }
   StoreAs<Words4>(p.hidden + at, words);
 }
