@@ -121,15 +121,17 @@ bool WideForward::HasEncodeAttention() const {
 }
 
 void WideForward::AttendToEncoded(int64_t layer, const TileSet& set, const Scratch& scratch) const {
-  const kernels::cuda::EncodeAttentionParams params = {.tiles = set.tiles,
-                                                       .q = set.q,
-                                                       .q_stride = shape_.q_stride,
-                                                       .attended = At(scratch.attended),
-                                                       .tile_count = set.count,
-                                                       .heads = shape_.heads,
-                                                       .kv_heads = shape_.kv_heads,
-                                                       .head_dim = shape_.head_dim,
-                                                       .layer = static_cast<int32_t>(layer)};
+  const kernels::cuda::EncodeAttentionParams params = {
+      .tiles = set.tiles,
+      .q = set.q,
+      .q_stride = shape_.q_stride,
+      .attended = At(scratch.attended),
+      .tile_count = set.count,
+      .heads = shape_.heads,
+      .kv_heads = shape_.kv_heads,
+      .head_dim = shape_.head_dim,
+      .layer = static_cast<int32_t>(layer),
+      .multiprocessors = device_.properties().multiprocessors};
   assert(kernels::cuda::ValidateEncodeAttention(params).ok());
   device_.Check(kernels::cuda::LaunchEncodeAttention(params, device_.stream()), "attention");
 }

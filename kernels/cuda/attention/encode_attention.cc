@@ -1,6 +1,9 @@
 #include "kernels/cuda/attention/encode_attention.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "base/integer_math.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/ops/field_checks.h"
@@ -17,10 +20,23 @@ bool HasEncodeAttention(int32_t head_dim, int compute_major) {
   return head_dim == kEncodeHeadDim && compute_major == kComputeMajor;
 }
 
+EncodeBlocks ChooseEncodeBlocks(int32_t tile_count, int32_t heads, int32_t multiprocessors) {
+  constexpr int32_t kTiles = 3;
+  const EncodeBlocks threes = {static_cast<int32_t>(CeilDiv(tile_count, kTiles)), 0};
+  const int64_t full_rounds = int64_t{threes.of_three} * heads / multiprocessors;
+  EncodeBlocks mixed;
+  mixed.of_three = static_cast<int32_t>(
+      std::min<int64_t>(full_rounds * multiprocessors / heads, tile_count / kTiles));
+  mixed.of_one = tile_count - kTiles * mixed.of_three;
+  return int64_t{mixed.of_one} * heads <= multiprocessors ? mixed : threes;
+}
+
 absl::Status ValidateEncodeAttention(const EncodeAttentionParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles}, {"q", p.q}, {"attended", p.attended}}));
-  RETURN_IF_ERROR(RequirePositive(
-      {{"tile_count", p.tile_count}, {"heads", p.heads}, {"kv_heads", p.kv_heads}}));
+  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
+                                   {"heads", p.heads},
+                                   {"kv_heads", p.kv_heads},
+                                   {"multiprocessors", p.multiprocessors}}));
   RETURN_IF_ERROR(RequireNotNegative({{"layer", p.layer}}));
   RETURN_IF_ERROR(ValidateHeads(p.heads, p.kv_heads, p.head_dim));
   if (p.head_dim != kEncodeHeadDim) {

@@ -1,4 +1,3 @@
-#include "base/integer_math.h"
 #include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/attention/encode_rows.cuh"
 #include "kernels/cuda/attention/key_ring.cuh"
@@ -16,31 +15,56 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// Grid: x kTiles tiles at a time (EncodeShape), y heads. A block computes one head of the rows of
-// its tiles, a consumer warpgroup those of one tile. A producer thread copies keys and values to a
-// ring in shared memory, from which all warpgroups read them; scores, weights and states stay in
-// registers. A warpgroup without a tile, in the last block, computes the last tile again and stores
-// nothing.
+struct EncodeKernelParams {
+  EncodeAttentionParams attention;
+  EncodeBlocks blocks;  // of each head
+};
+
+// Blocks of three tiles come first, head by head, so that blocks that run together read the same
+// keys.
+__device__ __forceinline__ EncodeTask TaskOf(const EncodeKernelParams& params) {
+  const EncodeBlocks& blocks = params.blocks;
+  const auto block = static_cast<int>(blockIdx.x);
+  const int threes = blocks.of_three * params.attention.heads;
+  EncodeTask task;
+  if (block < threes) {
+    task.head = block / blocks.of_three;
+    task.first_tile = block % blocks.of_three * EncodeShape::kTiles;
+    task.tiles = min(EncodeShape::kTiles, params.attention.tile_count - task.first_tile);
+  } else {
+    task.head = (block - threes) / blocks.of_one;
+    task.first_tile = blocks.of_three * EncodeShape::kTiles + (block - threes) % blocks.of_one;
+    task.tiles = 1;
+  }
+  return task;
+}
+
+// Grid: x blocks of all heads (EncodeBlocks). A block computes one head of the rows of its tiles, a
+// consumer warpgroup those of one tile. A producer thread copies keys and values to a ring in
+// shared memory, from which all warpgroups read them; scores, weights and states stay in registers.
+// A warpgroup without a tile only empties the ring's stages, like the others.
 //
 // Before GridDepWait the kernel reads fields of a tile that no kernel changes, and nothing else.
 //
 // -inf: the first key block has a valid key, so m is finite after it; before, only zeros are
 // scaled.
 __global__ void __launch_bounds__(EncodeShape::kThreads, 1)
-    EncodeAttentionKernel(const __grid_constant__ EncodeAttentionParams p) {
+    EncodeAttentionKernel(const __grid_constant__ EncodeKernelParams params) {
   GridDepLaunch();
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  const EncodeAttentionParams& p = params.attention;
+  const EncodeTask task = TaskOf(params);
   const KeyRing ring = {DynamicSmem()};
   if (threadIdx.x == 0) ring.Init();
   __syncthreads();
-  const Tile tile = LoadCg<Tile>(p.tiles + static_cast<int>(blockIdx.x) * EncodeShape::kTiles);
+  const Tile tile = LoadCg<Tile>(p.tiles + task.first_tile);
   constexpr int kProducer = EncodeShape::kTiles * kWarpgroupThreads;
   if (threadIdx.x >= kProducer) {
     RegDealloc<EncodeShape::kProducerRegisters>();
     GridDepWait();
     if (threadIdx.x > kProducer) return;
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
-    const int kv_head = blockIdx.y / (p.heads / p.kv_heads);
+    const int kv_head = task.head / (p.heads / p.kv_heads);
     FillRing(ring,
              tile.context +
                  p.layer * ContextLayerSize(tile.context_rows, p.kv_heads, kEncodeHeadDim) +
@@ -50,7 +74,11 @@ __global__ void __launch_bounds__(EncodeShape::kThreads, 1)
   }
   RegAlloc<EncodeShape::kConsumerRegisters>();
   GridDepWait();
-  EncodeRows(p, ring).Attend(tile.context_rows);
+  if (WarpgroupIndex() >= task.tiles) {
+    RingReader(ring).Drain(tile.context_rows);
+    return;
+  }
+  EncodeRows(p, task, ring).Attend(tile.context_rows);
 #else
   GridDepWait();
 #endif
@@ -63,13 +91,14 @@ ErrorCode LoadEncodeAttentionKernel(int shared_bytes) {
 }
 
 ErrorCode LaunchEncodeAttention(const EncodeAttentionParams& params, Stream stream) {
+  const EncodeBlocks blocks =
+      ChooseEncodeBlocks(params.tile_count, params.heads, params.multiprocessors);
   const LaunchShape shape = {
-      .blocks_x = static_cast<int>(CeilDiv(params.tile_count, EncodeShape::kTiles)),
-      .blocks_y = params.heads,
+      .blocks_x = (blocks.of_three + blocks.of_one) * params.heads,
       .threads = EncodeShape::kThreads,
       .shared_bytes = EncodeShape::kSharedBytes,
   };
-  return Launch(&EncodeAttentionKernel, shape, stream, params);
+  return Launch(&EncodeAttentionKernel, shape, stream, EncodeKernelParams{params, blocks});
 }
 
 }  // namespace chorale::kernels::cuda

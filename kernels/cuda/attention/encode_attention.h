@@ -20,11 +20,21 @@ struct EncodeAttentionParams {
   int64_t q_stride = 0;          // elements from a row's q to the next one's, a multiple of 8
   uint16_t* attended = nullptr;  // [tiles, 64, H, Dh] bf16, device
   int32_t tile_count = 0;
-  int32_t heads = 0;     // H
-  int32_t kv_heads = 0;  // Hkv, divides H
-  int32_t head_dim = 0;  // Dh: see HasEncodeAttention
-  int32_t layer = 0;     // of the context
+  int32_t heads = 0;            // H
+  int32_t kv_heads = 0;         // Hkv, divides H
+  int32_t head_dim = 0;         // Dh: see HasEncodeAttention
+  int32_t layer = 0;            // of the context
+  int32_t multiprocessors = 1;  // of the device; affects speed alone
 };
+
+// Blocks of each head: the first take three tiles each, the rest one each. A multiprocessor holds
+// one block, so blocks run in rounds. Where three tiles for each block would leave most of the last
+// round idle, it has blocks of one tile, which take half as long; never more than fill it.
+struct EncodeBlocks {
+  int32_t of_three = 0;
+  int32_t of_one = 0;
+};
+EncodeBlocks ChooseEncodeBlocks(int32_t tile_count, int32_t heads, int32_t multiprocessors);
 
 // Whether there is such a kernel for heads of this width on a device of this compute capability.
 bool HasEncodeAttention(int32_t head_dim, int compute_major);

@@ -39,8 +39,15 @@ struct EncodeShape {
   static constexpr int kSharedBytes = kQueriesAt + kTiles * kQueryBytes;
 };
 
-// Called by all warps of a consumer warpgroup. Scores are computed one key block ahead. During the
-// softmax of a key block two products are in flight:
+// What a block computes: one head of some tiles, of those of the launch.
+struct EncodeTask {
+  int head = 0;
+  int first_tile = 0;
+  int tiles = 0;  // 1 to EncodeShape::kTiles
+};
+
+// Called by all warps of a consumer warpgroup that has a tile. Scores are computed one key block
+// ahead. During the softmax of a key block two products are in flight:
 //
 //   o += weights V       of the key block before
 //   scores = q K         of the key block after
@@ -60,8 +67,14 @@ class EncodeRows {
   static constexpr int kQueryBarrier = 1;  // and one for each further warpgroup
 
  public:
-  __device__ __forceinline__ EncodeRows(const EncodeAttentionParams& p, const KeyRing& ring)
-      : p_(p), keys_(ring), ring_(SmemAddress(ring.memory)), warpgroup_(WarpgroupIndex()) {}
+  __device__ __forceinline__ EncodeRows(const EncodeAttentionParams& p, const EncodeTask& task,
+                                        const KeyRing& ring)
+      : p_(p),
+        head_(task.head),
+        keys_(ring),
+        ring_(SmemAddress(ring.memory)),
+        warpgroup_(WarpgroupIndex()),
+        first_row_(int64_t{task.first_tile + warpgroup_} * kTileRows) {}
 
   __device__ __forceinline__ void Attend(int context_rows) {
     CopyQueries();
@@ -121,20 +134,9 @@ class EncodeRows {
     PackWeights(scores);
   }
 
-  // Index of this warpgroup's tile, which may not exist.
-  __device__ __forceinline__ int tile() const {
-    return static_cast<int>(blockIdx.x) * EncodeShape::kTiles + warpgroup_;
-  }
-  // The tile's first row, of the rows of all tiles. A warpgroup without a tile takes the last one:
-  // it must empty stages like the others.
-  __device__ __forceinline__ int64_t FirstRow() const {
-    return int64_t{min(tile(), p_.tile_count - 1)} * kTileRows;
-  }
-
   // To shared memory, in the order of the keys of a key block.
   __device__ __forceinline__ void CopyQueries() const {
-    const uint16_t* q =
-        p_.q + FirstRow() * p_.q_stride + static_cast<int>(blockIdx.y) * kEncodeHeadDim;
+    const uint16_t* q = p_.q + first_row_ * p_.q_stride + head_ * kEncodeHeadDim;
     auto* to = reinterpret_cast<uint16_t*>(DynamicSmem() + QueriesAt());
     constexpr int kPieces = kEncodeHeadDim / 8;  // of a row
 #pragma unroll
@@ -248,15 +250,13 @@ class EncodeRows {
   }
 
   __device__ __forceinline__ void Store() const {
-    if (tile() >= p_.tile_count) return;
     const int64_t row =
-        FirstRow() + WarpIndex() % kWarpgroupWarps * kGroupRows + LaneIndex() / 4;  // g
+        first_row_ + WarpIndex() % kWarpgroupWarps * kGroupRows + LaneIndex() / 4;  // g
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       // l is at least 1, the weight of the score to which m was raised.
       const float divisor = Rcp(SumOverLanes<4>(l_[half]));
-      uint16_t* to = p_.attended +
-                     ((row + 8 * half) * p_.heads + static_cast<int>(blockIdx.y)) * kEncodeHeadDim +
+      uint16_t* to = p_.attended + ((row + 8 * half) * p_.heads + head_) * kEncodeHeadDim +
                      LaneIndex() % 4 * 2;
 #pragma unroll
       for (int n = 0; n < kEncodeHeadDim / 8; ++n) {
@@ -267,9 +267,11 @@ class EncodeRows {
   }
 
   const EncodeAttentionParams& p_;
+  const int head_;
   RingReader keys_;
   const uint32_t ring_;  // address
   const int warpgroup_;
+  const int64_t first_row_;  // of the tile, of the rows of all tiles
 
   // Of the lane's rows g and g + 8.
   float m_[2] = {-INFINITY, -INFINITY};

@@ -100,6 +100,12 @@ class RingReader {
     if (LaneIndex() == 0) MbarrierArrive(ring_.Empty(stage));
   }
 
+  // Takes and releases all stages of a context, for a warp that has no rows.
+  __device__ __forceinline__ void Drain(int context_rows) {
+#pragma unroll 1
+    for (int left = context_rows; left > 0; left -= KeyRing::kKeys) Release(Take());
+  }
+
  private:
   const KeyRing ring_;  // a copy: behind a reference it would stay in local memory
   RingPlace place_;

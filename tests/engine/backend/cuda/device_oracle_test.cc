@@ -65,7 +65,9 @@ std::vector<int32_t> OrdersOf(const ModelCase& model_case, Order order) {
 // Holds results to float64 and prints the worst errors.
 class Comparison {
  public:
-  explicit Comparison(std::string name) : name_(std::move(name)) {}
+  explicit Comparison(std::string name,
+                      const under_test::Tolerances& bounds = under_test::ToleratedErrors())
+      : name_(std::move(name)), bounds_(bounds) {}
   ~Comparison() {
     std::cout << name_ << ": worst error of a mixture " << worst_mixture_ << ", of a log-density "
               << worst_log_density_ << "\n";
@@ -112,7 +114,7 @@ class Comparison {
   }
 
   const std::string name_;
-  const under_test::Tolerances bounds_ = under_test::ToleratedErrors();
+  const under_test::Tolerances bounds_;
   double worst_mixture_ = 0;
   double worst_log_density_ = 0;
 };
@@ -223,13 +225,17 @@ TEST_F(DeviceOracleTest, IsTheReference) {
 
 // ---- Sizes ----------------------------------------------------------------------------------
 
+// Twelve layers lose more than the few of the suite's models, and rows of 128 numbers more than
+// wider ones: as there, about twice the worst error that was measured.
+constexpr under_test::Tolerances kTwelveNarrowLayers = {.mixture = 0.06, .log_density = 0.02};
+
 TEST_F(DeviceOracleTest, PredictionsFromALongContext) {
   const ModelCase model_case = {
       .options = {.d_model = 128, .n_layers = 12, .d_ff = 256, .num_components = 20},
       .context_rows = 65'536,
       .targets = 64,
       .paths = 1};
-  Comparison comparison("context of 65,536 rows");
+  Comparison comparison("context of 65,536 rows", kTwelveNarrowLayers);
   const auto oracle = NewOracle(model_case);
   BackendDriver driver = NewLargeDriver();
   const LoadedCase loaded(model_case, driver, kMany);
@@ -242,7 +248,7 @@ TEST_F(DeviceOracleTest, DensitiesOfManyPaths) {
       .context_rows = 1'024,
       .targets = 8,
       .paths = 4'096};
-  Comparison comparison("density of 4,096 paths");
+  Comparison comparison("density of 4,096 paths", kTwelveNarrowLayers);
   const auto oracle = NewOracle(model_case);
   BackendDriver driver = NewLargeDriver();
   const LoadedCase loaded(model_case, driver, kMany);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/layout/kv_cache.h"
@@ -91,7 +92,7 @@ class EncodeProblem {
 
   // Attention of a launch's tiles by the kernel: the bits, [Tiles(), 64, H, Dh]. Those of other
   // tiles are kUnwritten.
-  std::vector<uint16_t> Launch(int first, int count, Stream stream) const {
+  std::vector<uint16_t> Launch(int first, int count, Stream stream, int multiprocessors = 1) const {
     const int64_t width = int64_t{shape_.heads} * kHeadDim;
     const DeviceArray<uint16_t> attended(Rows() * width);
     const int64_t row = int64_t{first} * kTileRows;
@@ -103,7 +104,8 @@ class EncodeProblem {
                                           .heads = shape_.heads,
                                           .kv_heads = shape_.kv_heads,
                                           .head_dim = kHeadDim,
-                                          .layer = kLayer};
+                                          .layer = kLayer,
+                                          .multiprocessors = multiprocessors};
     EXPECT_TRUE(ValidateEncodeAttention(params).ok()) << ValidateEncodeAttention(params);
     ExpectSuccess(LaunchEncodeAttention(params, stream), "launching attention");
     return attended.ToHost(stream);
@@ -262,6 +264,14 @@ TEST_F(EncodeAttentionTest, ATileAloneHasTheBitsOfTheTileInALaunchOfAll) {
   }
 }
 
+// Nor on how many tiles its block has.
+TEST_F(EncodeAttentionTest, BlocksOfOneAndOfThreeTilesGiveTheSameBits) {
+  const EncodeProblem problem({.rows = 300, .heads = 2, .kv_heads = 2, .score_deviation = 8}, 7);
+  const std::vector<uint16_t> threes = problem.Launch(0, problem.Tiles(), stream_, 1);
+  EXPECT_THAT(problem.Launch(0, problem.Tiles(), stream_, 4), TensorBitsEqual(threes)) << "mixed";
+  EXPECT_THAT(problem.Launch(0, problem.Tiles(), stream_, 132), TensorBitsEqual(threes)) << "ones";
+}
+
 // Nor do they depend on the other rows of the tile, of which some share a warp with it, and on its
 // place among them.
 TEST_F(EncodeAttentionTest, ARowHasTheSameBitsAnywhereInATile) {
@@ -273,6 +283,21 @@ TEST_F(EncodeAttentionTest, ARowHasTheSameBitsAnywhereInATile) {
   std::rotate(expected.begin(), expected.begin() + c.rotation * width,
               expected.begin() + kTileRows * width);
   EXPECT_THAT(actual, TensorBitsEqual(expected));
+}
+
+TEST(ChooseEncodeBlocksTest, FillsTheLastRound) {
+  const auto blocks = [](int tiles, int heads, int multiprocessors) {
+    const EncodeBlocks chosen = ChooseEncodeBlocks(tiles, heads, multiprocessors);
+    return std::pair(chosen.of_three, chosen.of_one);
+  };
+  EXPECT_EQ(blocks(128, 16, 132), std::pair(41, 5)) << "five rounds, and 80 blocks of one tile";
+  EXPECT_EQ(blocks(128, 12, 132), std::pair(43, 0)) << "the fourth round is nearly full";
+  EXPECT_EQ(blocks(8, 16, 132), std::pair(0, 8)) << "a block for each tile fits";
+  EXPECT_EQ(blocks(9, 16, 132), std::pair(3, 0));
+  // As in the test of their bits.
+  EXPECT_EQ(blocks(5, 2, 1), std::pair(2, 0));
+  EXPECT_EQ(blocks(5, 2, 4), std::pair(1, 2));
+  EXPECT_EQ(blocks(5, 2, 132), std::pair(0, 5));
 }
 
 TEST(HasEncodeAttentionTest, WhereThereIsWgmma) {
@@ -306,6 +331,8 @@ TEST(ValidateEncodeAttentionTest, NamesTheField) {
   EXPECT_THAT(message([](Params& p) { p.head_dim = 32; }), testing::HasSubstr("head_dim"));
   EXPECT_THAT(message([](Params& p) { p.q_stride = 513; }), testing::HasSubstr("q_stride"));
   EXPECT_THAT(message([](Params& p) { p.q_stride = 248; }), testing::HasSubstr("q_stride"));
+  EXPECT_THAT(message([](Params& p) { p.multiprocessors = 0; }),
+              testing::HasSubstr("multiprocessors"));
   EXPECT_THAT(message([](Params& p) { p.layer = -1; }), testing::HasSubstr("layer"));
 }
 
