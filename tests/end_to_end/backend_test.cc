@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
@@ -17,8 +16,6 @@
 
 namespace chorale::end_to_end {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr int64_t kTargets = 5;
 constexpr int64_t kPaths = 3;
@@ -73,7 +70,7 @@ class BackendTest : public ::testing::Test {
 };
 
 TEST_F(BackendTest, IsTheOneAskedFor) {
-  EXPECT_THAT(server_->log(), HasSubstr("backend_opened backend=\"" + TestBackend()));
+  server_->ExpectLog("backend_opened backend=\"" + TestBackend());
   EXPECT_TRUE(absl::StrContains(PrometheusPage::Fetch(server_->metrics_address()).text(),
                                 "chorale_backend_info{backend=\"" + TestBackend()));
   v1::GetModelRequest request;

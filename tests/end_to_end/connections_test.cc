@@ -117,7 +117,7 @@ TEST_F(ConnectionsTest, WhatExceedsTheLimitIsRefusedAndCounted) {
     return Metric("chorale_connections_refused_total", "reason=\"max_connections\"") == 20;
   }));
   EXPECT_EQ(Metric("chorale_connections"), 10);
-  EXPECT_THAT(server_->log(), HasSubstr("connections_refused reason=max_connections count=1"));
+  server_->ExpectLog("connections_refused reason=max_connections count=1");
   idle_.clear();
   EXPECT_TRUE(NewConnectionsAreServed());
   server_->Terminate();
@@ -127,7 +127,7 @@ TEST_F(ConnectionsTest, AProcessWithFewFilesServesAgainOnceTheyAreFree) {
   ASSERT_GT(RaiseFileLimit(), 1200) << "this test has more than a thousand connections";
   Start({}, /*file_limit=*/1024);
   EXPECT_EQ(Metric("chorale_max_connections"), 384);
-  EXPECT_THAT(server_->log(), HasSubstr("fewer_connections max_connections=384"));
+  server_->ExpectLog("fewer_connections max_connections=384");
   ASSERT_TRUE(Eventually([&] { return Metric("chorale_connections") == 0; }));
   Connect(1010);
   EXPECT_TRUE(

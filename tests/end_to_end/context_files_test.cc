@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
@@ -106,8 +105,8 @@ TEST_F(ContextFilesTest, ContextsAreResidentBeforeTheServerIsReady) {
   PrometheusPage page = PageOf(*server);
   EXPECT_EQ(page.Value("chorale_contexts", "state=\"resident\""), 2);
   EXPECT_EQ(page.Value("chorale_encode_seconds_count"), 2);
-  EXPECT_TRUE(absl::StrContains(server->log(), "not_warmed")) << server->log();
-  EXPECT_TRUE(absl::StrContains(server->log(), "missing")) << server->log();
+  server->ExpectLog("not_warmed");
+  server->ExpectLog("missing");
   ASSERT_TRUE(Eventually([&] { return Files() == 2; }));
   server->Kill();
   server = Start("*");

@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
@@ -121,12 +120,9 @@ TEST(DrainTest, ARepeatedSigtermChangesNothing) {
   OpenStreams streams(server->address(), MediumSession());
   server->process().Signal(SIGTERM);
   EXPECT_TRUE(Eventually([&] { return Health(server->address()) == "NOT_SERVING"; }));
-  const auto log_has = [&](const char* text) {
-    return Eventually([&] { return absl::StrContains(server->process().log(), text); });
-  };
   for (int i = 0; i < 3; ++i) {
     server->process().Signal(SIGTERM);
-    EXPECT_TRUE(log_has("shutdown_goes_on until_at_most=2"));
+    server->process().ExpectLog("shutdown_goes_on until_at_most=2");
   }
   EXPECT_FALSE(server->process().Wait(absl::ZeroDuration()).has_value())
       << "the streams were over too soon: nothing was tested";
@@ -142,8 +138,7 @@ TEST(DrainTest, ASecondInterruptCutsShort) {
   ASSERT_NE(server, nullptr);
   OpenStreams streams(server->address(), SharedServer::LongSession());
   server->process().Signal(SIGINT);
-  EXPECT_TRUE(Eventually(
-      [&] { return absl::StrContains(server->process().log(), "draining live_calls="); }));
+  server->process().ExpectLog("draining live_calls=");
   absl::SleepFor(absl::Milliseconds(50));  // until it is not the same press
   server->process().Signal(SIGINT);
   const std::vector<Samples> results = streams.Finish();

@@ -108,7 +108,7 @@ TEST_F(ModelsTest, AModelWhoseFilesHaveChangedIsRefusedAndTheOldOneStays) {
   Put("first", 2);
   Put("second", 3);
   Reload("error reload_refused");
-  EXPECT_THAT(server_->log(), HasSubstr("have changed while it is served"));
+  server_->ExpectLog("have changed while it is served");
   EXPECT_THAT(Listed(), ElementsAre("models/first"));
   const auto after = client_->Predict(request);
   ASSERT_TRUE(after.ok());

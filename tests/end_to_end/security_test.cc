@@ -218,7 +218,7 @@ TEST_F(SecurityTest, TokensComeAndGoOnOpenConnections) {
       [&] { return Page().Value("chorale_config_reloads_total", "result=\"error\"") > 0; }));
   EXPECT_TRUE(ListModels(acme).ok());
   EXPECT_TRUE(ListModels(later).ok());
-  EXPECT_THAT(server_->log(), HasSubstr("tokens: line 1: the hash must be"));
+  server_->ExpectLog("tokens: line 1: the hash must be");
   PutTokens();
   EXPECT_TRUE(Eventually([&] { return ListModels(later).error_code() == Code::UNAUTHENTICATED; }));
   EXPECT_TRUE(ListModels(acme).ok());

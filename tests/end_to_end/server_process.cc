@@ -210,6 +210,12 @@ int64_t ServerProcess::ResidentBytes() const {
 
 std::string ServerProcess::log() const { return ReadFile(folder_ / "log"); }
 
+void ServerProcess::ExpectLog(absl::string_view text) const {
+  EXPECT_TRUE(Eventually([&] { return absl::StrContains(log(), text); }))
+      << "the server does not print: " << text << "\n"
+      << log();
+}
+
 bool ServerProcess::ReadPorts() {
   const std::string port(absl::StripAsciiWhitespace(ReadFile(folder_ / "port")));
   const std::string text = log();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tests/end_to_end/temp_folder.h"
 #include "tests/eventually.h"
@@ -78,6 +79,9 @@ class ServerProcess {
 
   // What it has printed so far, standard output and error together.
   std::string log() const;
+  // Expects it to print `text`, and waits for that: a line may come a moment after what it is
+  // about.
+  void ExpectLog(absl::string_view text) const;
 
  private:
   ServerProcess() = default;

@@ -64,7 +64,7 @@ TEST_F(StoreLossTest, AFolderThatWasMovedIsNoticedAndFoundAgain) {
   ExpectLost(client_->Register("more", RandomRows(20, 3, 3)).status);
   ExpectLost(client_->Delete("data"));
   EXPECT_TRUE(Eventually([&] { return Health(server_->address()) == "NOT_SERVING"; }));
-  EXPECT_THAT(server_->log(), HasSubstr("was removed, moved or replaced while it is open"));
+  server_->ExpectLog("was removed, moved or replaced while it is open");
   EXPECT_TRUE(Predicts());
   EXPECT_TRUE(client_->Get("data").ok());
 

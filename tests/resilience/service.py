@@ -67,6 +67,10 @@ class Server:
                 raise RuntimeError('the server did not start:\n' + self.log())
             time.sleep(0.02)
         self.port = int(port_file.read_text(encoding='utf-8'))
+        while 'metrics_port=' not in self.log():  # its line may come a moment later
+            if time.monotonic() > deadline:
+                raise RuntimeError('the server does not say its ports:\n' + self.log())
+            time.sleep(0.02)
 
     def __enter__(self) -> Server:
         return self

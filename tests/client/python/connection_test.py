@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from typing import Any
 
 import chorale
@@ -113,6 +114,26 @@ def test_seasons_are_sought_unless_the_caller_says_no(
         pb.RegisterContextHeader.SEASONS_UNSPECIFIED,
         pb.RegisterContextHeader.NOT_SOUGHT,
     ]
+
+
+def test_a_season_is_listed_but_not_warned_of(fake: FakeChorale, client: chorale.Client) -> None:
+    season = pb.Warning(reason=pb.Warning.SEASON, column="month", message="a season of 12 steps")
+    left_out = pb.Warning(reason=pb.Warning.LEFT_OUT, column="x", message="x is left out")
+    fake.answers["RegisterContext"].extend(
+        [
+            pb.RegisterContextResponse(warnings=[season]),
+            pb.RegisterContextResponse(warnings=[season, left_out]),
+        ]
+    )
+    table = {"month": [1, 2], "x": [0, 0], "y": [3, 4]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", chorale.DataWarning)
+        context = client.register(table, target="y")
+    assert [warning.reason for warning in context.warnings] == ["SEASON"]
+    with pytest.warns(chorale.DataWarning) as told:
+        context = client.register(table, target="y")
+    assert [str(warning.message) for warning in told] == ["x is left out"]
+    assert [warning.reason for warning in context.warnings] == ["SEASON", "LEFT_OUT"]
 
 
 def test_names_follow_from_the_content(fake: FakeChorale, client: chorale.Client) -> None:

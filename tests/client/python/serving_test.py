@@ -64,6 +64,11 @@ def server_of(folder: pathlib.Path) -> int:
     return found
 
 
+def wait_for_log(server: Server, text: str) -> None:
+    """A line may come a moment after what it is about."""
+    wait_for(f"the server prints {text}", lambda: text in server.log)
+
+
 def test_a_server_in_a_temporary_folder_that_goes_with_it() -> None:
     with serve() as server:
         folder = server.data_dir
@@ -73,7 +78,7 @@ def test_a_server_in_a_temporary_folder_that_goes_with_it() -> None:
         assert samples.values.shape == (10, 2)
         assert server.address.startswith("unix:")
         assert (folder.stat().st_mode & 0o777) == 0o700
-        assert "method=Sample code=OK" in server.log
+        wait_for_log(server, "method=Sample code=OK")
         assert server.running
     assert not server.running
     assert not folder.exists()
@@ -116,8 +121,8 @@ def test_arguments_reach_the_server_and_the_environment_does_not(
     with serve(
         data, models=model, memory_mib=4096, flags=["--threads=1", "--max_paths=3"]
     ) as server:
-        assert "memory_limit_mib=4096" in server.log
-        assert "threads=1" in server.log
+        wait_for_log(server, "memory_limit_mib=4096")
+        wait_for_log(server, "threads=1")
         with server.connect() as client:
             context = client.register(TABLE, target="y")
             with pytest.raises(chorale.InvalidArgumentError):
@@ -419,5 +424,6 @@ def test_sixteen_processes_share_one_server(data: pathlib.Path) -> None:
     assert set(counts) == {"16"}, "each sees the tables of all"
     by_number = dict(zip(map(int, numbers), map(float, means), strict=True))
     assert [round(by_number[i] - by_number[0]) for i in range(16)] == list(range(16))
-    log = (data / "embedded/server.log").read_text()
-    assert log.count(" serving ") == 1
+    log = data / "embedded/server.log"
+    wait_for("the server serves", lambda: " serving " in log.read_text())
+    assert log.read_text().count(" serving ") == 1

@@ -137,7 +137,7 @@ class Client:
             types: {"column": "categorical" or "numeric"} where the kind is not to follow from the
                 cells.
             seasons: Whether the model is told of a season of the target, where the server finds
-                one; a warning then says so. If False, it is another content.
+                one; the context's `warnings` then say so. If False, it is another content.
             progress: See `Context.sample`.
             timeout: Seconds; None: the client's.
 

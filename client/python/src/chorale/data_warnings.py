@@ -12,9 +12,13 @@ from chorale.v1 import chorale_pb2 as pb
 
 _PACKAGE = str(Path(__file__).parent)
 
+_SEASON = pb.Warning.Reason.Name(pb.Warning.SEASON)
+
 
 class DataWarning(UserWarning):
     """Cells that were not taken as they stand, of one column and for one reason; or a season.
+
+    Results list all of them. Python warns of them, but not of a season, which is no defect.
 
     Attributes:
         message: A sentence.
@@ -64,11 +68,16 @@ def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarn
 
 
 def tell(found: Iterable[DataWarning]) -> None:
-    """Gives the warnings to Python's, at the line outside of this package that made the call."""
+    """Gives the warnings to Python's, at the line outside of this package that made the call.
+
+    All but seasons, which are no defects: for one of these, nobody who turns warnings into errors
+    should lose the context.
+    """
     level = 1
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
         level += 1
     for warning in found:
-        warnings.warn(warning, stacklevel=level)
+        if warning.reason != _SEASON:
+            warnings.warn(warning, stacklevel=level)
