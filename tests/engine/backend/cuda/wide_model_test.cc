@@ -108,5 +108,28 @@ TEST_F(WideModelTest, AWorkspaceThatHoldsNoTileIsAnErrorWithTheNumbers) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("1048576"));
 }
 
+// All of it is taken when a model is added, the library's included.
+TEST_F(WideModelTest, ServingTakesNoMoreMemoryOfTheGpuThanLoading) {
+  const absl::Status status = NewBackend(CublasLtPath())->AddModel(wide_).status();
+  if (absl::IsUnavailable(status)) GTEST_SKIP() << status;
+  BackendDriver driver = under_test::NewDriver();
+  const std::shared_ptr<const BackendModel> model = driver.AddModel(wide_);
+  const std::vector<DeviceMemoryPart> loaded = driver.backend().DeviceMemory();
+  const auto context = driver.Encode(model, MakeFeatures(70, 3, 1), MakeValues(70, 2), 1'000);
+  TileSpec tile;
+  tile.context = context;
+  tile.targets = driver.EncodeRows(context, MakeFeatures(4, 3, 3));
+  tile.paths = 5;
+  const auto decode = driver.NewDecode(tile, 1, 0, {});
+  const auto density = driver.NewDensity(tile, MakeValues(5 * 4, 4));
+  const auto predict = driver.NewPredict(context, tile.targets, 0, 4);
+  driver.RunAll({decode.get(), density.get(), predict.get()}, 2);
+  const std::vector<DeviceMemoryPart> serving = driver.backend().DeviceMemory();
+  ASSERT_EQ(serving.size(), loaded.size());
+  for (size_t i = 0; i < loaded.size(); ++i) {
+    EXPECT_EQ(serving[i].bytes, loaded[i].bytes) << loaded[i].part;
+  }
+}
+
 }  // namespace
 }  // namespace chorale
