@@ -90,8 +90,8 @@ void HoldTo(absl::string_view what, int64_t row, const std::vector<double>& actu
 }
 
 std::vector<double> FromBf16(const std::vector<uint16_t>& bits) {
-  std::vector<double> values;
-  for (const uint16_t element : bits) values.push_back(kernels::cuda::FromBf16(element));
+  std::vector<double> values(bits.size());
+  std::transform(bits.begin(), bits.end(), values.begin(), kernels::cuda::FromBf16);
   return values;
 }
 
@@ -191,8 +191,8 @@ class ProductBench::Rows {
       RequireSuccess(kernels::cuda::Synchronize(s_.stream), "running launches");
     };
     run();
-    std::vector<double> times;
-    for (int i = 0; i < s_.options.runs; ++i) times.push_back(Microseconds(run));
+    std::vector<double> times(s_.options.runs);
+    for (double& time : times) time = Microseconds(run);
     RequireSuccess(kernels::cuda::DestroyGraph(graph), "freeing a graph");
     return Median(times) / (repeats.in_graph * repeats.graphs);
   }

@@ -14,8 +14,6 @@
 namespace chorale::cuda {
 namespace {
 
-using kernels::cuda::Matrix;
-
 // Adds weight tiles, and the same as wgmma tiles if the device has wgmma.
 void AddWeightTiles(const std::vector<uint16_t>& tiles, bool has_wgmma, WeightBlob& blob,
                     const uint16_t** weight_tiles, const uint16_t** wgmma_tiles) {

@@ -57,6 +57,7 @@ absl::StatusOr<Functions> FindFunctions(void* library) {
       Find(library, "cublasLtMatmulPreferenceDestroy", &f.destroy_preference)) {
     return f;
   }
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): each thread has its own.
   return absl::FailedPreconditionError(absl::StrCat("libcublasLt lacks a function: ", dlerror()));
 }
 

@@ -151,7 +151,7 @@ class Planner {
  private:
   // Whether `algorithm` gives the expected bits for so many rows.
   absl::StatusOr<bool> Agrees(const ProductAlgorithm& algorithm, int64_t rows) {
-    const absl::StatusOr<bool> runs = Run(algorithm, rows, layout_.y.At(memory_));
+    absl::StatusOr<bool> runs = Run(algorithm, rows, layout_.y.At(memory_));
     if (!runs.ok() || !*runs) return runs;
     uint32_t* const on_device = layout_.different.At(memory_);
     const CompareRowsParams params = {
