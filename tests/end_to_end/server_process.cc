@@ -142,7 +142,8 @@ std::unique_ptr<ServerProcess> ServerProcess::Start(const ServerOptions& options
                     << server->log();
       return nullptr;
     }
-    if (server->ReadPorts() && (options.tls || Health(server->address_) == "SERVING")) {
+    if (server->ReadPorts() && (options.tls || Health(server->address_) == "SERVING") &&
+        absl::StrContains(server->log(), "serving")) {
       return server;
     }
     absl::SleepFor(absl::Milliseconds(10));

@@ -50,8 +50,8 @@ class ServerProcess {
   // Starts the binary without waiting for anything.
   static std::unique_ptr<ServerProcess> Spawn(const ServerOptions& options);
 
-  // Starts it and waits until its health service says SERVING. Null, with a failure added, when
-  // that does not come.
+  // Starts it and waits until its health service says SERVING and its log says it, too: what it has
+  // printed before is there then. Null, with a failure added, when that does not come.
   static std::unique_ptr<ServerProcess> Start(const ServerOptions& options);
 
   ~ServerProcess();

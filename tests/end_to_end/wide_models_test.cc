@@ -194,6 +194,18 @@ TEST_F(WideModelsTest, AreServedByAReloadOnceTheLibraryIsThere) {
   EXPECT_EQ(Difference(Draw("narrow", 7), narrow), "");
 }
 
+// What the library itself brings into the process, where this machine has it: it is opened,
+// although the emulator computes.
+TEST_F(WideModelsTest, TheMetricsAnswerBesideTheRealLibrary) {
+  Start({narrow_, wide_}, "");
+  ASSERT_NE(client_, nullptr);
+  if (Count("model_left_out model=wide") == 1) GTEST_SKIP() << "there is no cuBLASLt";
+  for (const char* name : {"golden_tiny", "wide"}) {
+    EXPECT_TRUE(PrometheusPage::Fetch(server_->metrics_address())
+                    .Has("chorale_model_info", absl::StrCat("model=\"", name, "\"")));
+  }
+}
+
 TEST_F(WideModelsTest, AServerWithoutAnyModelDoesNotStart) {
   const auto server = ServerProcess::Spawn(Options({wide_}, "/nowhere/libcublasLt.so.13"));
   EXPECT_EQ(server->ExitCode(), 1);

@@ -93,8 +93,8 @@ TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
 
 // A context that was evicted to the host, and whose range was reused, gives the same bits when it
 // is restored to another range.
-TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
-  const ModelCase model_case = {.context_rows = 100, .targets = 3, .paths = 4};
+void ExpectSameResultsOfARestoredContext(const TestModelOptions& options) {
+  const ModelCase model_case = {.options = options, .context_rows = 100, .targets = 3, .paths = 4};
   BackendDriver driver = under_test::NewDriver();
   Backend& backend = driver.backend();
   const LoadedCase loaded(model_case, driver);
@@ -121,6 +121,13 @@ TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
   const auto cleared = loaded.Density(model_case.Values());
   driver.Run(cleared.get());
   EXPECT_NE(cleared->log_densities(), before->log_densities());
+}
+
+TEST_F(CudaMemoryTest, ARestoredContextGivesTheSameResults) {
+  ExpectSameResultsOfARestoredContext({});
+}
+TEST_F(CudaMemoryTest, SoDoesOneOfAModelOfTheWideForm) {
+  ExpectSameResultsOfARestoredContext({.n_layers = 1, .d_ff = 4'160});
 }
 
 class CudaDeviceTest : public under_test::BackendTest {
