@@ -2,10 +2,12 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/store/context_store.h"
 #include "tests/engine/engine_fixture.h"
 #include "tests/engine/store/temp_folder.h"
 
@@ -269,31 +271,32 @@ TEST_F(EngineModelsTest, FilesOfContextsAreOfOneVersionOfTheLibrary) {
   options_.context_files_folder = folder / "kv";
   options_.max_context_file_bytes = 1 << 20;
   backend_options_.host_reaches_contexts = true;
-  StartEngine();
+  // A new engine finds the files that the one before has left.
   const auto serve = [&](int64_t version) {
+    engine_.reset();
     backend_.library_version = version;
-    ASSERT_TRUE(engine_->AddModel(Wide()).ok());
+    auto store = OpenSqliteContextStore(folder / "data");
+    ASSERT_TRUE(store.ok()) << store.status();
+    auto engine = Engine::Create(options_, NewFakeBackend(backend_options_, &backend_),
+                                 *std::move(store), {model_, Wide()}, &metrics_);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
   };
   const auto written = [&] {
     const std::vector<std::string> files = FilesBelow(folder / "kv");
     return files.size() == 1 && absl::EndsWith(files[0], ".kv");
   };
-  const auto remove = [&] {
-    ASSERT_TRUE(engine_->RemoveModel("wide").ok());
-    EXPECT_EVENTUALLY(backend_.live_models == 1);
-  };
   serve(1);
   ASSERT_TRUE(RegisterFor("wide", "c").ok());
   EXPECT_TRUE(Draw("c").ok());
   EXPECT_EVENTUALLY(written());
-  remove();
   serve(1);
   EXPECT_TRUE(Draw("c").ok());
   EXPECT_EQ(backend_.encodings, 1);
-  remove();
   serve(2);
   EXPECT_TRUE(Draw("c").ok());
   EXPECT_EQ(backend_.encodings, 2);
+  engine_.reset();  // before the folder goes
 }
 
 TEST_F(EngineModelsTest, AFailedBackendTakesNoModel) {
