@@ -22,6 +22,12 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// Index of a block in x, counted from the last: kernels that follow a product begin where it has
+// written last, which L2 still holds, and end where the next product begins to read.
+__device__ __forceinline__ int ReversedBlock() {
+  return static_cast<int>(gridDim.x) - 1 - static_cast<int>(blockIdx.x);
+}
+
 __device__ __forceinline__ Words2 PackQuad(const Floats4& quad) {
   return {PackBf16(quad.v[0], quad.v[1]), PackBf16(quad.v[2], quad.v[3])};
 }
@@ -127,7 +133,7 @@ __global__ void __launch_bounds__(kThreads)
     NormalizeRowsKernel(const __grid_constant__ NormalizeRowsParams p) {
   GridDepLaunch();
   GridDepWait();
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kNormRows + WarpIndex();
+  const int64_t row = int64_t{ReversedBlock()} * kNormRows + WarpIndex();
   if (row >= p.rows) return;
   float* const x = p.x + row * p.width;
   WarpRow<kQuads> values;
@@ -199,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
     GeluRowsKernel(const __grid_constant__ GeluRowsParams p) {
   GridDepLaunch();
   GridDepWait();
-  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kThreads + ThreadIndex()) * 8;
+  const int64_t at = (int64_t{ReversedBlock()} * kThreads + ThreadIndex()) * 8;
   if (at >= p.rows * p.width) return;
   const int column = static_cast<int>(at % p.width);
   Words4 words = LoadCg<Words4>(p.hidden + at);
@@ -283,13 +289,14 @@ __device__ __forceinline__ void StoreSwizzledValues(const Tile& tile, const Stor
 __global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant__ StoreKvParams p) {
   GridDepLaunch();
   GridDepWait();
-  const Tile tile = LoadCg<Tile>(p.tiles + blockIdx.x);
+  const int tile_index = ReversedBlock();
+  const Tile tile = LoadCg<Tile>(p.tiles + tile_index);
   const bool to_context = tile.first_row >= 0;
   if (tile.groups == 0 || (!to_context && tile.append_position < 0)) return;
   const int kv_head = blockIdx.y;
   const int row_stride = (p.heads + 2 * p.kv_heads) * p.head_dim;
-  const uint16_t* const keys = p.qkv + static_cast<int64_t>(blockIdx.x) * kTileRows * row_stride +
-                               (p.heads + kv_head) * p.head_dim;
+  const uint16_t* const keys =
+      p.qkv + int64_t{tile_index} * kTileRows * row_stride + (p.heads + kv_head) * p.head_dim;
   const uint16_t* const values = keys + p.kv_heads * p.head_dim;
   LayerParams layer;
   layer.kv_heads = p.kv_heads;
