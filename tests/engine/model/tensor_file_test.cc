@@ -284,9 +284,10 @@ TEST(TensorFileTest, AFileThatShrinksWhileItIsReadIsRefused) {
     }
     ++refused;
     EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(
-        std::string(file.status().message()),
-        AllOf(HasSubstr(path), HasSubstr(absl::StrCat(bytes)), HasSubstr(absl::StrCat(bytes / 2))));
+    // It may have had half of its bytes from the first look on, and its time of change not yet.
+    EXPECT_THAT(std::string(file.status().message()),
+                AllOf(HasSubstr(path), HasSubstr("was changed while it was read"),
+                      HasSubstr(absl::StrCat("has ", bytes / 2))));
   }
   EXPECT_GT(refused, 0) << "no truncation hit: nothing was tested";
 }
