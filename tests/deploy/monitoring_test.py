@@ -238,10 +238,12 @@ class ServersTest(unittest.TestCase):
         for text in notice.annotations.values():
             self.assertNotRegex(text, '<no value>|error|%!')
 
+    def is_sent(self, alert: str) -> bool:
+        return any(one.name == alert
+                   for one in self.monitoring.receiver.firing_since(self.started))
+
     def wait_for(self, alert: str, patience: float = 90) -> None:
-        wait_until(f'{alert} is sent', lambda: any(
-            one.name == alert for one in self.monitoring.receiver.firing_since(self.started)),
-                   patience)
+        wait_until(f'{alert} is sent', lambda: self.is_sent(alert), patience)
 
     # ---- The dashboards under load ----
 
@@ -332,17 +334,24 @@ class ServersTest(unittest.TestCase):
 
     def test_overload(self) -> None:
         clients: list[subprocess.Popen[bytes]] = []
+
+        def backlog() -> float:
+            """In seconds, of a server that has more to do whenever it is short: some machines draw
+            5,000 values a second, some many more."""
+            seconds = self.a.metric('chorale_backlog_seconds')
+            if seconds < 2 * BACKLOG_HIGH and len(clients) < 50:
+                clients.append(self.a.client_in_background(
+                    'sample', 'table-0', HELDOUT, '--paths', 16384, '--summary'))
+            return seconds
+
         try:
-            with self.drill('2 callers draw 400,000 values each', 'ChoraleBacklogHigh'):
+            with self.drill('callers draw 400,000 values each', 'ChoraleBacklogHigh'):
                 began = time.monotonic()
-                for _ in range(2):  # at some 5,000 values a second; more would queue
-                    clients.append(self.a.client_in_background(
-                        'sample', 'table-0', HELDOUT, '--paths', 16384, '--summary'))
-                wait_until('the backlog has risen', lambda: (
-                    self.a.metric('chorale_backlog_seconds') > BACKLOG_HIGH))
+                wait_until('the backlog has risen', lambda: backlog() > BACKLOG_HIGH)
                 figure(f'a backlog of {BACKLOG_HIGH} s stands in the metrics '
                        f'{time.monotonic() - began:.2f} s after the callers began')
-                self.wait_for('ChoraleBacklogHigh')
+                wait_until('ChoraleBacklogHigh is sent',
+                           lambda: backlog() > 0 and self.is_sent('ChoraleBacklogHigh'), 90)
         finally:
             for client in clients:
                 stop(client)
