@@ -270,7 +270,7 @@ class WideOracleTest : public DeviceOracleTest, public testing::WithParamInterfa
   }
 };
 
-// The largest width has few layers: twelve would have 1.3 GB of weights.
+// The largest width has few layers: twelve would have 1.4 GB of weights.
 TEST_P(WideOracleTest, MixturesAndLogDensities) {
   const ModelCase model_case = {.options = Options(GetParam() < 2'048 ? 12 : 2),
                                 .context_rows = 1'024,
