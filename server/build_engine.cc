@@ -29,13 +29,14 @@ absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetr
   options.retry_delay = setup.retry_delay;
   options.context_files_folder = absl::StrCat(setup.data_dir, "/kv");
   options.max_context_file_bytes = setup.context_file_bytes;
-  std::vector<LeftOutModel> left_out;
-  absl::StatusOr<std::unique_ptr<Engine>> engine =
-      Engine::Create(options, *std::move(backend), *std::move(store), *models, metrics, &left_out);
-  LogLeftOut(left_out);  // also where none is left
+  BuiltEngine built;
+  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(
+      options, *std::move(backend), *std::move(store), *models, metrics, &built.left_out_models);
+  LogLeftOut(built.left_out_models);  // also where none is left
   RETURN_IF_ERROR(engine.status());
   for (const Engine::ModelInfo& model : (*engine)->Models()) LogModel(model);
-  return BuiltEngine{*std::move(engine), !left_out.empty()};
+  built.engine = *std::move(engine);
+  return built;
 }
 
 }  // namespace chorale

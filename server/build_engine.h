@@ -3,6 +3,7 @@
 #define CHORALE_SERVER_BUILD_ENGINE_H_
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
@@ -13,7 +14,7 @@ namespace chorale {
 
 struct BuiltEngine {
   std::unique_ptr<Engine> engine;
-  bool left_out_models = false;  // see Engine::Create; a reload may serve them later
+  std::vector<LeftOutModel> left_out_models;  // see Engine::Create; a reload may serve them later
 };
 
 // Loads the models, opens the store and the backend, and starts the engine. Logs which models are

@@ -108,7 +108,8 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
       [&](PrometheusMetrics* metrics) -> absl::StatusOr<std::unique_ptr<Engine>> {
         absl::StatusOr<BuiltEngine> built = BuildEngine(options.engine, metrics);
         RETURN_IF_ERROR(built.status());
-        left_out_models = built->left_out_models;
+        left_out_models = !built->left_out_models.empty();
+        server->SetLeftOutModels(std::move(built->left_out_models));
         WarmOnStart(*built->engine, options.engine.warm_on_start, options.engine.max_queued);
         // From here on it may acknowledge calls, so a signal must drain it.
         serving->Set(server.get());

@@ -249,7 +249,8 @@ ServerState Server::State() const {
                        .max_connections = options_.max_connections,
                        .memory_limit_bytes = options_.memory_limit_bytes,
                        .registering_bytes = registration_memory_.used(),
-                       .certificate_expires = std::nullopt};
+                       .certificate_expires = std::nullopt,
+                       .left_out_models = left_out_models_};
   if (access_->tls() != nullptr) state.certificate_expires = access_->tls()->expires();
   return state;
 }
@@ -358,7 +359,13 @@ void Server::SetLimits(const Limits& limits) {
 absl::StatusOr<std::vector<LeftOutModel>> Server::UpdateModels(const std::vector<Model>& models) {
   absl::StatusOr<std::vector<LeftOutModel>> updated = chorale::UpdateModels(models, engine_.get());
   AnnounceModels();
+  if (updated.ok()) SetLeftOutModels(*updated);
   return updated;
+}
+
+void Server::SetLeftOutModels(std::vector<LeftOutModel> models) {
+  MutexLock lock(&health_mutex_);
+  left_out_models_ = std::move(models);
 }
 
 void Server::AnnounceModels() {

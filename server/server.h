@@ -55,7 +55,7 @@ namespace chorale {
 // names.
 //
 // Thread contract: one thread owns it; any thread may call AnnounceShutdown, CutShort,
-// SetSlowCall and the const methods.
+// SetLeftOutModels, SetSlowCall and the const methods.
 class Server {
  public:
   // Creates the engine, which reports to `metrics`. The server owns both and destroys the engine
@@ -76,6 +76,9 @@ class Server {
   // server then keeps refusing calls. `on_failure` is called at most once, on any thread, if the
   // server fails before Drain, or has already; it must not call Drain itself.
   absl::Status Open(const EngineFactory& factory, std::function<void()> on_failure);
+
+  // What the metrics name as left out, until UpdateModels has left out others. Thread-safe.
+  void SetLeftOutModels(std::vector<LeftOutModel> models);
 
   // REQUIRES, of both: open. Any one thread, but not at the same time as Drain. UpdateModels is
   // that of server/update_models.h.
@@ -156,6 +159,7 @@ class Server {
   bool shutdown_announced_ ABSL_GUARDED_BY(health_mutex_) = false;
   std::atomic<bool> failed_{false};
   bool store_lost_ ABSL_GUARDED_BY(health_mutex_) = false;  // see Engine::StoreHealth
+  std::vector<LeftOutModel> left_out_models_ ABSL_GUARDED_BY(health_mutex_);
   std::function<void()> on_failure_ ABSL_GUARDED_BY(health_mutex_);
   std::unique_ptr<HealthWatch> backend_watch_;
   std::unique_ptr<HealthWatch> store_watch_;

@@ -168,7 +168,8 @@ REPLICAS = [
     ], ['version', 'commit', 'backend', 'device', 'threads'],
           overrides=[by_name('Build info', custom__hidden=True),
                      by_name('Backend info', custom__hidden=True)],
-          alerts=['ChoraleNotReady', 'ChoraleBuildMismatch', 'ChoraleModelMismatch'], height=6),
+          alerts=['ChoraleNotReady', 'ChoraleBuildMismatch', 'ChoraleModelMismatch',
+                  'ChoraleModelLeftOut'], height=6),
 ]
 
 

@@ -137,6 +137,9 @@ const MetricDescription kCatalog[] = {
     {"chorale_backend_info", kGauge,
      "Always 1; the labels are the backend, its device, and the threads that compute."},
     {"chorale_model_info", kGauge, "Always 1; the labels say which models are served."},
+    {"chorale_model_left_out", kGauge,
+     "1 for each model that is to be served and is left out, because the machine lacks something "
+     "that it needs; absent for others."},
     // Tenants: at most 100, the others together as tenant \"other\".
     {"chorale_tenant_requests_total", kCounter, "Finished calls, by tenant and method."},
     {"chorale_tenant_values_total", kCounter, "Results, as chorale_values_total, by tenant."},

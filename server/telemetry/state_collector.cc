@@ -83,6 +83,9 @@ void AddServer(const ServerState& state, Page* page) {
   }
   page->Add("chorale_log_lines_dropped_total", LogLinesDropped());
   page->Add("chorale_build_info", 1, {{"version", CHORALE_VERSION}, {"commit", CHORALE_COMMIT}});
+  for (const LeftOutModel& model : state.left_out_models) {
+    page->Add("chorale_model_left_out", 1, {{"model", model.name}});
+  }
 }
 
 void AddPool(const char* name, int64_t bytes, int64_t used, Page* page) {

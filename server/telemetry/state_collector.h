@@ -27,6 +27,7 @@ struct ServerState {
   int64_t memory_limit_bytes = 0;                 // 0: none
   int64_t registering_bytes = 0;                  // taken of --registration_memory_mib
   std::optional<absl::Time> certificate_expires;  // nothing without TLS
+  std::vector<LeftOutModel> left_out_models;
 };
 
 // Thread-safe. A scrape may read the store's disk; while one waits for it, others show what was

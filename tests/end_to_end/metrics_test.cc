@@ -108,6 +108,7 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
   EXPECT_EQ(page.Value("chorale_requests_total"), 0);
   EXPECT_EQ(page.Value("chorale_build_info"), 1);
   EXPECT_EQ(page.Value("chorale_model_info", "default=\"true\",digest="), 1);
+  EXPECT_FALSE(page.Has("chorale_model_left_out"));
   EXPECT_EQ(page.Value("chorale_ready"), 1);
   EXPECT_EQ(page.Value("chorale_draining"), 0);
   EXPECT_EQ(page.Value("chorale_pool_bytes", "pool=\"context\""), 1 << 20);

@@ -83,6 +83,7 @@ class WideModelsTest : public ::testing::Test {
     }
     return lines;
   }
+  PrometheusPage Page() const { return PrometheusPage::Fetch(server_->metrics_address()); }
   grpc::Status Register(const std::string& context, const std::string& model) const {
     return client_->Register(context, RandomRows(20, 3, 1), model).status;
   }
@@ -113,8 +114,10 @@ class WideModelsTest : public ::testing::Test {
     const grpc::Status registered = Register("narrow", "");
     EXPECT_TRUE(registered.ok()) << registered.error_message();
     Draw("narrow", 5);
-    EXPECT_TRUE(PrometheusPage::Fetch(server_->metrics_address())
-                    .Has("chorale_model_info", "model=\"golden_tiny\""));
+    const PrometheusPage page = Page();
+    EXPECT_TRUE(page.Has("chorale_model_info", "model=\"golden_tiny\""));
+    EXPECT_EQ(page.Value("chorale_model_left_out", "model=\"wide\""), 1);
+    EXPECT_EQ(page.Value("chorale_model_left_out"), 1);  // no other
   }
 
   const TempFolder folder_;
@@ -182,12 +185,14 @@ TEST_F(WideModelsTest, AreServedByAReloadOnceTheLibraryIsThere) {
   server_->Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return Count("info reloaded") == 1; })) << server_->log();
   EXPECT_EQ(Count("model_left_out model=wide"), 2);
+  EXPECT_EQ(Page().Value("chorale_model_left_out", "model=\"wide\""), 1);
   const Samples narrow = Draw("narrow", 7);
 
   fs::copy_file(kStandIn, library);
   server_->Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return Count("info reloaded") == 2; })) << server_->log();
   EXPECT_THAT(Listed(), ElementsAre("models/golden_tiny fused", "models/wide wide *"));
+  EXPECT_FALSE(Page().Has("chorale_model_left_out"));
   ASSERT_TRUE(Register("wide", "").ok());
   const Samples drawn = Draw("wide", 7);
   EXPECT_EQ(Difference(Draw("wide", 7), drawn), "");
@@ -201,8 +206,7 @@ TEST_F(WideModelsTest, TheMetricsAnswerBesideTheRealLibrary) {
   ASSERT_NE(client_, nullptr);
   if (Count("model_left_out model=wide") == 1) GTEST_SKIP() << "there is no cuBLASLt";
   for (const char* name : {"golden_tiny", "wide"}) {
-    EXPECT_TRUE(PrometheusPage::Fetch(server_->metrics_address())
-                    .Has("chorale_model_info", absl::StrCat("model=\"", name, "\"")));
+    EXPECT_TRUE(Page().Has("chorale_model_info", absl::StrCat("model=\"", name, "\"")));
   }
 }
 

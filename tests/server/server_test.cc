@@ -393,6 +393,36 @@ TEST_F(ServerTest, ProbesFollowTheLifeCycle) {
   EXPECT_THAT(probe("/metrics"), HasSubstr("chorale_draining 1\n"));
 }
 
+TEST_F(ServerTest, TheMetricsNameTheModelsThatAreLeftOut) {
+  options_.metrics_address = "127.0.0.1:0";
+  engine_->models = {{"m", {}, "m's digest"}};
+  StartServer();
+  OpenServer();
+  const auto page = [&] { return HttpGet(server_->metrics_port(), "/metrics"); };
+  const auto update = [&](const std::vector<std::string>& names) {
+    std::vector<Model> models(names.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      models[i].name = names[i];
+      models[i].digest = absl::StrCat(names[i], "'s digest");
+    }
+    return server_->UpdateModels(models).status();
+  };
+  EXPECT_THAT(page(), Not(HasSubstr("chorale_model_left_out")));
+  // At the start.
+  server_->SetLeftOutModels({{"wide", "Install the library."}, {"other", "Install it."}});
+  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"wide\"} 1\n"));
+  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"other\"} 1\n"));
+  // At a reload; one that is refused changes nothing.
+  EXPECT_TRUE(update({"wide", "m"}).ok());
+  EXPECT_FALSE(update({"m", "too-large"}).ok());
+  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"wide\"} 1\n"));
+  EXPECT_THAT(page(), Not(HasSubstr("model=\"other\"")));
+  engine_->has_library = true;
+  EXPECT_TRUE(update({"wide", "m"}).ok());
+  EXPECT_THAT(page(), HasSubstr("digest=\"wide's digest\",model=\"wide\"} 1\n"));
+  EXPECT_THAT(page(), Not(HasSubstr("chorale_model_left_out")));
+}
+
 // A disk that stalls holds up one scrape, not all threads of the endpoint, among them the one that
 // says that the process should live.
 TEST_F(ServerTest, AScrapeThatWaitsForTheDiskHoldsUpNoOther) {
