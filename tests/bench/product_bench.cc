@@ -337,7 +337,7 @@ ProductBench::ProductBench(const Model& model, const ProductBenchOptions& option
   kernels::cuda::DeviceProperties device;
   RequireSuccess(kernels::cuda::OpenDevice(&device), "opening the device");
   auto state = std::make_unique<State>(model, options, device);
-  const absl::Status checked = state->shape.Check(model.config);
+  const absl::Status checked = state->shape.Check(model.config, device.shared_bytes_per_block);
   if (!checked.ok()) Fail(checked.ToString());
   if (state->shape.head_dim != model.config.head_dim() ||
       state->shape.hidden != model.config.d_ff) {

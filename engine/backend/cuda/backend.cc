@@ -88,7 +88,10 @@ class Backend : public chorale::Backend {
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
-    if (ShapeOf(model.config).form == LayerForm::kWide) RETURN_IF_ERROR(OpenProducts(model.config));
+    const KernelShape shape = ShapeOf(model.config);
+    // First: no library helps a model that neither form takes.
+    RETURN_IF_ERROR(shape.Check(model.config, device_->properties().shared_bytes_per_block));
+    if (shape.form == LayerForm::kWide) RETURN_IF_ERROR(OpenProducts(model.config));
     absl::StatusOr<std::shared_ptr<const DeviceModel>> added =
         DeviceModel::Create(model, *device_, products_.get());
     RETURN_IF_ERROR(added.status());
@@ -203,9 +206,9 @@ absl::Status Backend::CheckDevice() {
   return device_->status();
 }
 
-// What these ask of the GPU runs ahead of the decodes, on the same stream: a step is bounded, to
-// about a millisecond for 4096 rows of a context of 65,536, so that no decode waits for a whole
-// context; and kernels that fill the GPU would gain nothing from a second stream.
+// What these ask of the GPU runs ahead of the decodes, on the same stream: a step is bounded, for a
+// context of 65,536 rows to about a millisecond, to several for wide models, so that no decode
+// waits for a whole context; and kernels that fill the GPU would gain nothing from a second stream.
 void Backend::RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works) {
   for (const auto& [work, steps] : works) work->Run(steps, device_->launch_workspace());
 }

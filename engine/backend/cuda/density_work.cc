@@ -38,7 +38,7 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
       path_tiles_(TilesOfPaths(spec_.tile.paths)),
       schedule_(DensityPhaseFlops(model_.config(), spec_.tile.context->rows, targets_,
                                   RowsOfTile(spec_.tile.paths, path_tiles_.size())),
-                layout_.row_tiles, ChunkTiles(device)),
+                layout_.row_tiles, ChunkTiles(model_, device)),
       log_densities_(targets_ * spec_.tile.paths) {
   RequireTile(spec_.tile, DensityPaths(targets_, device.properties().multiprocessors));
   Require(spec_.values.size() == log_densities_.size(), "values is [T, paths]");

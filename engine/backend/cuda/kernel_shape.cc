@@ -4,6 +4,7 @@
 #include "absl/strings/string_view.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/head/head.h"
+#include "kernels/cuda/head/wide_head.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/wide/wide_rows.h"
@@ -53,7 +54,7 @@ KernelShape::KernelShape(const ModelConfig& config, int shared_bytes)
   q_stride = queries + 2 * kv_heads * head_dim;
 }
 
-absl::Status KernelShape::Check(const ModelConfig& config) const {
+absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) const {
   const auto refuse = [](absl::string_view name, int64_t value, absl::string_view limit) {
     return absl::InvalidArgumentError(
         absl::StrCat("the GPU backend takes no model with ", name, " ", value, ", only ", limit));
@@ -74,6 +75,13 @@ absl::Status KernelShape::Check(const ModelConfig& config) const {
   if (config.num_components > kernels::cuda::kMostComponents) {
     return refuse("num_components", config.num_components,
                   absl::StrCat("up to ", kernels::cuda::kMostComponents));
+  }
+  const int head_bytes = kernels::cuda::WideHeadSharedBytes(components);
+  if (form == LayerForm::kWide && head_bytes > shared_bytes) {
+    return refuse(
+        "num_components", config.num_components,
+        absl::StrCat("fewer: with these its head needs ", head_bytes,
+                     " bytes of shared memory, but a block of this device has ", shared_bytes));
   }
   return absl::OkStatus();
 }

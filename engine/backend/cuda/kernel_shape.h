@@ -20,11 +20,13 @@ const char* NameOf(LayerForm form);
 // Heads narrower than 16 are padded with zeros.
 struct KernelShape {
   // The form is kFused where a block of the device, with `shared_bytes` of shared memory, holds the
-  // rows of such a layer and head; else kWide. So it depends on the model's sizes alone.
+  // rows of such a layer and head; else kWide. So it depends on the model's sizes and on the kind
+  // of device alone.
   KernelShape(const ModelConfig& config, int shared_bytes);
 
-  // InvalidArgument for a shape that the kernels are not built for.
-  absl::Status Check(const ModelConfig& config) const;
+  // InvalidArgument for a shape that the kernels are not built for, or for which a block of the
+  // device has too little shared memory in both forms.
+  absl::Status Check(const ModelConfig& config, int shared_bytes) const;
 
   int64_t ContextElements(int64_t rows) const;                    // of one layer, bf16
   int64_t BufferElements(int64_t capacity, int64_t paths) const;  // of one layer, bf16

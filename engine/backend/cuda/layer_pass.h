@@ -18,8 +18,9 @@
 
 namespace chorale::cuda {
 
-// Row tiles of one step: one for each multiprocessor, at least 64.
-int64_t ChunkTiles(const Device& device);
+// Row tiles of one step: one for each multiprocessor, at least 64; in the wide form no more than
+// its products take in one launch.
+int64_t ChunkTiles(const DeviceModel& model, const Device& device);
 
 // Tiles of rows that do not belong to paths: no row sees another one.
 std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows);

@@ -52,8 +52,8 @@ void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& 
   blob.Add(weights.weight_bias, &head.weight_bias);
 }
 
-// A block of the device has the shared memory that the kernels need for such a model. That of the
-// fused form's layers and head is known from KernelShape.
+// A block of the device has the shared memory that the row encoder's kernels need. That it has what
+// layers and head need is known from KernelShape.
 absl::Status CheckSharedMemory(const DeviceRowEncoder& encoder, const Device& device) {
   const int shared_bytes = device.properties().shared_bytes_per_block;
   if (encoder.shared_bytes() <= shared_bytes) return absl::OkStatus();
@@ -76,7 +76,6 @@ DeviceModel::~DeviceModel() {
 absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(
     const Model& model, Device& device, kernels::cuda::ProductLibrary* products) {
   std::shared_ptr<DeviceModel> made(new DeviceModel(model, device));
-  RETURN_IF_ERROR(made->shape_.Check(made->config_));
   WeightBlob blob;
   if (made->shape_.form == LayerForm::kWide) {
     Require(products != nullptr, "a model of the wide form has a library for its products");
@@ -107,9 +106,12 @@ void DeviceModel::AddFused(const Model& model, WeightBlob& blob) {
   AddHead(model.head, config_, blob, head_);
 }
 
-// An algorithm of another version of the library may sum in another order.
+// An algorithm of another version of the library may sum in another order, and in principle another
+// process may have found other ones.
 std::string DeviceModel::kv_format() const {
-  return wide_ == nullptr ? std::string() : wide_->library().description();
+  if (wide_ == nullptr) return "";
+  return absl::StrCat(wide_->library().description(), ", sums ",
+                      absl::Hex(wide_->product_bits(), absl::kZeroPad16));
 }
 
 const DeviceModel& AsDeviceModel(const BackendModel& model) {

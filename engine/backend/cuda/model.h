@@ -24,9 +24,9 @@ namespace chorale::cuda {
 // Immutable and thread-safe.
 class DeviceModel : public BackendModel {
  public:
-  // InvalidArgument for a shape that the kernels are not built for; ResourceExhausted when the
-  // weights do not fit, or the device has too little shared memory for the kernels. A model of the
-  // wide form needs `products`, which must outlive it; errors of its plans are Unavailable.
+  // ResourceExhausted when the weights do not fit, or the device has too little shared memory for
+  // the row encoder. A model of the wide form needs `products`, which must outlive it, and has the
+  // errors of PlanProduct. REQUIRES: KernelShape::Check is OK for the model on the device.
   static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(
       const Model& model, Device& device, kernels::cuda::ProductLibrary* products);
   // Gives its memory back to the device.

@@ -19,7 +19,7 @@ PredictWork::PredictWork(PredictSpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.context->model)),
       schedule_(PredictPhaseFlops(model_.config(), spec_.context->rows, kTileRows),
-                CeilDiv(spec_.rows, kTileRows), ChunkTiles(device)),
+                CeilDiv(spec_.rows, kTileRows), ChunkTiles(model_, device)),
       layout_(model_.shape(), spec_.rows, RowsWorkspaceLayout::Use::kPredict),
       memory_(device.BufferAt(spec_.buffer)),
       set_(layout_.Set(memory_, spec_.context->rows)),

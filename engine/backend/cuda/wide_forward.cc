@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/integer_math.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/head/wide_head.h"
@@ -57,8 +58,11 @@ int64_t WideForward::SplitsOfTile(int64_t tiles, int64_t largest_context) const 
 
 template <typename Part>
 void WideForward::ForParts(const TileSet& set, const Part& part) const {
-  for (int64_t first = 0; first < set.count; first += launch_tiles_) {
-    const int64_t count = std::min(launch_tiles_, set.count - first);
+  // As equal as can be: a few tiles alone would take nearly as long as many.
+  const int64_t parts = CeilDiv(int64_t{set.count}, launch_tiles_);
+  const int64_t part_tiles = parts == 0 ? 0 : CeilDiv(int64_t{set.count}, parts);
+  for (int64_t first = 0; first < set.count; first += part_tiles) {
+    const int64_t count = std::min(part_tiles, set.count - first);
     part(set.Part(shape_, first, count), Scratch(shape_, count), first);
   }
 }

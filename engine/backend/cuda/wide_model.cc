@@ -1,6 +1,7 @@
 #include "engine/backend/cuda/wide_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
 #include <utility>
 
@@ -113,6 +114,7 @@ absl::Status WideModel::Plan(Device& device) {
         library_, wanted.shape, {workspace.memory, workspace.bytes}, device.stream());
     RETURN_IF_ERROR(plan.status());
     *wanted.plan = *std::move(plan);
+    product_bits_ = std::rotl(product_bits_, 1) ^ wanted.plan->bits;
     most_tiles_ = std::min(most_tiles_, wanted.plan->most_rows() / kernels::cuda::kTileRows);
   }
   return absl::OkStatus();

@@ -60,6 +60,8 @@ class WideModel {
   const kernels::cuda::HeadWeights& head() const { return head_; }
   const WideProducts& products() const { return products_; }
   kernels::cuda::ProductLibrary& library() const { return library_; }
+  // Of ProductPlan::bits of all products.
+  uint64_t product_bits() const { return product_bits_; }
   // Tiles of rows of the largest launch that all products have algorithms for.
   int64_t most_tiles() const { return most_tiles_; }
 
@@ -70,6 +72,7 @@ class WideModel {
   const uint16_t* head_parts_ = nullptr;
   kernels::cuda::HeadWeights head_;
   WideProducts products_;
+  uint64_t product_bits_ = 0;
   int64_t most_tiles_ = 0;
 };
 

@@ -21,7 +21,7 @@ bool HasEncodeAttention(int32_t head_dim, int compute_major) {
 }
 
 EncodeBlocks ChooseEncodeBlocks(int32_t tile_count, int32_t heads, int32_t multiprocessors) {
-  constexpr int32_t kTiles = 3;
+  constexpr int32_t kTiles = kEncodeBlockTiles;
   const EncodeBlocks threes = {static_cast<int32_t>(CeilDiv(tile_count, kTiles)), 0};
   const int64_t full_rounds = int64_t{threes.of_three} * heads / multiprocessors;
   EncodeBlocks mixed;

@@ -11,7 +11,8 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kEncodeHeadDim = 64;  // the width of heads for which there is such a kernel
+inline constexpr int kEncodeHeadDim = 64;    // the width of heads for which there is such a kernel
+inline constexpr int kEncodeBlockTiles = 3;  // most tiles of a block
 
 struct EncodeAttentionParams {
   const Tile* tiles = nullptr;  // [tiles], device: of one context that is being encoded

@@ -17,7 +17,7 @@ struct KeyRing {
   static constexpr int kStages = 4;
   static constexpr int kKeyBlocks = 2;  // of a stage
   static constexpr int kKeys = kKeyBlocks * kKeyBlockKeys;
-  static constexpr int kConsumers = 3;  // warpgroups
+  static constexpr int kConsumers = kEncodeBlockTiles;  // warpgroups
 
   static constexpr int kKeyBlockBytes = static_cast<int>(KeyBlockSize(kEncodeHeadDim)) * 2;
   static constexpr int kValuesAt = kKeyBlockBytes / 2;  // in a key block

@@ -111,7 +111,8 @@ constexpr HeadLayout HeadLayoutOf(const HeadParams& p) {
 }
 
 // The same for the head of the wide form: no layer norm, and a chunk of the hidden layer at a time.
-// All output tiles are one pass: kMostComponents of three outputs each are fewer than the warps.
+// All output tiles are one pass: those of kMostComponents, of three outputs each, are no more than
+// the warps.
 inline constexpr int kWideHeadChunk = 1'024;
 static_assert(3 * kMostComponents <= int64_t{kHeadWarps} * kHeadOutputs);
 

@@ -153,7 +153,16 @@ class CublasLt : public ProductLibrary {
     const cublasStatus_t status =
         f_.matmul(handle_, d.product(), &one, operands.weight, d.weight(), operands.x, d.x(),
                   &added, operands.y, d.y(), operands.y, d.y(), &chosen, nullptr, 0, stream);
-    return status == CUBLAS_STATUS_SUCCESS ? 0 : kUnknownError;
+    switch (status) {
+      case CUBLAS_STATUS_SUCCESS:
+        return 0;
+      case CUBLAS_STATUS_NOT_SUPPORTED:
+      case CUBLAS_STATUS_INVALID_VALUE:
+      case CUBLAS_STATUS_ARCH_MISMATCH:
+        return kProductNotSupported;
+      default:
+        return kUnknownError;
+    }
   }
 
  private:

@@ -26,11 +26,14 @@ absl::StatusOr<void*> OpenObject(const std::string& path) {
     if (handle != nullptr) return handle;
     return absl::NotFoundError(absl::StrCat("cannot open it: ", LastError()));
   }
+  std::string errors;
   for (const char* place : kUsualPlaces) {
     void* const handle = dlopen(place, RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return handle;
+    absl::StrAppend(&errors, errors.empty() ? "" : "; ", LastError());
   }
-  return absl::NotFoundError("there is no libcublasLt.so.13 or libcublasLt.so.12 on this machine");
+  return absl::NotFoundError(absl::StrCat(
+      "libcublasLt.so.13 or libcublasLt.so.12 cannot be opened where the system has it: ", errors));
 }
 
 }  // namespace

@@ -41,6 +41,8 @@ struct ProductOperands {
   int64_t rows = 0;
 };
 
+inline constexpr ErrorCode kProductNotSupported = 801;  // cudaErrorNotSupported
+
 // One way of the library to compute a product, in the library's own encoding.
 struct ProductAlgorithm {
   std::array<uint64_t, 8> data = {};
@@ -67,8 +69,10 @@ class ProductLibrary {
   // the library takes for the fastest comes first. Empty when it has none.
   virtual std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) = 0;
 
-  // Enqueues a product. An error code that is not of CUDA's is 999, unknown.
-  // REQUIRES: `algorithm` is one of Algorithms(shape, n) for some n of about as many rows.
+  // Enqueues a product. kProductNotSupported: the algorithm cannot compute this product, which
+  // follows from it, the shape, the rows and the kind of GPU alone. Any other error of the library
+  // is 999, unknown.
+  // REQUIRES: `algorithm` is one of Algorithms(shape, n) for some n.
   virtual ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
                              const ProductOperands& operands, Stream stream) = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -111,17 +112,18 @@ class Planner {
   }
 
   // Those of `candidates` that give the expected bits. What is expected is the result of the first
-  // one that runs at all, in the smallest launch.
+  // one that is supported, in the smallest launch.
   absl::StatusOr<std::vector<ProductAlgorithm>> Agreeing(
       const std::vector<ProductAlgorithm>& candidates, int size) {
     std::vector<ProductAlgorithm> agreeing;
     for (const ProductAlgorithm& candidate : candidates) {
       if (std::find(agreeing.begin(), agreeing.end(), candidate) != agreeing.end()) continue;
       if (size == 0 && agreeing.empty()) {
-        const absl::StatusOr<bool> runs =
+        const absl::StatusOr<ErrorCode> error =
             Run(candidate, kSmallestProductRows, layout_.expected.At(memory_));
-        RETURN_IF_ERROR(runs.status());
-        if (!*runs) continue;
+        RETURN_IF_ERROR(error.status());
+        if (*error == kProductNotSupported) continue;
+        RETURN_IF_ERROR(ToStatus(*error, "the library's first algorithm"));
       }
       absl::StatusOr<bool> agrees = Agrees(candidate, kSmallestProductRows << size);
       if (agrees.ok() && *agrees) agrees = Agrees(candidate, FewestRows(size));
@@ -131,10 +133,9 @@ class Planner {
     return agreeing;
   }
 
-  // Of algorithms for the most rows of a size. REQUIRES: there is one.
-  absl::StatusOr<ProductAlgorithm> Fastest(const std::vector<ProductAlgorithm>& algorithms,
-                                           int size) {
-    if (algorithms.size() == 1) return algorithms.front();
+  // Of algorithms for the most rows of a size; nothing if none works any more.
+  absl::StatusOr<std::optional<ProductAlgorithm>> Fastest(
+      const std::vector<ProductAlgorithm>& algorithms, int size) {
     std::vector<absl::Duration> best(algorithms.size(), absl::InfiniteDuration());
     constexpr int kRounds = 3;  // in turns, so that a change of the clocks meets all
     for (int round = 0; round < kRounds; ++round) {
@@ -145,14 +146,30 @@ class Planner {
         best[i] = std::min(best[i], *time);
       }
     }
-    return algorithms[std::min_element(best.begin(), best.end()) - best.begin()];
+    const auto fastest = std::min_element(best.begin(), best.end());
+    if (fastest == best.end() || *fastest == absl::InfiniteDuration()) return std::nullopt;
+    return algorithms[fastest - best.begin()];
+  }
+
+  // Of the expected bits, by FNV-1a.
+  absl::StatusOr<uint64_t> HashExpected() {
+    std::vector<uint8_t> bytes(kSmallestProductRows * ResultBytes(shape_));
+    for (const ErrorCode error : {CopyToHost(bytes.data(), layout_.expected.At(memory_),
+                                             static_cast<int64_t>(bytes.size()), stream_),
+                                  Synchronize(stream_)}) {
+      RETURN_IF_ERROR(ToStatus(error, "copying products"));
+    }
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+    return hash;
   }
 
  private:
   // Whether `algorithm` gives the expected bits for so many rows.
   absl::StatusOr<bool> Agrees(const ProductAlgorithm& algorithm, int64_t rows) {
-    absl::StatusOr<bool> runs = Run(algorithm, rows, layout_.y.At(memory_));
-    if (!runs.ok() || !*runs) return runs;
+    const absl::StatusOr<ErrorCode> error = Run(algorithm, rows, layout_.y.At(memory_));
+    RETURN_IF_ERROR(error.status());
+    if (*error != 0) return false;
     uint32_t* const on_device = layout_.different.At(memory_);
     const CompareRowsParams params = {
         .y = reinterpret_cast<const uint32_t*>(layout_.y.At(memory_)),
@@ -170,13 +187,17 @@ class Planner {
     return different == 0;
   }
 
+  // Infinite for one that fails.
   absl::StatusOr<absl::Duration> Time(const ProductAlgorithm& algorithm, int64_t rows) {
     constexpr int kLaunches = 10;
     RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "timing a product"));
     const absl::Time start = MonotonicNow();
-    for (int i = 0; i < kLaunches; ++i) Multiply(algorithm, rows, layout_.y.At(memory_));
+    ErrorCode error = 0;
+    for (int i = 0; i < kLaunches && error == 0; ++i) {
+      error = Multiply(algorithm, rows, layout_.y.At(memory_));
+    }
     RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "timing a product"));
-    return MonotonicNow() - start;
+    return error == 0 ? MonotonicNow() - start : absl::InfiniteDuration();
   }
 
   absl::Status Repeat(const std::vector<uint16_t>& rows, int64_t count, uint16_t* to) {
@@ -190,11 +211,14 @@ class Planner {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<bool> Run(const ProductAlgorithm& algorithm, int64_t rows, char* y) {
+  // The library's answer. A product that is added is added twice: the second time to what is not
+  // zero, so that it shows where in the sum an algorithm puts that.
+  absl::StatusOr<ErrorCode> Run(const ProductAlgorithm& algorithm, int64_t rows, char* y) {
     RETURN_IF_ERROR(ToStatus(ClearDevice(y, rows * ResultBytes(shape_), stream_), "clearing"));
-    const ErrorCode error = Multiply(algorithm, rows, y);
+    ErrorCode error = Multiply(algorithm, rows, y);
+    if (error == 0 && shape_.result == ProductResult::kAdd) error = Multiply(algorithm, rows, y);
     RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "trying a product"));
-    return error == 0;
+    return error;
   }
 
   ErrorCode Multiply(const ProductAlgorithm& algorithm, int64_t rows, char* y) {
@@ -235,7 +259,7 @@ absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductSh
   }
   Planner planner(library, shape, scratch, sizes, stream);
   RETURN_IF_ERROR(planner.FillOperands(sizes));
-  ProductPlan plan = {.shape = shape, .algorithms = {}, .sizes = 0};
+  ProductPlan plan = {.shape = shape, .algorithms = {}};
   for (int size = 0; size < sizes; ++size) {
     std::vector<ProductAlgorithm> candidates =
         library.Algorithms(shape, kSmallestProductRows << size);
@@ -243,13 +267,19 @@ absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductSh
     const absl::StatusOr<std::vector<ProductAlgorithm>> agreeing =
         planner.Agreeing(candidates, size);
     RETURN_IF_ERROR(agreeing.status());
-    if (agreeing->empty()) break;
-    const absl::StatusOr<ProductAlgorithm> fastest = planner.Fastest(*agreeing, size);
+    const absl::StatusOr<std::optional<ProductAlgorithm>> fastest =
+        planner.Fastest(*agreeing, size);
     RETURN_IF_ERROR(fastest.status());
-    plan.algorithms[size] = *fastest;
+    if (!fastest->has_value()) break;
+    plan.algorithms[size] = **fastest;
     plan.sizes = size + 1;
   }
-  if (plan.sizes > 0) return plan;
+  if (plan.sizes > 0) {
+    const absl::StatusOr<uint64_t> bits = planner.HashExpected();
+    RETURN_IF_ERROR(bits.status());
+    plan.bits = *bits;
+    return plan;
+  }
   return absl::UnavailableError(absl::StrCat(library.description(), " has no algorithm for ",
                                              shape.inputs, " inputs and ", shape.outputs,
                                              " outputs on this GPU"));

@@ -30,6 +30,9 @@ struct ProductPlan {
   // Of sizes 0 to sizes - 1.
   std::array<ProductAlgorithm, kProductSizes> algorithms;
   int sizes = 0;
+  // Of the bits that all its algorithms give for rows that are the same everywhere: where these
+  // differ, so do the results of two plans. Where they are equal, no difference is known.
+  uint64_t bits = 0;
 
   int64_t most_rows() const { return sizes == 0 ? 0 : kSmallestProductRows << (sizes - 1); }
 };
@@ -43,10 +46,14 @@ struct ProductScratch {
 // Chooses an algorithm for each size of launch that pays, up to the largest whose operands fit into
 // `scratch`: the fastest one of those that give, for the same rows, the bits of the library's first
 // algorithm for the smallest size, at every place in a launch, of a size's fewest and of its most
-// rows. The rows are such that what they give is all rounding, so any other order of summing shows.
-// So a row's result depends neither on the number nor on the content of the rows beside it, nor on
-// which algorithm happened to be the fastest. A size for which there is no such algorithm ends the
-// plan.
+// rows. The rows are such that what they give is all rounding, so any other order of summing shows,
+// also of what a product is added to. So a row's result depends neither on the number nor on the
+// content of the rows beside it, nor on which algorithm happened to be the fastest. A size for
+// which there is no such algorithm ends the plan.
+//
+// The first algorithm is passed over only where it is not supported, or has other bits in launches
+// of 32 rows than of 64: for reasons that are the same in every process. Any other failure of it is
+// an error, since the bits would be those of another one.
 //
 // Waits for the stream. ResourceExhausted when not even the smallest launch fits into `scratch`;
 // Unavailable when the library has no algorithm for it; else CUDA's errors.

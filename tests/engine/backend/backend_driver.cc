@@ -1,5 +1,6 @@
 #include "tests/engine/backend/backend_driver.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "base/require.h"
@@ -16,6 +17,7 @@ BackendDriver BackendDriver::Cpu(int threads) {
 
 std::shared_ptr<const BackendModel> BackendDriver::AddModel(const Model& model) {
   absl::StatusOr<std::shared_ptr<const BackendModel>> added = backend_->AddModel(model);
+  if (!added.ok()) std::fprintf(stderr, "%s\n", added.status().ToString().c_str());
   Require(added.ok(), "the model can be added");
   return *std::move(added);
 }

@@ -20,10 +20,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kSharedBytes = 227 << 10;  // of compute capability 9.0
+constexpr int kSharedBytes = 227 << 10;      // of compute capability 9.0
+constexpr int kSmallSharedBytes = 99 << 10;  // of 8.6 and 8.9
 
-cuda::LayerForm FormOf(const TestModelOptions& options) {
-  return cuda::KernelShape(MakeTestModel(options).config, kSharedBytes).form;
+cuda::LayerForm FormOf(const TestModelOptions& options, int shared_bytes = kSharedBytes) {
+  return cuda::KernelShape(MakeTestModel(options).config, shared_bytes).form;
 }
 
 TEST(KernelShapeTest, TheFormFollowsFromTheSizes) {
@@ -43,17 +44,26 @@ TEST(KernelShapeTest, TheFormFollowsFromTheSizes) {
                     .num_components = 250}),
             LayerForm::kWide)
       << "each size is within its limit, but shared memory does not hold both";
+  const TestModelOptions many = {.n_layers = 1, .num_components = 230};
+  EXPECT_EQ(FormOf(many), LayerForm::kFused);
+  EXPECT_EQ(FormOf(many, kSmallSharedBytes), LayerForm::kWide);
 }
 
 TEST(KernelShapeTest, RefusesWhatNoFormHolds) {
-  const auto message = [](const TestModelOptions& options) {
+  const auto message = [](const TestModelOptions& options, int shared_bytes = kSharedBytes) {
     const ModelConfig config = MakeTestModel(options).config;
-    return std::string(cuda::KernelShape(config, kSharedBytes).Check(config).message());
+    return std::string(
+        cuda::KernelShape(config, shared_bytes).Check(config, shared_bytes).message());
   };
   EXPECT_EQ(message({.d_model = 2'048, .n_heads = 16, .n_kv_heads = 1, .n_layers = 0}), "");
   EXPECT_THAT(message({.d_model = 2'056, .n_heads = 1, .n_kv_heads = 1, .n_layers = 0}),
               HasSubstr("d_model 2056, only multiples of 8 up to 2048"));
   EXPECT_THAT(message({.n_layers = 0, .d_ff = 8'200}), HasSubstr("d_ff 8200, only up to 8192"));
+  const TestModelOptions many = {.n_layers = 1, .num_components = 250};
+  EXPECT_EQ(message(many), "");
+  EXPECT_THAT(message(many, kSmallSharedBytes),
+              AllOf(HasSubstr("num_components 250, only fewer"),
+                    HasSubstr("a block of this device has 101376")));
 }
 
 class WideModelTest : public under_test::BackendTest {
@@ -83,7 +93,7 @@ TEST_F(WideModelTest, BothFormsAreServedBesideEachOther) {
   if (absl::IsUnavailable(wide.status())) GTEST_SKIP() << wide.status();
   ASSERT_TRUE(wide.ok()) << wide.status();
   EXPECT_EQ((*wide)->form(), "wide");
-  EXPECT_THAT((*wide)->kv_format(), HasSubstr("cuBLASLt 1"));
+  EXPECT_THAT((*wide)->kv_format(), AllOf(HasSubstr("cuBLASLt 1"), HasSubstr(", sums ")));
   const auto fused = backend->AddModel(fused_);
   ASSERT_TRUE(fused.ok()) << fused.status();
   EXPECT_EQ((*fused)->form(), "fused");
@@ -100,6 +110,14 @@ TEST_F(WideModelTest, WithoutTheLibraryOnlyTheFusedFormIsServed) {
   EXPECT_TRUE(backend->AddModel(fused_).ok());
 }
 
+// Else it would be left out, as if the library were all that it needs.
+TEST_F(WideModelTest, WhatNoFormHoldsIsRefusedAlsoWithoutTheLibrary) {
+  const std::unique_ptr<Backend> backend = NewBackend("/nowhere/libcublasLt.so.13");
+  const absl::Status status =
+      backend->AddModel(MakeTestModel({.n_layers = 0, .d_ff = 8'200})).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+}
+
 TEST_F(WideModelTest, AWorkspaceThatHoldsNoTileIsAnErrorWithTheNumbers) {
   const std::unique_ptr<Backend> backend = NewBackend(CublasLtPath(), kMiB);
   const absl::Status status = backend->AddModel(wide_).status();
@@ -108,8 +126,11 @@ TEST_F(WideModelTest, AWorkspaceThatHoldsNoTileIsAnErrorWithTheNumbers) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("1048576"));
 }
 
-// All of it is taken when a model is added, the library's included.
+// All of it is taken when a model is added, the library's included. Nobody else may use the GPU.
 TEST_F(WideModelTest, ServingTakesNoMoreMemoryOfTheGpuThanLoading) {
+  if (under_test::LinkedDevice() == under_test::Device::kEmulator) {
+    GTEST_SKIP() << "the emulator does not know what is taken";
+  }
   const absl::Status status = NewBackend(CublasLtPath())->AddModel(wide_).status();
   if (absl::IsUnavailable(status)) GTEST_SKIP() << status;
   BackendDriver driver = under_test::NewDriver();

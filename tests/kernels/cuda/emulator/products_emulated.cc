@@ -1,8 +1,10 @@
 // Stands in for cuBLASLt (kernels/cuda/products/cublaslt.cc): opens a shared object that says that
 // it is cuBLASLt, and computes products on the host, in stream order.
 //
-// Of its algorithms one sums the two halves of the inputs apart and so has other bits: a plan must
-// not mix them. It is offered first where a launch has many rows.
+// Two of its algorithms give the same bits; the others give other ones somewhere, or cannot be
+// used, so that a plan must not take them. They are offered first.
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,7 +19,15 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-enum Algorithm : uint64_t { kInOrder = 1, kInHalves = 2 };
+enum Algorithm : uint64_t {
+  kInOrder = 1,
+  kAlsoInOrder,
+  kInHalves,      // sums the two halves of the inputs apart
+  kLastInHalves,  // so the rows behind the first 64
+  kOddInHalves,   // so all rows, where their number is no power of two
+  kFromY,         // begins the sum with what it is added to
+  kNotSupported,
+};
 
 std::vector<float> FromBf16(const uint16_t* values, int64_t count) {
   std::vector<float> floats(count);
@@ -55,7 +65,16 @@ void Compute(const ProductShape& shape, Algorithm algorithm, const ProductOperan
   for (int64_t row = 0; row < operands.rows; ++row) {
     const std::vector<float> x = FromBf16(operands.x + row * shape.inputs, shape.inputs);
     std::vector<float> sums(shape.outputs);
-    const int64_t half = algorithm == kInHalves ? shape.inputs / 2 : shape.inputs;
+    const bool from_y = algorithm == kFromY && shape.result == ProductResult::kAdd;
+    if (from_y) {
+      auto* const y = static_cast<float*>(operands.y) + row * shape.outputs;
+      sums.assign(y, y + shape.outputs);
+      std::fill_n(y, shape.outputs, 0.0f);
+    }
+    const bool in_halves =
+        algorithm == kInHalves || (algorithm == kLastInHalves && row >= 64) ||
+        (algorithm == kOddInHalves && !std::has_single_bit(static_cast<uint64_t>(operands.rows)));
+    const int64_t half = in_halves ? shape.inputs / 2 : shape.inputs;
     AddInputs(x.data(), columns, 0, half, sums);
     std::vector<float> others(shape.outputs);
     AddInputs(x.data(), columns, half, shape.inputs, others);
@@ -75,17 +94,28 @@ class EmulatedProducts : public ProductLibrary {
 
   int64_t most_rows() const override { return 256; }
 
-  std::vector<ProductAlgorithm> Algorithms(const ProductShape& /*shape*/, int64_t rows) override {
-    constexpr int64_t kFewRows = 128;
-    const ProductAlgorithm in_order = {{kInOrder}};
-    const ProductAlgorithm in_halves = {{kInHalves}};
-    return rows <= kFewRows ? std::vector<ProductAlgorithm>{in_order}
-                            : std::vector<ProductAlgorithm>{in_halves, in_order};
+  // Those of models are few: a plan tries all of them, and some many times.
+  std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) override {
+    constexpr int64_t kSmall = 72 * 40;
+    const bool many_rows = rows > 64;
+    if (int64_t{shape.inputs} * shape.outputs > kSmall) {
+      return many_rows ? std::vector<ProductAlgorithm>{{{kInHalves}}, {{kInOrder}}}
+                       : std::vector<ProductAlgorithm>{{{kInOrder}}};
+    }
+    std::vector<ProductAlgorithm> algorithms = {{{kNotSupported}}, {{kInOrder}}, {{kAlsoInOrder}}};
+    if (many_rows) {
+      algorithms.insert(algorithms.begin(), {{{kInHalves}}, {{kLastInHalves}}, {{kOddInHalves}}});
+    }
+    if (many_rows && shape.result == ProductResult::kAdd) {
+      algorithms.insert(algorithms.begin(), {{kFromY}});
+    }
+    return algorithms;
   }
 
   ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
                      const ProductOperands& operands, Stream /*stream*/) override {
     const auto chosen = static_cast<Algorithm>(algorithm.data[0]);
+    if (chosen == kNotSupported) return kProductNotSupported;
     emulator::Launch([=] { Compute(shape, chosen, operands); });
     return 0;
   }

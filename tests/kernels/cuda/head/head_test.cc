@@ -313,7 +313,9 @@ TEST_F(HeadTest, MixturesOfEveryRow) {
 TEST_F(HeadTest, WideMixturesOfEveryRow) {
   for (const HeadShape& shape :
        {HeadShape{.width = 32, .hidden = 50, .components = 3},
-        HeadShape{.width = 8, .hidden = 2'100, .components = 70}, HeadShape{.components = 1}}) {
+        HeadShape{.width = 8, .hidden = 2'100, .components = 70},
+        HeadShape{.width = 8, .hidden = 1'024, .components = kMostComponents},
+        HeadShape{.width = 8, .hidden = 1'032, .components = 1}, HeadShape{.components = 1}}) {
     SCOPED_TRACE(testing::Message() << "M " << shape.components);
     HeadProblem problem(shape);
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});

@@ -126,18 +126,89 @@ TEST_F(ProductTest, ARowHasTheSameBitsInLaunchesOfAllSizes) {
   }
 }
 
+// Passes all on to another library, and fails when it is told to.
+class FailingLibrary : public ProductLibrary {
+ public:
+  explicit FailingLibrary(ProductLibrary& library) : library_(library) {}
+
+  std::string description() const override { return "a library that fails"; }
+  int64_t most_rows() const override { return library_.most_rows(); }
+  std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) override {
+    return has_algorithms ? library_.Algorithms(shape, rows) : std::vector<ProductAlgorithm>();
+  }
+  ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
+                     const ProductOperands& operands, Stream stream) override {
+    if (products++ < first_failure) return library_.Multiply(shape, algorithm, operands, stream);
+    return error;
+  }
+
+  bool has_algorithms = true;
+  int products = 0;
+  int first_failure = 1'000'000;
+  ErrorCode error = 999;
+
+ private:
+  ProductLibrary& library_;
+};
+
+TEST_F(ProductTest, OnlyWhatIsNotSupportedMakesWayForAnotherFirstAlgorithm) {
+  const ProductShape shape = {.inputs = 64, .outputs = 16};
+  const auto plan = [&](ProductLibrary& library) {
+    return PlanProduct(library, shape, Scratch(), stream_);
+  };
+  FailingLibrary none(*library_);
+  none.has_algorithms = false;
+  EXPECT_TRUE(absl::IsUnavailable(plan(none).status())) << plan(none).status();
+  FailingLibrary unsupported(*library_);
+  unsupported.first_failure = 0;
+  unsupported.error = kProductNotSupported;
+  EXPECT_TRUE(absl::IsUnavailable(plan(unsupported).status())) << plan(unsupported).status();
+  FailingLibrary broken(*library_);
+  broken.first_failure = 0;
+  EXPECT_TRUE(absl::IsInternal(plan(broken).status())) << plan(broken).status();
+}
+
+// Failures of others than the first algorithm cost speed at most.
+TEST_F(ProductTest, APlanEndsWithTheSizeAtWhichNothingWorks) {
+  const ProductShape shape = {.inputs = 64, .outputs = 16};
+  FailingLibrary counting(*library_);
+  const absl::StatusOr<ProductPlan> whole = PlanProduct(counting, shape, Scratch(), stream_);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  FailingLibrary failing(*library_);
+  failing.first_failure = counting.products / 2;
+  const absl::StatusOr<ProductPlan> part = PlanProduct(failing, shape, Scratch(), stream_);
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_GE(part->sizes, 1);
+  EXPECT_LT(part->sizes, whole->sizes);
+  EXPECT_EQ(part->bits, whole->bits);
+}
+
+TEST_F(ProductTest, BitsAreThoseOfTheProduct) {
+  const auto bits = [&](const ProductShape& shape) {
+    const absl::StatusOr<ProductPlan> plan = PlanProduct(*library_, shape, Scratch(), stream_);
+    return plan.ok() ? plan->bits : 0;
+  };
+  const ProductShape shape = {.inputs = 64, .outputs = 16};
+  EXPECT_NE(bits(shape), 0);
+  EXPECT_EQ(bits(shape), bits(shape));
+  EXPECT_NE(bits(shape), bits({.inputs = 72, .outputs = 16}));
+}
+
 // Not even for one whose results are rounded to bf16, where few sums show their last bits.
 TEST_F(ProductTest, AnAlgorithmWithOtherBitsIsNotTaken) {
-  if (LinkedDevice() != DeviceKind::kEmulator) GTEST_SKIP() << "the emulator has such a one";
+  if (LinkedDevice() != DeviceKind::kEmulator) GTEST_SKIP() << "the emulator has such ones";
+  const auto has_the_bits = [](const ProductAlgorithm& algorithm) {
+    return algorithm.data[0] == 1 || algorithm.data[0] == 2;  // products_emulated.cc
+  };
   for (const ProductResult result :
        {ProductResult::kBf16, ProductResult::kFloat, ProductResult::kAdd}) {
     const ProductShape shape = {.inputs = 64, .outputs = 16, .result = result};
     const absl::StatusOr<ProductPlan> plan = PlanProduct(*library_, shape, Scratch(), stream_);
     ASSERT_TRUE(plan.ok()) << plan.status();
     ASSERT_EQ(plan->sizes, 3);
-    ASSERT_NE(library_->Algorithms(shape, 256).front(), plan->algorithms[0]);
-    for (int size = 1; size < plan->sizes; ++size) {
-      EXPECT_EQ(plan->algorithms[size], plan->algorithms[0]);
+    ASSERT_FALSE(has_the_bits(library_->Algorithms(shape, 256).front()));
+    for (int size = 0; size < plan->sizes; ++size) {
+      EXPECT_TRUE(has_the_bits(plan->algorithms[size])) << plan->algorithms[size].data[0];
     }
   }
 }
