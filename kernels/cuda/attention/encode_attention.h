@@ -45,7 +45,9 @@ bool HasEncodeAttention(int32_t head_dim, int compute_major);
 absl::Status ValidateEncodeAttention(const EncodeAttentionParams& params);
 
 // Attends to all rows of the context, whose K and V an earlier launch has stored. All 64 rows of a
-// tile are computed, whether in use or not. A row's bits depend on its q and the context alone.
+// tile are computed, whether in use or not. A row's bits depend on its q and the context alone. The
+// time of a block doubles where a row in use has scores q k beyond about 55 in units of log 2, or
+// such that all are below -70: its weights are then computed in a second pass.
 // REQUIRES: ValidateEncodeAttention(params).ok(), and HasEncodeAttention.
 ErrorCode LaunchEncodeAttention(const EncodeAttentionParams& params, Stream stream);
 

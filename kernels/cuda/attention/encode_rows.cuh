@@ -52,17 +52,28 @@ struct EncodeTask {
 //   o += weights V       of the key block before
 //   scores = q K         of the key block after
 //
-// so tensor cores also work while a warpgroup computes its softmax, whatever the others do. On an
-// H100, 8,192 rows with 12 heads take 360 us; where a warpgroup waits for the scores of 128 keys
-// before their softmax, 390 us.
+// so tensor cores also work while a warpgroup computes its softmax, whatever the others do.
 //
-// The maximum m is raised only where a weight would exceed 2^kSlack, a few times in a row's life:
-// for most key blocks lanes do not exchange maxima, and o is not scaled. Whether m of a row is
-// raised depends on that row alone; where it is for some rows of a warp, l and o of the others are
-// multiplied by 1.
+// A row's weights are first computed as 2^score, as if the row had no large scores: without its
+// maximum, a softmax takes two thirds of the instructions. If their sum l is then beyond 2^64, or
+// below 2^-64, the row needs a second pass, in which weights are 2^(score - m). Else nothing that
+// counts is lost: the largest weight is l divided by the number of keys or more, so that of 65,536
+// keys all that is below the smallest normal number is below 2^-46 of it. As scores come times
+// log2(e), rows need the second pass whose largest score is beyond about 40, or below -50.
+//
+// In the second pass, m is raised only where a weight would exceed 2^kSlack, a few times in a row's
+// life: for most key blocks lanes do not exchange maxima, and o is not scaled.
+//
+// In which pass a row is computed, and whether its m is raised, depends on that row alone; where m
+// is raised for some rows of a warp, l and o of the others are multiplied by 1.
+//
+// On an H100, 8,192 rows with 12 heads take 318 us, and would take 362 us with maxima at once. That
+// an eighth of the weights is computed by a polynomial, by other units, makes it 323 us.
 class EncodeRows {
   static constexpr int kScores = kKeyBlockKeys / 2;    // of a lane, in two rows
   static constexpr int kColumns = kEncodeHeadDim / 2;  // likewise
+  static constexpr float kMostPlainSum = 0x1p64f;
+  static constexpr float kLeastPlainSum = 0x1p-64f;
   static constexpr float kSlack = 8;
   static constexpr int kQueryBarrier = 1;  // and one for each further warpgroup
 
@@ -74,10 +85,50 @@ class EncodeRows {
         keys_(ring),
         ring_(SmemAddress(ring.memory)),
         warpgroup_(WarpgroupIndex()),
-        first_row_(int64_t{task.first_tile + warpgroup_} * kTileRows) {}
-
-  __device__ __forceinline__ void Attend(int context_rows) {
+        first_row_(int64_t{task.first_tile + warpgroup_} * kTileRows) {
     CopyQueries();
+  }
+
+  // The first pass. Returns whether a row of this lane that is in use needs the second one.
+  __device__ __forceinline__ bool AttendPlain(int context_rows) {
+    Attend<Weights::kPlain>(context_rows);
+    const int rows = LoadCg<Tile>(p_.tiles + first_row_ / kTileRows).encode_rows;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float l = SumOverLanes<4>(l_[half]);
+      fits_[half] = l >= kLeastPlainSum && l <= kMostPlainSum;  // or is NaN
+      if (fits_[half]) StoreRow(half, l);
+    }
+    return (!fits_[0] && RowInTile(0) < rows) || (!fits_[1] && RowInTile(1) < rows);
+  }
+
+  // The second pass, for the rows that need it.
+  __device__ __forceinline__ void AttendShifted(int context_rows) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      m_[half] = -INFINITY;
+      l_[half] = 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) o_[i] = 0;
+#pragma unroll
+    for (int step = 0; step < kKeyBlockKeys / 16; ++step) {
+#pragma unroll
+      for (int word = 0; word < 4; ++word) weights_[step][word] = 0;
+    }
+    Attend<Weights::kShifted>(context_rows);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float l = SumOverLanes<4>(l_[half]);  // at least 1, the weight of the score that is m
+      if (!fits_[half]) StoreRow(half, l);
+    }
+  }
+
+ private:
+  enum class Weights : bool { kPlain, kShifted };
+
+  template <Weights kWeights>
+  __device__ __forceinline__ void Attend(int context_rows) {
     int stage = keys_.Take();
     int previous = stage;  // none before the first: weights_ are zero, and any values do
     WgmmaFence();
@@ -87,11 +138,12 @@ class EncodeRows {
     HoldOperands(s_[0]);
 #pragma unroll 1
     for (int left = context_rows; left > 0; left -= KeyRing::kKeys) {
-      AttendToKeyBlock(left, KeyBlock(previous, 1), KeyBlock(stage, 1), s_[0], s_[1]);
+      AttendToKeyBlock<kWeights>(left, KeyBlock(previous, 1), KeyBlock(stage, 1), s_[0], s_[1]);
       if (previous != stage) keys_.Release(previous);
       // After the last stage there is none: the scores of some key block are computed in vain.
       const int next = left > KeyRing::kKeys ? keys_.Take() : stage;
-      AttendToKeyBlock(left - kKeyBlockKeys, KeyBlock(stage, 0), KeyBlock(next, 0), s_[1], s_[0]);
+      AttendToKeyBlock<kWeights>(left - kKeyBlockKeys, KeyBlock(stage, 0), KeyBlock(next, 0), s_[1],
+                                 s_[0]);
       previous = stage;
       stage = next;
     }
@@ -103,10 +155,8 @@ class EncodeRows {
     WgmmaWait<0>();
     HoldOperands(o_);
     keys_.Release(previous);
-    Store();
   }
 
- private:
   // The softmax of `scores`, of a key block with `valid` rows of the context: all 64 if there are
   // more, none if there are less than 1. weights_ are of the key block `before`, and afterwards of
   // this one; next_scores become those of the key block `after`.
@@ -114,6 +164,7 @@ class EncodeRows {
   // HoldOperands names registers of the products: before WgmmaFence those that were accessed since
   // the last products, after WgmmaWait those that will be. Weights are packed only then: while any
   // product is in flight, packing makes ptxas serialize them all (its warning C7513).
+  template <Weights kWeights>
   __device__ __forceinline__ void AttendToKeyBlock(int valid, uint32_t before, uint32_t after,
                                                    float (&scores)[kScores],
                                                    float (&next_scores)[kScores]) {
@@ -125,7 +176,8 @@ class EncodeRows {
     MultiplyKeys(after, next_scores);
     WgmmaCommit();
     if (valid < kKeyBlockKeys) Mask(scores, valid);
-    const bool raised = Exponentiate(scores);
+    const bool raised = kWeights == Weights::kShifted && ShiftScores(scores);
+    Exponentiate(scores);
     WgmmaWait<0>();
     HoldOperands(o_);
     HoldOperands(scores);  // no operand of these products, but PackWeights must not begin earlier
@@ -198,9 +250,18 @@ class EncodeRows {
     }
   }
 
-  // scores = 2^(scores - m), added to l. Returns whether Rescale must follow, in any lane of the
-  // warp.
-  __device__ __forceinline__ bool Exponentiate(float (&scores)[kScores]) {
+  // scores = 2^scores, added to l.
+  __device__ __forceinline__ void Exponentiate(float (&scores)[kScores]) {
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) {
+      scores[i] = Exp2(scores[i]);
+      l_[i % 4 / 2] += scores[i];
+    }
+  }
+
+  // scores -= m, where m is raised if it must be. Returns whether Rescale must follow, in any lane
+  // of the warp.
+  __device__ __forceinline__ bool ShiftScores(float (&scores)[kScores]) {
     float largest[2] = {scores[0], scores[2]};
 #pragma unroll
     for (int i = 0; i < kScores; i += 2) {
@@ -211,10 +272,7 @@ class EncodeRows {
     const bool raised = __ballot_sync(kAllLanes, raise) != 0;
     if (raised) RaiseMaxima(largest);
 #pragma unroll
-    for (int i = 0; i < kScores; ++i) {
-      scores[i] = Exp2(scores[i] - m_[i % 4 / 2]);
-      l_[i % 4 / 2] += scores[i];
-    }
+    for (int i = 0; i < kScores; ++i) scores[i] -= m_[i % 4 / 2];
     return raised;
   }
 
@@ -249,20 +307,20 @@ class EncodeRows {
     }
   }
 
-  __device__ __forceinline__ void Store() const {
-    const int64_t row =
-        first_row_ + WarpIndex() % kWarpgroupWarps * kGroupRows + LaneIndex() / 4;  // g
+  // Row g or g + 8 of the lane's, in its tile.
+  __device__ __forceinline__ static int RowInTile(int half) {
+    return WarpIndex() % kWarpgroupWarps * kGroupRows + LaneIndex() / 4 + 8 * half;
+  }
+
+  __device__ __forceinline__ void StoreRow(int half, float l) const {
+    const float divisor = Rcp(l);
+    uint16_t* to = p_.attended +
+                   ((first_row_ + RowInTile(half)) * p_.heads + head_) * kEncodeHeadDim +
+                   LaneIndex() % 4 * 2;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      // l is at least 1, the weight of the score to which m was raised.
-      const float divisor = Rcp(SumOverLanes<4>(l_[half]));
-      uint16_t* to = p_.attended + ((row + 8 * half) * p_.heads + head_) * kEncodeHeadDim +
-                     LaneIndex() % 4 * 2;
-#pragma unroll
-      for (int n = 0; n < kEncodeHeadDim / 8; ++n) {
-        const int at = 4 * n + 2 * half;
-        StoreAs<uint32_t>(to + 8 * n, PackBf16(o_[at] * divisor, o_[at + 1] * divisor));
-      }
+    for (int n = 0; n < kEncodeHeadDim / 8; ++n) {
+      const int at = 4 * n + 2 * half;
+      StoreAs<uint32_t>(to + 8 * n, PackBf16(o_[at] * divisor, o_[at + 1] * divisor));
     }
   }
 
@@ -274,7 +332,8 @@ class EncodeRows {
   const int64_t first_row_;  // of the tile, of the rows of all tiles
 
   // Of the lane's rows g and g + 8.
-  float m_[2] = {-INFINITY, -INFINITY};
+  bool fits_[2] = {};    // in the first pass
+  float m_[2] = {};      // of the second pass
   float l_[2] = {};      // this lane's share
   float scale_[2] = {};  // see RaiseMaxima
   float o_[kColumns] = {};

@@ -58,12 +58,12 @@ class RingPlace {
   uint32_t parity_ = 0;
 };
 
-// Fills the ring with the key blocks of a head, from the first to the last. Called by one thread.
+// Fills the ring with the key blocks of a head, from the first to the last, beginning at `place`,
+// which becomes the one behind them. Called by one thread.
 // If their number is odd, the last stage holds the last key block twice: consumers give the keys of
 // the second no weight, but multiply their V, which is finite, by zero.
-__device__ __forceinline__ void FillRing(const KeyRing& ring, const uint16_t* head,
-                                         int key_blocks) {
-  RingPlace place;
+__device__ __forceinline__ void FillRing(const KeyRing& ring, const uint16_t* head, int key_blocks,
+                                         RingPlace& place) {
 #pragma unroll 1
   for (int first = 0; first < key_blocks; first += KeyRing::kKeyBlocks) {
     const int stage = place.stage();

@@ -226,10 +226,9 @@ __global__ void __launch_bounds__(kThreads)
 
 // Stores 16 columns of V of the four keys that a lane of the attention kernels reads together
 // (KeyBlockValueAt): 16 bytes for each two columns, 8 apart.
-__device__ __forceinline__ void StoreValuesToContext(const Tile& tile, const StoreKvParams& p,
-                                                     const uint16_t* rows, int row_stride,
-                                                     int first_key, int kv_head, int d,
-                                                     uint16_t* key_block) {
+__device__ __forceinline__ void StoreNarrowValues(const Tile& tile, const StoreKvParams& p,
+                                                  const uint16_t* rows, int row_stride,
+                                                  int first_key, int d, uint16_t* key_block) {
   Words4 v[4][2];  // of each key, columns d to d + 7 and d + 8 to d + 15
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -260,32 +259,104 @@ __device__ __forceinline__ void StoreValuesToContext(const Tile& tile, const Sto
   }
 }
 
-// The same of swizzled heads (IsSwizzledHead): 8 columns of V of 8 keys, 16 bytes for each column.
-__device__ __forceinline__ void StoreSwizzledValues(const Tile& tile, const StoreKvParams& p,
-                                                    const uint16_t* rows, int row_stride,
-                                                    int first_key, int d, uint16_t* key_block) {
-  Words4 v[8];  // of each key
+// Stores K and V of a tile's rows to a context whose heads are swizzled (IsSwizzledHead). All loads
+// of a thread are in flight together: 8 columns of K of some rows, and two columns of V of 8 keys,
+// of which neighbouring threads store neighbours.
+template <int kHeadDim>
+__device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16_t* keys,
+                                                  const uint16_t* values, int row_stride,
+                                                  uint16_t* key_block) {
+  constexpr int kPieces = kTileRows * kHeadDim / 8 / kThreads;
+  Words4 k[kPieces];
 #pragma unroll
-  for (int k = 0; k < 8; ++k) {
-    v[k] = {};
-    if (first_key + k < tile.encode_rows) {  // else it pads the last key block
-      v[k] = LoadCg<Words4>(rows + (first_key + k) * row_stride + d);
+  for (int i = 0; i < kPieces; ++i) {
+    const int at = (i * kThreads + ThreadIndex()) * 8;
+    k[i] = {};
+    if (at / kHeadDim < tile.encode_rows) {  // else it pads the last key block
+      k[i] = LoadCg<Words4>(keys + at / kHeadDim * row_stride + at % kHeadDim);
+    }
+  }
+  constexpr int kPairs = kTileRows / 8 * kHeadDim / 2 / kThreads;
+  const auto first_key = [](int at) { return (at % 2 + at / kHeadDim * 2) * 8; };
+  const auto column = [](int at) { return at % kHeadDim / 2 * 2; };
+  uint32_t v[kPairs][8] = {};  // of each key
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    const int at = i * kThreads + ThreadIndex();
+#pragma unroll
+    for (int of_eight = 0; of_eight < 8; ++of_eight) {
+      const int key = first_key(at) + of_eight;
+      if (key < tile.encode_rows) {
+        v[i][of_eight] = LoadCg<uint32_t>(values + key * row_stride + column(at));
+      }
     }
   }
 #pragma unroll
-  for (int column = 0; column < 8; ++column) {
-    Words4 words;
+  for (int i = 0; i < kPieces; ++i) {
+    const int at = (i * kThreads + ThreadIndex()) * 8;
+    StoreAs<Words4>(key_block + KeyBlockKeyAt(at / kHeadDim, at % kHeadDim, kHeadDim), k[i]);
+  }
 #pragma unroll
-    for (int pair = 0; pair < 4; ++pair) {
-      const uint32_t a = v[2 * pair].w[column / 2];
-      const uint32_t b = v[2 * pair + 1].w[column / 2];
-      words.w[pair] = column % 2 == 0 ? (a & 0xffffu) | b << 16 : a >> 16 | (b & 0xffff0000u);
+  for (int i = 0; i < kPairs; ++i) {
+    const int at = i * kThreads + ThreadIndex();
+    Words4 first;
+    Words4 second;
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      const uint32_t a = v[i][2 * word];
+      const uint32_t b = v[i][2 * word + 1];
+      first.w[word] = (a & 0xffffu) | b << 16;
+      second.w[word] = a >> 16 | (b & 0xffff0000u);
     }
-    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key, d + column, p.head_dim), words);
+    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key(at), column(at), kHeadDim), first);
+    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key(at), column(at) + 1, kHeadDim), second);
   }
 }
 
-// Grid: x tiles, y K/V heads. Threads take pieces of K, then of V.
+// The same of narrower heads.
+__device__ __forceinline__ void StoreNarrowHead(const Tile& tile, const StoreKvParams& p,
+                                                const uint16_t* keys, const uint16_t* values,
+                                                int row_stride, uint16_t* key_block) {
+  const int pieces = p.head_dim / 8;  // of a row's K
+#pragma unroll 1
+  for (int i = ThreadIndex(); i < kTileRows * pieces; i += kThreads) {
+    const int row = i / pieces;
+    const int d = i % pieces * 8;
+    Words4 k = {};
+    if (row < tile.encode_rows) k = LoadCg<Words4>(keys + row * row_stride + d);
+    StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, p.head_dim), k);
+  }
+  const int columns = p.head_dim / 16;
+#pragma unroll 1
+  for (int i = ThreadIndex(); i < kKeyBlockKeys / 4 * columns; i += kThreads) {
+    const int quad = i % (kKeyBlockKeys / 4);  // neighbouring threads store neighbouring lanes
+    const int first_key = quad / 4 * 16 + quad % 4 * 2;
+    StoreNarrowValues(tile, p, values, row_stride, first_key, i / (kKeyBlockKeys / 4) * 16,
+                      key_block);
+  }
+}
+
+// K and V of buffer tokens.
+__device__ __forceinline__ void StoreTokens(const Tile& tile, const StoreKvParams& p,
+                                            const uint16_t* keys, const uint16_t* values,
+                                            int row_stride, int kv_head) {
+  LayerParams layer;
+  layer.kv_heads = p.kv_heads;
+  layer.head_dim = p.head_dim;
+  layer.kv_layer = p.kv_layer;
+  const int pieces = p.head_dim / 8;
+#pragma unroll 1
+  for (int i = ThreadIndex(); i < tile.groups * kGroupRows * pieces; i += kThreads) {
+    const int row = i / pieces;
+    const int d = i % pieces * 8;
+    StoreKvToBuffer(tile, layer, row, kv_head, d, KvPart::kKey,
+                    LoadCg<Words4>(keys + row * row_stride + d));
+    StoreKvToBuffer(tile, layer, row, kv_head, d, KvPart::kValue,
+                    LoadCg<Words4>(values + row * row_stride + d));
+  }
+}
+
+// Grid: x tiles, y K/V heads.
 __global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant__ StoreKvParams p) {
   GridDepLaunch();
   GridDepWait();
@@ -298,45 +369,18 @@ __global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant_
   const uint16_t* const keys =
       p.qkv + int64_t{tile_index} * kTileRows * row_stride + (p.heads + kv_head) * p.head_dim;
   const uint16_t* const values = keys + p.kv_heads * p.head_dim;
-  LayerParams layer;
-  layer.kv_heads = p.kv_heads;
-  layer.head_dim = p.head_dim;
-  layer.kv_layer = p.kv_layer;
-  const int pieces = p.head_dim / 8;  // of a row's K, 8 elements each
-#pragma unroll 1
-  for (int i = ThreadIndex(); i < kTileRows * pieces; i += kThreads) {
-    const int row = i / pieces;
-    const int d = i % pieces * 8;
-    if (row >= tile.groups * kGroupRows) break;
-    const Words4 k = LoadCg<Words4>(keys + row * row_stride + d);
-    if (to_context) {
-      StoreKvToContext(tile, layer, row, kv_head, d, KvPart::kKey, k);
-    } else {
-      StoreKvToBuffer(tile, layer, row, kv_head, d, KvPart::kKey, k);
-      StoreKvToBuffer(tile, layer, row, kv_head, d, KvPart::kValue,
-                      LoadCg<Words4>(values + row * row_stride + d));
-    }
-  }
-  if (!to_context) return;
+  if (!to_context) return StoreTokens(tile, p, keys, values, row_stride, kv_head);
   const int64_t key_blocks = ContextKeyBlocks(tile.context_rows);
   uint16_t* const key_block =
       tile.context + p.kv_layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
       (kv_head * key_blocks + tile.first_row / kKeyBlockKeys) * KeyBlockSize(p.head_dim);
-  if (IsSwizzledHead(p.head_dim)) {
-    constexpr int kKeys = kKeyBlockKeys / 8;
-#pragma unroll 1
-    for (int i = ThreadIndex(); i < kKeys * pieces; i += kThreads) {
-      StoreSwizzledValues(tile, p, values, row_stride, i % kKeys * 8, i / kKeys * 8, key_block);
-    }
-    return;
-  }
-  const int columns = p.head_dim / 16;
-#pragma unroll 1
-  for (int i = ThreadIndex(); i < kKeyBlockKeys / 4 * columns; i += kThreads) {
-    const int quad = i % (kKeyBlockKeys / 4);  // neighbouring threads store neighbouring lanes
-    const int first_key = quad / 4 * 16 + quad % 4 * 2;
-    StoreValuesToContext(tile, p, values, row_stride, first_key, kv_head,
-                         i / (kKeyBlockKeys / 4) * 16, key_block);
+  switch (p.head_dim) {
+    case 64:
+      return StoreSwizzledHead<64>(tile, keys, values, row_stride, key_block);
+    case 128:
+      return StoreSwizzledHead<128>(tile, keys, values, row_stride, key_block);
+    default:
+      return StoreNarrowHead(tile, p, keys, values, row_stride, key_block);
   }
 }
 

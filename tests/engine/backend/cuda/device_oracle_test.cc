@@ -292,6 +292,17 @@ TEST_P(WideOracleTest, MixturesAndLogDensities) {
   }
 }
 
+// Its rows go through a layer in several launches.
+TEST_P(WideOracleTest, PredictionsFromALongContext) {
+  const ModelCase model_case = {
+      .options = Options(2), .context_rows = 20'000, .targets = 64, .paths = 1};
+  Comparison comparison(absl::StrCat("d_model ", GetParam(), ", context of 20,000 rows"));
+  const auto oracle = NewOracle(model_case);
+  BackendDriver driver = NewLargeDriver();
+  const LoadedCase loaded(model_case, driver, kMany);
+  HoldPredictions(loaded, driver, *oracle, comparison);
+}
+
 // Decodes with the same model, which share every launch: of other contexts, numbers of targets and
 // numbers of paths.
 class OtherDecodes {

@@ -42,6 +42,8 @@ struct EncodeCase {
   float score_deviation = 1;  // roughly
   // Mean score of a key.
   std::function<float(int)> level = [](int /*key*/) { return 0.0f; };
+  // What multiplies the scores of a row.
+  std::function<float(int)> factor = [](int /*row*/) { return 1.0f; };
   // The tiles of the launch.
   int first_tile = 0;
   int tile_count = 0;
@@ -61,6 +63,9 @@ class EncodeProblem {
     const float deviation = shape.score_deviation / 8 / std::numbers::ln2_v<float>;
     q_ = RandomTensor(Rows() * shape.heads * kHeadDim, seed, deviation);
     for (size_t i = 0; i < q_.size(); i += kHeadDim) q_[i] = kQueryLevel;
+    for (size_t i = 0; i < q_.size(); ++i) {
+      q_[i] *= shape.factor(static_cast<int>(i / (shape.heads * kHeadDim)));
+    }
     k_ = RandomTensor(shape.rows * KvWidth(), seed + 1);
     for (size_t i = 0; i < k_.size(); i += kHeadDim) {
       k_[i] =
@@ -234,14 +239,17 @@ TEST_F(EncodeAttentionTest, CountsEveryKey) {
   }
 }
 
-// The maximum is raised by much, by little and not at all.
+// Rows need the second pass or not; in it, the maximum is raised by much, by little and not at all.
 TEST_F(EncodeAttentionTest, ScoresThatRiseAndFall) {
   const std::vector<std::function<float(int)>> levels = {
       [](int key) { return static_cast<float>(key) * 0.03f; },
       [](int key) { return static_cast<float>(key) * 0.2f - 60; },
       [](int key) { return static_cast<float>(key) * -0.2f; },
       [](int key) { return key / 100 % 2 == 0 ? -50.0f : 50.0f; },
-      [](int key) { return key == 400 ? 90.0f : -90.0f; }};
+      [](int key) { return key == 400 ? 90.0f : -90.0f; },
+      [](int key) { return static_cast<float>(key % 60) - 90; },
+      [](int /*key*/) { return -95.0f; },
+      [](int /*key*/) { return 60.0f; }};
   for (size_t i = 0; i < levels.size(); ++i) {
     SCOPED_TRACE(i);
     ExpectAgreesWithReference({.rows = 600, .level = levels[i], .first_tile = 4, .tile_count = 1},
@@ -283,6 +291,49 @@ TEST_F(EncodeAttentionTest, ARowHasTheSameBitsAnywhereInATile) {
   std::rotate(expected.begin(), expected.begin() + c.rotation * width,
               expected.begin() + kTileRows * width);
   EXPECT_THAT(actual, TensorBitsEqual(expected));
+}
+
+// Factors of rows, of which two thirds need the second pass: in some the scores are large, in
+// others all are small.
+constexpr float kFits = 0.25f;
+float FactorOfRow(int row) { return row % 3 == 1 ? kFits : static_cast<float>(row % 3 - 1); }
+bool FitsTheFirstPass(int row) { return FactorOfRow(row) == kFits; }
+EncodeCase MixedRows() {
+  return {.rows = 300,
+          .heads = 2,
+          .score_deviation = 3,
+          .level = [](int key) { return static_cast<float>(90 + key % 7); },
+          .factor = FactorOfRow};
+}
+
+TEST_F(EncodeAttentionTest, RowsOfBothPassesInATile) {
+  EncodeCase c = MixedRows();
+  ExpectAgreesWithReference(c, 8);
+  c.first_tile = 4;  // a block of one tile whose last rows are not in use
+  c.tile_count = 1;
+  ExpectAgreesWithReference(c, 8);
+}
+
+// Nor do a row's bits depend on which pass other rows need.
+TEST_F(EncodeAttentionTest, ARowHasTheSameBitsBesideRowsOfEitherPass) {
+  EncodeCase c = MixedRows();
+  const EncodeProblem mixed(c, 9);
+  const std::vector<uint16_t> bits = mixed.Launch(0, mixed.Tiles(), stream_);
+  const int64_t width = int64_t{c.heads} * kHeadDim;
+  for (const bool fits : {true, false}) {
+    // The other rows do what these do.
+    c.factor = [=](int row) {
+      return FitsTheFirstPass(row) == fits ? FactorOfRow(row) : fits ? kFits : 1.0f;
+    };
+    const EncodeProblem alike(c, 9);
+    const std::vector<uint16_t> expected = alike.Launch(0, alike.Tiles(), stream_);
+    for (int row = 0; row < c.rows; ++row) {
+      if (FitsTheFirstPass(row) != fits) continue;
+      EXPECT_TRUE(std::equal(bits.begin() + row * width, bits.begin() + (row + 1) * width,
+                             expected.begin() + row * width))
+          << "row " << row;
+    }
+  }
 }
 
 TEST(ChooseEncodeBlocksTest, FillsTheLastRound) {
