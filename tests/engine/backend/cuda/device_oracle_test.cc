@@ -50,7 +50,7 @@ BackendDriver NewLargeDriver() {
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       cuda::NewBackend({.memory = {.context_pool_bytes = 1 << 30,
                                    .buffer_pool_bytes = int64_t{2} << 30,
-                                   .encode_pool_bytes = 256 << 20,
+                                   .encode_pool_bytes = 512 << 20,
                                    .weights_bytes = int64_t{2} << 30,
                                    .workspace_bytes = 1 << 30},
                         .cublaslt = CublasLtPath()});
