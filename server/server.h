@@ -77,7 +77,7 @@ class Server {
   // server fails before Drain, or has already; it must not call Drain itself.
   absl::Status Open(const EngineFactory& factory, std::function<void()> on_failure);
 
-  // What the metrics name as left out, until UpdateModels has left out others. Thread-safe.
+  // What the metrics name as left out, until the next UpdateModels that succeeds. Thread-safe.
   void SetLeftOutModels(std::vector<LeftOutModel> models);
 
   // REQUIRES, of both: open. Any one thread, but not at the same time as Drain. UpdateModels is

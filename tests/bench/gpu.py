@@ -21,7 +21,7 @@ Stages, each of which ends within ten minutes:
   bench      gpu_bench beside PyTorch, case by case (--cases)
   products   layers and their products beside cuBLASLt
   service    calls through the server beside calls of the engine
-  sanitizer  compute-sanitizer: memcheck, racecheck, initcheck
+  sanitizer  compute-sanitizer: memcheck, racecheck, initcheck, synccheck
   profile    Nsight Compute
 """
 
@@ -53,7 +53,7 @@ SYSTEM_LIBRARY = re.compile(r'(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so')
 # The sanitizers slow kernels down by a factor of up to 100: one test of each kernel.
 SANITIZED_TESTS = [
     'AttentionTest.BuffersOfDecodeAndDensity', 'EncodeAttentionTest.AgreesWithTheReference',
-    'EncodeAttentionTest.RowsOfBothPassesInATile',
+    'EncodeAttentionTest.RowsOfBothSweepsInATile',
     'LayerTest.EveryPart', 'LayerTest.Wgmma', 'HeadTest.*', 'EmbedTest.*', 'CellColumnsTest.*',
     'CellPoolTest.*', 'CellRowsTest.*', 'CellSummaryTest.*', 'FeatureMeanTest.*',
     'ProductTest.ScratchLimitsTheLargestLaunch', 'WideRowsTest.*']
@@ -233,7 +233,7 @@ def stage_service(run):
 
 
 def stage_sanitizer(run):
-    for tool in ('memcheck', 'racecheck', 'initcheck'):
+    for tool in ('memcheck', 'racecheck', 'initcheck', 'synccheck'):
         sanitizer = ['compute-sanitizer', '--target-processes', 'all', '--tool', tool,
                      '--error-exitcode', '1']
         run.check(f'{tool}_kernels', 110, [*sanitizer, *run.ours(

@@ -22,7 +22,7 @@ struct EncodeKernelParams {
 
 // Blocks of three tiles come first, head by head, so that blocks that run together read the same
 // keys.
-__device__ __forceinline__ EncodeTask TaskOf(const EncodeKernelParams& params) {
+[[maybe_unused]] __device__ __forceinline__ EncodeTask TaskOf(const EncodeKernelParams& params) {
   const EncodeBlocks& blocks = params.blocks;
   const auto block = static_cast<int>(blockIdx.x);
   const int threes = blocks.of_three * params.attention.heads;
@@ -42,13 +42,13 @@ __device__ __forceinline__ EncodeTask TaskOf(const EncodeKernelParams& params) {
 // Grid: x blocks of all heads (EncodeBlocks). A block computes one head of the rows of its tiles, a
 // consumer warpgroup those of one tile. A producer thread copies keys and values to a ring in
 // shared memory, from which all warpgroups read them; scores, weights and states stay in registers.
-// A warpgroup without a tile only empties the ring's stages, like the others. If a row needs a
-// second pass (EncodeRows), the whole block takes it.
+// A warpgroup without a tile only empties the ring's stages, like the others. If a row needs the
+// shifted sweep (EncodeRows), the whole block takes it.
 //
 // Before GridDepWait the kernel reads fields of a tile that no kernel changes, and nothing else.
 //
 // -inf: scores of keys that are not there; the first key block has a valid key, so the m of a
-// second pass is finite after it, and before, only zeros are scaled.
+// shifted sweep is finite after it, and before, only zeros are scaled.
 __global__ void __launch_bounds__(EncodeShape::kThreads, 1)
     EncodeAttentionKernel(const __grid_constant__ EncodeKernelParams params) {
   GridDepLaunch();
@@ -56,23 +56,26 @@ __global__ void __launch_bounds__(EncodeShape::kThreads, 1)
   const EncodeAttentionParams& p = params.attention;
   const EncodeTask task = TaskOf(params);
   const KeyRing ring = {DynamicSmem()};
-  if (threadIdx.x == 0) ring.Init();
+  auto& vote = *reinterpret_cast<SweepVote*>(DynamicSmem() + EncodeShape::kVoteAt);
+  if (threadIdx.x == 0) {
+    ring.Init();
+    vote.Init();
+  }
   __syncthreads();
   const Tile tile = LoadCg<Tile>(p.tiles + task.first_tile);
   constexpr int kProducer = EncodeShape::kTiles * kWarpgroupThreads;
   if (threadIdx.x >= kProducer) {
     RegDealloc<EncodeShape::kProducerRegisters>();
     GridDepWait();
+    if (threadIdx.x > kProducer) return;
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
     const int kv_head = task.head / (p.heads / p.kv_heads);
     const uint16_t* const head =
         tile.context + p.layer * ContextLayerSize(tile.context_rows, p.kv_heads, kEncodeHeadDim) +
         kv_head * key_blocks * KeyBlockSize(kEncodeHeadDim);
     RingPlace place;
-    const bool produces = threadIdx.x == kProducer;
-    if (produces) FillRing(ring, head, key_blocks, place);
-    const bool again = __syncthreads_or(0) != 0;
-    if (again && produces) FillRing(ring, head, key_blocks, place);
+    FillRing(ring, head, key_blocks, place);
+    if (vote.Result()) FillRing(ring, head, key_blocks, place);
     return;
   }
   RegAlloc<EncodeShape::kConsumerRegisters>();
@@ -80,12 +83,13 @@ __global__ void __launch_bounds__(EncodeShape::kThreads, 1)
   if (WarpgroupIndex() >= task.tiles) {
     RingReader keys(ring);
     keys.Drain(tile.context_rows);
-    if (__syncthreads_or(0) != 0) keys.Drain(tile.context_rows);
+    vote.Vote(false);
+    if (vote.Result()) keys.Drain(tile.context_rows);
     return;
   }
   EncodeRows rows(p, task, ring);
-  const bool asks = rows.AttendPlain(tile.context_rows);
-  if (__syncthreads_or(asks) != 0) rows.AttendShifted(tile.context_rows);
+  vote.Vote(rows.PlainSweep(tile.context_rows));
+  if (vote.Result()) rows.ShiftedSweep(tile.context_rows);
 #else
   GridDepWait();
 #endif

@@ -15,7 +15,8 @@ inline constexpr int kEncodeHeadDim = 64;    // the width of heads for which the
 inline constexpr int kEncodeBlockTiles = 3;  // most tiles of a block
 
 struct EncodeAttentionParams {
-  const Tile* tiles = nullptr;  // [tiles], device: of one context that is being encoded
+  // [tiles], device: of one context that is being encoded, with encode_rows.
+  const Tile* tiles = nullptr;
   // [tiles, 64] rows, device. Each begins with q [H, Dh] bf16, times log2(e) Dh^-0.5.
   const uint16_t* q = nullptr;
   int64_t q_stride = 0;          // elements from a row's q to the next one's, a multiple of 8
@@ -45,9 +46,9 @@ bool HasEncodeAttention(int32_t head_dim, int compute_major);
 absl::Status ValidateEncodeAttention(const EncodeAttentionParams& params);
 
 // Attends to all rows of the context, whose K and V an earlier launch has stored. All 64 rows of a
-// tile are computed, whether in use or not. A row's bits depend on its q and the context alone. The
-// time of a block doubles where a row in use has scores q k beyond about 55 in units of log 2, or
-// such that all are below -70: its weights are then computed in a second pass.
+// tile are computed, but what is stored for rows that are not in use means nothing. A row's bits
+// depend on its q and the context alone. The time of a block more than doubles where a row has
+// scores q k beyond about 55, or all below -70: its weights are then computed in a second sweep.
 // REQUIRES: ValidateEncodeAttention(params).ok(), and HasEncodeAttention.
 ErrorCode LaunchEncodeAttention(const EncodeAttentionParams& params, Stream stream);
 

@@ -11,6 +11,7 @@
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/ptx/mbarrier.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
 #include "kernels/cuda/ptx/smem_descriptor.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
@@ -20,6 +21,34 @@
 namespace chorale::kernels::cuda {
 
 inline constexpr int kWarpgroupThreads = kWarpgroupWarps * kWarpSize;
+
+// In shared memory: whether any of a block's consumer warps needs the shifted sweep (EncodeRows).
+struct SweepVote {
+  static constexpr int kWarps = KeyRing::kConsumers * kWarpgroupWarps;
+
+  Mbarrier all_voted;
+  uint32_t needs[kWarps];
+
+  // Called by one thread, before a barrier of the block.
+  __device__ __forceinline__ void Init() { MbarrierInit(&all_voted, kWarps); }
+
+  // Called by all lanes of each consumer warp, once.
+  __device__ __forceinline__ void Vote(bool lane_needs) {
+    const uint32_t lanes = __ballot_sync(kAllLanes, lane_needs);
+    if (LaneIndex() != 0) return;
+    needs[WarpIndex()] = lanes;
+    MbarrierArrive(&all_voted);
+  }
+
+  // Waits for all votes. Called by any thread.
+  __device__ __forceinline__ bool Result() {
+    MbarrierWait(&all_voted, 0);
+    uint32_t any = 0;
+#pragma unroll
+    for (int warp = 0; warp < kWarps; ++warp) any |= needs[warp];
+    return any != 0;
+  }
+};
 
 // Sizes of a block of EncodeAttentionKernel.
 struct EncodeShape {
@@ -33,10 +62,12 @@ struct EncodeShape {
   static constexpr int kProducerRegisters = 24;
   static constexpr int kConsumerRegisters = 160;
 
-  // Shared memory: the ring, whose stages must be aligned to 1,024 bytes, then each tile's queries.
+  // Shared memory: the ring, whose stages must be aligned to 1,024 bytes, each tile's queries, and
+  // the vote.
   static constexpr int kQueryBytes = kTileRows * kEncodeHeadDim * 2;
   static constexpr int kQueriesAt = static_cast<int>(RoundUp(KeyRing::kBytes, 1024));
-  static constexpr int kSharedBytes = kQueriesAt + kTiles * kQueryBytes;
+  static constexpr int kVoteAt = kQueriesAt + kTiles * kQueryBytes;
+  static constexpr int kSharedBytes = kVoteAt + static_cast<int>(sizeof(SweepVote));
 };
 
 // What a block computes: one head of some tiles, of those of the launch.
@@ -54,21 +85,23 @@ struct EncodeTask {
 //
 // so tensor cores also work while a warpgroup computes its softmax, whatever the others do.
 //
-// A row's weights are first computed as 2^score, as if the row had no large scores: without its
-// maximum, a softmax takes two thirds of the instructions. If their sum l is then beyond 2^64, or
-// below 2^-64, the row needs a second pass, in which weights are 2^(score - m). Else nothing that
-// counts is lost: the largest weight is l divided by the number of keys or more, so that of 65,536
-// keys all that is below the smallest normal number is below 2^-46 of it. As scores come times
-// log2(e), rows need the second pass whose largest score is beyond about 40, or below -50.
+// A sweep takes all keys of the context. In the first one, the plain sweep, a row's weights are
+// 2^score, as if it had no large scores: without its maximum, a softmax takes little more than half
+// of the instructions. If their sum l is then outside [2^-64, 2^64], the row needs another sweep,
+// in which weights are 2^(score - m): the shifted one. Else nothing that counts is lost. Weights
+// that are flushed to zero are below 2^-126 each, so those of 65,536 keys together are below 2^-46
+// of l; and o is finite for values below 2^63. Scores come times log2(e): in units of the softmax,
+// rows need the shifted sweep whose largest score is beyond about 40, or below -50.
 //
-// In the second pass, m is raised only where a weight would exceed 2^kSlack, a few times in a row's
-// life: for most key blocks lanes do not exchange maxima, and o is not scaled.
+// In the shifted sweep, m is raised only where a weight would exceed 2^kSlack, a few times in a
+// row's life: for most key blocks lanes do not exchange maxima, and o is not scaled.
 //
-// In which pass a row is computed, and whether its m is raised, depends on that row alone; where m
+// In which sweep a row is computed, and whether its m is raised, depends on that row alone; where m
 // is raised for some rows of a warp, l and o of the others are multiplied by 1.
 //
-// On an H100, 8,192 rows with 12 heads take 318 us, and would take 362 us with maxima at once. That
-// an eighth of the weights is computed by a polynomial, by other units, makes it 323 us.
+// On an H100, 8,192 rows with 12 heads take 318 us, 720 us where all blocks take both sweeps, and
+// took 362 us with the shifted sweep alone. A polynomial on other units for an eighth of the
+// weights did not pay: 323 us.
 class EncodeRows {
   static constexpr int kScores = kKeyBlockKeys / 2;    // of a lane, in two rows
   static constexpr int kColumns = kEncodeHeadDim / 2;  // likewise
@@ -89,21 +122,23 @@ class EncodeRows {
     CopyQueries();
   }
 
-  // The first pass. Returns whether a row of this lane that is in use needs the second one.
-  __device__ __forceinline__ bool AttendPlain(int context_rows) {
-    Attend<Weights::kPlain>(context_rows);
+  // Returns whether a row of this lane needs the shifted sweep.
+  __device__ __forceinline__ bool PlainSweep(int context_rows) {
+    TakeAllKeys<Sweep::kPlain>(context_rows);
     const int rows = LoadCg<Tile>(p_.tiles + first_row_ / kTileRows).encode_rows;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float l = SumOverLanes<4>(l_[half]);
-      fits_[half] = l >= kLeastPlainSum && l <= kMostPlainSum;  // or is NaN
-      if (fits_[half]) StoreRow(half, l);
+      // Nobody reads rows that are not in use: they keep whatever they have, and cost no sweep.
+      is_done_[half] = RowInTile(half) >= rows ||
+                       (l >= kLeastPlainSum && l <= kMostPlainSum);  // not if l is NaN
+      if (is_done_[half]) StoreRow(half, l);
     }
-    return (!fits_[0] && RowInTile(0) < rows) || (!fits_[1] && RowInTile(1) < rows);
+    return !is_done_[0] || !is_done_[1];
   }
 
-  // The second pass, for the rows that need it.
-  __device__ __forceinline__ void AttendShifted(int context_rows) {
+  // For the rows that need it.
+  __device__ __forceinline__ void ShiftedSweep(int context_rows) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       m_[half] = -INFINITY;
@@ -116,19 +151,19 @@ class EncodeRows {
 #pragma unroll
       for (int word = 0; word < 4; ++word) weights_[step][word] = 0;
     }
-    Attend<Weights::kShifted>(context_rows);
+    TakeAllKeys<Sweep::kShifted>(context_rows);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float l = SumOverLanes<4>(l_[half]);  // at least 1, the weight of the score that is m
-      if (!fits_[half]) StoreRow(half, l);
+      if (!is_done_[half]) StoreRow(half, l);
     }
   }
 
  private:
-  enum class Weights : bool { kPlain, kShifted };
+  enum class Sweep : bool { kPlain, kShifted };
 
-  template <Weights kWeights>
-  __device__ __forceinline__ void Attend(int context_rows) {
+  template <Sweep kSweep>
+  __device__ __forceinline__ void TakeAllKeys(int context_rows) {
     int stage = keys_.Take();
     int previous = stage;  // none before the first: weights_ are zero, and any values do
     WgmmaFence();
@@ -138,12 +173,12 @@ class EncodeRows {
     HoldOperands(s_[0]);
 #pragma unroll 1
     for (int left = context_rows; left > 0; left -= KeyRing::kKeys) {
-      AttendToKeyBlock<kWeights>(left, KeyBlock(previous, 1), KeyBlock(stage, 1), s_[0], s_[1]);
+      AttendToKeyBlock<kSweep>(left, KeyBlock(previous, 1), KeyBlock(stage, 1), s_[0], s_[1]);
       if (previous != stage) keys_.Release(previous);
       // After the last stage there is none: the scores of some key block are computed in vain.
       const int next = left > KeyRing::kKeys ? keys_.Take() : stage;
-      AttendToKeyBlock<kWeights>(left - kKeyBlockKeys, KeyBlock(stage, 0), KeyBlock(next, 0), s_[1],
-                                 s_[0]);
+      AttendToKeyBlock<kSweep>(left - kKeyBlockKeys, KeyBlock(stage, 0), KeyBlock(next, 0), s_[1],
+                               s_[0]);
       previous = stage;
       stage = next;
     }
@@ -164,7 +199,7 @@ class EncodeRows {
   // HoldOperands names registers of the products: before WgmmaFence those that were accessed since
   // the last products, after WgmmaWait those that will be. Weights are packed only then: while any
   // product is in flight, packing makes ptxas serialize them all (its warning C7513).
-  template <Weights kWeights>
+  template <Sweep kSweep>
   __device__ __forceinline__ void AttendToKeyBlock(int valid, uint32_t before, uint32_t after,
                                                    float (&scores)[kScores],
                                                    float (&next_scores)[kScores]) {
@@ -176,7 +211,7 @@ class EncodeRows {
     MultiplyKeys(after, next_scores);
     WgmmaCommit();
     if (valid < kKeyBlockKeys) Mask(scores, valid);
-    const bool raised = kWeights == Weights::kShifted && ShiftScores(scores);
+    const bool raised = kSweep == Sweep::kShifted && ShiftScores(scores);
     Exponentiate(scores);
     WgmmaWait<0>();
     HoldOperands(o_);
@@ -332,10 +367,10 @@ class EncodeRows {
   const int64_t first_row_;  // of the tile, of the rows of all tiles
 
   // Of the lane's rows g and g + 8.
-  bool fits_[2] = {};    // in the first pass
-  float m_[2] = {};      // of the second pass
-  float l_[2] = {};      // this lane's share
-  float scale_[2] = {};  // see RaiseMaxima
+  bool is_done_[2] = {};  // by the plain sweep
+  float m_[2] = {};       // of the shifted sweep
+  float l_[2] = {};       // this lane's share
+  float scale_[2] = {};   // see RaiseMaxima
   float o_[kColumns] = {};
   float s_[2][kScores] = {};  // scores of a stage's two key blocks, then their exponentials
   uint32_t weights_[kKeyBlockKeys / 16][4] = {};

@@ -118,15 +118,16 @@ class Planner {
     std::vector<ProductAlgorithm> agreeing;
     for (const ProductAlgorithm& candidate : candidates) {
       if (std::find(agreeing.begin(), agreeing.end(), candidate) != agreeing.end()) continue;
-      if (size == 0 && agreeing.empty()) {
+      const bool is_first = size == 0 && agreeing.empty();
+      if (is_first) {
         const absl::StatusOr<ErrorCode> error =
             Run(candidate, kSmallestProductRows, layout_.expected.At(memory_));
         RETURN_IF_ERROR(error.status());
         if (*error == kProductNotSupported) continue;
         RETURN_IF_ERROR(ToStatus(*error, "the library's first algorithm"));
       }
-      absl::StatusOr<bool> agrees = Agrees(candidate, kSmallestProductRows << size);
-      if (agrees.ok() && *agrees) agrees = Agrees(candidate, FewestRows(size));
+      absl::StatusOr<bool> agrees = Agrees(candidate, kSmallestProductRows << size, is_first);
+      if (agrees.ok() && *agrees) agrees = Agrees(candidate, FewestRows(size), is_first);
       RETURN_IF_ERROR(agrees.status());
       if (*agrees) agreeing.push_back(candidate);
     }
@@ -165,11 +166,15 @@ class Planner {
   }
 
  private:
-  // Whether `algorithm` gives the expected bits for so many rows.
-  absl::StatusOr<bool> Agrees(const ProductAlgorithm& algorithm, int64_t rows) {
-    const absl::StatusOr<ErrorCode> error = Run(algorithm, rows, layout_.y.At(memory_));
-    RETURN_IF_ERROR(error.status());
-    if (*error != 0) return false;
+  // Whether `algorithm` gives the expected bits for so many rows. For the first one, the library's
+  // failures are errors.
+  absl::StatusOr<bool> Agrees(const ProductAlgorithm& algorithm, int64_t rows, bool is_first) {
+    const absl::StatusOr<ErrorCode> multiplied = Run(algorithm, rows, layout_.y.At(memory_));
+    RETURN_IF_ERROR(multiplied.status());
+    if (is_first && *multiplied != kProductNotSupported) {
+      RETURN_IF_ERROR(ToStatus(*multiplied, "the library's first algorithm"));
+    }
+    if (*multiplied != 0) return false;
     uint32_t* const on_device = layout_.different.At(memory_);
     const CompareRowsParams params = {
         .y = reinterpret_cast<const uint32_t*>(layout_.y.At(memory_)),

@@ -266,6 +266,7 @@ template <int kHeadDim>
 __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16_t* keys,
                                                   const uint16_t* values, int row_stride,
                                                   uint16_t* key_block) {
+  static_assert(IsSwizzledHead(kHeadDim) && kTileRows * kHeadDim / 16 % kThreads == 0);
   constexpr int kPieces = kTileRows * kHeadDim / 8 / kThreads;
   Words4 k[kPieces];
 #pragma unroll
@@ -379,7 +380,7 @@ __global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant_
       return StoreSwizzledHead<64>(tile, keys, values, row_stride, key_block);
     case 128:
       return StoreSwizzledHead<128>(tile, keys, values, row_stride, key_block);
-    default:
+    default:  // 16 or 32
       return StoreNarrowHead(tile, p, keys, values, row_stride, key_block);
   }
 }

@@ -292,7 +292,7 @@ TEST_P(WideOracleTest, MixturesAndLogDensities) {
   }
 }
 
-// Its rows go through a layer in several launches.
+// The context's rows go through a layer in several launches.
 TEST_P(WideOracleTest, PredictionsFromALongContext) {
   const ModelCase model_case = {
       .options = Options(2), .context_rows = 20'000, .targets = 64, .paths = 1};

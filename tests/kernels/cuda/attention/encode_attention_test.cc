@@ -239,7 +239,8 @@ TEST_F(EncodeAttentionTest, CountsEveryKey) {
   }
 }
 
-// Rows need the second pass or not; in it, the maximum is raised by much, by little and not at all.
+// Rows need the shifted sweep or not; in it, the maximum is raised by much, by little and not at
+// all.
 TEST_F(EncodeAttentionTest, ScoresThatRiseAndFall) {
   const std::vector<std::function<float(int)>> levels = {
       [](int key) { return static_cast<float>(key) * 0.03f; },
@@ -248,8 +249,9 @@ TEST_F(EncodeAttentionTest, ScoresThatRiseAndFall) {
       [](int key) { return key / 100 % 2 == 0 ? -50.0f : 50.0f; },
       [](int key) { return key == 400 ? 90.0f : -90.0f; },
       [](int key) { return static_cast<float>(key % 60) - 90; },
+      [](int /*key*/) { return -88.0f; },
       [](int /*key*/) { return -95.0f; },
-      [](int /*key*/) { return 60.0f; }};
+      [](int /*key*/) { return 95.0f; }};
   for (size_t i = 0; i < levels.size(); ++i) {
     SCOPED_TRACE(i);
     ExpectAgreesWithReference({.rows = 600, .level = levels[i], .first_tile = 4, .tile_count = 1},
@@ -258,46 +260,64 @@ TEST_F(EncodeAttentionTest, ScoresThatRiseAndFall) {
   ExpectAgreesWithReference({.rows = 600, .score_deviation = 30, .tile_count = 1}, 4);
 }
 
+// Cases whose rows are all done by the plain sweep, and whose rows all need the shifted one, each
+// with its own steps in which the maximum is raised.
+std::vector<EncodeCase> CasesOfBothSweeps() {
+  EncodeCase plain = {.rows = 300, .heads = 2, .score_deviation = 8};
+  EncodeCase shifted = plain;
+  shifted.level = [](int key) { return 70 + 0.05f * static_cast<float>(key); };
+  return {plain, shifted};
+}
+
 // A row's bits depend neither on the other tiles of a launch nor on its place among them; nothing
 // is written beyond the tiles of a launch.
 TEST_F(EncodeAttentionTest, ATileAloneHasTheBitsOfTheTileInALaunchOfAll) {
-  // Each row has its own steps in which the maximum is raised.
-  const EncodeProblem problem({.rows = 300, .heads = 2, .score_deviation = 8}, 5);
-  const std::vector<uint16_t> all = problem.Launch(0, problem.Tiles(), stream_);
-  const size_t tile_size = all.size() / problem.Tiles();
-  for (int tile = 0; tile < problem.Tiles(); ++tile) {
-    std::vector<uint16_t> expected(all.size(), kUnwritten);
-    std::copy_n(all.begin() + tile * tile_size, tile_size, expected.begin() + tile * tile_size);
-    EXPECT_THAT(problem.Launch(tile, 1, stream_), TensorBitsEqual(expected)) << tile;
+  for (const EncodeCase& c : CasesOfBothSweeps()) {
+    SCOPED_TRACE(c.level(0));
+    const EncodeProblem problem(c, 5);
+    const std::vector<uint16_t> all = problem.Launch(0, problem.Tiles(), stream_);
+    const size_t tile_size = all.size() / problem.Tiles();
+    for (int tile = 0; tile < problem.Tiles(); ++tile) {
+      std::vector<uint16_t> expected(all.size(), kUnwritten);
+      std::copy_n(all.begin() + tile * tile_size, tile_size, expected.begin() + tile * tile_size);
+      EXPECT_THAT(problem.Launch(tile, 1, stream_), TensorBitsEqual(expected)) << tile;
+    }
   }
 }
 
 // Nor on how many tiles its block has.
 TEST_F(EncodeAttentionTest, BlocksOfOneAndOfThreeTilesGiveTheSameBits) {
-  const EncodeProblem problem({.rows = 300, .heads = 2, .kv_heads = 2, .score_deviation = 8}, 7);
-  const std::vector<uint16_t> threes = problem.Launch(0, problem.Tiles(), stream_, 1);
-  EXPECT_THAT(problem.Launch(0, problem.Tiles(), stream_, 4), TensorBitsEqual(threes)) << "mixed";
-  EXPECT_THAT(problem.Launch(0, problem.Tiles(), stream_, 132), TensorBitsEqual(threes)) << "ones";
+  for (EncodeCase c : CasesOfBothSweeps()) {
+    SCOPED_TRACE(c.level(0));
+    c.kv_heads = 2;
+    const EncodeProblem problem(c, 7);
+    const std::vector<uint16_t> threes = problem.Launch(0, problem.Tiles(), stream_, 1);
+    EXPECT_THAT(problem.Launch(0, problem.Tiles(), stream_, 4), TensorBitsEqual(threes)) << "mixed";
+    EXPECT_THAT(problem.Launch(0, problem.Tiles(), stream_, 132), TensorBitsEqual(threes))
+        << "ones";
+  }
 }
 
 // Nor do they depend on the other rows of the tile, of which some share a warp with it, and on its
 // place among them.
 TEST_F(EncodeAttentionTest, ARowHasTheSameBitsAnywhereInATile) {
-  EncodeCase c = {.rows = 300, .heads = 2, .score_deviation = 8};
-  std::vector<uint16_t> expected = EncodeProblem(c, 6).Launch(0, 1, stream_);
-  c.rotation = 8;
-  const std::vector<uint16_t> actual = EncodeProblem(c, 6).Launch(0, 1, stream_);
-  const int64_t width = int64_t{c.heads} * kHeadDim;
-  std::rotate(expected.begin(), expected.begin() + c.rotation * width,
-              expected.begin() + kTileRows * width);
-  EXPECT_THAT(actual, TensorBitsEqual(expected));
+  for (EncodeCase c : CasesOfBothSweeps()) {
+    SCOPED_TRACE(c.level(0));
+    std::vector<uint16_t> expected = EncodeProblem(c, 6).Launch(0, 1, stream_);
+    c.rotation = 8;
+    const std::vector<uint16_t> actual = EncodeProblem(c, 6).Launch(0, 1, stream_);
+    const int64_t width = int64_t{c.heads} * kHeadDim;
+    std::rotate(expected.begin(), expected.begin() + c.rotation * width,
+                expected.begin() + kTileRows * width);
+    EXPECT_THAT(actual, TensorBitsEqual(expected));
+  }
 }
 
-// Factors of rows, of which two thirds need the second pass: in some the scores are large, in
+// Factors of rows, of which two thirds need the shifted sweep: in some the scores are large, in
 // others all are small.
 constexpr float kFits = 0.25f;
 float FactorOfRow(int row) { return row % 3 == 1 ? kFits : static_cast<float>(row % 3 - 1); }
-bool FitsTheFirstPass(int row) { return FactorOfRow(row) == kFits; }
+bool FitsThePlainSweep(int row) { return FactorOfRow(row) == kFits; }
 EncodeCase MixedRows() {
   return {.rows = 300,
           .heads = 2,
@@ -306,7 +326,7 @@ EncodeCase MixedRows() {
           .factor = FactorOfRow};
 }
 
-TEST_F(EncodeAttentionTest, RowsOfBothPassesInATile) {
+TEST_F(EncodeAttentionTest, RowsOfBothSweepsInATile) {
   EncodeCase c = MixedRows();
   ExpectAgreesWithReference(c, 8);
   c.first_tile = 4;  // a block of one tile whose last rows are not in use
@@ -314,8 +334,8 @@ TEST_F(EncodeAttentionTest, RowsOfBothPassesInATile) {
   ExpectAgreesWithReference(c, 8);
 }
 
-// Nor do a row's bits depend on which pass other rows need.
-TEST_F(EncodeAttentionTest, ARowHasTheSameBitsBesideRowsOfEitherPass) {
+// Nor do a row's bits depend on which sweep other rows need.
+TEST_F(EncodeAttentionTest, ARowHasTheSameBitsBesideRowsOfEitherSweep) {
   EncodeCase c = MixedRows();
   const EncodeProblem mixed(c, 9);
   const std::vector<uint16_t> bits = mixed.Launch(0, mixed.Tiles(), stream_);
@@ -323,12 +343,12 @@ TEST_F(EncodeAttentionTest, ARowHasTheSameBitsBesideRowsOfEitherPass) {
   for (const bool fits : {true, false}) {
     // The other rows do what these do.
     c.factor = [=](int row) {
-      return FitsTheFirstPass(row) == fits ? FactorOfRow(row) : fits ? kFits : 1.0f;
+      return FitsThePlainSweep(row) == fits ? FactorOfRow(row) : fits ? kFits : 1.0f;
     };
     const EncodeProblem alike(c, 9);
     const std::vector<uint16_t> expected = alike.Launch(0, alike.Tiles(), stream_);
     for (int row = 0; row < c.rows; ++row) {
-      if (FitsTheFirstPass(row) != fits) continue;
+      if (FitsThePlainSweep(row) != fits) continue;
       EXPECT_TRUE(std::equal(bits.begin() + row * width, bits.begin() + (row + 1) * width,
                              expected.begin() + row * width))
           << "row " << row;

@@ -86,7 +86,6 @@ struct Block {
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   Barrier barrier;
-  bool any_asks = false;  // see AnyOfBlock
   std::map<int, Barrier> named;
   std::map<const Mbarrier*, Bulk> bulk;
   std::vector<float> shared;
@@ -281,16 +280,6 @@ Recording EndRecording() { return *std::exchange(recording, std::nullopt); }
 char* DynamicSmem() { return reinterpret_cast<char*>(block.shared.data()); }
 
 void WaitForBlock() { Wait(block.barrier); }
-
-bool AnyOfBlock(bool asks) {
-  block.any_asks = block.any_asks || asks;
-  WaitForBlock();
-  const bool any = block.any_asks;
-  WaitForBlock();
-  block.any_asks = false;
-  WaitForBlock();
-  return any;
-}
 
 void NamedBarrierSync(int barrier, int threads) {
   Barrier& named = block.named[barrier];

@@ -78,7 +78,6 @@ Recording EndRecording();
 inline constexpr int kSharedBytes = 227 << 10;
 char* DynamicSmem();
 void WaitForBlock();
-bool AnyOfBlock(bool asks);  // also waits for it
 // bar.sync: waits until `threads` threads have arrived; all pass the same number.
 void NamedBarrierSync(int barrier, int threads);
 
@@ -106,7 +105,6 @@ void CpAsyncWait(int groups_left);
 }  // namespace emulator
 
 inline void __syncthreads() { emulator::WaitForBlock(); }
-inline int __syncthreads_or(int predicate) { return emulator::AnyOfBlock(predicate != 0) ? 1 : 0; }
 inline void __syncwarp() { emulator::Exchange(nullptr, 0); }
 
 template <typename T>

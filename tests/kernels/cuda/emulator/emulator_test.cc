@@ -159,31 +159,6 @@ TEST(EmulatorDeathTest, WaitingForEverAborts) {
                "wait forever");
 }
 
-struct AskParams {
-  int asks;  // the thread that does
-  float* out;
-};
-
-// The second question is another one.
-void AskKernel(AskParams p) {
-  const bool first = __syncthreads_or(static_cast<int>(threadIdx.x) == p.asks) != 0;
-  const bool second = __syncthreads_or(static_cast<int>(threadIdx.x) + 64 == p.asks) != 0;
-  p.out[threadIdx.x] = static_cast<float>(first) + 2 * static_cast<float>(second);
-}
-
-TEST(EmulatorTest, AThreadAsksForItsBlock) {
-  for (emulator::Order order : {emulator::Order::kFirstToLast, emulator::Order::kLastToFirst}) {
-    for (const auto& [asks, expected] : {std::pair(-1, 0), std::pair(40, 1), std::pair(64, 2)}) {
-      std::vector<float> out(64);
-      emulator::SetOrder(order);
-      Launch(&AskKernel, {.threads = 64}, nullptr, AskParams{asks, out.data()});
-      emulator::DoAll();
-      emulator::SetOrder(emulator::Order::kFirstToLast);
-      for (float value : out) ASSERT_EQ(value, expected);
-    }
-  }
-}
-
 struct BulkParams {
   const float* from;
   float* to;
