@@ -172,6 +172,11 @@ bool Listener::TakeOrders() {
   return end_;
 }
 
+bool Listener::IsPaused() const {
+  MutexLock lock(&mutex_);
+  return pause_;
+}
+
 void Listener::Watch(int fd, uint32_t events) {
   epoll_event event = {};
   event.events = events;
@@ -180,7 +185,7 @@ void Listener::Watch(int fd, uint32_t events) {
 }
 
 void Listener::AcceptWaiting(int socket) {
-  for (int i = 0; i < kAcceptsAtATime; ++i) {
+  for (int i = 0; i < kAcceptsAtATime && !IsPaused(); ++i) {
     sockaddr_storage address = {};
     socklen_t size = sizeof(address);
     FileDescriptor accepted(accept4(socket, reinterpret_cast<sockaddr*>(&address), &size,

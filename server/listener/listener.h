@@ -59,7 +59,8 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // While accepting is paused, connections wait in the kernel. It is not at first.
+  // While accepting is paused, connections wait in the kernel; after the pause has begun, one more
+  // may be accepted. It is not paused at first.
   void PauseAccepting(bool pause);
   // Closes the sockets that listen. When this returns, `accepted` is not called any more.
   void StopAccepting();
@@ -93,6 +94,7 @@ class Listener {
   void Run();
   // True when the thread is to end.
   bool TakeOrders();
+  bool IsPaused() const;
   void Watch(int fd, uint32_t events);
   void AcceptWaiting(int socket);
   // Accepts and closes one connection with the spare descriptor.

@@ -201,11 +201,10 @@ TEST_F(ListenerTest, ConnectionsWaitWhileAcceptingIsPaused) {
   const FileDescriptor before = Connect(port_);
   listener_->PauseAccepting(false);
   ASSERT_TRUE(EventuallyConnected(1));
-  // The pause is taken up before what comes after it, or after one connection at most.
   listener_->PauseAccepting(true);
   std::vector<FileDescriptor> waiting;
   for (int i = 0; i < 20; ++i) waiting.push_back(Connect(port_));
-  EXPECT_LT(listener_->connections(), 21);
+  EXPECT_LE(listener_->connections(), 2);
   listener_->PauseAccepting(false);
   EXPECT_TRUE(EventuallyConnected(21));
 }
