@@ -434,7 +434,7 @@ stage_python() {
   local -x MYPYPATH="${ROOT}/client/python/src:${ROOT}/tests/client/python"
   check 'messages of the Python client' "${stubs}" client/python/make_stubs.py
   "${python}" -m mypy --config-file client/python/pyproject.toml --cache-dir build/mypy_cache \
-    client/python/src/chorale tests/client/python >"${LOGS}/mypy.log" 2>&1 &
+    client/python/src/chorale_client tests/client/python >"${LOGS}/mypy.log" 2>&1 &
   types="$!"
   check 'rules of the Python client' "${python}" -m ruff check --no-cache \
     --config client/python/pyproject.toml client/python client/python_server tests/client

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the wheels: chorale, chorale-server and, where the bundle has it, chorale-server-cuda.
+"""Makes the wheels chorale-client, chorale-server and, if the bundle has it, chorale-server-cuda.
 
     client/python_server/make_wheels.py [--bundle FOLDER] [--out FOLDER]
 

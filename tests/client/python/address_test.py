@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import chorale
+import chorale_client
 import pytest
-from chorale.address import Address, is_loopback, parse_address
+from chorale_client.address import Address, is_loopback, parse_address
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_addresses(text: str, target: str, tls: bool | None) -> None:
     ],
 )
 def test_what_is_no_address(text: str, message: str) -> None:
-    with pytest.raises(chorale.InvalidArgumentError, match=message) as caught:
+    with pytest.raises(chorale_client.InvalidArgumentError, match=message) as caught:
         parse_address(text)
     assert "expected HOST:PORT" in str(caught.value)
 

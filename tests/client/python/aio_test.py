@@ -8,11 +8,11 @@ import inspect
 import pickle
 from collections.abc import Awaitable, Callable
 
-import chorale
+import chorale_client
 import grpc
 import pytest
-from chorale import aio
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client import aio
+from chorale_client.v1 import chorale_pb2 as pb
 from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
 from google.protobuf.empty_pb2 import Empty
 
@@ -22,7 +22,7 @@ UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "starting")
 
 def with_client(fake: FakeChorale, use: Callable[[aio.Client], Awaitable[None]]) -> None:
     async def main() -> None:
-        retry = chorale.Retry(first_delay=0.001)
+        retry = chorale_client.Retry(first_delay=0.001)
         async with aio.connect(fake.address, retry=retry, connect_timeout=60) as client:
             await use(client)
 
@@ -38,9 +38,9 @@ def public(kind: type) -> dict[str, list[str]]:
 
 
 def test_the_surface_is_the_same() -> None:
-    assert public(aio.Client) == public(chorale.Client)
-    assert public(aio.Context) == public(chorale.Context)
-    for function in (aio.connect, chorale.connect):
+    assert public(aio.Client) == public(chorale_client.Client)
+    assert public(aio.Context) == public(chorale_client.Context)
+    for function in (aio.connect, chorale_client.connect):
         assert list(inspect.signature(function).parameters) == [
             "address", "tls", "token", "timeout", "connect_timeout", "retry",
         ]  # fmt: skip
@@ -88,9 +88,9 @@ def test_connections_can_be_awaited_and_fail_as_the_others(fake: FakeChorale) ->
         client = await aio.connect(fake.address)
         async with client:
             assert client.address == fake.address
-        with pytest.raises(chorale.UnavailableError, match="no server at"):
+        with pytest.raises(chorale_client.UnavailableError, match="no server at"):
             await aio.connect("127.0.0.1:1", connect_timeout=0.01)
-        with pytest.raises(chorale.InvalidArgumentError):
+        with pytest.raises(chorale_client.InvalidArgumentError):
             await aio.connect("nonsense")
 
     asyncio.run(main())
@@ -106,9 +106,9 @@ def test_calls_are_tried_again(fake: FakeChorale) -> None:
     async def use(client: aio.Client) -> None:
         context = await client.context("houses")
         assert (await context.sample(ROWS, paths=1)).values.tolist() == [[1, 2]]
-        with pytest.raises(chorale.UnavailableError):
+        with pytest.raises(chorale_client.UnavailableError):
             await context.sample(ROWS, paths=1)
-        with pytest.raises(chorale.UnavailableError):
+        with pytest.raises(chorale_client.UnavailableError):
             await context.delete()
 
     with_client(fake, use)
@@ -171,7 +171,9 @@ def test_a_closed_client_says_so(fake: FakeChorale) -> None:
         context = await client.context("houses")
         await client.close()
         for call in (client.models(), context.sample(ROWS, paths=1)):
-            with pytest.raises(chorale.FailedPreconditionError, match="this client was closed"):
+            with pytest.raises(
+                chorale_client.FailedPreconditionError, match="this client was closed"
+            ):
                 await call
 
     with_client(fake, use)

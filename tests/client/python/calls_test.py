@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import chorale
+import chorale_client
 import numpy as np
 import pandas as pd
 import pytest
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.v1 import chorale_pb2 as pb
 from fake_chorale import FakeChorale, block, blocks, summary
 from google.protobuf.empty_pb2 import Empty
 
@@ -17,12 +17,12 @@ ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60], "other": [object(), 1]}
 
 
 @pytest.fixture
-def context(fake: FakeChorale, client: chorale.Client) -> chorale.Context:
+def context(fake: FakeChorale, client: chorale_client.Client) -> chorale_client.Context:
     fake.context(state=pb.Context.RESIDENT, resident_bytes=9, dataset_bytes=8, far_target_count=1)
     return client.context("houses")
 
 
-def test_descriptions(context: chorale.Context) -> None:
+def test_descriptions(context: chorale_client.Context) -> None:
     assert (context.name, context.digest, context.model) == ("houses", "d1", "default")
     assert (context.target, context.row_count, context.state) == (
         "price",
@@ -42,7 +42,7 @@ def test_descriptions(context: chorale.Context) -> None:
     )
 
 
-def test_warm_refresh_and_delete(fake: FakeChorale, context: chorale.Context) -> None:
+def test_warm_refresh_and_delete(fake: FakeChorale, context: chorale_client.Context) -> None:
     fake.answers["WarmContext"].append(pb.Context(name="contexts/houses", digest="d2"))
     fake.answers["GetContext"].append(pb.Context(name="contexts/houses", digest="d3"))
     fake.answers["DeleteContext"].append(Empty())
@@ -67,7 +67,7 @@ def predictions(rows: int, first: float, **more: Any) -> pb.PredictResponse:
 
 
 def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
-    fake: FakeChorale, context: chorale.Context
+    fake: FakeChorale, context: chorale_client.Context
 ) -> None:
     warning = pb.Warning(
         reason=pb.Warning.OUTSIDE_BULK, column="area", cell_count=2, message="2 cells are far out"
@@ -80,7 +80,7 @@ def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
         ]
     )
     frame = pd.DataFrame({"area": np.arange(2050.0), "town": "Kiel"}).iloc[::-1]
-    with pytest.warns(chorale.DataWarning, match="4 cells in all rows together"):
+    with pytest.warns(chorale_client.DataWarning, match="4 cells in all rows together"):
         result = context.predict(frame, quantiles=[0.1, 0.9])
     requests = fake.requests("Predict")
     assert [len(r.targets.columns[0].numeric.values) for r in requests] == [
@@ -93,12 +93,12 @@ def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
     assert {r.expected_source.context_digest for r in requests} == {"d1"}
     assert np.array_equal(result.means, np.arange(2050.0))
     assert np.array_equal(result.quantiles[:, 1], np.arange(2050.0) + 1)
-    assert result.source == chorale.Source("d1", "m1")
+    assert result.source == chorale_client.Source("d1", "m1")
     assert result.index.tolist() == list(range(2049, -1, -1))
     assert [w.cell_count for w in result.warnings] == [4]
 
 
-def test_mixtures(fake: FakeChorale, context: chorale.Context) -> None:
+def test_mixtures(fake: FakeChorale, context: chorale_client.Context) -> None:
     mixtures = pb.Mixtures(
         component_count=2,
         means=[1, 2, 3, 4],
@@ -113,25 +113,25 @@ def test_mixtures(fake: FakeChorale, context: chorale.Context) -> None:
     assert result.quantiles.shape == (2, 0)
 
 
-def test_answers_that_are_not_whole(fake: FakeChorale, context: chorale.Context) -> None:
+def test_answers_that_are_not_whole(fake: FakeChorale, context: chorale_client.Context) -> None:
     fake.answers["Predict"].append(pb.PredictResponse(means=[1]))
-    with pytest.raises(chorale.DataLossError, match="sent 1 means instead of 2"):
+    with pytest.raises(chorale_client.DataLossError, match="sent 1 means instead of 2"):
         context.predict(ROWS)
     fake.answers["LogDensity"].append(pb.LogDensityResponse())
-    with pytest.raises(chorale.DataLossError, match="0 log-densities instead of 1"):
+    with pytest.raises(chorale_client.DataLossError, match="0 log-densities instead of 1"):
         context.log_density(ROWS, [1, 2])
 
 
-def test_rows_without_rows_or_columns(context: chorale.Context) -> None:
-    with pytest.raises(chorale.InvalidArgumentError, match="rows: there are none"):
+def test_rows_without_rows_or_columns(context: chorale_client.Context) -> None:
+    with pytest.raises(chorale_client.InvalidArgumentError, match="rows: there are none"):
         context.predict({"area": [], "town": []})
-    with pytest.raises(chorale.InvalidArgumentError, match="no column 'town'") as caught:
+    with pytest.raises(chorale_client.InvalidArgumentError, match="no column 'town'") as caught:
         context.sample({"area": [1]})
     assert caught.value.field == "town"
 
 
 def test_an_array_has_the_features_in_their_order(
-    fake: FakeChorale, context: chorale.Context
+    fake: FakeChorale, context: chorale_client.Context
 ) -> None:
     fake.answers["Predict"].append(pb.PredictResponse(means=[1], stds=[1]))
     context.predict(np.array([[50.0, "Kiel"]], dtype=object))
@@ -144,7 +144,7 @@ def test_an_array_has_the_features_in_their_order(
 
 
 def test_samples_are_put_together_from_blocks_in_any_order(
-    fake: FakeChorale, context: chorale.Context
+    fake: FakeChorale, context: chorale_client.Context
 ) -> None:
     values = np.arange(10.0).reshape(5, 2)
     fake.answers["Sample"].append(
@@ -174,12 +174,12 @@ def test_samples_are_put_together_from_blocks_in_any_order(
     assert np.array_equal(samples.log_densities, -values)
     assert np.array_equal(samples.select([1]).log_densities, -values[:, 1:])  # type: ignore[arg-type]
     assert samples.seed == 2**63
-    assert samples.source == chorale.Source("d1", "m1")
+    assert samples.source == chorale_client.Source("d1", "m1")
     assert done == [(3, 10), (10, 10)]
 
 
 def test_random_orders_come_back_in_the_order_of_the_rows(
-    fake: FakeChorale, context: chorale.Context
+    fake: FakeChorale, context: chorale_client.Context
 ) -> None:
     fake.answers["Sample"].append(
         [
@@ -217,14 +217,14 @@ def test_random_orders_come_back_in_the_order_of_the_rows(
     ],
 )
 def test_samples_that_are_not_whole(
-    fake: FakeChorale, context: chorale.Context, messages: Any, order: Any, message: str
+    fake: FakeChorale, context: chorale_client.Context, messages: Any, order: Any, message: str
 ) -> None:
     fake.answers["Sample"].append(messages)
-    with pytest.raises(chorale.DataLossError, match=re.escape(message)):
+    with pytest.raises(chorale_client.DataLossError, match=re.escape(message)):
         context.sample(ROWS, paths=1, order=order)
 
 
-def test_streams(fake: FakeChorale, context: chorale.Context) -> None:
+def test_streams(fake: FakeChorale, context: chorale_client.Context) -> None:
     warning = pb.Warning(
         reason=pb.Warning.UNKNOWN_CATEGORY, column="town", cell_count=1, message="unknown town"
     )
@@ -237,7 +237,7 @@ def test_streams(fake: FakeChorale, context: chorale.Context) -> None:
             summary(warnings=[warning]),
         ]
     )
-    with pytest.warns(chorale.DataWarning, match="unknown town") as told:
+    with pytest.warns(chorale_client.DataWarning, match="unknown town") as told:
         first, second = context.stream(ROWS, paths=2, order="random")
     assert told[0].filename == __file__
     assert (first.first_path, first.first_step) == (1, 0)
@@ -250,7 +250,7 @@ def test_streams(fake: FakeChorale, context: chorale.Context) -> None:
 # ---- Log-densities -------------------------------------------------------------------------
 
 
-def test_log_densities_of_vectors(fake: FakeChorale, context: chorale.Context) -> None:
+def test_log_densities_of_vectors(fake: FakeChorale, context: chorale_client.Context) -> None:
     source = pb.Source(context_digest="d1", model_digest="m1")
     fake.answers["LogDensity"].append(
         pb.LogDensityResponse(log_densities=[-3, -7], terms=[-1, -2, -3, -4], source=source)
@@ -267,7 +267,9 @@ def test_log_densities_of_vectors(fake: FakeChorale, context: chorale.Context) -
     assert repr(result) == "<LogDensities of 'price': 2 vectors of 2 rows>"
 
 
-def test_log_densities_over_random_orders(fake: FakeChorale, context: chorale.Context) -> None:
+def test_log_densities_over_random_orders(
+    fake: FakeChorale, context: chorale_client.Context
+) -> None:
     fake.answers["LogDensity"].append(
         pb.LogDensityResponse(log_densities=[-3], standard_errors=[0.5], seed=11)
     )
@@ -283,7 +285,7 @@ def test_log_densities_over_random_orders(fake: FakeChorale, context: chorale.Co
 
 
 def test_log_densities_of_many_vectors_take_several_calls_of_one_source_and_seed(
-    fake: FakeChorale, context: chorale.Context
+    fake: FakeChorale, context: chorale_client.Context
 ) -> None:
     def answer(request: pb.LogDensityRequest) -> pb.LogDensityResponse:
         sums = np.array(request.values).reshape(-1, 2).sum(axis=1)
@@ -322,20 +324,22 @@ def test_log_densities_of_many_vectors_take_several_calls_of_one_source_and_seed
     ],
 )
 def test_values_that_cannot_be_weighed(
-    context: chorale.Context, values: Any, more: Any, message: str
+    context: chorale_client.Context, values: Any, more: Any, message: str
 ) -> None:
-    with pytest.raises(chorale.InvalidArgumentError, match=re.escape(message)):
+    with pytest.raises(chorale_client.InvalidArgumentError, match=re.escape(message)):
         context.log_density(ROWS, values, **more)
 
 
-def test_known_values_must_be_numbers_without_gaps(context: chorale.Context) -> None:
+def test_known_values_must_be_numbers_without_gaps(context: chorale_client.Context) -> None:
     for column in ([1.0, None], ["a", "b"]):
-        with pytest.raises(chorale.InvalidArgumentError, match="not numeric, or has missing"):
+        with pytest.raises(
+            chorale_client.InvalidArgumentError, match="not numeric, or has missing"
+        ):
             context.log_density({**ROWS, "price": column})
 
 
 def test_a_block_of_densities_and_random_orders(
-    fake: FakeChorale, context: chorale.Context
+    fake: FakeChorale, context: chorale_client.Context
 ) -> None:
     fake.answers["Sample"].append(
         [

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-import chorale
+import chorale_client
 import pytest
 from fake_chorale import FakeChorale
 from own_server import ROOT, SERVER
@@ -26,10 +26,10 @@ def fake() -> Iterator[FakeChorale]:
 
 
 @pytest.fixture
-def client(fake: FakeChorale) -> Iterator[chorale.Client]:
+def client(fake: FakeChorale) -> Iterator[chorale_client.Client]:
     """Of the fake server; waits next to nothing between attempts."""
-    retry = chorale.Retry(first_delay=0.001)
-    with chorale.connect(fake.address, retry=retry, connect_timeout=60) as connected:
+    retry = chorale_client.Retry(first_delay=0.001)
+    with chorale_client.connect(fake.address, retry=retry, connect_timeout=60) as connected:
         yield connected
 
 
@@ -70,6 +70,6 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def real(server: str) -> Iterator[chorale.Client]:
-    with chorale.connect(server, connect_timeout=60) as connected:
+def real(server: str) -> Iterator[chorale_client.Client]:
+    with chorale_client.connect(server, connect_timeout=60) as connected:
         yield connected

@@ -11,10 +11,10 @@ import threading
 import warnings
 from typing import Any
 
-import chorale
+import chorale_client
 import grpc
 import pytest
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.v1 import chorale_pb2 as pb
 from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
 
 ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
@@ -22,17 +22,17 @@ UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "starting")
 
 
 def test_connect_says_that_no_server_answers() -> None:
-    with pytest.raises(chorale.UnavailableError, match=r"no server at 127\.0\.0\.1:1: "):
-        chorale.connect("127.0.0.1:1", connect_timeout=0.01)
+    with pytest.raises(chorale_client.UnavailableError, match=r"no server at 127\.0\.0\.1:1: "):
+        chorale_client.connect("127.0.0.1:1", connect_timeout=0.01)
     with pytest.raises(ConnectionError):
-        chorale.connect("127.0.0.1:1", connect_timeout=0.01)
+        chorale_client.connect("127.0.0.1:1", connect_timeout=0.01)
 
 
 def test_connect_takes_the_address_from_the_environment(
     fake: FakeChorale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHORALE_SERVER", fake.address)
-    with chorale.connect() as client:
+    with chorale_client.connect() as client:
         assert client.address == fake.address
         assert repr(client) == f"<Client of {fake.address}>"
 
@@ -41,34 +41,34 @@ def test_a_token_goes_with_each_call_but_not_unencrypted_to_other_machines(
     fake: FakeChorale,
 ) -> None:
     fake.context()
-    with chorale.connect(fake.address, token="secret") as client:
+    with chorale_client.connect(fake.address, token="secret") as client:
         client.context("houses")
     assert fake.calls[0].metadata["authorization"] == "Bearer secret"
     assert fake.calls[0].metadata["chorale-context"] == "houses"
-    with pytest.raises(chorale.InvalidArgumentError, match="without encryption"):
-        chorale.connect("example.org:1", token="secret")
-    with pytest.raises(chorale.InvalidArgumentError, match="printable ASCII"):
-        chorale.connect(fake.address, token="with space")
-    with pytest.raises(chorale.InvalidArgumentError, match="TLS is asked for"):
-        chorale.connect(f"http://{fake.address}", tls=True)
-    with pytest.raises(chorale.InvalidArgumentError, match="tls=False"):
-        chorale.connect(f"https://{fake.address}", tls=False)
+    with pytest.raises(chorale_client.InvalidArgumentError, match="without encryption"):
+        chorale_client.connect("example.org:1", token="secret")
+    with pytest.raises(chorale_client.InvalidArgumentError, match="printable ASCII"):
+        chorale_client.connect(fake.address, token="with space")
+    with pytest.raises(chorale_client.InvalidArgumentError, match="TLS is asked for"):
+        chorale_client.connect(f"http://{fake.address}", tls=True)
+    with pytest.raises(chorale_client.InvalidArgumentError, match="tls=False"):
+        chorale_client.connect(f"https://{fake.address}", tls=False)
 
 
 def test_secrets_are_not_shown() -> None:
-    settings = chorale.channel.Settings("a:1", None, "secret", 1, 1, chorale.Retry())
+    settings = chorale_client.channel.Settings("a:1", None, "secret", 1, 1, chorale_client.Retry())
     assert "secret" not in repr(settings)
 
 
 def test_tls_to_a_server_without(fake: FakeChorale) -> None:
-    with pytest.raises(chorale.UnauthenticatedError, match="does not speak TLS"):
-        chorale.connect(f"https://{fake.address}", connect_timeout=60)
-    with pytest.raises(chorale.InvalidArgumentError, match="not valid PEM"):
-        tls = chorale.Tls(root_certificates=b"nonsense")
-        chorale.connect(fake.address, tls=tls, connect_timeout=60)
+    with pytest.raises(chorale_client.UnauthenticatedError, match="does not speak TLS"):
+        chorale_client.connect(f"https://{fake.address}", connect_timeout=60)
+    with pytest.raises(chorale_client.InvalidArgumentError, match="not valid PEM"):
+        tls = chorale_client.Tls(root_certificates=b"nonsense")
+        chorale_client.connect(fake.address, tls=tls, connect_timeout=60)
 
 
-def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale.Client) -> None:
+def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale_client.Client) -> None:
     rows = 150_000
     fake.answers["RegisterContext"].append(
         pb.RegisterContextResponse(
@@ -77,7 +77,7 @@ def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale.Cli
         )
     )
     done: list[tuple[int, int]] = []
-    with pytest.warns(chorale.DataWarning, match="x is left out") as told:
+    with pytest.warns(chorale_client.DataWarning, match="x is left out") as told:
         context = client.register(
             {"x": [1.5] * rows, "y": range(rows)},
             target="y",
@@ -101,7 +101,7 @@ def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale.Cli
 
 
 def test_seasons_are_sought_unless_the_caller_says_no(
-    fake: FakeChorale, client: chorale.Client
+    fake: FakeChorale, client: chorale_client.Client
 ) -> None:
     context = pb.Context(name="contexts/a")
     context.features.add(name="month", type=pb.ColumnSummary.NUMERIC, season_steps=12)
@@ -116,7 +116,9 @@ def test_seasons_are_sought_unless_the_caller_says_no(
     ]
 
 
-def test_a_season_is_listed_but_not_warned_of(fake: FakeChorale, client: chorale.Client) -> None:
+def test_a_season_is_listed_but_not_warned_of(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
     season = pb.Warning(reason=pb.Warning.SEASON, column="month", message="a season of 12 steps")
     left_out = pb.Warning(reason=pb.Warning.LEFT_OUT, column="x", message="x is left out")
     fake.answers["RegisterContext"].extend(
@@ -127,16 +129,16 @@ def test_a_season_is_listed_but_not_warned_of(fake: FakeChorale, client: chorale
     )
     table = {"month": [1, 2], "x": [0, 0], "y": [3, 4]}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", chorale.DataWarning)
+        warnings.simplefilter("error", chorale_client.DataWarning)
         context = client.register(table, target="y")
     assert [warning.reason for warning in context.warnings] == ["SEASON"]
-    with pytest.warns(chorale.DataWarning) as told:
+    with pytest.warns(chorale_client.DataWarning) as told:
         context = client.register(table, target="y")
     assert [str(warning.message) for warning in told] == ["x is left out"]
     assert [warning.reason for warning in context.warnings] == ["SEASON", "LEFT_OUT"]
 
 
-def test_names_follow_from_the_content(fake: FakeChorale, client: chorale.Client) -> None:
+def test_names_follow_from_the_content(fake: FakeChorale, client: chorale_client.Client) -> None:
     def name(data: dict[str, list[object]], target: str = "My y", **more: Any) -> str:
         fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
         client.register(data, target=target, **more)
@@ -157,7 +159,7 @@ def test_names_follow_from_the_content(fake: FakeChorale, client: chorale.Client
 
 
 def test_a_target_that_cannot_be_one_is_refused_before_anything_is_sent(
-    fake: FakeChorale, client: chorale.Client
+    fake: FakeChorale, client: chorale_client.Client
 ) -> None:
     table = {"price": [1.0, 2.0], "town": ["a", "b"], "gap": [1.0, None]}
     for target, message in {
@@ -165,19 +167,19 @@ def test_a_target_that_cannot_be_one_is_refused_before_anything_is_sent(
         "town": "is categorical",
         "gap": "has 1 missing cells",
     }.items():
-        with pytest.raises(chorale.InvalidArgumentError, match=message) as caught:
+        with pytest.raises(chorale_client.InvalidArgumentError, match=message) as caught:
             client.register(table, target=target)
         assert caught.value.field == "target"
-    with pytest.raises(chorale.InvalidArgumentError, match="no rows"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="no rows"):
         client.register({"y": []}, target="y")
-    with pytest.raises(chorale.InvalidArgumentError, match="3 values for 2 rows"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="3 values for 2 rows"):
         client.register(table, target=[1, 2, 3])
-    with pytest.raises(chorale.InvalidArgumentError, match="has a column 'target' already"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="has a column 'target' already"):
         client.register({"target": [1, 2]}, target=[1, 2])
     assert not fake.calls
 
 
-def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale.Client) -> None:
+def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale_client.Client) -> None:
     fake.answers["ListContexts"].extend(
         [
             pb.ListContextsResponse(contexts=[pb.Context(name="contexts/a")], next_page_token="t"),
@@ -204,11 +206,11 @@ def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale.Cli
 
 def test_calls_are_tried_again(fake: FakeChorale) -> None:
     told: list[tuple[str, float]] = []
-    retry = chorale.Retry(first_delay=0.001, on_retry=lambda e, s: told.append((e.code, s)))
+    retry = chorale_client.Retry(first_delay=0.001, on_retry=lambda e, s: told.append((e.code, s)))
     busy = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "queue full", retry_delay=0.002)
     fake.answers["GetContext"].extend([UNAVAILABLE, busy])
     fake.context()
-    with chorale.connect(fake.address, retry=retry) as client:
+    with chorale_client.connect(fake.address, retry=retry) as client:
         assert client.context("houses").target == "price"
     assert len(fake.calls) == 3
     assert [code for code, _ in told] == ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]
@@ -216,28 +218,32 @@ def test_calls_are_tried_again(fake: FakeChorale) -> None:
     assert 0.002 <= told[1][1] <= 0.0025
 
 
-def test_attempts_end(fake: FakeChorale, client: chorale.Client) -> None:
+def test_attempts_end(fake: FakeChorale, client: chorale_client.Client) -> None:
     fake.answers["GetContext"].extend([UNAVAILABLE] * 9)
-    with pytest.raises(chorale.UnavailableError, match="starting"):
+    with pytest.raises(chorale_client.UnavailableError, match="starting"):
         client.context("houses")
     assert len(fake.calls) == 4
 
 
-def test_what_cannot_help_is_not_tried_again(fake: FakeChorale, client: chorale.Client) -> None:
+def test_what_cannot_help_is_not_tried_again(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
     quota = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "quota")
     long = Failure(grpc.StatusCode.UNAVAILABLE, "busy", retry_delay=3000)
     fake.answers["GetContext"].extend([quota, long])
-    with pytest.raises(chorale.ExhaustedError, match="quota"):
+    with pytest.raises(chorale_client.ExhaustedError, match="quota"):
         client.context("houses")
-    with pytest.raises(chorale.UnavailableError, match="try again in 3000 s"):
+    with pytest.raises(chorale_client.UnavailableError, match="try again in 3000 s"):
         client.context("houses")  # longer than the call may take
     fake.answers["DeleteContext"].append(UNAVAILABLE)
-    with pytest.raises(chorale.UnavailableError):
+    with pytest.raises(chorale_client.UnavailableError):
         client.delete("houses")  # the first may have been done
     assert len(fake.calls) == 3
 
 
-def test_a_registration_is_sent_again_as_a_whole(fake: FakeChorale, client: chorale.Client) -> None:
+def test_a_registration_is_sent_again_as_a_whole(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
     fake.answers["RegisterContext"].extend([UNAVAILABLE, pb.RegisterContextResponse()])
     client.register({"y": [1, 2]}, target="y")
     first, second = fake.requests("RegisterContext")
@@ -246,7 +252,7 @@ def test_a_registration_is_sent_again_as_a_whole(fake: FakeChorale, client: chor
 
 
 def test_a_stream_is_tried_again_only_before_its_first_block(
-    fake: FakeChorale, client: chorale.Client
+    fake: FakeChorale, client: chorale_client.Client
 ) -> None:
     fake.context()
     context = client.context("houses")
@@ -255,7 +261,7 @@ def test_a_stream_is_tried_again_only_before_its_first_block(
     assert context.sample(ROWS, paths=1).values.tolist() == [[1.0, 2.0]]
     assert len(fake.requests("Sample")) == 2
     fake.answers["Sample"].extend([[whole[0], UNAVAILABLE], whole])
-    with pytest.raises(chorale.UnavailableError):
+    with pytest.raises(chorale_client.UnavailableError):
         context.sample(ROWS, paths=1)
     assert len(fake.requests("Sample")) == 3
 
@@ -263,7 +269,9 @@ def test_a_stream_is_tried_again_only_before_its_first_block(
 # ---- Cancellation --------------------------------------------------------------------------
 
 
-def test_closing_a_stream_cancels_the_call(fake: FakeChorale, client: chorale.Client) -> None:
+def test_closing_a_stream_cancels_the_call(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
     fake.context()
     context = client.context("houses")
     hang = Hang()
@@ -276,14 +284,16 @@ def test_closing_a_stream_cancels_the_call(fake: FakeChorale, client: chorale.Cl
     hang.cancelled.wait()
 
 
-def test_a_call_that_takes_too_long_ends(fake: FakeChorale, client: chorale.Client) -> None:
+def test_a_call_that_takes_too_long_ends(fake: FakeChorale, client: chorale_client.Client) -> None:
     fake.answers["GetContext"].append(Hang())
     with pytest.raises(TimeoutError, match="no complete answer within 0.2 s"):
         client.context("houses", timeout=0.2)
 
 
 @pytest.mark.parametrize("method", ["WarmContext", "Sample"])
-def test_ctrl_c_cancels_the_call(fake: FakeChorale, client: chorale.Client, method: str) -> None:
+def test_ctrl_c_cancels_the_call(
+    fake: FakeChorale, client: chorale_client.Client, method: str
+) -> None:
     fake.context()
     context = client.context("houses")
     hang = Hang()
@@ -304,7 +314,9 @@ def test_ctrl_c_cancels_the_call(fake: FakeChorale, client: chorale.Client, meth
 # ---- Processes -----------------------------------------------------------------------------
 
 
-def test_contexts_travel_to_worker_processes(fake: FakeChorale, client: chorale.Client) -> None:
+def test_contexts_travel_to_worker_processes(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
     for _ in range(3):
         fake.context()
     context = client.context("houses")
@@ -326,22 +338,22 @@ def test_contexts_travel_to_worker_processes(fake: FakeChorale, client: chorale.
 
 def test_a_closed_client_says_so(fake: FakeChorale) -> None:
     fake.context()
-    with chorale.connect(fake.address) as client:
+    with chorale_client.connect(fake.address) as client:
         context = client.context("houses")
     for call in (client.models, lambda: context.sample(ROWS, paths=1)):
-        with pytest.raises(chorale.FailedPreconditionError, match="this client was closed"):
+        with pytest.raises(chorale_client.FailedPreconditionError, match="this client was closed"):
             call()
 
 
 def test_a_forked_process_is_told_to_connect_itself(fake: FakeChorale) -> None:
     code = f"""
-import os, chorale
-client = chorale.connect({fake.address!r})
+import os, chorale_client
+client = chorale_client.connect({fake.address!r})
 if os.fork():
     os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 try:
     client.models()
-except chorale.FailedPreconditionError as error:
+except chorale_client.FailedPreconditionError as error:
     client.close()
     os._exit(0 if "forked" in str(error) else 1)
 os._exit(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 
-import chorale
+import chorale_client
 import matplotlib.pyplot as plt
 import pytest
 from own_server import ROOT
@@ -25,6 +25,6 @@ def test_the_page(server: str, tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     assert ratio(many) < 1.2
 
 
-def ratio(samples: chorale.Samples) -> float:
+def ratio(samples: chorale_client.Samples) -> float:
     """How much farther the sum spreads than that of independent rows."""
     return float(samples.sum().std() / samples.independent().sum().std())

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import pickle
 
-import chorale
+import chorale_client
 import grpc
 import pytest
-from chorale.errors import from_rpc
+from chorale_client.errors import from_rpc
 from fake_chorale import Failure, FakeChorale
 
 Code = grpc.StatusCode
 
 
-def raised(fake: FakeChorale, client: chorale.Client, failure: Failure) -> chorale.ChoraleError:
+def raised(
+    fake: FakeChorale, client: chorale_client.Client, failure: Failure
+) -> chorale_client.ChoraleError:
     fake.answers["DeleteContext"].append(failure)
-    with pytest.raises(chorale.ChoraleError) as caught:
+    with pytest.raises(chorale_client.ChoraleError) as caught:
         client.delete("a")
     return caught.value
 
 
-def test_field_limit_and_message(fake: FakeChorale, client: chorale.Client) -> None:
+def test_field_limit_and_message(fake: FakeChorale, client: chorale_client.Client) -> None:
     fields = (("path_count", "is 20000; the limit is 1 to 16384"), ("seed", "is odd"))
     error = raised(fake, client, Failure(Code.INVALID_ARGUMENT, "path_count: too many", fields))
-    assert isinstance(error, chorale.InvalidArgumentError)
+    assert isinstance(error, chorale_client.InvalidArgumentError)
     assert isinstance(error, ValueError)
     assert error.field == "path_count"
     assert error.fields == ("path_count", "seed")
@@ -34,7 +36,9 @@ def test_field_limit_and_message(fake: FakeChorale, client: chorale.Client) -> N
     assert error.code == "INVALID_ARGUMENT"
 
 
-def test_what_the_message_says_is_not_said_twice(fake: FakeChorale, client: chorale.Client) -> None:
+def test_what_the_message_says_is_not_said_twice(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
     failure = Failure(Code.INVALID_ARGUMENT, "seed: is odd", (("seed", "is odd"),))
     error = raised(fake, client, failure)
     assert str(error) == "seed: is odd"
@@ -42,7 +46,7 @@ def test_what_the_message_says_is_not_said_twice(fake: FakeChorale, client: chor
 
 
 def test_arguments_are_named_as_people_write_them(
-    fake: FakeChorale, client: chorale.Client
+    fake: FakeChorale, client: chorale_client.Client
 ) -> None:
     description = "has 70 rows; the limit is 64 (set beyond_buffer to WRAP to go beyond that)"
     failure = Failure(Code.INVALID_ARGUMENT, "", (("targets", description),))
@@ -53,26 +57,26 @@ def test_arguments_are_named_as_people_write_them(
 @pytest.mark.parametrize(
     ("code", "kind", "builtin"),
     [
-        (Code.NOT_FOUND, chorale.NotFoundError, LookupError),
-        (Code.ALREADY_EXISTS, chorale.AlreadyExistsError, Exception),
-        (Code.FAILED_PRECONDITION, chorale.FailedPreconditionError, Exception),
-        (Code.RESOURCE_EXHAUSTED, chorale.ExhaustedError, Exception),
-        (Code.UNAUTHENTICATED, chorale.UnauthenticatedError, PermissionError),
-        (Code.PERMISSION_DENIED, chorale.PermissionDeniedError, PermissionError),
-        (Code.UNAVAILABLE, chorale.UnavailableError, ConnectionError),
-        (Code.CANCELLED, chorale.UnavailableError, ConnectionError),
-        (Code.DEADLINE_EXCEEDED, chorale.DeadlineError, TimeoutError),
-        (Code.DATA_LOSS, chorale.DataLossError, Exception),
-        (Code.UNIMPLEMENTED, chorale.UnimplementedError, NotImplementedError),
-        (Code.INTERNAL, chorale.InternalError, RuntimeError),
-        (Code.OUT_OF_RANGE, chorale.ChoraleError, Exception),
+        (Code.NOT_FOUND, chorale_client.NotFoundError, LookupError),
+        (Code.ALREADY_EXISTS, chorale_client.AlreadyExistsError, Exception),
+        (Code.FAILED_PRECONDITION, chorale_client.FailedPreconditionError, Exception),
+        (Code.RESOURCE_EXHAUSTED, chorale_client.ExhaustedError, Exception),
+        (Code.UNAUTHENTICATED, chorale_client.UnauthenticatedError, PermissionError),
+        (Code.PERMISSION_DENIED, chorale_client.PermissionDeniedError, PermissionError),
+        (Code.UNAVAILABLE, chorale_client.UnavailableError, ConnectionError),
+        (Code.CANCELLED, chorale_client.UnavailableError, ConnectionError),
+        (Code.DEADLINE_EXCEEDED, chorale_client.DeadlineError, TimeoutError),
+        (Code.DATA_LOSS, chorale_client.DataLossError, Exception),
+        (Code.UNIMPLEMENTED, chorale_client.UnimplementedError, NotImplementedError),
+        (Code.INTERNAL, chorale_client.InternalError, RuntimeError),
+        (Code.OUT_OF_RANGE, chorale_client.ChoraleError, Exception),
     ],
 )
 def test_kinds(
     fake: FakeChorale,
-    client: chorale.Client,
+    client: chorale_client.Client,
     code: grpc.StatusCode,
-    kind: type[chorale.ChoraleError],
+    kind: type[chorale_client.ChoraleError],
     builtin: type[Exception],
 ) -> None:
     error = raised(fake, client, Failure(code, "because"))
@@ -84,13 +88,13 @@ def test_kinds(
         assert "because" in str(error)
 
 
-def test_reasons_and_delays(fake: FakeChorale, client: chorale.Client) -> None:
+def test_reasons_and_delays(fake: FakeChorale, client: chorale_client.Client) -> None:
     full = Failure(Code.RESOURCE_EXHAUSTED, "no room", retry_delay=1.5, reason="DISK_FULL")
     error = raised(fake, client, full)
     assert (error.reason, error.retry_delay) == ("DISK_FULL", 1.5)
     assert str(error) == "no room; try again in 1.5 s"
     changed = raised(fake, client, Failure(Code.FAILED_PRECONDITION, "no", reason="SOURCE_CHANGED"))
-    assert type(changed) is chorale.SourceChangedError
+    assert type(changed) is chorale_client.SourceChangedError
     assert "refresh()" in str(changed)
     assert raised(fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)).retry_delay == 3600
 
@@ -100,14 +104,14 @@ def test_an_error_without_a_message_has_its_code() -> None:
 
 
 def test_errors_travel_between_processes() -> None:
-    error = chorale.UnavailableError("gone", fields=["a"], reason="r", retry_delay=2.0)
+    error = chorale_client.UnavailableError("gone", fields=["a"], reason="r", retry_delay=2.0)
     copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is chorale.UnavailableError
+    assert type(copy) is chorale_client.UnavailableError
     assert (str(copy), copy.field, copy.reason, copy.retry_delay) == (
         "gone",
         "a",
         "r",
         2.0,
     )
-    warning = chorale.DataWarning("m", "LEFT_OUT", "x", 3)
+    warning = chorale_client.DataWarning("m", "LEFT_OUT", "x", 3)
     assert pickle.loads(pickle.dumps(warning)).__dict__ == warning.__dict__

@@ -15,8 +15,8 @@ from own_server import FULL, make_bundle, wait_until_none_names
 
 SEARCH = """
 import json, os, pathlib, time
-import chorale
-from chorale.sklearn import ChoraleRegressor
+import chorale_client
+from chorale_client.sklearn import ChoraleRegressor
 from sklearn.datasets import make_friedman1
 from sklearn.model_selection import GridSearchCV
 
@@ -50,7 +50,7 @@ found = {
     name: [search.cv_results_[f"split{i}_test_{name}"].tolist() for i in range(3)]
     for name in ("score", "rows", "process", "keeper")
 }
-with chorale.connect() as client:
+with chorale_client.connect() as client:
     contexts = [context.row_count for context in client.contexts()]
 print(json.dumps({
     **found,

@@ -42,13 +42,13 @@ from concurrent import futures
 from dataclasses import dataclass
 from typing import Any
 
-import chorale
+import chorale_client
 import grpc
 import numpy as np
 import numpy.typing as npt
-from chorale import server_program
-from chorale.channel import HEALTH_METHOD
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client import server_program
+from chorale_client.channel import HEALTH_METHOD
+from chorale_client.v1 import chorale_pb2 as pb
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MODEL = ROOT / "tests/golden/golden_tiny"
@@ -131,7 +131,7 @@ class Package:
     """`Context.sample` in this process."""
 
     def __init__(self, address: str, rows: Columns) -> None:
-        self._client = chorale.connect(address, connect_timeout=60)
+        self._client = chorale_client.connect(address, connect_timeout=60)
         self._context = self._client.context(NAME)
         self._rows = rows
 
@@ -141,7 +141,7 @@ class Package:
         self.samples(paths)
         return Taken(time.perf_counter() - begun, time.process_time() - processor)
 
-    def samples(self, paths: int, **options: Any) -> chorale.Samples:
+    def samples(self, paths: int, **options: Any) -> chorale_client.Samples:
         """What it brings."""
         return self._context.sample(self._rows, paths=paths, seed=1, wrap=True, **options)
 
@@ -305,7 +305,7 @@ def compare(
     table["y"] = table["x0"] + 2 * table["x1"]
     with (
         tempfile.TemporaryDirectory() as name,
-        chorale.serve(models=MODEL, flags=FLAGS) as server,
+        chorale_client.serve(models=MODEL, flags=FLAGS) as server,
         server.connect() as client,
     ):
         client.register(table, target="y", name=NAME)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from chorale.packed import numeric_values, read_sample_response
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.packed import numeric_values, read_sample_response
+from chorale_client.v1 import chorale_pb2 as pb
 from fake_chorale import block, blocks, summary
 
 

@@ -6,12 +6,12 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-import chorale
+import chorale_client
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from chorale.plots import _density, _mean_and_spread
+from chorale_client.plots import _density, _mean_and_spread
 from samples_test import make
 
 
@@ -21,11 +21,13 @@ def close() -> Iterator[None]:
     plt.close("all")
 
 
-def joint(rows: int = 6, paths: int = 400) -> chorale.Samples:
+def joint(rows: int = 6, paths: int = 400) -> chorale_client.Samples:
     """Rows with the means 0, 10, 20, ... that share half of their variance."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(paths, 1)) + rng.normal(size=(paths, rows))
-    samples: chorale.Samples = make(values + 10.0 * np.arange(rows), [f"r{i}" for i in range(rows)])
+    samples: chorale_client.Samples = make(
+        values + 10.0 * np.arange(rows), [f"r{i}" for i in range(rows)]
+    )
     return samples
 
 
@@ -122,7 +124,7 @@ def test_calibration_counts_the_values_in_each_interval() -> None:
     share = dict(zip(np.round(covered.get_xdata(), 2), covered.get_ydata(), strict=True))
     assert share[0.49] == pytest.approx(1 / 3)
     assert share[0.51] == 1
-    with pytest.raises(chorale.InvalidArgumentError, match="no value is known"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="no value is known"):
         samples.plot_calibration([np.nan] * 4)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import chorale
+import chorale_client
 import numpy as np
 import pytest
-from chorale import requests
-from chorale.descriptions import Source
-from chorale.tables import read_table
+from chorale_client import requests
+from chorale_client.descriptions import Source
+from chorale_client.tables import read_table
 
 
 def test_a_message_has_the_categories_that_its_rows_have() -> None:
@@ -40,7 +40,7 @@ def test_long_texts_are_cut_where_no_context_can_have_them() -> None:
     long = "x" * 300
     table = requests.cut_texts(read_table({"t": [long + "a", long + "b", "short", None]}))
     column = table.columns["t"]
-    assert isinstance(column, chorale.columns.CategoricalColumn)
+    assert isinstance(column, chorale_client.columns.CategoricalColumn)
     assert column.categories == ["x" * 257, "short"]
     assert column.codes.tolist() == [0, 0, 1, -1]
 
@@ -59,7 +59,7 @@ def test_seeds() -> None:
     assert request(seed=np.int64(9)).seed == 9
     assert request(seed=0).seed == 2**64 - 1  # 0 would be "choose one"
     for wrong in (-1, 1.5, 2**64, True):
-        with pytest.raises(chorale.InvalidArgumentError, match="^seed: "):
+        with pytest.raises(chorale_client.InvalidArgumentError, match="^seed: "):
             request(seed=wrong)
 
 
@@ -70,14 +70,14 @@ def test_options_of_samples() -> None:
     assert request(order="random").order == given.RANDOM_PER_PATH
     assert request(wrap=True).beyond_buffer == 1
     for field, wrong in (("paths", 0), ("paths", 2.5), ("order", "sorted")):
-        with pytest.raises(chorale.InvalidArgumentError) as caught:
+        with pytest.raises(chorale_client.InvalidArgumentError) as caught:
             request(**{field: wrong})
         assert caught.value.field == field
 
 
 def test_requests_that_are_too_large_are_not_sent() -> None:
     requests.check_size(4 << 20)
-    with pytest.raises(chorale.InvalidArgumentError, match="ask about fewer rows") as caught:
+    with pytest.raises(chorale_client.InvalidArgumentError, match="ask about fewer rows") as caught:
         requests.check_size((4 << 20) + 1)
     assert caught.value.limit == 4 << 20
 
@@ -87,5 +87,5 @@ def test_probabilities() -> None:
     assert requests.probabilities(np.array([0.1, 0.9])) == [0.1, 0.9]
     assert requests.probabilities(()) == []
     for wrong in (0, 1, -0.1, float("nan")):
-        with pytest.raises(chorale.InvalidArgumentError, match="must be between 0 and 1"):
+        with pytest.raises(chorale_client.InvalidArgumentError, match="must be between 0 and 1"):
             requests.probabilities([0.5, wrong])

@@ -8,15 +8,15 @@ import statistics
 import warnings
 from typing import Any
 
-import chorale
+import chorale_client
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chorale.descriptions import Source, Timings
-from chorale.labels import Labels
-from chorale.predictions import Mixtures, Predictions, quantile_name
+from chorale_client.descriptions import Source, Timings
+from chorale_client.labels import Labels
+from chorale_client.predictions import Mixtures, Predictions, quantile_name
 
 VALUES = np.array([[1.0, 5.0, 3.0], [2.0, 2.0, 9.0], [4.0, 8.0, 6.0], [7.0, 1.0, 0.0]])
 
@@ -26,7 +26,7 @@ EXTRAS = ("xarray", "arviz", "matplotlib", "tqdm", "polars", "pandas", "pyarrow"
 
 def make(values: Any = VALUES, index: Any = ("a", "b", "c"), backend: str | None = "pandas") -> Any:
     labels = Labels(pd.Index(index) if backend == "pandas" else np.arange(len(index)), backend)
-    return chorale.Samples(
+    return chorale_client.Samples(
         np.asarray(values), labels, "y", 7, Source("d", "m"), Timings(), None, ()
     )
 
@@ -41,7 +41,7 @@ def test_of_each_row() -> None:
     assert samples.quantile(0.5).tolist() == [statistics.median(column) for column in columns]
     assert samples.quantile([0.0, 1.0]).tolist() == [[min(c), max(c)] for c in columns]
     assert samples.interval(0.5) == pytest.approx(samples.quantile([0.25, 0.75]))
-    with pytest.raises(chorale.InvalidArgumentError, match="level: 1.5"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="level: 1.5"):
         samples.interval(1.5)
 
 
@@ -66,9 +66,9 @@ def test_of_rows_together() -> None:
     assert make(VALUES[:, :1], ["a"]).cov().shape == (1, 1)
     assert make(VALUES[:, :1], ["a"]).corr().shape == (1, 1)
     for reduce in (samples.max, samples.min):
-        with pytest.raises(chorale.InvalidArgumentError, match="rows: there are none"):
+        with pytest.raises(chorale_client.InvalidArgumentError, match="rows: there are none"):
             reduce([])
-    with pytest.raises(chorale.InvalidArgumentError, match="mask has the shape"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="mask has the shape"):
         samples.sum([True])
     with pytest.raises(KeyError):
         samples.sum(["z"])
@@ -117,7 +117,7 @@ def test_pit() -> None:
     pit = samples.pit([3.0, 5.0, np.nan])
     assert pit[:2].tolist() == [0.5, 0.5 + 0.125]
     assert np.isnan(pit[2])
-    with pytest.raises(chorale.InvalidArgumentError, match=r"must be \(3,\)"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match=r"must be \(3,\)"):
         samples.pit([1.0])
 
 
@@ -182,9 +182,9 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         (samples.to_arviz, "arviz"),
         (samples.plot, "plots"),
         (samples.to_frame, "pandas"),
-        (lambda: chorale.progress.Progress(True, 1, "rows"), "progress"),
+        (lambda: chorale_client.progress.Progress(True, 1, "rows"), "progress"),
     ):
-        with pytest.raises(ImportError, match=rf"chorale\[{extra}\]"):
+        with pytest.raises(ImportError, match=rf"chorale-client\[{extra}\]"):
             use()
 
 

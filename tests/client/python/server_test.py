@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import chorale
+import chorale_client
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,11 +15,11 @@ TARGET = "body_mass_g"
 
 
 @pytest.fixture(scope="module")
-def penguins(real: chorale.Client) -> chorale.Context:
+def penguins(real: chorale_client.Client) -> chorale_client.Context:
     return real.register(PENGUINS, target=TARGET)
 
 
-def test_a_registered_table(real: chorale.Client, penguins: chorale.Context) -> None:
+def test_a_registered_table(real: chorale_client.Client, penguins: chorale_client.Context) -> None:
     assert penguins.row_count == len(PENGUINS)
     assert penguins.target == TARGET
     kinds = {feature.name: feature.kind for feature in penguins.features}
@@ -36,7 +36,7 @@ def test_a_registered_table(real: chorale.Client, penguins: chorale.Context) -> 
 
 
 def test_each_kind_of_table_is_the_same_context(
-    real: chorale.Client, penguins: chorale.Context
+    real: chorale_client.Client, penguins: chorale_client.Context
 ) -> None:
     for data in (pl.from_pandas(PENGUINS), PENGUINS.to_dict("list"), PENGUINS.convert_dtypes()):
         assert real.register(data, target=TARGET).digest == penguins.digest
@@ -45,11 +45,11 @@ def test_each_kind_of_table_is_the_same_context(
     assert apart.target == TARGET
     assert [f.name for f in apart.features] == list(features.columns)
     apart.delete()
-    with pytest.raises(chorale.NotFoundError):
+    with pytest.raises(chorale_client.NotFoundError):
         real.context("apart")
 
 
-def test_predictions_are_about_right(penguins: chorale.Context) -> None:
+def test_predictions_are_about_right(penguins: chorale_client.Context) -> None:
     result = penguins.predict(HELD_OUT, quantiles=[0.05, 0.5, 0.95], mixtures=True)
     frame = result.to_frame()
     assert frame.index.equals(HELD_OUT.index)
@@ -63,7 +63,7 @@ def test_predictions_are_about_right(penguins: chorale.Context) -> None:
     assert result.source.context_digest == penguins.digest
 
 
-def test_samples_and_streams_are_the_same_draws(penguins: chorale.Context) -> None:
+def test_samples_and_streams_are_the_same_draws(penguins: chorale_client.Context) -> None:
     samples = penguins.sample(HELD_OUT, paths=40, seed=5)
     assert samples.values.shape == (40, 6)
     assert samples.seed == 5
@@ -81,7 +81,7 @@ def test_samples_and_streams_are_the_same_draws(penguins: chorale.Context) -> No
 
 
 def test_log_densities_of_samples_are_those_that_came_with_them(
-    penguins: chorale.Context,
+    penguins: chorale_client.Context,
 ) -> None:
     samples = penguins.sample(HELD_OUT, paths=3, seed=1, log_densities=True)
     assert samples.log_densities is not None
@@ -98,36 +98,38 @@ def test_log_densities_of_samples_are_those_that_came_with_them(
     assert np.isfinite(shuffled.values).all()
 
 
-def test_errors_name_field_and_limit(real: chorale.Client, penguins: chorale.Context) -> None:
-    with pytest.raises(chorale.InvalidArgumentError) as caught:
+def test_errors_name_field_and_limit(
+    real: chorale_client.Client, penguins: chorale_client.Context
+) -> None:
+    with pytest.raises(chorale_client.InvalidArgumentError) as caught:
         penguins.sample(HELD_OUT, paths=100_000)
     assert caught.value.field == "path_count"
     assert caught.value.limit == 16384
-    with pytest.raises(chorale.InvalidArgumentError, match=r"\[a-z0-9\]"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match=r"\[a-z0-9\]"):
         real.register(PENGUINS, target=TARGET, name="My Penguins")
-    with pytest.raises(chorale.AlreadyExistsError, match="another name"):
+    with pytest.raises(chorale_client.AlreadyExistsError, match="another name"):
         real.register(PENGUINS[:9], target=TARGET, name=penguins.name)
-    with pytest.raises(chorale.InvalidArgumentError) as caught:
+    with pytest.raises(chorale_client.InvalidArgumentError) as caught:
         penguins.sample(pd.concat([HELD_OUT] * 11))
     assert caught.value.field == "targets"
     assert penguins.sample(pd.concat([HELD_OUT] * 11), paths=1, wrap=True).values.shape == (1, 66)
 
 
-def test_warnings_of_rows(penguins: chorale.Context) -> None:
+def test_warnings_of_rows(penguins: chorale_client.Context) -> None:
     rows = HELD_OUT.assign(species="Emperor")
-    with pytest.warns(chorale.DataWarning, match="Emperor|species") as told:
+    with pytest.warns(chorale_client.DataWarning, match="Emperor|species") as told:
         result = penguins.predict(rows)
     assert [warning.reason for warning in result.warnings] == ["UNKNOWN_CATEGORY"]
     assert result.warnings[0].cell_count == 6
     assert told[0].filename == __file__
 
 
-def test_calls_hold_to_the_table_that_they_began_with(real: chorale.Client) -> None:
+def test_calls_hold_to_the_table_that_they_began_with(real: chorale_client.Client) -> None:
     first = real.register({"x": [1, 2, 3], "y": [1.0, 2.0, 3.0]}, target="y", name="moves")
     first.delete()
     second = real.register({"x": [1, 2, 3], "y": [5.0, 2.0, 3.0]}, target="y", name="moves")
     for call in (first.predict, first.sample):
-        with pytest.raises(chorale.SourceChangedError, match=r"refresh\(\)"):
+        with pytest.raises(chorale_client.SourceChangedError, match=r"refresh\(\)"):
             call({"x": [2]})
     first.refresh()
     assert first.predict({"x": [2]}).means.tolist() == second.predict({"x": [2]}).means.tolist()

@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Iterator
 
-import chorale
+import chorale_client
 import numpy as np
 import pytest
-from chorale import server_program, serving
-from chorale.serving import Server, serve, shared_address
+from chorale_client import server_program, serving
+from chorale_client.serving import Server, serve, shared_address
 from own_server import (
     FULL,
     make_bundle,
@@ -125,7 +125,7 @@ def test_arguments_reach_the_server_and_the_environment_does_not(
         wait_for_log(server, "threads=1")
         with server.connect() as client:
             context = client.register(TABLE, target="y")
-            with pytest.raises(chorale.InvalidArgumentError):
+            with pytest.raises(chorale_client.InvalidArgumentError):
                 context.sample({"x": [1.0]}, paths=4)
 
 
@@ -133,9 +133,9 @@ def test_other_arguments_than_the_server_has_are_refused(data: pathlib.Path) -> 
     with serve(data, flags=["--threads=1"]) as server:
         with serve(data) as same:  # no argument is one that differs
             assert same.address == server.address
-        with pytest.raises(chorale.FailedPreconditionError, match="memory_mib"):
+        with pytest.raises(chorale_client.FailedPreconditionError, match="memory_mib"):
             serve(data, memory_mib=5000)
-        with pytest.raises(chorale.FailedPreconditionError, match="threads=2"):
+        with pytest.raises(chorale_client.FailedPreconditionError, match="threads=2"):
             serve(data, flags=["--threads=2"])
         assert server.running
 
@@ -145,9 +145,9 @@ def test_a_server_that_does_not_start_shows_why_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    with pytest.raises(chorale.UnavailableError, match="there is no flag --nonsense"):
+    with pytest.raises(chorale_client.UnavailableError, match="there is no flag --nonsense"):
         serve(flags=["--nonsense"])
-    with pytest.raises(chorale.UnavailableError, match="not_there"):
+    with pytest.raises(chorale_client.UnavailableError, match="not_there"):
         serve(models=tmp_path / "not_there")
     assert list((tmp_path / "temporary").iterdir()) == []
 
@@ -156,7 +156,7 @@ def test_a_folder_that_a_server_of_another_kind_has(data: pathlib.Path) -> None:
     with serve(data):
         moved = data / "embedded"
         moved.rename(data / "elsewhere")
-        with pytest.raises(chorale.UnavailableError, match=r"LOCK|in use|another"):
+        with pytest.raises(chorale_client.UnavailableError, match=r"LOCK|in use|another"):
             serve(data)
         for file in moved.iterdir():
             file.unlink()
@@ -168,29 +168,29 @@ def test_without_the_package_of_the_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setenv("CHORALE_SERVER_BUNDLE", str(tmp_path))
-    with pytest.raises(chorale.UnavailableError, match="no bin/chorale-server"):
+    with pytest.raises(chorale_client.UnavailableError, match="no bin/chorale-server"):
         serve()
     monkeypatch.delenv("CHORALE_SERVER_BUNDLE")
     monkeypatch.setitem(sys.modules, "chorale_server", None)  # as if it were not installed
-    with pytest.raises(chorale.UnavailableError, match="pip install chorale-server"):
-        chorale.connect()
+    with pytest.raises(chorale_client.UnavailableError, match="pip install chorale-server"):
+        chorale_client.connect()
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    with pytest.raises(chorale.UnavailableError, match="no server for Darwin"):
+    with pytest.raises(chorale_client.UnavailableError, match="no server for Darwin"):
         server_program.bundle()
 
 
 def test_the_package_has_serve() -> None:
-    assert chorale.serve is serve
-    assert chorale.Server is Server
+    assert chorale_client.serve is serve
+    assert chorale_client.Server is Server
     with pytest.raises(AttributeError, match="no attribute 'server'"):
-        getattr(chorale, "server")  # noqa: B009
+        getattr(chorale_client, "server")  # noqa: B009
 
 
 def test_flags_must_be_a_list_of_flags(tmp_path: pathlib.Path) -> None:
     for wrong in ("--threads=2", ["threads=2"]):
-        with pytest.raises(chorale.InvalidArgumentError, match="flags"):
+        with pytest.raises(chorale_client.InvalidArgumentError, match="flags"):
             serve(tmp_path / "data", flags=wrong)
-    with pytest.raises(chorale.InvalidArgumentError, match="comma"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="comma"):
         serve(tmp_path / "data", models="a,b")
 
 
@@ -221,7 +221,7 @@ def test_threads_get_one_shared_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_shared_server_that_has_died_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "SHARED_GRACE_SECONDS", 0.0)
-    with chorale.connect() as client:
+    with chorale_client.connect() as client:
         (server,) = [s for s in serving._shared.values() if s.running]
         os.kill(server_of(server.data_dir), signal.SIGKILL)
         wait_for("the keeper has seen that", lambda: not server.running)
@@ -233,8 +233,8 @@ def test_a_shared_server_that_has_died_is_started_again(monkeypatch: pytest.Monk
 def test_ctrl_c_is_not_for_the_server(data: pathlib.Path) -> None:
     """A terminal sends it to all processes of a group."""
     code = (
-        "import sys, chorale.serving, time\n"
-        "server = chorale.serving.serve(sys.argv[1])\n"
+        "import sys, chorale_client.serving, time\n"
+        "server = chorale_client.serving.serve(sys.argv[1])\n"
         "try:\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(1000)\n"
@@ -251,8 +251,8 @@ def test_ctrl_c_is_not_for_the_server(data: pathlib.Path) -> None:
 
 def test_a_killed_parent_leaves_no_server_behind(tmp_path: pathlib.Path) -> None:
     code = (
-        "import chorale.serving, signal\n"
-        "server = chorale.serving.serve()\n"
+        "import chorale_client.serving, signal\n"
+        "server = chorale_client.serving.serve()\n"
         "print(server.data_dir, flush=True)\n"
         "signal.pause()\n"
     )
@@ -270,7 +270,7 @@ def test_a_killed_parent_leaves_no_server_behind(tmp_path: pathlib.Path) -> None
 
 def test_a_parent_killed_while_the_server_starts_leaves_none(tmp_path: pathlib.Path) -> None:
     """Killed as soon as the keeper has its lock, or a little later."""
-    code = "import sys, chorale.serving; chorale.serving.serve(sys.argv[1]); input()"
+    code = "import sys, chorale_client.serving; chorale_client.serving.serve(sys.argv[1]); input()"
     for attempt in range(TRIES):
         folder = tmp_path / f"data{attempt}"
         script = start_script(code, str(folder), stdin=subprocess.PIPE)
@@ -287,7 +287,7 @@ def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(tmp_path: path
     """Between the fork and the call that asks the kernel to kill the child with its parent."""
     code = (
         "import os, pathlib, signal, sys, time\n"
-        "from chorale import server_keeper\n"
+        "from chorale_client import server_keeper\n"
         "output = os.dup(1)  # the child has another one\n"
         "class Libc:\n"
         "    def prctl(self, *arguments):\n"
@@ -360,7 +360,7 @@ def test_a_server_is_given_to_processes(
         "import multiprocessing, sys\n"
         "sys.path.insert(0, sys.argv[3])\n"
         "from serving_test import _ask\n"
-        "from chorale.serving import serve\n"
+        "from chorale_client.serving import serve\n"
         "if __name__ == '__main__':\n"
         "    context = multiprocessing.get_context(sys.argv[2])\n"
         "    answers = context.Queue()\n"
@@ -384,7 +384,7 @@ def test_a_pickled_server_that_has_ended(tmp_path: pathlib.Path) -> None:
         pickled = pickle.dumps(server)
         with pickle.loads(pickled) as same:
             assert same.address == server.address
-    with pytest.raises(chorale.UnavailableError, match="has ended"):
+    with pytest.raises(chorale_client.UnavailableError, match="has ended"):
         pickle.loads(pickled)
 
 
@@ -393,12 +393,12 @@ def test_sixteen_processes_share_one_server(data: pathlib.Path) -> None:
     code = (
         "import multiprocessing, os, sys\n"
         "import numpy as np\n"
-        "import chorale, chorale.serving\n"
-        "chorale.serving.SHARED_GRACE_SECONDS = 0.2\n"
+        "import chorale_client, chorale_client.serving\n"
+        "chorale_client.serving.SHARED_GRACE_SECONDS = 0.2\n"
         "os.environ['CHORALE_HOME'] = sys.argv[1]\n"
         "def work(number, barrier, results):\n"
         "    barrier.wait()\n"
-        "    with chorale.connect(connect_timeout=300) as client:\n"
+        "    with chorale_client.connect(connect_timeout=300) as client:\n"
         "        table = {'x': np.arange(30.0), 'y': np.arange(30.0) + number}\n"
         "        context = client.register(table, target='y', name=f'table{number}')\n"
         "        mean = context.predict({'x': [14.0]}).means[0]\n"

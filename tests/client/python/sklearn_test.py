@@ -11,16 +11,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import chorale
+import chorale_client
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from chorale import held_contexts
-from chorale.modes import modes
-from chorale.predictions import Mixtures
-from chorale.serving import serve
-from chorale.sklearn import ChoraleRegressor
+from chorale_client import held_contexts
+from chorale_client.modes import modes
+from chorale_client.predictions import Mixtures
+from chorale_client.serving import serve
+from chorale_client.sklearn import ChoraleRegressor
 from own_server import make_bundle
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -49,13 +49,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def client(address: str) -> Iterator[chorale.Client]:
-    with chorale.connect(address, connect_timeout=300) as connected:
+def client(address: str) -> Iterator[chorale_client.Client]:
+    with chorale_client.connect(address, connect_timeout=300) as connected:
         yield connected
 
 
 @pytest.fixture
-def names(client: chorale.Client) -> Callable[[], set[str]]:
+def names(client: chorale_client.Client) -> Callable[[], set[str]]:
     """The contexts of estimators on the server, when those are forgotten that may be."""
 
     def list_names() -> set[str]:
@@ -87,7 +87,7 @@ def test_it_learns(table: Table) -> None:
     )
 
 
-def test_predictions_are_those_of_the_context(table: Table, client: chorale.Client) -> None:
+def test_predictions_are_those_of_the_context(table: Table, client: chorale_client.Client) -> None:
     X, y = table  # noqa: N806
     model = ChoraleRegressor().fit(X[:100], y[:100])
     frame = {f"x{i}": X[:100, i] for i in range(X.shape[1])}
@@ -202,7 +202,7 @@ def test_frames_with_categories_and_missing_cells() -> None:
     assert model.score(X, y) > 0.5
     new = X.iloc[:4].copy()
     new["town"] = ["A", "C", None, "B"]  # one that is not known
-    with pytest.warns(chorale.DataWarning, match="town"):
+    with pytest.warns(chorale_client.DataWarning, match="town"):
         assert np.isfinite(model.predict(new)).all()
     with pytest.raises(ValueError, match="feature names"):
         model.predict(X[list(reversed(X.columns))])
@@ -314,7 +314,7 @@ def test_contexts_are_forgotten_with_their_estimators(
 
 
 def test_a_context_that_somebody_has_deleted_is_registered_again(
-    table: Table, client: chorale.Client
+    table: Table, client: chorale_client.Client
 ) -> None:
     X, y = table  # noqa: N806
     model = ChoraleRegressor().fit(X, y)
@@ -328,7 +328,7 @@ def test_a_context_that_somebody_has_deleted_is_registered_again(
 
 
 def test_what_killed_processes_have_left_is_deleted_a_day_later(
-    table: Table, client: chorale.Client, monkeypatch: pytest.MonkeyPatch
+    table: Table, client: chorale_client.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = table  # noqa: N806
     columns = {"x": X[:, 0], "y": y}
@@ -353,7 +353,7 @@ def test_a_process_forgets_its_contexts_when_it_ends(
     code = (
         "import multiprocessing\n"
         "import numpy as np\n"
-        "from chorale.sklearn import ChoraleRegressor\n"
+        "from chorale_client.sklearn import ChoraleRegressor\n"
         "x = np.arange(20.0)\n"
         "def fit(queue, number):\n"
         "    global model\n"
@@ -397,7 +397,9 @@ def test_pickles_and_copies_predict_the_same_elsewhere(
         assert client.contexts() == []
 
 
-def test_servers_are_given_by_address_or_client(table: Table, client: chorale.Client) -> None:
+def test_servers_are_given_by_address_or_client(
+    table: Table, client: chorale_client.Client
+) -> None:
     X, y = table  # noqa: N806
     by_client = ChoraleRegressor(client).fit(X, y)
     assert by_client.context_.client is client
@@ -406,7 +408,7 @@ def test_servers_are_given_by_address_or_client(table: Table, client: chorale.Cl
     by_address = ChoraleRegressor(client.address).fit(X, y)
     np.testing.assert_array_equal(by_client.predict(X[:5]), by_address.predict(X[:5]))
     np.testing.assert_array_equal(same.fit(X, y).predict(X[:5]), by_address.predict(X[:5]))
-    with pytest.raises(chorale.NotFoundError, match="no_such"):
+    with pytest.raises(chorale_client.NotFoundError, match="no_such"):
         ChoraleRegressor(model="no_such").fit(X, y)
 
 
@@ -417,6 +419,6 @@ def test_warnings_name_the_line_of_the_caller(table: Table) -> None:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         ChoraleRegressor().fit(constant, y)
-    (warning,) = [w for w in found if isinstance(w.message, chorale.DataWarning)]
+    (warning,) = [w for w in found if isinstance(w.message, chorale_client.DataWarning)]
     assert "x3" in str(warning.message)
     assert warning.filename == __file__

@@ -6,14 +6,14 @@ import datetime
 import decimal
 from typing import Any
 
-import chorale
+import chorale_client
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chorale.columns import CategoricalColumn, NumericColumn, normal_text
-from chorale.tables import Table, Types, read_rows, read_table
+from chorale_client.columns import CategoricalColumn, NumericColumn, normal_text
+from chorale_client.tables import Table, Types, read_rows, read_table
 
 NAN = float("nan")
 DAY = 19_723.0  # 2024-01-01
@@ -122,9 +122,11 @@ def test_arrays() -> None:
     assert one(np.array([1.0, None, "x"], dtype=object)) == ["1", None, "x"]
     assert one(range(3)) == [0, 1, 2]
     for shape in ((2,), (2, 2, 2)):
-        with pytest.raises(chorale.InvalidArgumentError, match=r"must have 2: rows and columns"):
+        with pytest.raises(
+            chorale_client.InvalidArgumentError, match=r"must have 2: rows and columns"
+        ):
             read_table(np.zeros(shape))
-    with pytest.raises(chorale.InvalidArgumentError, match="has 2 dimensions"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="has 2 dimensions"):
         one(np.zeros((2, 2)))
 
 
@@ -161,11 +163,17 @@ def test_kinds_that_the_caller_chooses() -> None:
     ]
     assert one(np.array([True]), types={"x": "categorical"}) == ["True"]
     assert one([1.0, 2.5], types={"x": "categorical"}) == ["1", "2.5"]
-    with pytest.raises(chorale.InvalidArgumentError, match=r"'x' is numeric, but its row 1 is 'b'"):
+    with pytest.raises(
+        chorale_client.InvalidArgumentError, match=r"'x' is numeric, but its row 1 is 'b'"
+    ):
         one(["1", "b"], types={"x": "numeric"})
-    with pytest.raises(chorale.InvalidArgumentError, match="no column 'Zip'; did you mean 'zip'"):
+    with pytest.raises(
+        chorale_client.InvalidArgumentError, match="no column 'Zip'; did you mean 'zip'"
+    ):
         read_table(zips, types={"Zip": "numeric"})
-    with pytest.raises(chorale.InvalidArgumentError, match="must be 'numeric' or 'categorical'"):
+    with pytest.raises(
+        chorale_client.InvalidArgumentError, match="must be 'numeric' or 'categorical'"
+    ):
         read_table(zips, types={"zip": "text"})  # type: ignore[dict-item]
 
 
@@ -175,7 +183,9 @@ def test_rows_become_what_the_context_has() -> None:
     assert list(asked.columns) == ["c", "n", "b"]
     assert cells(asked, "c") == ["7", "8"]
     assert cells(asked, "n") == [1.0, 2.0]
-    with pytest.raises(chorale.InvalidArgumentError, match="no column 'B'.*did you mean 'b'"):
+    with pytest.raises(
+        chorale_client.InvalidArgumentError, match="no column 'B'.*did you mean 'b'"
+    ):
         read_rows(rows, {"B": "numeric"})
 
 
@@ -220,7 +230,7 @@ def test_what_is_not_taken_as_it_stands_is_told() -> None:
     ],
 )
 def test_tables_that_cannot_be_used(data: Any, message: str) -> None:
-    with pytest.raises(chorale.InvalidArgumentError, match=message):
+    with pytest.raises(chorale_client.InvalidArgumentError, match=message):
         read_table(data)
 
 

@@ -9,12 +9,12 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import chorale
-import chorale.aio
+import chorale_client
+import chorale_client.aio
 import numpy as np
 import pytest
 from certificates import Authority
-from chorale.serving import serve
+from chorale_client.serving import serve
 from own_server import make_bundle
 
 TABLE = {"x": np.arange(20.0), "y": np.arange(20.0) * 2 + 1}
@@ -78,10 +78,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def connect(
-    secured: Secured, tls: chorale.Tls | None = None, token: str | None = "writer"
-) -> chorale.Client:
-    tls = tls or chorale.Tls(root_certificates=secured.authority.certificate)
-    return chorale.connect(secured.address, tls=tls, token=token, connect_timeout=300)
+    secured: Secured, tls: chorale_client.Tls | None = None, token: str | None = "writer"
+) -> chorale_client.Client:
+    tls = tls or chorale_client.Tls(root_certificates=secured.authority.certificate)
+    return chorale_client.connect(secured.address, tls=tls, token=token, connect_timeout=300)
 
 
 def test_calls_with_a_token(secured: Secured) -> None:
@@ -94,16 +94,16 @@ def test_calls_with_a_token(secured: Secured) -> None:
     with connect(secured, token="reader") as reader:
         same = reader.context("by-token").sample(ROWS, paths=10, seed=1)
         np.testing.assert_array_equal(samples.values, same.values)
-        with pytest.raises(chorale.PermissionDeniedError, match="role"):
+        with pytest.raises(chorale_client.PermissionDeniedError, match="role"):
             reader.delete("by-token")
 
 
 def test_asyncio_and_certificates_as_bytes(secured: Secured) -> None:
-    tls = chorale.Tls(root_certificates=secured.authority.certificate.read_bytes())
+    tls = chorale_client.Tls(root_certificates=secured.authority.certificate.read_bytes())
 
-    async def ask() -> chorale.Samples:
+    async def ask() -> chorale_client.Samples:
         address = f"https://{secured.address}"
-        async with chorale.aio.connect(
+        async with chorale_client.aio.connect(
             address, tls=tls, token="writer", connect_timeout=300
         ) as client:
             context = await client.register(TABLE, target="y", name="by-asyncio")
@@ -113,7 +113,7 @@ def test_asyncio_and_certificates_as_bytes(secured: Secured) -> None:
 
 
 def test_the_certificate_of_a_client_says_who_calls(secured: Secured) -> None:
-    tls = chorale.Tls(secured.authority.certificate, secured.certificate, secured.key)
+    tls = chorale_client.Tls(secured.authority.certificate, secured.certificate, secured.key)
     with connect(secured, tls, token=None) as client:
         assert client.register(TABLE, target="y", name="by-certificate").row_count == 20
     with connect(secured) as client:  # of the same tenant
@@ -124,36 +124,38 @@ def test_callers_that_are_not_known(secured: Secured) -> None:
     for token in (None, "guessed"):
         with (
             connect(secured, token=token) as client,
-            pytest.raises(chorale.UnauthenticatedError, match="token"),
+            pytest.raises(chorale_client.UnauthenticatedError, match="token"),
         ):
             client.contexts()
 
 
 def test_an_authority_that_has_not_signed(secured: Secured) -> None:
-    with pytest.raises(chorale.UnauthenticatedError, match="not signed by an authority") as caught:
-        connect(secured, chorale.Tls(root_certificates=secured.stranger.certificate))
+    with pytest.raises(
+        chorale_client.UnauthenticatedError, match="not signed by an authority"
+    ) as caught:
+        connect(secured, chorale_client.Tls(root_certificates=secured.stranger.certificate))
     assert f"localhost:{secured.port}" in str(caught.value)
     assert "root_certificates=" in str(caught.value)
-    with pytest.raises(chorale.UnauthenticatedError, match="not signed by an authority"):
+    with pytest.raises(chorale_client.UnauthenticatedError, match="not signed by an authority"):
         # Those of the system have not either.
-        chorale.connect(f"https://{secured.address}", connect_timeout=300)
+        chorale_client.connect(f"https://{secured.address}", connect_timeout=300)
 
     async def ask() -> None:
-        tls = chorale.Tls(root_certificates=secured.stranger.certificate)
-        async with chorale.aio.connect(secured.address, tls=tls, connect_timeout=300):
+        tls = chorale_client.Tls(root_certificates=secured.stranger.certificate)
+        async with chorale_client.aio.connect(secured.address, tls=tls, connect_timeout=300):
             pass
 
-    with pytest.raises(chorale.UnauthenticatedError, match="not signed by an authority"):
+    with pytest.raises(chorale_client.UnauthenticatedError, match="not signed by an authority"):
         asyncio.run(ask())
 
 
 def test_a_certificate_for_another_name(secured: Secured) -> None:
-    tls = chorale.Tls(root_certificates=secured.authority.certificate)
-    with pytest.raises(chorale.UnauthenticatedError, match="for another name"):
-        chorale.connect(f"127.0.0.1:{secured.port}", tls=tls, connect_timeout=300)
+    tls = chorale_client.Tls(root_certificates=secured.authority.certificate)
+    with pytest.raises(chorale_client.UnauthenticatedError, match="for another name"):
+        chorale_client.connect(f"127.0.0.1:{secured.port}", tls=tls, connect_timeout=300)
 
 
 def test_without_encryption(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chorale.connection.RETRY_CONNECT_SECONDS", 300.0)  # says it at once
-    with pytest.raises(chorale.UnavailableError, match="may want TLS"):
-        chorale.connect(secured.address, tls=False, connect_timeout=300)
+    monkeypatch.setattr("chorale_client.connection.RETRY_CONNECT_SECONDS", 300.0)  # says it at once
+    with pytest.raises(chorale_client.UnavailableError, match="may want TLS"):
+        chorale_client.connect(secured.address, tls=False, connect_timeout=300)

@@ -17,13 +17,13 @@ for version in 3.10 3.11 3.12 3.13; do
   fi
   "${interpreter}" -m venv "${folder}/${version}"
   "${folder}/${version}/bin/pip" --disable-pip-version-check --no-input install --quiet \
-    --only-binary :all: "${folder}"/chorale-*.whl
+    --only-binary :all: "${folder}"/chorale_client-*.whl
   (cd "${folder}" && "${version}/bin/python" -W error -c '
-import chorale, chorale.v1.chorale_pb2_grpc
+import chorale_client, chorale_client.v1.chorale_pb2_grpc
 try:
-    chorale.connect("127.0.0.1:1", connect_timeout=0)
-except chorale.UnavailableError as error:
-    print(chorale.__version__, error)
+    chorale_client.connect("127.0.0.1:1", connect_timeout=0)
+except chorale_client.UnavailableError as error:
+    print(chorale_client.__version__, error)
 ')
   tried=$((tried + 1))
 done

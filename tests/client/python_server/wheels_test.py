@@ -55,7 +55,7 @@ def first_python_of_readme() -> str:
 
 class WheelsTest(unittest.TestCase):
     def test_there_is_a_wheel_for_each_package_and_the_cuda_library_has_its_own(self) -> None:
-        expected = {"chorale", "chorale_server"}
+        expected = {"chorale_client", "chorale_server"}
         if (bundle / "lib" / CUDA_LIBRARY).exists():
             expected.add("chorale_server_cuda")
         self.assertEqual(set(wheels), expected)
@@ -67,7 +67,7 @@ class WheelsTest(unittest.TestCase):
         self.assertLess(wheels["chorale_server"].stat().st_size, MAX_SERVER_BYTES)
 
     def test_tags_are_what_auditwheel_says(self) -> None:
-        self.assertTrue(wheels["chorale"].name.endswith("-py3-none-any.whl"))
+        self.assertTrue(wheels["chorale_client"].name.endswith("-py3-none-any.whl"))
         server = wheels["chorale_server"]
         found = re.search(r"-py3-none-(manylinux_2_\d+_\w+)\.whl$", server.name)
         assert found is not None, server.name
@@ -161,10 +161,8 @@ class CleanEnvironmentTest(unittest.TestCase):
     @classmethod
     def tearDownClass(cls) -> None:
         """Ends the user's own server, which would stay for some seconds."""
-        code = (
-            f"import chorale; chorale.serve({cls.environment['HOME']!r} + '/.cache/chorale').stop()"
-        )
-        cls.run_there("python", "-c", code)
+        code = "import chorale_client, sys; chorale_client.serve(sys.argv[1]).stop()"
+        cls.run_there("python", "-c", code, f"{cls.environment['HOME']}/.cache/chorale")
 
     @classmethod
     def run_there(
@@ -200,7 +198,7 @@ class CleanEnvironmentTest(unittest.TestCase):
 
     def test_a_regressor_of_scikit_learn(self) -> None:
         code = (
-            "from chorale.sklearn import ChoraleRegressor\n"
+            "from chorale_client.sklearn import ChoraleRegressor\n"
             "model = ChoraleRegressor().fit([[i] for i in range(30)], range(30))\n"
             "print(abs(model.predict([[12.0]])[0] - 12.0) < 3.0)\n"
         )
@@ -219,7 +217,7 @@ class CleanEnvironmentTest(unittest.TestCase):
         if "chorale_server_cuda" not in wheels:
             self.skipTest("the bundle has no GPU backend")
         code = (
-            "from chorale import server_program\n"
+            "from chorale_client import server_program\n"
             "print(server_program.environment()['CHORALE_CUDA_LIBRARY'])\n"
         )
         library = pathlib.Path(self.check_output("python", "-c", code).strip())

@@ -1,7 +1,7 @@
 """The Chorale server as a package: programs, shared libraries, the default model, licences.
 
-`chorale.serve()` and `chorale.connect()` of the package `chorale` start the server of this one. On
-the command line it is `chorale-server`, and `chorale` is its client.
+`chorale_client.serve()` and `chorale_client.connect()` of the package chorale-client start this
+server. The command `chorale-server` runs it, and `chorale` is its command-line client.
 """
 
 from __future__ import annotations

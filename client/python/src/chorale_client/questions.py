@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from chorale.columns import CategoricalColumn, NumericColumn
-from chorale.descriptions import Description
-from chorale.errors import InvalidArgumentError
-from chorale.requests import check_target, name_from_content
-from chorale.tables import Data, Table, Types, read_column, read_rows, read_table
+from chorale_client.columns import CategoricalColumn, NumericColumn
+from chorale_client.descriptions import Description
+from chorale_client.errors import InvalidArgumentError
+from chorale_client.requests import check_target, name_from_content
+from chorale_client.tables import Data, Table, Types, read_column, read_rows, read_table
 
 
 def table_to_register(

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from chorale.columns import Column, Kind, column_from_array, column_from_cells
-from chorale.data_warnings import DataWarning
-from chorale.errors import InvalidArgumentError
-from chorale.labels import Labels
+from chorale_client.columns import Column, Kind, column_from_array, column_from_cells
+from chorale_client.data_warnings import DataWarning
+from chorale_client.errors import InvalidArgumentError
+from chorale_client.labels import Labels
 
 Data = Any  # what read_table takes
 Types = Mapping[str, Literal["numeric", "categorical"]]

@@ -1,13 +1,13 @@
 """The same surface for asyncio: what takes time is awaited.
 
-    async with chorale.aio.connect("127.0.0.1:50051") as client:
+    async with chorale_client.aio.connect("127.0.0.1:50051") as client:
         penguins = await client.register(frame, target="body_mass_g")
         samples = await penguins.sample(rows)
         async for block in penguins.stream(rows):
             ...
 
 Cancelling a task cancels its call on the server. Arguments, results and errors are those of
-`chorale.Client` and `chorale.Context`.
+`chorale_client.Client` and `chorale_client.Context`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import grpc
 import grpc.aio
 import numpy.typing as npt
 
-from chorale.assembly import Assembly, Block
-from chorale.channel import (
+from chorale_client.assembly import Assembly, Block
+from chorale_client.channel import (
     CLOSED,
     HEALTH_METHOD,
     RETRY_CONNECT_SECONDS,
@@ -32,10 +32,10 @@ from chorale.channel import (
     Tls,
     read_error,
 )
-from chorale.data_warnings import DataWarning, read_warnings, tell
-from chorale.descriptions import Description, Model
-from chorale.errors import FailedPreconditionError
-from chorale.jobs import (
+from chorale_client.data_warnings import DataWarning, read_warnings, tell
+from chorale_client.descriptions import Description, Model
+from chorale_client.errors import FailedPreconditionError
+from chorale_client.jobs import (
     Call,
     Job,
     delete_job,
@@ -47,17 +47,17 @@ from chorale.jobs import (
     register_job,
     warm_job,
 )
-from chorale.log_densities import LogDensities
-from chorale.packed import SampleMessage, read_sample_response
-from chorale.predictions import Predictions
-from chorale.progress import Option, Progress
-from chorale.questions import rows_to_ask, table_to_register, values_to_weigh
-from chorale.requests import Order, sample_request
-from chorale.retry import Attempts, Retry
-from chorale.samples import Samples
-from chorale.tables import Data, Types
-from chorale.v1 import chorale_pb2 as pb
-from chorale.v1 import chorale_pb2_grpc as rpc
+from chorale_client.log_densities import LogDensities
+from chorale_client.packed import SampleMessage, read_sample_response
+from chorale_client.predictions import Predictions
+from chorale_client.progress import Option, Progress
+from chorale_client.questions import rows_to_ask, table_to_register, values_to_weigh
+from chorale_client.requests import Order, sample_request
+from chorale_client.retry import Attempts, Retry
+from chorale_client.samples import Samples
+from chorale_client.tables import Data, Types
+from chorale_client.v1 import chorale_pb2 as pb
+from chorale_client.v1 import chorale_pb2_grpc as rpc
 
 Result = TypeVar("Result")
 
@@ -71,7 +71,7 @@ def connect(
     connect_timeout: float = 5.0,
     retry: Retry | None = None,
 ) -> Connecting:
-    """Connects to a server, as `chorale.connect` does: await it, or use it in `async with`."""
+    """Connects to a server, as `chorale_client.connect` does; await it, or use `async with`."""
     return Connecting(Settings(address, tls, token, timeout, connect_timeout, retry or Retry()))
 
 
@@ -148,7 +148,7 @@ class Client:
         progress: Option = None,
         timeout: float | None = None,
     ) -> Context:
-        """Registers a table; see `chorale.Client.register`."""
+        """Registers a table; see `chorale_client.Client.register`."""
         table, target_name, name = table_to_register(
             data, target, name, model, types, seasons=seasons
         )
@@ -270,7 +270,7 @@ class Client:
 
 
 class Context(Description[Client]):
-    """A registered table; see `chorale.Context`."""
+    """A registered table; see `chorale_client.Context`."""
 
     async def predict(
         self,
@@ -280,7 +280,7 @@ class Context(Description[Client]):
         mixtures: bool = False,
         timeout: float | None = None,
     ) -> Predictions:
-        """Predicts each row by itself; see `chorale.Context.predict`."""
+        """Predicts each row by itself; see `chorale_client.Context.predict`."""
         table = rows_to_ask(self, rows)
         job = predict_job(self.name, table, self.target, self.source, quantiles, mixtures)
         result = await self._client._run(job, timeout)
@@ -299,7 +299,7 @@ class Context(Description[Client]):
         progress: Option = None,
         timeout: float | None = None,
     ) -> Samples:
-        """Draws joint samples; see `chorale.Context.sample`."""
+        """Draws joint samples; see `chorale_client.Context.sample`."""
         table = rows_to_ask(self, rows)
         request = sample_request(
             self.name,
@@ -332,7 +332,7 @@ class Context(Description[Client]):
         wrap: bool = False,
         timeout: float | None = None,
     ) -> AsyncGenerator[Block, None]:
-        """Draws as `sample` does, and gives blocks as they come; see `chorale.Context.stream`.
+        """Draws as `sample` does, and yields blocks as they come: `chorale_client.Context.stream`.
 
         `contextlib.aclosing` around it cancels the call when the loop is left.
         """
@@ -368,7 +368,7 @@ class Context(Description[Client]):
         wrap: bool = False,
         timeout: float | None = None,
     ) -> LogDensities:
-        """The joint log-density of values of the rows; see `chorale.Context.log_density`."""
+        """The joint log-density of values of the rows; see `chorale_client.Context.log_density`."""
         table = rows_to_ask(self, rows)
         job = log_density_job(
             self.name,

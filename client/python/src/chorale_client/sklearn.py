@@ -21,18 +21,19 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        "chorale.sklearn needs scikit-learn 1.6 or newer: pip install 'chorale[sklearn]'"
+        "chorale_client.sklearn needs scikit-learn 1.6 or newer: "
+        "pip install 'chorale-client[sklearn]'"
     ) from error
 
-from chorale.connection import Client, connect
-from chorale.context import Context
-from chorale.data_warnings import tell
-from chorale.errors import InvalidArgumentError, NotFoundError
-from chorale.held_contexts import Held, hold, renew
-from chorale.labels import Labels
-from chorale.modes import modes
-from chorale.questions import table_to_register
-from chorale.tables import Table
+from chorale_client.connection import Client, connect
+from chorale_client.context import Context
+from chorale_client.data_warnings import tell
+from chorale_client.errors import InvalidArgumentError, NotFoundError
+from chorale_client.held_contexts import Held, hold, renew
+from chorale_client.labels import Labels
+from chorale_client.modes import modes
+from chorale_client.questions import table_to_register
+from chorale_client.tables import Table
 
 Floats = npt.NDArray[np.float64]
 OutputType = Literal["mean", "median", "mode", "quantiles", "main", "full"]
@@ -59,7 +60,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         server: The server's address, or a `Client`. None: $CHORALE_SERVER, else a server of your
-            own (`chorale.serving.shared_address`).
+            own (`chorale_client.serving.shared_address`).
         model: The model's name; None: the server's default.
         categorical_features: Names or numbers of columns whose numbers are categories. Texts and
             pandas' categories are without that.
@@ -67,7 +68,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         n_features_in_: The number of columns.
         feature_names_in_: Their names [columns], if X is a DataFrame whose names are texts.
-        context_: The `chorale.Context`, for everything that this class does not do.
+        context_: The `chorale_client.Context`, for everything that this class does not do.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "mean", "median", "mode": [rows];
                 "quantiles": a list of arrays [rows], one for each probability;
                 "main": a dictionary of these four;
-                "full": the same and "mixtures", a `chorale.Mixtures`.
+                "full": the same and "mixtures", a `chorale_client.Mixtures`.
             quantiles: Probabilities between 0 and 1; None: 0.1, 0.2, ..., 0.9.
         """
         if output_type not in _OUTPUT_TYPES:
@@ -306,7 +307,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return _client_of_process(self.server)
         address = self.server or os.environ.get("CHORALE_SERVER")
         if not address:
-            from chorale.serving import shared_address  # there is none for all systems
+            from chorale_client.serving import shared_address  # there is none for all systems
 
             address = shared_address()
         return _client_at(address)

@@ -9,21 +9,21 @@ from typing import Any
 
 import grpc
 
-from chorale.address import is_loopback, parse_address
-from chorale.errors import (
+from chorale_client.address import is_loopback, parse_address
+from chorale_client.errors import (
     ChoraleError,
     InvalidArgumentError,
     UnauthenticatedError,
     UnavailableError,
     from_rpc,
 )
-from chorale.retry import Retry
+from chorale_client.retry import Retry
 
 Pem = bytes | str | os.PathLike[str]
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 HEALTH_METHOD = "/grpc.health.v1.Health/Check"
-CLOSED = "this client was closed: call chorale.connect() again"
+CLOSED = "this client was closed: call chorale_client.connect() again"
 RETRY_CONNECT_SECONDS = 0.05
 _MAX_CONTEXT_BYTES = 256
 _OPTIONS: list[tuple[str, Any]] = [
@@ -88,7 +88,7 @@ class Endpoint:
         """Finds the server: the address given, $CHORALE_SERVER, or the user's own server."""
         text = settings.address or os.environ.get("CHORALE_SERVER")
         if not text:
-            from chorale.serving import shared_address
+            from chorale_client.serving import shared_address
 
             text = shared_address()
         address = parse_address(text)

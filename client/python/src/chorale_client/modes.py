@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chorale.predictions import Mixtures
+from chorale_client.predictions import Mixtures
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,8 +1,8 @@
 """Joint samples of tables from in-context models: a client of the Chorale server.
 
-import chorale
+import chorale_client
 
-client = chorale.connect("127.0.0.1:50051")
+client = chorale_client.connect("127.0.0.1:50051")
 penguins = client.register(frame, target="body_mass_g")
 samples = penguins.sample(new_rows, paths=1000)
 samples.sum()  # [paths]: the sum over the rows, on each path
@@ -10,14 +10,14 @@ samples.sum()  # [paths]: the sum over the rows, on each path
 
 from typing import TYPE_CHECKING, Any
 
-from chorale import aio
-from chorale.assembly import Block
-from chorale.channel import Tls
-from chorale.connection import Client, connect
-from chorale.context import Context
-from chorale.data_warnings import DataWarning
-from chorale.descriptions import Feature, Model, Source, Timings
-from chorale.errors import (
+from chorale_client import aio
+from chorale_client.assembly import Block
+from chorale_client.channel import Tls
+from chorale_client.connection import Client, connect
+from chorale_client.context import Context
+from chorale_client.data_warnings import DataWarning
+from chorale_client.descriptions import Feature, Model, Source, Timings
+from chorale_client.errors import (
     AlreadyExistsError,
     ChoraleError,
     DataLossError,
@@ -33,14 +33,14 @@ from chorale.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from chorale.log_densities import LogDensities
-from chorale.predictions import Mixtures, Predictions
-from chorale.retry import Retry
-from chorale.samples import Samples
+from chorale_client.log_densities import LogDensities
+from chorale_client.predictions import Mixtures, Predictions
+from chorale_client.retry import Retry
+from chorale_client.samples import Samples
 
 if TYPE_CHECKING:
-    from chorale.serving import Server as Server
-    from chorale.serving import serve as serve
+    from chorale_client.serving import Server as Server
+    from chorale_client.serving import serve as serve
 
 __version__ = "0.1.0"
 
@@ -81,7 +81,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`serve` and `Server`: imported when they are used, as they cannot be on every system."""
     if name in ("Server", "serve"):
-        from chorale import serving
+        from chorale_client import serving
 
         return getattr(serving, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

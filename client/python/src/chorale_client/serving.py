@@ -1,7 +1,7 @@
 """Servers that this package starts itself.
 
 Processes that ask for the same data folder share one server: `ServedFolder` says how they find each
-other, chorale.server_keeper how long it lives.
+other, chorale_client.server_keeper how long it lives.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from chorale import server_program
-from chorale.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
-from chorale.served_folder import TRY, ServedFolder, place
+from chorale_client import server_program
+from chorale_client.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
+from chorale_client.served_folder import TRY, ServedFolder, place
 
 if TYPE_CHECKING:
-    from chorale.connection import Client
+    from chorale_client.connection import Client
 
 Path_ = str | os.PathLike[str]
 
@@ -119,7 +119,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where it listens, as `chorale.connect` takes it."""
+        """Where it listens, as `chorale_client.connect` takes it."""
         return str(self._running["address"])
 
     @property
@@ -140,8 +140,8 @@ class Server:
         return self._folder.has_keeper()
 
     def connect(self, **options: Any) -> Client:
-        """A client of it; `options` are those of `chorale.connect`."""
-        from chorale.connection import connect
+        """A client of it; `options` are those of `chorale_client.connect`."""
+        from chorale_client.connection import connect
 
         return connect(self.address, **options)
 

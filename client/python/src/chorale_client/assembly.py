@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chorale.data_warnings import read_warnings
-from chorale.descriptions import Source, Timings
-from chorale.errors import DataLossError
-from chorale.packed import Floats, RawBlock, SampleMessage
-from chorale.samples import Samples
-from chorale.tables import Table
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.data_warnings import read_warnings
+from chorale_client.descriptions import Source, Timings
+from chorale_client.errors import DataLossError
+from chorale_client.packed import Floats, RawBlock, SampleMessage
+from chorale_client.samples import Samples
+from chorale_client.tables import Table
+from chorale_client.v1 import chorale_pb2 as pb
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ class Progress:
         except ImportError:
             if option:
                 raise ImportError(
-                    "progress=True needs tqdm: pip install 'chorale[progress]'"
+                    "progress=True needs tqdm: pip install 'chorale-client[progress]'"
                 ) from None
             return
         self._bar = tqdm(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from chorale.data_warnings import DataWarning
-from chorale.descriptions import Source
-from chorale.labels import Labelled, Labels
+from chorale_client.data_warnings import DataWarning
+from chorale_client.descriptions import Source
+from chorale_client.labels import Labelled, Labels
 
 Floats = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from chorale.errors import InvalidArgumentError
+from chorale_client.errors import InvalidArgumentError
 
 _EXPECTED = "expected HOST:PORT, [IPV6]:PORT, unix:PATH or https://HOST"
 # Of gRPC: addresses of these forms go to it as they are.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.v1 import chorale_pb2 as pb
 
 _PACKAGE = str(Path(__file__).parent)
 

@@ -7,7 +7,7 @@ import os
 import platform
 from pathlib import Path
 
-from chorale.errors import UnavailableError
+from chorale_client.errors import UnavailableError
 
 _BUNDLE_VARIABLE = "CHORALE_SERVER_BUNDLE"
 _CUDA_VARIABLE = "CHORALE_CUDA_LIBRARY"
@@ -43,13 +43,13 @@ def missing() -> str:
     if platform.system() == "Linux" and platform.machine() == "x86_64":
         return (
             "there is no server: install the package chorale-server (pip install chorale-server), "
-            "or give the address of one that runs: chorale.connect('HOST:PORT'), or the "
+            "or give the address of one that runs: chorale_client.connect('HOST:PORT'), or the "
             "environment variable CHORALE_SERVER"
         )
     return (
         f"there is no server for {platform.system()} on {platform.machine()}: the package "
         "chorale-server is for Linux on x86-64. Give the address of a server that runs elsewhere: "
-        "chorale.connect('HOST:PORT'), or the environment variable CHORALE_SERVER"
+        "chorale_client.connect('HOST:PORT'), or the environment variable CHORALE_SERVER"
     )
 
 
@@ -57,7 +57,7 @@ def environment() -> dict[str, str]:
     """The environment of a server that this package starts.
 
     It is this process's, without the variables by which a server is configured: what it does
-    follows from the arguments of `chorale.serve` alone.
+    follows from the arguments of `chorale_client.serve` alone.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
     library = os.environ.get(_CUDA_VARIABLE) or _cuda_library()

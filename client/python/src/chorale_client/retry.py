@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chorale.errors import ChoraleError, ExhaustedError, UnavailableError
+from chorale_client.errors import ChoraleError, ExhaustedError, UnavailableError
 
 _MOST_JITTER = 0.25
 

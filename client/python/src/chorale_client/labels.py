@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from chorale.errors import InvalidArgumentError
+from chorale_client.errors import InvalidArgumentError
 
 Integers = npt.NDArray[np.intp]
 
@@ -117,7 +117,7 @@ def _first_backend() -> str:
         except ImportError:
             continue
         return name
-    raise ImportError("frames need a library: pip install 'chorale[pandas]'")
+    raise ImportError("frames need a library: pip install 'chorale-client[pandas]'")
 
 
 class Labelled:

@@ -1,10 +1,10 @@
-"""Keeps a server running for as long as somebody uses it: a program that chorale.serving starts.
+"""Keeps a server running while somebody uses it: a program that chorale_client.serving starts.
 
     python server_keeper.py PLAN LOCK
 
-PLAN is JSON (`chorale.serving.plan_of`), LOCK the number of an inherited file descriptor that holds
-the lock of the file "keeper". This program says on its standard output, in one line of JSON, that
-the server is ready, or why it is not.
+PLAN is JSON (`chorale_client.serving.plan_of`), LOCK the number of an inherited file descriptor
+that holds the lock of the file "keeper". This program says on its standard output, in one line of
+JSON, that the server is ready, or why it is not.
 
 It is a process of its own, between those who use the server and the server, for three reasons. The
 server has to survive the process that started it as long as others use it. The signal that the

@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 from google.protobuf import duration_pb2
 
-from chorale.columns import Kind
-from chorale.data_warnings import DataWarning
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.columns import Kind
+from chorale_client.data_warnings import DataWarning
+from chorale_client.v1 import chorale_pb2 as pb
 
 ClientT = TypeVar("ClientT")  # of the sync or the asyncio client
 

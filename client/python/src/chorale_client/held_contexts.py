@@ -22,13 +22,13 @@ import queue
 import threading
 import weakref
 
-from chorale.connection import Client
-from chorale.context import Context
-from chorale.data_warnings import tell
-from chorale.errors import ChoraleError, DeadlineError, UnavailableError
-from chorale.jobs import register_job
-from chorale.requests import name_from_content
-from chorale.tables import Table
+from chorale_client.connection import Client
+from chorale_client.context import Context
+from chorale_client.data_warnings import tell
+from chorale_client.errors import ChoraleError, DeadlineError, UnavailableError
+from chorale_client.jobs import register_job
+from chorale_client.requests import name_from_content
+from chorale_client.tables import Table
 
 PREFIX = "sklearn-"
 _ABANDONED = datetime.timedelta(days=1)

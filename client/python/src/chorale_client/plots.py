@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from chorale.errors import InvalidArgumentError
+from chorale_client.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from chorale.samples import Samples
+    from chorale_client.samples import Samples
 
 Floats = npt.NDArray[np.float64]
 
@@ -212,7 +212,7 @@ def _axes(ax: Axes | None, *, width: float, height: float) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'chorale[plots]'") from None
+        raise ImportError("plots need matplotlib: pip install 'chorale-client[plots]'") from None
     if ax is None:
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     _plain(ax)

@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from chorale.columns import CategoricalColumn, Column, NumericColumn
-from chorale.descriptions import Source
-from chorale.errors import InvalidArgumentError
-from chorale.packed import numeric_values
-from chorale.tables import Table, did_you_mean
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.columns import CategoricalColumn, Column, NumericColumn
+from chorale_client.descriptions import Source
+from chorale_client.errors import InvalidArgumentError
+from chorale_client.packed import numeric_values
+from chorale_client.tables import Table, did_you_mean
+from chorale_client.v1 import chorale_pb2 as pb
 
 Order = Literal["given", "random"]
 

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
-from chorale.data_warnings import DataWarning, merge_warnings, read_warnings
-from chorale.descriptions import Source
-from chorale.errors import DataLossError, InvalidArgumentError
-from chorale.log_densities import LogDensities
-from chorale.predictions import Mixtures, Predictions
-from chorale.requests import (
+from chorale_client.data_warnings import DataWarning, merge_warnings, read_warnings
+from chorale_client.descriptions import Source
+from chorale_client.errors import DataLossError, InvalidArgumentError
+from chorale_client.log_densities import LogDensities
+from chorale_client.predictions import Mixtures, Predictions
+from chorale_client.requests import (
     MAX_CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     MAX_PREDICT_BYTES,
@@ -35,8 +35,8 @@ from chorale.requests import (
     split_rows,
     whole_number,
 )
-from chorale.tables import Table
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.tables import Table
+from chorale_client.v1 import chorale_pb2 as pb
 
 Floats = npt.NDArray[np.float64]
 Result = TypeVar("Result")

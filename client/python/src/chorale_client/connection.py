@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from chorale.channel import (
+from chorale_client.channel import (
     CLOSED,
     HEALTH_METHOD,
     RETRY_CONNECT_SECONDS,
@@ -20,12 +20,12 @@ from chorale.channel import (
     Tls,
     read_error,
 )
-from chorale.context import Context
-from chorale.data_warnings import tell
-from chorale.descriptions import Model
-from chorale.errors import FailedPreconditionError
-from chorale.interrupts import Uninterrupted
-from chorale.jobs import (
+from chorale_client.context import Context
+from chorale_client.data_warnings import tell
+from chorale_client.descriptions import Model
+from chorale_client.errors import FailedPreconditionError
+from chorale_client.interrupts import Uninterrupted
+from chorale_client.jobs import (
     Call,
     Job,
     delete_job,
@@ -34,13 +34,13 @@ from chorale.jobs import (
     list_models_job,
     register_job,
 )
-from chorale.packed import SampleMessage, read_sample_response
-from chorale.progress import Option, Progress
-from chorale.questions import table_to_register
-from chorale.retry import Attempts, Retry
-from chorale.tables import Data, Types
-from chorale.v1 import chorale_pb2 as pb
-from chorale.v1 import chorale_pb2_grpc as rpc
+from chorale_client.packed import SampleMessage, read_sample_response
+from chorale_client.progress import Option, Progress
+from chorale_client.questions import table_to_register
+from chorale_client.retry import Attempts, Retry
+from chorale_client.tables import Data, Types
+from chorale_client.v1 import chorale_pb2 as pb
+from chorale_client.v1 import chorale_pb2_grpc as rpc
 
 Result = TypeVar("Result")
 
@@ -129,7 +129,7 @@ class Client:
 
         Args:
             data: A DataFrame of pandas, polars or PyArrow, a dictionary of columns, or a numpy
-                array. `chorale.columns` says what becomes of booleans, dates and texts.
+                array. `chorale_client.columns` says what becomes of booleans, dates and texts.
             target: The name of the column to predict, or its values [rows]: numeric, none missing.
             name: Of the context: small letters, digits, and ".", "_", "-". None: one that follows
                 from the content, so that the same table is the same context.
@@ -210,7 +210,7 @@ class Client:
         if self._process != os.getpid():
             raise FailedPreconditionError(
                 "this client was made before the process forked, and gRPC does not survive a fork: "
-                "call chorale.connect() in the child, or use the start method 'spawn' or "
+                "call chorale_client.connect() in the child, or use the start method 'spawn' or "
                 "'forkserver'"
             )
 

@@ -25,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from chorale.data_warnings import DataWarning
-from chorale.errors import InvalidArgumentError
+from chorale_client.data_warnings import DataWarning
+from chorale_client.errors import InvalidArgumentError
 
 Kind = Literal["numeric", "categorical"]
 Floats = npt.NDArray[np.float64]

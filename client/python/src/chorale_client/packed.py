@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.v1 import chorale_pb2 as pb
 
 Floats = npt.NDArray[np.float64]
 

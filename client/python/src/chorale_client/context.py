@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from chorale.assembly import Assembly, Block
-from chorale.data_warnings import DataWarning, read_warnings, tell
-from chorale.descriptions import Description
-from chorale.jobs import delete_job, get_job, log_density_job, predict_job, warm_job
-from chorale.log_densities import LogDensities
-from chorale.predictions import Predictions
-from chorale.progress import Option, Progress
-from chorale.questions import rows_to_ask, values_to_weigh
-from chorale.requests import Order, sample_request
-from chorale.samples import Samples
-from chorale.tables import Data
-from chorale.v1 import chorale_pb2 as pb
+from chorale_client.assembly import Assembly, Block
+from chorale_client.data_warnings import DataWarning, read_warnings, tell
+from chorale_client.descriptions import Description
+from chorale_client.jobs import delete_job, get_job, log_density_job, predict_job, warm_job
+from chorale_client.log_densities import LogDensities
+from chorale_client.predictions import Predictions
+from chorale_client.progress import Option, Progress
+from chorale_client.questions import rows_to_ask, values_to_weigh
+from chorale_client.requests import Order, sample_request
+from chorale_client.samples import Samples
+from chorale_client.tables import Data
+from chorale_client.v1 import chorale_pb2 as pb
 
 if TYPE_CHECKING:
-    from chorale.connection import Client
+    from chorale_client.connection import Client
 
 
 class Context(Description["Client"]):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from chorale.data_warnings import DataWarning
-from chorale.descriptions import Source, Timings
-from chorale.errors import InvalidArgumentError
-from chorale.labels import Labelled, Labels
+from chorale_client.data_warnings import DataWarning
+from chorale_client.descriptions import Source, Timings
+from chorale_client.errors import InvalidArgumentError
+from chorale_client.labels import Labelled, Labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,7 +203,9 @@ class Samples(Labelled):
         try:
             import xarray
         except ImportError:
-            raise ImportError("to_xarray() needs xarray: pip install 'chorale[xarray]'") from None
+            raise ImportError(
+                "to_xarray() needs xarray: pip install 'chorale-client[xarray]'"
+            ) from None
         return xarray.DataArray(
             self.values,
             dims=("path", "row"),
@@ -221,7 +223,9 @@ class Samples(Labelled):
         try:
             import arviz
         except ImportError:
-            raise ImportError("to_arviz() needs arviz: pip install 'chorale[arviz]'") from None
+            raise ImportError(
+                "to_arviz() needs arviz: pip install 'chorale-client[arviz]'"
+            ) from None
         return arviz.from_dict(
             posterior_predictive={self.target: self.values[None, :, :]},
             dims={self.target: ["row"]},
@@ -238,7 +242,7 @@ class Samples(Labelled):
             sort: Whether to order the rows by their medians.
             ax: Where to draw; None: a new figure.
         """
-        from chorale.plots import plot_fan
+        from chorale_client.plots import plot_fan
 
         return plot_fan(self, paths=paths, sort=sort, ax=ax)
 
@@ -249,7 +253,7 @@ class Samples(Labelled):
             rows: Labels or a mask; None: the first 12.
             ax: Where to draw; None: a new figure.
         """
-        from chorale.plots import plot_marginals
+        from chorale_client.plots import plot_marginals
 
         return plot_marginals(self, rows, ax=ax)
 
@@ -260,7 +264,7 @@ class Samples(Labelled):
             rows: Labels or a mask; None: the first 4.
             ax: The place in which the grid is drawn; None: a new figure.
         """
-        from chorale.plots import plot_pairs
+        from chorale_client.plots import plot_pairs
 
         return plot_pairs(self, rows, ax=ax)
 
@@ -271,7 +275,7 @@ class Samples(Labelled):
             rows: Labels or a mask; None: all.
             ax: Where to draw; None: a new figure.
         """
-        from chorale.plots import plot_sum
+        from chorale_client.plots import plot_sum
 
         return plot_sum(self, rows, ax=ax)
 
@@ -282,7 +286,7 @@ class Samples(Labelled):
             actual: [rows]: the known values; NaN where there is none.
             ax: Where to draw; None: a new figure.
         """
-        from chorale.plots import plot_calibration
+        from chorale_client.plots import plot_calibration
 
         return plot_calibration(self, actual, ax=ax)
 

@@ -4,7 +4,7 @@ The files are in the folder "embedded" of the data folder:
 
     users        a shared lock of it is held by who uses the server
     start        locked by who looks for a server, or starts one
-    keeper       locked while there is a server, by its keeper (chorale.server_keeper)
+    keeper       locked while there is a server, by its keeper (chorale_client.server_keeper)
     server.json  where the server is
     server.log   what it says; emptied when it starts, and when it is large
     socket       by which it is reached
@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from chorale.errors import FailedPreconditionError, UnavailableError
-from chorale.server_program import missing
+from chorale_client.errors import FailedPreconditionError, UnavailableError
+from chorale_client.server_program import missing
 
 if sys.platform == "win32":
     raise UnavailableError(missing())
