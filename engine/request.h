@@ -26,6 +26,10 @@ enum class BeyondBuffer {
   kWrap,  // position i uses offset i mod K, as the reference implementation does
 };
 
+// Whether draws and quantiles of a target that repeats its values are snapped to what it can take
+// (engine/data/target_support.h).
+enum class Snapping { kOn, kOff };
+
 // Whose share of the engine a request uses: requests of one client compete with each other, and the
 // clients with each other by their weights, however many requests each has.
 struct ClientShare {
@@ -46,6 +50,7 @@ struct RequestBase {
   ClientShare share;
   std::string context;  // name
   Table targets;        // [T] rows; feature columns matched by name
+  Snapping snapping = Snapping::kOn;
   Source expected;      // FailedPrecondition if the context's is another; empty digests: any
   // Of the context pool, for all contexts of the tenant: they make room for one another before they
   // take more. A context that is larger is refused. 0: no limit.

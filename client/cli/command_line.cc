@@ -73,6 +73,13 @@ MissingMarks MarksOf(const std::vector<std::string>& values) {
   return MissingMarks(marks);
 }
 
+void AddNoSnapFlag(CLI::App* command, bool* no_snap) {
+  command->add_flag(
+      "--no-snap", *no_snap,
+      "Leave values as the model's continuous distribution has them, where the context "
+      "repeats values of the target, as counts do");
+}
+
 CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description) {
   return command->add_option("--seed", *seed, description)->check([](const std::string& text) {
     uint64_t number = 0;

@@ -58,6 +58,9 @@ MissingMarks MarksOf(const std::vector<std::string>& values);
 // Adds "--seed" with a check that the number is a seed.
 CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description);
 
+// --no-snap, for the commands that show draws or quantiles.
+void AddNoSnapFlag(CLI::App* command, bool* no_snap);
+
 // The file, the context, and the file's rows with the context's columns.
 struct Rows {
   CsvTable csv;

@@ -15,6 +15,7 @@ struct PredictArguments {
   RowsOptions rows;
   std::vector<double> quantiles;
   bool mixture = false;
+  bool no_snap = false;
 };
 
 // "q" and the shortest decimal that is this probability: different ones have different names.
@@ -76,6 +77,7 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   PredictOptions options;
   options.quantiles = arguments.quantiles;
   if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
+  if (arguments.no_snap) options.snapping = Snapping::kOff;
   options.expected_source = SourceOf(rows->context);
   options.on_progress = [&progress](int64_t done) { progress.Update(done); };
   absl::StatusOr<Predictions> predictions =
@@ -107,6 +109,7 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
       });
   command->add_flag("--mixture", arguments->mixture,
                     "Also write the Gaussian mixture behind each prediction");
+  AddNoSnapFlag(command, &arguments->no_snap);
   command->footer(
       "Writes one line per row: its number from 0, the mean and standard deviation in the\n"
       "target's units, and the quantiles. There may be any number of rows.\n\n"

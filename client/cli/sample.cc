@@ -21,6 +21,7 @@ struct SampleArguments {
   std::string order = "given";
   bool log_density = false;
   bool wrap = false;
+  bool no_snap = false;
   bool summary = false;
 };
 
@@ -31,6 +32,7 @@ SampleOptions ToOptions(const SampleArguments& arguments) {
   if (arguments.order == "random") options.order = TargetOrder::kRandomPerPath;
   if (arguments.log_density) options.step_densities = StepDensities::kInclude;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
+  if (arguments.no_snap) options.snapping = Snapping::kOff;
   return options;
 }
 
@@ -137,6 +139,7 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
   command->add_flag(
       "--wrap", arguments->wrap,
       "Allow more rows than the model was trained for: its buffer_size in 'chorale models'");
+  AddNoSnapFlag(command, &arguments->no_snap);
   command->add_flag(
       "--summary", arguments->summary,
       "Write a summary instead of the samples: each row, and joint statistics. If ROWS has the "

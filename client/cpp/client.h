@@ -85,6 +85,10 @@ struct RegisterOptions {
 // reuse the buffer's tokens from the first one on.
 enum class BeyondBuffer { kRefuse, kWrap };
 
+// Whether draws and quantiles of a target that repeats its values are snapped to what it can take
+// (v1::Snapping).
+enum class Snapping { kOn, kOff };
+
 // In the options of the calls that compute something, `expected_source` has the digests that the
 // context and its model must still have; what is empty is not compared. FailedPrecondition, with
 // the reason SOURCE_CHANGED (see ErrorReason), if they have others. A call that takes several
@@ -93,6 +97,7 @@ enum class BeyondBuffer { kRefuse, kWrap };
 struct PredictOptions {
   std::vector<double> quantiles = {};  // [Q] probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
+  Snapping snapping = Snapping::kOn;  // of the quantiles
   v1::Source expected_source = {};
   std::function<void(int64_t rows)> on_progress = nullptr;  // called with rows done; may be empty
 };
@@ -113,6 +118,7 @@ struct SampleOptions {
   TargetOrder order = TargetOrder::kGiven;
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+  Snapping snapping = Snapping::kOn;  // of the values, not of their densities
   v1::Source expected_source = {};
   // For Sample: called with the number of values drawn, of B * T; may be empty.
   std::function<void(int64_t values)> on_progress = nullptr;

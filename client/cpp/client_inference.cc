@@ -15,6 +15,10 @@ namespace {
 constexpr int64_t kMaxPredictRows = 1024;
 constexpr int64_t kMaxPredictBytes = 1 << 20;
 
+v1::Snapping ToProto(Snapping snapping) {
+  return snapping == Snapping::kOff ? v1::SNAPPING_OFF : v1::SNAPPING_UNSPECIFIED;
+}
+
 v1::BeyondBuffer ToProto(BeyondBuffer beyond) {
   return beyond == BeyondBuffer::kWrap ? v1::WRAP : v1::BEYOND_BUFFER_UNSPECIFIED;
 }
@@ -76,7 +80,7 @@ class WarningMerger {
       });
       if (same == merged_.end()) {
         merged_.push_back({warning, false});
-      } else {
+      } else if (warning.reason() != v1::Warning::FAR_TARGET) {  // that counts the context's values
         same->warning.set_cell_count(same->warning.cell_count() + warning.cell_count());
         same->of_several = true;
       }
@@ -115,6 +119,7 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& targets,
                                                          : v1::SampleRequest::RANDOM_PER_PATH);
   request.set_include_log_densities(options.step_densities == StepDensities::kInclude);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
+  request.set_snapping(ToProto(options.snapping));
   *request.mutable_expected_source() = options.expected_source;
   return request;
 }
@@ -185,6 +190,7 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
       *request.mutable_targets() = EncodeRows(targets, pieces[done], TableUse::kLookUp);
       request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
       request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
+      request.set_snapping(ToProto(options.snapping));
       *request.mutable_expected_source() = done == 0 ? options.expected_source : predictions.source;
       v1::PredictResponse response;
       absl::Status piece = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict,

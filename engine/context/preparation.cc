@@ -61,6 +61,9 @@ Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Bac
     std::vector<ColumnNote> notes;
     absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets, &notes);
     RETURN_IF_ERROR(targets.status());
+    ColumnNote of_target = context->transform.target_note();
+    if (request->snapping == Snapping::kOff) of_target.snapped_to.clear();
+    if (!of_target.empty()) notes.push_back(std::move(of_target));
     return PreparedRequest{std::move(context), *std::move(targets), std::move(notes)};
   };
   return preparation;

@@ -23,7 +23,7 @@ namespace chorale {
 struct PreparedRequest {
   std::shared_ptr<const RegisteredContext> context;
   FeatureMatrix targets;
-  std::vector<ColumnNote> notes = {};  // of the targets
+  std::vector<ColumnNote> notes = {};  // of the targets' columns, then of the context's target
 };
 
 // In two parts, so that a request that cannot be served costs no reading of a dataset. Both are

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <vector>
 
-#include "engine/data/column_statistics.h"
-
 namespace chorale {
 namespace {
+
+constexpr double kQuartilesOfNormal = 1.349;
 
 // The quantile at `p` of sorted numbers, linear between two of them. Halves, so that the difference
 // of numbers of both signs does not overflow.
@@ -20,18 +21,8 @@ double Quantile(absl::Span<const double> sorted, double p) {
   return sorted[low] + 2 * ((place - std::floor(place)) * (sorted[high] / 2 - sorted[low] / 2));
 }
 
-// 1.2533 times the mean of the smallest 99 % of |x - centre|.
-double ScaleOfDeviations(absl::Span<const double> numbers, double centre) {
-  std::vector<double> deviations;
-  deviations.reserve(numbers.size());
-  for (const double x : numbers) deviations.push_back(std::abs(x - centre));
-  std::sort(deviations.begin(), deviations.end());
-  deviations.resize(deviations.size() * 99 / 100);
-  if (deviations.empty()) return 0;
-  constexpr double kOfNormal = 1.2533;  // sqrt(pi / 2)
-  double mean = 0;
-  for (const double x : deviations) mean += x / static_cast<double>(deviations.size());
-  return kOfNormal * mean;
+double RobustDeviation(absl::Span<const double> sorted) {
+  return (Quantile(sorted, 0.75) - Quantile(sorted, 0.25)) / kQuartilesOfNormal;
 }
 
 }  // namespace
@@ -47,22 +38,56 @@ Bulk Bulk::Of(absl::Span<const double> numbers) {
   std::sort(sorted.begin(), sorted.end());
   if (sorted.front() == sorted.back()) return bulk;
 
-  bulk.centre_ = Quantile(sorted, 0.5);
-  constexpr double kQuartilesOfNormal = 1.349;
-  bulk.scale_ = (Quantile(sorted, 0.75) - Quantile(sorted, 0.25)) / kQuartilesOfNormal;
-  if (bulk.scale_ == 0) bulk.scale_ = ScaleOfDeviations(sorted, bulk.centre_);
-  bulk.all_but_constant_ = bulk.scale_ == 0;
-  if (bulk.scale_ == 0) bulk.scale_ = ComputeStatistics(numbers).std;
+  bulk.low_ = bulk.high_ = Quantile(sorted, 0.5);
+  bulk.all_but_constant_ = false;
+  const double scale = RobustDeviation(sorted);
+  if (scale > 0) {
+    bulk.scale_ = scale;
+    return bulk;
+  }
+  const size_t count = sorted.size();
+  bulk.atom_ = bulk.low_;
+  std::erase(sorted, bulk.low_);
+  bulk.all_but_constant_ = count - sorted.size() >= count * 99 / 100;
+  bulk.FindBeside(std::move(sorted));
   return bulk;
 }
 
+void Bulk::FindBeside(std::vector<double> others) {
+  constexpr int kMostAtoms = 3;
+  for (int atoms = 1; atoms <= kMostAtoms; ++atoms) {
+    if (others.empty() || others.front() == others.back()) return;
+    const double median = Quantile(others, 0.5);
+    low_ = std::min(low_, median);
+    high_ = std::max(high_, median);
+    const double scale = RobustDeviation(others);
+    if (scale > 0) {
+      scale_ = scale;
+      return;
+    }
+    std::erase(others, median);
+  }
+}
+
 double Bulk::Distance(double x) const {
-  const double half_distance = std::abs(x / 2 - centre_ / 2);  // the whole one may overflow
+  if (x >= low_ && x <= high_) return 0;
+  const double end = x > high_ ? high_ : low_;
+  const double half_distance = std::abs(x / 2 - end / 2);  // the whole one may overflow
   return std::min(2 * (half_distance / scale_), std::numeric_limits<double>::max());
 }
 
 double Bulk::SquashBeyond(double x) const {
   return At(kReach + std::log1p(Distance(x) - kReach), x);
+}
+
+FarNumbers FindFarNumbers(std::vector<double> distances, double least, double gap, int64_t most) {
+  std::partial_sort(distances.begin(), distances.begin() + most + 1, distances.end(),
+                    std::greater<>());
+  for (int64_t count = most; count > 0; --count) {
+    const double limit = std::max(least, distances[count]);
+    if (distances[count - 1] > gap * limit) return {count, limit};
+  }
+  return {0, std::max(least, distances.front())};
 }
 
 }  // namespace chorale

@@ -12,9 +12,11 @@ struct ColumnNote {
   // The column says nothing, since all of its cells in the context are equal, or missing: it was
   // left out.
   bool left_out = false;
-  int64_t ignored = 0;              // cells of a column left out that differ from the context's
-  int64_t outside_bulk = 0;         // cells far outside the bulk of the context's, drawn in
-  int64_t wrong_targets = 0;        // values of the target taken for errors and brought back
+  int64_t ignored = 0;        // cells of a column left out that differ from the context's
+  int64_t outside_bulk = 0;   // cells much farther out than the others of the context
+  int64_t wrong_targets = 0;  // values of the target taken for errors and brought back
+  // What draws and quantiles of the target are snapped to (TargetSupport::description); or empty.
+  std::string snapped_to = {};
   int64_t replaced_by_nearest = 0;  // numbers taken for the nearest that the context has
   int64_t unknown_categories = 0;   // cells whose category the context does not have: as missing
   // Steps of the season that the target has by this column, which counts the context's rows; 0:
@@ -22,7 +24,7 @@ struct ColumnNote {
   double season_steps = 0;
 
   bool empty() const {
-    return !left_out && season_steps == 0 &&
+    return !left_out && season_steps == 0 && snapped_to.empty() &&
            ignored + outside_bulk + wrong_targets + replaced_by_nearest + unknown_categories == 0;
   }
 };

@@ -84,6 +84,21 @@ double Nearest(absl::Span<const double> sorted, double x) {
   return x / 2 - below / 2 <= *above / 2 - x / 2 ? below : *above;
 }
 
+// The distance from the bulk beyond which a cell is noted (FeatureTransform).
+double DistanceOfFarCells(const Bulk& bulk, absl::Span<const double> numbers) {
+  constexpr double kGap = 5;
+  constexpr int64_t kOneIn = 50;
+  std::vector<double> distances;
+  distances.reserve(numbers.size());
+  for (const double x : numbers) {
+    if (!std::isnan(x)) distances.push_back(bulk.Distance(x));
+  }
+  const auto n = static_cast<int64_t>(distances.size());
+  if (bulk.everywhere() || n == 0) return std::numeric_limits<double>::infinity();
+  const int64_t most = std::min(std::max<int64_t>(1, n / kOneIn), n - 1);
+  return kGap * FindFarNumbers(std::move(distances), Bulk::kReach, kGap, most).limit;
+}
+
 // The phase of each row of a column that is the season's running index.
 Column PhasesOf(const Column& index, const Season& season) {
   Column phases;
@@ -163,7 +178,7 @@ absl::Status FeatureTransform::CheckContextColumn(const Column& column, int64_t 
     if (!FitsFloat(fitted.Scale(x))) {
       return TooLarge(kContextTable, column.name, static_cast<int64_t>(row), x);
     }
-    if (!fitted.bulk.Contains(x)) ++note.outside_bulk;
+    if (fitted.IsFar(x)) ++note.outside_bulk;
   }
   if (!note.empty()) context_notes_.push_back(std::move(note));
   return absl::OkStatus();
@@ -192,11 +207,16 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
   if (column.type == ColumnType::kNumeric && fitted.bulk.all_but_constant()) {
     fitted.seen = SortedDistinct(numbers);
   }
+  fitted.far = DistanceOfFarCells(fitted.bulk, numbers);
   for (double& number : numbers) number = fitted.bulk.Squash(number);
   absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(column.name, numbers);
   RETURN_IF_ERROR(statistics.status());
   fitted.mean = statistics->mean;
   fitted.std = statistics->std;
+  if (fitted.bulk.atom().has_value() && !fitted.bulk.everywhere()) {
+    std::erase(numbers, *fitted.bulk.atom());
+    fitted.std = std::max(fitted.std, ComputeStatistics(numbers).std);
+  }
   if (column.type == ColumnType::kCategorical) {
     fitted.scaled_fill = static_cast<float>(fitted.Scale(fill));
   }
@@ -220,15 +240,16 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
         absl::StrCat("its numbers have the mean ", y_mean_, " and are scaled by ", y_std_,
                      "; values that a model could answer would be beyond what float64 can hold"));
   }
-  ColumnNote note;
-  note.column = context.target;
+  target_support_ = TargetSupport::Of(context.y);
+  target_note_.column = context.target;
+  target_note_.snapped_to = target_support_.description();
   for (size_t row = 0; row < context.y.size(); ++row) {
     if (!std::isfinite(ContextToModel(context.y[row]))) {
       return TooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);
     }
-    if (!target_bound_.Contains(context.y[row])) ++note.wrong_targets;
+    if (!target_bound_.Contains(context.y[row])) ++target_note_.wrong_targets;
   }
-  if (!note.empty()) context_notes_.push_back(std::move(note));
+  if (!target_note_.empty()) context_notes_.push_back(target_note_);
   return absl::OkStatus();
 }
 
@@ -246,7 +267,7 @@ absl::Status FeatureTransform::ApplyNumbers(const ColumnTransform& fitted, const
       const double nearest = Nearest(fitted.seen, number);
       if (nearest != number) ++note->replaced_by_nearest;
       number = nearest;
-    } else if (!fitted.bulk.Contains(number)) {
+    } else if (fitted.IsFar(number)) {
       ++note->outside_bulk;
     }
     matrix->x[cell] = static_cast<float>(fitted.Scale(number));

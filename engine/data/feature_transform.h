@@ -16,13 +16,14 @@
 #include "engine/data/season.h"
 #include "engine/data/table.h"
 #include "engine/data/target_bound.h"
+#include "engine/data/target_support.h"
 #include "engine/model/model_config.h"
 
 namespace chorale {
 
 // Of what the model sees of a table. Keys and values that were made by another are not used: change
 // it with every change of FeatureTransform's results.
-inline constexpr absl::string_view kTransformVersion = "cells 3";
+inline constexpr absl::string_view kTransformVersion = "cells 4";
 
 // The features of some rows as the row encoder reads them.
 struct FeatureMatrix {
@@ -50,8 +51,14 @@ struct FeatureMatrix {
 //     seen there would mean something else to it than a small difference.
 //  3. What lies far outside the bulk of the column is drawn in (engine/data/bulk.h).
 //  4. The result is z-scored with the mean and standard deviation (1/n) of the context's cells that
-//     are not missing. Statistics are float64, summed in row order, and do not depend on how the
-//     user numbered the categories.
+//     are not missing. Where at least half of them are one value, an atom, the deviation of the
+//     others is taken if it is larger: of a column that is mostly zero, the others would lie far
+//     out. Statistics are float64, summed in row order, and do not depend on how the user numbered
+//     the categories.
+//
+// A cell that lies more than 5 times as far out as the farthest of the context's others, and more
+// than 5 times as far as the bulk reaches, is noted. Of the context's, one in 50 may, or a single
+// one.
 //
 // A model that asks for the phase of a season gets one numeric column more, the last, where
 // FindSeason (engine/data/season.h) finds one in the user's numbers, the dataset does not forbid
@@ -79,7 +86,7 @@ class FeatureTransform {
 
   // InvalidArgument for a table that MatchTargets (engine/data/target_columns.h) refuses for this
   // context, or with numbers that are too large. Appends to `notes`, if there are any, what was not
-  // taken as it stands.
+  // taken as it stands, of the table's columns.
   absl::StatusOr<FeatureMatrix> Apply(const Table& table,
                                       std::vector<ColumnNote>* notes = nullptr) const;
 
@@ -88,6 +95,8 @@ class FeatureTransform {
   double y_std() const { return y_std_; }
   float ToModel(double y) const { return static_cast<float>((y - y_mean_) / y_std_); }
   double ToUser(double y) const { return y * y_std_ + y_mean_; }
+  // What the context shows of the values that the target can take.
+  const TargetSupport& target_support() const { return target_support_; }
   // A value of the context as the model reads it.
   float ContextToModel(double y) const { return ToModel(target_bound_.BringBack(y)); }
 
@@ -97,6 +106,8 @@ class FeatureTransform {
   // What was not taken as it stands of the context: its features in order, then the target. Only
   // columns that have something to say.
   const std::vector<ColumnNote>& context_notes() const { return context_notes_; }
+  // That of the target, which concerns every answer; it may be empty.
+  const ColumnNote& target_note() const { return target_note_; }
 
  private:
   struct ColumnTransform {
@@ -106,12 +117,14 @@ class FeatureTransform {
     std::vector<std::string> categories;  // sorted
     std::vector<double> seen;  // sorted, distinct: the numbers to choose the nearest of; or empty
     Bulk bulk;
-    float scaled_fill = 0;  // for a missing cell
+    double far = std::numeric_limits<double>::infinity();  // distance beyond which cells are noted
+    float scaled_fill = 0;                                 // for a missing cell
     double mean = 0;
     double std = 1;
 
     // Adding zero turns a negative zero into zero, as the durable form of a dataset has it.
     double Scale(double x) const { return (bulk.Squash(x) - mean) / std + 0.0; }
+    bool IsFar(double x) const { return bulk.Distance(x) > far; }
   };
 
   // The column that a season adds.
@@ -138,7 +151,9 @@ class FeatureTransform {
   TargetBound target_bound_;
   double y_mean_ = 0;
   double y_std_ = 1;
+  TargetSupport target_support_;
   std::vector<ColumnNote> context_notes_;
+  ColumnNote target_note_;
 };
 
 }  // namespace chorale

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace chorale {
@@ -10,23 +11,22 @@ namespace chorale {
 TargetBound TargetBound::Of(absl::Span<const double> values) {
   constexpr double kGap = 30;
   constexpr int64_t kOneWrongIn = 50;
+  constexpr double kAgreement = 5;
   TargetBound bound;
   bound.bulk_ = Bulk::Of(values);
-  if (bound.bulk_.all_but_constant()) return bound;
+  if (bound.bulk_.everywhere()) return bound;
   std::vector<double> distances;
   distances.reserve(values.size());
   for (const double value : values) distances.push_back(bound.bulk_.Distance(value));
   const auto n = static_cast<int64_t>(values.size());
-  const int64_t most = std::min(std::max<int64_t>(1, n / kOneWrongIn), n - 1);
-  std::partial_sort(distances.begin(), distances.begin() + most + 1, distances.end(),
-                    std::greater<>());
-  for (int64_t wrong = most; wrong > 0; --wrong) {
-    const double limit = std::max(kLeastLimit, distances[wrong]);
-    if (distances[wrong - 1] > kGap * limit) {
-      bound.limit_ = limit;
-      break;
-    }
+  int64_t most = std::min(std::max<int64_t>(1, n / kOneWrongIn), n - 1);
+  if (bound.bulk_.atom().has_value()) {
+    std::partial_sort(distances.begin(), distances.begin() + 2, distances.end(), std::greater<>());
+    const bool agree = distances[0] <= kAgreement * distances[1];
+    most = std::min<int64_t>(most, agree ? 1 : 2);
   }
+  const FarNumbers far = FindFarNumbers(std::move(distances), kLeastLimit, kGap, most);
+  if (far.count > 0) bound.limit_ = far.limit;
   return bound;
 }
 

@@ -39,7 +39,8 @@ MixtureSpan RawMixtures::Row(int64_t row) const {
 }
 
 PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform& transform,
-                            absl::Span<const double> quantiles, bool want_mixtures) {
+                            absl::Span<const double> quantiles, bool want_mixtures,
+                            Snapping snapping) {
   PredictResult result;
   const int64_t rows = mixtures.rows();
   if (want_mixtures) result.mixtures = MakeMixtures(rows, mixtures.components);
@@ -50,7 +51,9 @@ PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform&
     result.mean.push_back(transform.ToUser(kernels::MixtureMean(view)));
     result.std.push_back(kernels::MixtureStd(view) * transform.y_std());
     for (const double q : quantiles) {
-      result.quantiles.push_back(transform.ToUser(kernels::MixtureQuantile(view, q)));
+      const double value = transform.ToUser(kernels::MixtureQuantile(view, q));
+      result.quantiles.push_back(snapping == Snapping::kOn ? transform.target_support().Snap(value)
+                                                           : value);
     }
     if (want_mixtures) SetMixture(span, transform, row, &result.mixtures);
   }

@@ -32,9 +32,10 @@ struct RawMixtures {
 };
 
 // Point predictions of the rows: mean, standard deviation, `quantiles` and, when asked for, the
-// mixtures. Slow with many quantiles: each takes a root search.
+// mixtures. Slow with many quantiles: each takes a root search. Only quantiles are snapped.
 PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform& transform,
-                            absl::Span<const double> quantiles, bool want_mixtures);
+                            absl::Span<const double> quantiles, bool want_mixtures,
+                            Snapping snapping);
 
 }  // namespace chorale
 

@@ -84,7 +84,8 @@ void PredictSession::Summarise(const TileSlot<PredictWork>& slot) {
   mixtures->components = config().num_components;
   for (int64_t row = 0; row < slot.paths; ++row) mixtures->Append(slot.work->mixture(row));
   const auto summarise = [mixtures, request = request_, context = context_pointer()] {
-    return SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures);
+    return SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures,
+                         request->snapping);
   };
   const int64_t first_row = slot.first_path;
   if (SummaryIsShort(slot.paths) && environment().may_summarise_at_once()) {

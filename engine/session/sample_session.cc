@@ -98,12 +98,14 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
   const absl::Span<const float> values = slot->work->values();                 // [T, paths]
   const absl::Span<const double> log_densities = slot->work->log_densities();  // [T, paths]
   const FeatureTransform& transform = context().transform;
+  const bool snaps = request_->snapping == Snapping::kOn;
   const double log_scale = std::log(transform.y_std());
   for (int64_t path = 0; path < paths; ++path) {
     for (int64_t i = 0; i < block.steps; ++i) {
       const int64_t step = block.first_step + i;
       const int64_t out = path * block.steps + i;
-      block.values[out] = transform.ToUser(values[step * paths + path]);
+      const double value = transform.ToUser(values[step * paths + path]);
+      block.values[out] = snaps ? transform.target_support().Snap(value) : value;
       if (request_->want_log_densities) {
         block.log_densities[out] = log_densities[step * paths + path] - log_scale;
       }

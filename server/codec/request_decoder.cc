@@ -17,21 +17,42 @@ namespace {
 constexpr int64_t kDefaultPageSize = 100;
 constexpr int64_t kMaxPageSize = 1000;
 
+absl::Status UnknownEnum(absl::string_view field, int value) {
+  return InvalidField(field, absl::StrCat("has no value ", value));
+}
+
+template <typename Message>
+absl::StatusOr<Snapping> DecodeSnapping(const Message& message) {
+  switch (message.snapping()) {
+    case v1::SNAPPING_UNSPECIFIED:
+    case v1::SNAPPING_ON:
+      return Snapping::kOn;
+    case v1::SNAPPING_OFF:
+      return Snapping::kOff;
+    default:
+      return UnknownEnum("snapping", message.snapping());
+  }
+}
+
+// Densities are never snapped.
+absl::StatusOr<Snapping> DecodeSnapping(const v1::LogDensityRequest& /*message*/) {
+  return Snapping::kOn;
+}
+
 template <typename Message>
 absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBase* request) {
   absl::StatusOr<std::string> context = ParseContextName(message.context(), "context");
   RETURN_IF_ERROR(context.status());
   absl::StatusOr<Table> targets = DecodeTable(message.targets(), "targets", TargetBounds(limits));
   RETURN_IF_ERROR(targets.status());
+  absl::StatusOr<Snapping> snapping = DecodeSnapping(message);
+  RETURN_IF_ERROR(snapping.status());
+  request->snapping = *snapping;
   request->context = *std::move(context);
   request->targets = *std::move(targets);
   request->expected = {message.expected_source().context_digest(),
                        message.expected_source().model_digest()};
   return absl::OkStatus();
-}
-
-absl::Status UnknownEnum(absl::string_view field, int value) {
-  return InvalidField(field, absl::StrCat("has no value ", value));
 }
 
 absl::StatusOr<BeyondBuffer> DecodeBeyondBuffer(v1::BeyondBuffer value) {
@@ -65,6 +86,7 @@ absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
   request.quantiles.assign(message.quantiles().begin(), message.quantiles().end());
   request.want_mixtures = message.include_mixtures();
+  if (request.quantiles.empty()) request.snapping = Snapping::kOff;  // nothing to warn of
   return request;
 }
 

@@ -70,16 +70,28 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
                               " steps by it: the model is also told where in that each row is"));
     }
     if (note.outside_bulk > 0) {
-      writer.Add(v1::Warning::OUTSIDE_BULK, note.column, note.outside_bulk,
-                 absl::StrCat(Cells(note.outside_bulk, "lies", "lie"),
-                              " far outside the bulk of the context's: only the logarithm of the "
-                              "distance counts there"));
+      writer.Add(
+          v1::Warning::OUTSIDE_BULK, note.column, note.outside_bulk,
+          absl::StrCat(Cells(note.outside_bulk, "lies", "lie"),
+                       " much farther out than all others of the context: only the logarithm "
+                       "of the distance counts there"));
     }
     if (note.wrong_targets > 0) {
       writer.Add(v1::Warning::FAR_TARGET, note.column, note.wrong_targets,
-                 absl::StrCat(Cells(note.wrong_targets, "lies", "lie"),
+                 absl::StrCat(note.wrong_targets, " of the context's values ",
+                              note.wrong_targets == 1 ? "lies" : "lie",
                               " so far from all others that the model reads the distance of the "
-                              "farthest of these instead"));
+                              "farthest of these instead: means and sums do not include what lies "
+                              "beyond"));
+    }
+    if (!note.snapped_to.empty()) {
+      writer.Add(
+          v1::Warning::SNAPPED, note.column, 0,
+          absl::StrCat("the context repeats values of the target, so draws and quantiles are "
+                       "snapped to ",
+                       note.snapped_to,
+                       "; means, standard deviations, mixtures and densities are those of "
+                       "the continuous distribution"));
     }
     if (note.replaced_by_nearest > 0) {
       writer.Add(v1::Warning::NEAREST_VALUE, note.column, note.replaced_by_nearest,

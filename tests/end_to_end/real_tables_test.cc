@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
@@ -162,7 +164,96 @@ TEST_F(RealTablesTest, OneWrongTargetCostsLittle) {
   EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::FAR_TARGET);
   EXPECT_EQ(registered.warnings(0).column(), "y");
   EXPECT_EQ(registered.context().far_target_count(), 1);
-  EXPECT_LT(RootMeanSquareError(Answer("y-wrong", asked.Targets()), asked.y), 1.5 * best);
+  const v1::PredictResponse answer = Answer("y-wrong", asked.Targets());
+  EXPECT_LT(RootMeanSquareError(answer, asked.y), 1.5 * best);
+  // What changes an answer is said with it.
+  ASSERT_EQ(answer.warnings_size(), 1);
+  EXPECT_EQ(answer.warnings(0).reason(), v1::Warning::FAR_TARGET);
+}
+
+// Columns that tell nothing about counts: 70 zeros of 100 rows, 20 ones, 8 twos and 2 sevens.
+v1::Table Counts() {
+  std::vector<double> x;
+  std::vector<double> y;
+  for (int i = 0; i < 100; ++i) {
+    x.push_back(std::sin(i));
+    y.push_back(i % 10 < 7 ? 0 : i % 10 < 9 ? 1 : i < 80 ? 2 : 7);
+  }
+  v1::Table table;
+  AddNumbers(&table, "x", x);
+  AddNumbers(&table, "y", y);
+  return table;
+}
+
+v1::Table AskedAtX(int rows) {
+  std::vector<double> x;
+  for (int i = 0; i < rows; ++i) x.push_back(std::cos(i));
+  v1::Table table;
+  AddNumbers(&table, "x", x);
+  return table;
+}
+
+// Whole numbers from 0 on.
+bool AreCounts(absl::Span<const double> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](double value) { return value >= 0 && value == std::nearbyint(value); });
+}
+
+TEST_F(RealTablesTest, DrawsAndQuantilesOfCountsAreCounts) {
+  const v1::RegisterContextResponse registered = Register("counts", Counts());
+  ASSERT_EQ(registered.warnings_size(), 1);
+  EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::SNAPPED);
+  EXPECT_THAT(registered.warnings(0).message(), HasSubstr("whole numbers, at least 0"));
+
+  v1::SampleRequest sample;
+  sample.set_context("contexts/counts");
+  *sample.mutable_targets() = AskedAtX(8);
+  sample.set_path_count(50);
+  sample.set_seed(7);
+  sample.set_include_log_densities(true);
+  const Samples snapped = client_->Sample(sample);
+  ASSERT_TRUE(snapped.status.ok()) << snapped.status.error_message();
+  EXPECT_TRUE(AreCounts(snapped.values));
+  ASSERT_EQ(snapped.summary.warnings_size(), 1);
+  EXPECT_EQ(snapped.summary.warnings(0).reason(), v1::Warning::SNAPPED);
+  sample.set_snapping(v1::SNAPPING_OFF);
+  const Samples drawn = client_->Sample(sample);
+  EXPECT_FALSE(AreCounts(drawn.values));
+  EXPECT_EQ(drawn.summary.warnings_size(), 0);
+  EXPECT_EQ(drawn.log_densities, snapped.log_densities) << "those of the continuous distribution";
+  for (size_t i = 0; i < drawn.values.size(); ++i) {
+    EXPECT_EQ(snapped.values[i], std::max(std::nearbyint(drawn.values[i]), 0.0));
+  }
+
+  v1::PredictRequest predict;
+  predict.set_context("contexts/counts");
+  *predict.mutable_targets() = AskedAtX(8);
+  EXPECT_EQ(client_->Predict(predict).value.warnings_size(), 0) << "means are not snapped";
+  for (const double p : {0.01, 0.25, 0.5, 0.75, 0.99}) predict.add_quantiles(p);
+  const v1::PredictResponse answer = client_->Predict(predict).value;
+  EXPECT_TRUE(AreCounts(answer.quantiles()));
+  EXPECT_FALSE(AreCounts(answer.means()));
+  EXPECT_EQ(answer.warnings_size(), 1);
+  predict.set_snapping(v1::SNAPPING_OFF);
+  EXPECT_FALSE(AreCounts(client_->Predict(predict).value.quantiles()));
+}
+
+TEST_F(RealTablesTest, RareClaimsAreNotTakenForErrors) {
+  std::vector<double> x;
+  std::vector<double> y;
+  for (int i = 0; i < 1000; ++i) {
+    x.push_back(std::sin(i));
+    y.push_back(i % 67 == 3 ? 800 * std::exp(0.6 * std::sin(i)) : 0);
+  }
+  v1::Table table;
+  AddNumbers(&table, "x", x);
+  AddNumbers(&table, "y", y);
+  const v1::RegisterContextResponse registered = Register("claims", table);
+  EXPECT_EQ(registered.context().far_target_count(), 0);
+  const v1::PredictResponse answer = Answer("claims", AskedAtX(50));
+  const double mean = std::accumulate(answer.means().begin(), answer.means().end(), 0.0) / 50;
+  const double right = std::accumulate(y.begin(), y.end(), 0.0) / 1000;
+  EXPECT_GT(mean, 0.5 * right);
 }
 
 // Constant columns and an empty one change no bit, whatever is asked there.

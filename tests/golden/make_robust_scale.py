@@ -19,7 +19,8 @@ import numpy as np
 
 OUTPUT = pathlib.Path(__file__).with_name("robust_scale.json")
 FEATURE_BULK, TARGET_BULK = 8.0, 2.0
-GAP, ERRORS = 30, 50
+GAP, ERRORS, AGREEMENT = 30, 50, 5
+ATOMS = 3
 
 Real = np.longdouble
 LARGEST = Real(np.finfo(np.float64).max)
@@ -40,30 +41,53 @@ def deviation(numbers: list[Real]) -> Real:
     return np.sqrt(sum(((x - mean) ** 2 for x in numbers), Real(0)) / len(numbers))
 
 
-def fit_scale(numbers: list[Real], median: Real) -> tuple[Real, bool]:
-    """The robust deviation, and whether the column is all but constant."""
-    ordered = sorted(numbers)
-    scale = (quantile(ordered, 3) - quantile(ordered, 1)) / Real("1.349")
-    if scale > 0:
-        return scale, False
-    nearest = sorted(abs(x - median) for x in numbers)[: 99 * len(numbers) // 100]
-    if nearest and max(nearest) > 0:
-        return Real("1.2533") * sum(nearest, Real(0)) / len(nearest), False
-    return deviation(numbers), True
+class Bulk:
+    """Where most of some numbers lie, which are not all equal."""
+
+    def __init__(self, numbers: list[Real]):
+        self.median = quantile(sorted(numbers), 2)
+        self.low = self.high = self.median  # the centre
+        self.scale: Real | None = None  # None: nothing lies far outside
+        others = sorted(numbers)
+        self.atom: Real | None = None
+        for atoms in range(ATOMS + 1):
+            if len(set(others)) < 2:
+                break
+            middle = quantile(others, 2)
+            self.low, self.high = min(self.low, middle), max(self.high, middle)
+            spread = quantile(others, 3) - quantile(others, 1)
+            if spread > 0:
+                self.scale = spread / Real("1.349")
+                break
+            if atoms == 0:
+                self.atom = middle
+            others = [x for x in others if x != middle]
+        equal = sum(x == self.median for x in numbers)
+        self.all_but_constant = self.atom is not None and bool(equal >= 99 * len(numbers) // 100)
+
+    def distance(self, x: Real) -> Real:
+        if self.scale is None:
+            return Real(0)
+        return min(max(x - self.high, self.low - x, Real(0)) / self.scale, LARGEST)
+
+    def at(self, distance: Real, x: Real) -> Real:
+        """The number so far from the centre, on the side of x."""
+        assert self.scale is not None
+        return self.high + self.scale * distance if x > self.high else self.low - self.scale * distance
+
+    def squash(self, x: Real, most: Real) -> Real:
+        z = self.distance(x)
+        return x if z <= most else self.at(most + np.log1p(z - most), x)
 
 
-def squash(x: Real, median: Real, scale: Real, most: Real) -> Real:
-    z = min(abs(x - median) / scale, LARGEST)
-    if z <= most:
-        return x
-    return median + np.sign(x - median) * scale * (most + np.log1p(z - most))
-
-
-def target_limit(numbers: list[Real], median: Real, scale: Real) -> Real | None:
+def target_limit(numbers: list[Real], bulk: Bulk) -> Real | None:
     """The distance to which the target's wrong values are brought, in robust deviations, or None:
-    there are none. Of one to so many that are farthest away, the most that are far from the others."""
-    far = sorted((min(abs(x - median) / scale, LARGEST) for x in numbers), reverse=True)
+    there are none. Of one to so many that are farthest away, the most that are far from the others;
+    beside an atom one, or two that do not agree."""
+    far = sorted((bulk.distance(x) for x in numbers), reverse=True)
     for count in range(max(1, len(numbers) // ERRORS), 0, -1):
+        if bulk.atom is not None and (count > 2 or (count == 2 and far[0] <= AGREEMENT * far[1])):
+            continue
         limit = max(Real(TARGET_BULK), far[count])
         if far[count - 1] > GAP * limit:
             return limit
@@ -92,29 +116,31 @@ def scaled(name: str, kind: str, most: float, context: Cells, request: Cells) ->
         column["request_values"] = [nothing for _ in request]
         return column
 
-    median = quantile(sorted(known), 2)
-    scale, constant_in_bulk = (None, True) if constant else fit_scale(known, median)
+    bulk = None if constant else Bulk(known)
+    constant_in_bulk = bulk is None or bulk.all_but_constant
 
     limit = None
-    if kind == "target" and not constant_in_bulk:
-        limit = target_limit(known, median, scale)
+    if kind == "target" and bulk is not None:
+        limit = target_limit(known, bulk)
         column["limit"] = exact(limit)
 
-    def bulk(x: Real) -> Real:
-        if kind != "target":
-            return x if scale is None else squash(x, median, scale, Real(most))
-        if limit is None or abs(x - median) / scale <= limit:
+    def drawn_in(x: Real) -> Real:
+        if bulk is None:
             return x
-        return median + np.sign(x - median) * scale * limit
+        if kind != "target":
+            return bulk.squash(x, Real(most))
+        return x if limit is None or bulk.distance(x) <= limit else bulk.at(limit, x)
 
     def value(x: Real) -> Real:
         return (x - mean) / std
 
-    inside = [bulk(x) for x in known]
+    inside = [drawn_in(x) for x in known]
     if constant:
         mean, std = known[0], abs(known[0]) or Real(1)
     else:
         mean, std = sum(inside, Real(0)) / len(inside), deviation(inside)
+        if kind != "target" and bulk is not None and bulk.atom is not None and bulk.scale is not None:
+            std = max(std, deviation([drawn_in(x) for x in known if x != bulk.atom]))
 
     def request_value(cell: float | None) -> Real | None:
         if cell is None:
@@ -124,15 +150,15 @@ def scaled(name: str, kind: str, most: float, context: Cells, request: Cells) ->
             return value(x)
         if kind == "numeric" and constant_in_bulk:
             x = nearest_of(known, x)
-        return value(bulk(x))
+        return value(drawn_in(x))
 
     column |= {
         "constant_in_bulk": constant_in_bulk,
-        "median": exact(median),
-        "scale": exact(scale),
+        "median": exact(known[0] if bulk is None else bulk.median),
+        "scale": exact(None if bulk is None else bulk.scale),
         "mean": exact(mean),
         "std": exact(std),
-        "context_values": [exact(None if x is None else value(bulk(Real(x)))) for x in context],
+        "context_values": [exact(None if x is None else value(drawn_in(Real(x)))) for x in context],
         "request_values": [exact(request_value(x)) for x in request],
     }
     return column
@@ -167,6 +193,15 @@ def columns() -> list[Column]:
     feature("most cells zero", zeros, [0.0, 1.0, -1.0, 30.0, 1e4])
     rare = [1.0 if i % 20 == 7 else 0.0 for i in range(60)]
     feature("two values, one of them rare", rare, [0.0, 1.0, 0.5, 2.0, -50.0])
+    amounts = [0.0] * 190 + round_numbers(random.uniform(10, 100, 10))
+    amounts = [amounts[i] for i in random.permutation(len(amounts))]
+    feature("amounts, mostly zero", amounts, [0.0, 50.0, -20.0, 400.0, 1e6, None])
+    feature("amounts, mostly zero, one cell corrupt", [*amounts[:50], 1e7, *amounts[50:]], [0.0, 50.0, 1e7])
+    far = [0.0] * 40 + [1000.0, 1000.5, 1001.0, 1001.25]
+    feature("amounts, mostly zero, the others far away and close to each other", far, [0.0, 500.0, 1000.0, 1020.0])
+    counts = [float(x) for x in [0] * 60 + [1] * 16 + [2] * 3 + [3, 5, 4, 7]]
+    feature("counts, two atoms", counts, [0.0, 1.0, 6.0, 40.0, 1e5])
+    feature("counts, four atoms", [0.0] * 81 + [1.0] * 27 + [2.0] * 9 + [3.0] * 3 + [4.0], [0.0, 4.0, 9.0])
     odd = [3.5] * 120
     odd[70] = 10.5
     feature("all but constant", odd, [3.5, 10.5, 7.0, 7.25, 1e9, -1e9, None])
@@ -208,6 +243,13 @@ def columns() -> list[Column]:
     target("target, three wrong cells of 149, two may be", [*many[:60], 1e5, -1e6, 2e5, *many[60:146]], [-5.0])
     target("target, one wrong, one far behind it", [*many, 1e6, 1e3], [-5.0, 1e3, 1e6])
     target("target, most zero, one wrong", [*zeros, 1e5], [0.0, 30.0])
+    claims = [0.0] * 985 + round_numbers(np.exp(random.normal(6.7, 0.6, 15)))
+    claims = [claims[i] for i in random.permutation(len(claims))]
+    target("target, claims", claims, [0.0, 800.0, 1e5])
+    target("target, claims, one wrong", [*claims, 9e7], [0.0, 800.0, 9e7])
+    target("target, claims, two wrong that differ", [*claims, 9e7, 1e6], [0.0, 800.0])
+    target("target, claims, two far that agree", [*claims, 9e5, 8e5], [0.0, 800.0])
+    target("target, two values, one of them rare", [0.0] * 99 + [500.0], [0.0, 500.0, 250.0])
     target("target, four rows", [0.0, 0.0, 0.0, 1e9], [0.0, 5.0])
     target("target, six rows", [1.0, 2.0, 3.0, 4.0, 5.0, 1e9], [0.0, 5.0])
     target("target, one cell 1e300", [*normal, 1e300], [18.0, 1e6])

@@ -213,6 +213,26 @@ TEST(FeatureTransformTest, FarOutsideTheBulk) {
   }
 }
 
+// A long tail, dummies and flags are no surprise; what is far beyond a tail is one.
+TEST(FeatureTransformTest, OnlyWhatIsFarFromAllOthersIsNoted) {
+  std::vector<double> tail(300);
+  std::vector<double> flag(300);
+  for (int i = 0; i < 300; ++i) {
+    tail[i] = std::exp(1.5 * std::sqrt(12.0) * (std::fmod(i * std::sqrt(2.0), 1.0) - 0.5));
+    flag[i] = i % 20 == 7 ? 1 : 0;
+  }
+  tail[0] = 60;  // 60 times the median; 20 scales
+  for (const auto& cells : {tail, flag}) {
+    std::vector<ColumnNote> notes;
+    Scaled({Numbers("x", cells)}, {Numbers("x", cells)}, &notes);
+    EXPECT_TRUE(notes.empty());
+  }
+  std::vector<ColumnNote> notes;
+  Scaled({Numbers("x", tail)}, {Numbers("x", {60, 200, 1000, -1000})}, &notes);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].outside_bulk, 2);
+}
+
 // Where nothing lies outside the bulk, and nothing says nothing, the numbers are z-scores.
 TEST(FeatureTransformTest, InTheBulkTheBitsAreThoseOfZScores) {
   std::mt19937_64 random(2);

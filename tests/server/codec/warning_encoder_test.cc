@@ -21,9 +21,9 @@ TEST(WarningEncoderTest, OneForEachReason) {
                   {.column = "x", .outside_bulk = 1, .unknown_categories = 3},
                   {.column = "z", .replaced_by_nearest = 4},
                   {.column = "month", .outside_bulk = 1, .season_steps = 12},
-                  {.column = "y", .wrong_targets = 2}},
+                  {.column = "y", .wrong_targets = 2, .snapped_to = "whole numbers"}},
                  &warnings);
-  ASSERT_EQ(warnings.size(), 8);
+  ASSERT_EQ(warnings.size(), 9);
   const auto expect = [&](int i, v1::Warning::Reason reason, const std::string& column,
                           int64_t cells, const std::string& text) {
     EXPECT_EQ(warnings[i].reason(), reason) << i;
@@ -34,12 +34,15 @@ TEST(WarningEncoderTest, OneForEachReason) {
   expect(0, v1::Warning::LEFT_OUT, "year", 2, "column \"year\": all of its cells in the context");
   expect(0, v1::Warning::LEFT_OUT, "year", 2, "left out; 2 cells have no effect");
   expect(1, v1::Warning::LEFT_OUT, "site", 0, "is left out");
-  expect(2, v1::Warning::OUTSIDE_BULK, "x", 1, "1 cell lies far outside the bulk");
+  expect(2, v1::Warning::OUTSIDE_BULK, "x", 1, "1 cell lies much farther out than all others");
   expect(3, v1::Warning::UNKNOWN_CATEGORY, "x", 3, "3 cells have categories that the context");
   expect(4, v1::Warning::NEAREST_VALUE, "z", 4, "4 cells that it does not have count as");
   expect(5, v1::Warning::SEASON, "month", 0, "the target has a season of 12 steps by it");
-  expect(6, v1::Warning::OUTSIDE_BULK, "month", 1, "1 cell lies far outside the bulk");
-  expect(7, v1::Warning::FAR_TARGET, "y", 2, "2 cells lie so far from all others");
+  expect(6, v1::Warning::OUTSIDE_BULK, "month", 1, "1 cell lies much farther out than all others");
+  expect(7, v1::Warning::FAR_TARGET, "y", 2,
+         "2 of the context's values lie so far from all others");
+  expect(8, v1::Warning::SNAPPED, "y", 0,
+         "draws and quantiles are snapped to whole numbers; means");
 }
 
 TEST(WarningEncoderTest, BoundedHoweverManyColumns) {

@@ -23,6 +23,7 @@ class ScalingRule(NamedTuple):
     target: float = 2.0
     target_gap: float = 30.0
     target_errors: int = 50
+    target_agree: float = 5.0
     target_tail: float = 0.0  # how much of the logarithm of its distance beyond that it keeps
     # Columns that are constant over the context tell nothing, whatever other rows have there.
     drop_constant: bool = True
@@ -65,10 +66,18 @@ class Bulk(NamedTuple):
 
     ordered: Tensor  # [..., N] by size, rows moved to the end; infinities for what is missing
     count: Tensor  # of the cells that are not missing
-    median: Tensor
-    scale: Tensor  # the robust deviation; 0 where all cells are equal
+    low: Tensor  # the centre: a number, or with the atoms an interval
+    high: Tensor
+    scale: Tensor  # the robust deviation; infinity where nothing lies far outside
     constant: Tensor  # all cells are equal, or there are none
     all_but_constant: Tensor  # not all are equal, but 99 of 100 are
+    median: Tensor
+    has_atom: Tensor  # the quartiles are equal: at least half of the cells are the median
+
+    def distance(self, x: Tensor) -> Tensor:
+        """From the centre, in robust deviations."""
+        beyond = torch.where(x > self.high, x - self.high, torch.where(x < self.low, self.low - x, 0))
+        return (beyond / self.scale).clamp(max=torch.finfo(x.dtype).max)
 
 
 def _quantile(ordered: Tensor, count: Tensor, quarters: int) -> Tensor:
@@ -80,47 +89,58 @@ def _quantile(ordered: Tensor, count: Tensor, quarters: int) -> Tensor:
     return low + (high - low) * ((steps % 4).to(ordered.dtype) / 4)
 
 
-def _mean_distance(ordered: Tensor, count: Tensor, median: Tensor) -> Tensor:
-    """From the median, of the 99 of 100 cells that are closest to it: in order of size they follow
-    one another, so what is left out are some at the low end and the others at the high end."""
-    rows = ordered.shape[-1]
-    kept = 99 * count // 100
-    low_end = torch.arange((rows + 99) // 100, device=ordered.device)
-    high_end = (kept + low_end).clamp(max=rows - 1)
-    farther = median - ordered[..., : len(low_end)] > ordered.gather(-1, high_end) - median
-    begin = (farther & (low_end < count - kept)).sum(dim=-1, keepdim=True)
-    place = torch.arange(rows, device=ordered.device)
-    within = (place >= begin) & (place < begin + kept)
-    distance = torch.where(within, (ordered - median).abs(), 0).sum(dim=-1, keepdim=True)
-    return distance / kept.clamp(min=1)
+MOST_ATOMS = 3  # that are set aside to see the others' scale
+
+
+def _without(ordered: Tensor, count: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Sorted numbers less those that equal a value [..., 1], and how many are left."""
+    equal = ordered == value
+    left = torch.where(equal, float("inf"), ordered).sort(dim=-1).values
+    return left, count - equal.sum(dim=-1, keepdim=True)
 
 
 def find_bulk(x: Tensor, dim: int) -> Bulk:
-    """Of columns whose rows are along `dim`; NaN is missing."""
+    """Of columns whose rows are along `dim`; NaN is missing.
+
+    The centre is the median, the scale the interquartile range / 1.349. Where the quartiles are
+    equal, at least half of the cells are the median, an atom: then the scale is that of the cells
+    that differ from it, and the centre reaches from the atom to their median. Where their quartiles
+    are equal as well, that is done again, for up to three atoms. Of what then still has equal
+    quartiles, or has one value only, nothing lies far outside.
+    """
     valid = ~torch.isnan(x)
     ordered = torch.where(valid, x, float("inf")).movedim(dim, -1).contiguous().sort(dim=-1).values
     count = valid.sum(dim=dim, keepdim=True).movedim(dim, -1)
-    median = _quantile(ordered, count, 2)
-    range_of_half = _quantile(ordered, count, 3) - _quantile(ordered, count, 1)
-    distance = _mean_distance(ordered, count, median)
     last = ordered.gather(-1, (count - 1).clamp(min=0))
     constant = (count == 0) | (ordered[..., :1] == last)
-    scale = torch.where(range_of_half > 0, range_of_half / 1.349, 1.2533 * distance)
-    _, std = masked_statistics(x, valid, dim)
-    scale = torch.where(constant, 0, torch.where(scale > 0, scale, std.movedim(dim, -1)))
-    all_but_constant = ~constant & ~(range_of_half > 0) & ~(distance > 0)
-    median = torch.where(count > 0, median, 0)
-    stats = (count, median, scale, constant, all_but_constant)
+    median = torch.where(count > 0, _quantile(ordered, count, 2), 0)
+    low, high, scale = median, median, torch.full_like(median, float("inf"))
+    numbers, left, sought = ordered, count, ~constant
+    for _ in range(MOST_ATOMS + 1):
+        middle = _quantile(numbers, left, 2)
+        spread = _quantile(numbers, left, 3) - _quantile(numbers, left, 1)
+        several = numbers[..., :1] != numbers.gather(-1, (left - 1).clamp(min=0))
+        sought = sought & (left > 0) & several
+        low, high = (
+            torch.where(sought, torch.minimum(low, middle), low),
+            torch.where(sought, torch.maximum(high, middle), high),
+        )
+        scale = torch.where(sought & (spread > 0), spread / 1.349, scale)
+        sought = sought & ~(spread > 0)
+        numbers, left = _without(numbers, left, middle)
+    equal = (ordered == median).sum(dim=-1, keepdim=True)
+    has_atom = ~constant & (_quantile(ordered, count, 3) == _quantile(ordered, count, 1))
+    all_but_constant = has_atom & (equal >= 99 * count // 100)
+    stats = (count, low, high, scale, constant, all_but_constant, median, has_atom)
     return Bulk(ordered, *(part.movedim(-1, dim) for part in stats))
 
 
 def squash(x: Tensor, bulk: Bulk, most: float | Tensor, tail: float = 1.0) -> Tensor:
-    """Beyond `most` robust deviations from the median the distance grows as its logarithm."""
-    distance = x - bulk.median
-    z = (distance.abs() / bulk.scale).clamp(max=torch.finfo(x.dtype).max)
-    drawn_in = most + tail * torch.log1p((z - most).clamp(min=0))
-    drawn_in = bulk.median + bulk.scale * torch.sign(distance) * drawn_in
-    return torch.where((z > most) & ~bulk.constant, drawn_in, x)
+    """Beyond `most` robust deviations from the centre the distance grows as its logarithm."""
+    z = bulk.distance(x)
+    drawn_in = bulk.scale * (most + tail * torch.log1p((z - most).clamp(min=0)))
+    drawn_in = torch.where(x > bulk.high, bulk.high + drawn_in, bulk.low - drawn_in)
+    return torch.where(z > most, drawn_in, x)
 
 
 def nearest(x: Tensor, bulk: Bulk, dim: int) -> Tensor:
@@ -153,6 +173,10 @@ class ColumnScaling(NamedTuple):
         inside = squash(x, bulk, rule.features)
         missing = torch.isnan(x)
         mean, std = masked_statistics(inside, ~missing, dim=-2)
+        # An atom makes the deviation small, and the others' cells lie far out: they set the scale.
+        _, of_others = masked_statistics(inside, ~missing & (x != bulk.median), dim=-2)
+        has_others = bulk.has_atom & torch.isfinite(bulk.scale)
+        std = torch.where(has_others, torch.maximum(std, of_others), std)
         complete = (bulk.count == x.shape[-2]) | (bulk.count == 0)
         nothing = bulk.constant & complete & rule.drop_constant
         snaps = (bulk.all_but_constant | bulk.constant) & ~categorical[..., None, :]
@@ -169,16 +193,20 @@ class ColumnScaling(NamedTuple):
 def target_limit(y: Tensor, bulk: Bulk, rule: ScalingRule) -> Tensor:
     """[..., 1]: beyond how many robust deviations values of y [..., N] are drawn in."""
     rows = y.shape[-1]
-    z = ((y - bulk.median).abs() / bulk.scale).clamp(max=torch.finfo(y.dtype).max)
-    z = torch.where(bulk.constant | (bulk.all_but_constant & (rule.target_gap > 0)), 0, z)
+    z = bulk.distance(y)
     errors = min(max(1, rows // rule.target_errors), rows - 1)
     far = z.topk(errors + 1, dim=-1).values
     limit, out = far[..., 1:].clamp(min=rule.target), far[..., :-1]
     wrong = (out > rule.target) & (out > rule.target_gap * limit)
+    # Beside an atom a group of far values is a part of the target: only one may be an error, or two
+    # that do not agree.
+    wrong &= ~bulk.has_atom | (torch.arange(errors, device=y.device) == 0) | (
+        (torch.arange(errors, device=y.device) == 1) & (far[..., :1] > rule.target_agree * far[..., 1:2])
+    )
     if rule.target_gap == 0:  # no more than so many beyond it
         wrong &= limit == rule.target
     limit = torch.where(wrong, limit, float("inf"))
-    nowhere = torch.full_like(bulk.median, float("inf"))
+    nowhere = torch.full_like(bulk.low, float("inf"))
     return torch.cat([limit, nowhere], dim=-1).amin(dim=-1, keepdim=True)
 
 

@@ -56,37 +56,46 @@ class BulkTest(unittest.TestCase):
         self.assertEqual(bulk_of([5.0, 1.0, 10.0]).median.item(), 5.0)
         self.assertFalse(bulk.all_but_constant.item() or bulk.constant.item())
 
-    def test_mean_distance_where_the_middle_half_is_one_value(self) -> None:
-        # 99 of these 100 are kept; 50 is left out, and of the others 3 and 5 are 3 and 5 away.
-        bulk = bulk_of([0.0] * 97 + [-3.0, 5.0, 50.0])
-        self.assertAlmostEqual(bulk.scale.item(), 1.2533 * 8 / 99)
+    def test_the_others_set_the_scale_beside_an_atom(self) -> None:
+        bulk = bulk_of([0.0] * 95 + [-3.0, 5.0, 10.0, 20.0, 50.0])  # quartiles 5 and 20, median 10
+        self.assertAlmostEqual(bulk.scale.item(), 15 / 1.349)
+        self.assertEqual((bulk.median.item(), bulk.low.item(), bulk.high.item()), (0.0, 0.0, 10.0))
+        self.assertTrue(bulk.has_atom.item())
         self.assertFalse(bulk.all_but_constant.item())
-        bulk = bulk_of([0.0] * 97 + [-50.0, 3.0, 5.0])  # at the low end
-        self.assertAlmostEqual(bulk.scale.item(), 1.2533 * 8 / 99)
+        found = bulk.distance(column([-3.0, 0.0, 7.0, 10.0, 25.0]))[:, 0].tolist()
+        for distance, expected in zip(found, [0.2698, 0, 0, 0, 1.349]):
+            self.assertAlmostEqual(distance, expected)
 
-    def test_what_is_left_out_is_farthest_from_the_median(self) -> None:
-        random = np.random.default_rng(3)
-        for rows in (4, 99, 100, 101, 250, 1000):
-            cells = np.zeros(rows)
-            cells[: rows // 5] = random.standard_t(1, rows // 5).round(1)
-            distances = np.sort(np.abs(cells))[: 99 * rows // 100]
-            with self.subTest(rows=rows):
-                scale = bulk_of(cells.tolist()).scale.item()
-                expected = 1.2533 * distances.mean() if distances.max() > 0 else cells.std()
-                self.assertAlmostEqual(scale, expected, places=12)
+    def test_up_to_three_atoms_are_set_aside(self) -> None:
+        cells = [0.0] * 180 + [1.0] * 40 + [2.0] * 10 + [3.0, 4.0, 6.0]
+        bulk = bulk_of(cells)  # 3, 4, 6: quartiles 3.5 and 5
+        self.assertAlmostEqual(bulk.scale.item(), 1.5 / 1.349)
+        self.assertEqual((bulk.low.item(), bulk.high.item()), (0.0, 4.0))
+        bulk = bulk_of([0.0] * 700 + [1.0] * 160 + [2.0] * 40 + [3.0] * 9 + [4.0, 5.0])
+        self.assertEqual(bulk.scale.item(), float("inf"))
 
-    def test_standard_deviation_where_all_but_a_few_are_one_value(self) -> None:
+    def test_two_values_have_nothing_far_outside(self) -> None:
         bulk = bulk_of([2.0] * 199 + [4.0, NAN])
-        self.assertAlmostEqual(bulk.scale.item(), 2 * math.sqrt(199) / 200)
+        self.assertEqual(bulk.scale.item(), float("inf"))
         self.assertTrue(bulk.all_but_constant.item())
         self.assertFalse(bulk.constant.item())
+        self.assertEqual(squash(column([1e9]), bulk, 8.0).item(), 1e9)
+
+    def test_the_others_set_the_deviation_beside_an_atom(self) -> None:
+        amounts = column([0.0] * 96 + [10.0, 20.0, 30.0, 40.0])
+        scaling = ColumnScaling.fit(amounts, torch.tensor([False]))
+        self.assertAlmostEqual(scaling.mean.item(), 1.0)
+        self.assertAlmostEqual(scaling.std.item(), math.sqrt(125.0))
+        far = column([0.0] * 60 + [1000.0, 1000.5, 1001.0, 1002.0] * 5)
+        scaling = ColumnScaling.fit(far, torch.tensor([False]))
+        self.assertGreater(scaling.std.item(), 400.0)  # that of all
 
     def test_constant_and_empty(self) -> None:
         for cells in ([7.0], [7.0, NAN, 7.0], [NAN, NAN]):
             bulk = bulk_of(cells)
             self.assertTrue(bulk.constant.item())
             self.assertFalse(bulk.all_but_constant.item())
-            self.assertEqual(bulk.scale.item(), 0.0)
+            self.assertEqual(bulk.scale.item(), float("inf"))
 
     def test_squash(self) -> None:
         bulk = bulk_of([-1.349, -0.6745, 0.0, 0.6745, 1.349])
@@ -152,7 +161,7 @@ class VectorsTest(unittest.TestCase):
             self.close(scaling.mean[0], [vector["mean"]])
             self.close(scaling.std[0], [vector["std"]])
             self.close(bulk.median[0], [vector["median"]])
-            self.close(bulk.scale[0], [vector["scale"] or 0.0])
+            self.close(bulk.scale[0], [vector["scale"] or float("inf")])
             snaps = vector["constant_in_bulk"] and vector["kind"] == "numeric"
             self.assertEqual(scaling.snaps.item(), snaps)
 

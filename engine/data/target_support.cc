@@ -1,0 +1,172 @@
+#include "engine/data/target_support.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/data/bulk.h"
+
+namespace chorale {
+namespace {
+
+constexpr int64_t kFewestRows = 10;
+constexpr int64_t kMostDecimals = 6;
+constexpr double kExact = 9007199254740992;  // 2^53: whole numbers up to it are exact
+constexpr double kCoarse = 0.1;              // of the spread
+constexpr size_t kMostOfSet = 32;
+constexpr size_t kMostAtoms = 8;
+
+bool IsAtom(int64_t rows, int64_t all) { return rows >= 5 && 20 * rows >= all; }
+
+// Whether all are whole numbers after multiplication by `scale`, as a decimal that a float64
+// rounds.
+bool AreWhole(absl::Span<const double> values, double scale) {
+  return absl::c_all_of(values, [&](double value) {
+    const double whole = std::nearbyint(value * scale);
+    return std::abs(whole) < kExact && whole / scale == value;
+  });
+}
+
+// Half of the distance within which one in 20 of these lie. Distances are in ascending order.
+double HalfWayToNext(absl::Span<const double> distances) {
+  return distances.empty() ? std::numeric_limits<double>::infinity()
+                           : distances[distances.size() / 20] / 2;
+}
+
+}  // namespace
+
+TargetSupport TargetSupport::Of(absl::Span<const double> values) {
+  TargetSupport support;
+  const auto rows = static_cast<int64_t>(values.size());
+  if (rows < kFewestRows) return support;
+  std::vector<double> sorted(values.begin(), values.end());
+  absl::c_sort(sorted);
+  std::vector<Run> runs;
+  for (const double value : sorted) {
+    if (runs.empty() || runs.back().value != value) runs.push_back({value, 0});
+    ++runs.back().rows;
+  }
+  if (runs.size() == 1) return support;  // the model answers with it as it is
+  int64_t shared = 0;                    // rows that share their value
+  int64_t most = 0;
+  for (const Run& run : runs) {
+    shared += run.rows > 1 ? run.rows : 0;
+    most = std::max(most, run.rows);
+  }
+  const int64_t beside = rows - most;  // the rows beside those of the most frequent value
+  const int64_t beside_shared = shared - (most > 1 ? most : 0);
+  if (2 * beside_shared >= beside && support.FindLattice(runs, Bulk::Of(values).scale())) {
+    support.kind_ = Kind::kLattice;
+  } else if (runs.size() <= kMostOfSet && 10 * beside_shared >= 9 * beside) {
+    support.kind_ = Kind::kSet;
+    for (const Run& run : runs) support.set_.push_back(run.value);
+  } else {
+    support.FindAtoms(runs, rows);
+    if (support.atoms_.empty()) return support;
+    support.kind_ = Kind::kAtoms;
+  }
+  support.FindBounds(runs, rows);
+  support.description_ = support.Describe();
+  return support;
+}
+
+bool TargetSupport::FindLattice(absl::Span<const Run> runs, double spread) {
+  std::vector<double> values;
+  values.reserve(runs.size());
+  for (const Run& run : runs) values.push_back(run.value);
+  scale_ = 1;
+  for (int64_t decimals = 0; !AreWhole(values, scale_); ++decimals) {
+    if (decimals == kMostDecimals) return false;
+    scale_ *= 10;
+  }
+  first_ = std::nearbyint(values.front() * scale_);
+  int64_t step = 0;
+  for (const double value : values) {
+    step = std::gcd(step, static_cast<int64_t>(std::nearbyint(value * scale_) - first_));
+  }
+  step_ = static_cast<double>(step);
+  return step_ == scale_ || std::isinf(spread) || step_ / scale_ >= kCoarse * spread;
+}
+
+void TargetSupport::FindAtoms(absl::Span<const Run> runs, int64_t rows) {
+  std::vector<Run> frequent;
+  for (const Run& run : runs) {
+    if (IsAtom(run.rows, rows)) frequent.push_back(run);
+  }
+  if (frequent.size() > kMostAtoms) frequent.clear();
+  for (const Run& run : frequent) {
+    std::vector<double> below;
+    std::vector<double> above;
+    for (const Run& other : runs) {
+      if (other.value == run.value) continue;
+      std::vector<double>& side = other.value < run.value ? below : above;
+      side.insert(side.end(), other.rows, std::abs(other.value - run.value));
+    }
+    absl::c_sort(below);
+    absl::c_sort(above);
+    atoms_.push_back({run.value, HalfWayToNext(below), HalfWayToNext(above)});
+  }
+}
+
+void TargetSupport::FindBounds(absl::Span<const Run> runs, int64_t rows) {
+  const bool two = runs.size() == 2;
+  if (two || IsAtom(runs.front().rows, rows)) low_ = runs.front().value;
+  if (two || IsAtom(runs.back().rows, rows)) high_ = runs.back().value;
+  const bool whole = kind_ == Kind::kLattice && scale_ == 1;
+  if (whole && runs.front().value >= 0) low_ = std::max(low_, 0.0);
+}
+
+double TargetSupport::Snap(double y) const {
+  switch (kind_) {
+    case Kind::kWholeLine:
+      return y;
+    case Kind::kLattice:
+      y = (first_ + std::nearbyint((y * scale_ - first_) / step_) * step_) / scale_;
+      break;
+    case Kind::kSet: {
+      const auto above = absl::c_lower_bound(set_, y);
+      if (above == set_.end()) return set_.back();
+      if (above == set_.begin()) return set_.front();
+      return y - *(above - 1) <= *above - y ? *(above - 1) : *above;
+    }
+    case Kind::kAtoms:
+      for (const Atom& atom : atoms_) {
+        if (y >= atom.value - atom.below && y <= atom.value + atom.above) return atom.value;
+      }
+      break;
+  }
+  return std::clamp(y, low_, high_);
+}
+
+std::string TargetSupport::Describe() const {
+  std::string text;
+  switch (kind_) {
+    case Kind::kWholeLine:
+      break;
+    case Kind::kLattice:
+      text = step_ == scale_ && std::fmod(first_, scale_) == 0
+                 ? "whole numbers"
+                 : absl::StrCat(first_ / scale_, " and whole multiples of ", step_ / scale_,
+                                " from it");
+      break;
+    case Kind::kSet:
+      text = absl::StrCat("the ", set_.size(), " values that the context has");
+      break;
+    case Kind::kAtoms:
+      text = absl::StrCat(absl::StrJoin(atoms_, ", ",
+                                        [](std::string* out, const Atom& atom) {
+                                          absl::StrAppend(out, atom.value);
+                                        }),
+                          " where they are close to ", atoms_.size() == 1 ? "it" : "one of these");
+      break;
+  }
+  if (kind_ != Kind::kSet && std::isfinite(low_)) absl::StrAppend(&text, ", at least ", low_);
+  if (kind_ != Kind::kSet && std::isfinite(high_)) absl::StrAppend(&text, ", at most ", high_);
+  return text;
+}
+
+}  // namespace chorale

@@ -1,0 +1,149 @@
+#include "engine/data/target_support.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+// `rows` times each value.
+struct Repeated {
+  double value;
+  int rows;
+};
+
+std::vector<double> Values(const std::vector<Repeated>& parts) {
+  std::vector<double> values;
+  for (const Repeated& part : parts) values.insert(values.end(), part.rows, part.value);
+  return values;
+}
+
+// Different values that are no decimal numbers.
+std::vector<double> With(std::vector<double> values, int others, double first, double width) {
+  for (int i = 0; i < others; ++i) {
+    values.push_back(first + width * std::fmod(i * std::sqrt(2.0), 1.0));
+  }
+  return values;
+}
+
+TEST(TargetSupportTest, WhatDoesNotRepeatIsTheWholeLine) {
+  for (const std::vector<double>& values :
+       {std::vector<double>(), std::vector<double>(50, 3.0), With({}, 100, 0, 1),
+        // All different, though whole; and repeated in too few rows.
+        std::vector<double>{7, 3, 9, 2, 5, 11, 8, 1, 4, 6}, std::vector<double>(9, 1.0),
+        With(Values({{1, 4}}), 100, 0, 1), With(Values({{1, 5}}), 100, 0, 1)}) {
+    const TargetSupport support = TargetSupport::Of(values);
+    EXPECT_TRUE(support.is_whole_line()) << values.size();
+    EXPECT_TRUE(support.description().empty());
+    for (const double y : {-1e300, -0.3, 0.99, 1e300}) EXPECT_EQ(support.Snap(y), y);
+  }
+}
+
+TEST(TargetSupportTest, CountsAreWholeAndNotNegative) {
+  const TargetSupport support =
+      TargetSupport::Of(Values({{0, 70}, {1, 20}, {2, 7}, {3, 2}, {9, 1}}));
+  EXPECT_EQ(support.description(), "whole numbers, at least 0");
+  EXPECT_EQ(support.Snap(-3), 0);
+  EXPECT_EQ(support.Snap(0.49), 0);
+  EXPECT_EQ(support.Snap(0.51), 1);
+  EXPECT_EQ(support.Snap(5.2), 5) << "a number that the context does not have";
+  EXPECT_EQ(support.Snap(40.7), 41) << "more than the context has";
+  EXPECT_FALSE(std::signbit(support.Snap(-0.2)));
+}
+
+TEST(TargetSupportTest, LargeCountsAreWhole) {
+  std::vector<double> counts;
+  for (int i = 0; i < 600; ++i) counts.push_back(std::nearbyint(400 + 20 * std::sin(i)));
+  EXPECT_EQ(TargetSupport::Of(counts).Snap(398.4), 398);
+}
+
+TEST(TargetSupportTest, ABoundIsNeverLeft) {
+  const TargetSupport binary = TargetSupport::Of(Values({{0, 98}, {1, 2}}));
+  EXPECT_EQ(binary.description(), "whole numbers, at least 0, at most 1");
+  EXPECT_EQ(binary.Snap(1.8), 1);
+  EXPECT_EQ(binary.Snap(-0.8), 0);
+  const TargetSupport rating =
+      TargetSupport::Of(Values({{1, 10}, {2, 20}, {3, 30}, {4, 30}, {5, 10}}));
+  EXPECT_EQ(rating.Snap(6), 5);
+  EXPECT_EQ(rating.Snap(0), 1);
+}
+
+TEST(TargetSupportTest, DecimalsAreThoseOfTheContext) {
+  const TargetSupport halves =
+      TargetSupport::Of(Values({{0.1, 20}, {0.6, 20}, {1.1, 10}, {2.1, 5}}));
+  EXPECT_EQ(halves.description(),
+            "0.1 and whole multiples of 0.5 from it, at least 0.1, at most 2.1");
+  EXPECT_EQ(halves.Snap(0.9), 1.1);
+  EXPECT_EQ(halves.Snap(1.7), 1.6);
+}
+
+// Body masses to 25 g, with a spread of 900 g: rounded, but not seen to be.
+TEST(TargetSupportTest, AFineStepIsNoLattice) {
+  std::vector<double> masses;
+  for (int i = 0; i < 300; ++i)
+    masses.push_back(
+        25 * std::nearbyint(160 + 21 * (std::sin(i) + std::sin(1.7 * i) + std::sin(2.3 * i))));
+  EXPECT_TRUE(TargetSupport::Of(masses).is_whole_line());
+}
+
+TEST(TargetSupportTest, ASetOfValuesThatAreNoDecimals) {
+  const double third = 1.0 / 3;
+  const TargetSupport support =
+      TargetSupport::Of(Values({{0, 10}, {third, 10}, {2 * third, 10}, {1, 10}}));
+  EXPECT_EQ(support.description(), "the 4 values that the context has");
+  EXPECT_EQ(support.Snap(0.2), third);
+  EXPECT_EQ(support.Snap(0.1), 0);
+  EXPECT_EQ(support.Snap(-5), 0);
+  EXPECT_EQ(support.Snap(5), 1);
+}
+
+TEST(TargetSupportTest, AnAtomDrawsInWhatIsCloseToIt) {
+  // 60 zeros and 40 amounts from 200 to 300: of these, one in 20 is within 205 or so.
+  const TargetSupport support = TargetSupport::Of(With(Values({{0, 60}}), 40, 200, 100));
+  EXPECT_EQ(support.description(), "0 where they are close to it, at least 0");
+  for (const double y : {-50.0, -0.003, 0.0, 0.003, 99.0}) EXPECT_EQ(support.Snap(y), 0) << y;
+  for (const double y : {110.0, 250.1, 999.5}) EXPECT_EQ(support.Snap(y), y) << y;
+}
+
+// Claims in 1.5 % of the rows: 16 different values, of which 15 are no atoms.
+TEST(TargetSupportTest, RareAmountsStayAmounts) {
+  const TargetSupport support = TargetSupport::Of(With(Values({{0, 985}}), 15, 300, 1500));
+  EXPECT_EQ(support.Snap(0.02), 0);
+  EXPECT_EQ(support.Snap(777.7), 777.7);
+}
+
+TEST(TargetSupportTest, AnAtomAmongOthersHasTwoSides) {
+  std::vector<double> values = With(Values({{0, 30}}), 60, 10, 5);
+  values = With(values, 60, -14, 4);  // up to -10
+  const TargetSupport support = TargetSupport::Of(values);
+  for (const double y : {-4.9, 4.9}) EXPECT_EQ(support.Snap(y), 0) << y;
+  for (const double y : {-6.0, 6.0, -40.0, 40.0}) EXPECT_EQ(support.Snap(y), y) << y;
+}
+
+TEST(TargetSupportTest, ClippedAtBothEnds) {
+  const TargetSupport support = TargetSupport::Of(With(Values({{0, 10}, {1, 20}}), 70, 0.05, 0.9));
+  EXPECT_EQ(support.Snap(-0.2), 0);
+  EXPECT_EQ(support.Snap(1.3), 1);
+  EXPECT_EQ(support.Snap(0.5), 0.5);
+}
+
+TEST(TargetSupportTest, SnapIsMonotone) {
+  for (const TargetSupport& support :
+       {TargetSupport::Of(Values({{0, 70}, {1, 20}, {2, 7}, {3, 2}})),
+        TargetSupport::Of(With(Values({{0, 60}, {7, 20}}), 40, 2, 9)),
+        TargetSupport::Of(Values({{0, 10}, {1.0 / 3, 10}, {2, 10}}))}) {
+    double last = support.Snap(-20);
+    for (double y = -20; y < 20; y += 0.01) {
+      const double snapped = support.Snap(y);
+      EXPECT_GE(snapped, last) << y;
+      EXPECT_EQ(support.Snap(snapped), snapped) << y;
+      last = snapped;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace chorale
