@@ -19,8 +19,8 @@ struct ColumnNote {
   std::string snapped_to = {};
   int64_t replaced_by_nearest = 0;  // numbers taken for the nearest that the context has
   int64_t unknown_categories = 0;   // cells whose category the context does not have: as missing
-  // Steps of the season that the target has by this column, which counts the context's rows; 0:
-  // none was found. The model gets one column more (engine/data/season.h).
+  // Steps of the season that the target has by this column, which counts time; 0: none was found.
+  // The model gets one column more (engine/data/season.h).
   double season_steps = 0;
 
   bool empty() const {

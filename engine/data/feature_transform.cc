@@ -154,7 +154,7 @@ absl::Status FeatureTransform::FitSeason(const Dataset& context, const ModelConf
   }
   sought_season_ = true;
   const std::optional<Season> season =
-      known.has_value() ? RestoreSeason(context, *known) : FindSeason(context);
+      known.has_value() ? RestoreSeason(context, *known) : FindSeason(context).season;
   if (!season.has_value()) return absl::OkStatus();
   absl::StatusOr<ColumnTransform> phase =
       FitColumn(PhasesOf(context.features.columns[season->column], *season), config.normalize_x);

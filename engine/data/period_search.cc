@@ -1,45 +1,23 @@
 #include "engine/data/period_search.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/types/span.h"
+#include "engine/data/lasting_wave.h"
 #include "engine/data/orthonormal_basis.h"
-#include "engine/data/turns.h"
+#include "engine/data/running_index.h"
+#include "engine/data/wave_fit.h"
 
 namespace chorale {
 namespace {
 
-constexpr double kShortest = 3;       // period, in steps
-constexpr double kPeriods = 2.5;      // in the span, at least
-constexpr double kFineness = 6;       // points of the grid per width of a peak
-constexpr double kNoSquares = 1e-20;  // of the variance
-constexpr int64_t kWaves = 4;         // sine and cosine, two harmonics
-constexpr int64_t kLeastFreedom = 4;
-
-constexpr size_t kBlock = 8;  // rows at once, for speed
-using Waves = std::array<std::array<double, kBlock>, kWaves>;
-
-// Sines and cosines of this frequency and of `second` times it, at kBlock rows t.
-Waves WavesAt(const double* t, double frequency, int second) {
-  std::array<SineCosine, kBlock> one;
-  for (size_t row = 0; row < kBlock; ++row) one[row] = OfTurns(t[row] * frequency);
-  std::array<SineCosine, kBlock> more = one;
-  for (int harmonic = 1; harmonic < second; ++harmonic) {
-    for (size_t row = 0; row < kBlock; ++row) more[row] = SumOf(more[row], one[row]);
-  }
-  Waves waves;
-  for (size_t row = 0; row < kBlock; ++row) {
-    waves[0][row] = one[row].sine;
-    waves[1][row] = one[row].cosine;
-    waves[2][row] = more[row].sine;
-    waves[3][row] = more[row].cosine;
-  }
-  return waves;
-}
+constexpr double kShortest = 3;   // period, in steps
+constexpr double kPeriods = 2.5;  // in the span, at least
+constexpr double kFineness = 6;   // points of the grid per width of a peak
 
 // Mean 0 and standard deviation 1 (1/n); nothing where the deviation is at most `least`.
 std::optional<std::vector<double>> Standardised(absl::Span<const double> numbers, double least) {
@@ -55,167 +33,177 @@ std::optional<std::vector<double>> Standardised(absl::Span<const double> numbers
   return result;
 }
 
-// x^n by multiplications only.
-double Power(double x, int64_t n) {
-  double power = 1;
-  for (; n > 0; n /= 2, x *= x) {
-    if (n % 2 == 1) power *= x;
+// With y z-scored and t from 0; false for a series that tells nothing.
+bool Prepare(SeriesRows* series) {
+  const double rows = static_cast<double>(series->y.size());
+  if (rows < 2) return false;
+  const double first = series->t.front();
+  if (!(series->t.back() - first <= kMostStepsPerRow * rows)) return false;
+  for (double& t : series->t) t -= first;
+  // Squares of a user's numbers may be beyond what a float64 holds.
+  double size = 0;
+  for (const double y : series->y) size = std::max(size, std::abs(y));
+  if (size == 0) return false;
+  for (double& y : series->y) y /= size;
+  constexpr double kConstant = 1e-12;
+  std::optional<std::vector<double>> scaled = Standardised(series->y, kConstant);
+  if (!scaled.has_value()) return false;
+  series->y = *std::move(scaled);
+  return true;
+}
+
+// A series beside a trend, so many values before, and the other columns.
+std::optional<WaveFit> FitAfter(int64_t before, const SeriesRows& series) {
+  const auto rows = static_cast<int64_t>(series.y.size());
+  const int64_t trend = rows >= 64 ? 3 : 2;
+  const auto regressors = trend + before + static_cast<int64_t>(series.others.size());
+  if (regressors > std::min(kMostRegressors, rows)) return std::nullopt;
+  const std::optional<std::vector<double>> u = Standardised(series.t, 0);
+  if (!u.has_value()) return std::nullopt;
+  const auto later = [&](absl::Span<const double> column) { return column.subspan(before); };
+  OrthonormalBasis basis;
+  basis.Add(std::vector<double>(rows - before, 1.0));
+  basis.Add(later(*u));
+  if (trend == 3) {
+    std::vector<double> squared = *u;
+    for (double& each : squared) each *= each;
+    basis.Add(later(squared));
   }
-  return power;
+  for (int64_t back = 1; back <= before; ++back) {
+    basis.Add(absl::MakeConstSpan(series.y).subspan(before - back, rows - before));
+  }
+  for (const std::vector<double>& column : series.others) basis.Add(later(column));
+  const int64_t freedom = rows - before - basis.size() - kWaves;
+  return WaveFit::Make(std::move(basis), {series.t.begin() + before, series.t.end()},
+                       {series.y.begin() + before, series.y.end()}, freedom);
 }
 
-// That four columns which mean nothing leave at most this ratio of the squares.
-double Chance(double ratio, int64_t freedom) {
-  ratio = std::clamp(ratio, 0.0, 1.0);
-  return Power(std::sqrt(ratio), freedom) * (1 + static_cast<double>(freedom) / 2 * (1 - ratio));
-}
-
-// What waves explain of y beside a basis.
-class WaveFit {
+// Several series that have the same waves' periods.
+class WaveFits {
  public:
-  // y [n] is without the basis already; t [n].
-  WaveFit(const OrthonormalBasis& basis, absl::Span<const double> t, absl::Span<const double> y)
-      : count_(t.size()),
-        width_(static_cast<size_t>(basis.size() + 1)),
-        t_(t.begin(), t.end()),
-        squares_(DotProduct(y, y)) {
-    rows_.reserve(width_ * t.size());
-    for (size_t row = 0; row < t.size(); ++row) {
-      for (const std::vector<double>& column : basis.columns()) rows_.push_back(column[row]);
-      rows_.push_back(y[row]);
-    }
-    t_.resize((count_ + kBlock - 1) / kBlock * kBlock);
-    rows_.resize(width_ * t_.size());
-    shared_.resize(kWaves * width_);
+  void Add(std::optional<WaveFit> fit) {
+    if (!fit.has_value()) return;
+    any_without_rest_ |= fit->freedom() == 0;
+    if (fit->freedom() == 0) return;
+    freedom_ += fit->freedom();
+    fits_.push_back(*std::move(fit));
   }
 
-  double squares() const { return squares_; }
+  bool empty() const { return fits_.empty(); }
+  int64_t count() const { return static_cast<int64_t>(fits_.size()); }
+  // Whether there was a series of which nothing is left to explain.
+  bool any_without_rest() const { return any_without_rest_; }
+  int64_t freedom() const { return freedom_; }
 
-  // Sum of squares of y that waves of this frequency and of `second` times it leave. A wave that
-  // the basis tells explains nothing: weights are held by 1e-9 of a wave's own squares.
-  double Left(double frequency, int second = 2);
+  // What waves leave of the squares.
+  double Ratio(double frequency, int second = 2) {
+    double left = 0;
+    for (WaveFit& fit : fits_) left += fit.Left(frequency, second);
+    return left / static_cast<double>(freedom_);
+  }
+  double Chance(double ratio) const { return ChanceOfWaves(ratio, freedom_, count()); }
+  WaveFits Beside(double period) const {
+    WaveFits beside;
+    for (const WaveFit& fit : fits_) beside.Add(fit.Beside(period));
+    return beside;
+  }
 
  private:
-  using Square = std::array<std::array<double, kWaves>, kWaves>;
-  // Adds those of kBlock rows [kBlock, width_], in their order.
-  void AddProducts(const Waves& waves, const double* rows, Square* products);
-  // By Cholesky's decomposition, of which only the lower half of `products` is used.
-  static double Explained(Square products, std::array<double, kWaves> with_y);
-
-  const size_t count_;          // n
-  const size_t width_;          // of the basis, and y
-  std::vector<double> t_;       // [n], and 0 up to whole blocks, as rows_
-  const double squares_;        // of y
-  std::vector<double> rows_;    // [n, width_]: the basis, then y
-  std::vector<double> shared_;  // [kWaves, width_]: products of waves with these
+  std::vector<WaveFit> fits_;
+  int64_t freedom_ = 0;
+  bool any_without_rest_ = false;
 };
 
-double WaveFit::Explained(Square products, std::array<double, kWaves> with_y) {
-  double explained = 0;
-  for (int64_t i = 0; i < kWaves; ++i) {
-    for (int64_t j = 0; j <= i; ++j) {
-      for (int64_t k = 0; k < j; ++k) products[i][j] -= products[i][k] * products[j][k];
-      products[i][j] = j < i ? products[i][j] / products[j][j] : std::sqrt(products[i][i]);
-    }
-    for (int64_t k = 0; k < i; ++k) with_y[i] -= products[i][k] * with_y[k];
-    with_y[i] /= products[i][i];
-    explained += with_y[i] * with_y[i];
-  }
-  return explained;
+WaveFits FitsAfter(int64_t before, const std::vector<SeriesRows>& series) {
+  WaveFits fits;
+  for (const SeriesRows& each : series) fits.Add(FitAfter(before, each));
+  return fits;
 }
 
-void WaveFit::AddProducts(const Waves& waves, const double* rows, Square* products) {
-  for (int64_t i = 0; i < kWaves; ++i) {
-    for (int64_t j = 0; j <= i; ++j) {
-      for (size_t row = 0; row < kBlock; ++row) (*products)[i][j] += waves[i][row] * waves[j][row];
-    }
-    double* shared = shared_.data() + i * width_;
-    for (size_t k = 0; k < width_; ++k) {
-      double sum = shared[k];
-      for (size_t row = 0; row < kBlock; ++row) sum += waves[i][row] * rows[row * width_ + k];
-      shared[k] = sum;
-    }
+WaveFits FitsAfterMost(const std::vector<SeriesRows>& series) {
+  constexpr int64_t kMostBefore = 4;
+  WaveFits fits;
+  for (const SeriesRows& each : series) {
+    const auto eighth = static_cast<int64_t>(each.y.size()) / 8;
+    fits.Add(FitAfter(std::clamp<int64_t>(eighth, 1, kMostBefore), each));
   }
+  return fits;
 }
 
-double WaveFit::Left(double frequency, int second) {
-  Square products = {};
-  absl::c_fill(shared_, 0);
-  for (size_t first = 0; first < t_.size(); first += kBlock) {
-    Waves waves = WavesAt(t_.data() + first, frequency, second);
-    for (size_t row = count_ - first; row < kBlock; ++row) {
-      for (auto& wave : waves) wave[row] = 0;  // adds nothing
-    }
-    AddProducts(waves, rows_.data() + first * width_, &products);
-  }
-  double trace = 0;
-  for (int64_t i = 0; i < kWaves; ++i) trace += products[i][i];
-  constexpr double kHold = 1e-9;
-  const auto with_basis = [&](int64_t i) {
-    return absl::MakeConstSpan(shared_).subspan(i * width_, width_ - 1);
-  };
-  std::array<double, kWaves> with_y = {};
-  for (int64_t i = 0; i < kWaves; ++i) {
-    for (int64_t j = 0; j <= i; ++j) products[i][j] -= DotProduct(with_basis(i), with_basis(j));
-    products[i][i] += kHold * trace / kWaves;
-    with_y[i] = shared_[i * width_ + width_ - 1];
-  }
-  return squares_ - Explained(products, with_y);
-}
+double LowestFrequency(double span) { return kPeriods / span; }
+
+// Frequencies that can be told apart.
+double Tries(double span) { return 2 * span * (1 / kShortest - LowestFrequency(span)) + 1; }
 
 struct Candidate {
   double frequency = 0;
-  double left = 0;  // squares
+  double ratio = 0;
 };
 
-void KeepBetter(double frequency, WaveFit* fit, Candidate* best) {
-  const double left = fit->Left(frequency);
-  if (left < best->left) *best = {frequency, left};
+void KeepBetter(double frequency, WaveFits* fits, Candidate* best) {
+  const double ratio = fits->Ratio(frequency);
+  if (ratio < best->ratio) *best = {frequency, ratio};
 }
 
-// The frequency from `low` to `high` that leaves least.
-Candidate BestFrequency(double low, double high, double span, WaveFit* fit) {
+// The frequency that leaves least.
+Candidate BestFrequency(double span, WaveFits* fits) {
+  const double low = LowestFrequency(span);
+  constexpr double kHigh = 1 / kShortest;
   double width = 1 / (kFineness * span);
-  Candidate best = {low, fit->Left(low)};
-  const auto count = static_cast<int64_t>(std::ceil((high - low) / width));
-  for (int64_t i = 1; i < count; ++i) KeepBetter(low + static_cast<double>(i) * width, fit, &best);
+  Candidate best = {low, fits->Ratio(low)};
+  const auto count = static_cast<int64_t>(std::ceil((kHigh - low) / width));
+  for (int64_t i = 1; i < count; ++i) KeepBetter(low + static_cast<double>(i) * width, fits, &best);
   constexpr int kRefinements = 2;
   constexpr int kFiner = 8;
   for (int i = 0; i < kRefinements; ++i) {
     const double centre = best.frequency;
     for (int place = -kFiner; place <= kFiner; ++place) {
       if (place == 0) continue;
-      KeepBetter(std::clamp(centre + width * place / kFiner, low, high), fit, &best);
+      KeepBetter(std::clamp(centre + width * place / kFiner, low, kHigh), fits, &best);
     }
     width /= kFiner;
   }
   return best;
 }
 
-// 1, or 2 or 3 where the season repeats only after so many periods.
-int Multiple(OrthonormalBasis basis, absl::Span<const double> t, std::vector<double> y,
-             double period, double span, int64_t freedom) {
-  for (const int harmonic : {1, 2}) {
-    std::vector<double> sines;
-    std::vector<double> cosines;
-    for (const double each : t) {
-      const SineCosine wave = OfTurns(harmonic * each / period);
-      sines.push_back(wave.sine);
-      cosines.push_back(wave.cosine);
-    }
-    basis.Add(sines);
-    basis.Add(cosines);
+FoundPeriod BestPeriod(double span, WaveFits* fits) {
+  const Candidate best = BestFrequency(span, fits);
+  double period = 1 / best.frequency;
+  double least = best.ratio;
+  // Of each series two columns may explain nothing, or all together somewhat more by chance.
+  const auto count = static_cast<double>(fits->count());
+  const double columns = 2 * count + 4 * std::sqrt(count);
+  const double bound = best.ratio * (1 + columns / static_cast<double>(fits->freedom()));
+  const auto take_if_as_good = [&](double other) {
+    if (other < kShortest || other > span / kPeriods) return;
+    const double ratio = fits->Ratio(1 / other);
+    if (ratio > bound) return;
+    period = other;
+    least = ratio;
+  };
+  take_if_as_good(std::nearbyint(period));
+  if (std::fmod(period, 2) != 1) {  // half of an odd number is no simpler
+    take_if_as_good(period / 2);    // whose wave may be the second harmonic of the period
+    take_if_as_good(std::nearbyint(period));
   }
-  basis.TakeFrom(&y);
-  WaveFit fit(basis, t, y);
-  if (fit.squares() <= kNoSquares * static_cast<double>(y.size())) return 1;
+  if (period != std::nearbyint(period)) {
+    take_if_as_good(std::nearbyint(2 * period) / 2);
+    take_if_as_good(std::nearbyint(2 * period));
+  }
+  return {period, std::min(1.0, Tries(span) * fits->Chance(least))};
+}
+
+// 1, or 2 or 3 where the season repeats only after so many periods.
+int Multiple(const WaveFits& fits, double period, double span) {
+  WaveFits rest = fits.Beside(period);
+  if (rest.empty()) return 1;
   int multiple = 1;
   double least = kSeasonLevel;
   // Of the double, the second harmonic is the period itself; of the triple, the third.
   constexpr std::pair<int, int> kCandidates[] = {{2, 3}, {3, 2}};
   for (const auto& [many, second] : kCandidates) {
-    if (many * period > span / kPeriods || freedom < kLeastFreedom) continue;
-    const double chance = Chance(fit.Left(1 / (many * period), second) / fit.squares(), freedom);
+    if (many * period > span / kPeriods) continue;
+    const double chance = rest.Chance(rest.Ratio(1 / (many * period), second));
     if (chance < least) {
       least = chance;
       multiple = many;
@@ -224,93 +212,35 @@ int Multiple(OrthonormalBasis basis, absl::Span<const double> t, std::vector<dou
   return multiple;
 }
 
-// A series and what may explain it without a season.
-struct Series {
-  std::vector<double> t;  // [n], from 0
-  std::vector<double> u;  // [n], t standardised
-  std::vector<double> y;  // [n], z-scored
-  double span = 0;        // of t
-};
-
-OrthonormalBasis Explanations(const Series& series, int64_t before,
-                              const std::vector<std::vector<double>>& others) {
-  const auto rows = static_cast<int64_t>(series.y.size());
-  const auto later = [&](absl::Span<const double> column) { return column.subspan(before); };
-  OrthonormalBasis basis;
-  basis.Add(std::vector<double>(rows - before, 1.0));
-  basis.Add(later(series.u));
-  if (rows >= 64) {
-    std::vector<double> squared = series.u;
-    for (double& u : squared) u *= u;
-    basis.Add(later(squared));
-  }
-  for (int64_t back = 1; back <= before; ++back) {
-    basis.Add(absl::MakeConstSpan(series.y).subspan(before - back, rows - before));
-  }
-  for (const std::vector<double>& column : others) basis.Add(later(column));
-  return basis;
-}
-
-std::optional<FoundPeriod> FindAfter(int64_t before, const Series& series,
-                                     const std::vector<std::vector<double>>& others) {
-  const auto rows = static_cast<int64_t>(series.y.size());
-  const int64_t regressors =
-      2 + (rows >= 64 ? 1 : 0) + before + static_cast<int64_t>(others.size());
-  if (regressors > std::min(kMostRegressors, rows)) return std::nullopt;
-  const OrthonormalBasis basis = Explanations(series, before, others);
-  const absl::Span<const double> t = absl::MakeConstSpan(series.t).subspan(before);
-  std::vector<double> y(series.y.begin() + before, series.y.end());
-  basis.TakeFrom(&y);
-  const int64_t freedom = rows - before - basis.size() - kWaves;
-  if (freedom < kLeastFreedom) return std::nullopt;
-  WaveFit fit(basis, t, y);
-  if (fit.squares() <= kNoSquares * static_cast<double>(rows)) {
-    return before > 0 ? FindAfter(0, series, others) : std::nullopt;
-  }
-  const double span = series.span;
-  const double low = kPeriods / span;
-  const double high = 1 / kShortest;
-  if (!(low <= high)) return std::nullopt;
-  Candidate best = BestFrequency(low, high, span, &fit);
-  double period = 1 / best.frequency;
-  const double whole = std::nearbyint(period);
-  if (whole >= kShortest && whole <= span / kPeriods) {
-    const double left = fit.Left(1 / whole);
-    if (left <= best.left * (1 + 6 / static_cast<double>(freedom))) {
-      period = whole;
-      best.left = left;
-    }
-  }
-  const double tries = 2 * span * (high - low) + 1;
-  const double chance = std::min(1.0, tries * Chance(best.left / fit.squares(), freedom));
-  return FoundPeriod{period * Multiple(basis, t, y, period, span, freedom - kWaves), chance};
+std::optional<FoundPeriod> LastingWave(const std::vector<SeriesRows>& series, double span) {
+  WaveFits one = FitsAfter(1, series);
+  WaveFits two = FitsAfter(2, series);
+  if (one.empty() || two.empty()) return std::nullopt;
+  const FoundPeriod found = BestPeriod(span, &one);
+  if (found.chance > kSeasonLevel) return std::nullopt;
+  if (two.Chance(two.Ratio(1 / found.period)) > kSeasonLevel) return std::nullopt;
+  const double lasting = Tries(span) * ChanceOfLastingWave(series, found.period);
+  if (lasting > kSeasonLevel) return std::nullopt;
+  return FoundPeriod{found.period, std::max(found.chance, lasting)};
 }
 
 }  // namespace
 
-std::optional<FoundPeriod> FindPeriod(absl::Span<const double> t, absl::Span<const double> y,
-                                      const std::vector<std::vector<double>>& others) {
-  const auto rows = static_cast<int64_t>(y.size());
-  if (rows < 2) return std::nullopt;
-  Series series;
-  series.span = t.back() - t.front();
-  if (!(series.span <= kMostStepsPerRow * static_cast<double>(rows))) return std::nullopt;
-  series.t.reserve(t.size());
-  for (const double each : t) series.t.push_back(each - t.front());
-  // Squares of a user's numbers may be beyond what a float64 holds.
-  double size = 0;
-  for (const double value : y) size = std::max(size, std::abs(value));
-  if (size == 0) return std::nullopt;
-  std::vector<double> relative(y.begin(), y.end());
-  for (double& value : relative) value /= size;
-  constexpr double kConstant = 1e-12;
-  std::optional<std::vector<double>> scaled = Standardised(relative, kConstant);
-  std::optional<std::vector<double>> u = Standardised(t, 0);
-  if (!scaled.has_value() || !u.has_value()) return std::nullopt;
-  series.y = *std::move(scaled);
-  series.u = *std::move(u);
-  constexpr int64_t kMostBefore = 4;
-  return FindAfter(std::clamp<int64_t>(rows / 8, 1, kMostBefore), series, others);
+std::optional<FoundPeriod> FindPeriod(std::vector<SeriesRows> all) {
+  std::vector<SeriesRows> series;
+  for (SeriesRows& each : all) {
+    if (Prepare(&each)) series.push_back(std::move(each));
+  }
+  double span = 0;
+  for (const SeriesRows& each : series) span = std::max(span, each.t.back());
+  if (!(span >= kShortest * kPeriods)) return std::nullopt;
+  WaveFits fits = FitsAfterMost(series);
+  if (fits.empty() && fits.any_without_rest()) fits = FitsAfter(0, series);
+  if (fits.empty()) return std::nullopt;
+  std::optional<FoundPeriod> found = LastingWave(series, span);
+  if (!found.has_value()) found = BestPeriod(span, &fits);
+  found->period *= Multiple(fits, found->period, span);
+  return found;
 }
 
 }  // namespace chorale

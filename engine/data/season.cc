@@ -5,100 +5,41 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/types/span.h"
 #include "engine/data/category_dictionary.h"
 #include "engine/data/period_search.h"
 
 namespace chorale {
 namespace {
 
-constexpr size_t kLeastRows = 16;
 constexpr size_t kMostLevels = 31;  // a numeric column of more different numbers acts linearly
-
-struct RunningIndex {
-  Season season;              // without its period
-  std::vector<size_t> order;  // of the context's rows by it
-};
-
-double Median(std::vector<double> numbers) {
-  const auto middle = numbers.begin() + static_cast<int64_t>(numbers.size() / 2);
-  std::nth_element(numbers.begin(), middle, numbers.end());
-  if (numbers.size() % 2 == 1) return *middle;
-  return (*std::max_element(numbers.begin(), middle) + *middle) / 2;
-}
-
-// False for a column that cannot be a running index: what a sort would tell, without one. No gap of
-// an index is below 1/8 of the average one, so of buckets of half of that, none has two numbers.
-bool MayBeIndex(const std::vector<double>& numbers) {
-  if (absl::c_any_of(numbers, [](double x) { return std::isnan(x); })) return false;
-  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
-  const double range = *high - *low;
-  if (range == 0 || !std::isfinite(range)) return false;
-  const size_t buckets = 4 * static_cast<size_t>(kMostStepsPerRow) * numbers.size();
-  std::vector<bool> taken(buckets + 1);
-  return absl::c_all_of(numbers, [&, low = *low](double x) {
-    const auto bucket = static_cast<size_t>((x - low) / range * static_cast<double>(buckets));
-    if (taken[bucket]) return false;
-    taken[bucket] = true;
-    return true;
-  });
-}
-
-// A column's step and first number, if it counts its rows.
-std::optional<Season> AsIndex(const std::vector<double>& numbers) {
-  if (!MayBeIndex(numbers)) return std::nullopt;
-  std::vector<double> sorted = numbers;
-  absl::c_sort(sorted);
-  std::vector<double> gaps;
-  gaps.reserve(sorted.size() - 1);
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    gaps.push_back(sorted[i] - sorted[i - 1]);
-  }
-  const double step = Median(gaps);
-  const double range = sorted.back() - sorted.front();
-  if (!(range / step <= kMostStepsPerRow * static_cast<double>(sorted.size())) ||
-      absl::c_any_of(gaps, [&](double gap) { return gap < 0.5 * step; })) {
-    return std::nullopt;
-  }
-  const auto even = absl::c_count_if(gaps, [&](double gap) { return gap <= 1.5 * step; });
-  if (static_cast<double>(even) / static_cast<double>(gaps.size()) < 0.9) return std::nullopt;
-  Season season;
-  season.first = sorted.front();
-  season.step = step;
-  return season;
-}
-
-std::optional<RunningIndex> FindIndex(const Dataset& context) {
-  if (context.y.size() < kLeastRows) return std::nullopt;
-  for (size_t i = 0; i < context.features.columns.size(); ++i) {
-    const Column& column = context.features.columns[i];
-    if (column.type != ColumnType::kNumeric) continue;
-    std::optional<Season> season = AsIndex(column.numbers);
-    if (!season.has_value()) continue;
-    season->column = static_cast<int64_t>(i);
-    RunningIndex index{*season, std::vector<size_t>(column.numbers.size())};
-    absl::c_iota(index.order, 0);
-    absl::c_sort(index.order,
-                 [&](size_t a, size_t b) { return column.numbers[a] < column.numbers[b]; });
-    return index;
-  }
-  return std::nullopt;
-}
 
 using Regressors = std::vector<std::vector<double>>;  // columns [n]
 
+// [columns]: empty for numeric ones.
+std::vector<CategoryDictionary> DictionariesOf(const Table& features) {
+  std::vector<CategoryDictionary> dictionaries(features.columns.size());
+  for (size_t i = 0; i < dictionaries.size(); ++i) {
+    const Column& column = features.columns[i];
+    if (column.type == ColumnType::kCategorical) dictionaries[i] = CanonicalDictionary(column);
+  }
+  return dictionaries;
+}
+
 // The cells of these rows; categories as indices into the context's dictionary, NaN where missing.
-std::vector<double> CellsOf(const Column& column, absl::Span<const size_t> rows) {
+std::vector<double> CellsOf(const Column& column, const CategoryDictionary& dictionary,
+                            absl::Span<const size_t> rows) {
   std::vector<double> cells;
   cells.reserve(rows.size());
   if (column.type == ColumnType::kNumeric) {
     for (const size_t row : rows) cells.push_back(column.numbers[row]);
     return cells;
   }
-  const CategoryDictionary dictionary = CanonicalDictionary(column);
   for (const size_t row : rows) {
     const int32_t code = column.codes[row];
     cells.push_back(code == kMissingCode ? std::numeric_limits<double>::quiet_NaN()
@@ -130,14 +71,13 @@ void AddLinear(const std::vector<double>& cells, Regressors* regressors) {
 }
 
 // What stands for another column: its values one by one, or itself; nothing where all is missing.
-void AddRegressors(const Column& column, absl::Span<const size_t> rows, Regressors* regressors) {
-  const std::vector<double> cells = CellsOf(column, rows);
+void AddRegressors(const std::vector<double>& cells, ColumnType type, Regressors* regressors) {
   std::vector<double> values = cells;
   values.erase(std::remove_if(values.begin(), values.end(), [](double x) { return std::isnan(x); }),
                values.end());
   absl::c_sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
-  if (column.type == ColumnType::kNumeric && values.size() > kMostLevels) {
+  if (type == ColumnType::kNumeric && values.size() > kMostLevels) {
     return AddLinear(cells, regressors);
   }
   for (const double value : values) {
@@ -149,19 +89,73 @@ void AddRegressors(const Column& column, absl::Span<const size_t> rows, Regresso
   }
 }
 
+// The rows of each series in which a period is sought, in the order of the series.
+std::vector<absl::Span<const size_t>> WindowsOf(const RunningIndex& index) {
+  constexpr size_t kLeastWindow = 64;
+  const auto count = static_cast<double>(index.series.size());
+  const auto shared = static_cast<size_t>(static_cast<double>(kSeasonWindow) / std::sqrt(count));
+  const size_t rows = std::max(kLeastWindow, shared);
+  const size_t side = static_cast<size_t>(kSeasonWindow) / rows;
+  std::vector<size_t> longest(index.series.size());
+  absl::c_iota(longest, 0);
+  std::stable_sort(longest.begin(), longest.end(), [&](size_t a, size_t b) {
+    return index.series[a].size() > index.series[b].size();
+  });
+  longest.resize(std::min(longest.size(), side * side));
+  absl::c_sort(longest);
+  std::vector<absl::Span<const size_t>> windows;
+  for (const size_t place : longest) {
+    const auto all = absl::MakeConstSpan(index.series[place]);
+    windows.push_back(all.last(std::min(all.size(), rows)));
+  }
+  return windows;
+}
+
+// A series of the target, and what may explain it; nothing where there are too many columns.
+std::optional<SeriesRows> SeriesOf(const Dataset& context, const RunningIndex& index,
+                                   const std::vector<CategoryDictionary>& dictionaries,
+                                   absl::Span<const size_t> rows) {
+  SeriesRows series;
+  for (size_t i = 0; i < context.features.columns.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    if (place == index.column || absl::c_linear_search(index.told_by, place)) continue;
+    const Column& column = context.features.columns[i];
+    AddRegressors(CellsOf(column, dictionaries[i], rows), column.type, &series.others);
+    if (series.others.size() > kMostRegressors) return std::nullopt;
+  }
+  const std::vector<double>& numbers = context.features.columns[index.column].numbers;
+  for (const size_t row : rows) {
+    series.t.push_back((numbers[row] - index.first) / index.step);
+    series.y.push_back(context.y[row]);
+  }
+  return series;
+}
+
+// A season by this index, of which the chance is at most kSeasonLevel / tried.
+std::optional<Season> SeasonBy(const RunningIndex& index, const Dataset& context, double tried,
+                               IndexVerdict* verdict) {
+  const std::vector<CategoryDictionary> dictionaries = DictionariesOf(context.features);
+  std::vector<SeriesRows> series;
+  for (const absl::Span<const size_t> rows : WindowsOf(index)) {
+    std::optional<SeriesRows> one = SeriesOf(context, index, dictionaries, rows);
+    if (one.has_value()) series.push_back(*std::move(one));
+  }
+  *verdict = series.empty() ? IndexVerdict::kTooManyColumns : IndexVerdict::kNoPeriod;
+  const std::optional<FoundPeriod> found = FindPeriod(std::move(series));
+  if (!found.has_value() || tried * found->chance > kSeasonLevel) return std::nullopt;
+  *verdict = IndexVerdict::kSeason;
+  return Season{index.column, index.first, index.step, found->period};
+}
+
 }  // namespace
 
 std::optional<Season> RestoreSeason(const Dataset& context, const KnownSeason& known) {
   if (known.column < 0 || known.column >= static_cast<int64_t>(context.features.columns.size())) {
     return std::nullopt;
   }
-  const Column& column = context.features.columns[known.column];
-  if (column.type != ColumnType::kNumeric) return std::nullopt;
-  std::optional<Season> season = AsIndex(column.numbers);
-  if (!season.has_value()) return std::nullopt;
-  season->column = known.column;
-  season->period = known.period;
-  return season;
+  const std::optional<RunningIndex> index = RunningIndexOf(context.features, known.column);
+  if (!index.has_value()) return std::nullopt;
+  return Season{known.column, index->first, index->step, known.period};
 }
 
 double Season::Phase(double x) const {
@@ -170,29 +164,17 @@ double Season::Phase(double x) const {
   return phase < 0 ? phase + period : phase;
 }
 
-std::optional<Season> FindSeason(const Dataset& context) {
-  const std::optional<RunningIndex> index = FindIndex(context);
-  if (!index.has_value()) return std::nullopt;
-  Season season = index->season;
-  const size_t window = std::min<size_t>(index->order.size(), kSeasonWindow);
-  const auto rows = absl::MakeConstSpan(index->order).last(window);
-  Regressors others;
-  for (size_t i = 0; i < context.features.columns.size(); ++i) {
-    if (static_cast<int64_t>(i) == season.column) continue;
-    AddRegressors(context.features.columns[i], rows, &others);
-    if (others.size() > kMostRegressors) return std::nullopt;
+SeasonSearch FindSeason(const Dataset& context) {
+  RunningIndices indices = FindRunningIndices(context.features);
+  SeasonSearch search;
+  search.verdicts = std::move(indices.verdicts);
+  double tried = 0;
+  for (const RunningIndex& index : indices.found) {
+    tried += 1;
+    search.season = SeasonBy(index, context, tried, &search.verdicts[index.column]);
+    if (search.season.has_value()) break;
   }
-  const std::vector<double>& numbers = context.features.columns[season.column].numbers;
-  std::vector<double> t;
-  std::vector<double> y;
-  for (const size_t row : rows) {
-    t.push_back((numbers[row] - season.first) / season.step);
-    y.push_back(context.y[row]);
-  }
-  const std::optional<FoundPeriod> found = FindPeriod(t, y, others);
-  if (!found.has_value() || found->chance > kSeasonLevel) return std::nullopt;
-  season.period = found->period;
-  return season;
+  return search;
 }
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// The season of a context: what is periodic in its target by a column that counts its rows. A model
+// The season of a context: what is periodic in its target by a column that counts time. A model
 // that hardly learns a period from a running index is told by a column where in its season a row
 // is.
 #ifndef CHORALE_ENGINE_DATA_SEASON_H_
@@ -6,39 +6,45 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
-#include "absl/types/span.h"
+#include "engine/data/running_index.h"
 #include "engine/data/table.h"
 
 namespace chorale {
 
-// The last rows by the running index, in which the period is sought.
+// The last rows of a series by the running index, in which the period is sought. Of G series the
+// last kSeasonWindow / sqrt(G) rows of each, but at least 64, and as many of the longest as make no
+// more than kSeasonWindow^2 rows times rows of a series.
 inline constexpr int64_t kSeasonWindow = 1024;
 
 struct Season {
   int64_t column = 0;  // of the features: the running index
   double first = 0;    // its smallest number
-  double step = 1;     // its median gap
-  double period = 1;   // in steps
+  double step = 1;
+  double period = 1;  // in steps
 
   // Where in its season a row with this index is, in steps: mod((x - first) / step + 1e-6, period),
   // in [0, period]. NaN where x is, or is too far away to tell.
   double Phase(double x) const;
 };
 
-// The running index is the first numeric column, of at least 16 rows, that has no missing cell and
-// whose numbers all differ and are about evenly spaced: no gap is below half of the median gap, and
-// nine of ten are at most half above it, and all together at most kMostStepsPerRow a row. In its
-// last kSeasonWindow rows a period is sought (engine/data/period_search.h) beside the other
-// columns: the cells of each by value where it is categorical or has at most 31 numbers, else
-// linearly. So what another column tells is no season here. Nothing if its chance is above
-// kSeasonLevel.
+struct SeasonSearch {
+  std::optional<Season> season;
+  std::vector<IndexVerdict> verdicts;  // [columns of the features]; of categories: kNotTried
+};
+
+// For each running index (engine/data/running_index.h) in turn, a period is sought in the last rows
+// of its series (engine/data/period_search.h), beside the other columns but those that tell the
+// series: the cells of each by value where it is categorical or has at most 31 numbers in these
+// rows, else linearly. So what another column tells is no season here. The first of which the
+// chance, times the number of columns tried, is at most kSeasonLevel is the season.
 //
 // Does not depend on the order of the rows, nor on how categories are numbered. The formula is that
 // of models/research/training/prior/phase_column.py; tests/golden/seasons.json holds both to it.
-// Time: O(rows) for a numeric column that is far from even, a sort for one that is not; then, in
-// the window, as FindPeriod says. REQUIRES: the context is valid (ValidateDataset).
-std::optional<Season> FindSeason(const Dataset& context);
+// Time: that of FindRunningIndices, and, at most three times, that of FindPeriod for one series of
+// kSeasonWindow rows. REQUIRES: the context is valid (ValidateDataset).
+SeasonSearch FindSeason(const Dataset& context);
 
 // What an earlier search in the same context found, so that it need not be repeated.
 struct KnownSeason {

@@ -59,6 +59,36 @@ def with_gaps(rows: int, every: int, gap: float, period: float, seed: int) -> Co
     return [numeric(t)], wave(t, period, seed)
 
 
+def sine(rows: int, seed: int) -> Context:
+    """A plain yearly wave of amplitude 10 beside noise of 1."""
+    t = np.arange(rows, dtype=np.float64)
+    y = 50 + 10 * np.sin(2 * np.pi * (t + 2 * seed) / 12) + noise(rows, seed)
+    return [numeric(t)], np.round(y, 3)
+
+
+def weekdays(rows: int, gone: Array, seed: int) -> Context:
+    """A week's pattern on some of the days."""
+    day = np.arange(rows, dtype=np.float64)
+    y = np.array([0, 5, -3, 8, -10, 4, 1])[day.astype(int) % 7] + noise(rows, seed)
+    return [numeric(day[~gone])], np.round(y, 3)[~gone]
+
+
+def panel(stores: int, rows: int, period: float, seed: int, *, late: int = 0) -> tuple[Array, Array, Array]:
+    """Store, time and target; each store has its level, its scale and its phase, and begins `late` after the last."""
+    store = np.repeat(np.arange(stores, dtype=np.float64), rows)
+    t = np.tile(np.arange(rows, dtype=np.float64), stores) + late * store
+    random = np.random.default_rng(seed)
+    level, scale, phase = (random.uniform(size=stores)[store.astype(int)] for _ in range(3))
+    y = 100 * level + (5 + 20 * scale) * np.sin(2 * np.pi * (t / period + phase)) + noise(len(t), seed)
+    return store, t, np.round(y, 3)
+
+
+def months(t: Array) -> Array:
+    """Days from 2015-01-01 to the first of the month t months later."""
+    first = np.datetime64("2015-01")
+    return ((first + t.astype(int)).astype("datetime64[D]") - first.astype("datetime64[D]")).astype(np.float64)
+
+
 def beside(columns: list[Column], rows: int, period: float, seed: int) -> Context:
     index, y = counted(rows, period, seed)
     return index + columns, y
@@ -113,6 +143,33 @@ def contexts() -> dict[str, Context]:
     cases["beside constant and missing ones"] = beside(
         [numeric(np.full(96, 2.0)), numeric(np.full(96, np.nan))], 96, 12, 38
     )
+    for rows in (36, 48, 60, 72):
+        cases[f"a sine over {rows} months"] = sine(rows, rows)
+    t250 = np.arange(250)
+    cases["business days"] = weekdays(250, t250 % 7 > 4, 50)
+    cases["four days in ten are missing"] = weekdays(250, np.random.default_rng(51).uniform(size=250) < 0.4, 52)
+    cases["half of the days are missing"] = weekdays(250, np.random.default_rng(53).uniform(size=250) < 0.52, 54)
+    cases["three days in four are missing"] = weekdays(250, np.random.default_rng(55).uniform(size=250) < 0.75, 54)
+    store, t, y = panel(3, 60, 12, 55)
+    cases["three stores"] = [categorical(store), numeric(months(t))], y
+    cases["three stores by number"] = [numeric(t), numeric(10 + store)], y
+    shuffled = np.random.default_rng(56).permutation(len(t))
+    cases["three stores in any order"] = [categorical(store[shuffled]), numeric(t[shuffled])], y[shuffled]
+    cases["three stores that nothing tells"] = [numeric(t)], y
+    store, t, y = panel(2, 40, 7, 57, late=15)
+    cases["two stores, one late"] = [numeric(t), categorical(store)], y
+    store, t, y = panel(12, 48, 12, 58)
+    cases["four stores with three articles"] = [categorical(store // 3), numeric(t), categorical(store % 3)], y
+    store, t, y = panel(50, 24, 6, 59)
+    cases["fifty stores"] = [categorical(store % 26), numeric(store // 26), numeric(t)], y
+    store, t, y = panel(3, 60, 12, 60)
+    cases["three stores of noise"] = [categorical(store), numeric(t)], np.round(noise(180, 61), 3)
+    cases["three stores with the month"] = (
+        [categorical(store), numeric(t), categorical(t % 12)],
+        y,
+    )
+    number = np.random.default_rng(62).permutation(180).astype(np.float64)
+    cases["three stores beside a row number"] = [numeric(number), categorical(store), numeric(t)], y
     many = [numeric(np.round(noise(128, 40 + seed), 2)) for seed in range(47)]
     cases["too many columns"] = beside(many, 128, 12, 39)
     return cases

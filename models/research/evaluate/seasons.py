@@ -19,7 +19,8 @@ import numpy as np
 from models.research.evaluate import cells, chorale, protocol
 from models.research.evaluate.cells import Cell
 from models.research.evaluate.split import Split
-from models.research.training.prior.phase_column import ROWS, Season, find_season
+from models.research.training.prior.phase_column import Season, find_season
+from models.research.training.prior.running_index import ROWS
 
 SCORES = ("joint_16", "log_density", "crps", "rmse")
 NULLS = ("normal", "heavy tails", "lognormal", "counts", "random walk", "random walk and noise", "levels")

@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/data/feature_transform.h"
 #include "engine/data/turns.h"
 #include "engine/model/model_config.h"
@@ -96,11 +98,11 @@ void ExpectPhaseColumn(const Dataset& context, const Json& each) {
 
 TEST(SeasonTest, MatchesTheReference) {
   const Json cases = Cases();
-  ASSERT_GE(cases.size(), 25u);
+  ASSERT_GE(cases.size(), 40u);
   for (const Json& each : cases) {
     SCOPED_TRACE(each["name"].get<std::string>());
     const Dataset context = DatasetOf(each);
-    const std::optional<Season> season = FindSeason(context);
+    const std::optional<Season> season = FindSeason(context).season;
     ASSERT_EQ(season.has_value(), !each["season"].is_null());
     if (!season.has_value()) continue;
     const Json& expected = each["season"];
@@ -255,7 +257,7 @@ TEST(SeasonTest, DoesNotDependOnTheOrderOfRowsOrTheNumbersOfCategories) {
   std::vector<int32_t> codes;
   for (int i = 0; i < 96; ++i) codes.push_back(i * i % 5 % 3);
   dataset.features.columns.push_back(Categories("group", {"a", "b", "c"}, codes));
-  const std::optional<Season> expected = FindSeason(dataset);
+  const std::optional<Season> expected = FindSeason(dataset).season;
   ASSERT_TRUE(expected.has_value());
 
   Dataset other = dataset;
@@ -268,17 +270,105 @@ TEST(SeasonTest, DoesNotDependOnTheOrderOfRowsOrTheNumbersOfCategories) {
     group.codes[i] = renumber[codes[from]];
     other.y[i] = dataset.y[from];
   }
-  const std::optional<Season> found = FindSeason(other);
+  const std::optional<Season> found = FindSeason(other).season;
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->period, expected->period);
   EXPECT_EQ(found->first, expected->first);
   EXPECT_EQ(found->step, expected->step);
 }
 
+// --- Several series, and what is said of columns ------------------------------------------------
+
+// Stores with a season of 12 months each, of other phases and levels.
+Dataset Stores(int stores, int months) {
+  Dataset dataset;
+  std::vector<std::string> names;
+  std::vector<int32_t> codes;
+  std::vector<double> t;
+  std::mt19937_64 random(stores);
+  std::normal_distribution<double> noise;
+  for (int store = 0; store < stores; ++store) {
+    names.push_back(absl::StrCat("s", store));
+    for (int month = 0; month < months; ++month) {
+      codes.push_back(store);
+      t.push_back(month);
+      dataset.y.push_back(20 * store + 10 * std::sin(AngleOf(month / 12.0 + 0.37 * store)) +
+                          noise(random));
+    }
+  }
+  dataset.features.columns = {Categories("store", names, codes), Numbers("month", t)};
+  dataset.target = "y";
+  return dataset;
+}
+
+TEST(SeasonTest, SeveralSeriesHaveOnePeriod) {
+  for (const auto& [stores, months] : {std::pair(2, 60), std::pair(3, 60), std::pair(50, 36)}) {
+    const Dataset dataset = Stores(stores, months);
+    const SeasonSearch search = FindSeason(dataset);
+    ASSERT_TRUE(search.season.has_value()) << stores;
+    EXPECT_EQ(search.season->column, 1);
+    EXPECT_EQ(search.season->period, 12);
+    EXPECT_EQ(search.verdicts[1], IndexVerdict::kSeason);
+    const std::optional<Season> restored = RestoreSeason(dataset, {1, 12});
+    ASSERT_TRUE(restored.has_value());
+    EXPECT_EQ(restored->first, search.season->first);
+    EXPECT_EQ(restored->step, search.season->step);
+  }
+}
+
+TEST(SeasonTest, SeveralSeriesDoNotDependOnTheOrderOfRowsOrTheNumbersOfCategories) {
+  Dataset dataset = Stores(5, 37);
+  const SeasonSearch expected = FindSeason(dataset);
+  ASSERT_TRUE(expected.season.has_value());
+  Dataset other = dataset;
+  Column& store = other.features.columns[0];
+  store.categories = {"s4", "unused", "s0", "s3", "s1", "s2"};
+  const int32_t renumber[] = {2, 4, 5, 3, 0};
+  for (int i = 0; i < 185; ++i) {
+    const int row = (i * 88 + 3) % 185;
+    store.codes[i] = renumber[dataset.features.columns[0].codes[row]];
+    other.features.columns[1].numbers[i] = dataset.features.columns[1].numbers[row];
+    other.y[i] = dataset.y[row];
+  }
+  const SeasonSearch found = FindSeason(other);
+  ASSERT_TRUE(found.season.has_value());
+  EXPECT_EQ(found.season->period, expected.season->period);
+}
+
+TEST(SeasonTest, LongAndManySeriesAreSearchedInTheirLastRows) {
+  EXPECT_EQ(FindSeason(Stores(2, 800)).season->period, 12);
+  EXPECT_EQ(FindSeason(Stores(300, 65)).season->period, 12);
+}
+
+TEST(SeasonTest, SaysOfEachColumnWhyItIsNoIndex) {
+  Dataset dataset = Stores(2, 40);
+  std::vector<double> hidden = Count(80);
+  hidden[3] = kNaN;
+  std::vector<double> uneven = Count(80);
+  uneven[3] = 3.9;
+  dataset.features.columns.push_back(Numbers("hidden", hidden));
+  dataset.features.columns.push_back(Numbers("uneven", uneven));
+  SeasonSearch search = FindSeason(dataset);
+  EXPECT_EQ(search.verdicts[1], IndexVerdict::kSeason);
+  EXPECT_EQ(search.verdicts[2], IndexVerdict::kMissingCells);
+  EXPECT_EQ(search.verdicts[3], IndexVerdict::kUneven);
+  // Without the column that tells the series the months repeat.
+  dataset.features.columns.erase(dataset.features.columns.begin());
+  search = FindSeason(dataset);
+  EXPECT_FALSE(search.season.has_value());
+  EXPECT_EQ(search.verdicts[0], IndexVerdict::kRepeats);
+
+  dataset = SeasonalDataset(60);
+  for (size_t i = 0; i < dataset.y.size(); ++i) dataset.y[i] = static_cast<double>(i * i % 7919);
+  EXPECT_EQ(FindSeason(dataset).verdicts[0], IndexVerdict::kNoPeriod);
+  for (int i = 0; i < 49; ++i) dataset.features.columns.push_back(Numbers("x", Seasonal(60)));
+  EXPECT_EQ(FindSeason(dataset).verdicts[0], IndexVerdict::kTooManyColumns);
+}
+
 TEST(SeasonTest, APureWaveHasItsPeriodOrAMultiple) {
   Dataset dataset = SeasonalDataset(64);
   for (int i = 0; i < 64; ++i) dataset.y[i] = std::sin(AngleOf(i / 8.0));
-  const std::optional<Season> season = FindSeason(dataset);
+  const std::optional<Season> season = FindSeason(dataset).season;
   ASSERT_TRUE(season.has_value());
   EXPECT_EQ(std::fmod(season->period, 8), 0);
 }
@@ -289,13 +379,13 @@ TEST(SeasonTest, ExtremeNumbersAreNoIndexAndNoSeason) {
   for (int i = 0; i < 60; ++i) {
     dataset.features.columns[0].numbers[i] = -1.7e308 + i * (1.7e308 / 30);
   }
-  EXPECT_FALSE(FindSeason(dataset).has_value());
+  EXPECT_FALSE(FindSeason(dataset).season.has_value());
   dataset = before;
   dataset.features.columns[0].numbers.assign(60, 5);
-  EXPECT_FALSE(FindSeason(dataset).has_value());
+  EXPECT_FALSE(FindSeason(dataset).season.has_value());
   dataset = before;
   dataset.features.columns[0].numbers[59] = 1e9;  // one gap, but the rest is not worth the time
-  EXPECT_FALSE(FindSeason(dataset).has_value());
+  EXPECT_FALSE(FindSeason(dataset).season.has_value());
 }
 
 }  // namespace

@@ -1,22 +1,32 @@
 """A column that says where in its season a row is, for tables with a running index.
 
-Made from the context alone, in float64, without anything random. With the context sorted by the index,
-t = (index - its first) / its median gap, and y z-scored, the rows after the first p are fitted twice:
+Made from the context alone, in float64, without anything random. The index tells one or several series
+(`running_index.py`), each of which is taken by itself in everything but the period. With its rows sorted by the index,
+t = (index - its first) / step, and y z-scored, the rows after the first p are fitted twice:
 
     y_i = a + b u_i + c u_i^2 + sum_k d_k y_{i-k} + others_i e                        (R_0: sum of squares left)
     the same + sum_{h=1,2} f_h sin(2 pi h t_i / P) + g_h cos(2 pi h t_i / P)          (R_1)
 
-with u the standardised t (u^2 from 64 rows on), p = 1 to 4 values before (one for every 8 rows: a random walk or a
-smooth series would look periodic otherwise), and `others` the other columns: by value where they have few, else
-linearly. So a season that another column already tells is none here. By chance alone R_1 / R_0 follows a Beta
-distribution of n/2 and 2, n the degrees of freedom left, so that
+with u the standardised t (u^2 from 64 rows on), p values before, and `others` the other columns: by value where they
+have few, else linearly. So a season that another column already tells is none here. r is R_1 / R_0, of G series its
+mean, weighted by the degrees of freedom left to each, n together. By chance alone it follows about a Beta
+distribution of n/2 and 2 G, so that
 
-    chance(r) = r^(n/2) (1 + n/2 (1 - r)),     r = R_1 / R_0.
+    chance(r) = r^(n/2) sum_{j < 2 G} (1 - r)^j (n/2) (n/2 + 1) ... (n/2 + j - 1) / j!
 
-P is that of the smallest R_1 on a grid of frequencies, refined twice; a whole number of steps where that is as good;
-its double or triple where the two waves that this adds have a chance of at most LEVEL. There is a season if its
-chance times the number of frequencies that can be told apart is at most LEVEL. The column then is (t + 1e-6) mod P.
-None is sought where t spans more than MOST_SPAN steps a row, so that the time is bounded.
+P is that of the smallest r on a grid of frequencies, refined twice; a whole number of steps, half of it, or half an odd
+number where these are as good. There is a season if one of two holds:
+
+ 1. A wave that lasts: with p = 1 the chance of P times the number of frequencies that can be told apart is at most
+    LEVEL; with p = 2 its chance still is; and so is the chance, times that number, that waves which differ from block
+    to block of each series are as much alike. Two values before tell as much as a sine, so more would hide it; and
+    cycles that keep no time are told from it by the third condition.
+ 2. The chance times the number of frequencies is at most LEVEL with p = 1 to 4, one for every 8 rows: a random walk or
+    a smooth series would look periodic otherwise.
+
+The period then is P, or its double or triple where the two waves that this adds have a chance of at most LEVEL. The
+column is (t + 1e-6) mod P. Series that span more than MOST_SPAN steps a row are left out, and of several series only
+the last rows are searched, so that the time is bounded.
 
 The server does the same (`engine/data/season.h`); `tests/golden/seasons.json` holds both to it.
 `models/research/evaluate/seasons.md` says what it does for the model.
@@ -28,30 +38,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.research.training.prior.running_index import MOST_SPAN, Index, find_indices
+
 Array = np.ndarray
 
-ROWS = 16  # a context has at least
 WINDOW = 1024  # the last rows by the index, in which the period is sought
 SHORTEST = 3.0  # period, in steps
 PERIODS = 2.5  # in the span of the context, at least
-MOST_SPAN = 4  # steps a row
 LEVEL = 1e-3
 LEVELS = 31  # a column of more different values acts linearly
+_LEAST_WINDOW = 64  # rows of each series, of many
+_MOST_BEFORE = 4
+_BLOCKS = 6  # of a series, at most
+_LEAST_FREEDOM = 4
+_LEAST_EFFECT = 2.0  # of a column, where 1 is what chance brings: of many series even a small bias tells
 _MOST = 96  # regressors; where the table has more, no season is sought
 _AT_ONCE = 64  # frequencies, for memory
 _FINENESS = 6  # points of the grid per width of a peak
 _NOTHING = 1e-20  # of the variance
 _WAVES = 4  # sine and cosine, two harmonics
 _HOLD = 1e-9  # of a wave's squares: one that the basis tells explains nothing
-
-
-class Index(NamedTuple):
-    """A column of a context that counts its rows."""
-
-    column: int
-    first: float
-    step: float
-    order: Array  # of the context's rows by it
 
 
 class Season(NamedTuple):
@@ -63,30 +69,15 @@ class Season(NamedTuple):
 
     def phase(self, x: Array) -> Array:
         """[R] where in the period rows x [R, F] are, in steps."""
-        return np.mod(_steps(x, self.index) + 1e-6, self.period)
+        return np.mod(self.index.steps(x) + 1e-6, self.period)
 
 
-def _steps(x: Array, index: Index) -> Array:
-    return (x[:, index.column] - index.first) / index.step
+class Part(NamedTuple):
+    """The rows of a series in which a period is sought."""
 
-
-def find_index(x: Array, is_categorical: Array) -> Index | None:
-    """The first numeric column whose values all differ and are about evenly spaced: no gap is below half
-    of the median gap, nine of ten are at most half above it, and all together at most MOST_SPAN a row."""
-    if len(x) < ROWS:
-        return None
-    for column in np.flatnonzero(~np.asarray(is_categorical, bool)):
-        values = x[:, column]
-        if not np.isfinite(values).all():
-            continue
-        order = np.argsort(values, kind="stable")
-        gaps = np.diff(values[order])
-        step, span = float(np.median(gaps)), float(values[order[-1]] - values[order[0]])
-        if not (0 < step < np.inf and span / step <= MOST_SPAN * len(x)):
-            continue
-        if gaps.min() >= 0.5 * step and np.mean(gaps <= 1.5 * step) >= 0.9:
-            return Index(int(column), float(values[order[0]]), step, order)
-    return None
+    t: Array  # [n], ascending, in steps of about 1
+    y: Array  # [n]
+    others: Array | None = None  # [n, k], which may explain y without a season
 
 
 def _waves(t: Array, period: Array | float, harmonics: tuple[float, ...] = (1, 2)) -> Array:
@@ -126,94 +117,231 @@ def _left(basis: Array, y: Array, waves: Array) -> Array:
     return y @ y - (turned @ y[:, None] * weights).sum(axis=(-1, -2))
 
 
-def _chance(ratio: float, freedom: int) -> float:
-    """That four columns which mean nothing leave at most this ratio of the squares."""
+def _chance(ratio: float, freedom: int, series: int = 1) -> float:
+    """That four columns a series which mean nothing leave at most this ratio of the squares."""
     ratio = min(max(ratio, 0.0), 1.0)
-    return ratio ** (freedom / 2) * (1 + freedom / 2 * (1 - ratio))
+    if (1 - ratio) * freedom < _LEAST_EFFECT * _WAVES * series * ratio:
+        return 1.0
+    power = ratio ** (freedom / 2)
+    if power < 1e-300:
+        return 0.0
+    term, total = 1.0, 0.0
+    for pair in range(_WAVES // 2 * series):
+        total += term
+        term *= (freedom / 2 + pair) / (pair + 1) * (1 - ratio)
+    return min(1.0, power * total)
 
 
-def find_period(
-    t: Array, y: Array, others: Array | None = None, before: int | None = None
-) -> tuple[float, float] | None:
-    """The period of y [n] by ascending t [n], in steps of about 1, and its chance; None where it cannot be told.
-    Others [n, k] are regressors. Where the values before leave nothing to explain, as in a pure wave, they are
-    left out."""
-    rows, span = len(y), t[-1] - t[0]
-    if not span <= MOST_SPAN * rows:
+class _Fit(NamedTuple):
+    """A series beside what explains it without a season."""
+
+    basis: Array
+    t: Array
+    y: Array  # without the basis; its squares are the freedom
+    freedom: int  # 0 where there is nothing to explain
+
+
+def _fit(basis: Array, t: Array, y: Array, freedom: int) -> _Fit | None:
+    if freedom < _LEAST_FREEDOM:
         return None
-    if before is None:
-        before = min(max(rows // 8, 1), 4)
-    size = np.abs(y).max()
-    if size == 0:
-        return None
-    y = y / size  # squares of a user's numbers may be beyond what a float64 holds
-    deviation = y.std()
-    if deviation <= 1e-12:
-        return None
-    whole_t, whole_y = t, y
-    y, u = (y - y.mean()) / deviation, (t - t.mean()) / t.std()
-    parts = [np.ones(rows)[:, None], u[:, None]] + ([u[:, None] ** 2] if rows >= 64 else [])
-    parts += [np.roll(y, back)[:, None] for back in range(1, before + 1)]
-    parts += [] if others is None else [others]
-    if sum(part.shape[1] for part in parts) > min(_MOST, rows):
-        return None
-    basis = _basis(np.concatenate(parts, axis=1)[before:])
-    t, y = t[before:] - t[0], y[before:]
     y = _without(basis, y)
-    squares, freedom = float(y @ y), len(y) - basis.shape[1] - _WAVES
-    if freedom < 4:
+    squares = float(y @ y)
+    if squares <= _NOTHING * len(y):
+        return _Fit(basis, t, y, 0)
+    return _Fit(basis, t, y * np.sqrt(freedom / squares), freedom)
+
+
+def _beside(part: Part, before: int) -> _Fit | None:
+    """Beside a trend, so many values before, and the other columns."""
+    t, y, rows = part.t, part.y, len(part.y)
+    u = (t - t.mean()) / t.std()
+    columns = [np.ones(rows)[:, None], u[:, None]] + ([u[:, None] ** 2] if rows >= 64 else [])
+    columns += [np.roll(y, back)[:, None] for back in range(1, before + 1)]
+    columns += [] if part.others is None else [part.others]
+    if sum(column.shape[1] for column in columns) > min(_MOST, rows):
         return None
-    if squares <= _NOTHING * rows:
-        return find_period(whole_t, whole_y, others, before=0) if before else None
+    basis = _basis(np.concatenate(columns, axis=1)[before:])
+    return _fit(basis, t[before:], y[before:], rows - before - basis.shape[1] - _WAVES)
 
-    def left(frequencies: Array) -> Array:
-        pieces = range(0, len(frequencies), _AT_ONCE)
-        return np.concatenate([_left(basis, y, _waves(t, 1 / frequencies[i : i + _AT_ONCE])) for i in pieces])
 
+def _most_before(part: Part) -> int:
+    return min(max(len(part.y) // 8, 1), _MOST_BEFORE)
+
+
+def _freedom(fits: list[_Fit]) -> int:
+    return sum(fit.freedom for fit in fits)
+
+
+def _ratio(fits: list[_Fit], frequencies: Array, harmonics: tuple[float, ...] = (1, 2)) -> Array:
+    """[...] what waves leave of the squares of all series."""
+    left = np.zeros(len(frequencies))
+    for fit in fits:
+        for first in range(0, len(frequencies), _AT_ONCE):
+            piece = slice(first, first + _AT_ONCE)
+            left[piece] += _left(fit.basis, fit.y, _waves(fit.t, 1 / frequencies[piece], harmonics))
+    return left / _freedom(fits)
+
+
+def _tries(span: float) -> float:
+    """Frequencies that can be told apart."""
+    return 2 * span * (1 / SHORTEST - PERIODS / span) + 1
+
+
+def _best_period(fits: list[_Fit], span: float) -> tuple[float, float]:
+    """The period that leaves least, and its chance."""
     low, high, width = PERIODS / span, 1 / SHORTEST, 1 / (_FINENESS * span)
-    if low > high:
-        return None
     frequencies = np.arange(low, high, width)
-    best = frequencies[left(frequencies).argmin()]
+    best = frequencies[_ratio(fits, frequencies).argmin()]
     for _ in range(2):
         frequencies = np.clip(best + width * np.linspace(-1, 1, 17), low, high)
-        found = left(frequencies)
+        found = _ratio(fits, frequencies)
         best, width = frequencies[found.argmin()], width / 8
-    period, least = 1 / best, float(found.min())
-    whole = float(round(period))
-    if SHORTEST <= whole <= span / PERIODS:
-        squares_of_whole = float(left(np.array([1 / whole]))[0])
-        if squares_of_whole <= least * (1 + 6 / freedom):
-            period, least = whole, squares_of_whole
-    tries = 2 * span * (high - low) + 1
-    chance = min(1.0, tries * _chance(least / squares, freedom))
-    return period * _multiple(basis, t, y, period, span, freedom - _WAVES), chance
+    period, least, freedom = 1 / best, float(found.min()), _freedom(fits)
+
+    # Of each series two columns may explain nothing, or all together somewhat more by chance.
+    bound = least * (1 + (2 * len(fits) + 4 * np.sqrt(len(fits))) / freedom)
+
+    def take_if_as_good(other: float) -> None:
+        nonlocal period, least
+        if SHORTEST <= other <= span / PERIODS:
+            ratio = float(_ratio(fits, np.array([1 / other]))[0])
+            if ratio <= bound:
+                period, least = other, ratio
+
+    take_if_as_good(float(np.rint(period)))
+    if period % 2 != 1:  # half of an odd number is no simpler
+        take_if_as_good(period / 2)  # whose wave may be the second harmonic of the period
+        take_if_as_good(float(np.rint(period)))
+    if period != np.rint(period):
+        take_if_as_good(float(np.rint(2 * period)) / 2)
+        take_if_as_good(float(np.rint(2 * period)))
+    return period, min(1.0, _tries(span) * _chance(least, freedom, len(fits)))
 
 
-def _multiple(basis: Array, t: Array, y: Array, period: float, span: float, freedom: int) -> int:
+def _multiple(fits: list[_Fit], period: float, span: float) -> int:
     """1, or 2 or 3 where the season repeats only after so many periods."""
-    basis = _basis(np.concatenate([basis, _waves(t, period)], axis=1))
-    y, found = _without(basis, y), [(LEVEL, 1)]
-    if float(y @ y) <= _NOTHING * len(y):
+    beside = [
+        _fit(_basis(np.concatenate([fit.basis, _waves(fit.t, period)], axis=1)), fit.t, fit.y, fit.freedom - _WAVES)
+        for fit in fits
+    ]
+    rest = [fit for fit in beside if fit is not None and fit.freedom > 0]
+    if not rest:
         return 1
-    for many, more in ((2, (1, 3)), (3, (1, 2))):
-        if many * period <= span / PERIODS and freedom >= 4:
-            ratio = float(_left(basis, y, _waves(t, many * period, more))) / float(y @ y)
-            found.append((_chance(ratio, freedom), many))
+    found = [(LEVEL, 1)]
+    for many, harmonics in ((2, (1, 3)), (3, (1, 2))):
+        if many * period <= span / PERIODS:
+            ratio = float(_ratio(rest, np.array([1 / (many * period)]), harmonics)[0])
+            found.append((_chance(ratio, _freedom(rest), len(rest)), many))
     return min(found)[1]
+
+
+def _chance_of_one_wave(parts: list[Part], period: float) -> float:
+    """That waves which differ from block to block of each series are as much alike."""
+    scatter, freedom, series = 0.0, 0, 0
+    for part in parts:
+        t, y = part.t, part.y
+        blocks = min(int((t[-1] + 1) / period + 1e-6), _BLOCKS)
+        if blocks < 2:
+            continue
+        block = np.minimum(((t + 1e-6) * blocks / (t[-1] + 1)).astype(int), blocks - 1)
+        levels = (block[:, None] == np.arange(blocks)).astype(np.float64)
+        columns = [levels, ((t - t.mean()) / t.std())[:, None]]
+        columns += [] if part.others is None else [part.others]
+        waves = _waves(t, period)
+        without = _basis(np.concatenate(columns, axis=1))
+        common = _basis(np.concatenate([without, waves], axis=1))
+        own = (levels[:, :, None] * waves[:, None, :]).reshape(len(t), -1)
+        single = _basis(np.concatenate([common, own], axis=1))
+        squares = [float(left @ left) for left in (_without(basis, y) for basis in (without, common, single))]
+        free = single.shape[1] - common.shape[1]
+        if free > 0 and squares[0] - squares[2] > _NOTHING * len(y):
+            scatter += free * (squares[1] - squares[2]) / (squares[0] - squares[2])
+            freedom, series = freedom + free, series + 1
+    return _chance(scatter / freedom, freedom, series) if series > 0 else 1.0
+
+
+def _beside_each(parts: list[Part], before: int | None) -> list[_Fit]:
+    """Of the series that have something to explain."""
+    fits = [_beside(part, _most_before(part) if before is None else before) for part in parts]
+    return [fit for fit in fits if fit is not None]
+
+
+def _lasting_wave(parts: list[Part], span: float) -> tuple[float, float] | None:
+    """A period beside a single value before, and its chance; None if it is no wave that lasts."""
+    one, two = ([fit for fit in _beside_each(parts, before) if fit.freedom > 0] for before in (1, 2))
+    if not one or not two:
+        return None
+    period, chance = _best_period(one, span)
+    if chance > LEVEL:
+        return None
+    ratio = float(_ratio(two, np.array([1 / period]))[0])
+    beside_two = _chance(ratio, _freedom(two), len(two))
+    if beside_two > LEVEL:
+        return None
+    one_wave = min(1.0, _tries(span) * _chance_of_one_wave(parts, period))
+    return (period, max(chance, one_wave)) if one_wave <= LEVEL else None
+
+
+def _prepared(parts: list[Part]) -> list[Part]:
+    """z-scored, and with t from 0; without series that are constant or have too many steps a row."""
+    found = []
+    for part in parts:
+        if len(part.y) < 2 or not part.t[-1] - part.t[0] <= MOST_SPAN * len(part.y):
+            continue
+        size = np.abs(part.y).max()
+        y = part.y / (size if size > 0 else 1)  # squares of a user's numbers may be beyond what a float64 holds
+        if y.std() > 1e-12:
+            found.append(Part(part.t - part.t[0], (y - y.mean()) / y.std(), part.others))
+    return found
+
+
+def find_period(parts: list[Part]) -> tuple[float, float] | None:
+    """The period that these series have in common, and its chance; None where it cannot be told."""
+    parts = _prepared(parts)
+    span = max((float(part.t[-1]) for part in parts), default=0.0)
+    if span < SHORTEST * PERIODS:
+        return None
+    fits = _beside_each(parts, None)
+    if fits and all(fit.freedom == 0 for fit in fits):  # such as a pure wave
+        fits = _beside_each(parts, 0)
+    fits = [fit for fit in fits if fit.freedom > 0]
+    if not fits:
+        return None
+    period, chance = _lasting_wave(parts, span) or _best_period(fits, span)
+    return period * _multiple(fits, period, span), chance
+
+
+# --- The season ----------------------------------------------------------------------------------
+
+
+def _windows(index: Index) -> list[Array]:
+    """The last rows of each series: as many as keep the work within that of one series of WINDOW rows."""
+    count = len(index.series)
+    rows = max(_LEAST_WINDOW, int(WINDOW / np.sqrt(count)))
+    longest = sorted(range(count), key=lambda place: -len(index.series[place]))[: (WINDOW // rows) ** 2]
+    return [index.series[place][-rows:] for place in sorted(longest)]
+
+
+def _part(x: Array, y: Array, is_categorical: Array, index: Index, rows: Array, beside_others: bool) -> Part | None:
+    """None where there are too many other columns."""
+    others = [
+        _regressors(x[rows, f], bool(is_categorical[f]))
+        for f in range(x.shape[1])
+        if f != index.column and f not in index.told_by and beside_others and not np.isnan(x[rows, f]).all()
+    ]
+    columns = np.concatenate(others, axis=1) if others else None
+    if columns is not None and columns.shape[1] > _MOST:
+        return None
+    return Part(index.steps(x[rows]), y[rows].astype(np.float64), columns)
 
 
 def find_season(x: Array, y: Array, is_categorical: Array, beside_others: bool = True) -> Season | None:
     """Of a context x [Nctx, F], y [Nctx]; a season that another column tells counts only if not beside_others."""
-    index = find_index(x, is_categorical)
-    if index is None or not np.isfinite(y).all():
+    if not np.isfinite(y).all():
         return None
-    rows = index.order[-WINDOW:]
-    others = [
-        _regressors(x[rows, f], bool(is_categorical[f]))
-        for f in range(x.shape[1])
-        if f != index.column and beside_others and not np.isnan(x[rows, f]).all()
-    ]
-    columns = np.concatenate(others, axis=1) if others else None
-    found = find_period(_steps(x, index)[rows], y[rows].astype(np.float64), columns)
-    return Season(index, *found) if found is not None and found[1] <= LEVEL else None
+    for tried, index in enumerate(find_indices(x, is_categorical), start=1):
+        parts = [_part(x, y, is_categorical, index, rows, beside_others) for rows in _windows(index)]
+        found = find_period([part for part in parts if part is not None])
+        if found is not None and tried * found[1] <= LEVEL:
+            return Season(index, found[0], tried * found[1])
+    return None

@@ -13,9 +13,9 @@ try:
     from models.research.training.prior.phase_column import (
         LEVEL,
         _chance,
-        find_index,
         find_season,
     )
+    from models.research.training.prior.running_index import find_indices
 except ImportError:
     np = None
 
@@ -123,7 +123,7 @@ class PhaseColumnTest(unittest.TestCase):
         kept = np.delete(np.arange(64), [10, 31, 50])
         self.assertEqual(season(index(64)[kept], y[kept]).period, 8)
         two = np.column_stack([random.standard_normal(64), index(64)])
-        self.assertEqual(find_index(two, np.zeros(2, bool)).column, 1)
+        self.assertEqual([each.column for each in find_indices(two, np.zeros(2, bool))], [1])
 
     def test_a_season_that_another_column_tells(self) -> None:
         y, x = seasonal(120, 12), index(120)
@@ -145,9 +145,42 @@ class PhaseColumnTest(unittest.TestCase):
         x[40:] += 300
         self.assertIsNone(season(x, seasonal(64, 8)))
 
+    def test_a_plain_sine(self) -> None:
+        for rows in (36, 48, 60, 72):
+            found = 0
+            for seed in range(20):
+                y = 10 * np.sin(2 * np.pi * (np.arange(rows) + seed) / 12)
+                one = season(index(rows), y + np.random.default_rng(seed).standard_normal(rows))
+                found += one is not None and abs(one.period / 12 - 1) < 0.03
+            self.assertGreaterEqual(found, 18, rows)
+
+    def test_several_series(self) -> None:
+        store, t = np.repeat(np.arange(3.0), 48), np.tile(np.arange(48.0), 3)
+        y = 100 * store + 10 * np.sin(2 * np.pi * (t / 12 + 0.3 * store))
+        y = y + np.random.default_rng(10).standard_normal(len(t))
+        for kinds in ((0,), ()):
+            found = season(np.column_stack([store, t]), y, kinds)
+            self.assertEqual((found.period, found.index.column, len(found.index.series)), (12, 1, 3))
+        self.assertIsNone(season(t[:, None], y))  # nothing tells the series
+        late = np.column_stack([store, t + 20 * store])
+        self.assertEqual(season(late, y, (0,)).period, 12)
+
+    def test_days_may_be_missing(self) -> None:
+        day = np.arange(150)
+        y = np.array([0, 5, -3, 8, -10, 4, 1])[day % 7] + np.random.default_rng(11).standard_normal(150)
+        for gone in (day % 7 > 4, np.random.default_rng(12).uniform(size=150) < 0.4):
+            self.assertEqual(season(day[~gone, None].astype(float), y[~gone]).period, 7)
+
+    def test_random_features_count_no_time(self) -> None:
+        random = np.random.default_rng(13)
+        for rows in (16, 64, 256):
+            for _ in range(100):
+                x = np.column_stack([random.standard_normal((rows, 3)), random.integers(0, 4, rows)])
+                self.assertEqual(find_indices(x, np.array([False, False, False, True])), [])
+
     def test_vectors_that_the_server_is_held_to(self) -> None:
         vectors = json.loads(VECTORS.read_text())
-        self.assertGreaterEqual(len(vectors), 25)
+        self.assertGreaterEqual(len(vectors), 40)
         for vector in vectors:
             with self.subTest(vector["name"]):
                 x = np.array([column["cells"] for column in vector["columns"]], dtype=np.float64).T
@@ -164,7 +197,7 @@ class PhaseColumnTest(unittest.TestCase):
                 np.testing.assert_allclose(found.phase(asked), phases, rtol=0, atol=1e-6)
 
     def test_chance_is_that_of_a_beta_distribution(self) -> None:
-        for freedom, ratio in ((6, 0.3), (25, 0.8), (200, 0.9)):
+        for freedom, ratio in ((6, 0.3), (25, 0.7), (200, 0.9)):
             a = freedom / 2
             x = (np.arange(200_000) + 0.5) / 200_000 * ratio
             integral = (a * (a + 1) * x ** (a - 1) * (1 - x)).mean() * ratio

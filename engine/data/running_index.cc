@@ -1,0 +1,246 @@
+#include "engine/data/running_index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "absl/algorithm/container.h"
+#include "absl/types/span.h"
+#include "engine/data/series_grouping.h"
+
+namespace chorale {
+namespace {
+
+constexpr size_t kLeastRows = 16;
+constexpr size_t kLeastValues = 16;  // of a column that repeats them
+constexpr size_t kMostRepeating = 8;
+constexpr size_t kMostDistinct = 2;
+constexpr double kMost = 0.9;   // of the gaps
+constexpr double kOften = 0.4;  // of the gaps
+
+double Median(std::vector<double> numbers) {
+  const auto middle = numbers.begin() + static_cast<int64_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  if (numbers.size() % 2 == 1) return *middle;
+  return (*std::max_element(numbers.begin(), middle) + *middle) / 2;
+}
+
+// One of the numbers.
+double LowerQuartile(std::vector<double> numbers) {
+  const auto place = numbers.begin() + static_cast<int64_t>((numbers.size() - 1) / 4);
+  std::nth_element(numbers.begin(), place, numbers.end());
+  return *place;
+}
+
+// Gaps between the rows of series that follow each other.
+struct Gaps {
+  std::vector<double> all;
+  double smallest = 0;
+  double spans = 0;  // of all series together
+  double rows = 0;
+
+  bool LeaveNoHalf(double step) const { return smallest >= 0.5 * step; }
+  bool AreFew(double step) const { return spans / step <= kMostStepsPerRow * rows; }
+  template <typename Condition>
+  double Share(Condition holds) const {
+    return static_cast<double>(absl::c_count_if(all, holds)) / static_cast<double>(all.size());
+  }
+  bool AreWhole(double step) const {
+    return kMost <= Share([&](double gap) {
+             const double steps = gap / step;
+             const double count = std::nearbyint(steps);
+             return count >= 1 && std::abs(steps - count) <= std::min(0.1 * count, 0.25);
+           });
+  }
+  bool AreEven(double step) const {
+    return kMost <= Share([&](double gap) { return gap <= 1.5 * step; });
+  }
+  bool AreOftenOne(double step) const {
+    return kOften <= Share([&](double gap) { return gap <= 1.5 * step; });
+  }
+};
+
+Gaps GapsOf(absl::Span<const double> numbers, const std::vector<std::vector<size_t>>& series) {
+  Gaps gaps;
+  gaps.rows = static_cast<double>(numbers.size());
+  for (const std::vector<size_t>& rows : series) {
+    for (size_t i = 1; i < rows.size(); ++i) {
+      gaps.all.push_back(numbers[rows[i]] - numbers[rows[i - 1]]);
+    }
+    gaps.spans += numbers[rows.back()] - numbers[rows.front()];
+  }
+  if (!gaps.all.empty()) gaps.smallest = *absl::c_min_element(gaps.all);
+  return gaps;
+}
+
+// False for a column whose numbers differ and are no running index: what a sort would tell, without
+// one. No gap of an index is below 1/8 of the average one, so of buckets of half of that, none has
+// two numbers.
+bool MayBeIndex(const std::vector<double>& numbers) {
+  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  const double range = *high - *low;
+  if (range == 0 || !std::isfinite(range)) return false;
+  const size_t buckets = 4 * static_cast<size_t>(kMostStepsPerRow) * numbers.size();
+  std::vector<bool> taken(buckets + 1);
+  return absl::c_all_of(numbers, [&, low = *low](double x) {
+    const auto bucket = static_cast<size_t>((x - low) / range * static_cast<double>(buckets));
+    if (taken[bucket]) return false;
+    taken[bucket] = true;
+    return true;
+  });
+}
+
+using StepOrVerdict = std::variant<double, IndexVerdict>;
+
+StepOrVerdict StepOf(const Gaps& gaps) {
+  if (!(gaps.smallest > 0) || !std::isfinite(gaps.spans)) return IndexVerdict::kUneven;
+  double step = Median(gaps.all);
+  if (!gaps.LeaveNoHalf(step) || (!gaps.AreWhole(step) && !gaps.AreEven(step))) {
+    step = LowerQuartile(gaps.all);
+    if (!gaps.LeaveNoHalf(step) || !gaps.AreWhole(step) || !gaps.AreOftenOne(step)) {
+      return IndexVerdict::kUneven;
+    }
+  }
+  if (!gaps.AreFew(step)) return IndexVerdict::kLongGaps;
+  return step;
+}
+
+using IndexOrVerdict = std::variant<RunningIndex, IndexVerdict>;
+
+IndexOrVerdict AsIndex(const std::vector<double>& numbers, RunningIndex index) {
+  const StepOrVerdict step = StepOf(GapsOf(numbers, index.series));
+  if (const auto* verdict = std::get_if<IndexVerdict>(&step)) return *verdict;
+  index.first = *absl::c_min_element(numbers);
+  index.step = std::get<double>(step);
+  return index;
+}
+
+// Of numbers that all differ.
+IndexOrVerdict OfOneSeries(const Table& features, int64_t column) {
+  const std::vector<double>& numbers = features.columns[column].numbers;
+  if (!MayBeIndex(numbers)) return IndexVerdict::kUneven;
+  std::vector<size_t> rows(numbers.size());
+  absl::c_iota(rows, 0);
+  absl::c_sort(rows, [&](size_t a, size_t b) { return numbers[a] < numbers[b]; });
+  RunningIndex index;
+  index.column = column;
+  index.series.push_back(std::move(rows));
+  return AsIndex(numbers, std::move(index));
+}
+
+// Of numbers that repeat.
+IndexOrVerdict OfSeveralSeries(const Table& features, int64_t column,
+                               const std::vector<SeriesGrouping>& groupings) {
+  const std::vector<double>& numbers = features.columns[column].numbers;
+  const Codes values = CodesOf(features.columns[column]);
+  for (const SeriesGrouping& grouping : groupings) {
+    if (absl::c_linear_search(grouping.columns, column) ||
+        !DifferInEachSeries(values, grouping.series)) {
+      continue;
+    }
+    RunningIndex index;
+    index.column = column;
+    index.series = SplitBySeries(grouping.series, numbers);
+    index.told_by = grouping.columns;
+    return AsIndex(numbers, std::move(index));
+  }
+  return IndexVerdict::kRepeats;
+}
+
+bool HasMissing(const Column& column) {
+  return absl::c_any_of(column.numbers, [](double x) { return std::isnan(x); });
+}
+
+}  // namespace
+
+absl::string_view SentenceOf(IndexVerdict verdict) {
+  switch (verdict) {
+    case IndexVerdict::kSeason:
+      return "the target has a season by the column";
+    case IndexVerdict::kNoPeriod:
+      return "by the column the target has no season that is beyond chance";
+    case IndexVerdict::kTooManyColumns:
+      return "there are too many other columns to tell whether the target has a season by the "
+             "column";
+    case IndexVerdict::kNotTried:
+      return "no season was sought by the column, since other columns count time as well";
+    case IndexVerdict::kTooFewRows:
+      return "no season was sought by the column, since there are fewer than 16 rows";
+    case IndexVerdict::kMissingCells:
+      return "no season was sought by the column, since it has missing cells";
+    case IndexVerdict::kRepeats:
+      return "no season was sought by the column, since its values repeat: if the table has "
+             "several series, a column should tell which one each row belongs to";
+    case IndexVerdict::kFewValues:
+      return "no season was sought by the column, since it has fewer than 16 different values";
+    case IndexVerdict::kUneven:
+      return "no season was sought by the column, since its values are neither evenly spaced nor "
+             "whole steps apart";
+    case IndexVerdict::kLongGaps:
+      return "no season was sought by the column, since its values span more than 4 steps a row";
+  }
+  return "";
+}
+
+RunningIndices FindRunningIndices(const Table& features) {
+  const auto columns = static_cast<int64_t>(features.columns.size());
+  RunningIndices indices;
+  indices.verdicts.assign(columns, IndexVerdict::kNotTried);
+  struct Repeating {
+    int64_t column;
+    size_t values;
+  };
+  std::vector<Repeating> repeating;
+  const auto keep = [&](int64_t column, IndexOrVerdict index) {
+    if (const auto* verdict = std::get_if<IndexVerdict>(&index)) {
+      indices.verdicts[column] = *verdict;
+      return false;
+    }
+    indices.found.push_back(std::get<RunningIndex>(std::move(index)));
+    return true;
+  };
+  for (int64_t i = 0; i < columns; ++i) {
+    const Column& column = features.columns[i];
+    IndexVerdict& verdict = indices.verdicts[i];
+    if (column.type != ColumnType::kNumeric) continue;
+    if (column.numbers.size() < kLeastRows) {
+      verdict = IndexVerdict::kTooFewRows;
+    } else if (HasMissing(column)) {
+      verdict = IndexVerdict::kMissingCells;
+    } else if (const size_t values = CountValues(column); values == column.numbers.size()) {
+      if (indices.found.size() < kMostDistinct) keep(i, OfOneSeries(features, i));
+    } else if (values < kLeastValues) {
+      verdict = IndexVerdict::kFewValues;
+    } else {
+      repeating.push_back({i, values});
+    }
+  }
+  if (repeating.empty()) return indices;
+  std::stable_sort(repeating.begin(), repeating.end(),
+                   [](const Repeating& a, const Repeating& b) { return a.values > b.values; });
+  if (repeating.size() > kMostRepeating) repeating.resize(kMostRepeating);
+  const std::vector<SeriesGrouping> groupings = SeriesGroupings(features);
+  for (const Repeating& each : repeating) {
+    if (keep(each.column, OfSeveralSeries(features, each.column, groupings))) break;
+  }
+  return indices;
+}
+
+std::optional<RunningIndex> RunningIndexOf(const Table& features, int64_t column) {
+  const Column& numbers = features.columns[column];
+  if (numbers.type != ColumnType::kNumeric || numbers.numbers.size() < kLeastRows ||
+      HasMissing(numbers)) {
+    return std::nullopt;
+  }
+  const size_t values = CountValues(numbers);
+  if (values < kLeastValues) return std::nullopt;
+  IndexOrVerdict index = values == numbers.numbers.size()
+                             ? OfOneSeries(features, column)
+                             : OfSeveralSeries(features, column, SeriesGroupings(features));
+  if (std::holds_alternative<IndexVerdict>(index)) return std::nullopt;
+  return std::get<RunningIndex>(std::move(index));
+}
+
+}  // namespace chorale

@@ -1,0 +1,178 @@
+#include "engine/data/period_search.h"
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numbers>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "engine/data/wave_fit.h"
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+using Random = std::mt19937_64;
+
+double Normal(Random* random) { return std::normal_distribution<double>()(*random); }
+
+double Sine(double turns) { return std::sin(2 * std::numbers::pi * turns); }
+
+std::vector<double> Count(int rows) {
+  std::vector<double> t;
+  for (int i = 0; i < rows; ++i) t.push_back(i);
+  return t;
+}
+
+bool Found(const std::optional<FoundPeriod>& found) {
+  return found.has_value() && found->chance <= kSeasonLevel;
+}
+
+// In how many of 20 series of so many rows a period is found: this one, or any if it is 0.
+int FoundIn20(int rows, double period,
+              const std::function<std::vector<double>(int, Random*)>& make) {
+  Random random(rows);
+  int count = 0;
+  for (int i = 0; i < 20; ++i) {
+    const std::optional<FoundPeriod> found = FindPeriod({{Count(rows), make(rows, &random), {}}});
+    if (Found(found) && (period == 0 || std::abs(found->period / period - 1) < 0.03)) ++count;
+  }
+  return count;
+}
+
+// A sine of this period and amplitude, of any phase, and noise of 1.
+std::function<std::vector<double>(int, Random*)> SineAndNoise(double amplitude, double period,
+                                                              double slope = 0) {
+  return [=](int rows, Random* random) {
+    const double phase = std::uniform_real_distribution<double>()(*random);
+    std::vector<double> y;
+    for (int i = 0; i < rows; ++i) {
+      y.push_back(amplitude * Sine(i / period + phase) + slope * i + Normal(random));
+    }
+    return y;
+  };
+}
+
+// y_i = a y_{i-1} + b y_{i-2} and noise of 1.
+std::function<std::vector<double>(int, Random*)> Autoregression(double a, double b) {
+  return [=](int rows, Random* random) {
+    std::vector<double> y = {0, 0};
+    for (int i = 0; i < rows + 200; ++i) {
+      y.push_back(a * y[y.size() - 1] + b * y[y.size() - 2] + Normal(random));
+    }
+    return std::vector<double>(y.end() - rows, y.end());
+  };
+}
+
+TEST(PeriodSearchTest, FindsAPlainSine) {
+  for (const int rows : {36, 48, 60, 72}) {
+    EXPECT_GE(FoundIn20(rows, 12, SineAndNoise(10, 12)), 18) << rows;
+  }
+  EXPECT_GE(FoundIn20(36, 12, SineAndNoise(30, 12)), 19);
+  EXPECT_GE(FoundIn20(36, 12, SineAndNoise(10, 12, 0.3)), 19);
+  EXPECT_GE(FoundIn20(72, 12, SineAndNoise(2, 12)), 18);
+  EXPECT_GE(FoundIn20(42, 7, SineAndNoise(3, 7)), 18);
+  EXPECT_GE(FoundIn20(60, 4, SineAndNoise(3, 4)), 17);
+}
+
+TEST(PeriodSearchTest, FindsNothingWhereThereIsNone) {
+  for (const int rows : {24, 48}) {
+    EXPECT_LE(FoundIn20(rows, 0, Autoregression(0, 0)), 1) << rows;
+    EXPECT_LE(FoundIn20(rows, 0, Autoregression(1, 0)), 1) << rows;
+    EXPECT_LE(FoundIn20(rows, 0, Autoregression(0.8, 0)), 1) << rows;
+    for (const double period : {6.0, 12.0}) {  // cycles that keep no time
+      const double a = 2 * 0.9 * std::cos(2 * std::numbers::pi / period);
+      EXPECT_LE(FoundIn20(rows, 0, Autoregression(a, -0.81)), 2) << rows << ", " << period;
+    }
+  }
+}
+
+TEST(PeriodSearchTest, SeriesHaveOnePeriodAndPhasesOfTheirOwn) {
+  Random random(1);
+  std::vector<SeriesRows> series;
+  for (int i = 0; i < 50; ++i) {
+    SeriesRows one;
+    for (int month = i % 7; month < 24 + i % 5; ++month) {
+      one.t.push_back(month);
+      one.y.push_back(100 * i + (1 + i % 3) * Sine(month / 6.0 + 0.13 * i) + Normal(&random));
+    }
+    series.push_back(one);
+  }
+  const std::optional<FoundPeriod> found = FindPeriod(series);
+  ASSERT_TRUE(Found(found));
+  EXPECT_EQ(found->period, 6);
+  // One of them alone would not tell.
+  EXPECT_FALSE(Found(FindPeriod({series[0]})));
+}
+
+TEST(PeriodSearchTest, ManySeriesOfNoiseHaveNone) {
+  Random random(2);
+  for (const int count : {2, 10}) {
+    std::vector<SeriesRows> noise;
+    std::vector<SeriesRows> walks;
+    for (int i = 0; i < count; ++i) {
+      noise.push_back({Count(60), Autoregression(0, 0)(60, &random), {}});
+      walks.push_back({Count(60), Autoregression(1, 0)(60, &random), {}});
+    }
+    EXPECT_FALSE(Found(FindPeriod(noise))) << count;
+    EXPECT_FALSE(Found(FindPeriod(walks))) << count;
+  }
+}
+
+TEST(PeriodSearchTest, ASeriesThatSaysNothingDoesNotMatter) {
+  Random random(3);
+  SeriesRows good = {Count(60), SineAndNoise(5, 12)(60, &random), {}};
+  const SeriesRows constant = {Count(60), std::vector<double>(60, 4), {}};
+  const SeriesRows few = {Count(3), {1, 5, 2}, {}};
+  SeriesRows sparse = good;
+  for (double& t : sparse.t) t *= 100;
+  const std::optional<FoundPeriod> alone = FindPeriod({good});
+  const std::optional<FoundPeriod> together = FindPeriod({constant, good, few, sparse});
+  ASSERT_TRUE(Found(alone));
+  ASSERT_TRUE(Found(together));
+  EXPECT_EQ(together->period, alone->period);
+  EXPECT_EQ(together->chance, alone->chance);
+  EXPECT_FALSE(FindPeriod({constant, few, sparse}).has_value());
+  EXPECT_FALSE(FindPeriod({}).has_value());
+}
+
+// A week's pattern on five days of it: of the periods 3.5 and 7, which explain as much, the whole.
+TEST(PeriodSearchTest, BusinessDaysHaveAWeekOfSevenDays) {
+  Random random(4);
+  SeriesRows series;
+  for (int day = 0; day < 100; ++day) {
+    if (day % 7 > 4) continue;
+    constexpr double kPattern[] = {5, 10, 2, 13, -5};
+    series.t.push_back(day);
+    series.y.push_back(kPattern[day % 7] + Normal(&random));
+  }
+  const std::optional<FoundPeriod> found = FindPeriod({series});
+  ASSERT_TRUE(Found(found));
+  EXPECT_EQ(found->period, 7);
+}
+
+TEST(WaveFitTest, ChanceOfSeveralSeriesIsThatOfABetaDistribution) {
+  // By adding the density of Beta(a, b) up to the ratio.
+  for (const int series : {1, 3}) {
+    const double a = 20;
+    const double b = 2 * series;
+    const double ratio = 0.6;
+    constexpr int kSteps = 200'000;
+    double sum = 0;
+    for (int i = 0; i < kSteps; ++i) {
+      const double x = (i + 0.5) / kSteps * ratio;
+      sum += std::pow(x, a - 1) * std::pow(1 - x, b - 1);
+    }
+    const double beta = std::exp(std::lgamma(a) + std::lgamma(b) - std::lgamma(a + b));
+    EXPECT_NEAR(ChanceOfWaves(ratio, 40, series) / (sum * ratio / kSteps / beta), 1, 1e-6);
+  }
+  EXPECT_EQ(ChanceOfWaves(-1e-9, 10, 1), 0);
+  EXPECT_EQ(ChanceOfWaves(1, 10, 1), 1);
+  EXPECT_EQ(ChanceOfWaves(1e-9, 20'000, 256), 0);
+  EXPECT_EQ(ChanceOfWaves(0.93, 1000, 10), 1);  // less than twice what chance brings
+}
+
+}  // namespace
+}  // namespace chorale
