@@ -21,6 +21,7 @@ ColumnInfo Describe(const Column& column) {
   ColumnInfo info;
   info.name = column.name;
   info.type = column.type;
+  info.meaning = column.meaning;
   for (const double number : column.numbers) info.missing += std::isnan(number) ? 1 : 0;
   std::vector<bool> used(column.categories.size(), false);
   for (const int32_t code : column.codes) {

@@ -2,7 +2,9 @@
 #ifndef CHORALE_ENGINE_DATA_CATEGORY_LOOKUP_H_
 #define CHORALE_ENGINE_DATA_CATEGORY_LOOKUP_H_
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -11,8 +13,9 @@
 namespace chorale {
 
 // Texts that look equal are equal (base/normal_text.h), but a category is first of all the one with
-// the same bytes: a context may have been registered with several that look equal. Used by one
-// thread.
+// the same bytes: a context may have been registered with several that look equal. Where all are
+// words for true and false (base/truth_word.h), one at most for each, any such word is found by its
+// truth value: tools write TRUE, True, true and 1 for the same. Used by one thread.
 class CategoryLookup {
  public:
   static constexpr int64_t kUnknown = -1;
@@ -24,9 +27,14 @@ class CategoryLookup {
   int64_t Find(const std::string& category);
 
  private:
+  // By truth value; kUnknown where there is none.
+  using TruthPlaces = std::array<int64_t, 2>;
+  TruthPlaces FindTruthPlaces() const;
+
   const absl::Span<const std::string> categories_;
   // By normal form, the first of each; made when the first category is not found by its bytes.
   absl::flat_hash_map<std::string, int64_t> by_normal_text_;
+  std::optional<TruthPlaces> by_truth_;  // made with it
 };
 
 }  // namespace chorale

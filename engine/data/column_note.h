@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace chorale {
 
@@ -19,6 +20,10 @@ struct ColumnNote {
   std::string snapped_to = {};
   int64_t replaced_by_nearest = 0;  // numbers taken for the nearest that the context has
   int64_t unknown_categories = 0;   // cells whose category the context does not have: as missing
+  // Where these are all cells that the column has: the first categories of the context, and how
+  // many it has.
+  std::vector<std::string> known_categories = {};
+  int64_t known_category_count = 0;
   // Steps of the season that the target has by this column, which counts time; 0: none was found.
   // The model gets one column more (engine/data/season.h).
   double season_steps = 0;

@@ -31,6 +31,12 @@ absl::Status ValidateNumbers(absl::string_view table, const Column& column, int6
       return InvalidField(NumericCellPath(table, column.name, row),
                           "is infinite; a cell is finite, or NaN when it is missing");
     }
+    const double number = column.numbers[row];
+    if (column.meaning == Meaning::kBoolean && !std::isnan(number) && number != 0 && number != 1) {
+      return InvalidField(
+          NumericCellPath(table, column.name, row),
+          absl::StrCat("is ", number, "; a boolean is 0 or 1, or NaN when it is missing"));
+    }
   }
   return absl::OkStatus();
 }
@@ -140,7 +146,7 @@ absl::Status ValidateColumnCells(absl::string_view table, const Column& column, 
   if (column.type == ColumnType::kNumeric) return ValidateNumbers(table, column, rows);
 
   const std::string field = absl::StrCat(ColumnPath(table, column.name), ".categorical");
-  if (!column.numbers.empty()) {
+  if (!column.numbers.empty() || column.meaning != Meaning::kNumber) {
     return InvalidField(ColumnPath(table, column.name), "is categorical and also has numbers");
   }
   if (static_cast<int64_t>(column.codes.size()) != rows) {

@@ -34,8 +34,8 @@ absl::Status ValidateColumnName(absl::string_view field, absl::string_view name,
 absl::Status ValidateColumnNames(absl::string_view table, const Table& columns,
                                  const Limits& limits);
 
-// Everything about one column but its name: `rows` cells, numbers without infinities, categories
-// that are distinct, valid UTF-8 and within the limits, codes in range.
+// Everything about one column but its name: `rows` cells, numbers without infinities, booleans that
+// are 0 or 1, categories that are distinct, valid UTF-8 and within the limits, codes in range.
 absl::Status ValidateColumnCells(absl::string_view table, const Column& column, int64_t rows,
                                  const Limits& limits);
 

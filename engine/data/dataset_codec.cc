@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "engine/data/category_dictionary.h"
 #include "engine/data/cbor_bounds.h"
+#include "engine/data/column_meaning.h"
 #include "engine/data/column_validation.h"
 
 namespace chorale {
@@ -34,6 +35,7 @@ constexpr char kFormat[] = "chorale dataset";
 constexpr uint64_t kVersion = 1;
 constexpr char kSeasons[] = "seasons";
 constexpr char kNotSought[] = "not sought";
+constexpr char kMeaning[] = "meaning";
 // The document, its columns, a column.
 constexpr int64_t kMaxDepth = 3;
 
@@ -58,6 +60,7 @@ Json EncodeColumn(const Column& column) {
   Json json = {{"name", column.name}};
   if (column.type == ColumnType::kNumeric) {
     json["numbers"] = PackNumbers(column.numbers);
+    if (column.meaning != Meaning::kNumber) json[kMeaning] = MeaningName(column.meaning);
     return json;
   }
   const CategoryDictionary dictionary = CanonicalDictionary(column);
@@ -118,6 +121,11 @@ bool DecodeColumn(const Json& json, Column& column) {
   if (!json.is_object() || !TakeString(json, "name", column.name)) return false;
   if (json.contains("numbers")) {
     column.type = ColumnType::kNumeric;
+    std::string meaning;
+    if (json.contains(kMeaning) &&
+        !(TakeString(json, kMeaning, meaning) && MeaningFromName(meaning, &column.meaning))) {
+      return false;
+    }
     return Unpack(FindBinary(json, "numbers"), column.numbers);
   }
   column.type = ColumnType::kCategorical;
@@ -188,7 +196,7 @@ std::string EncodeDataset(const Dataset& dataset) {
 }
 
 absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes) {
-  // A numeric column of one row has the most items per byte: 5 in 26 bytes.
+  // A numeric column of one row has the most items per byte: 5 in 26 bytes, or 7 in 42.
   const int64_t max_items = 16 + static_cast<int64_t>(bytes.size() / 4);
   if (!WithinCborBounds(bytes, kMaxDepth, max_items)) {
     return absl::DataLossError("these bytes are not an encoded dataset, or are damaged");

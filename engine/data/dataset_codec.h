@@ -3,6 +3,7 @@
 // One CBOR map, keys in this order, everything of definite length:
 //   "columns"  array of features in the order registered, each a map: "name" (text), then either
 //              "numbers"           bytes, [rows] float64
+//              "meaning"           "boolean", "date" or "duration"; absent for plain numbers
 //              or
 //              "category_lengths"  bytes, [categories] uint32: bytes of each in "category_text"
 //              "category_text"     bytes, the categories one after the other
@@ -28,8 +29,8 @@ namespace chorale {
 
 // InvalidField naming the column, as in `rows.columns["age"].numeric.values[17]`, and the limit.
 // The table is called "rows" as in the public API, whose rows are counted over all chunks: no rows
-// or columns, unequal lengths, empty or duplicate names, infinite numbers, codes out of range, a
-// target that is not finite, limits.
+// or columns, unequal lengths, empty or duplicate names, infinite numbers, booleans that are
+// neither 0 nor 1, codes out of range, a target that is not finite, limits.
 absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits);
 
 // Canonical: equal content gives equal bytes (category dictionaries are sorted and codes

@@ -108,6 +108,14 @@ Column PhasesOf(const Column& index, const Season& season) {
   return phases;
 }
 
+absl::Status TooManyFeatures(int64_t features, int64_t left_out, int64_t most) {
+  const std::string kept =
+      left_out == 0 ? "" : absl::StrCat(", of which ", left_out, " say nothing and do not count");
+  return InvalidField("rows.columns",
+                      absl::StrCat("has ", features, " feature columns", kept, "; the model takes ",
+                                   most, ": leave out those that tell least of the target"));
+}
+
 // Statistics to scale by, or an error that names the column.
 absl::StatusOr<ColumnStatistics> FiniteStatistics(absl::string_view column,
                                                   absl::Span<const double> numbers) {
@@ -125,16 +133,16 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
                                                        const ModelConfig& config,
                                                        const std::optional<KnownSeason>& known) {
   const int64_t features = static_cast<int64_t>(context.features.columns.size());
-  if (config.max_features > 0 && features > config.max_features) {
-    return InvalidField(
-        "rows.columns",
-        absl::StrCat("has ", features, " feature columns; the model takes ", config.max_features));
-  }
   FeatureTransform transform;
   for (const Column& column : context.features.columns) {
     absl::StatusOr<ColumnTransform> fitted = FitColumn(column, config.normalize_x);
     RETURN_IF_ERROR(fitted.status());
     transform.columns_.push_back(*std::move(fitted));
+  }
+  const int64_t left_out =
+      absl::c_count_if(transform.columns_, [](const ColumnTransform& c) { return c.left_out; });
+  if (config.max_features > 0 && features - left_out > config.max_features) {
+    return TooManyFeatures(features, left_out, config.max_features);
   }
   RETURN_IF_ERROR(transform.FitSeason(context, config, known));
   for (int64_t i = 0; i < features; ++i) {
@@ -292,6 +300,7 @@ void FeatureTransform::ApplyCategories(const ColumnTransform& fitted, const Colu
                           : static_cast<float>(fitted.Scale(static_cast<double>(code))));
   }
   int64_t cell = feature;
+  bool any_known = false;
   for (const int32_t code : column.codes) {
     const bool missing = code == kMissingCode;
     if (missing || std::isnan(by_code[code])) {
@@ -299,9 +308,15 @@ void FeatureTransform::ApplyCategories(const ColumnTransform& fitted, const Colu
       Impute(fitted.scaled_fill, cell, matrix);
     } else {
       matrix->x[cell] = by_code[code];
+      any_known = true;
     }
     cell += matrix->features;
   }
+  if (any_known || note->unknown_categories == 0) return;
+  constexpr size_t kShown = 3;
+  const size_t shown = std::min(kShown, fitted.categories.size());
+  note->known_categories.assign(fitted.categories.begin(), fitted.categories.begin() + shown);
+  note->known_category_count = static_cast<int64_t>(fitted.categories.size());
 }
 
 // The cells that differ from those of a context in which all are equal.

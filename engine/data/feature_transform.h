@@ -78,8 +78,9 @@ struct FeatureMatrix {
 class FeatureTransform {
  public:
   // REQUIRES: the context is valid (ValidateDataset). InvalidArgument when the model takes fewer
-  // features, or numbers are too large. `known`: what the same version of the transform found in
-  // this context before; nothing if that is not known. It saves time, and changes no bit.
+  // features than are not left out, or numbers are too large. `known`: what the same version of the
+  // transform found in this context before; nothing if that is not known. It saves time, and
+  // changes no bit.
   static absl::StatusOr<FeatureTransform> Fit(
       const Dataset& context, const ModelConfig& config,
       const std::optional<KnownSeason>& known = std::nullopt);

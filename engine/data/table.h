@@ -10,6 +10,14 @@ namespace chorale {
 
 enum class ColumnType { kNumeric, kCategorical };
 
+// What the numbers of a column stand for. No answer depends on it: clients read texts by it.
+enum class Meaning {
+  kNumber,
+  kBoolean,   // 0 for false, 1 for true
+  kDate,      // days since 1970-01-01 UTC, the time of day as the fraction
+  kDuration,  // days
+};
+
 inline constexpr int32_t kMissingCode = -1;
 
 struct Column {
@@ -18,6 +26,7 @@ struct Column {
   std::vector<double> numbers;          // [rows] when numeric; NaN is a missing cell
   std::vector<std::string> categories;  // distinct, non-empty strings, when categorical
   std::vector<int32_t> codes;           // [rows] into categories, or kMissingCode
+  Meaning meaning = Meaning::kNumber;   // kNumber when categorical
 
   int64_t rows() const {
     return static_cast<int64_t>(type == ColumnType::kNumeric ? numbers.size() : codes.size());

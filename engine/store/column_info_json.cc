@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/data/column_meaning.h"
 
 namespace chorale {
 namespace {
@@ -16,6 +17,7 @@ constexpr char kCategorical[] = "categorical";
 constexpr char kFarTargets[] = "far_targets";
 constexpr char kSeasonTransform[] = "season_transform";
 constexpr char kSeasonSteps[] = "season_steps";
+constexpr char kMeaning[] = "meaning";
 
 // A non-negative integer member of an object.
 bool TakeCount(const Json& object, const char* key, int64_t& out) {
@@ -33,6 +35,12 @@ bool TakeNotes(const Json& object, ColumnInfo& column) {
   if (const auto left_out = object.find("left_out"); left_out != object.end()) {
     if (!left_out->is_boolean()) return false;
     column.left_out = left_out->get<bool>();
+  }
+  if (const auto meaning = object.find(kMeaning); meaning != object.end()) {
+    if (!meaning->is_string() || column.type != ColumnType::kNumeric ||
+        !MeaningFromName(meaning->get_ref<const std::string&>(), &column.meaning)) {
+      return false;
+    }
   }
   const auto season = object.find(kSeasonSteps);
   if (season == object.end()) return true;
@@ -66,6 +74,7 @@ absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record) {
                        {"outside_bulk", column.outside_bulk},
                        {"left_out", column.left_out}});
       if (column.season_steps > 0) array.back()[kSeasonSteps] = column.season_steps;
+      if (column.meaning != Meaning::kNumber) array.back()[kMeaning] = MeaningName(column.meaning);
     }
     if (!array.empty() && record.far_targets > 0) array[0][kFarTargets] = record.far_targets;
     if (!array.empty() && !record.season_transform.empty()) {

@@ -13,7 +13,8 @@ namespace chorale {
 
 // What a record says of its columns:
 // [{"name": "age", "type": "numeric", "categories": 0, "missing": 3, "outside_bulk": 1,
-//   "left_out": false}, ...], where the first has "far_targets", too, if there are any: earlier
+//   "left_out": false, "meaning": "date"}, ...], where "meaning" is absent for plain numbers and
+// categories, and the first has "far_targets", too, if there are any: earlier
 // versions ignore a key that they do not know. InvalidArgument when a name is not valid UTF-8.
 absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record);
 

@@ -25,6 +25,7 @@ struct ColumnInfo {
   int64_t outside_bulk = 0;
   bool left_out = false;
   double season_steps = 0;
+  Meaning meaning = Meaning::kNumber;  // of a numeric column
 };
 
 // A context as it is registered. (tenant, name) identifies it; digest identifies its content.

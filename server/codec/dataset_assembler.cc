@@ -7,6 +7,7 @@
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
+#include "engine/data/column_meaning.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/table_decoder.h"
 
@@ -86,7 +87,7 @@ absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
   RETURN_IF_ERROR(CheckTarget(*chunk));
   if (chunks_ == 0) {
     for (const Column& column : chunk->columns) {
-      table_.columns.push_back({column.name, column.type, {}, {}, {}});
+      table_.columns.push_back({column.name, column.type, {}, {}, {}, column.meaning});
       CountBytes(column.name.size(), sizeof(Column) + sizeof(CategoryIndex));
     }
     category_index_.resize(table_.columns.size());
@@ -138,6 +139,12 @@ absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {
       return InvalidField(ColumnPath(i),
                           absl::StrCat("is ", TypeName(column.type), "; in the first chunk it was ",
                                        TypeName(first.type)));
+    }
+    if (column.meaning != first.meaning) {
+      return InvalidField(
+          absl::StrCat(ColumnPath(i), ".numeric.meaning"),
+          absl::StrCat("is ", MeaningName(column.meaning), "; in the first chunk it was ",
+                       MeaningName(first.meaning), " (column ", QuoteName(column.name), ")"));
     }
   }
   return absl::OkStatus();

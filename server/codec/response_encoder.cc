@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/codec/meaning_codec.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/warning_encoder.h"
 
@@ -79,6 +80,7 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
     feature->set_outside_bulk_count(column.outside_bulk);
     feature->set_left_out(column.left_out);
     feature->set_season_steps(column.season_steps);
+    feature->set_meaning(EncodeMeaning(column.meaning));
   }
   message->set_far_target_count(record.far_targets);
   message->set_row_count(record.rows);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
+#include "server/codec/meaning_codec.h"
 
 namespace chorale {
 namespace {
@@ -43,6 +45,12 @@ absl::Status DecodeNumbers(const v1::NumericValues& message, const std::string& 
                           "is infinite; numbers must be finite, or NaN for a missing cell");
     }
   }
+  const std::optional<Meaning> meaning = DecodeMeaning(message.meaning());
+  if (!meaning.has_value()) {
+    return InvalidField(absl::StrCat(path, ".numeric.meaning"),
+                        absl::StrCat("is ", message.meaning(), ", which is unknown"));
+  }
+  column->meaning = *meaning;
   column->numbers.assign(message.values().begin(), message.values().end());
   return absl::OkStatus();
 }

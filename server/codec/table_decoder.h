@@ -28,9 +28,9 @@ TableBounds TargetBounds(const Limits& limits);
 TableBounds ChunkBounds(const Limits& limits);
 
 // InvalidArgument with the field below `path`, e.g. "targets.columns[2].numeric.values[5]": no
-// column or no row, an empty or repeated name, no values, unequal lengths, an infinity, an empty or
-// repeated category, a code without a category, or a table beyond `bounds`. Errors in a column also
-// have its name.
+// column or no row, an empty or repeated name, no values, unequal lengths, an infinity, an unknown
+// meaning, an empty or repeated category, a code without a category, or a table beyond `bounds`.
+// Errors in a column also have its name.
 absl::StatusOr<Table> DecodeTable(const v1::Table& message, absl::string_view path,
                                   const TableBounds& bounds);
 

@@ -16,6 +16,23 @@ std::string Cells(int64_t count, absl::string_view one, absl::string_view many) 
   return absl::StrCat(count, count == 1 ? " cell " : " cells ", count == 1 ? one : many);
 }
 
+std::string UnknownCategories(const ColumnNote& note) {
+  const int64_t cells = note.unknown_categories;
+  if (note.known_categories.empty()) {
+    return absl::StrCat(Cells(cells, "has a category", "have categories"),
+                        " that the context does not have, and ", cells == 1 ? "counts" : "count",
+                        " as missing");
+  }
+  std::string known;
+  for (const std::string& category : note.known_categories) {
+    absl::StrAppend(&known, known.empty() ? "" : ", ", QuoteName(category));
+  }
+  const auto shown = static_cast<int64_t>(note.known_categories.size());
+  return absl::StrCat("none of its ", cells, cells == 1 ? " cell" : " cells",
+                      " is a category of the context, so all count as missing; the context has ",
+                      known, note.known_category_count > shown ? ", ..." : "");
+}
+
 // Adds warnings while there is room for them.
 class WarningWriter {
  public:
@@ -102,9 +119,7 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
     }
     if (note.unknown_categories > 0) {
       writer.Add(v1::Warning::UNKNOWN_CATEGORY, note.column, note.unknown_categories,
-                 absl::StrCat(Cells(note.unknown_categories, "has a category", "have categories"),
-                              " that the context does not have, and ",
-                              note.unknown_categories == 1 ? "counts" : "count", " as missing"));
+                 UnknownCategories(note));
     }
   }
   writer.Finish();

@@ -131,9 +131,18 @@ def csv_seeds():
     yield 'utf8', 'ä,"€"\n1,\U0001d54f\n'.encode()
     yield 'not_utf8', b'a\n\xff\n'
     yield 'blank', b'a\n\n""\n\t\n'
+    yield 'blank_rows', b'a,b\n1,2\n,\n , \n3,4\n'
+    yield 'index', b',a\n0,x\n1,y\n'
+    yield 'trailing', b'a,b,\n1,2,\n'
+    yield 'semicolons', b'a;b\n1,5;x\n'
+    yield 'announced', b'sep=;\r\na;b\r\n1;2\r\n'
+    yield 'tabs', b'a\tb\n1\t 2\n\t\n'
+    yield 'types', (b'flag,day,month,kg\nTRUE,2012-01-31T12:00+01:00,2012-02,5 kg\n'
+                    b'false,2012-02-29,2012-12,1.234\xc2\xb2\n')
 
 
-TABLE = '''columns { name: "x" numeric { values: 1 values: nan values: -2.5 } }
+TABLE = '''columns { name: "x" numeric { values: 1 values: nan values: -2.5 meaning: MEANING_DATE } }
+columns { name: "b" numeric { values: 1 values: 0 values: nan meaning: MEANING_BOOLEAN } }
 columns { name: "c" categorical { categories: "a" categories: "b" codes: 1 codes: -1 codes: 0 } }'''
 TARGETS = 'targets { ' + TABLE + ' }'
 

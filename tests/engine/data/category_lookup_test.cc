@@ -1,5 +1,6 @@
 #include "engine/data/category_lookup.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,47 @@ TEST(CategoryLookupTest, TheSameBytesComeFirst) {
   CategoryLookup lookup(categories);
   for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(lookup.Find(categories[i]), i);
   EXPECT_EQ(lookup.Find("c d"), 3);
+}
+
+// Excel and R write TRUE, pandas True, JSON true, databases 1, people yes.
+TEST(CategoryLookupTest, WordsForTrueAndFalseMeet) {
+  for (const std::vector<std::string>& categories : {std::vector<std::string>{"FALSE", "TRUE"},
+                                                     {"No", "Yes"},
+                                                     {"0", "1"},
+                                                     {"0.0", "1.0"},
+                                                     {"f", "t"},
+                                                     {"False", "y"}}) {
+    CategoryLookup lookup(categories);
+    for (const char* word :
+         {"true", "TRUE", "True", "t", "T", "yes", "YES", "y", "1", "1.0", " True\u00A0"}) {
+      EXPECT_EQ(lookup.Find(word), 1) << categories[1] << " " << word;
+    }
+    for (const char* word : {"false", "FALSE", "False", "f", "no", "N", "0", "0.0"}) {
+      EXPECT_EQ(lookup.Find(word), 0) << categories[0] << " " << word;
+    }
+    for (const char* word : {"", "2", "maybe", "-1", "tr", "1.00"}) {
+      EXPECT_EQ(lookup.Find(word), CategoryLookup::kUnknown) << word;
+    }
+  }
+  const std::vector<std::string> one = {"yes"};
+  CategoryLookup lookup(one);
+  EXPECT_EQ(lookup.Find("TRUE"), 0);
+  EXPECT_EQ(lookup.Find("FALSE"), CategoryLookup::kUnknown);
+}
+
+TEST(CategoryLookupTest, OtherCategoriesHaveNoTruthValue) {
+  for (const std::vector<std::string>& categories :
+       {std::vector<std::string>{"no", "unknown", "yes"},
+        {"0", "1", "2"},
+        {"TRUE", "True"},
+        {"true", "yes"},
+        {"A", "T"}}) {
+    CategoryLookup lookup(categories);
+    for (const char* word : {"true", "t", "Y", "F", "FALSE", "1.0"}) {
+      const bool is_one = std::find(categories.begin(), categories.end(), word) != categories.end();
+      EXPECT_EQ(lookup.Find(word) != CategoryLookup::kUnknown, is_one) << word;
+    }
+  }
 }
 
 TEST(CategoryLookupTest, NoCategories) {

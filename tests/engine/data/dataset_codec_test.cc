@@ -54,6 +54,7 @@ void ExpectSameContent(const Dataset& a, const Dataset& b) {
   for (size_t i = 0; i < a.features.columns.size(); ++i) {
     EXPECT_EQ(a.features.columns[i].name, b.features.columns[i].name);
     EXPECT_EQ(a.features.columns[i].type, b.features.columns[i].type);
+    EXPECT_EQ(a.features.columns[i].meaning, b.features.columns[i].meaning);
     EXPECT_EQ(Cells(a.features.columns[i]), Cells(b.features.columns[i]));
   }
   EXPECT_EQ(a.target, b.target);
@@ -136,6 +137,7 @@ TEST(DatasetCodecTest, AnyDifferenceChangesTheDigest) {
   EXPECT_TRUE(differs([](Dataset& d) { d.seasons = Seasons::kNotSought; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].name = "Age"; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].numbers[1] = 0; }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].meaning = Meaning::kDate; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[1].codes[1] = kMissingCode; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[1].categories[2] = "Bonn"; }));
   EXPECT_TRUE(differs([](Dataset& d) { std::swap(d.features.columns[0], d.features.columns[1]); }));
@@ -222,6 +224,45 @@ TEST(DatasetCodecTest, NonCanonicalBytesAreRefused) {
   std::string newer = bytes;
   newer[version] = 2;
   EXPECT_THAT(DecodeDataset(newer).status().message(), HasSubstr("version 1"));
+}
+
+// So the digests of tables without them stay what they were.
+TEST(DatasetCodecTest, SaysOnlyWhatNumbersMeanThatAreNotPlain) {
+  const std::string plain = EncodeDataset(SmallDataset());
+  const std::string text = absl::StrCat("\x67", "meaning", "\x64", "date");
+  Dataset dataset = SmallDataset();
+  dataset.features.columns[0].meaning = Meaning::kDate;
+  const std::string bytes = EncodeDataset(dataset);
+  std::string expected = plain;
+  const size_t column = expected.find("\xa2\x64name");
+  expected[column] = '\xa3';
+  expected.insert(column + 1, text);
+  EXPECT_EQ(bytes, expected);
+  for (const Meaning meaning : {Meaning::kBoolean, Meaning::kDuration}) {
+    dataset.features.columns[0].meaning = meaning;
+    dataset.features.columns[0].numbers[0] = 1;
+    const absl::StatusOr<Dataset> decoded = DecodeDataset(EncodeDataset(dataset));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->features.columns[0].meaning, meaning);
+  }
+  // A name of none, plain numbers said, and a meaning of categories.
+  std::string unknown = bytes;
+  unknown.replace(unknown.find("\x64"
+                               "date"),
+                  5,
+                  "\x64"
+                  "data");
+  EXPECT_THAT(DecodeDataset(unknown).status().message(), HasSubstr("malformed"));
+  std::string said = bytes;
+  said.replace(said.find("\x64"
+                         "date"),
+               5, "\x66number");
+  EXPECT_THAT(DecodeDataset(said).status().message(), HasSubstr("canonical"));
+  std::string categories = plain;
+  const size_t city = categories.find("\xa4\x70");
+  categories[city] = '\xa5';
+  categories.insert(categories.find("\x64name", city), text);
+  EXPECT_THAT(DecodeDataset(categories).status().message(), HasSubstr("canonical"));
 }
 
 TEST(DatasetCodecTest, SaysOnlyWhereSeasonsAreNotSought) {

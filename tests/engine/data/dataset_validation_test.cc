@@ -79,6 +79,15 @@ INSTANTIATE_TEST_SUITE_P(
                     "rows.columns[\"city\"].categorical.codes", "has 2 cells"},
         InvalidCase{"Infinite", [](Dataset& d, Limits&) { Age(d).numbers[2] = -kInfinity; },
                     "rows.columns[\"age\"].numeric.values[2]", "infinite"},
+        InvalidCase{"NoBoolean",
+                    [](Dataset& d, Limits&) {
+                      Age(d).meaning = Meaning::kBoolean;
+                      Age(d).numbers = {1, NAN, 0.5};
+                    },
+                    "rows.columns[\"age\"].numeric.values[2]", "is 0.5; a boolean is 0 or 1"},
+        InvalidCase{"MeaningOfCategories",
+                    [](Dataset& d, Limits&) { City(d).meaning = Meaning::kDate; },
+                    "rows.columns[\"city\"]", "is categorical"},
         InvalidCase{"BothKinds",
                     [](Dataset& d, Limits&) {
                       Age(d).codes = {0, 0, 0};
@@ -134,6 +143,13 @@ TEST(ValidateDatasetTest, LimitsAreInclusive) {
   limits.max_categories = 2;
   limits.max_name_bytes = 4;
   EXPECT_TRUE(ValidateDataset(ValidDataset(), limits).ok());
+}
+
+TEST(ValidateDatasetTest, BooleansAreZeroOneOrMissing) {
+  Dataset dataset = ValidDataset();
+  Age(dataset).meaning = Meaning::kBoolean;
+  Age(dataset).numbers = {1, NAN, -0.0};
+  EXPECT_TRUE(ValidateDataset(dataset, Limits()).ok());
 }
 
 TEST(ValidateDatasetTest, AllMissingColumnsAreFine) {

@@ -394,6 +394,64 @@ TEST(FeatureTransformTest, FitRefusesMoreFeaturesThanTheModelTakes) {
   EXPECT_TRUE(FeatureTransform::Fit(Context(), config).ok());
 }
 
+// Constant columns are left out, so the model never sees them.
+TEST(FeatureTransformTest, OnlyFeaturesThatTheModelSeesCountAgainstItsMaximum) {
+  ModelConfig config = Config(Normalization::kZScore);
+  config.max_features = 2;
+  Dataset context = Context();
+  for (int i = 0; i < 3; ++i) {
+    context.features.columns.push_back(Numbers(absl::StrCat("constant ", i), {7, 7, 7, 7}));
+  }
+  const absl::StatusOr<FeatureTransform> transform = FeatureTransform::Fit(context, config);
+  ASSERT_TRUE(transform.ok()) << transform.status();
+  EXPECT_EQ(transform->Apply(context.features)->features, 2);
+  config.max_features = 1;
+  const absl::Status status = FeatureTransform::Fit(context, config).status();
+  EXPECT_EQ(ErrorField(status), "rows.columns");
+  EXPECT_THAT(status.message(), HasSubstr("has 5 feature columns, of which 3 say nothing and do "
+                                          "not count; the model takes 1"));
+}
+
+TEST(FeatureTransformTest, WhatNumbersMeanChangesNoBit) {
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 100; ++i) {
+    Dataset plain = RandomDataset(random);
+    for (Column& column : plain.features.columns) column.meaning = Meaning::kNumber;
+    Dataset dates = plain;
+    for (Column& column : dates.features.columns) {
+      if (column.type == ColumnType::kNumeric) column.meaning = Meaning::kDate;
+    }
+    const FeatureTransform of_plain = Fitted(plain, Normalization::kZScore);
+    const FeatureTransform of_dates = Fitted(dates, Normalization::kZScore);
+    const FeatureMatrix expected = *of_plain.Apply(plain.features);
+    for (const Table* table : {&plain.features, &dates.features}) {
+      const FeatureMatrix matrix = *of_dates.Apply(*table);
+      EXPECT_EQ(matrix.x, expected.x);
+      EXPECT_EQ(matrix.missing, expected.missing);
+    }
+  }
+}
+
+TEST(FeatureTransformTest, NotesWhereNoCellIsACategoryOfTheContext) {
+  const FeatureTransform transform = Fitted(Context(), Normalization::kZScore);
+  const auto note_on = [&](std::vector<std::string> categories, std::vector<int32_t> codes) {
+    Table table;
+    table.columns = {Numbers("age", std::vector<double>(codes.size(), 3)),
+                     Categories("city", std::move(categories), std::move(codes))};
+    std::vector<ColumnNote> notes;
+    EXPECT_TRUE(transform.Apply(table, &notes).ok());
+    return notes.empty() ? ColumnNote() : notes[0];
+  };
+  ColumnNote note = note_on({"rome", "oslo"}, {0, -1, 1, 1});
+  EXPECT_EQ(note.unknown_categories, 3);
+  EXPECT_THAT(note.known_categories, ElementsAre("Bern", "Oslo", "Rome"));
+  EXPECT_EQ(note.known_category_count, 3);
+  note = note_on({"rome", "Oslo"}, {0, -1, 1, 0});
+  EXPECT_EQ(note.unknown_categories, 2);
+  EXPECT_TRUE(note.known_categories.empty());
+  EXPECT_TRUE(note_on({}, {-1, -1}).empty());
+}
+
 TEST(FeatureTransformTest, ApplyRefuses) {
   const FeatureTransform transform = Fitted(Context(), Normalization::kNone);
   Table table;

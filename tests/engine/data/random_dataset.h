@@ -31,6 +31,7 @@ inline Column RandomColumn(std::mt19937_64& random, const std::string& name, int
                                std::normal_distribution<double>(0, 1)(random)};
       column.numbers.push_back(values[below(7)]);
     }
+    if (rows % 3 == 1) column.meaning = Meaning::kDate;
     return column;
   }
   column.type = ColumnType::kCategorical;

@@ -49,6 +49,7 @@ void ExpectSameRecord(const ContextRecord& a, const ContextRecord& b) {
     EXPECT_EQ(a.columns[i].outside_bulk, b.columns[i].outside_bulk);
     EXPECT_EQ(a.columns[i].left_out, b.columns[i].left_out);
     EXPECT_EQ(a.columns[i].season_steps, b.columns[i].season_steps);
+    EXPECT_EQ(a.columns[i].meaning, b.columns[i].meaning);
   }
 }
 

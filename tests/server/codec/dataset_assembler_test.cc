@@ -185,6 +185,37 @@ TEST(DatasetAssemblerTest, ChunksMustHaveTheSameColumns) {
                 "numeric; in the first chunk it was categorical");
 }
 
+TEST(DatasetAssemblerTest, AllChunksAgreeOnWhatNumbersMean) {
+  const auto chunk = [](v1::NumericValues::Meaning meaning) {
+    v1::RegisterContextRequest message;
+    AddNumeric(message.mutable_rows(), "price", {1, 2});
+    AddNumeric(message.mutable_rows(), "day", {3, 4});
+    for (v1::Column& column : *message.mutable_rows()->mutable_columns()) {
+      column.mutable_numeric()->set_meaning(meaning);
+    }
+    return message;
+  };
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(chunk(v1::NumericValues::MEANING_DATE)).ok());
+  ASSERT_TRUE(assembler.Add(chunk(v1::NumericValues::MEANING_DATE)).ok());
+  const absl::StatusOr<Dataset> dataset = assembler.Finish();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ(dataset->features.columns.size(), 1u);
+  EXPECT_EQ(dataset->features.columns[0].meaning, Meaning::kDate);
+
+  DatasetAssembler mixed{Limits()};
+  ASSERT_TRUE(mixed.Add(Header("houses", "other")).ok());
+  v1::RegisterContextRequest first = chunk(v1::NumericValues::MEANING_DATE);
+  v1::RegisterContextRequest second = chunk({});
+  for (v1::RegisterContextRequest* message : {&first, &second}) {
+    AddNumeric(message->mutable_rows(), "other", {1, 2});
+  }
+  ASSERT_TRUE(mixed.Add(first).ok());
+  ExpectRefused(mixed.Add(second), "rows.columns[0].numeric.meaning",
+                "is number; in the first chunk it was date (column \"price\")");
+}
+
 TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
   DatasetAssembler missing{Limits()};
   ASSERT_TRUE(missing.Add(Header("a", "rent")).ok());

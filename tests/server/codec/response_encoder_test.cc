@@ -23,7 +23,7 @@ TEST(ResponseEncoderTest, Context) {
   info.record.model = "base";
   info.record.digest = "abc";
   info.record.target = "price";
-  info.record.columns = {{"age", ColumnType::kNumeric, 0, 4},
+  info.record.columns = {{"age", ColumnType::kNumeric, 0, 4, 0, false, 0, Meaning::kDuration},
                          {"color", ColumnType::kCategorical, 3, 0}};
   info.record.rows = 10;
   info.record.dataset_bytes = 123;
@@ -40,6 +40,8 @@ TEST(ResponseEncoderTest, Context) {
   EXPECT_EQ(message.features(0).name(), "age");
   EXPECT_EQ(message.features(0).type(), v1::ColumnSummary::NUMERIC);
   EXPECT_EQ(message.features(0).missing_count(), 4);
+  EXPECT_EQ(message.features(0).meaning(), v1::NumericValues::MEANING_DURATION);
+  EXPECT_EQ(message.features(1).meaning(), v1::NumericValues::MEANING_UNSPECIFIED);
   EXPECT_EQ(message.features(1).type(), v1::ColumnSummary::CATEGORICAL);
   EXPECT_EQ(message.features(1).category_count(), 3);
   EXPECT_EQ(message.row_count(), 10);

@@ -45,6 +45,17 @@ TEST(TableDecoderTest, KeepsEverything) {
   EXPECT_THAT(color.codes, ElementsAre(0, 1, kMissingCode));
 }
 
+TEST(TableDecoderTest, KeepsWhatNumbersMean) {
+  v1::Table message = SmallTable();
+  EXPECT_EQ(DecodeTable(message, "targets", kBounds)->columns[0].meaning, Meaning::kNumber);
+  for (const auto& [from, to] : {std::pair{v1::NumericValues::MEANING_DATE, Meaning::kDate},
+                                 {v1::NumericValues::MEANING_DURATION, Meaning::kDuration},
+                                 {v1::NumericValues::MEANING_BOOLEAN, Meaning::kBoolean}}) {
+    message.mutable_columns(0)->mutable_numeric()->set_meaning(from);
+    EXPECT_EQ(DecodeTable(message, "targets", kBounds)->columns[0].meaning, to);
+  }
+}
+
 TEST(TableDecoderTest, ATableAtEveryBoundIsFine) {
   v1::Table message;
   AddNumeric(&message, "12345678", {1, 2, 3, 4});
@@ -104,6 +115,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "targets.columns[0].name", "9 bytes; the limit is 8"},
         BadTable{"SameName", [](auto* t) { t->mutable_columns(1)->set_name("age"); },
                  "targets.columns[1].name", "\"age\" occurs twice"},
+        BadTable{"UnknownMeaning",
+                 [](auto* t) {
+                   t->mutable_columns(0)->mutable_numeric()->set_meaning(
+                       static_cast<v1::NumericValues::Meaning>(9));
+                 },
+                 "targets.columns[0].numeric.meaning", "is 9, which is unknown"},
         BadTable{
             "Infinity",
             [](auto* t) { t->mutable_columns(0)->mutable_numeric()->set_values(2, kInfinity); },

@@ -10,6 +10,7 @@
 namespace chorale {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
@@ -43,6 +44,27 @@ TEST(WarningEncoderTest, OneForEachReason) {
          "2 of the context's values lie so far from all others");
   expect(8, v1::Warning::SNAPPED, "y", 0,
          "draws and quantiles are snapped to whole numbers; means");
+}
+
+TEST(WarningEncoderTest, WhereNoCellIsKnownTheContextsCategoriesAreNamed) {
+  Warnings warnings;
+  EncodeWarnings({{.column = "flag",
+                   .unknown_categories = 20,
+                   .known_categories = {"a", "b", "c"},
+                   .known_category_count = 3},
+                  {.column = "city",
+                   .unknown_categories = 1,
+                   .known_categories = {"Bern"},
+                   .known_category_count = 5}},
+                 &warnings);
+  ASSERT_EQ(warnings.size(), 2);
+  EXPECT_EQ(warnings[0].reason(), v1::Warning::UNKNOWN_CATEGORY);
+  EXPECT_EQ(warnings[0].cell_count(), 20);
+  EXPECT_EQ(warnings[0].message(),
+            "column \"flag\": none of its 20 cells is a category of the context, so all count as "
+            "missing; the context has \"a\", \"b\", \"c\"");
+  EXPECT_THAT(warnings[1].message(),
+              AllOf(HasSubstr("none of its 1 cell "), HasSubstr("has \"Bern\", ...")));
 }
 
 TEST(WarningEncoderTest, BoundedHoweverManyColumns) {
