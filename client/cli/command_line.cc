@@ -102,6 +102,9 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
     return absl::Status(rows.status().code(),
                         absl::StrCat(options.file, ": ", rows.status().message()));
   }
+  for (const std::string& note : csv->notes()) {
+    environment->Note(absl::StrCat(options.file, ": ", note));
+  }
   for (const std::string& note : rows->notes) {
     environment->Note(absl::StrCat(options.file, ": ", note));
   }

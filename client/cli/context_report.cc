@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/cli/command_line.h"
+#include "client/cpp/data_frame.h"
+#include "client/cpp/table_codec.h"
 
 namespace chorale::client {
 namespace {
@@ -19,8 +21,21 @@ std::string StateName(const v1::Context& context) {
   return absl::AsciiStrToLower(v1::Context::State_Name(context.state()));
 }
 
-std::string TypeName(const v1::ColumnSummary& feature) {
+// For programs.
+std::string KindName(const v1::ColumnSummary& feature) {
   return absl::AsciiStrToLower(v1::ColumnSummary::Type_Name(feature.type()));
+}
+
+// For people: what the numbers stand for is a type, too.
+std::string TypeNameOf(const v1::ColumnSummary& feature) {
+  const Meaning meaning = DecodeMeaning(feature.meaning());
+  return meaning == Meaning::kNumber ? KindName(feature)
+                                     : TypeName({ColumnKind::kNumeric, meaning});
+}
+
+const char* MeaningName(const v1::ColumnSummary& feature) {
+  const Meaning meaning = DecodeMeaning(feature.meaning());
+  return meaning == Meaning::kNumber ? "" : TypeName({ColumnKind::kNumeric, meaning});
 }
 
 void AddRow(const v1::Context& context, ReportWriter* report) {
@@ -38,7 +53,7 @@ void WriteFeatures(const v1::Context& context, std::ostream* out) {
                       Format::kTable, out);
   for (const v1::ColumnSummary& feature : context.features()) {
     const bool categorical = feature.type() == v1::ColumnSummary::CATEGORICAL;
-    report.Add({feature.name(), TypeName(feature),
+    report.Add({feature.name(), TypeNameOf(feature),
                 categorical ? Cell(int64_t{feature.category_count()}) : Cell(),
                 int64_t{feature.missing_count()}, int64_t{feature.outside_bulk_count()},
                 std::string(feature.left_out() ? "yes" : "")});
@@ -50,7 +65,8 @@ nlohmann::ordered_json Json(const v1::Context& context) {
   nlohmann::ordered_json features = nlohmann::ordered_json::array();
   for (const v1::ColumnSummary& feature : context.features()) {
     features.push_back({{"name", feature.name()},
-                        {"type", TypeName(feature)},
+                        {"type", KindName(feature)},
+                        {"meaning", MeaningName(feature)},
                         {"categories", feature.category_count()},
                         {"missing", feature.missing_count()},
                         {"outside_bulk", feature.outside_bulk_count()},

@@ -2,7 +2,10 @@
 #include <iostream>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
@@ -11,6 +14,7 @@
 #include "client/cpp/column_notes.h"
 #include "client/cpp/column_types.h"
 #include "client/cpp/number_text.h"
+#include "client/cpp/status_from_grpc.h"
 #include "client/cpp/table_codec.h"
 
 namespace chorale::client {
@@ -124,9 +128,34 @@ absl::StatusOr<Registrable> LoadTable(const RegisterArguments& arguments,
                                       const Environment& environment) {
   absl::StatusOr<CsvTable> csv = ReadCsv(arguments.file);
   RETURN_IF_ERROR(csv.status());
+  for (const std::string& note : csv->notes()) {
+    environment.Note(absl::StrCat(arguments.file, ": ", note));
+  }
   absl::StatusOr<Registrable> table = TypeTable(arguments, *csv, environment);
   if (table.ok()) return table;
   return absl::InvalidArgumentError(absl::StrCat(arguments.file, ": ", table.status().message()));
+}
+
+// The server's refusal of a table, with the option that mends it.
+absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
+  constexpr absl::string_view kColumns = "rows.columns";
+  for (const std::string& field : RefusedFields(refusal)) {
+    std::string way_out;
+    absl::string_view rest = field;
+    if (!absl::ConsumePrefix(&rest, kColumns)) continue;
+    const size_t end = rest.find(']');
+    size_t index = 0;
+    if (rest.empty() && table.columns().size() > 2) {
+      way_out = "--drop=COLUMN,... leaves columns out";
+    } else if (end != absl::string_view::npos && rest.front() == '[' &&
+               absl::SimpleAtoi(rest.substr(1, end - 1), &index) &&
+               index < table.columns().size() && absl::EndsWith(rest, ".categorical.categories")) {
+      way_out = absl::StrCat("if it is an id: --drop=", AsOptionValue(table.columns()[index].name));
+    }
+    if (way_out.empty()) continue;
+    return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", way_out));
+  }
+  return refusal;
 }
 
 absl::Status RunRegister(const RegisterArguments& arguments, Environment* environment) {
@@ -147,7 +176,7 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
   };
   absl::StatusOr<Registration> registration =
       (*client)->RegisterContext(id, table, options, environment->call());
-  RETURN_IF_ERROR(registration.status());
+  if (!registration.ok()) return WithWayOut(registration.status(), table);
   if (registration->already_registered) {
     environment->Note(absl::StrCat("'", id, "' already has this content; nothing changed"));
   }
@@ -183,7 +212,9 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
   command->add_flag("--no-seasons", arguments->no_seasons,
                     "Do not tell the model of a season of the target, where one is found");
   command->footer(
-      "A column is numeric if all cells that are not missing are finite numbers, else\n"
+      "A column is numeric if all cells that are not missing are finite numbers; boolean if they\n"
+      "are true and false; of dates if they are like 2024-01-31, 2024-01 or 2024-01-31T12:00; "
+      "else\n"
       "categorical. The column types are shown on standard error, with a note where a type may "
       "not\n"
       "be meant. Texts that look equal are equal: in Unicode's form NFC, and whatever white space\n"

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "client/cpp/column_notes.h"
 #include "client/cpp/column_types.h"
+#include "client/cpp/table_codec.h"
 
 namespace chorale::client {
 namespace {
@@ -38,15 +39,14 @@ bool SaysNothing(const v1::ColumnSummary& feature, const v1::Context& context) {
 
 absl::Status AddFeature(const CsvTable& csv, int64_t column, const v1::ColumnSummary& feature,
                         const v1::Context& context, const MissingMarks& missing, TargetRows* rows) {
-  const auto add_as = [&](ColumnKind kind) {
-    return AddColumnAs(csv, column, kind, missing, feature.name(), &rows->features);
-  };
   if (feature.type() == v1::ColumnSummary::NUMERIC) {
-    absl::Status status = add_as(ColumnKind::kNumeric);
-    const bool any_cells_do = !status.ok() && SaysNothing(feature, context);
-    return any_cells_do ? add_as(ColumnKind::kCategorical) : status;
+    absl::StatusOr<std::vector<double>> numbers =
+        ReadNumbers(csv, column, DecodeMeaning(feature.meaning()), missing);
+    if (numbers.ok()) return rows->features.AddNumeric(feature.name(), *std::move(numbers));
+    if (!SaysNothing(feature, context)) return numbers.status();
+    return AddCategories(csv, column, missing, feature.name(), &rows->features);
   }
-  RETURN_IF_ERROR(add_as(ColumnKind::kCategorical));
+  RETURN_IF_ERROR(AddCategories(csv, column, missing, feature.name(), &rows->features));
   const std::string note =
       NoteOnMarks(CountCells(csv, column, missing), absl::StrCat("column '", feature.name(), "'"));
   if (!note.empty()) rows->notes.push_back(note);
@@ -83,11 +83,7 @@ absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std:
     return absl::InvalidArgumentError(
         absl::StrCat("no column '", name, "' in the file; it has: ", Quoted(csv.names())));
   }
-  DataFrame frame;
-  absl::Status status =
-      AddColumnAs(csv, column, ColumnKind::kNumeric, missing, csv.names()[column], &frame);
-  RETURN_IF_ERROR(status);
-  return frame.columns().front().numbers;
+  return ReadNumbers(csv, column, TypeOfCells(CountCells(csv, column, missing)).meaning, missing);
 }
 
 }  // namespace chorale::client

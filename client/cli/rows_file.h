@@ -19,14 +19,16 @@ struct TargetRows {
   std::vector<std::string> notes;    // on cells that count as missing
 };
 
-// Reads the context's feature columns from `csv`, with the context's types. A column that says
-// nothing in the context, since it is empty or constant there, takes any cells. InvalidArgument if
-// the file has no rows or lacks columns (the message lists them), or if a cell of a numeric column
-// is not a number (the message has line and column).
+// Reads the context's feature columns from `csv`, with the context's types: booleans and dates may
+// be texts or numbers, whichever client registered them. A column that says nothing in the context,
+// since it is empty or constant there, takes any cells. InvalidArgument if the file has no rows or
+// lacks columns (the message lists them), or if a cell of a numeric column is not a number (the
+// message has line and column).
 absl::StatusOr<TargetRows> FitRows(const CsvTable& csv, const v1::Context& context,
                                    const MissingMarks& missing);
 
-// Reads one column of numbers, [rows], with NaN for missing cells. InvalidArgument if there is no
+// Reads one column of numbers, [rows], with NaN for missing cells; a column of booleans or dates as
+// `register` reads it. InvalidArgument if there is no
 // such column or if a cell is not a number.
 absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std::string& name,
                                                  const MissingMarks& missing);

@@ -8,9 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "base/utf8.h"
+#include "client/cpp/date_text.h"
 #include "client/cpp/number_text.h"
+#include "client/cpp/shell_word.h"
 
 namespace chorale::client {
 namespace {
@@ -18,6 +19,11 @@ namespace {
 constexpr size_t kMostTexts = 3;       // that one note shows
 constexpr size_t kMostTextBytes = 60;  // of a text that is shown
 constexpr char kSpelling[] = "numbers are written like -1234.5";
+constexpr char kDateSpelling[] = "dates are written like 2024-01-31, and months like 2024-01";
+
+bool IsTrueOrFalse(absl::string_view text) {
+  return absl::EqualsIgnoreCase(text, "true") || absl::EqualsIgnoreCase(text, "false");
+}
 
 bool IsLetterOrDigit(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
 
@@ -108,60 +114,112 @@ std::string NoteOnMixture(const CsvTable& csv, int64_t column, const CellCounts&
   return note;
 }
 
-std::vector<std::string> NotesOnCategories(const CsvTable& csv, int64_t column,
-                                           const CellCounts& cells, TypeChoice choice) {
-  std::vector<std::string> notes;
-  const std::string called = absl::StrCat("column '", csv.names()[column], "'");
-  if (choice == TypeChoice::kInferred && cells.other_cells > 0) {
-    if (cells.numbers > 0) {
-      notes.push_back(NoteOnMixture(csv, column, cells));
-    } else if (2 * cells.odd_numbers.cells > cells.other_cells) {
-      notes.push_back(absl::StrCat(
-          called, " is read as categories, but ",
-          CellsAre(cells.odd_numbers.cells, "looks like a number", "look like numbers"),
-          " in another spelling, ", First(csv, column, cells.odd_numbers.first_row), ": ",
-          kSpelling));
-    } else if (2 * cells.dates.cells > cells.other_cells) {
-      notes.push_back(
-          absl::StrCat(called, " is read as categories, which have no order, but ",
-                       CellsAre(cells.dates.cells, "looks like a date", "look like dates"), ", ",
-                       First(csv, column, cells.dates.first_row),
-                       ": give numbers, such as days since the first of them"));
-    }
-  }
-  if (std::string note = NoteOnMarks(cells, called); !note.empty()) notes.push_back(note);
-  return notes;
+// Whether the categories are (nearly) all different, and no column of numbers with a few odd texts.
+bool AreAllDifferent(const CellCounts& cells) {
+  constexpr int64_t kFewest = 20;
+  return cells.other_cells >= kFewest && cells.other_cells > cells.numbers &&
+         10 * static_cast<int64_t>(cells.others.size()) >= 9 * cells.other_cells;
 }
 
-std::vector<std::string> NotesOnNumbers(const CsvTable& csv, int64_t column,
-                                        const CellCounts& cells, TypeChoice choice) {
-  std::vector<std::string> notes;
-  const std::string called = absl::StrCat("column '", csv.names()[column], "'");
-  const std::string option = AsOptionValue(csv.names()[column]);
-  // Words among them, such as "none", tell what they are.
-  std::vector<TextCount> dashes = cells.dashes;
-  std::erase_if(dashes, [](const TextCount& text) {
-    return std::any_of(text.text.begin(), text.text.end(), IsLetterOrDigit);
-  });
-  if (!dashes.empty() && choice == TypeChoice::kInferred) {
-    notes.push_back(absl::StrCat(called, " is read as numbers, and ",
-                                 CellsAre(Sum(dashes), "counts", "count"),
-                                 " as missing: ", ShowTexts(dashes)));
+// Collects the notes on one column.
+class NoteWriter {
+ public:
+  NoteWriter(const CsvTable& csv, int64_t column, const CellCounts& cells)
+      : csv_(csv), column_(column), cells_(cells), name_(csv.names()[column]) {}
+
+  void NoteCategories() {
+    if (cells_.numbers > 0 && !AreAllDifferent(cells_)) {
+      Add(NoteReason::kMixedTypes, NoteOnMixture(csv_, column_, cells_));
+    } else if (2 * cells_.odd_numbers.cells > cells_.other_cells) {
+      Add(NoteReason::kNumbersAsText,
+          absl::StrCat(
+              Called(), " is read as categories, but ",
+              CellsAre(cells_.odd_numbers.cells, "looks like a number", "look like numbers"),
+              " in another spelling, ", FirstOf(cells_.odd_numbers), ": ", kSpelling));
+    } else if (2 * cells_.dates.cells > cells_.other_cells) {
+      Add(NoteReason::kDatesAsText,
+          absl::StrCat(Called(), " is read as categories, which have no order, but ",
+                       CellsAre(cells_.dates.cells, "looks like a date", "look like dates"), ", ",
+                       FirstOf(cells_.dates), ": ", kDateSpelling));
+    } else if (AreAllDifferent(cells_)) {
+      Add(NoteReason::kAllDifferent,
+          absl::StrCat(
+              Called(), " has ", cells_.others.size(), " different texts in ",
+              cells_.other_cells + cells_.numbers,
+              " cells, so that a category tells next to nothing of other rows; if it is an "
+              "id: --drop=",
+              Option()));
+    }
   }
-  if (cells.leading_zeros.cells > 0 && choice == TypeChoice::kInferred) {
-    notes.push_back(absl::StrCat(
-        called, " is read as numbers, but ", CellsAre(cells.leading_zeros.cells, "begins", "begin"),
-        " with a zero, ", First(csv, column, cells.leading_zeros.first_row),
-        "; if these are codes: --categorical=", option));
+
+  void NoteNumbers(Meaning meaning) {
+    if (meaning == Meaning::kDate) {
+      Add(NoteReason::kReadAsDates,
+          absl::StrCat(Called(), " is read as dates, days since 1970-01-01; --categorical=",
+                       Option(), " keeps the texts"));
+    }
+    if (cells_.numbers > 1 && cells_.date_numbers.cells == cells_.numbers) {
+      Add(NoteReason::kDatesAsNumbers,
+          absl::StrCat(
+              Called(), " is read as numbers, but all look like dates written as numbers, ",
+              FirstOf(cells_.date_numbers), ", which are not evenly spaced: ", kDateSpelling));
+    }
+    NoteDashes(meaning);
+    if (cells_.leading_zeros.cells > 0) {
+      Add(NoteReason::kLeadingZeros,
+          absl::StrCat(Called(), " is read as numbers, but ",
+                       CellsAre(cells_.leading_zeros.cells, "begins", "begin"), " with a zero, ",
+                       FirstOf(cells_.leading_zeros),
+                       "; if these are codes: --categorical=", Option()));
+    }
   }
-  if (cells.rounded.cells > 0) {
-    notes.push_back(absl::StrCat(
-        called, ": ", CellsAre(cells.rounded.cells, "has", "have"),
-        " more digits than a number keeps, ", First(csv, column, cells.rounded.first_row),
-        "; if these are ids: --drop=", option, " or --categorical=", option));
+
+  void NoteLostDigits() {
+    if (cells_.rounded.cells == 0) return;
+    Add(NoteReason::kLostDigits,
+        absl::StrCat(Called(), ": ", CellsAre(cells_.rounded.cells, "has", "have"),
+                     " more digits than a number keeps, ", FirstOf(cells_.rounded),
+                     "; if these are ids: --drop=", Option(), " or --categorical=", Option()));
   }
-  return notes;
-}
+
+  void NoteMarks() {
+    std::string note = NoteOnMarks(cells_, Called());
+    if (!note.empty()) Add(NoteReason::kMissingMarks, std::move(note));
+  }
+
+  std::vector<ColumnNote> Take() { return std::move(notes_); }
+
+ private:
+  void NoteDashes(Meaning meaning) {
+    // Words among them, such as "none", tell what they are.
+    std::vector<TextCount> dashes = cells_.dashes;
+    std::erase_if(dashes, [](const TextCount& text) {
+      return std::any_of(text.text.begin(), text.text.end(), IsLetterOrDigit);
+    });
+    if (dashes.empty()) return;
+    const char* kind = meaning == Meaning::kDate      ? "dates"
+                       : meaning == Meaning::kBoolean ? "booleans"
+                                                      : "numbers";
+    Add(NoteReason::kMissingMarks,
+        absl::StrCat(Called(), " is read as ", kind, ", and ",
+                     CellsAre(Sum(dashes), "counts", "count"), " as missing: ", ShowTexts(dashes)));
+  }
+
+  void Add(NoteReason reason, std::string text) {
+    notes_.push_back({.column = name_, .reason = reason, .text = std::move(text)});
+  }
+  std::string Called() const { return absl::StrCat("column '", name_, "'"); }
+  std::string Option() const { return AsOptionValue(name_); }
+  std::string FirstOf(const CellCount& count) const {
+    return First(csv_, column_, count.first_row);
+  }
+
+  const CsvTable& csv_;
+  const int64_t column_;
+  const CellCounts& cells_;
+  const std::string name_;
+  std::vector<ColumnNote> notes_;
+};
 
 }  // namespace
 
@@ -183,6 +241,7 @@ CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& m
       }
     } else if (ParseNumber(cell).has_value()) {
       ++cells.numbers;
+      if (LooksLikeDateNumber(cell)) cells.date_numbers.Add(row);
       if (HasLeadingZero(cell)) cells.leading_zeros.Add(row);
       if (IsRoundedInteger(cell)) cells.rounded.Add(row);
     } else {
@@ -196,14 +255,62 @@ CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& m
   for (const TextCount& text : cells.others) {
     if (LooksLikeNumber(text.text)) AddCells(text, &cells.odd_numbers);
     if (LooksLikeDate(text.text)) AddCells(text, &cells.dates);
+    if (ParseDate(text.text).has_value()) AddCells(text, &cells.dates_read);
+    if (IsTrueOrFalse(text.text)) AddCells(text, &cells.booleans);
   }
   return cells;
 }
 
-std::vector<std::string> NotesOnColumn(const CsvTable& csv, int64_t column, const CellCounts& cells,
-                                       ColumnKind kind, TypeChoice choice) {
-  return kind == ColumnKind::kCategorical ? NotesOnCategories(csv, column, cells, choice)
-                                          : NotesOnNumbers(csv, column, cells, choice);
+ColumnType TypeOfCells(const CellCounts& cells) {
+  if (cells.others.empty()) {
+    const bool numbers = cells.numbers > 0 || cells.dashes.empty();
+    return {.kind = numbers ? ColumnKind::kNumeric : ColumnKind::kCategorical};
+  }
+  if (cells.numbers > 0) return {.kind = ColumnKind::kCategorical};
+  if (cells.booleans.cells == cells.other_cells) {
+    return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kBoolean};
+  }
+  if (cells.dates_read.cells == cells.other_cells) {
+    return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kDate};
+  }
+  return {.kind = ColumnKind::kCategorical};
+}
+
+const char* NameOf(NoteReason reason) {
+  switch (reason) {
+    case NoteReason::kReadAsDates:
+      return "READ_AS_DATES";
+    case NoteReason::kNumbersAsText:
+      return "NUMBERS_AS_TEXT";
+    case NoteReason::kDatesAsText:
+      return "DATES_AS_TEXT";
+    case NoteReason::kDatesAsNumbers:
+      return "DATES_AS_NUMBERS";
+    case NoteReason::kMixedTypes:
+      return "MIXED_TYPES";
+    case NoteReason::kAllDifferent:
+      return "ALL_DIFFERENT";
+    case NoteReason::kMissingMarks:
+      return "MISSING_MARKS";
+    case NoteReason::kLeadingZeros:
+      return "LEADING_ZEROS";
+    case NoteReason::kLostDigits:
+      return "LOST_DIGITS";
+  }
+  return "";
+}
+
+std::vector<ColumnNote> NotesOnColumn(const CsvTable& csv, int64_t column, const CellCounts& cells,
+                                      ColumnType type, TypeChoice choice) {
+  NoteWriter writer(csv, column, cells);
+  if (type.kind == ColumnKind::kCategorical) {
+    if (choice == TypeChoice::kInferred && cells.other_cells > 0) writer.NoteCategories();
+    writer.NoteMarks();
+  } else {
+    if (choice == TypeChoice::kInferred) writer.NoteNumbers(type.meaning);
+    writer.NoteLostDigits();
+  }
+  return writer.Take();
 }
 
 std::string NoteOnMarks(const CellCounts& cells, absl::string_view called) {
@@ -225,11 +332,7 @@ std::string QuotedText(absl::string_view text) {
 std::string AsOptionValue(absl::string_view text) {
   std::string cell = CsvLine({std::string(text)});
   cell.pop_back();  // the line feed
-  const bool plain = std::all_of(cell.begin(), cell.end(), [](char c) {
-    return IsLetterOrDigit(c) || absl::StrContains("_./:+@%-", absl::string_view(&c, 1));
-  });
-  if (plain) return cell;
-  return absl::StrCat("'", absl::StrReplaceAll(cell, {{"'", R"('\'')"}}), "'");
+  return ShellWord(cell);
 }
 
 }  // namespace chorale::client

@@ -14,8 +14,25 @@
 
 namespace chorale::client {
 
+// Why there is a note. The same for all clients (tests/client/column_cases.json).
+enum class NoteReason {
+  kReadAsDates,     // all cells are dates in ISO 8601
+  kNumbersAsText,   // most cells are numbers in a spelling that is not read
+  kDatesAsText,     // most cells are dates in a spelling that is not read
+  kDatesAsNumbers,  // all cells are numbers like 20240131
+  kMixedTypes,      // some cells are numbers, others are not
+  kAllDifferent,    // nearly all cells are different categories
+  kMissingMarks,    // cells count as missing that may not be
+  kLeadingZeros,    // numbers begin with zeros, as codes do
+  kLostDigits,      // integers that a number does not hold
+};
+
+// "READ_AS_DATES" and so on.
+const char* NameOf(NoteReason reason);
+
 struct ColumnNote {
   std::string column;
+  NoteReason reason = NoteReason::kMixedTypes;
   std::string text;
 };
 
@@ -48,20 +65,24 @@ struct CellCounts {
   CellCount leading_zeros;  // numbers that lose a zero at their beginning
   CellCount rounded;        // integers that lose digits
   CellCount odd_numbers;    // of the others: numbers in another spelling
-  CellCount dates;          // of the others
-
-  // Whether all cells that are not missing are numbers. A column without numbers is one of
-  // categories if a dash or a dot is all that it has.
-  bool ReadsAsNumbers() const { return others.empty() && (numbers > 0 || dashes.empty()); }
+  CellCount dates;          // of the others: texts that look like dates
+  CellCount dates_read;     // of these: dates that ParseDate reads
+  CellCount booleans;       // of the others: "true" and "false" in any case
+  CellCount date_numbers;   // of the numbers: those like 20240131
 };
+
+// Numeric if all cells that are not missing are numbers, or all are booleans, or all are dates that
+// ParseDate reads; else categorical. A column without any of these is one of categories if a dash
+// or a dot is all that it has.
+ColumnType TypeOfCells(const CellCounts& cells);
 
 CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& missing);
 
 // How a column got its type.
 enum class TypeChoice { kInferred, kGiven };
 
-std::vector<std::string> NotesOnColumn(const CsvTable& csv, int64_t column, const CellCounts& cells,
-                                       ColumnKind kind, TypeChoice choice);
+std::vector<ColumnNote> NotesOnColumn(const CsvTable& csv, int64_t column, const CellCounts& cells,
+                                      ColumnType type, TypeChoice choice);
 
 // A note on the marks that are missing in a column of categories; empty if there are none. `called`
 // is how the file's column is named there.

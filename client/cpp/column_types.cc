@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/truth_word.h"
+#include "client/cpp/date_text.h"
 #include "client/cpp/number_text.h"
 
 namespace chorale::client {
@@ -40,6 +42,30 @@ absl::Status CheckNamed(const CsvTable& csv, const TypeOptions& options) {
   return absl::OkStatus();
 }
 
+// A cell as a number, or as a text of its meaning; nullopt if it is neither.
+std::optional<double> ReadNumber(absl::string_view cell, Meaning meaning) {
+  if (const std::optional<double> number = ParseNumber(cell)) return number;
+  if (meaning == Meaning::kDate) return ParseDate(cell);
+  if (meaning != Meaning::kBoolean) return std::nullopt;
+  const std::optional<bool> truth = TruthOfWord(cell);
+  if (!truth.has_value()) return std::nullopt;
+  return *truth ? 1.0 : 0.0;
+}
+
+const char* WhatItIsNot(Meaning meaning) {
+  switch (meaning) {
+    case Meaning::kBoolean:
+      return " is neither true nor false, and the column is one of booleans";
+    case Meaning::kDate:
+      return " is no date like 2024-01-31, and the column is one of dates";
+    case Meaning::kDuration:
+      return " is no number of days, and the column is one of durations";
+    case Meaning::kNumber:
+      break;
+  }
+  return " is not a finite number, and the column is numeric";
+}
+
 std::string Range(const DataColumn& column) {
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
@@ -49,33 +75,37 @@ std::string Range(const DataColumn& column) {
     high = std::max(high, x);
   }
   if (low > high) return "no values";
+  if (column.meaning == Meaning::kDate) {
+    return absl::StrCat(FormatDate(low), " to ", FormatDate(high));
+  }
   return absl::StrFormat("%.6g to %.6g", low, high);
 }
 
 }  // namespace
 
-absl::Status AddColumnAs(const CsvTable& csv, int64_t column, ColumnKind kind,
-                         const MissingMarks& missing, const std::string& name, DataFrame* frame) {
-  if (kind == ColumnKind::kNumeric) {
-    std::vector<double> numbers(csv.row_count(), std::numeric_limits<double>::quiet_NaN());
-    for (int64_t row = 0; row < csv.row_count(); ++row) {
-      const absl::string_view cell = csv.Cell(row, column);
-      if (missing.Matches(cell, kind)) continue;
-      const std::optional<double> number = ParseNumber(cell);
-      if (!number.has_value()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(Where(csv, row, column), ": ", QuotedText(cell),
-                         " is not a finite number, and the column is numeric",
-                         LooksLikeNumber(cell) ? "; numbers are written like -1234.5" : ""));
-      }
-      numbers[row] = *number;
+absl::StatusOr<std::vector<double>> ReadNumbers(const CsvTable& csv, int64_t column,
+                                                Meaning meaning, const MissingMarks& missing) {
+  std::vector<double> numbers(csv.row_count(), std::numeric_limits<double>::quiet_NaN());
+  for (int64_t row = 0; row < csv.row_count(); ++row) {
+    const absl::string_view cell = csv.Cell(row, column);
+    if (missing.Matches(cell, ColumnKind::kNumeric)) continue;
+    const std::optional<double> number = ReadNumber(cell, meaning);
+    if (!number.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Where(csv, row, column), ": ", QuotedText(cell), WhatItIsNot(meaning),
+                       LooksLikeNumber(cell) ? "; numbers are written like -1234.5" : ""));
     }
-    return frame->AddNumeric(name, std::move(numbers));
+    numbers[row] = *number;
   }
+  return numbers;
+}
+
+absl::Status AddCategories(const CsvTable& csv, int64_t column, const MissingMarks& missing,
+                           const std::string& name, DataFrame* frame) {
   std::vector<std::optional<std::string>> values(csv.row_count());
   for (int64_t row = 0; row < csv.row_count(); ++row) {
     const absl::string_view cell = csv.Cell(row, column);
-    if (!missing.Matches(cell, kind)) values[row] = std::string(cell);
+    if (!missing.Matches(cell, ColumnKind::kCategorical)) values[row] = std::string(cell);
   }
   return frame->AddCategorical(name, values);
 }
@@ -86,19 +116,25 @@ absl::StatusOr<TypedTable> InferTypes(const CsvTable& csv, const TypeOptions& op
   for (int64_t column = 0; column < csv.column_count(); ++column) {
     const std::string& name = csv.names()[column];
     const CellCounts cells = CountCells(csv, column, options.missing);
-    ColumnKind kind = cells.ReadsAsNumbers() ? ColumnKind::kNumeric : ColumnKind::kCategorical;
+    ColumnType type = TypeOfCells(cells);
     TypeChoice choice = TypeChoice::kInferred;
     if (Contains(options.categorical, name)) {
-      kind = ColumnKind::kCategorical;
+      type = {.kind = ColumnKind::kCategorical};
       choice = TypeChoice::kGiven;
     } else if (Contains(options.numeric, name)) {
-      kind = ColumnKind::kNumeric;
+      type = {.kind = ColumnKind::kNumeric};
       choice = TypeChoice::kGiven;
     }
-    absl::Status status = AddColumnAs(csv, column, kind, options.missing, name, &table.frame);
-    RETURN_IF_ERROR(status);
-    for (std::string& note : NotesOnColumn(csv, column, cells, kind, choice)) {
-      table.notes.push_back({.column = name, .text = std::move(note)});
+    if (type.kind == ColumnKind::kCategorical) {
+      RETURN_IF_ERROR(AddCategories(csv, column, options.missing, name, &table.frame));
+    } else {
+      absl::StatusOr<std::vector<double>> numbers =
+          ReadNumbers(csv, column, type.meaning, options.missing);
+      RETURN_IF_ERROR(numbers.status());
+      RETURN_IF_ERROR(table.frame.AddNumeric(name, *std::move(numbers), type.meaning));
+    }
+    for (ColumnNote& note : NotesOnColumn(csv, column, cells, type, choice)) {
+      table.notes.push_back(std::move(note));
     }
   }
   return table;
@@ -113,8 +149,8 @@ std::string DescribeColumns(const DataFrame& frame) {
   for (const DataColumn& column : frame.columns()) {
     const bool numeric = column.kind == ColumnKind::kNumeric;
     absl::StrAppendFormat(
-        &text, "%-*s  %-11s  %7d  %s\n", padding, column.name, numeric ? "numeric" : "categorical",
-        column.missing_count(),
+        &text, "%-*s  %-11s  %7d  %s\n", padding, column.name,
+        TypeName({column.kind, column.meaning}), column.missing_count(),
         numeric ? Range(column) : absl::StrCat(column.categories.size(), " categories"));
   }
   return text;

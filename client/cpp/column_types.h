@@ -27,15 +27,22 @@ struct TypedTable {
 };
 
 // Types every column: as `options` says, else numeric if it has numbers and all other cells are
-// missing, or if it is empty, else categorical. InvalidArgument, with line and column, if a column
-// that `options` makes numeric has other cells; also if `options` names an unknown column or one
-// column twice.
+// missing, or if it is empty; numeric, too, if all cells that are not missing are "true" and
+// "false" in any case (booleans), or dates that ParseDate reads; else categorical. InvalidArgument,
+// with line and column, if a column that `options` makes numeric has cells that are no numbers;
+// also if `options` names an unknown column or one column twice.
 absl::StatusOr<TypedTable> InferTypes(const CsvTable& csv, const TypeOptions& options);
 
-// Adds one column as `kind`, called `name`. InvalidArgument, with line and column, if a cell of a
-// numeric column is neither missing nor a number. Requires 0 <= column < csv.column_count().
-absl::Status AddColumnAs(const CsvTable& csv, int64_t column, ColumnKind kind,
-                         const MissingMarks& missing, const std::string& name, DataFrame* frame);
+// Reads the cells of a numeric column, [rows]; NaN if missing. A cell is a number, or what its
+// meaning has in text: a date that ParseDate reads, or a word for true or false
+// (base/truth_word.h). InvalidArgument, with line and column, if a cell is none of these, nor
+// missing. Requires 0 <= column < csv.column_count().
+absl::StatusOr<std::vector<double>> ReadNumbers(const CsvTable& csv, int64_t column,
+                                                Meaning meaning, const MissingMarks& missing);
+
+// Adds one column of categories, called `name`. Requires 0 <= column < csv.column_count().
+absl::Status AddCategories(const CsvTable& csv, int64_t column, const MissingMarks& missing,
+                           const std::string& name, DataFrame* frame);
 
 // A description of the columns for people: a line per column with its type, its range or number of
 // categories, and its missing cells.

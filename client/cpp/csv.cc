@@ -19,6 +19,8 @@
 #include "base/normal_text.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "client/cpp/csv_dialect.h"
+#include "client/cpp/unnamed_columns.h"
 
 namespace chorale::client {
 namespace {
@@ -26,27 +28,30 @@ namespace {
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kParserBlockBytes = 1 << 16;
 
-// Removes the next physical line, with its line break, from `content` and returns it.
-absl::string_view TakeLine(absl::string_view* content) {
-  size_t end = content->find_first_of("\r\n");
-  if (end == absl::string_view::npos) {
-    end = content->size();
-  } else if (content->substr(end, 2) == "\r\n") {
-    end += 2;
-  } else {
-    end += 1;
-  }
-  const absl::string_view line = content->substr(0, end);
-  content->remove_prefix(end);
-  return line;
-}
-
 }  // namespace
 
 int64_t CsvTable::Find(absl::string_view name) const {
   auto it = std::find(names_.begin(), names_.end(), name);
   if (it == names_.end()) it = std::find(names_.begin(), names_.end(), NormalText(name));
   return it == names_.end() ? -1 : it - names_.begin();
+}
+
+void CsvTable::LeaveOut(const std::vector<bool>& columns) {
+  CsvTable kept;
+  for (size_t column = 0; column < columns.size(); ++column) {
+    if (!columns[column]) kept.names_.push_back(names_[column]);
+  }
+  kept.text_.reserve(text_.size());
+  for (int64_t row = 0; row < row_count(); ++row) {
+    for (size_t column = 0; column < columns.size(); ++column) {
+      if (columns[column]) continue;
+      absl::StrAppend(&kept.text_, Cell(row, static_cast<int64_t>(column)));
+      kept.ends_.push_back(kept.text_.size());
+    }
+  }
+  names_ = std::move(kept.names_);
+  text_ = std::move(kept.text_);
+  ends_ = std::move(kept.ends_);
 }
 
 absl::string_view CsvTable::Cell(int64_t row, int64_t column) const {
@@ -67,9 +72,14 @@ class CsvParser {
     const absl::Cleanup free_parser = [&parser] { csv_free(&parser); };
     csv_set_blk_size(&parser, kParserBlockBytes);
     absl::ConsumePrefix(&content, kByteOrderMark);
+    TakeDialectOf(&content, &parser);
     while (!content.empty() && status_.ok()) {
       const absl::string_view line = TakeLine(&content);
       ++line_;
+      if (!in_record_ && IsBlankRow(line)) {
+        CountBlankRow();
+        continue;
+      }
       // A record starts here, unless a quoted cell continues from the previous line.
       if (!in_record_) record_line_ = line_;
       in_record_ = true;
@@ -87,6 +97,8 @@ class CsvParser {
     RETURN_IF_ERROR(status_);
     if (table_.names_.empty())
       return absl::InvalidArgumentError("no header line: the file is empty");
+    NoteBlankRows();
+    RETURN_IF_ERROR(LeaveOutUnnamed());
     return std::move(table_);
   }
 
@@ -118,19 +130,56 @@ class CsvParser {
 
   void EndHeader() {
     absl::flat_hash_set<absl::string_view> seen;
-    for (size_t i = 0; i < cells_.size(); ++i) {
-      if (cells_[i].empty()) {
-        status_ =
-            ErrorAt(record_line_, absl::StrCat("column ", i + 1, " of the header has no name"));
-        return;
-      }
-      if (!seen.insert(cells_[i]).second) {
-        status_ =
-            ErrorAt(record_line_, absl::StrCat("column '", cells_[i], "' is in the header twice"));
+    for (const std::string& name : cells_) {
+      if (!name.empty() && !seen.insert(name).second) {
+        status_ = ErrorAt(record_line_, absl::StrCat("column '", name, "' is in the header twice"));
         return;
       }
     }
     table_.names_ = cells_;
+    header_line_ = record_line_;
+  }
+
+  void TakeDialectOf(absl::string_view* content, csv_parser* parser) {
+    CsvDialect dialect = TakeDialect(content);
+    delimiter_ = dialect.delimiter;
+    line_ = dialect.lines;
+    if (!dialect.note.empty()) table_.notes_.push_back(std::move(dialect.note));
+    csv_set_delim(parser, static_cast<unsigned char>(delimiter_));
+    if (delimiter_ == '\t') {
+      csv_set_space_func(parser, [](unsigned char c) { return c == ' ' ? 1 : 0; });
+    }
+  }
+
+  // Whether a line has delimiters and nothing else: spreadsheets write such lines for empty rows.
+  bool IsBlankRow(absl::string_view line) const {
+    const auto is_nothing = [this](char c) {
+      return c == delimiter_ || c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    };
+    return std::all_of(line.begin(), line.end(), is_nothing) &&
+           line.find(delimiter_) != absl::string_view::npos;
+  }
+
+  void CountBlankRow() {
+    if (blank_rows_++ == 0) first_blank_row_ = line_;
+  }
+
+  void NoteBlankRows() {
+    if (blank_rows_ == 0) return;
+    const bool one = blank_rows_ == 1;
+    table_.notes_.push_back(absl::StrCat(blank_rows_, one ? " line" : " lines", " without a cell ",
+                                         one ? "is left out: line " : "are left out, first line ",
+                                         first_blank_row_));
+  }
+
+  absl::Status LeaveOutUnnamed() {
+    absl::StatusOr<UnnamedColumns> unnamed = FindUnnamedColumns(table_);
+    if (!unnamed.ok()) return ErrorAt(header_line_, unnamed.status().message());
+    if (unnamed->notes.empty()) return absl::OkStatus();
+    table_.LeaveOut(unnamed->left_out);
+    for (std::string& note : unnamed->notes) table_.notes_.push_back(std::move(note));
+    if (!table_.names_.empty()) return absl::OkStatus();
+    return ErrorAt(header_line_, "no column of the header has a name");
   }
 
   // Comments are no part of CSV: a line of one cell may be meant as one.
@@ -159,7 +208,11 @@ class CsvParser {
   std::vector<std::string> cells_;  // of the current record
   int64_t line_ = 0;
   int64_t record_line_ = 0;
+  int64_t header_line_ = 0;
   bool in_record_ = false;
+  char delimiter_ = ',';
+  int64_t blank_rows_ = 0;
+  int64_t first_blank_row_ = 0;  // its line
 };
 
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view content) { return CsvParser().Parse(content); }
@@ -180,6 +233,7 @@ absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table) {
     }
   }
   normal.lines_ = table.lines_;
+  normal.notes_ = table.notes_;
   normal.text_.reserve(table.text_.size());
   normal.ends_.reserve(table.ends_.size());
   size_t begin = 0;
@@ -204,7 +258,8 @@ absl::StatusOr<CsvTable> ReadCsv(const std::string& path) {
     }
     content = std::move(buffer).str();
   }
-  absl::StatusOr<CsvTable> table = ParseCsv(content);
+  const absl::Status is_text = CheckIsText(content, path);
+  absl::StatusOr<CsvTable> table = is_text.ok() ? ParseCsv(content) : is_text;
   if (table.ok()) table = NormalizeTexts(*table);
   if (!table.ok()) {
     return absl::Status(table.status().code(), absl::StrCat(path == "-" ? "standard input" : path,
@@ -237,16 +292,21 @@ absl::StatusOr<std::vector<std::string>> ParseCsvLine(absl::string_view line) {
 
 std::string CsvLine(absl::Span<const std::string> cells) {
   std::string line;
+  const bool all_empty =
+      std::all_of(cells.begin(), cells.end(), [](const std::string& cell) { return cell.empty(); });
   for (size_t i = 0; i < cells.size(); ++i) {
     if (i > 0) line += ',';
     const std::string& cell = cells[i];
-    // A single empty cell would be a blank line, which ParseCsv ignores.
-    const bool lone_empty = cell.empty() && cells.size() == 1;
+    // A line without a cell is no row for ParseCsv, and a lone cell could look like several.
+    const bool first_of_empty = i == 0 && all_empty;
+    const bool lone_delimiter =
+        cells.size() == 1 && cell.find_first_of(";\t|") != std::string::npos;
     const bool trimmed = !cell.empty() && (cell.front() == ' ' || cell.front() == '\t' ||
                                            cell.back() == ' ' || cell.back() == '\t');
     // At the beginning of a file it would be a byte order mark, and dropped.
     const bool marked = absl::StartsWith(cell, kByteOrderMark);
-    if (!lone_empty && !trimmed && !marked && cell.find_first_of(",\"\r\n") == std::string::npos) {
+    if (!first_of_empty && !lone_delimiter && !trimmed && !marked &&
+        cell.find_first_of(",\"\r\n") == std::string::npos) {
       line += cell;
       continue;
     }

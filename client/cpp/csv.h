@@ -24,21 +24,29 @@ class CsvTable {
   absl::string_view Cell(int64_t row, int64_t column) const;
   // The line of the file where a row starts; the header is on line 1.
   int64_t Line(int64_t row) const { return lines_[row]; }
+  // What was made of the file that may not have been meant, as sentences for people.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   friend class CsvParser;
   friend absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table);
 
+  // Removes the columns that are marked, [columns].
+  void LeaveOut(const std::vector<bool>& columns);
+
   std::vector<std::string> names_;
   std::vector<int64_t> lines_;  // [rows]
   std::string text_;            // all cells, row by row
   std::vector<size_t> ends_;    // [rows * columns] into text_
+  std::vector<std::string> notes_;
 };
 
-// Parses a file's content: a header line of distinct, non-empty names, then rows with as many cells
-// as the header. Commas separate cells; lines end in LF, CRLF or CR; quoted cells may contain
-// commas, doubled quotes and line breaks. Ignores a UTF-8 byte order mark, blank lines, and spaces
-// and tabs around unquoted cells.
+// Parses a file's content: a header line of distinct names, then rows with as many cells as the
+// header. Commas, or what TakeDialect (csv_dialect.h) finds instead, separate cells; lines end in
+// LF, CRLF or CR; quoted cells may contain commas, doubled quotes and line breaks. Ignores a UTF-8
+// byte order mark, blank lines, and spaces and tabs around unquoted cells. Lines of nothing but
+// delimiters are no rows, and columns without a name that unnamed_columns.h knows are left out;
+// notes say so.
 //
 // InvalidArgument, with the line, for anything else: no header, an empty or repeated name, a row
 // with more or fewer cells, misplaced quotes, an unclosed quote, or invalid UTF-8.
@@ -49,7 +57,7 @@ absl::StatusOr<CsvTable> ParseCsv(absl::string_view content);
 absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table);
 
 // Parses a file, or standard input if `path` is "-", and normalizes its texts. Errors start with
-// the path; InvalidArgument also if the file cannot be read.
+// the path; InvalidArgument also if the file cannot be read, or is of another kind (csv_dialect.h).
 absl::StatusOr<CsvTable> ReadCsv(const std::string& path);
 
 // The cells of one line of CSV, as an option gives them: "a,b", or "\"a, b\",c". InvalidArgument if

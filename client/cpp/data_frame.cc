@@ -10,6 +10,21 @@
 
 namespace chorale::client {
 
+const char* TypeName(ColumnType type) {
+  if (type.kind == ColumnKind::kCategorical) return "categorical";
+  switch (type.meaning) {
+    case Meaning::kNumber:
+      return "numeric";
+    case Meaning::kBoolean:
+      return "boolean";
+    case Meaning::kDate:
+      return "date";
+    case Meaning::kDuration:
+      return "duration";
+  }
+  return "numeric";
+}
+
 int64_t DataColumn::row_count() const {
   return static_cast<int64_t>(kind == ColumnKind::kNumeric ? numbers.size() : codes.size());
 }
@@ -21,15 +36,21 @@ int64_t DataColumn::missing_count() const {
   return std::count_if(numbers.begin(), numbers.end(), [](double x) { return std::isnan(x); });
 }
 
-absl::Status DataFrame::AddNumeric(std::string name, std::vector<double> values) {
+absl::Status DataFrame::AddNumeric(std::string name, std::vector<double> values, Meaning meaning) {
   for (size_t row = 0; row < values.size(); ++row) {
-    if (std::isinf(values[row])) {
+    const double value = values[row];
+    if (std::isinf(value)) {
       return absl::InvalidArgumentError(
           absl::StrCat("column '", name, "', row ", row, ": the value is infinite"));
+    }
+    if (meaning == Meaning::kBoolean && !std::isnan(value) && value != 0 && value != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("column '", name, "', row ", row, ": ", value,
+                                                     " is no boolean, which is 0 or 1"));
     }
   }
   DataColumn column;
   column.name = std::move(name);
+  column.meaning = meaning;
   column.numbers = std::move(values);
   return Add(std::move(column));
 }

@@ -14,11 +14,29 @@ namespace chorale::client {
 
 enum class ColumnKind { kNumeric, kCategorical };
 
+// What the numbers of a column stand for.
+enum class Meaning {
+  kNumber,
+  kBoolean,   // 0 for false, 1 for true
+  kDate,      // days since 1970-01-01 UTC, the time of day as the fraction
+  kDuration,  // days
+};
+
+struct ColumnType {
+  ColumnKind kind = ColumnKind::kNumeric;
+  Meaning meaning = Meaning::kNumber;  // of a numeric column
+};
+
+// "numeric" or "categorical"; for numbers that mean something else, "boolean", "date" or
+// "duration".
+const char* TypeName(ColumnType type);
+
 inline constexpr int32_t kMissingCategory = -1;
 
 struct DataColumn {
   std::string name;
   ColumnKind kind = ColumnKind::kNumeric;
+  Meaning meaning = Meaning::kNumber;   // if numeric
   std::vector<double> numbers;          // [rows] if numeric; NaN is a missing cell
   std::vector<std::string> categories;  // if categorical; distinct and non-empty
   std::vector<int32_t> codes;           // [rows] if categorical; or kMissingCategory
@@ -34,8 +52,9 @@ class DataFrame {
   // number of rows differs from the other columns', or as stated below. The frame is then
   // unchanged.
 
-  // `values` [rows]: finite, or NaN for a missing cell.
-  absl::Status AddNumeric(std::string name, std::vector<double> values);
+  // `values` [rows]: finite, or NaN for a missing cell; booleans are 0 or 1.
+  absl::Status AddNumeric(std::string name, std::vector<double> values,
+                          Meaning meaning = Meaning::kNumber);
   // `values` [rows]: nullopt is a missing cell; an empty string is invalid.
   absl::Status AddCategorical(std::string name,
                               const std::vector<std::optional<std::string>>& values);

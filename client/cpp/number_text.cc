@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace chorale::client {
@@ -27,6 +28,36 @@ constexpr absl::string_view kDecorations[] = {
     "-",      "%",      "$",      "\u00A3", "\u00A5", "\u20AC", "\u20B9", "\u20BD",
     "\u2264", "\u2265", "\u2248", "\u2030", kMinus,   "\u2013", "USD",    "EUR",
     "GBP",    "CHF",    "JPY",    "Rs.",    "Rs",     "kr",     " "};
+
+// Units that stand after a number, in small letters. Single letters are those that seldom end
+// codes.
+constexpr absl::string_view kUnits =
+    "kg mg g t lb lbs oz km cm mm nm m mi miles ft yd in inch inches um ug "
+    "m2 m3 km2 cm2 sqm sqft ha acres l ml cl gal s ms ns sec secs min mins "
+    "h hr hrs hour hours d day days week weeks month months year years yr yrs "
+    "km/h kmh kph mph m/s rpm hz khz mhz ghz w kw mw gw kwh mwh v mv kv ma "
+    "j kj mj cal kcal pa hpa kpa mpa bar psi db kb mb gb tb kib mib gib bytes "
+    "ppm ppb pct percent k pcs kg/m3 mg/l mg/dl "
+    "m\u00B2 m\u00B3 km\u00B2 cm\u00B2 kg/m\u00B3 \u00B5m \u00B5g \u00B5g/m3 \u00B5g/m\u00B3 "
+    "\u00B0 \u00B0"
+    "c \u00B0"
+    "f";
+
+// The number that a unit follows, with or without a space; the text itself if none does.
+absl::string_view WithoutUnit(absl::string_view text) {
+  constexpr size_t kLongest = 64;  // a longer text is no number to a reader
+  if (text.size() > kLongest) return text;
+  const std::string lower = absl::AsciiStrToLower(text);
+  for (const absl::string_view unit : absl::StrSplit(kUnits, ' ')) {
+    if (!absl::EndsWith(lower, unit)) continue;
+    absl::string_view number = text.substr(0, text.size() - unit.size());
+    absl::ConsumeSuffix(&number, " ");
+    if (!number.empty() && absl::ascii_isdigit(static_cast<unsigned char>(number.back()))) {
+      return number;
+    }
+  }
+  return text;
+}
 
 void StripDecorations(absl::string_view* text) {
   bool stripped = true;
@@ -117,24 +148,13 @@ std::optional<double> ParseNumber(absl::string_view text) {
 bool LooksLikeNumber(absl::string_view text) {
   if (ParseNumber(text).has_value()) return false;
   StripDecorations(&text);
+  text = WithoutUnit(text);
   const std::string lower = absl::AsciiStrToLower(text);
   if (lower == "inf" || lower == "infinity" || text == "\u221E") return true;
   // Spaces of other widths, which a text's normal form has not, and an apostrophe.
   const std::string plain = absl::StrReplaceAll(
       text, {{"\u00A0", " "}, {"\u2009", " "}, {"\u202F", " "}, {"\u2019", "'"}});
   return IsGroupedNumber(plain) || ParseNumber(plain).has_value();
-}
-
-bool LooksLikeDate(absl::string_view text) {
-  const size_t time = text.find_first_of("T ");
-  const std::optional<DigitGroups> groups = SplitDigits(text.substr(0, time), "-/.");
-  if (!groups.has_value() || groups->sizes.size() != 3 || groups->signs[0] != groups->signs[1]) {
-    return false;
-  }
-  const std::vector<size_t>& sizes = groups->sizes;
-  const bool year_first = sizes[0] == 4 && sizes[1] <= 2 && sizes[2] <= 2;
-  const bool year_last = sizes[0] <= 2 && sizes[1] <= 2 && (sizes[2] == 4 || sizes[2] == 2);
-  return year_first || year_last;
 }
 
 bool HasLeadingZero(absl::string_view number) {

@@ -13,11 +13,9 @@ namespace chorale::client {
 std::optional<double> ParseNumber(absl::string_view text);
 
 // Whether a text that is no number for ParseNumber is one to a reader: with signs of thousands, a
-// decimal comma, a currency, per cent, in parentheses, with a comparison in front, or infinite.
+// decimal comma, a currency, per cent, a common unit ("5 kg"), in parentheses, with a comparison in
+// front, or infinite.
 bool LooksLikeNumber(absl::string_view text);
-
-// Whether a text is a date in digits, with or without a time: "2024-01-31", "31.1.2024 12:00".
-bool LooksLikeDate(absl::string_view text);
 
 // Whether a number begins with a zero that its value does not keep, as codes do: "01234".
 bool HasLeadingZero(absl::string_view number);

@@ -93,6 +93,27 @@ class MessageSize {
 
 }  // namespace
 
+v1::NumericValues::Meaning EncodeMeaning(Meaning meaning) {
+  switch (meaning) {
+    case Meaning::kNumber:
+      return v1::NumericValues::MEANING_UNSPECIFIED;
+    case Meaning::kBoolean:
+      return v1::NumericValues::MEANING_BOOLEAN;
+    case Meaning::kDate:
+      return v1::NumericValues::MEANING_DATE;
+    case Meaning::kDuration:
+      return v1::NumericValues::MEANING_DURATION;
+  }
+  return v1::NumericValues::MEANING_UNSPECIFIED;
+}
+
+Meaning DecodeMeaning(v1::NumericValues::Meaning meaning) {
+  for (const Meaning each : {Meaning::kBoolean, Meaning::kDate, Meaning::kDuration}) {
+    if (EncodeMeaning(each) == meaning) return each;
+  }
+  return Meaning::kNumber;
+}
+
 v1::Table EncodeRows(const DataFrame& frame, RowRange rows, TableUse use) {
   v1::Table table;
   for (const DataColumn& column : frame.columns()) {
@@ -101,6 +122,7 @@ v1::Table EncodeRows(const DataFrame& frame, RowRange rows, TableUse use) {
     if (column.kind == ColumnKind::kNumeric) {
       out->mutable_numeric()->mutable_values()->Add(column.numbers.begin() + rows.begin,
                                                     column.numbers.begin() + rows.end);
+      out->mutable_numeric()->set_meaning(EncodeMeaning(column.meaning));
     } else {
       EncodeCategorical(column, rows, use, out->mutable_categorical());
     }

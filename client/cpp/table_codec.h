@@ -26,6 +26,11 @@ struct RowRange {
 // become one.
 enum class TableUse { kRegister, kLookUp };
 
+// What the numbers of a column stand for, in the API and here.
+v1::NumericValues::Meaning EncodeMeaning(Meaning meaning);
+// Plain numbers for a meaning that this version does not know.
+Meaning DecodeMeaning(v1::NumericValues::Meaning meaning);
+
 // Encodes rows of the frame; categorical columns list only the categories that occur in them.
 // Requires 0 <= begin <= end <= row_count().
 v1::Table EncodeRows(const DataFrame& frame, RowRange rows, TableUse use);

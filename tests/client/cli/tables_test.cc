@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/client/cli/command_line_fixture.h"
+#include "tests/client/cli/tables_fixture.h"
 
 namespace chorale::client {
 namespace {
@@ -20,34 +20,6 @@ using ::testing::Not;
 // "Größe" in the two forms of Unicode.
 constexpr char kComposed[] = "Gr\u00F6\u00DFe";
 constexpr char kDecomposed[] = "Gro\u0308\u00DFe";
-
-class TablesTest : public CommandLineTest {
- protected:
-  // Registers a file with this content and the target y as "t"; returns what is noted.
-  std::string Register(const std::string& content, std::vector<std::string> arguments = {}) {
-    Write("t.csv", content);
-    arguments.insert(arguments.begin(), {"register", Path("t.csv"), "--target=y", "--name=t"});
-    return Good(arguments).err;
-  }
-  std::string RegisterError(const std::string& content, std::vector<std::string> arguments = {}) {
-    Write("t.csv", content);
-    arguments.insert(arguments.begin(), {"register", Path("t.csv"), "--target=y", "--name=t"});
-    const ProgramResult result = RunProgram(arguments);
-    EXPECT_EQ(result.exit_code, 2) << result.err;
-    return result.err;
-  }
-  // The column of the table that was registered last.
-  v1::Column Registered(int column) { return server_.service().Chunks("t").at(0).columns(column); }
-  // Predicts rows of this content; returns what is noted.
-  std::string Predict(const std::string& content, std::vector<std::string> arguments = {}) {
-    Write("rows.csv", content);
-    arguments.insert(arguments.begin(), {"predict", "t", Path("rows.csv")});
-    return Good(arguments).err;
-  }
-  v1::Column Asked(int column) {
-    return server_.service().predict_requests().back().targets().columns(column);
-  }
-};
 
 TEST_F(TablesTest, MarksOfMissingCellsInNumbers) {
   EXPECT_THAT(Register("age,y\n30,1\nNULL,2\n40,3\nnone,4\n"),

@@ -156,7 +156,65 @@ TEST(InferTypesTest, NumbersInOtherSpellingsAreNoted) {
 }
 
 TEST(InferTypesTest, DatesAreNoted) {
-  EXPECT_THAT(NoteOn("d\n2024-01-31\n2024-02-01\n"), HasSubstr("2 cells look like dates"));
+  EXPECT_EQ(NoteOn("d\n2024-01-31\n2024-02-01\n"),
+            "column 'd' is read as dates, days since 1970-01-01; --categorical=d keeps the texts");
+  EXPECT_EQ(NoteOn("d\n31.01.2024\n1.2.2024\n"),
+            "column 'd' is read as categories, which have no order, but 2 cells look like dates, "
+            "first '31.01.2024' on line 2: dates are written like 2024-01-31, and months like "
+            "2024-01");
+  EXPECT_EQ(NoteOn("d\n20240131\n20240201\n"),
+            "column 'd' is read as numbers, but all look like dates written as numbers, first "
+            "'20240131' on line 2, which are not evenly spaced: dates are written like 2024-01-31, "
+            "and months like 2024-01");
+  const TypedTable table = Infer("d\n2024-01-31\n-\n");
+  ASSERT_EQ(table.notes.size(), 2u);
+  EXPECT_EQ(table.notes[1].text, "column 'd' is read as dates, and 1 cell counts as missing: '-'");
+}
+
+TEST(InferTypesTest, OptionsComeBeforeBooleansAndDates) {
+  TypeOptions categorical;
+  categorical.categorical = {"d", "b"};
+  const TypedTable table = Infer("d,b\n2024-01-31,TRUE\n2024-02-01,FALSE\n", categorical);
+  EXPECT_THAT(table.frame.columns()[0].categories, ElementsAre("2024-01-31", "2024-02-01"));
+  EXPECT_THAT(table.frame.columns()[1].categories, ElementsAre("TRUE", "FALSE"));
+  EXPECT_THAT(table.notes, IsEmpty());
+  TypeOptions numeric;
+  numeric.numeric = {"d"};
+  EXPECT_THAT(InferError("d\n2024-01-31\n", numeric), HasSubstr("is not a finite number"));
+}
+
+TEST(InferTypesTest, ColumnsOfDifferentTextsAreNoted) {
+  std::string content = "id\n";
+  for (int i = 0; i < 20; ++i) absl::StrAppend(&content, "id-", i * i, "\n");
+  EXPECT_EQ(NoteOn(content),
+            "column 'id' has 20 different texts in 20 cells, so that a category tells next to "
+            "nothing of other rows; if it is an id: --drop=id");
+  TypeOptions given;
+  given.categorical = {"id"};
+  EXPECT_EQ(NoteOn(content, given), "");
+}
+
+TEST(ReadNumbersTest, CellsAreReadByTheMeaningOfTheColumn) {
+  const CsvTable csv = *ParseCsv(
+      "b,d,x\nTRUE,2012-01-01,1\nno,15341,2\n1,2012-01-01T12:00,3\n0.5,,4\nNA,2012-01,5\n");
+  const absl::StatusOr<std::vector<double>> booleans = ReadNumbers(csv, 0, Meaning::kBoolean, {});
+  ASSERT_TRUE(booleans.ok()) << booleans.status();
+  EXPECT_THAT(std::vector<double>(booleans->begin(), booleans->begin() + 4),
+              ElementsAre(1, 0, 1, 0.5));
+  EXPECT_TRUE(std::isnan(booleans->at(4)));
+  const absl::StatusOr<std::vector<double>> dates = ReadNumbers(csv, 1, Meaning::kDate, {});
+  ASSERT_TRUE(dates.ok()) << dates.status();
+  EXPECT_THAT(std::vector<double>(dates->begin(), dates->begin() + 3),
+              ElementsAre(15340, 15341, 15340.5));
+  EXPECT_EQ(dates->at(4), 15340);
+  EXPECT_THAT(std::string(ReadNumbers(csv, 0, Meaning::kDate, {}).status().message()),
+              HasSubstr("line 2, column 'b': 'TRUE' is no date like 2024-01-31"));
+  EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kBoolean, {}).status().message()),
+              HasSubstr("'2012-01-01' is neither true nor false"));
+  EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kDuration, {}).status().message()),
+              HasSubstr("is no number of days"));
+  EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kNumber, {}).status().message()),
+              HasSubstr("is not a finite number"));
 }
 
 TEST(InferTypesTest, CodesThatLookLikeNumbersAreNoted) {
@@ -188,6 +246,10 @@ TEST(DescribeColumnsTest, ShowsTypeRangeAndMissing) {
   const std::string text = DescribeColumns(table.frame);
   EXPECT_THAT(text, HasSubstr("n       numeric            1  1 to 2.5\n"));
   EXPECT_THAT(text, HasSubstr("c       categorical        0  2 categories\n"));
+  const std::string meanings =
+      DescribeColumns(Infer("d,b\n2012-01,TRUE\n2012-12-31T12:00,false\n").frame);
+  EXPECT_THAT(meanings, HasSubstr("d       date               0  2012-01-01 to 2012-12-31\n"));
+  EXPECT_THAT(meanings, HasSubstr("b       boolean            0  0 to 1\n"));
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST(CsvTest, SkipsBlankLines) {
 }
 
 TEST(CsvTest, EmptyCellsAtTheEdges) {
-  ExpectCells("a,b,c\n,,\n1,,\n,,3", {{"", "", ""}, {"1", "", ""}, {"", "", "3"}});
+  ExpectCells("a,b,c\n\"\",,\n1,,\n,,3", {{"", "", ""}, {"1", "", ""}, {"", "", "3"}});
 }
 
 TEST(CsvTest, HeaderAloneHasNoRows) { ExpectCells("a,b\n", {}); }
@@ -178,8 +178,8 @@ TEST(CsvTest, FileErrorsNameTheFile) {
 // ParseCsv returns the cells that CsvLine wrote, whatever they are.
 TEST(CsvTest, RandomTablesRoundTrip) {
   std::mt19937 random(1);
-  const std::vector<std::string> pieces = {"",   "a", "\"", ",",  "\n",       "\r",  "\r\n",
-                                           "\t", " ", "7",  "''", "\xC3\xA9", "\"\""};
+  const std::vector<std::string> pieces = {"",   "a", "\"", ",",  "\n",       "\r",   "\r\n", ";",
+                                           "\t", " ", "7",  "''", "\xC3\xA9", "\"\"", "sep=", "|"};
   for (int round = 0; round < 500; ++round) {
     const size_t columns = 1 + random() % 4;
     const size_t rows = random() % 6;
@@ -190,7 +190,8 @@ TEST(CsvTest, RandomTablesRoundTrip) {
       }
     }
     std::vector<std::string> names;
-    for (size_t c = 0; c < columns; ++c) names.push_back(absl::StrCat("column \"", c, "\","));
+    const char* const separator = round % 2 == 0 ? ";" : "\",";
+    for (size_t c = 0; c < columns; ++c) names.push_back(absl::StrCat("column", separator, c));
     std::string content = CsvLine(names);
     for (const auto& row : grid) content += CsvLine(row);
     const absl::StatusOr<CsvTable> table = ParseCsv(content);

@@ -38,6 +38,7 @@ TEST(DataFrameTest, RefusesBadColumnsAndStaysAsItWas) {
   expect_refused(frame.AddNumeric("", {1.0, 2.0}), "empty name");
   expect_refused(frame.AddNumeric("n", {1.0, 2.0}), "'n' exists already");
   expect_refused(frame.AddNumeric("m", {1.0}), "'m' has 1 rows, the others have 2");
+  expect_refused(frame.AddNumeric("m", {1.0, 2.0}, Meaning::kBoolean), "row 1: 2 is no boolean");
   expect_refused(frame.AddNumeric("m", {1.0, -std::numeric_limits<double>::infinity()}),
                  "'m', row 1: the value is infinite");
   expect_refused(frame.AddCategorical("c", {"a", ""}), "is empty");

@@ -250,6 +250,7 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
       feature->set_name(column.name());
       feature->set_type(column.has_numeric() ? v1::ColumnSummary::NUMERIC
                                              : v1::ColumnSummary::CATEGORICAL);
+      feature->set_meaning(column.numeric().meaning());
       Summarize(stored.chunks, column.name(), feature);
       const bool sought = header.seasons() != v1::RegisterContextHeader::NOT_SOUGHT;
       if (sought && column.name() == "month") feature->set_season_steps(12);

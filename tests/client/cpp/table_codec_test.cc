@@ -29,6 +29,22 @@ TEST(EncodeRowsTest, TakesOnlyTheRowsAskedFor) {
   EXPECT_THAT(table.columns(1).categorical().codes(), ElementsAre(-1, 0));
 }
 
+TEST(EncodeRowsTest, SaysWhatNumbersMean) {
+  DataFrame frame;
+  const std::vector<Meaning> meanings = {Meaning::kNumber, Meaning::kBoolean, Meaning::kDate,
+                                         Meaning::kDuration};
+  for (const Meaning meaning : meanings) {
+    ASSERT_TRUE(frame.AddNumeric(TypeName({.meaning = meaning}), {1, 0, NAN}, meaning).ok());
+  }
+  const v1::Table table = EncodeTable(frame, TableUse::kRegister);
+  EXPECT_EQ(table.columns(0).numeric().meaning(), v1::NumericValues::MEANING_UNSPECIFIED);
+  EXPECT_EQ(table.columns(2).numeric().meaning(), v1::NumericValues::MEANING_DATE);
+  for (size_t i = 0; i < meanings.size(); ++i) {
+    EXPECT_EQ(DecodeMeaning(table.columns(static_cast<int>(i)).numeric().meaning()), meanings[i]);
+  }
+  EXPECT_EQ(DecodeMeaning(static_cast<v1::NumericValues::Meaning>(9)), Meaning::kNumber);
+}
+
 TEST(EncodeRowsTest, TextsThatNoContextCanHoldAreCutWhenLookedUp) {
   const std::string most(kMaxTextBytes, 'x');
   const std::string beyond = most + "y";

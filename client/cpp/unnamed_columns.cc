@@ -1,0 +1,58 @@
+#include "client/cpp/unnamed_columns.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace chorale::client {
+namespace {
+
+bool IsEmpty(const CsvTable& table, int64_t column) {
+  for (int64_t row = 0; row < table.row_count(); ++row) {
+    if (!table.Cell(row, column).empty()) return false;
+  }
+  return true;
+}
+
+// Whether a column has whole numbers, each one more than the one before: 0, 1, 2 or 1, 2, 3, and
+// 250, 251, 252 in the last rows of a longer table.
+bool CountsRows(const CsvTable& table, int64_t column) {
+  int64_t first = 0;
+  for (int64_t row = 0; row < table.row_count(); ++row) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(table.Cell(row, column), &number) || number < 0) return false;
+    if (row == 0) first = number;
+    if (number - row != first) return false;
+  }
+  return table.row_count() > 0;
+}
+
+}  // namespace
+
+absl::StatusOr<UnnamedColumns> FindUnnamedColumns(const CsvTable& table) {
+  UnnamedColumns unnamed;
+  unnamed.left_out.resize(table.column_count(), false);
+  for (int64_t column = 0; column < table.column_count(); ++column) {
+    if (!table.names()[column].empty()) continue;
+    std::string note;
+    if (IsEmpty(table, column)) {
+      note = absl::StrCat("column ", column + 1, " has neither a name nor cells and is left out");
+    } else if (column == 0 && CountsRows(table, column)) {
+      note = absl::StrCat("the first column has no name and counts the rows from ",
+                          table.Cell(0, column),
+                          ": it is left out as an index; to keep it, give it a name");
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column ", column + 1,
+                       " of the header has no name: give it one, or write the file without that "
+                       "column (pandas: to_csv(..., index=False); R: row.names = FALSE)"));
+    }
+    unnamed.left_out[column] = true;
+    unnamed.notes.push_back(std::move(note));
+  }
+  return unnamed;
+}
+
+}  // namespace chorale::client
