@@ -133,3 +133,25 @@ def test_calls_hold_to_the_table_that_they_began_with(real: chorale_client.Clien
             call({"x": [2]})
     first.refresh()
     assert first.predict({"x": [2]}).means.tolist() == second.predict({"x": [2]}).means.tolist()
+
+
+def test_texts_of_a_file_are_the_table_and_the_rows_of_their_types(
+    real: chorale_client.Client,
+) -> None:
+    rng = np.random.default_rng(0)
+    typed = pd.DataFrame(
+        {"day": pd.date_range("2024-01-01", periods=40), "sold": rng.random(40) < 0.5}
+    )
+    price = pd.Series(rng.normal(size=40), name="price")
+    texts = pd.DataFrame(
+        {"day": typed["day"].dt.strftime("%Y-%m-%d"), "sold": typed["sold"].map(str).str.upper()}
+    )
+    context = real.register(typed, target=price)
+    assert [feature.meaning for feature in context.features] == ["date", "boolean"]
+    expected = context.predict(typed).means
+    assert np.array_equal(context.predict(texts).means, expected)
+    with pytest.warns(chorale_client.DataWarning, match="READ_AS_DATES"):
+        same = real.register(texts, target=price)
+    assert (same.name, same.digest) == (context.name, context.digest)
+    assert np.array_equal(same.predict(typed).means, expected)
+    context.delete()

@@ -12,7 +12,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chorale_client.columns import CategoricalColumn, NumericColumn, normal_text
+from chorale_client.columns import CategoricalColumn, NumericColumn
+from chorale_client.normal_text import normal_text
 from chorale_client.tables import Table, Types, read_rows, read_table
 
 NAN = float("nan")
@@ -83,7 +84,7 @@ def test_dtypes_of_pandas() -> None:
         "boolean": 1.0,
         "string": "a",
         "category": "b",
-        "numbers": 3.0,
+        "numbers": "3",
         "object": 2.5,
         "nat": DAY,
         "zone": DAY,  # one o'clock in Berlin is midnight in UTC
@@ -110,6 +111,16 @@ def test_dtypes_of_polars_and_arrow() -> None:
         table = read_table(data)
         for name, first in expected.items():
             assert cells(table, name) == [first, None], name
+
+
+def test_names_of_columns_that_look_equal_are_equal() -> None:
+    for name, like in (("Größe", "Gro\u0308\u00dfe"), ("size ", "size"), ("a b", "a\u00a0b")):
+        assert cells(read_rows({like: [1]}, {name: "numeric"}), name) == [1]
+        assert cells(read_table({name: [1]}, types={like: "categorical"}), name) == ["1"]
+        both = {like: [1], name: [2]}
+        assert cells(read_rows(both, {name: "numeric"}), name) == [2], "the same bytes come first"
+    with pytest.raises(chorale_client.InvalidArgumentError, match="did you mean 'size'"):
+        read_rows({"size": [1]}, {"Size": "numeric"})
 
 
 def test_arrays() -> None:
@@ -204,7 +215,7 @@ def test_what_is_not_taken_as_it_stands_is_told() -> None:
 
     assert notes([1, "n/a", 3]) == [("MIXED_TYPES", "x", 1)]
     assert notes(["1", "2", "3"]) == [("NUMBERS_AS_TEXT", "x", 3)]
-    assert notes(["1", "2", "b"]) == []
+    assert notes(["a", "2", "b"]) == []
     assert notes(["1", "2", "3"], {"x": "categorical"}) == [], "the caller has said so"
     assert notes(np.array([1.0, 2.0, 3.0]), {"x": "categorical"}) == []
     assert notes(np.array([2**53 + 1, 1])) == [("LOST_DIGITS", "x", 1)]

@@ -375,7 +375,7 @@ class Context(Description[Client]):
             table,
             self.target,
             self.source,
-            values_to_weigh(self, rows, values),
+            values_to_weigh(self, rows, table, values),
             orders=orders,
             seed=seed,
             terms=terms,

@@ -129,13 +129,15 @@ class Client:
 
         Args:
             data: A DataFrame of pandas, polars or PyArrow, a dictionary of columns, or a numpy
-                array. `chorale_client.columns` says what becomes of booleans, dates and texts.
+                array. `chorale_client.column_reading` says what becomes of booleans, dates, texts
+                and categories.
             target: The name of the column to predict, or its values [rows]: numeric, none missing.
+                A Series of pandas goes by its labels, which must be those of the rows.
             name: Of the context: small letters, digits, and ".", "_", "-". None: one that follows
                 from the content, so that the same table is the same context.
             model: The model's name; None: the server's default.
             types: {"column": "categorical" or "numeric"} where the kind is not to follow from the
-                cells.
+                column's type and cells.
             seasons: Whether the model is told of a season of the target, where the server finds
                 one; the context's `warnings` then say so. If False, it is another content.
             progress: See `Context.sample`.

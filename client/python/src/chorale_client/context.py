@@ -44,6 +44,7 @@ class Context(Description["Client"]):
 
         Args:
             rows: A table with the context's feature columns, in any order; others are not sent.
+                Cells are read as what they are in the context (`Feature.meaning`).
             quantiles: Probabilities between 0 and 1, at most 64.
             mixtures: Whether to return the predictive distributions.
             timeout: Seconds for all calls together; None: the client's.
@@ -166,7 +167,8 @@ class Context(Description["Client"]):
         Args:
             rows: A table with the context's feature columns.
             values: [rows], or [vectors, rows], in the target's unit; None: the column of `rows`
-                that is named like the target.
+                that is named like the target. A Series of pandas goes by its labels, a DataFrame by
+                its columns, which must be those of the rows.
             orders: Over how many random orders of the rows the density is averaged; 0: the order
                 given.
             seed: Of the random orders; None: the server chooses one.
@@ -184,7 +186,7 @@ class Context(Description["Client"]):
             table,
             self.target,
             self.source,
-            values_to_weigh(self, rows, values),
+            values_to_weigh(self, rows, table, values),
             orders=orders,
             seed=seed,
             terms=terms,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from google.protobuf import duration_pb2
 
 from chorale_client.columns import Kind
 from chorale_client.data_warnings import DataWarning
+from chorale_client.meanings import Meaning
 from chorale_client.v1 import chorale_pb2 as pb
 
 ClientT = TypeVar("ClientT")  # of the sync or the asyncio client
@@ -68,6 +69,13 @@ class Timings:
         )
 
 
+_MEANINGS: dict[int, Meaning] = {  # an unknown one, of a newer server, is "number"
+    pb.NumericValues.MEANING_BOOLEAN: "boolean",
+    pb.NumericValues.MEANING_DATE: "date",
+    pb.NumericValues.MEANING_DURATION: "duration",
+}
+
+
 @dataclass(frozen=True)
 class Feature:
     """A feature column of a context.
@@ -81,6 +89,9 @@ class Feature:
         left_out: Whether the column says nothing, and is left out.
         season_steps: The period of the season that the target has by this column, which counts the
             rows; 0 if none was found.
+        meaning: What its numbers were: "number", "boolean", "date" (days since 1970-01-01) or
+            "duration" (days); "category" for a categorical column. Rows that are asked about are
+            read accordingly. Contexts that were registered before servers kept it have "number".
     """
 
     name: str
@@ -90,18 +101,21 @@ class Feature:
     outside_bulk: int
     left_out: bool
     season_steps: float = 0.0
+    meaning: Meaning | Literal["category"] = "number"
 
     @classmethod
     def of(cls, message: pb.ColumnSummary) -> Feature:
         """From the server's message."""
+        categorical = message.type == pb.ColumnSummary.CATEGORICAL
         return cls(
             message.name,
-            "categorical" if message.type == pb.ColumnSummary.CATEGORICAL else "numeric",
+            "categorical" if categorical else "numeric",
             message.category_count,
             message.missing_count,
             message.outside_bulk_count,
             message.left_out,
             message.season_steps,
+            "category" if categorical else _MEANINGS.get(message.meaning, "number"),
         )
 
 
@@ -239,6 +253,13 @@ class Description(Generic[ClientT]):
 
     def _kinds(self) -> dict[str, Kind]:
         return {feature.name: feature.kind for feature in self.features}
+
+    def _meanings(self) -> dict[str, Meaning]:
+        return {
+            feature.name: feature.meaning
+            for feature in self.features
+            if feature.meaning != "category"
+        }
 
     def __repr__(self) -> str:
         return (

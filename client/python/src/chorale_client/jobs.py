@@ -31,6 +31,7 @@ from chorale_client.requests import (
     encode_table,
     predict_request,
     probabilities,
+    restore_meanings,
     seed_number,
     split_rows,
     whole_number,
@@ -83,10 +84,11 @@ def register_job(
     def messages() -> Iterator[Message]:
         yield pb.RegisterContextRequest(header=header)
         for start, end in pieces:
-            yield pb.RegisterContextRequest(rows=encode_table(table, start, end))
+            yield pb.RegisterContextRequest(rows=encode_table(table, start, end, meanings=True))
             done(end)
 
     answer = yield Call("RegisterContext", name, messages)
+    restore_meanings(answer.context, table)
     return answer.context, (*table.notes, *read_warnings(answer.warnings))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chorale_client.errors import InvalidArgumentError
+from chorale_client.row_values import as_mask
 
 Integers = npt.NDArray[np.intp]
 
@@ -37,6 +38,11 @@ class Labels:
         backend = nw.from_native(native).implementation.value
         index = native.index if backend in ("pandas", "modin", "cudf") else None
         return cls(index, backend)
+
+    @classmethod
+    def of_series(cls, series: Any) -> Labels:
+        """The labels of a Series of pandas; tables of such are of no library."""
+        return cls(series.index)
 
     def of_length(self, count: int) -> Labels:
         """The same, with row numbers where there are no labels."""
@@ -72,20 +78,25 @@ class Labels:
         """Where some rows are.
 
         Args:
-            rows: None for all; a mask [rows]; or labels.
+            rows: None for all; a mask [rows], which a Series of pandas gives by label; or labels.
+
+        Raises:
+            InvalidArgumentError: The mask has missing cells, another length or other labels.
+            KeyError: There is no such label.
         """
         if rows is None:
             return np.arange(len(self.index))
         if isinstance(rows, slice):
             return np.arange(len(self.index))[rows]
-        array = np.asarray(rows)
-        if array.dtype == np.bool_:
-            if array.shape != (len(self.index),):
+        mask = as_mask(rows, self.index)
+        if mask is not None:
+            if mask.shape != (len(self.index),):
                 raise InvalidArgumentError(
-                    f"rows: the mask has the shape {array.shape}, must have ({len(self.index)},)"
+                    f"rows: the mask has the shape {mask.shape}, must have ({len(self.index)},)",
+                    fields=["rows"],
                 )
-            return np.flatnonzero(array)
-        labels: Iterable[Any] = rows if array.ndim == 1 else [rows]
+            return np.flatnonzero(mask)
+        labels: Iterable[Any] = rows if np.ndim(rows) == 1 else [rows]
         found = [np.atleast_1d(self.position(label)) for label in labels]
         return np.concatenate(found).astype(np.intp) if found else np.empty(0, np.intp)
 

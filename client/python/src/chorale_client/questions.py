@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
+from chorale_client.column_reading import read_column
 from chorale_client.columns import CategoricalColumn, NumericColumn
 from chorale_client.descriptions import Description
 from chorale_client.errors import InvalidArgumentError
+from chorale_client.normal_text import find_name
 from chorale_client.requests import check_target, name_from_content
-from chorale_client.tables import Data, Table, Types, read_column, read_rows, read_table
+from chorale_client.row_values import align, align_columns, is_labelled, values_for_rows
+from chorale_client.tables import Data, Table, Types, read_rows, read_table
 
 
 def table_to_register(
@@ -25,7 +29,7 @@ def table_to_register(
     """The table, the name of its target column, and that of the context."""
     table = read_table(data, types=types)
     if isinstance(target, str | int):
-        target_name = str(target)
+        target_name = find_name(str(target), table.columns) or str(target)
     else:
         target_name = str(getattr(target, "name", None) or "target")
         if target_name in table.columns:
@@ -34,30 +38,45 @@ def table_to_register(
                 "the target by its name",
                 fields=["target"],
             )
-        column = read_column(target_name, target, "numeric", table.notes)
+        aligned = align(target, table.labels.index, "target")
+        column = read_column(target_name, aligned, "numeric", table.notes)
         if table.columns and len(column) != table.row_count:
             raise InvalidArgumentError(
                 f"target: {len(column)} values for {table.row_count} rows", fields=["target"]
             )
         table = table.with_column(column)
     check_target(table, target_name)
+    # What a target's numbers stood for, the server does not keep: it is not a part of the content.
+    column = table.columns[target_name]
+    assert isinstance(column, NumericColumn)
+    table = table.with_column(dataclasses.replace(column, meaning="number"))
     content = name_from_content(table, target_name, model, seasons=seasons)
     return table, target_name, name or content
 
 
 def rows_to_ask(context: Description[Any], data: Data) -> Table:
-    """The columns of `data` that the context has, as its kinds."""
-    kinds = context._kinds()
+    """The columns of `data` that the context has, as what they are there."""
+    kinds, meanings = context._kinds(), context._meanings()
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
         # An array has no names: with as many columns as features it has them in their order.
         data = {name: data[:, i] for i, name in enumerate(kinds)}
-    return read_rows(data, kinds)
+    return read_rows(data, kinds, meanings)
 
 
-def values_to_weigh(context: Description[Any], data: Data, values: Any) -> Any:
-    """The values given, else the target's column of the rows."""
+def values_to_weigh(context: Description[Any], data: Data, rows: Table, values: Any) -> Any:
+    """The values given, in the order of the rows, else the target's column of these.
+
+    Args:
+        context: Which is asked.
+        data: The rows as the caller gave them.
+        rows: The same, read.
+        values: [rows] or [vectors, rows], or None.
+    """
+    index = rows.labels.index
+    if is_labelled(values):
+        return values_for_rows(values, index, "values")
     if values is not None:
-        return values
+        return align_columns(values, index, rows.labels.names(), "values")
     table = read_table(data, only=[context.target])
     column = table.columns.get(context.target)
     if column is None:

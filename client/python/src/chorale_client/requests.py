@@ -14,6 +14,7 @@ import numpy.typing as npt
 from chorale_client.columns import CategoricalColumn, Column, NumericColumn
 from chorale_client.descriptions import Source
 from chorale_client.errors import InvalidArgumentError
+from chorale_client.meanings import Meaning
 from chorale_client.packed import numeric_values
 from chorale_client.tables import Table, did_you_mean
 from chorale_client.v1 import chorale_pb2 as pb
@@ -31,18 +32,46 @@ MAX_TEXT_BYTES = 256  # of a category that can be registered
 _COLUMN_BYTES, _NUMBER_BYTES, _CODE_BYTES, _CATEGORY_BYTES = 32, 8, 5, 6  # at most, on the wire
 
 
-def encode_table(table: Table, start: int = 0, end: int | None = None) -> pb.Table:
-    """The rows from `start` to `end` as a message."""
+_MEANINGS: dict[Meaning, pb.NumericValues.Meaning] = {
+    "number": pb.NumericValues.MEANING_UNSPECIFIED,
+    "boolean": pb.NumericValues.MEANING_BOOLEAN,
+    "date": pb.NumericValues.MEANING_DATE,
+    "duration": pb.NumericValues.MEANING_DURATION,
+}
+
+
+def encode_table(
+    table: Table, start: int = 0, end: int | None = None, *, meanings: bool = False
+) -> pb.Table:
+    """The rows from `start` to `end` as a message.
+
+    Args:
+        table: The table.
+        start: The first row.
+        end: The row after the last; None: all further ones.
+        meanings: Whether the message says what numbers stand for, as at registration. In a request
+            about rows it does not: there, any number may be asked about, also beside 0 and 1.
+    """
     message = pb.Table()
     for column in table.columns.values():
         out = message.columns.add(name=column.name)
         if isinstance(column, NumericColumn):
             out.numeric.CopyFrom(numeric_values(column.values[start:end]))
+            if meanings:
+                out.numeric.meaning = _MEANINGS[column.meaning]
         else:
             categories, codes = _used(column, start, end)
             out.categorical.categories.extend(categories)
             out.categorical.codes.extend(codes.tolist())
     return message
+
+
+def restore_meanings(context: pb.Context, table: Table) -> None:
+    """Notes what the numbers of a registered table stand for, where an older server has not."""
+    for feature in context.features:
+        column = table.columns.get(feature.name)
+        if isinstance(column, NumericColumn) and feature.type == pb.ColumnSummary.NUMERIC:
+            feature.meaning = _MEANINGS[column.meaning]
 
 
 def _used(
@@ -131,6 +160,8 @@ def name_from_content(table: Table, target: str, model: str | None, *, seasons: 
     for column in table.columns.values():
         digest.update(repr((column.name, column.kind)).encode())
         if isinstance(column, NumericColumn):
+            if column.meaning != "number":
+                digest.update(column.meaning.encode())
             digest.update(np.ascontiguousarray(column.values, dtype="<f8").tobytes())
         else:
             digest.update(repr(column.categories).encode())

@@ -14,6 +14,7 @@ from chorale_client.data_warnings import DataWarning
 from chorale_client.descriptions import Source, Timings
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.labels import Labelled, Labels
+from chorale_client.row_values import values_for_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +78,8 @@ class Samples(Labelled):
         """The samples of some rows, which stay joint.
 
         Args:
-            rows: Labels, a mask [rows], or a slice.
+            rows: Labels, a mask [rows], or a slice. A mask that is a Series of pandas goes by its
+                labels, which must be those of the rows.
         """
         at = self.labels.positions(rows)
         densities = None if self.log_densities is None else self.log_densities[:, at]
@@ -129,7 +131,7 @@ class Samples(Labelled):
         """Draws of the sum over rows [paths].
 
         Args:
-            rows: None for all; labels; or a mask [rows].
+            rows: None for all; labels; or a mask [rows], as for `select`.
         """
         return np.asarray(self.values[:, self.labels.positions(rows)].sum(axis=1))
 
@@ -283,7 +285,8 @@ class Samples(Labelled):
         """How many known values lie in the rows' central intervals of each level.
 
         Args:
-            actual: [rows]: the known values; NaN where there is none.
+            actual: [rows]: the known values; NaN where there is none. A Series of pandas goes by
+                its labels, which must be those of the rows.
             ax: Where to draw; None: a new figure.
         """
         from chorale_client.plots import plot_calibration
@@ -294,13 +297,14 @@ class Samples(Labelled):
         """Where the known values lie in their rows' draws.
 
         Args:
-            actual: [rows]: the known values; NaN where there is none.
+            actual: [rows]: the known values; NaN where there is none. A Series of pandas goes by
+                its labels, which must be those of the rows.
 
         Returns:
             [rows]: the share of draws below the value, and half of those that equal it; uniform
             between 0 and 1 if the model is right.
         """
-        known = np.asarray(actual, dtype=np.float64)
+        known = values_for_rows(actual, self.index, "actual")
         if known.shape != (len(self),):
             raise InvalidArgumentError(
                 f"actual: the shape is {known.shape}, must be ({len(self)},): a value for each row",

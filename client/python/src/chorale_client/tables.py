@@ -14,10 +14,14 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from chorale_client.columns import Column, Kind, column_from_array, column_from_cells
+from chorale_client.column_reading import read_column
+from chorale_client.columns import Column, Kind
 from chorale_client.data_warnings import DataWarning
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.labels import Labels
+from chorale_client.meanings import Meaning
+from chorale_client.normal_text import find_name
+from chorale_client.row_values import align, is_labelled
 
 Data = Any  # what read_table takes
 Types = Mapping[str, Literal["numeric", "categorical"]]
@@ -67,83 +71,67 @@ def read_table(
     """
     names, columns, labels = _columns_of(data)
     _check_names(names)
-    kinds = dict(types or {})
-    for name in kinds:
-        if name not in names:
+    kinds: dict[str, Kind] = {}
+    for asked, kind in (types or {}).items():
+        name = find_name(asked, names)
+        if name is None:
             raise InvalidArgumentError(
-                f"types: there is no column {name!r}{did_you_mean(name, names)}", fields=["types"]
+                f"types: there is no column {asked!r}{did_you_mean(asked, names)}", fields=["types"]
             )
-        if kinds[name] not in ("numeric", "categorical"):
+        if kind not in ("numeric", "categorical"):
             raise InvalidArgumentError(
-                f"types: {name!r} is to be {kinds[name]!r}, must be 'numeric' or 'categorical'",
+                f"types: {asked!r} is to be {kind!r}, must be 'numeric' or 'categorical'",
                 fields=["types"],
             )
-    notes: list[DataWarning] = []
-    read: dict[str, Column] = {}
+        kinds[name] = kind
     by_name = dict(zip(names, columns, strict=True))
-    for name in names if only is None else only:
-        if name in by_name:
-            read[name] = read_column(name, by_name[name], kinds.get(name), notes)
-    lengths = {name: len(column) for name, column in read.items()}
-    if len(set(lengths.values())) > 1:
-        raise InvalidArgumentError(f"the columns differ in length: {lengths}")
-    count = next(iter(lengths.values()), len(labels))
-    return Table(read, count, labels.of_length(count), notes)
+    if only is not None:
+        found = {name: find_name(name, names) for name in only}
+        by_name = {name: by_name[own] for name, own in found.items() if own is not None}
+    notes: list[DataWarning] = []
+    read = {
+        name: read_column(name, values, kinds.get(name), notes) for name, values in by_name.items()
+    }
+    return _table(read, labels, notes)
 
 
-def read_rows(data: Data, kinds: Mapping[str, Kind]) -> Table:
-    """Reads the columns that a context has, as its kinds, in its order.
+def read_rows(
+    data: Data, kinds: Mapping[str, Kind], meanings: Mapping[str, Meaning] | None = None
+) -> Table:
+    """Reads the columns that a context has, as what they are there, in its order.
+
+    Args:
+        data: See this module.
+        kinds: Of the context's columns, by name. A column whose name looks the same is that column.
+        meanings: Of the numeric ones; a column that has none here is one of plain numbers.
 
     Raises:
-        InvalidArgumentError: A column is absent.
+        InvalidArgumentError: A column is absent, or a cell cannot be read as what it is there.
     """
-    names, _, _ = _columns_of(data)
-    for name in kinds:
-        if name not in names:
+    names, columns, labels = _columns_of(data)
+    _check_names(names)
+    by_name = dict(zip(names, columns, strict=True))
+    notes: list[DataWarning] = []
+    read: dict[str, Column] = {}
+    for name, kind in kinds.items():
+        own = name if name in by_name else find_name(name, names)
+        if own is None:
             raise InvalidArgumentError(
                 f"rows: there is no column {name!r}, which the context has"
                 f"{did_you_mean(name, names)}",
                 fields=[name],
             )
-    return read_table(data, types=kinds, only=kinds)
+        meaning = (meanings or {}).get(name, "number")
+        read[name] = read_column(name, by_name[own], kind, notes, meaning)
+    return _table(read, labels, notes)
 
 
-def read_column(name: str, values: Any, kind: Kind | None, notes: list[DataWarning]) -> Column:
-    """A column from a series of a library, an array, or a sequence."""
-    series = nw.from_native(values, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        return _read_series(name, series, kind, notes)
-    if isinstance(values, np.ndarray):
-        return column_from_array(name, values, kind, notes)
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
-        if hasattr(values, "__array__"):
-            return column_from_array(name, np.asarray(values), kind, notes)
-        raise InvalidArgumentError(
-            f"column {name!r} is a {type(values).__name__}, must be a list or an array with a "
-            "value for each row",
-            fields=[name],
-        )
-    return column_from_cells(name, values, kind, notes)
-
-
-def _read_series(
-    name: str, series: nw.Series[Any], kind: Kind | None, notes: list[DataWarning]
-) -> Column:
-    kind_of = series.dtype
-    if kind != "categorical":
-        if kind_of.is_float() or kind_of == nw.Boolean:
-            return column_from_array(
-                name, series.cast(nw.Float64).to_numpy().astype(np.float64), kind, notes
-            )
-        if kind_of.is_integer() and series.null_count() == 0:
-            return column_from_array(name, series.to_numpy(), kind, notes)
-        if kind_of == nw.Datetime or kind_of == nw.Date or kind_of == nw.Duration:
-            if getattr(kind_of, "time_zone", None):
-                series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-            array = series.to_numpy()
-            if array.dtype.kind in "Mm":
-                return column_from_array(name, array, kind, notes)
-    return column_from_cells(name, series.to_list(), kind, notes)
+def _table(columns: dict[str, Column], labels: Labels, notes: list[DataWarning]) -> Table:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidArgumentError(f"the columns differ in length: {lengths}")
+    count = next(iter(lengths.values()), len(labels))
+    return Table(columns, count, labels.of_length(count), notes)
 
 
 def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:
@@ -151,7 +139,7 @@ def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:
     if isinstance(data, np.ndarray):
         return _columns_of_array(data)
     if isinstance(data, Mapping):
-        return [str(name) for name in data], list(data.values()), Labels()
+        return _columns_of_mapping(data)
     try:
         frame = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -170,6 +158,17 @@ def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:
         f"the table is a {type(data).__name__}, must be a DataFrame of pandas, polars or PyArrow, "
         "a dictionary of columns, or a numpy array"
     )
+
+
+def _columns_of_mapping(data: Mapping[Any, Any]) -> tuple[list[str], list[Any], Labels]:
+    """Columns by name. Labels of the first pandas Series are those of the rows."""
+    labels = next(
+        (Labels.of_series(values) for values in data.values() if is_labelled(values)), Labels()
+    )
+    columns = [
+        align(values, labels.index, f"column {str(name)!r}") for name, values in data.items()
+    ]
+    return [str(name) for name in data], columns, labels
 
 
 def _columns_of_array(data: np.ndarray[Any, Any]) -> tuple[list[str], list[Any], Labels]:

@@ -1,0 +1,236 @@
+"""A column from Python objects, one a cell."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client.columns import CategoricalColumn, Column, Floats, Kind, NumericColumn
+from chorale_client.data_warnings import DataWarning
+from chorale_client.errors import InvalidArgumentError
+from chorale_client.meanings import EXAMPLES, Meaning, parse_as
+from chorale_client.normal_text import normal_text
+from chorale_client.number_text import looks_like_number
+from chorale_client.text_columns import column_of_texts, meaning_of_texts
+
+_DAY = np.timedelta64(1, "D")
+_EPOCH_DAY = np.datetime64(0, "D")
+_ORDER: tuple[Meaning, ...] = get_args(Meaning)
+
+
+def column_from_cells(
+    name: str,
+    cells: Sequence[Any],
+    kind: Kind | None,
+    notes: list[DataWarning],
+    meaning: Meaning | None = None,
+) -> Column:
+    """A column from Python objects.
+
+    Args:
+        name: Of the column.
+        cells: [rows].
+        kind: None: it follows from the cells.
+        notes: Gets what was not taken as it stands.
+        meaning: Of the column's numbers; None: it follows from the cells.
+    """
+    if kind == "categorical":  # who has said that they are categories need not be asked
+        return categorical_from_cells(name, cells)
+    if kind is None:
+        found = _find_types(name, cells)
+        if found.texts and found.others:
+            notes.append(_mixture(name, found))
+            return categorical_from_cells(name, cells)
+        if found.texts:
+            return column_of_texts(categorical_from_cells(name, cells), notes)
+        meaning = meaning or found.meaning
+    if meaning is None:
+        meaning = _meaning_of(name, cells)
+    return NumericColumn(name, finite(name, _numbers(name, cells, meaning)), meaning)
+
+
+def categorical_from_cells(name: str, cells: Sequence[Any]) -> CategoricalColumn:
+    """Categories by the cells' texts, in the order in which they come."""
+    codes = np.empty(len(cells), dtype=np.int32)
+    code_of_cell: dict[tuple[type, Any], int] = {}  # 1, 1.0 and True are equal in a dictionary
+    code_of_text: dict[str, int] = {}
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            codes[row] = -1
+            continue
+        key = (type(cell), cell)
+        code = code_of_cell.get(key)
+        if code is None:
+            text = _text(cell)
+            code = code_of_text.setdefault(text, len(code_of_text)) if text else -1
+            code_of_cell[key] = code
+        codes[row] = code
+    return CategoricalColumn(name, list(code_of_text), codes)
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell stands for no value: None, NaN, NaT, pandas' NA, a text with nothing in it."""
+    if cell is None:
+        return True
+    if isinstance(cell, str):
+        return not cell or cell.isspace()
+    if type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(cell))
+    return isinstance(cell, numbers.Number) and bool(cell != cell)
+
+
+def days(spans: npt.NDArray[np.timedelta64]) -> Floats:
+    """Days with their fraction; NaN for NaT."""
+    whole = spans.astype("m8[D]")
+    rest = spans - whole  # exact, where one division of nanoseconds by a day would round
+    result: Floats = whole.astype(np.float64) + rest / _DAY
+    result[np.isnat(spans)] = np.nan
+    return result
+
+
+def days_since_1970(times: npt.NDArray[np.datetime64]) -> Floats:
+    """Days since 1970-01-01 with the time of day as a fraction; NaN for NaT."""
+    since: npt.NDArray[np.timedelta64] = np.subtract(times, _EPOCH_DAY)
+    return days(since)
+
+
+def finite(name: str, values: Floats) -> Floats:
+    """The values; InvalidArgumentError if one is infinite."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise InvalidArgumentError(
+            f"column {name!r} is infinite in row {int(infinite.argmax())}: give a finite number, "
+            "or None if it is missing",
+            fields=[name],
+        )
+    return values
+
+
+class _Types:
+    """What the cells of a column are."""
+
+    def __init__(self) -> None:
+        self.texts = 0
+        self.others = 0
+        self.example: Any = None  # the first text
+        self.meanings: set[Meaning] = set()
+
+    @property
+    def meaning(self) -> Meaning:
+        """Of the numbers: that of all of them, else "number"."""
+        return next(iter(self.meanings)) if len(self.meanings) == 1 else "number"
+
+
+def _find_types(name: str, cells: Iterable[Any]) -> _Types:
+    found = _Types()
+    for cell in cells:
+        if is_missing(cell):
+            continue
+        if isinstance(cell, str | bytes):
+            found.texts += 1
+            found.example = cell if found.example is None else found.example
+            continue
+        meaning = _meaning_of_cell(cell)
+        if meaning is None:
+            raise InvalidArgumentError(
+                f"column {name!r} has a {type(cell).__name__}, which is neither a number, a date "
+                "nor a text: convert it, or leave the column out",
+                fields=[name],
+            )
+        found.others += 1
+        found.meanings.add(meaning)
+    return found
+
+
+def _meaning_of_cell(cell: Any) -> Meaning | None:
+    if isinstance(cell, bool | np.bool_):
+        return "boolean"
+    if isinstance(cell, datetime.date | np.datetime64) or _is_period(cell):
+        return "date"
+    if isinstance(cell, datetime.timedelta | np.timedelta64):
+        return "duration"
+    return "number" if isinstance(cell, numbers.Real | decimal.Decimal) else None
+
+
+def _is_period(cell: Any) -> bool:
+    """Whether a cell is a Period of pandas, which need not be installed."""
+    return type(cell).__name__ == "Period" and hasattr(cell, "start_time")
+
+
+def _meaning_of(name: str, cells: Sequence[Any]) -> Meaning:
+    """The meaning of cells that the caller has said are numbers."""
+    found = _find_types(name, cells)
+    if found.texts and not found.others:
+        return meaning_of_texts(categorical_from_cells(name, cells).categories)
+    return found.meaning
+
+
+def _mixture(name: str, found: _Types) -> DataWarning:
+    return DataWarning(
+        f"column {name!r} has numbers and {found.texts} texts such as {found.example!r}: read as "
+        "categories; if these cells are missing, set them to None",
+        "MIXED_TYPES",
+        name,
+        found.texts,
+    )
+
+
+def _numbers(name: str, cells: Sequence[Any], meaning: Meaning) -> Floats:
+    values = np.empty(len(cells))
+    for row, cell in enumerate(cells):
+        values[row] = np.nan if is_missing(cell) else _number(name, row, cell, meaning)
+    return values
+
+
+def _number(name: str, row: int, cell: Any, meaning: Meaning) -> float:
+    if _is_period(cell):
+        cell = cell.start_time
+    if isinstance(cell, datetime.date | np.datetime64):
+        return float(days_since_1970(np.array([_naive_utc(cell)], "M8[us]"))[0])
+    if isinstance(cell, datetime.timedelta | np.timedelta64):
+        return float(days(np.array([cell], "m8[us]"))[0])
+    if isinstance(cell, str | bytes):
+        text = _text(cell)
+        if not text or text.casefold() == "nan":
+            return np.nan
+        number = parse_as(text, meaning)
+        if number is not None:
+            return number
+    else:
+        try:
+            return float(cell)
+        except (TypeError, ValueError):
+            pass
+    called = "numeric" if meaning == "number" else f"one of {meaning}s"
+    spelling = isinstance(cell, str) and meaning == "number" and looks_like_number(cell)
+    raise InvalidArgumentError(
+        f"column {name!r} is {called}, but its row {row} is {cell!r}: give {EXAMPLES[meaning]}"
+        f"{', which is written like -1234.5' if spelling else ''}, or None if it is missing",
+        fields=[name],
+    )
+
+
+def _naive_utc(cell: Any) -> Any:
+    if isinstance(cell, datetime.datetime) and cell.tzinfo is not None:
+        return cell.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return cell
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, str):
+        return normal_text(cell)
+    if isinstance(cell, bytes):
+        return normal_text(cell.decode("utf-8", "replace"))
+    if isinstance(cell, np.bool_):
+        return str(bool(cell))
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell)

@@ -1,0 +1,166 @@
+"""A column from what users have: a series of a library, an array, or a sequence of cells.
+
+The type of a series or an array decides first, then its cells:
+
+| cells | column |
+| --- | --- |
+| of a type of categories: pandas' category, Enum, Categorical, Arrow's dictionary, of whatever cells | categorical, by their texts; whole numbers as "1" |
+| integers, floats, decimals | numeric |
+| booleans, texts "true" and "false" in capitals or small letters | numeric, 0 and 1; as categories "True" and "False" |
+| dates and times, periods (their start), texts that are dates of ISO 8601 | numeric: days since 1970-01-01, with the time of day as a fraction; of times with a zone those of UTC |
+| durations | numeric: days |
+| other texts | categorical |
+| None, NaN, NaT, NA, and texts without a visible character | missing |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client.cells import (
+    categorical_from_cells,
+    column_from_cells,
+    days,
+    days_since_1970,
+    finite,
+)
+from chorale_client.columns import Column, Kind, NumericColumn
+from chorale_client.data_warnings import DataWarning
+from chorale_client.errors import InvalidArgumentError
+from chorale_client.meanings import Meaning
+
+_EXACT = 2**53  # integers beyond are rounded by float64
+
+
+def read_column(
+    name: str,
+    values: Any,
+    kind: Kind | None,
+    notes: list[DataWarning],
+    meaning: Meaning | None = None,
+) -> Column:
+    """A column from a series of a library, an array, or a sequence.
+
+    Args:
+        name: Of the column.
+        values: [rows].
+        kind: None: it follows from the type, else from the cells.
+        notes: Gets what was not taken as it stands.
+        meaning: Of the column's numbers; None: it follows likewise.
+
+    Raises:
+        InvalidArgumentError: The values are none of these, or a cell cannot be read.
+    """
+    series = nw.from_native(_as_series(values), series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return _read_series(name, series, kind, notes, meaning)
+    if isinstance(values, np.ndarray):
+        return _read_array(name, values, kind, notes, meaning)
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
+        if hasattr(values, "__array__"):
+            return _read_array(name, np.asarray(values), kind, notes, meaning)
+        raise InvalidArgumentError(
+            f"column {name!r} is a {type(values).__name__}, must be a list or an array with a "
+            "value for each row",
+            fields=[name],
+        )
+    return column_from_cells(name, values, kind, notes, meaning)
+
+
+def _as_series(values: Any) -> Any:
+    """Arrays and indexes of pandas and PyArrow as series, which have their types."""
+    library = type(values).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(values, "dtype") and hasattr(values, "__len__"):
+        if not hasattr(values, "index"):  # a Series has one; indexes and arrays have none
+            import pandas
+
+            return pandas.Series(values)
+    elif library == "pyarrow" and hasattr(values, "to_pylist") and hasattr(values, "type"):
+        import pyarrow
+
+        return values if hasattr(values, "chunks") else pyarrow.chunked_array([values])
+    return values
+
+
+def _read_series(
+    name: str,
+    series: nw.Series[Any],
+    kind: Kind | None,
+    notes: list[DataWarning],
+    meaning: Meaning | None,
+) -> Column:
+    dtype = series.dtype
+    # Narwhals has one of these two for every type of categories, whatever the cells are.
+    if dtype == nw.Categorical or dtype == nw.Enum:
+        if kind != "numeric":
+            return categorical_from_cells(name, series.to_list())
+    elif kind != "categorical":
+        array = _as_numbers(series)
+        if array is not None:
+            own: Meaning | None = "boolean" if dtype == nw.Boolean else None
+            return _read_array(name, array, kind, notes, meaning or own)
+    return column_from_cells(name, series.to_list(), kind, notes, meaning)
+
+
+def _as_numbers(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
+    """A series of numbers or times as an array [rows]; None if it is of another type."""
+    dtype = series.dtype
+    if dtype.is_float() or dtype == nw.Boolean:
+        return series.cast(nw.Float64).to_numpy().astype(np.float64)
+    if dtype.is_integer() and series.null_count() == 0:
+        return series.to_numpy()
+    if dtype == nw.Datetime or dtype == nw.Date or dtype == nw.Duration:
+        if getattr(dtype, "time_zone", None):
+            series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        array = series.to_numpy()
+        return array if array.dtype.kind in "Mm" else None
+    return None
+
+
+def _read_array(
+    name: str,
+    array: npt.NDArray[Any],
+    kind: Kind | None,
+    notes: list[DataWarning],
+    meaning: Meaning | None,
+) -> Column:
+    """A column from a numpy array of one dimension, of any dtype."""
+    if array.ndim != 1:
+        raise InvalidArgumentError(
+            f"column {name!r} has {array.ndim} dimensions, must have 1: one value a row",
+            fields=[name],
+        )
+    if isinstance(array, np.ma.MaskedArray):
+        return column_from_cells(name, array.tolist(), kind, notes, meaning)
+    letter = array.dtype.kind
+    if kind != "categorical":
+        if letter in "biuf":
+            if letter in "iu":
+                _note_lost_digits(name, array, notes)
+            own: Meaning = "boolean" if letter == "b" else "number"
+            return NumericColumn(name, finite(name, array.astype(np.float64)), meaning or own)
+        if letter == "M":
+            return NumericColumn(name, days_since_1970(array), meaning or "date")
+        if letter == "m":
+            return NumericColumn(name, days(array), meaning or "duration")
+    cells = array.tolist() if letter != "O" else list(array)
+    return column_from_cells(name, cells, kind, notes, meaning)
+
+
+def _note_lost_digits(name: str, array: npt.NDArray[Any], notes: list[DataWarning]) -> None:
+    count = int(((array > _EXACT) | (array < -_EXACT)).sum())
+    if count:
+        notes.append(
+            DataWarning(
+                f"column {name!r} has {count} integers beyond 2**53, whose last digits are lost: "
+                "leave it out if they are ids",
+                "LOST_DIGITS",
+                name,
+                count,
+            )
+        )

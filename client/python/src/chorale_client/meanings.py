@@ -1,0 +1,69 @@
+"""What the numbers of a numeric column stand for, and texts that stand for such numbers.
+
+The API stores all of them as numbers: booleans as 0 and 1, dates as days since 1970-01-01,
+durations as days. A context keeps what they were, so that rows in another form meet them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from chorale_client.date_text import parse_date
+from chorale_client.number_text import parse_number
+
+Meaning = Literal["number", "boolean", "date", "duration"]
+
+_TRUE = frozenset({"true", "t", "yes", "y"})
+_FALSE = frozenset({"false", "f", "no", "n"})
+_DURATION = re.compile(
+    r"(?:(?P<days>-?\d+) days?,?)? ?"
+    r"(?:(?P<sign>[+-])?(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?)?",
+    re.ASCII,
+)
+
+EXAMPLES: dict[Meaning, str] = {
+    "number": "a number",
+    "boolean": "true or false",
+    "date": "a date such as 2024-01-31",
+    "duration": "a duration",
+}
+
+
+def is_boolean_text(text: str) -> bool:
+    """Whether a text is "true" or "false", in capitals or small letters."""
+    return text.casefold() in ("true", "false")
+
+
+def parse_as(text: str, meaning: Meaning) -> float | None:
+    """The number that a text stands for in a column of a meaning; None if there is none.
+
+    A plain number stands for itself in each of them.
+    """
+    if meaning == "boolean":
+        small = text.casefold()
+        if small in _TRUE or small in _FALSE:
+            return float(small in _TRUE)
+    elif meaning == "date":
+        days = parse_date(text)
+        if days is not None:
+            return days
+    elif meaning == "duration":
+        span = _parse_duration(text)
+        if span is not None:
+            return span
+    return parse_number(text)
+
+
+def _parse_duration(text: str) -> float | None:
+    """Days of a duration as Python and pandas write them: "-1 day, 12:00:00", "36:00"."""
+    found = _DURATION.fullmatch(text)
+    if found is None or (found["days"] is None and found["hour"] is None):
+        return None
+    seconds = (
+        3600 * int(found["hour"] or 0)
+        + 60 * int(found["minute"] or 0)
+        + float(found["second"] or 0.0)
+    )
+    time = seconds / 86_400
+    return int(found["days"] or 0) + (-time if found["sign"] == "-" else time)

@@ -1,0 +1,147 @@
+"""What a column of texts is: booleans, dates, or categories, with a note where they may be more.
+
+The command line reads the texts of a file by the same rules, but for plain numbers: in a table
+whose library has types of its own, numbers that are kept as texts may be meant as categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client.columns import CategoricalColumn, Column, NumericColumn
+from chorale_client.data_warnings import DataWarning
+from chorale_client.date_text import is_compact_date, looks_like_date, parse_date
+from chorale_client.meanings import Meaning, is_boolean_text, parse_as
+from chorale_client.number_text import has_leading_zero, looks_like_number, parse_number
+
+_FEW_NUMBERS = 2  # as texts, such as "0" and "1", which are no less categories
+_MOST_JUDGED = 10_000  # distinct texts; servers refuse columns of so many categories
+_LEAST_DIFFERENT = 20  # cells
+_SHARE_DIFFERENT = 0.9
+
+
+def meaning_of_texts(texts: Sequence[str]) -> Meaning:
+    """What texts stand for if they are to be numbers."""
+    if texts and all(map(is_boolean_text, texts)):
+        return "boolean"
+    if texts and all(parse_date(text) is not None for text in texts):
+        return "date"
+    return "number"
+
+
+def column_of_texts(column: CategoricalColumn, notes: list[DataWarning]) -> Column:
+    """The column that texts become whose kind nobody has told.
+
+    Args:
+        column: The texts as categories.
+        notes: Gets what may not have been meant.
+    """
+    meaning = meaning_of_texts(column.categories)
+    if meaning == "number":
+        note = _note(column)
+        if note is not None:
+            notes.append(note)
+        return column
+    numbers = [parse_as(text, meaning) for text in column.categories]
+    values = np.array([*numbers, np.nan], dtype=np.float64)[column.codes]
+    if meaning == "date":
+        notes.append(
+            DataWarning(
+                f"column {column.name!r} has dates as texts, such as {column.categories[0]!r}: "
+                "read as days since 1970-01-01; "
+                f"types={{{column.name!r}: 'categorical'}} keeps the texts",
+                "READ_AS_DATES",
+                column.name,
+                int((column.codes >= 0).sum()),
+            )
+        )
+    return NumericColumn(column.name, values, meaning)
+
+
+class _Texts:
+    """The distinct texts of a column, and how many cells have each."""
+
+    def __init__(self, column: CategoricalColumn) -> None:
+        self.column = column
+        present = column.codes[column.codes >= 0]
+        self.counts = np.bincount(present, minlength=len(column.categories))
+        self.cells = int(self.counts.sum())
+
+    def that(self, test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+        """[categories]: which pass a test."""
+        return np.array([test(text) for text in self.column.categories], dtype=bool)
+
+    def cells_of(self, some: npt.NDArray[np.bool_]) -> int:
+        """How many cells have one of some texts."""
+        return int(self.counts[some].sum())
+
+    def first(self, some: npt.NDArray[np.bool_]) -> str:
+        """Says which is the first cell that has one of some texts."""
+        row = int(np.isin(self.column.codes, np.flatnonzero(some)).argmax())
+        return f"row {row} is {self.column.categories[self.column.codes[row]]!r}"
+
+
+def _note(column: CategoricalColumn) -> DataWarning | None:
+    """What may not have been meant, if anything: the most telling of all reasons."""
+    texts = _Texts(column)
+    if not texts.cells or len(column.categories) > _MOST_JUDGED:
+        return None
+    numbers = texts.that(lambda text: parse_number(text) is not None)
+    dates = texts.that(looks_like_date)
+    odd = texts.that(looks_like_number) & ~dates
+    called = f"column {column.name!r}"
+    if numbers.all():
+        if texts.that(is_compact_date).all():
+            return _dates_as_text(texts, numbers)
+        if not texts.that(has_leading_zero).any() and len(numbers) > _FEW_NUMBERS:
+            return DataWarning(
+                f"{called} has numbers as texts, read as {len(numbers)} categories: "
+                f"types={{{column.name!r}: 'numeric'}} reads them as numbers",
+                "NUMBERS_AS_TEXT",
+                column.name,
+                texts.cells,
+            )
+    elif 2 * texts.cells_of(odd) > texts.cells:
+        return DataWarning(
+            f"{called} is read as {len(numbers)} categories, but {texts.cells_of(odd)} of its "
+            f"{texts.cells} cells look like numbers in another spelling, {texts.first(odd)}: "
+            "convert them to numbers, which are written like -1234.5",
+            "NUMBERS_AS_TEXT",
+            column.name,
+            texts.cells_of(odd),
+        )
+    elif 2 * texts.cells_of(dates) > texts.cells:
+        return _dates_as_text(texts, dates)
+    elif 2 * texts.cells_of(numbers) >= texts.cells:
+        return DataWarning(
+            f"{called} is read as categories because {texts.cells_of(~numbers)} of its "
+            f"{texts.cells} cells are no numbers, {texts.first(~numbers)}: if these are missing, "
+            f"set them to None, and types={{{column.name!r}: 'numeric'}}",
+            "MIXED_TYPES",
+            column.name,
+            texts.cells_of(~numbers),
+        )
+    if texts.cells >= _LEAST_DIFFERENT and len(numbers) >= _SHARE_DIFFERENT * texts.cells:
+        return DataWarning(
+            f"{called} has {len(numbers)} different texts in {texts.cells} cells, so as categories "
+            "they say next to nothing: if these are ids or free texts, leave the column out",
+            "ALL_DIFFERENT",
+            column.name,
+            texts.cells,
+        )
+    return None
+
+
+def _dates_as_text(texts: _Texts, dates: npt.NDArray[np.bool_]) -> DataWarning:
+    name = texts.column.name
+    return DataWarning(
+        f"column {name!r} is read as categories, which have no order, but {texts.cells_of(dates)} "
+        f"of its {texts.cells} cells look like dates, {texts.first(dates)}: convert them to dates, "
+        "for example by pandas.to_datetime, or to texts such as '2024-01-31'",
+        "DATES_AS_TEXT",
+        name,
+        texts.cells_of(dates),
+    )

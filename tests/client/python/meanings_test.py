@@ -1,0 +1,164 @@
+"""What numbers stand for goes to the server with a table, and rows are read by what comes back."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+from typing import Any
+
+import chorale_client
+import numpy as np
+import pandas as pd
+import pytest
+from chorale_client.v1 import chorale_pb2 as pb
+from fake_chorale import FakeChorale
+
+Numeric = pb.NumericValues
+FRAME = pd.DataFrame(
+    {
+        "size": [1.5, 2.0],
+        "sold": [True, False],
+        "day": pd.to_datetime(["2024-01-01", "2024-01-02"]),
+        "month": ["2024-01", "2024-02"],
+        "stay": pd.to_timedelta([1, 2], "D"),
+        "town": ["Kiel", "Bonn"],
+        "good": [True, True],
+    },
+    index=["r", "s"],
+)
+MEANINGS = {
+    "sold": Numeric.MEANING_BOOLEAN,
+    "day": Numeric.MEANING_DATE,
+    "month": Numeric.MEANING_DATE,
+    "stay": Numeric.MEANING_DURATION,
+}
+
+
+def registered(fake: FakeChorale) -> None:
+    """Lets the server answer to a table with what it was told."""
+
+    def answer(messages: Any) -> pb.RegisterContextResponse:
+        context = pb.Context(name="contexts/t", digest="d1", target_column="good")
+        for column in messages[1].rows.columns:
+            if column.name != "good":
+                kind = "NUMERIC" if column.HasField("numeric") else "CATEGORICAL"
+                context.features.add(
+                    name=column.name,
+                    type=pb.ColumnSummary.Type.Value(kind),
+                    meaning=column.numeric.meaning,
+                )
+        return pb.RegisterContextResponse(context=context)
+
+    fake.answers["RegisterContext"].append(answer)
+    fake.answers["Predict"].extend([pb.PredictResponse(means=[1, 2], stds=[1, 2])] * 4)
+
+
+def test_they_are_sent_and_shown(fake: FakeChorale, client: chorale_client.Client) -> None:
+    registered(fake)
+    with pytest.warns(chorale_client.DataWarning, match="READ_AS_DATES") as told:
+        context = client.register(FRAME, target="good")
+    assert len(told) == 1
+    assert [warning.reason for warning in context.warnings] == ["READ_AS_DATES"]
+    assert {feature.name: feature.meaning for feature in context.features} == {
+        "size": "number",
+        "sold": "boolean",
+        "day": "date",
+        "month": "date",
+        "stay": "duration",
+        "town": "category",
+    }
+    [(_, rows)] = fake.requests("RegisterContext")
+    sent = {column.name: column.numeric.meaning for column in rows.rows.columns}
+    assert sent == {**dict.fromkeys(FRAME.columns, 0), **MEANINGS}, "none of the target"
+
+
+def test_rows_from_a_file_meet_the_table(fake: FakeChorale, client: chorale_client.Client) -> None:
+    registered(fake)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", chorale_client.DataWarning)
+        context = client.register(FRAME, target="good")
+    texts = {
+        "size": ["1.5", "2"],
+        "sold": ["TRUE", "no"],
+        "day": ["2024-01-01", "2024-01-02"],
+        "month": ["2024-01", "2024-02-01"],
+        "stay": ["1 days", "2 days 00:00:00"],
+        "town": ["Kiel", "Bonn"],
+    }
+    context.predict(FRAME)
+    context.predict(texts)
+    own, read = (request.targets for request in fake.requests("Predict"))
+    assert own == read
+    assert all(column.numeric.meaning == 0 for column in read.columns), "any number may be asked"
+    context.predict({**texts, "sold": [0.5, 2.0], "day": [19723, 19724.5]})
+    with pytest.raises(
+        chorale_client.InvalidArgumentError, match="'day' is one of dates"
+    ) as caught:
+        context.predict({**texts, "day": ["tomorrow", "2024-01-01"]})
+    assert caught.value.field == "day"
+
+
+def test_who_registers_a_table_knows_it_although_an_older_server_does_not(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    old = pb.Context(name="contexts/t", digest="d1", target_column="good")
+    for name in ("day", "size"):
+        old.features.add(name=name, type=pb.ColumnSummary.NUMERIC)
+    fake.answers["RegisterContext"].append(pb.RegisterContextResponse(context=old))
+    fake.answers["Predict"].append(pb.PredictResponse(means=[1], stds=[1]))
+    context = client.register(FRAME[["size", "day", "good"]], target="good")
+    assert [feature.meaning for feature in context.features] == ["date", "number"]
+    context.predict({"size": [1.0], "day": ["2024-01-01"]})
+    [request] = fake.requests("Predict")
+    assert list(request.targets.columns[0].numeric.values) == [19723]
+
+
+def test_a_name_follows_from_what_numbers_stand_for(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    fake.answers["RegisterContext"].extend([pb.RegisterContextResponse()] * 5)
+    for flags, target in (
+        ([True, False], [1, 0]),
+        ([1, 0], [1, 0]),
+        (["True", "false"], [1, 0]),
+        ([True, False], [True, False]),
+        (pd.Categorical([True, False]), [1, 0]),
+    ):
+        client.register({"flag": flags, "y": target}, target="y")
+    boolean, number, texts, target, category = (
+        request[0].header.context_id for request in fake.requests("RegisterContext")
+    )
+    assert boolean == texts == target, "of a target it does not matter"
+    assert len({boolean, number, category}) == 3
+
+
+def test_a_meaning_of_a_newer_server_is_number() -> None:
+    summary = pb.ColumnSummary(name="x", type=pb.ColumnSummary.NUMERIC)
+    summary.MergeFromString(b"\x40\x09")  # the field 8, with the value 9
+    assert chorale_client.Feature.of(summary).meaning == "number"
+
+
+def test_values_and_targets_of_calls_go_by_label(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    registered(fake)
+    table = FRAME[["size", "good"]]
+    target = pd.Series([20.0, 10.0], index=["s", "r"], name="price")
+    client.register(table[["size"]], target=target)
+    [(_, rows)] = fake.requests("RegisterContext")
+    assert list(rows.rows.columns[1].numeric.values) == [10, 20]
+    registered(fake)
+    context = client.register(table, target="good")
+    fake.answers["LogDensity"].extend([pb.LogDensityResponse(log_densities=[-3])] * 3)
+    context.log_density(table, target)
+    context.log_density(table, pd.DataFrame({"s": [20.0], "r": [10.0]}))
+    context.log_density(table, np.array([10.0, 20.0]))
+    assert [list(request.values) for request in fake.requests("LogDensity")] == [[10, 20]] * 3
+    with pytest.raises(chorale_client.InvalidArgumentError, match="values: its labels"):
+        context.log_density(table, target.reset_index(drop=True))
+
+
+def test_dates_of_datetime_and_of_pandas_are_one_day() -> None:
+    days = [datetime.date(2024, 1, 1), pd.Timestamp("2024-01-01"), np.datetime64("2024-01-01")]
+    table = chorale_client.tables.read_rows({"x": days}, {"x": "numeric"}, {"x": "date"})
+    assert set(table.columns["x"].values.tolist()) == {19723.0}  # type: ignore[union-attr]

@@ -1,0 +1,144 @@
+"""Values and masks for rows: by label where they have some, else by position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import chorale_client
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from chorale_client.questions import table_to_register
+from chorale_client.row_values import align_columns, values_for_rows
+from chorale_client.tables import read_table
+from samples_test import VALUES, make
+
+Invalid = chorale_client.InvalidArgumentError
+SHUFFLED = ["c", "a", "b"]
+
+
+def test_masks_go_by_label() -> None:
+    samples = make()
+    mask = pd.Series([True, False, True], index=SHUFFLED)  # b and c
+    wanted = samples.sum(["c", "b"]).tolist()
+    for same in (mask, mask.astype("boolean"), mask.astype(object), mask.sort_index()):
+        assert samples.sum(same).tolist() == wanted
+        assert samples.max(same).tolist() == samples.max(["b", "c"]).tolist()
+        assert list(samples.select(same).index) == ["b", "c"]
+    by_position = samples.sum(mask.to_numpy()).tolist()
+    assert by_position == samples.sum(["a", "c"]).tolist()
+    for same in (
+        [True, False, True],
+        pl.Series([True, False, True]),
+        pa.array([True, False, True]),
+    ):
+        assert samples.sum(same).tolist() == by_position
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        pd.Series([True, None, False], dtype="boolean", index=list("abc")),
+        pd.Series([True, None, False], dtype=object, index=list("abc")),
+        [True, None, False],
+        pl.Series([True, None, False]),
+        pa.array([True, None, False]),
+    ],
+)
+def test_masks_with_missing_cells_are_refused(mask: Any) -> None:
+    with pytest.raises(Invalid, match="1 of the 3 booleans .* position 1: fill them") as caught:
+        make().sum(mask)
+    assert caught.value.field == "rows"
+
+
+def test_masks_of_other_rows_are_refused() -> None:
+    samples = make()
+    both = "'b', 'c' of the rows are not among them, and 'x', 'y' are none of the rows'"
+    with pytest.raises(Invalid, match=both):
+        samples.sum(pd.Series([True, True, False], index=["a", "x", "y"]))
+    with pytest.raises(Invalid, match="'c' of the rows is not among them"):
+        samples.sum(pd.Series([True, True], index=["a", "b"]))
+    with pytest.raises(Invalid, match="'d' is none of the rows'"):
+        samples.sum(pd.Series([True] * 4, index=list("abcd")))
+
+
+def test_labels_that_repeat_go_by_position_in_the_same_order_only() -> None:
+    samples = make(index=["a", "b", "a"])
+    mask = pd.Series([True, False, False], index=["a", "b", "a"])
+    assert samples.sum(mask).tolist() == VALUES[:, 0].tolist()
+    with pytest.raises(Invalid, match="more than once, such as 'a'"):
+        samples.sum(mask[[True, True, True]].iloc[[1, 0, 2]])
+    with pytest.raises(Invalid, match="more than once, such as 'a'"):
+        make().sum(pd.Series([True] * 4, index=["a", "a", "b", "c"]))
+
+
+def test_a_series_of_labels_is_no_mask() -> None:
+    assert make().sum(pd.Series(["c", "a"])).tolist() == make().sum(["a", "c"]).tolist()
+    with pytest.raises(KeyError):
+        make().sum(["a", None])
+
+
+def test_known_values_go_by_label() -> None:
+    samples = make()
+    known = pd.Series([6.0, 2.0, 3.0], index=SHUFFLED)
+    expected = samples.pit([2.0, 3.0, 6.0])
+    assert samples.pit(known).tolist() == expected.tolist()
+    assert samples.pit(known.astype("Float64")).tolist() == expected.tolist()
+    assert samples.pit(known.to_numpy()).tolist() != expected.tolist()
+    missing = samples.pit(pd.Series([6, None, 3], index=SHUFFLED, dtype="Int64"))
+    assert np.isnan(missing).tolist() == [True, False, False]
+    for draw in (samples.pit, samples.plot_calibration):
+        with pytest.raises(Invalid, match="actual: its labels are not those of the rows"):
+            draw(pd.Series([1.0, 2.0, 3.0]))
+    assert samples.plot_calibration(known) is not None
+
+
+def test_rows_without_labels_take_values_by_position() -> None:
+    samples = make(backend=None)
+    known = pd.Series([2.0, 3.0, 6.0], index=[7, 8, 9])
+    assert samples.pit(known).tolist() == samples.pit([2.0, 3.0, 6.0]).tolist()
+
+
+def test_vectors_of_values_go_by_their_columns() -> None:
+    index = pd.Index(["a", "b"])
+    frame = pd.DataFrame({"b": [1.0, 2.0], "a": [3.0, 4.0]})
+    assert align_columns(frame, index, ["a", "b"], "values").to_numpy().tolist() == [[3, 1], [4, 2]]
+    plain = pd.DataFrame([[1.0, 2.0]])
+    assert align_columns(plain, index, ["a", "b"], "values") is plain
+    array = np.zeros((1, 2))
+    assert align_columns(array, index, ["a", "b"], "values") is array
+    numbers = pd.Index([10, 20])  # a frame of samples has their labels as texts
+    frame = pd.DataFrame({"20": [1.0], "10": [3.0]})
+    assert align_columns(frame, numbers, ["10", "20"], "values").to_numpy().tolist() == [[3, 1]]
+    with pytest.raises(Invalid, match="values: its labels"):
+        align_columns(pd.DataFrame({"a": [1.0], "z": [2.0]}), index, ["a", "b"], "values")
+
+
+def test_a_target_goes_by_label() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=list("abc"))
+    target = pd.Series([30.0, 10.0, 20.0], index=SHUFFLED, name="y")
+    table, name, _ = table_to_register(frame, target, None, None, None)
+    column = table.columns[name]
+    assert isinstance(column, chorale_client.columns.NumericColumn)
+    assert column.values.tolist() == [10, 20, 30]
+    with pytest.raises(Invalid, match="target: its labels"):
+        table_to_register(frame, target.reset_index(drop=True), None, None, None)
+    by_position, name, _ = table_to_register(frame, target.tolist(), None, None, None)
+    column = by_position.columns[name]
+    assert isinstance(column, chorale_client.columns.NumericColumn)
+    assert column.values.tolist() == [30, 10, 20]
+
+
+def test_series_of_one_dictionary_go_by_label() -> None:
+    first = pd.Series([1.0, 2.0, 3.0], index=list("abc"))
+    table = read_table({"x": first, "y": first.sort_index(ascending=False), "z": [7, 8, 9]})
+    for name in ("x", "y"):
+        assert values_for_rows(first, table.labels.index, name).tolist() == [1, 2, 3]
+        column = table.columns[name]
+        assert isinstance(column, chorale_client.columns.NumericColumn)
+        assert column.values.tolist() == [1, 2, 3]
+    assert list(table.labels.index) == ["a", "b", "c"]
+    with pytest.raises(Invalid, match="column 'y': its labels"):
+        read_table({"x": first, "y": pd.Series([1.0, 2.0, 3.0])})
