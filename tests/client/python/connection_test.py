@@ -134,7 +134,7 @@ def test_a_season_is_listed_but_not_warned_of(
     assert [warning.reason for warning in context.warnings] == ["SEASON"]
     with pytest.warns(chorale_client.DataWarning) as told:
         context = client.register(table, target="y")
-    assert [str(warning.message) for warning in told] == ["x is left out"]
+    assert [str(warning.message) for warning in told] == ["x is left out [LEFT_OUT]"]
     assert [warning.reason for warning in context.warnings] == ["SEASON", "LEFT_OUT"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +12,62 @@ from chorale_client.v1 import chorale_pb2 as pb
 
 _PACKAGE = str(Path(__file__).parent)
 
+_SEVERAL = "SEVERAL"
+_MOST_NAMES = 20  # of columns in a message
 _SEASON = pb.Warning.Reason.Name(pb.Warning.SEASON)
 
 
 class DataWarning(UserWarning):
-    """Cells that were not taken as they stand, of one column and for one reason; or a season.
+    r"""Cells that were not taken as they stand, of one column and for one reason; or a season.
 
-    Results list all of them. Python warns of them, but not of a season, which is no defect.
+    Results list all of them. Python warns of them once a call, in one `DataWarning` whose `parts`
+    are those that a result lists; and not of a season, which is no defect. As a text, a warning has
+    its reason at its end, so filters can name it:
+
+        warnings.filterwarnings("ignore", r".*\[OUTSIDE_BULK\]", chorale_client.DataWarning)
+
+    leaves those of this reason out, and keeps the others.
 
     Attributes:
         message: A sentence.
         reason: "OUTSIDE_BULK", "LEFT_OUT", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "FAR_TARGET" or
-            "SEASON" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT" or "LOST_DIGITS" from this
-            package.
-        column: The column's name; empty where some warnings had no room.
-        cell_count: How many cells.
+            "SEASON" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT", "DATES_AS_TEXT",
+            "READ_AS_DATES", "ALL_DIFFERENT" or "LOST_DIGITS" from this package; "SEVERAL" if the
+            parts have several.
+        column: The column's name; empty where some warnings had no room, or the parts are of
+            several columns.
+        cell_count: How many cells, of all parts.
     """
 
     def __init__(
-        self, message: str, reason: str = "", column: str = "", cell_count: int = 0
+        self,
+        message: str,
+        reason: str = "",
+        column: str = "",
+        cell_count: int = 0,
+        parts: Sequence[DataWarning] = (),
     ) -> None:
-        super().__init__(message)
+        shown = not reason or message.endswith(f"[{reason}]") or reason == _SEVERAL
+        super().__init__(message if shown else f"{message} [{reason}]")
         self.message = message
         self.reason = reason
         self.column = column
         self.cell_count = cell_count
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> tuple[DataWarning, ...]:
+        """Those that this one tells of, each of one column and reason: else itself."""
+        return self._parts or (self,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of all parts, each once."""
+        return tuple(dict.fromkeys(part.column for part in self.parts))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DataWarning, (self.message, self.reason, self.column, self.cell_count)
+        arguments = (self.message, self.reason, self.column, self.cell_count, self._parts)
+        return DataWarning, arguments
 
 
 def read_warnings(messages: Iterable[pb.Warning]) -> tuple[DataWarning, ...]:
@@ -67,17 +95,67 @@ def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarn
     return tuple(result)
 
 
+def join_warnings(found: Sequence[DataWarning]) -> DataWarning:
+    """One warning of all; of those with one reason it has the first's sentence."""
+    if len(found) == 1:
+        return found[0]
+    by_reason: dict[str, list[DataWarning]] = {}
+    for warning in found:
+        by_reason.setdefault(warning.reason, []).append(warning)
+    sentences = []
+    for reason, same in by_reason.items():
+        others = [repr(warning.column) for warning in same[1:] if warning.column]
+        more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
+        likewise = f"; likewise {', '.join(others[:_MOST_NAMES])}{more}" if others else ""
+        sentences.append(f"{same[0].message}{likewise}" + (f" [{reason}]" if reason else ""))
+    reasons = list(by_reason)
+    columns = {warning.column for warning in found}
+    return DataWarning(
+        "; ".join(sentences),
+        reasons[0] if len(reasons) == 1 else _SEVERAL,
+        columns.pop() if len(columns) == 1 else "",
+        sum(warning.cell_count for warning in found),
+        found,
+    )
+
+
 def tell(found: Iterable[DataWarning]) -> None:
-    """Gives the warnings to Python's, at the line outside of this package that made the call.
+    """Gives the warnings of a call to Python's, as one, at the line outside of this package.
 
     All but seasons, which are no defects: for one of these, nobody who turns warnings into errors
-    should lose the context.
+    should lose the context. And all but those that a filter ignores, so that a filter for one
+    reason or column works although they are joined.
     """
     level = 1
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
         level += 1
-    for warning in found:
-        if warning.reason != _SEASON:
-            warnings.warn(warning, stacklevel=level)
+    module = str(frame.f_globals.get("__name__", ""))
+    told = [
+        warning
+        for warning in found
+        if warning.reason != _SEASON and not _is_ignored(warning, module, frame.f_lineno)
+    ]
+    if told:
+        warnings.warn(join_warnings(told), stacklevel=level)
+
+
+def _is_ignored(warning: DataWarning, module: str, line: int) -> bool:
+    """Whether the first of Python's filters that is about the warning ignores it."""
+    for action, message, category, where, at in warnings.filters:
+        if (
+            issubclass(DataWarning, category)
+            and (not at or at == line)
+            and _is_about(message, str(warning))
+            and _is_about(where, module)
+        ):
+            return action == "ignore"
+    return False
+
+
+def _is_about(pattern: Any, text: str) -> bool:
+    """Whether a part of a filter, which has a pattern, a text or None, is about a text."""
+    if pattern is None or isinstance(pattern, str):
+        return pattern is None or pattern == text
+    return pattern.match(text) is not None

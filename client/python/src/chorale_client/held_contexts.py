@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import datetime
 import multiprocessing.util
 import os
@@ -59,10 +60,11 @@ def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
         held = _held.get(key)
         if held is None:
             # With the lock, so that nobody deletes what is being registered.
-            message, warnings = client._run(register_job(name, table, target, model, _no_bar), None)
+            job = register_job(name, dataclasses.replace(table, notes=[]), target, model, _no_bar)
+            message, warnings = client._run(job, None)
             held = _held[key] = Held(Context(client, message, warnings))
         _forget_dropped()
-    tell(held.context.warnings)
+    tell((*table.notes, *held.context.warnings))
     return held
 
 
