@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
@@ -25,15 +27,15 @@ except ImportError as error:
         "pip install 'chorale-client[sklearn]'"
     ) from error
 
+from chorale_client.categorical_features import Choice, categorical_names
+from chorale_client.columns import Kind
 from chorale_client.connection import Client, connect
 from chorale_client.context import Context
-from chorale_client.data_warnings import tell
 from chorale_client.errors import InvalidArgumentError, NotFoundError
 from chorale_client.held_contexts import Held, hold, renew
 from chorale_client.labels import Labels
 from chorale_client.modes import modes
 from chorale_client.questions import table_to_register
-from chorale_client.tables import Table
 
 Floats = npt.NDArray[np.float64]
 OutputType = Literal["mean", "median", "mode", "quantiles", "main", "full"]
@@ -47,9 +49,10 @@ _DECILES = tuple(i / 10 for i in range(1, 10))
 class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Regression by a model that learns in context: `fit` registers a table, and trains nothing.
 
-    X may be an array or a DataFrame, with numbers, texts, categories, booleans, dates and missing
-    cells; text is made into categories, and an unknown one counts as missing. Sparse matrices are
-    refused.
+    X may be an array, a DataFrame of pandas or polars, also a lazy one, or a table of PyArrow, with
+    numbers, texts, categories, booleans, dates and missing cells (`chorale_client.column_reading`
+    says what becomes of each); an unknown category counts as missing. Sparse matrices are refused.
+    Rows have no weights: `fit` takes no `sample_weight`.
 
     `fit` registers the table with the server under a name that follows from its content. It is
     deleted there when no estimator in this process uses it any more (fitted anew, copied away or
@@ -62,8 +65,11 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         server: The server's address, or a `Client`. None: $CHORALE_SERVER, else a server of your
             own (`chorale_client.serving.shared_address`).
         model: The model's name; None: the server's default.
-        categorical_features: Names or numbers of columns whose numbers are categories. Texts and
-            pandas' categories are without that.
+        categorical_features: Columns that are categories although their types do not say so: names
+            or positions; a mask [columns], as an array, a list or a Series that has the columns'
+            names; a slice; or a function of X that returns one of these, such as scikit-learn's
+            `make_column_selector`. Texts, and columns whose type is one of categories, are without
+            that, and "from_dtype" or None says that only these are.
 
     Attributes:
         n_features_in_: The number of columns.
@@ -76,7 +82,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         server: str | Client | None = None,
         *,
         model: str | None = None,
-        categorical_features: Sequence[int | str] | npt.NDArray[Any] | None = None,
+        categorical_features: Choice | npt.NDArray[Any] = None,
     ) -> None:
         self.server = server
         self.model = model
@@ -90,23 +96,27 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             y: [rows], numbers, none of them missing.
 
         Raises:
-            InvalidArgumentError: The server refuses the table; a `ValueError`, as are those of
+            InvalidArgumentError: The server refuses the table, y has class labels, or there is no
+                such column as `categorical_features` names; a `ValueError`, as are those of
                 scikit-learn.
             UnavailableError: There is no server.
         """
         X = self._check(X, y, reset=True)  # noqa: N806
+        _check_numeric(y)
         values: Floats = np.asarray(_check_y(y, y_numeric=True, estimator=self), np.float64)
         check_consistent_length(X, values)
-        columns, kinds = self._columns(X)
+        columns = self._columns(X)
+        chosen = categorical_names(self.categorical_features, X, list(columns))
+        kinds: dict[str, Kind] = dict.fromkeys(chosen, "categorical")
         target = _TARGET
         while target in columns:
             target += "_"
         table, _, _ = table_to_register(
             {**columns, target: values}, target, None, self.model, kinds
         )
-        tell(table.notes)
         # Without the rows' labels: they would change nothing, and need memory.
-        self._table = Table(table.columns, table.row_count, Labels().of_length(table.row_count))
+        labels = Labels().of_length(table.row_count)
+        self._table = dataclasses.replace(table, labels=labels)
         self._target = target
         self._model = self.model
         self._held: Held | None = None
@@ -123,6 +133,8 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,  # noqa: N803
         output_type: OutputType = "mean",
         quantiles: Sequence[float] | None = None,
+        *,
+        return_std: bool = False,
     ) -> Any:
         """Predicts each row by itself.
 
@@ -134,11 +146,18 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "main": a dictionary of these four;
                 "full": the same and "mixtures", a `chorale_client.Mixtures`.
             quantiles: Probabilities between 0 and 1; None: 0.1, 0.2, ..., 0.9.
+            return_std: Whether to return means and standard deviations, each [rows], as
+                `GaussianProcessRegressor` does; only with the output type "mean".
         """
         if output_type not in _OUTPUT_TYPES:
             raise InvalidArgumentError(
                 f"output_type: {output_type!r}, must be one of {', '.join(_OUTPUT_TYPES)}",
                 fields=["output_type"],
+            )
+        if return_std and output_type != "mean":
+            raise InvalidArgumentError(
+                f"return_std: not with output_type={output_type!r}, only with 'mean'",
+                fields=["return_std"],
             )
         wanted = list(_DECILES if quantiles is None else quantiles)
         several = output_type in ("main", "full")
@@ -152,7 +171,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             ),
         )
         if output_type == "mean":
-            return answer.means
+            return (answer.means, answer.stds) if return_std else answer.means
         if output_type == "median":
             return answer.quantiles[:, 0]
         if output_type == "quantiles":
@@ -265,34 +284,26 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is"
                 " None."
             )
+        X = _eager(X)  # noqa: N806
         if hasattr(X, "columns") and not hasattr(X, "toarray"):
             # A frame is read column by column: an array of it would lose the types.
             validate_data(self, X, reset=reset, skip_check_array=True)
-            if len(X.columns) == 0 or len(X) == 0:
+            if 0 in X.shape:
                 raise ValueError(
-                    f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s) while a "
+                    f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) while a "
                     "minimum of 1 is required."
                 )
             return X
         return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
 
-    def _columns(self, X: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: N803
-        """Columns by name, and the kinds of those that are to be categories."""
+    def _columns(self, X: Any) -> dict[str, Any]:  # noqa: N803
+        """Columns by name."""
         names = self._names()
         if isinstance(X, np.ndarray):
-            columns = {name: X[:, i] for i, name in enumerate(names)}
-        else:
-            columns = {name: X[own] for name, own in zip(names, X.columns, strict=True)}
-        kinds = {name: "categorical" for name, column in columns.items() if _is_category(column)}
-        for feature in () if self.categorical_features is None else self.categorical_features:
-            name = feature if isinstance(feature, str) else names[int(feature)]
-            if name not in columns:
-                raise InvalidArgumentError(
-                    f"categorical_features: there is no column {name!r}",
-                    fields=["categorical_features"],
-                )
-            kinds[name] = "categorical"
-        return columns, kinds
+            return {name: X[:, i] for i, name in enumerate(names)}
+        frame = nw.from_native(X, eager_only=True)
+        columns = (series.to_native() for series in frame.iter_columns())
+        return dict(zip(names, columns, strict=True))
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
@@ -327,7 +338,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Result:
         """Makes a call about rows, once more if somebody has deleted the context."""
         check_is_fitted(self)
-        rows, _ = self._columns(self._check(X, None, reset=False))
+        rows = self._columns(self._check(X, None, reset=False))
         held = self._current()
         try:
             return call(held.context, rows)
@@ -337,9 +348,27 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return call(held.context, rows)
 
 
-def _is_category(column: Any) -> bool:
-    """Whether a column of pandas or polars has a type of categories."""
-    return str(getattr(column, "dtype", "")).lower().startswith(("category", "categorical", "enum"))
+def _eager(X: Any) -> Any:  # noqa: N803
+    """X; a lazy frame with its rows."""
+    frame = nw.from_native(X, pass_through=True)
+    return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else X
+
+
+def _check_numeric(y: Any) -> None:
+    """InvalidArgumentError if there are texts among the values which are no numbers."""
+    values = np.asarray(y)
+    if values.dtype.kind not in "OUST":
+        return
+    for value in values.ravel():
+        if isinstance(value, str | bytes):
+            try:
+                float(value)
+            except ValueError:
+                raise InvalidArgumentError(
+                    f"y: it has {str(value)!r}, but a target must be numeric; classification is "
+                    "not supported",
+                    fields=["y"],
+                ) from None
 
 
 def _seed(random_state: Any) -> int | None:

@@ -1,0 +1,97 @@
+"""Which columns of an estimator's table are categories, by what its user has said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from chorale_client.cells import is_missing
+from chorale_client.errors import InvalidArgumentError
+from chorale_client.normal_text import find_name
+from chorale_client.row_values import align, is_labelled
+from chorale_client.tables import did_you_mean
+
+FROM_DTYPE = "from_dtype"
+_FIELD = "categorical_features"
+
+Choice = str | int | slice | Sequence[Any] | Callable[[Any], Any] | None
+
+
+def categorical_names(choice: Any, table: Any, names: Sequence[str]) -> list[str]:
+    """The names of the columns that are categories whatever their type is.
+
+    Args:
+        choice: None or "from_dtype": none. Else a name or position, several of these, a slice of
+            positions or, both ends within, of names; a mask [columns], which a Series of pandas may
+            give by name; or a function of the table that returns one of these.
+        table: What the function is called with.
+        names: [columns].
+
+    Raises:
+        InvalidArgumentError: A `ValueError`: it is none of these, or there is no such column.
+    """
+    if callable(choice):
+        choice = choice(table)
+    if choice is None or (isinstance(choice, str) and choice == FROM_DTYPE):
+        return []
+    if isinstance(choice, slice):
+        return list(names[_slice(choice, names)])
+    if isinstance(choice, str) or np.ndim(choice) == 0:
+        return [_name(choice, names)]
+    if is_labelled(choice) and _is_mask(list(choice)):
+        choice = align(choice, _index_of(choice, table), _FIELD)
+    items = list(choice)
+    if np.ndim(choice) != 1:
+        raise _error(f"{choice!r} has {np.ndim(choice)} dimensions, must have 1")
+    if not _is_mask(items):
+        return [_name(item, names) for item in items]
+    if len(items) != len(names):
+        raise _error(f"the mask has {len(items)} values for {len(names)} columns")
+    if any(map(is_missing, items)):
+        raise _error("the mask has missing values: fill them")
+    return [name for name, chosen in zip(names, items, strict=True) if chosen]
+
+
+def _is_mask(items: Sequence[Any]) -> bool:
+    present = [item for item in items if not is_missing(item)]
+    booleans = [isinstance(item, bool | np.bool_) for item in present]
+    if any(booleans) and not all(booleans):
+        raise _error("booleans beside names or positions: give a mask, or names and positions")
+    return any(booleans)
+
+
+def _index_of(mask: Any, table: Any) -> Any:
+    """The table's names, to which the mask is aligned; None if it is only numbered."""
+    numbered = list(mask.index) == list(range(len(mask)))
+    return None if numbered else getattr(table, "columns", None)
+
+
+def _name(choice: Any, names: Sequence[str]) -> str:
+    if isinstance(choice, str):
+        name = find_name(choice, names)
+        if name is None:
+            raise _error(f"there is no column {choice!r}{did_you_mean(choice, names)}")
+        return name
+    if isinstance(choice, bool | np.bool_) or not isinstance(choice, int | np.integer):
+        raise _error(
+            f"{choice!r} is none of a name, a position, a mask, {FROM_DTYPE!r} and a function"
+        )
+    if not -len(names) <= choice < len(names):
+        raise _error(f"there is no column at position {choice}: there are {len(names)}")
+    return names[int(choice)]
+
+
+def _slice(choice: slice, names: Sequence[str]) -> slice:
+    """The slice in positions; as in pandas, one of names has its end within."""
+    start, stop = choice.start, choice.stop
+    if isinstance(start, str):
+        start = names.index(_name(start, names))
+    if isinstance(stop, str):
+        stop = names.index(_name(stop, names)) + 1
+    return slice(start, stop, choice.step)
+
+
+def _error(what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{_FIELD}: {what}", fields=[_FIELD])
