@@ -99,6 +99,25 @@ def test_reasons_and_delays(fake: FakeChorale, client: chorale_client.Client) ->
     assert raised(fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)).retry_delay == 3600
 
 
+@pytest.mark.parametrize(
+    ("refusal", "way_out"),
+    [
+        ('has 6000 categories; the limit is 4096 (column "id")', "leave the column out, if it has"),
+        ("has 150 feature columns; the model takes 100", "leave out those that tell least"),
+        ("has 1025 feature columns; the limit is 1024", "leave out those that tell least"),
+    ],
+)
+def test_refused_tables_have_a_way_out(
+    fake: FakeChorale, client: chorale_client.Client, refusal: str, way_out: str
+) -> None:
+    fields = (("rows.columns", refusal),)
+    error = raised(fake, client, Failure(Code.INVALID_ARGUMENT, "no", fields))
+    assert f"{refusal}: {way_out}" in str(error)
+    assert error.limit == 4096 or "categories" not in refusal
+    other = raised(fake, client, Failure(Code.INVALID_ARGUMENT, "no", (("rows", "is empty"),)))
+    assert str(other) == "no; rows: is empty"
+
+
 def test_an_error_without_a_message_has_its_code() -> None:
     assert str(from_rpc(Code.INTERNAL, None, None, 1.0)) == "INTERNAL"
 

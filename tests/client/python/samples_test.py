@@ -216,6 +216,26 @@ def test_predictions() -> None:
     assert predictions.to_arrow()["q05"].to_pylist() == [0.5, 1.0]
     assert repr(predictions) == "<Predictions of 'y': 2 rows>"
     assert [quantile_name(p) for p in (0.5, 0.025, 0.001)] == ["q50", "q02.5", "q00.1"]
+    assert [quantile_name(p) for p in (0.07, 0.29, 1e-7)] == ["q07", "q29", "q00.00001"]
+
+
+def test_each_quantile_has_a_column_of_its_own() -> None:
+    probabilities = np.array([0.9999999, 0.99999999, 0.5, 0.5])
+    predictions = Predictions(
+        means=np.zeros(1),
+        stds=np.ones(1),
+        quantiles=np.array([[1.0, 2.0, 3.0, 4.0]]),
+        probabilities=probabilities,
+        mixtures=None,
+        labels=Labels(pd.Index(["r"]), "pandas"),
+        target="y",
+        source=Source(),
+        warnings=(),
+    )
+    frame = predictions.to_frame()
+    assert frame.columns[2:].tolist() == ["q99.99999", "q99.999999", "q50[2]", "q50[3]"]
+    assert frame.iloc[0, 2:].tolist() == [1, 2, 3, 4]
+    assert predictions.to_arrow().column_names == frame.columns.tolist()
 
 
 def test_densities_of_mixtures() -> None:

@@ -166,6 +166,18 @@ def _limit_in(text: str) -> float | None:
     return float(found.group(1)) if found else None
 
 
+def _way_out(text: str) -> str:
+    """What to do about a table that the server refuses; empty if its message is about another."""
+    if re.search(r"\d categories; the limit is \d", text):
+        return (
+            ": leave the column out, if it has ids or free texts; if its texts are numbers or "
+            "dates, convert them"
+        )
+    if re.search(r"\d feature columns; the (limit is|model takes) \d", text):
+        return ": leave out those that tell least"
+    return ""
+
+
 def from_rpc(
     code: grpc.StatusCode, message: str | None, details: bytes | None, timeout: float
 ) -> ChoraleError:
@@ -209,6 +221,7 @@ def from_rpc(
         text += f"{'; ' if text else ''}try again in {retry_delay:g} s"
     # The server names the field of its message, people write arguments.
     text = text.replace("set beyond_buffer to WRAP", "set wrap=True")
+    text += _way_out(text)
     kind = _BY_CODE.get(code.name, ChoraleError)
     if reason == "SOURCE_CHANGED":
         kind = SourceChangedError

@@ -76,10 +76,15 @@ class Predictions(Labelled):
         return len(self.means)
 
     def columns(self) -> dict[str, Floats]:
-        """By name: "mean", "std", and for each quantile "q05" and the like."""
+        """By name: "mean", "std", and for each quantile "q05" and the like.
+
+        Quantiles that were asked for twice are told apart by their number: "q50[2]", "q50[3]".
+        """
         columns = {"mean": self.means, "std": self.stds}
-        for i, probability in enumerate(self.probabilities.tolist()):
-            columns[quantile_name(probability)] = self.quantiles[:, i]
+        names = [quantile_name(probability) for probability in self.probabilities.tolist()]
+        for i, name in enumerate(names):
+            unique = name if names.count(name) == 1 else f"{name}[{i}]"
+            columns[unique] = self.quantiles[:, i]
         return columns
 
     def to_frame(self) -> Any:
@@ -99,5 +104,6 @@ class Predictions(Labelled):
 
 def quantile_name(probability: float) -> str:
     """The name of a quantile's column: 0.05 becomes "q05", 0.975 "q97.5"."""
-    percent = f"{probability * 100:.6g}"
+    digits = float(f"{probability * 100:.15g}")  # all that are not of rounding
+    percent = np.format_float_positional(digits, trim="-")
     return f"q0{percent}" if percent[1:2] in ("", ".") else f"q{percent}"
