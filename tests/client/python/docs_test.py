@@ -1,30 +1,43 @@
-"""The code of docs/python.md runs, and what the page says of its numbers holds."""
+"""The code of docs/python.md runs, and the page has what it prints, to the last digit."""
 
 from __future__ import annotations
 
 import pathlib
 import re
 
-import chorale_client
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from own_server import ROOT
-from worked_example import PAGE, run
+from worked_example import PAGE, numbers_left, page_of, ratio, run
 
 
 def test_the_page(server: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHORALE_SERVER", server)
-    names = run(tmp_path)
+    example = run(tmp_path)
     plt.close("all")
     made = {picture.stem for picture in tmp_path.glob("*.png")}
     shown = set(re.findall(r"\(images/python_(\w+)\.png\)", PAGE.read_text()))
     assert shown == made
     assert all((ROOT / f"docs/images/python_{name}.png").exists() for name in shown)
-    few, many = names["samples"], names["certain"]
+    assert PAGE.read_text().splitlines() == page_of(example).splitlines(), (
+        "worked_example.py docs/images --update writes the numbers into the page"
+    )
+    # What the sentences rest on.
+    few, many = example.names["samples"], example.names["certain"]
     assert ratio(few) > 1.2
     assert ratio(many) < 1.2
+    overloaded = [(drawn.sum() > 105_000).mean() for drawn in (few, few.independent())]
+    assert overloaded[0] > 2 * overloaded[1], "several times as likely"
 
 
-def ratio(samples: chorale_client.Samples) -> float:
-    """How much farther the sum spreads than that of independent rows."""
-    return float(samples.sum().std() / samples.independent().sum().std())
+def test_every_number_of_the_page_is_held() -> None:
+    page = PAGE.read_text()
+    assert numbers_left(page) == []
+    more = page.replace("## Tables", "It is 17.5 % more.\n\n## Tables", 1)
+    assert numbers_left(more) == ["17.5"]
+
+
+def test_the_numbers_of_the_readme() -> None:
+    rows = len(pd.read_csv(ROOT / "datasets/penguins_heldout.csv"))
+    assert f"![The masses of {rows} penguins:" in (ROOT / "README.md").read_text()
