@@ -26,6 +26,7 @@ def tensors(batch: TaskBatch) -> list[Tensor]:
         batch.rows.missing,
         batch.rows_y,
         batch.category,
+        batch.weight,
         batch.oracle,
     ]
 
@@ -44,6 +45,7 @@ def twin(batch: TaskBatch) -> TaskBatch:
         rows_y=own(batch.rows_y),
         buffer=batch.buffer,
         category=own(batch.category),
+        weight=own(batch.weight),
         oracle=own(batch.oracle),
     )
 

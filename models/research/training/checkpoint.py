@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -35,16 +36,17 @@ def save_checkpoint(
         os.replace(folder / f"{name}.partial", folder / name)
 
 
-def _check_config(folder: Path, model: JointModel) -> None:
-    if ModelConfig.load(folder) != model.config:
+def _check_config(folder: Path, config: ModelConfig) -> None:
+    if ModelConfig.load(folder) != config:
         raise ValueError(f"{folder}: the checkpoint is of a model of another configuration")
 
 
 @torch.no_grad()
 def load_average(folder: Path, model: JointModel) -> None:
     """Gives the model the averaged weights of a checkpoint, or the weights of a folder that is
-    served."""
-    _check_config(folder, model)
+    served. The trunk's heads may be others: their number is in the shape of no weight."""
+    heads = ModelConfig.load(folder).n_heads
+    _check_config(folder, dataclasses.replace(model.config, n_heads=heads))
     if (folder / "average.pt").exists():
         device = next(model.parameters()).device
         average = torch.load(folder / "average.pt", map_location=device, weights_only=True)
@@ -65,7 +67,7 @@ def load_checkpoint(
     def read(name: str) -> Any:
         return torch.load(folder / name, map_location=device, weights_only=True)
 
-    _check_config(folder, model)
+    _check_config(folder, model.config)
     model.load_state_dict(read("model.pt"))
     for kept, loaded in zip(average.average, read("average.pt"), strict=True):
         kept.copy_(loaded)

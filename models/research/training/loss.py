@@ -6,13 +6,17 @@ import torch
 from torch import Tensor
 
 from models.research.training.model import JointModel
-from models.research.training.prior.tasks import CATEGORIES, TaskBatch
+from models.research.training.mixture import Mixture
+from models.research.training.prior.tasks import CATEGORIES, SPIKED, TaskBatch
 
 # A tiny context may have a standard deviation that says nothing; what it makes of other rows is
 # no lesson.
 LARGEST_TARGET = 30.0
 INDEPENDENT_WEIGHT = 1.5  # of a target given the context alone, against one on a path
 GRADIENT_LIMIT = 20.0  # of one target's loss in the head's raw outputs
+# Where a value is frequent, how exactly it is met counts only down to this width, in standard
+# deviations: else what a narrow component gains there would outweigh the lesson of all other tasks.
+SPIKE_WIDTH = 0.01
 CONTEXT_EDGES = (64, 256)  # contexts below, between, above: rows of the gap
 
 
@@ -62,14 +66,21 @@ class LossParts:
         return out
 
 
+def widened(mixture: Mixture, batch: TaskBatch) -> Mixture:
+    """Components of tasks with frequent values are at least about SPIKE_WIDTH wide."""
+    width = torch.where(batch.category == SPIKED, SPIKE_WIDTH, 0.0)[:, None, None]
+    return mixture._replace(std=(mixture.std.square() + width.square()).sqrt())
+
+
 def batch_loss(model: JointModel, batch: TaskBatch, parts: LossParts) -> Tensor:
     m, rows_y = batch.buffer, batch.rows_y
     valid = rows_y.abs() < LARGEST_TARGET
     weight = torch.ones_like(rows_y)
     weight[:, m:] = INDEPENDENT_WEIGHT
-    weight = weight * valid
+    weight = weight * valid * batch.weight[:, None]
     model.trunk.head.gradient_limit = GRADIENT_LIMIT / rows_y.numel()
-    path, independent = model(batch.context, batch.context_y, batch.rows, rows_y[:, :m])
+    mixtures = model(batch.context, batch.context_y, batch.rows, rows_y[:, :m])
+    path, independent = (widened(mixture, batch) for mixture in mixtures)
     nll = -torch.cat(
         [path.log_density(rows_y[:, :m]), independent.log_density(rows_y[:, m:])], dim=1
     )

@@ -52,6 +52,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--encoder", default="cell_attention")
     parser.add_argument("--encoder-width", type=int, help="E, if not the default")
     parser.add_argument("--row-layers", type=int, help="of cell_attention, if not the default")
+    parser.add_argument("--heads", type=int, help="of the trunk, if not the default")
     parser.add_argument("--optimizer", default="muon", choices=("muon", "adam"))
     parser.add_argument("--lr-scale", type=float, default=1.0)
     parser.add_argument(
@@ -76,6 +77,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def make_config(arguments: argparse.Namespace):
     config = default_config(arguments.encoder)
     config.n_layers = arguments.layers
+    if arguments.heads:
+        config.n_heads = arguments.heads
     if arguments.encoder_width:
         config.encoder_width = arguments.encoder_width
         if config.encoder_heads:

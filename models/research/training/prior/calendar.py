@@ -22,7 +22,9 @@ UNITS: tuple[tuple[Cycle, ...], ...] = (
     ((1, 12), (3, 4)),  # months: month, quarter
     ((1, 4),),  # quarters
 )
+DAYS = UNITS[1]
 LEVELS = 64
+WORKDAYS = 0.35  # share of daily tables that have no weekends
 
 
 def position(t: Tensor, cycle: Cycle) -> Tensor:
@@ -67,23 +69,46 @@ def calendar_series(
     return torch.where(rng.chance(0.25, b, 1), growth, y)
 
 
+def draw_cycles(rng: Randomness) -> tuple[tuple[Cycle, ...], bool]:
+    """The cycles of a table, and whether its days are those from Monday to Friday."""
+    host = rng.host
+    cycles = host.choice(UNITS)
+    if host.random() < 0.2:
+        return ((1, host.randint(3, 60)),), False
+    return cycles, cycles is DAYS and host.random() < WORKDAYS
+
+
+def calendar_times(rng: Randomness, b: int, rows: int, workdays: bool) -> Tensor:
+    """[b, rows] a running index; now and then steps are left out."""
+    missed = torch.floor(-torch.log(rng.uniform(1e-6, 1.0, b, rows))) * rng.chance(0.2, b, 1)
+    t = (1.0 + missed).cumsum(dim=1)
+    if workdays:  # the numbers of days that people work on: five, then a gap
+        return t + 2 * torch.floor(t / 5) + 7 * rng.integer(0, 2900, b, 1)
+    return t + rng.integer(0, 20_000, b, 1)
+
+
+def calendar_columns(
+    rng: Randomness, t: Tensor, cycles: tuple[Cycle, ...], room: int
+) -> tuple[Tensor, Tensor]:
+    """The index and where it is in some of the cycles, at most `room` of them: x [b, R, f] and
+    categorical [b, f]."""
+    host = rng.host
+    most = host.choice((len(cycles), host.randint(0, len(cycles))))
+    shown = host.sample(cycles, min(room, most))
+    columns = [t, *(torch.floor(position(t, cycle)) for cycle in shown)]
+    x = torch.stack(columns, dim=-1)
+    categorical = rng.chance(0.5, len(t), x.shape[-1])
+    categorical[:, 0] = False
+    return x, categorical
+
+
 def calendar_tasks(
     rng: Randomness, b: int, shape: BatchShape
 ) -> tuple[Tensor, Tensor, Tensor]:
     """x [b, R, F], categorical [b, F], y [b, R]."""
-    host, rows, others = rng.host, shape.rows, shape.features - 1
-    cycles = host.choice(UNITS)
-    if host.random() < 0.2:
-        cycles = ((1, host.randint(3, 60)),)
-    # Now and then steps are left out.
-    missed = torch.floor(-torch.log(rng.uniform(1e-6, 1.0, b, rows))) * rng.chance(0.2, b, 1)
-    t = (1.0 + missed).cumsum(dim=1) + rng.integer(0, 20_000, b, 1)
-    most = host.choice((len(cycles), host.randint(0, len(cycles))))
-    shown = host.sample(cycles, min(others, most))
-    columns = [t, *(torch.floor(position(t, cycle)) for cycle in shown)]
-    x = torch.stack(columns, dim=-1)
-    categorical = rng.chance(0.5, b, x.shape[-1])
-    categorical[:, 0] = False
+    cycles, workdays = draw_cycles(rng)
+    t = calendar_times(rng, b, shape.rows, workdays)
+    x, categorical = calendar_columns(rng, t, cycles, shape.features - 1)
     drivers = x[..., :0]
     if (rest := shape.features - x.shape[-1]) > 0:
         whole = rng.log_uniform(3.0, 60.0, b, 1).round()

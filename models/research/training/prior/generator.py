@@ -25,12 +25,15 @@ from models.research.training.prior.inputs import (
 )
 from models.research.training.prior.linear import linear_process
 from models.research.training.prior.ordered import ordered_tasks
+from models.research.training.prior.panels import panel_tasks
 from models.research.training.prior.randomness import Randomness
 from models.research.training.prior.scaling import dictionary_places, scale_cells, scale_target
+from models.research.training.prior.spiked import rarity_weight, spiked_tasks
 from models.research.training.prior.structural import structural_model
 from models.research.training.prior.targets import add_noise, transform_target
 from models.research.training.prior.tasks import (
     CATEGORIES,
+    SPIKED,
     BatchShape,
     RawTasks,
     TaskBatch,
@@ -39,9 +42,17 @@ from models.research.training.prior.trees import tree_ensemble
 
 GROUPS = 5  # generators that one batch mixes
 DISTRACTED = 0.4  # share of them whose tasks get columns that mean nothing, from 4 columns
+SPIKED_SHARE = 0.17  # share of tasks whose target has a frequent value
 SMALL = 48  # rows of a context, up to which linear functions are frequent
 # Of a few sizes, log-uniform: kernels and plans are chosen anew for each.
 CONTEXTS = tuple(sorted({round(4 * 1024 ** (i / 29)) for i in range(30)}))
+# Of the kinds that need nothing around them.
+MAKERS = {
+    "grouped": grouped_tasks,
+    "calendar": calendar_tasks,
+    "spiked": spiked_tasks,
+    "panel": panel_tasks,
+}
 GOLDEN_RATIO = 0.5 * (5**0.5 - 1)
 
 
@@ -102,10 +113,15 @@ def category_weights(shape: BatchShape) -> list[float]:
     more = 0.07 if shape.context <= SMALL else 0.0
     if shape.features == 1:
         more /= 2
-        return [0.22 - more, 0.1, 0.08, 0.05, 0.4, 0.03 + more, 0.02, 0.1]
-    if shape.features <= 4:
-        return [0.23 - more, 0.24, 0.1, 0.06, 0.16, 0.05 + more, 0.06, 0.1]
-    return [0.15 - more / 2, 0.42, 0.15, 0.08 - more / 2, 0.05, 0.04 + more, 0.06, 0.05]
+        weights = [0.22 - more, 0.1, 0.08, 0.05, 0.4, 0.03 + more, 0.02, 0.1]
+    elif shape.features <= 4:
+        weights = [0.23 - more, 0.24, 0.1, 0.06, 0.16, 0.05 + more, 0.06, 0.1]
+    else:
+        weights = [0.15 - more / 2, 0.42, 0.15, 0.08 - more / 2, 0.05, 0.04 + more, 0.06, 0.05]
+    # A panel has a column with its series and one with its dates.
+    panels = 0.0 if shape.features == 1 else 0.05
+    kept = 1 - SPIKED_SHARE - panels
+    return [kept * weight for weight in weights] + [SPIKED_SHARE, panels]
 
 
 def gaussian_process_tasks(rng: Randomness, b: int, shape: BatchShape) -> RawTasks:
@@ -173,9 +189,8 @@ def raw_tasks(rng: Randomness, b: int, shape: BatchShape, category: str) -> RawT
         return time_tasks(rng, b, shape)
     if category == "linear":
         return linear_tasks(rng, b, shape)
-    if category in ("grouped", "calendar"):
-        make = grouped_tasks if category == "grouped" else calendar_tasks
-        return RawTasks(*make(rng, b, shape), None, CATEGORIES.index(category))
+    if category in MAKERS:
+        return RawTasks(*MAKERS[category](rng, b, shape), None, CATEGORIES.index(category))
     return function_tasks(rng, b, shape, category)
 
 
@@ -185,6 +200,8 @@ def wide_tasks(rng: Randomness, b: int, shape: BatchShape, category: str) -> Raw
     if features < 4 or host.random() >= DISTRACTED:
         return raw_tasks(rng, b, shape, category)
     made_of = int(features ** host.uniform(0.0, 0.95))
+    if category == "panel":
+        made_of = max(2, made_of)
     tasks = raw_tasks(rng, b, shape._replace(features=made_of), category)
     return add_distractors(rng, tasks, features)
 
@@ -199,6 +216,10 @@ def scale_tasks(groups: list[RawTasks], shape: BatchShape) -> TaskBatch:
     oracle = torch.cat(
         [torch.full_like(t.y, float("nan")) if t.oracle is None else t.oracle for t in groups]
     )
+    weights = [
+        rarity_weight(t.y[:, :n]) if t.category == SPIKED else torch.ones_like(t.y[:, 0]).float()
+        for t in groups
+    ]
     category = [torch.full((len(t.y),), t.category, device=y.device) for t in groups]
     return TaskBatch(
         context=cells.rows(0, n),
@@ -207,6 +228,7 @@ def scale_tasks(groups: list[RawTasks], shape: BatchShape) -> TaskBatch:
         rows_y=y[:, n:],
         buffer=m,
         category=torch.cat(category),
+        weight=torch.cat(weights),
         oracle=(oracle[:, n : n + m] + torch.log(std)).float(),
     )
 

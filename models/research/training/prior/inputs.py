@@ -10,6 +10,7 @@ from models.research.training.prior.tasks import standardise
 
 MAX_LEVELS = 32  # of an ordinary column
 MAX_CODES = 128  # of any, one that names units of repeated measurements among them
+ATOMS = 0.3  # share of the calls of observe in which some columns are mostly one value
 SQRT_HALF = 0.5**0.5
 
 
@@ -43,6 +44,25 @@ def sample_latent(rng: Randomness, b: int, rows: int, f: int) -> Tensor:
     return standardise(x)
 
 
+def mostly_one_value(rng: Randomness, latent: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns [b, R, f] that are 0 in 50 to 98 % of the rows, and their effect, which then is 0, and
+    else goes with the size of what is there."""
+    b, rows, f = latent.shape
+    rank = (latent.argsort(dim=1).argsort(dim=1) + 0.5) / rows
+    share = rng.uniform(0.5, 0.98, b, 1, f)
+    rest = ((rank - share) / (1 - share)).clamp(1e-4, 1 - 1e-4)
+    kind = rng.choice([0.4, 0.35, 0.25], b, 1, f)  # uniform, lognormal, counts
+    size = rng.uniform(0.0, 0.5, b, 1, f) + rest
+    lognormal = torch.exp(rng.uniform(0.2, 1.2, b, 1, f) * torch.special.ndtri(rest))
+    size = torch.where(kind == 1, lognormal, size)
+    counts = torch.ceil(rest.square() * rng.log_uniform(2.0, 12.0, b, 1, f))
+    size = torch.where(kind == 2, counts, size)
+    there = rank > share
+    average = (size * there).sum(dim=1, keepdim=True) / there.sum(dim=1, keepdim=True).clamp(min=1)
+    effect = (size / (average + 1e-6) * rng.log_uniform(0.3, 4.0, b, 1, f)).clamp(max=8)
+    return torch.where(there, size, 0.0), torch.where(there, effect, 0.0)
+
+
 def observe(rng: Randomness, latent: Tensor, discrete: float) -> tuple[Tensor, Tensor, Tensor]:
     """What the table shows of latent columns [b, R, f].
 
@@ -72,6 +92,11 @@ def observe(rng: Randomness, latent: Tensor, discrete: float) -> tuple[Tensor, T
     observed = torch.where(ordered, place, torch.where(categorical, code, latent))
     spread = (place + 0.5) / levels * 3.4 - 1.7
     effect = torch.where(ordered, spread, torch.where(categorical, meaning, latent))
+    if rng.host.random() < ATOMS:
+        chosen = (kind == 0) & rng.chance(0.3, b, f) & rng.chance(0.7, b, 1)
+        values, effects = mostly_one_value(rng, latent)
+        observed = torch.where(chosen[:, None, :], values, observed)
+        effect = torch.where(chosen[:, None, :], effects, effect)
     return observed, effect, kind == 2
 
 

@@ -10,7 +10,11 @@ from models.research.training.row_encoders.cells import Cells
 
 CATEGORIES = (
     "gp", "structural", "tree", "additive", "ordered", "linear", "grouped", "calendar",
+    "spiked", "panel",
 )  # fmt: skip
+
+
+SPIKED = CATEGORIES.index("spiked")
 
 
 class BatchShape(NamedTuple):
@@ -45,6 +49,7 @@ class TaskBatch(NamedTuple):
     rows_y: Tensor  # [B, m + q]
     buffer: int  # m
     category: Tensor  # [B] int64
+    weight: Tensor  # [B] of a task in the loss, 1 for most
     oracle: Tensor  # [B, m], in units of the z-scored y; NaN where nobody knows it
 
 

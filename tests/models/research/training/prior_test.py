@@ -8,8 +8,13 @@ import unittest
 try:
     import torch
 
-    from models.research.training.prior.calendar import UNITS, calendar_series, position
-    from models.research.training.prior.distractors import add_distractors
+    from models.research.training.prior.calendar import (
+        UNITS,
+        calendar_series,
+        calendar_times,
+        position,
+    )
+    from models.research.training.prior.distractors import add_distractors, running_index
     from models.research.training.prior.gaussian_process import draw_exact
     from models.research.training.prior.generator import (
         CONTEXTS,
@@ -26,10 +31,26 @@ try:
         wide_tasks,
     )
     from models.research.training.prior.grouped import unit_column, units
-    from models.research.training.prior.inputs import MAX_CODES, observe, sample_latent
+    from models.research.training.prior.inputs import (
+        MAX_CODES,
+        mostly_one_value,
+        observe,
+        sample_latent,
+    )
     from models.research.training.prior.linear import linear_process, slopes
+    from models.research.training.prior.panels import panel_tasks, panel_values
     from models.research.training.prior.randomness import Randomness
     from models.research.training.prior.scaling import dictionary_places, masked_statistics
+    from models.research.training.prior.spiked import (
+        counts,
+        gamma,
+        graded,
+        happens,
+        least_share,
+        rarity_weight,
+        spiked_tasks,
+        stopped,
+    )
     from models.research.training.prior.targets import transform_target
     from models.research.training.prior.tasks import CATEGORIES, BatchShape
 except ImportError:
@@ -155,6 +176,13 @@ class DistractorsTest(unittest.TestCase):
             wide += not torch.equal(tasks.y, raw_tasks(rng, 2, shape, "linear").y)
         self.assertAlmostEqual(wide / seeds, DISTRACTED, delta=0.12)
 
+    def test_an_index_numbers_the_rows(self) -> None:
+        index = running_index(Randomness(1, 0, 0, "cpu"), 60, 50)
+        ordered = index.sort(dim=1).values
+        self.assertTrue((ordered.diff(dim=1) == 1).all())
+        in_order = (index == ordered).all(dim=1).float().mean().item()
+        self.assertAlmostEqual(in_order, 0.5, delta=0.25)
+
     def test_a_table_of_few_columns_gets_none(self) -> None:
         shape = BatchShape(2, 20, 12, 24, 3)
         for seed in range(20):
@@ -170,8 +198,12 @@ class SharesTest(unittest.TestCase):
             for features in (1, 4, 5, 100):
                 weights = category_weights(BatchShape(2, context, 8, 24, features))
                 self.assertEqual(len(weights), len(CATEGORIES))
-                self.assertGreater(min(weights), 0.0)
                 self.assertAlmostEqual(sum(weights), 1.0)
+                share = dict(zip(CATEGORIES, weights, strict=True))
+                panels = share.pop("panel")
+                self.assertEqual(panels > 0, features > 1)
+                self.assertGreater(min(share.values()), 0.0)
+                self.assertGreaterEqual(sum(weights[: CATEGORIES.index("spiked")]), 0.75)
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
@@ -239,6 +271,115 @@ class CalendarTest(unittest.TestCase):
             return means.var(dim=1).mean().item()
 
         self.assertGreater(explained(12), 2 * explained(10))
+
+
+    def test_workdays_leave_weekends_out(self) -> None:
+        t = calendar_times(Randomness(1, 0, 0, "cpu"), 50, 400, workdays=True)
+        self.assertTrue((t.diff(dim=1) > 0).all())
+        weekday = torch.remainder(t - t[:, :1] + torch.remainder(t[:, :1], 7), 7)
+        self.assertLess(weekday.max().item(), 5)
+        whole = (t.diff(dim=1) <= 3).all(dim=1)  # where no day is missed
+        self.assertTrue(0.5 < whole.float().mean().item() < 1.0)
+        gaps = t[whole].diff(dim=1)
+        self.assertAlmostEqual((gaps == 3).float().mean().item(), 0.2, delta=0.01)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class PanelsTest(unittest.TestCase):
+    def test_series_share_their_dates(self) -> None:
+        shape = BatchShape(20, 60, 12, 24, 2)
+        for seed in range(8):
+            x, _, y = panel_tasks(Randomness(seed, 0, 0, "cpu"), 20, shape)
+            self.assertTrue(torch.isfinite(y).all())
+            for task in range(20):
+                columns = [x[task, :, f] for f in range(2)]
+                date, series = sorted(columns, key=lambda c: -len(c.unique()))
+                kinds = len(series.unique())
+                self.assertTrue(2 <= kinds <= 24)
+                self.assertEqual(len(date.unique()), -(-shape.rows // kinds))
+                self.assertEqual(len(set(zip(date.tolist(), series.tolist()))), shape.rows)
+
+    def test_most_targets_come_after_the_context(self) -> None:
+        shape, later, tasks = BatchShape(20, 60, 12, 24, 1), 0, 0
+        for seed in range(8):
+            x, _, _ = panel_tasks(Randomness(seed, 0, 0, "cpu"), 20, shape)
+            later += (x[:, 60:, 0].amin(dim=1) >= x[:, :60, 0].amax(dim=1)).sum().item()
+            tasks += 20
+        self.assertTrue(0.6 < later / tasks < 0.95)
+
+    def test_a_season_is_common(self) -> None:
+        """Of differences between dates, most series have much in common."""
+        t = torch.arange(60.0).expand(40, -1).contiguous()
+        y = panel_values(Randomness(3, 0, 0, "cpu"), t, ((1, 12),), 6).diff(dim=1)
+        y = (y - y.mean(dim=1, keepdim=True)) / y.std(dim=1, keepdim=True)
+        common = (y.mean(dim=2).var(dim=1) * 6).median().item()  # 1 if they were unrelated
+        self.assertGreater(common, 2.0)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class SpikedTest(unittest.TestCase):
+    @staticmethod
+    def frequent(y) -> float:
+        """[b] the share of rows that have the most frequent value."""
+        ordered = y.sort(dim=1).values
+        first = torch.searchsorted(ordered, ordered)
+        last = torch.searchsorted(ordered, ordered, right=True)
+        return (last - first).amax(dim=1) / y.shape[1]
+
+    def test_most_targets_have_a_frequent_value(self) -> None:
+        shape = BatchShape(400, 300, 12, 88, 3)
+        _, _, y = spiked_tasks(Randomness(1, 0, 0, "cpu"), 400, shape)
+        self.assertTrue(torch.isfinite(y).all())
+        share = self.frequent(y)
+        self.assertGreater((share > 0.15).float().mean().item(), 0.9)
+        self.assertGreater((share > 0.5).float().mean().item(), 0.4)
+        rare = ((share > 0.95) & (share < 1)).float().mean().item()
+        self.assertTrue(0.03 < rare < 0.4, rare)
+
+    def test_a_small_context_has_something_of_the_rarer_value(self) -> None:
+        self.assertEqual(least_share(2, 0.01), 0.5)
+        self.assertEqual(least_share(50, 0.01), 0.02)
+        self.assertEqual(least_share(3000, 0.01), 0.01)
+        _, _, y = spiked_tasks(Randomness(2, 0, 0, "cpu"), 400, BatchShape(400, 24, 8, 24, 3))
+        varied = y[:, :24].amax(dim=1) > y[:, :24].amin(dim=1)
+        self.assertGreater(varied.float().mean().item(), 0.8)
+
+    def test_what_happens_follows_share_and_driver(self) -> None:
+        rng = Randomness(3, 0, 0, "cpu")
+        share = torch.tensor([[0.02], [0.3]]).repeat(200, 1)
+        nothing = torch.zeros(400, 500)
+        happened = happens(rng, share, nothing).float().view(200, 2, 500).mean(dim=(0, 2))
+        torch.testing.assert_close(happened, torch.tensor([0.02, 0.3]), atol=0.005, rtol=0.02)
+        driver = rng.normal(400, 500)
+        happened = happens(rng, share, driver)
+        self.assertGreater(driver[happened].mean().item(), 0.4)
+
+    def test_counts_and_grades_are_whole_and_bounds_hold(self) -> None:
+        rng = Randomness(4, 0, 0, "cpu")
+        y = counts(rng, 300, torch.zeros(300, 200))
+        self.assertTrue(torch.equal(y, y.round()) and (y >= 0).all())
+        rates = y.mean(dim=1)
+        self.assertTrue(0.02 < rates.quantile(0.05) < 0.3 and 2 < rates.quantile(0.95) < 9)
+        levels = torch.tensor([len(row.unique()) for row in graded(rng, rng.normal(300, 200))])
+        self.assertTrue(2 <= levels.float().median() and levels.max() <= 7)
+        y = stopped(rng, rng.normal(300, 200))
+        self.assertGreater(((self.frequent(y) > 0.05).float().mean()).item(), 0.9)
+
+    def test_rare_values_weigh_more(self) -> None:
+        y = torch.zeros(4, 200)
+        y[0, :2], y[1, :8], y[2, :90] = 5.0, 5.0, 5.0
+        torch.testing.assert_close(rarity_weight(y), torch.tensor([4.0, 2.5, 1.0, 4.0]))
+        shape = BatchShape(8, 300, 8, 24, 3)
+        for category, heavy in (("spiked", True), ("gp", False)):
+            tasks = [raw_tasks(Randomness(s, 0, 0, "cpu"), 8, shape, category) for s in range(4)]
+            weight = scale_tasks(tasks, shape).weight
+            self.assertEqual(weight.max().item() > 1, heavy)
+            self.assertGreaterEqual(weight.min().item(), 1.0)
+
+    def test_gamma_has_mean_one(self) -> None:
+        y = gamma(Randomness(5, 0, 0, "cpu"), torch.full((50, 2000), 0.5))
+        self.assertAlmostEqual(y.mean().item(), 1.0, delta=0.02)
+        self.assertAlmostEqual(y.var().item(), 2.0, delta=0.1)
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
@@ -322,6 +463,16 @@ class ColumnsTest(unittest.TestCase):
             places[0, :, 0], torch.tensor([1.0, 0.0, 1.0, NAN, NAN]), equal_nan=True
         )
         torch.testing.assert_close(places[0, :, 1], x[0, :, 1])
+
+    def test_columns_that_are_mostly_one_value(self) -> None:
+        rng = Randomness(1, 0, 0, "cpu")
+        x, effect = mostly_one_value(rng, rng.normal(60, 200, 5))
+        self.assertTrue(torch.equal(x == 0, effect == 0))
+        share = (x == 0).float().mean(dim=1)
+        self.assertTrue(0.49 < share.min() < 0.6 and 0.9 < share.max() <= 0.985)
+        self.assertTrue((x >= 0).all() and torch.isfinite(effect).all() and effect.max() <= 8)
+        of_one = torch.stack([effect[0, :, 0], x[0, :, 0]])[:, x[0, :, 0] > 0]
+        self.assertGreater(torch.corrcoef(of_one)[0, 1].item(), 0.95)
 
     def test_observed_codes_are_whole_and_bounded(self) -> None:
         found = 0

@@ -55,6 +55,17 @@ class ResumeTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "another configuration"):
                 Training(parse_arguments([*options, "--encoder-width", "32"]))
 
+    def test_a_run_starts_from_weights_of_another_number_of_heads(self) -> None:
+        with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+            trained = train(Path(first), "--heads", "4")
+            options = ["--folder", second, "--weights", first, "--steps", "1", "--layers", "1"]
+            started = Training(parse_arguments([*options, "--budget", "600", "--heads", "2"]))
+            self.assertEqual(started.model.trunk.heads, 2)
+            for index, parameter in enumerate(started.model.parameters()):
+                torch.testing.assert_close(parameter.detach(), trained[f"average{index}"])
+            with self.assertRaisesRegex(ValueError, "another configuration"):
+                Training(parse_arguments(["--folder", first, *options[2:], "--budget", "600", "--heads", "2"]))
+
     def test_a_run_starts_from_weights_that_are_served(self) -> None:
         with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
             config = default_config("cell_attention")
