@@ -51,7 +51,7 @@ struct RequestBase {
   std::string context;  // name
   Table targets;        // [T] rows; feature columns matched by name
   Snapping snapping = Snapping::kOn;
-  Source expected;      // FailedPrecondition if the context's is another; empty digests: any
+  Source expected;  // FailedPrecondition if the context's is another; empty digests: any
   // Of the context pool, for all contexts of the tenant: they make room for one another before they
   // take more. A context that is larger is refused. 0: no limit.
   int64_t max_resident_bytes = 0;

@@ -28,8 +28,11 @@ struct ColumnNote {
   // The model gets one column more (engine/data/season.h).
   double season_steps = 0;
 
+  // A sentence on why a column of dates was not taken as an index of time; or empty.
+  std::string no_index = {};
+
   bool empty() const {
-    return !left_out && season_steps == 0 && snapped_to.empty() &&
+    return !left_out && season_steps == 0 && snapped_to.empty() && no_index.empty() &&
            ignored + outside_bulk + wrong_targets + replaced_by_nearest + unknown_categories == 0;
   }
 };

@@ -161,8 +161,14 @@ absl::Status FeatureTransform::FitSeason(const Dataset& context, const ModelConf
     return absl::OkStatus();
   }
   sought_season_ = true;
-  const std::optional<Season> season =
-      known.has_value() ? RestoreSeason(context, *known) : FindSeason(context).season;
+  std::optional<Season> season;
+  if (known.has_value()) {
+    season = RestoreSeason(context, *known);
+  } else {
+    SeasonSearch search = FindSeason(context);
+    season = search.season;
+    if (!season.has_value()) index_verdicts_ = std::move(search.verdicts);
+  }
   if (!season.has_value()) return absl::OkStatus();
   absl::StatusOr<ColumnTransform> phase =
       FitColumn(PhasesOf(context.features.columns[season->column], *season), config.normalize_x);
@@ -179,6 +185,10 @@ absl::Status FeatureTransform::CheckContextColumn(const Column& column, int64_t 
   note.left_out = fitted.left_out;
   if (season_.has_value() && season_->season.column == feature) {
     note.season_steps = season_->season.period;
+  }
+  if (column.meaning == Meaning::kDate && !index_verdicts_.empty() &&
+      index_verdicts_[feature] != IndexVerdict::kNoPeriod) {
+    note.no_index = std::string(SentenceOf(index_verdicts_[feature]));
   }
   for (size_t row = 0; row < column.numbers.size(); ++row) {
     const double x = column.numbers[row];

@@ -149,6 +149,7 @@ class FeatureTransform {
   std::vector<ColumnTransform> columns_;
   std::optional<SeasonTransform> season_;
   bool sought_season_ = false;
+  std::vector<IndexVerdict> index_verdicts_;  // of the features, if no season was found; or empty
   TargetBound target_bound_;
   double y_mean_ = 0;
   double y_std_ = 1;

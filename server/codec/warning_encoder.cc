@@ -86,6 +86,9 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
                  absl::StrCat("the target has a season of ", note.season_steps,
                               " steps by it: the model is also told where in that each row is"));
     }
+    if (!note.no_index.empty()) {
+      writer.Add(v1::Warning::NO_INDEX, note.column, 0, note.no_index);
+    }
     if (note.outside_bulk > 0) {
       writer.Add(
           v1::Warning::OUTSIDE_BULK, note.column, note.outside_bulk,

@@ -98,6 +98,32 @@ def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
     assert [w.cell_count for w in result.warnings] == [4]
 
 
+def test_values_are_snapped_unless_the_caller_says_no(
+    fake: FakeChorale, context: chorale_client.Context
+) -> None:
+    snapped = pb.Warning(reason=pb.Warning.SNAPPED, column="price", message="whole numbers")
+    wrong = pb.Warning(reason=pb.Warning.FAR_TARGET, column="price", cell_count=2, message="2 far")
+    fake.answers["Predict"].extend(
+        predictions(rows, first, warnings=[snapped, wrong])
+        for rows, first in [(1024, 0), (2, 1024)]
+    )
+    frame = pd.DataFrame({"area": np.arange(1026.0), "town": "Kiel"})
+    with pytest.warns(chorale_client.DataWarning, match=r"\[SNAPPED\]"):
+        result = context.predict(frame, quantiles=[0.1, 0.9])
+    # These are of the context, whatever was asked.
+    assert [(w.reason, w.cell_count) for w in result.warnings] == [
+        ("SNAPPED", 0),
+        ("FAR_TARGET", 2),
+    ]
+    fake.answers["Predict"].append(predictions(2, 0))
+    context.predict(ROWS, quantiles=[0.1, 0.9], snap=False)
+    assert [request.snapping for request in fake.requests("Predict")] == [
+        pb.SNAPPING_UNSPECIFIED,
+        pb.SNAPPING_UNSPECIFIED,
+        pb.SNAPPING_OFF,
+    ]
+
+
 def test_mixtures(fake: FakeChorale, context: chorale_client.Context) -> None:
     mixtures = pb.Mixtures(
         component_count=2,

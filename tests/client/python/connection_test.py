@@ -120,10 +120,11 @@ def test_a_season_is_listed_but_not_warned_of(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:
     season = pb.Warning(reason=pb.Warning.SEASON, column="month", message="a season of 12 steps")
+    snapped = pb.Warning(reason=pb.Warning.SNAPPED, column="y", message="whole numbers")
     left_out = pb.Warning(reason=pb.Warning.LEFT_OUT, column="x", message="x is left out")
     fake.answers["RegisterContext"].extend(
         [
-            pb.RegisterContextResponse(warnings=[season]),
+            pb.RegisterContextResponse(warnings=[season, snapped]),
             pb.RegisterContextResponse(warnings=[season, left_out]),
         ]
     )
@@ -131,7 +132,7 @@ def test_a_season_is_listed_but_not_warned_of(
     with warnings.catch_warnings():
         warnings.simplefilter("error", chorale_client.DataWarning)
         context = client.register(table, target="y")
-    assert [warning.reason for warning in context.warnings] == ["SEASON"]
+    assert [warning.reason for warning in context.warnings] == ["SEASON", "SNAPPED"]
     with pytest.warns(chorale_client.DataWarning) as told:
         context = client.register(table, target="y")
     assert [str(warning.message) for warning in told] == ["x is left out [LEFT_OUT]"]

@@ -48,7 +48,7 @@ def test_long_texts_are_cut_where_no_context_can_have_them() -> None:
 def request(**more: Any) -> Any:
     arguments: dict[str, Any] = {
         "paths": 5, "seed": None, "order": "given", "log_densities": False, "wrap": False,
-        "source": Source("d", "m"),
+        "snap": True, "source": Source("d", "m"),
     }  # fmt: skip
     return requests.sample_request("a", read_table({"x": [1.0]}), **{**arguments, **more})
 

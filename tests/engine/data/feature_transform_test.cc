@@ -233,6 +233,31 @@ TEST(FeatureTransformTest, OnlyWhatIsFarFromAllOthersIsNoted) {
   EXPECT_EQ(notes[0].outside_bulk, 2);
 }
 
+// Of a column of dates by which no season is sought, the registration says why.
+TEST(FeatureTransformTest, DatesThatAreNoIndexAreNoted) {
+  Dataset context;
+  context.target = "y";
+  std::vector<double> days;
+  for (int i = 0; i < 40; ++i) {
+    days.push_back(19000 + i / 2);
+    context.y.push_back(std::sin(i * i));
+  }
+  ModelConfig config;
+  config.normalize_x = Normalization::kZScore;
+  config.season_column = SeasonColumn::kPhase;
+  for (const Meaning meaning : {Meaning::kDate, Meaning::kNumber}) {
+    Column column = Numbers("day", days);
+    column.meaning = meaning;
+    context.features.columns = {column};
+    const auto transform = FeatureTransform::Fit(context, config);
+    ASSERT_TRUE(transform.ok()) << transform.status();
+    ASSERT_EQ(transform->context_notes().size(), meaning == Meaning::kDate ? 1u : 0u);
+    if (meaning == Meaning::kDate) {
+      EXPECT_THAT(transform->context_notes()[0].no_index, ::testing::HasSubstr("values repeat"));
+    }
+  }
+}
+
 // Where nothing lies outside the bulk, and nothing says nothing, the numbers are z-scores.
 TEST(FeatureTransformTest, InTheBulkTheBitsAreThoseOfZScores) {
   std::mt19937_64 random(2);

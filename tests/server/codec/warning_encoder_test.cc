@@ -22,9 +22,10 @@ TEST(WarningEncoderTest, OneForEachReason) {
                   {.column = "x", .outside_bulk = 1, .unknown_categories = 3},
                   {.column = "z", .replaced_by_nearest = 4},
                   {.column = "month", .outside_bulk = 1, .season_steps = 12},
-                  {.column = "y", .wrong_targets = 2, .snapped_to = "whole numbers"}},
+                  {.column = "y", .wrong_targets = 2, .snapped_to = "whole numbers"},
+                  {.column = "day", .no_index = "no season was sought by the column"}},
                  &warnings);
-  ASSERT_EQ(warnings.size(), 9);
+  ASSERT_EQ(warnings.size(), 10);
   const auto expect = [&](int i, v1::Warning::Reason reason, const std::string& column,
                           int64_t cells, const std::string& text) {
     EXPECT_EQ(warnings[i].reason(), reason) << i;
@@ -44,6 +45,7 @@ TEST(WarningEncoderTest, OneForEachReason) {
          "2 of the context's values lie so far from all others");
   expect(8, v1::Warning::SNAPPED, "y", 0,
          "draws and quantiles are snapped to whole numbers; means");
+  expect(9, v1::Warning::NO_INDEX, "day", 0, "no season was sought by the column");
 }
 
 TEST(WarningEncoderTest, WhereNoCellIsKnownTheContextsCategoriesAreNamed) {

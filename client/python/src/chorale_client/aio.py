@@ -155,7 +155,7 @@ class Client:
         with Progress(progress, table.row_count, "rows") as done:
             job = register_job(name, table, target_name, model, done, seasons=seasons)
             message, warnings = await self._run(job, timeout)
-        tell(warnings)
+        tell(warnings, registered=True)
         return Context(self, message, warnings)
 
     async def context(self, name: str, *, timeout: float | None = None) -> Context:
@@ -278,11 +278,14 @@ class Context(Description[Client]):
         *,
         quantiles: npt.ArrayLike = (),
         mixtures: bool = False,
+        snap: bool = True,
         timeout: float | None = None,
     ) -> Predictions:
         """Predicts each row by itself; see `chorale_client.Context.predict`."""
         table = rows_to_ask(self, rows)
-        job = predict_job(self.name, table, self.target, self.source, quantiles, mixtures)
+        job = predict_job(
+            self.name, table, self.target, self.source, quantiles, mixtures=mixtures, snap=snap
+        )
         result = await self._client._run(job, timeout)
         tell(result.warnings)
         return result
@@ -296,6 +299,7 @@ class Context(Description[Client]):
         order: Order = "given",
         log_densities: bool = False,
         wrap: bool = False,
+        snap: bool = True,
         progress: Option = None,
         timeout: float | None = None,
     ) -> Samples:
@@ -309,6 +313,7 @@ class Context(Description[Client]):
             order=order,
             log_densities=log_densities,
             wrap=wrap,
+            snap=snap,
             source=self.source,
         )
         messages = self._client._messages(request, self.name, timeout)
@@ -330,6 +335,7 @@ class Context(Description[Client]):
         order: Order = "given",
         log_densities: bool = False,
         wrap: bool = False,
+        snap: bool = True,
         timeout: float | None = None,
     ) -> AsyncGenerator[Block, None]:
         """Draws as `sample` does, and yields blocks as they come: `chorale_client.Context.stream`.
@@ -345,6 +351,7 @@ class Context(Description[Client]):
             order=order,
             log_densities=log_densities,
             wrap=wrap,
+            snap=snap,
             source=self.source,
         )
         tell(table.notes)

@@ -153,7 +153,7 @@ class Client:
         with Progress(progress, table.row_count, "rows") as done:
             job = register_job(name, table, target_name, model, done, seasons=seasons)
             message, warnings = self._run(job, timeout)
-        tell(warnings)
+        tell(warnings, registered=True)
         return Context(self, message, warnings)
 
     def context(self, name: str, *, timeout: float | None = None) -> Context:

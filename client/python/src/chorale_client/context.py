@@ -38,6 +38,7 @@ class Context(Description["Client"]):
         *,
         quantiles: npt.ArrayLike = (),
         mixtures: bool = False,
+        snap: bool = True,
         timeout: float | None = None,
     ) -> Predictions:
         """Predicts each row by itself. For sums, maxima and ranks over rows, take `sample`.
@@ -47,6 +48,8 @@ class Context(Description["Client"]):
                 Cells are read as what they are in the context (`Feature.meaning`).
             quantiles: Probabilities between 0 and 1, at most 64.
             mixtures: Whether to return the predictive distributions.
+            snap: Whether quantiles are snapped to the values that the target can take, where the
+                context repeats values of it, as counts do. Means and standard deviations never are.
             timeout: Seconds for all calls together; None: the client's.
 
         Raises:
@@ -54,7 +57,9 @@ class Context(Description["Client"]):
             SourceChangedError: The context is not any more what it was.
         """
         table = rows_to_ask(self, rows)
-        job = predict_job(self.name, table, self.target, self.source, quantiles, mixtures)
+        job = predict_job(
+            self.name, table, self.target, self.source, quantiles, mixtures=mixtures, snap=snap
+        )
         result = self._client._run(job, timeout)
         tell(result.warnings)
         return result
@@ -68,6 +73,7 @@ class Context(Description["Client"]):
         order: Order = "given",
         log_densities: bool = False,
         wrap: bool = False,
+        snap: bool = True,
         progress: Option = None,
         timeout: float | None = None,
     ) -> Samples:
@@ -81,6 +87,9 @@ class Context(Description["Client"]):
             order: In which a path draws its rows: "given", or "random" for each path.
             log_densities: Whether to return the log-density of each value.
             wrap: Whether more rows are allowed than the model was trained for.
+            snap: Whether values are snapped to those that the target can take, where the context
+                repeats values of it: counts become whole numbers, and amounts that are mostly zero
+                become zero. Log-densities are those of the values before.
             progress: True: a bar; False: none; a function is called with (done, total); None: a
                 bar if the call takes longer than a second and somebody watches.
             timeout: Seconds; None: the client's.
@@ -99,6 +108,7 @@ class Context(Description["Client"]):
             order=order,
             log_densities=log_densities,
             wrap=wrap,
+            snap=snap,
             source=self.source,
         )
         messages = self._client._messages(request, self.name, timeout)
@@ -122,6 +132,7 @@ class Context(Description["Client"]):
         order: Order = "given",
         log_densities: bool = False,
         wrap: bool = False,
+        snap: bool = True,
         timeout: float | None = None,
     ) -> Generator[Block, None, None]:
         """Draws as `sample` does, and gives blocks as they come, in no defined order of paths.
@@ -135,6 +146,7 @@ class Context(Description["Client"]):
             order: "given" or "random".
             log_densities: Whether blocks have the log-density of each value.
             wrap: Whether more rows are allowed than the model was trained for.
+            snap: Whether values are snapped to those that the target can take.
             timeout: Seconds for the whole stream.
         """
         table = rows_to_ask(self, rows)
@@ -146,6 +158,7 @@ class Context(Description["Client"]):
             order=order,
             log_densities=log_densities,
             wrap=wrap,
+            snap=snap,
             source=self.source,
         )
         tell(table.notes)

@@ -15,14 +15,17 @@ _PACKAGE = str(Path(__file__).parent)
 _SEVERAL = "SEVERAL"
 _MOST_NAMES = 20  # of columns in a message
 _SEASON = pb.Warning.Reason.Name(pb.Warning.SEASON)
+_SNAPPED = pb.Warning.Reason.Name(pb.Warning.SNAPPED)
+_FAR_TARGET = pb.Warning.Reason.Name(pb.Warning.FAR_TARGET)
 
 
 class DataWarning(UserWarning):
     r"""Cells that were not taken as they stand, of one column and for one reason; or a season.
 
     Results list all of them. Python warns of them once a call, in one `DataWarning` whose `parts`
-    are those that a result lists; and not of a season, which is no defect. As a text, a warning has
-    its reason at its end, so filters can name it:
+    are those that a result lists; and not of a season, which is no defect, nor at registration of
+    the values that draws will be snapped to. As a text, a warning has its reason at its end, so
+    filters can name it:
 
         warnings.filterwarnings("ignore", r".*\[OUTSIDE_BULK\]", chorale_client.DataWarning)
 
@@ -30,10 +33,10 @@ class DataWarning(UserWarning):
 
     Attributes:
         message: A sentence.
-        reason: "OUTSIDE_BULK", "LEFT_OUT", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "FAR_TARGET" or
-            "SEASON" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT", "DATES_AS_TEXT",
-            "READ_AS_DATES", "ALL_DIFFERENT" or "LOST_DIGITS" from this package; "SEVERAL" if the
-            parts have several.
+        reason: "OUTSIDE_BULK", "LEFT_OUT", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "FAR_TARGET",
+            "SEASON", "SNAPPED" or "NO_INDEX" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT",
+            "DATES_AS_TEXT", "READ_AS_DATES", "ALL_DIFFERENT" or "LOST_DIGITS" from this package;
+            "SEVERAL" if the parts have several.
         column: The column's name; empty where some warnings had no room, or the parts are of
             several columns.
         cell_count: How many cells, of all parts.
@@ -87,6 +90,9 @@ def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarn
     result = []
     for same in merged.values():
         first = same[0]
+        if first.reason == _FAR_TARGET:  # it counts the context's values, whatever was asked
+            result.append(first)
+            continue
         count = sum(warning.cell_count for warning in same)
         message = first.message
         if len(same) > 1 and count > 0:  # the sentence has the count of the first answer
@@ -119,11 +125,12 @@ def join_warnings(found: Sequence[DataWarning]) -> DataWarning:
     )
 
 
-def tell(found: Iterable[DataWarning]) -> None:
+def tell(found: Iterable[DataWarning], *, registered: bool = False) -> None:
     """Gives the warnings of a call to Python's, as one, at the line outside of this package.
 
-    All but seasons, which are no defects: for one of these, nobody who turns warnings into errors
-    should lose the context. And all but those that a filter ignores, so that a filter for one
+    All but seasons and, when a table was `registered`, the values that draws will be snapped to:
+    these are no defects, and nobody who turns warnings into errors should lose the context for
+    them. And all but those that a filter ignores, so that a filter for one
     reason or column works although they are joined.
     """
     level = 1
@@ -132,10 +139,11 @@ def tell(found: Iterable[DataWarning]) -> None:
         frame = frame.f_back
         level += 1
     module = str(frame.f_globals.get("__name__", ""))
+    untold = {_SEASON, _SNAPPED} if registered else {_SEASON}
     told = [
         warning
         for warning in found
-        if warning.reason != _SEASON and not _is_ignored(warning, module, frame.f_lineno)
+        if warning.reason not in untold and not _is_ignored(warning, module, frame.f_lineno)
     ]
     if told:
         warnings.warn(join_warnings(told), stacklevel=level)

@@ -137,7 +137,14 @@ def _list_job(method: str, request: Callable[..., Message], field: str) -> Job[l
 
 
 def predict_job(
-    context: str, rows: Table, target: str, source: Source, quantiles: object, mixtures: bool
+    context: str,
+    rows: Table,
+    target: str,
+    source: Source,
+    quantiles: object,
+    *,
+    mixtures: bool,
+    snap: bool,
 ) -> Job[Predictions]:
     """Predicts rows, 1,024 in a call; all of them from the source of the first answer."""
     check_rows(rows)
@@ -145,7 +152,14 @@ def predict_job(
     cut = cut_texts(rows)
     answers: list[pb.PredictResponse] = []
     for start, end in split_rows(cut, MAX_PREDICT_BYTES, MAX_PREDICT_ROWS):
-        request = predict_request(context, encode_table(cut, start, end), wanted, mixtures, source)
+        request = predict_request(
+            context,
+            encode_table(cut, start, end),
+            wanted,
+            mixtures=mixtures,
+            snap=snap,
+            source=source,
+        )
         answer: pb.PredictResponse = yield Call("Predict", context, request)
         source = Source.of(answer.source)
         _check_count("means", answer.means, end - start)

@@ -177,7 +177,13 @@ def check_rows(table: Table) -> None:
 
 
 def predict_request(
-    context: str, rows: pb.Table, quantiles: list[float], mixtures: bool, source: Source
+    context: str,
+    rows: pb.Table,
+    quantiles: list[float],
+    *,
+    mixtures: bool,
+    snap: bool,
+    source: Source,
 ) -> pb.PredictRequest:
     """A request for one piece of the rows."""
     return pb.PredictRequest(
@@ -185,6 +191,7 @@ def predict_request(
         targets=rows,
         quantiles=quantiles,
         include_mixtures=mixtures,
+        snapping=snapping(snap),
         expected_source=source.message(),
     )
 
@@ -198,6 +205,7 @@ def sample_request(
     order: Order,
     log_densities: bool,
     wrap: bool,
+    snap: bool,
     source: Source,
 ) -> pb.SampleRequest:
     """A request for joint paths over all rows."""
@@ -214,6 +222,7 @@ def sample_request(
         order=pb.SampleRequest.GIVEN if order == "given" else pb.SampleRequest.RANDOM_PER_PATH,
         include_log_densities=log_densities,
         beyond_buffer=beyond_buffer(wrap),
+        snapping=snapping(snap),
         expected_source=source.message(),
     )
     check_size(request.ByteSize())
@@ -223,6 +232,11 @@ def sample_request(
 def beyond_buffer(wrap: bool) -> pb.BeyondBuffer:
     """What to do with more rows than the model was trained for."""
     return pb.WRAP if wrap else pb.BEYOND_BUFFER_UNSPECIFIED
+
+
+def snapping(snap: bool) -> pb.Snapping:
+    """Whether draws and quantiles are snapped to the values that the target can take."""
+    return pb.SNAPPING_UNSPECIFIED if snap else pb.SNAPPING_OFF
 
 
 def whole_number(field: str, value: int, least: int) -> int:
