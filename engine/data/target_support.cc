@@ -18,6 +18,7 @@ constexpr int64_t kMostDecimals = 6;
 constexpr double kExact = 9007199254740992;  // 2^53: whole numbers up to it are exact
 constexpr double kCoarse = 0.1;              // of the spread
 constexpr size_t kMostOfSet = 32;
+constexpr int64_t kLeastRowsOfSet = 3;
 constexpr size_t kMostAtoms = 8;
 
 bool IsAtom(int64_t rows, int64_t all) { return rows >= 5 && 20 * rows >= all; }
@@ -53,17 +54,22 @@ TargetSupport TargetSupport::Of(absl::Span<const double> values) {
   if (runs.size() == 1) return support;  // the model answers with it as it is
   int64_t shared = 0;                    // rows that share their value
   int64_t most = 0;
+  int64_t least = rows;
   for (const Run& run : runs) {
     shared += run.rows > 1 ? run.rows : 0;
     most = std::max(most, run.rows);
+    least = std::min(least, run.rows);
   }
-  const int64_t beside = rows - most;  // the rows beside those of the most frequent value
   const int64_t beside_shared = shared - (most > 1 ? most : 0);
-  if (2 * beside_shared >= beside && support.FindLattice(runs, Bulk::Of(values).scale())) {
-    support.kind_ = Kind::kLattice;
-  } else if (runs.size() <= kMostOfSet && 10 * beside_shared >= 9 * beside) {
+  const bool is_lattice =
+      2 * beside_shared >= rows - most && support.FindLattice(runs, Bulk::Of(values).scale());
+  const auto size = static_cast<double>(runs.size());
+  if (runs.size() <= kMostOfSet && least >= kLeastRowsOfSet &&
+      (!is_lattice || support.PointsOf(runs) > 2 * size)) {
     support.kind_ = Kind::kSet;
     for (const Run& run : runs) support.set_.push_back(run.value);
+  } else if (is_lattice) {
+    support.kind_ = Kind::kLattice;
   } else {
     support.FindAtoms(runs, rows);
     if (support.atoms_.empty()) return support;
@@ -112,12 +118,19 @@ void TargetSupport::FindAtoms(absl::Span<const Run> runs, int64_t rows) {
   }
 }
 
+double TargetSupport::PointsOf(absl::Span<const Run> runs) const {
+  return (runs.back().value - runs.front().value) * scale_ / step_ + 1;
+}
+
 void TargetSupport::FindBounds(absl::Span<const Run> runs, int64_t rows) {
-  const bool two = runs.size() == 2;
-  if (two || IsAtom(runs.front().rows, rows)) low_ = runs.front().value;
-  if (two || IsAtom(runs.back().rows, rows)) high_ = runs.back().value;
-  const bool whole = kind_ == Kind::kLattice && scale_ == 1;
-  if (whole && runs.front().value >= 0) low_ = std::max(low_, 0.0);
+  const bool closed = runs.size() == 2 || absl::c_all_of(runs, [rows](const Run& run) {
+                        return run.rows >= 5 && 50 * run.rows >= rows;
+                      });
+  if (kind_ == Kind::kLattice && runs.front().value >= 0) {
+    low_ = std::fmod(first_, step_) / scale_;
+  }
+  if (closed || IsAtom(runs.front().rows, rows)) low_ = runs.front().value;
+  if (closed || IsAtom(runs.back().rows, rows)) high_ = runs.back().value;
 }
 
 double TargetSupport::Snap(double y) const {

@@ -12,21 +12,27 @@
 
 namespace chorale {
 
-// The support of a target whose context, of at least 10 rows, repeats its values:
+// The support of a target whose context, of at least 10 rows, repeats its values. It is the first
+// of these that fits:
 //
-//   lattice   All values lie on a lattice of decimal numbers: a first value and whole multiples of
-//   a
-//             step, the largest for which that holds. At least half of the rows beside those of the
-//             most frequent value share theirs with another row. The step is 1, as of counts and
+//   set       At most 32 different values, each in at least 3 rows, such as a list of prices, if no
+//             lattice fits, or if more than half of the lattice's points from the smallest to the
+//             largest value do not occur.
+//   lattice   All values are a first value plus whole multiples of a step, in decimals; the step is
+//             the largest that fits. Leaving out the rows of the most frequent value, at least half
+//             of the others share their value with another row. The step is 1, as of counts and
 //             years, or at least a tenth of the spread (Bulk::scale, engine/data/bulk.h).
-//   set       Else at most 32 different values, and nine of ten of these rows share theirs.
-//   atoms     Else each value of at least 5 % of the rows and at least 5 rows, 8 at most.
+//   atoms     Each value that occurs in at least 5 % of the rows and in at least 5 rows; none if
+//             there are more than 8.
 //
 // Snap takes a number to the nearest point of the lattice or of the set. Of atoms it takes what is
 // closer to the atom than half of the distance at which the next values lie: that which one in 20
-// of the other values on that side are within. The smallest or largest value is a bound, beyond
-// which Snap never goes, where it is an atom, or one of two values; of whole numbers without a
-// negative one, 0 is a bound.
+// of the other values on that side are within.
+//
+// Snap never leaves the bounds. The smallest and the largest value of a set are bounds. Of the
+// others, the smallest or largest value is a bound if it is an atom; both are if there are only two
+// values, or if each value occurs in at least 2 % of the rows and in at least 5, as in a scale from
+// 1 to 5. A lattice without negative values has its smallest point that is not negative as a bound.
 //
 // Snap is monotone, so a quantile of the snapped values is the snapped quantile. Immutable and
 // thread-safe.
@@ -59,6 +65,8 @@ class TargetSupport {
 
   bool FindLattice(absl::Span<const Run> runs, double spread);
   void FindAtoms(absl::Span<const Run> runs, int64_t rows);
+  // Points of the lattice from the smallest to the largest value.
+  double PointsOf(absl::Span<const Run> runs) const;
   void FindBounds(absl::Span<const Run> runs, int64_t rows);
   std::string Describe() const;
 

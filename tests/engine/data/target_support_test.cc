@@ -80,6 +80,51 @@ TEST(TargetSupportTest, DecimalsAreThoseOfTheContext) {
   EXPECT_EQ(halves.Snap(1.7), 1.6);
 }
 
+TEST(TargetSupportTest, ALatticeBeginsAtItsSmallestPointThatIsNotNegative) {
+  // Minutes that are rounded to 5, plus 2.
+  const TargetSupport minutes =
+      TargetSupport::Of(Values({{7, 3}, {12, 30}, {17, 40}, {22, 20}, {27, 6}, {37, 1}}));
+  EXPECT_EQ(minutes.description(), "7 and whole multiples of 5 from it, at least 2");
+  EXPECT_EQ(minutes.Snap(-40), 2);
+  EXPECT_EQ(minutes.Snap(3), 2);
+  EXPECT_EQ(minutes.Snap(6), 7);
+  EXPECT_EQ(minutes.Snap(70), 72);
+  // A number that is no count among counts: halves, but none below 0.
+  const TargetSupport counts =
+      TargetSupport::Of(Values({{0, 50}, {1, 30}, {2, 20}, {2.5, 1}, {3, 9}}));
+  EXPECT_EQ(counts.Snap(-26), 0);
+  EXPECT_EQ(counts.Snap(0.9), 1);
+}
+
+TEST(TargetSupportTest, ANegativeLatticeHasNoBound) {
+  const TargetSupport changes =
+      TargetSupport::Of(Values({{-3, 2}, {-1, 30}, {0, 40}, {1, 30}, {2, 1}}));
+  EXPECT_EQ(changes.Snap(-7.2), -7);
+}
+
+TEST(TargetSupportTest, AScaleIsClosedWhereEachValueIsCommon) {
+  // 3 % and 4 % at its ends are no atoms.
+  const TargetSupport rating =
+      TargetSupport::Of(Values({{1, 6}, {2, 20}, {3, 80}, {4, 86}, {5, 8}}));
+  EXPECT_EQ(rating.description(), "whole numbers, at least 1, at most 5");
+  EXPECT_EQ(rating.Snap(0), 1);
+  EXPECT_EQ(rating.Snap(6.4), 5);
+  // Two sevens among 100 counts close nothing.
+  const TargetSupport counts =
+      TargetSupport::Of(Values({{0, 20}, {1, 30}, {2, 20}, {3, 20}, {5, 8}, {7, 2}}));
+  EXPECT_EQ(counts.Snap(8.2), 8);
+}
+
+TEST(TargetSupportTest, AListOfPricesIsASet) {
+  const TargetSupport prices = TargetSupport::Of(
+      Values({{0.99, 20}, {1.99, 30}, {4.99, 40}, {9.99, 20}, {19.99, 12}, {49.99, 3}}));
+  EXPECT_EQ(prices.description(), "the 6 values that the context has");
+  EXPECT_EQ(prices.Snap(3.2), 1.99);
+  EXPECT_EQ(prices.Snap(31), 19.99);
+  EXPECT_EQ(prices.Snap(-4), 0.99);
+  EXPECT_EQ(prices.Snap(80), 49.99);
+}
+
 // Body masses to 25 g, with a spread of 900 g: rounded, but not seen to be.
 TEST(TargetSupportTest, AFineStepIsNoLattice) {
   std::vector<double> masses;
