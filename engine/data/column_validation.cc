@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
@@ -31,14 +32,11 @@ absl::Status ValidateNumbers(absl::string_view table, const Column& column, int6
       return InvalidField(NumericCellPath(table, column.name, row),
                           "is infinite; a cell is finite, or NaN when it is missing");
     }
-    const double number = column.numbers[row];
-    if (column.meaning == Meaning::kBoolean && !std::isnan(number) && number != 0 && number != 1) {
-      return InvalidField(
-          NumericCellPath(table, column.name, row),
-          absl::StrCat("is ", number, "; a boolean is 0 or 1, or NaN when it is missing"));
-    }
   }
-  return absl::OkStatus();
+  const size_t wrong = FirstBeyondMeaning(column.meaning, column.numbers);
+  if (wrong == column.numbers.size()) return absl::OkStatus();
+  return BeyondMeaning(NumericCellPath(table, column.name, static_cast<int64_t>(wrong)),
+                       column.numbers[wrong]);
 }
 
 absl::Status ValidateCategories(absl::string_view field, const std::vector<std::string>& categories,
@@ -139,6 +137,18 @@ absl::Status ValidateColumnNames(absl::string_view table, const Table& columns,
     }
   }
   return absl::OkStatus();
+}
+
+size_t FirstBeyondMeaning(Meaning meaning, absl::Span<const double> numbers) {
+  if (meaning != Meaning::kBoolean) return numbers.size();
+  const auto wrong = absl::c_find_if(
+      numbers, [](double number) { return !std::isnan(number) && number != 0 && number != 1; });
+  return static_cast<size_t>(wrong - numbers.begin());
+}
+
+absl::Status BeyondMeaning(absl::string_view field, double number) {
+  return InvalidField(
+      field, absl::StrCat("is ", number, "; a boolean is 0 or 1, or NaN when it is missing"));
 }
 
 absl::Status ValidateColumnCells(absl::string_view table, const Column& column, int64_t rows,

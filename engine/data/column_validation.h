@@ -6,11 +6,13 @@
 #ifndef CHORALE_ENGINE_DATA_COLUMN_VALIDATION_H_
 #define CHORALE_ENGINE_DATA_COLUMN_VALIDATION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
 
@@ -33,6 +35,13 @@ absl::Status ValidateColumnName(absl::string_view field, absl::string_view name,
 // The names of all columns of the table called `table`, each valid and none twice.
 absl::Status ValidateColumnNames(absl::string_view table, const Table& columns,
                                  const Limits& limits);
+
+// The first of these numbers that the meaning does not allow; their count if there is none. A
+// boolean is 0 or 1, or NaN when it is missing.
+size_t FirstBeyondMeaning(Meaning meaning, absl::Span<const double> numbers);
+
+// The error of such a number.
+absl::Status BeyondMeaning(absl::string_view field, double number);
 
 // Everything about one column but its name: `rows` cells, numbers without infinities, booleans that
 // are 0 or 1, categories that are distinct, valid UTF-8 and within the limits, codes in range.

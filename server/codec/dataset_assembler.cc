@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/status_macros.h"
 #include "engine/data/column_meaning.h"
+#include "engine/data/column_validation.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/table_decoder.h"
 
@@ -118,7 +119,11 @@ absl::Status DatasetAssembler::CheckTarget(const Table& chunk) const {
                           "the target column must not have missing cells");
     }
   }
-  return absl::OkStatus();
+  // A dataset does not keep the target's meaning, so nobody else can check it.
+  const size_t wrong = FirstBeyondMeaning(column.meaning, column.numbers);
+  if (wrong == column.numbers.size()) return absl::OkStatus();
+  return BeyondMeaning(absl::StrCat(ColumnPath(index), ".numeric.values[", wrong, "]"),
+                       column.numbers[wrong]);
 }
 
 absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {

@@ -230,6 +230,14 @@ TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
   ExpectRefused(hole.Add(Rows({1, std::nan("")}, {"a"}, {0, 0})),
                 "rows.columns[0].numeric.values[1]", "missing");
 
+  DatasetAssembler boolean{Limits()};
+  ASSERT_TRUE(boolean.Add(Header()).ok());
+  v1::RegisterContextRequest sold = Rows({1, 0, 2}, {"a"}, {0, 0, 0});
+  sold.mutable_rows()->mutable_columns(0)->mutable_numeric()->set_meaning(
+      v1::NumericValues::MEANING_BOOLEAN);
+  ExpectRefused(boolean.Add(sold), "rows.columns[0].numeric.values[2]",
+                "is 2; a boolean is 0 or 1");
+
   DatasetAssembler alone{Limits()};
   ASSERT_TRUE(alone.Add(Header()).ok());
   v1::RegisterContextRequest rows;
