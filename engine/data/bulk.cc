@@ -80,6 +80,11 @@ double Bulk::SquashBeyond(double x) const {
   return At(kReach + std::log1p(Distance(x) - kReach), x);
 }
 
+int64_t MostFarNumbers(int64_t numbers) {
+  constexpr int64_t kOneIn = 50;
+  return std::min(std::max<int64_t>(1, numbers / kOneIn), numbers - 1);
+}
+
 FarNumbers FindFarNumbers(std::vector<double> distances, double least, double gap, int64_t most) {
   std::partial_sort(distances.begin(), distances.begin() + most + 1, distances.end(),
                     std::greater<>());

@@ -70,6 +70,10 @@ class Bulk {
   bool all_but_constant_ = true;
 };
 
+// How many of so many numbers may lie far from all others and be errors: one in 50, but always one,
+// and never all. REQUIRES: 0 < numbers.
+int64_t MostFarNumbers(int64_t numbers);
+
 // Numbers that lie so far from all others that they may be errors.
 struct FarNumbers {
   int64_t count = 0;

@@ -87,7 +87,6 @@ double Nearest(absl::Span<const double> sorted, double x) {
 // The distance from the bulk beyond which a cell is noted (FeatureTransform).
 double DistanceOfFarCells(const Bulk& bulk, absl::Span<const double> numbers) {
   constexpr double kGap = 5;
-  constexpr int64_t kOneIn = 50;
   std::vector<double> distances;
   distances.reserve(numbers.size());
   for (const double x : numbers) {
@@ -95,8 +94,7 @@ double DistanceOfFarCells(const Bulk& bulk, absl::Span<const double> numbers) {
   }
   const auto n = static_cast<int64_t>(distances.size());
   if (bulk.everywhere() || n == 0) return std::numeric_limits<double>::infinity();
-  const int64_t most = std::min(std::max<int64_t>(1, n / kOneIn), n - 1);
-  return kGap * FindFarNumbers(std::move(distances), Bulk::kReach, kGap, most).limit;
+  return kGap * FindFarNumbers(std::move(distances), Bulk::kReach, kGap, MostFarNumbers(n)).limit;
 }
 
 // The phase of each row of a column that is the season's running index.

@@ -10,7 +10,6 @@ namespace chorale {
 
 TargetBound TargetBound::Of(absl::Span<const double> values) {
   constexpr double kGap = 30;
-  constexpr int64_t kOneWrongIn = 50;
   constexpr double kAgreement = 5;
   TargetBound bound;
   bound.bulk_ = Bulk::Of(values);
@@ -18,8 +17,7 @@ TargetBound TargetBound::Of(absl::Span<const double> values) {
   std::vector<double> distances;
   distances.reserve(values.size());
   for (const double value : values) distances.push_back(bound.bulk_.Distance(value));
-  const auto n = static_cast<int64_t>(values.size());
-  int64_t most = std::min(std::max<int64_t>(1, n / kOneWrongIn), n - 1);
+  int64_t most = MostFarNumbers(static_cast<int64_t>(values.size()));
   if (bound.bulk_.atom().has_value()) {
     std::partial_sort(distances.begin(), distances.begin() + 2, distances.end(), std::greater<>());
     const bool agree = distances[0] <= kAgreement * distances[1];
