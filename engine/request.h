@@ -50,8 +50,7 @@ struct RequestBase {
   ClientShare share;
   std::string context;  // name
   Table targets;        // [T] rows; feature columns matched by name
-  Snapping snapping = Snapping::kOn;
-  Source expected;  // FailedPrecondition if the context's is another; empty digests: any
+  Source expected;      // FailedPrecondition if the context's is another; empty digests: any
   // Of the context pool, for all contexts of the tenant: they make room for one another before they
   // take more. A context that is larger is refused. 0: no limit.
   int64_t max_resident_bytes = 0;
@@ -60,7 +59,8 @@ struct RequestBase {
 };
 
 struct PredictRequest : RequestBase {
-  std::vector<double> quantiles;  // each in (0, 1)
+  std::vector<double> quantiles;      // each in (0, 1)
+  Snapping snapping = Snapping::kOn;  // of the quantiles
   bool want_mixtures = false;
 };
 
@@ -68,6 +68,7 @@ struct SampleRequest : RequestBase {
   int64_t paths = 0;  // B
   TargetOrder order = TargetOrder::kGiven;
   uint64_t seed = 0;  // 0: the engine picks one
+  Snapping snapping = Snapping::kOn;
   bool want_log_densities = false;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
@@ -82,6 +83,16 @@ struct LogDensityRequest : RequestBase {
   bool want_mixtures = false;  // per target; only with the given order
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
+
+// Whether the answer says what the target's values are snapped to: where it has such values, and
+// with densities, which are those of the continuous distribution.
+inline bool TellsOfSnapping(const PredictRequest& request) {
+  return request.snapping == Snapping::kOn && !request.quantiles.empty();
+}
+inline bool TellsOfSnapping(const SampleRequest& request) {
+  return request.snapping == Snapping::kOn;
+}
+inline bool TellsOfSnapping(const LogDensityRequest& /*request*/) { return true; }
 
 // Mixtures of n rows, [n, M] each, in the user's units. Weights sum to 1.
 struct Mixtures {

@@ -46,7 +46,8 @@ absl::Status CheckColumns(const Table& targets, const std::vector<ColumnInfo>& c
 }  // namespace
 
 Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Backend* backend,
-                           std::function<absl::Status(const ModelConfig&)> validate) {
+                           std::function<absl::Status(const ModelConfig&)> validate,
+                           bool tells_of_snapping) {
   Preparation preparation;
   preparation.check = [request, backend, validate = std::move(validate)](
                           const ContextRecord& record, const Engine::ModelInfo& model) {
@@ -56,13 +57,13 @@ Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Bac
     return CheckColumns(request->targets, record.columns);
   };
   preparation.finish =
-      [request](
+      [request, tells_of_snapping](
           std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
     std::vector<ColumnNote> notes;
     absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets, &notes);
     RETURN_IF_ERROR(targets.status());
     ColumnNote of_target = context->transform.target_note();
-    if (request->snapping == Snapping::kOff) of_target.snapped_to.clear();
+    if (!tells_of_snapping) of_target.snapped_to.clear();
     if (!of_target.empty()) notes.push_back(std::move(of_target));
     return PreparedRequest{std::move(context), *std::move(targets), std::move(notes)};
   };

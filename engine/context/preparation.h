@@ -42,9 +42,10 @@ struct Preparation {
 // For requests with targets. The check calls `validate`, which compares the request with the limits
 // and the model; the context and its model must be the expected ones, the context must fit its
 // pool, and the targets must have the context's columns. Only the const byte counts of `backend`
-// are used.
+// are used. The notes say what the target is snapped to only if `tells_of_snapping`.
 Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Backend* backend,
-                           std::function<absl::Status(const ModelConfig&)> validate);
+                           std::function<absl::Status(const ModelConfig&)> validate,
+                           bool tells_of_snapping);
 
 // The same with one of the functions of engine/session/request_validation.h.
 template <typename Request>
@@ -52,10 +53,12 @@ Preparation PrepareTargets(std::shared_ptr<const Request> request, const Limits*
                            const Backend* backend,
                            absl::Status (*validate)(const Request&, const ModelConfig&,
                                                     const Limits&, const Backend&)) {
-  return PrepareTargets(request, backend,
-                        [request, limits, backend, validate](const ModelConfig& config) {
-                          return validate(*request, config, *limits, *backend);
-                        });
+  return PrepareTargets(
+      request, backend,
+      [request, limits, backend, validate](const ModelConfig& config) {
+        return validate(*request, config, *limits, *backend);
+      },
+      TellsOfSnapping(*request));
 }
 
 }  // namespace chorale

@@ -21,22 +21,16 @@ absl::Status UnknownEnum(absl::string_view field, int value) {
   return InvalidField(field, absl::StrCat("has no value ", value));
 }
 
-template <typename Message>
-absl::StatusOr<Snapping> DecodeSnapping(const Message& message) {
-  switch (message.snapping()) {
+absl::StatusOr<Snapping> DecodeSnapping(v1::Snapping value) {
+  switch (value) {
     case v1::SNAPPING_UNSPECIFIED:
     case v1::SNAPPING_ON:
       return Snapping::kOn;
     case v1::SNAPPING_OFF:
       return Snapping::kOff;
     default:
-      return UnknownEnum("snapping", message.snapping());
+      return UnknownEnum("snapping", value);
   }
-}
-
-// Densities are never snapped.
-absl::StatusOr<Snapping> DecodeSnapping(const v1::LogDensityRequest& /*message*/) {
-  return Snapping::kOn;
 }
 
 template <typename Message>
@@ -45,9 +39,6 @@ absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBas
   RETURN_IF_ERROR(context.status());
   absl::StatusOr<Table> targets = DecodeTable(message.targets(), "targets", TargetBounds(limits));
   RETURN_IF_ERROR(targets.status());
-  absl::StatusOr<Snapping> snapping = DecodeSnapping(message);
-  RETURN_IF_ERROR(snapping.status());
-  request->snapping = *snapping;
   request->context = *std::move(context);
   request->targets = *std::move(targets);
   request->expected = {message.expected_source().context_digest(),
@@ -84,9 +75,11 @@ absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
                                              const Limits& limits) {
   PredictRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
+  absl::StatusOr<Snapping> snapping = DecodeSnapping(message.snapping());
+  RETURN_IF_ERROR(snapping.status());
+  request.snapping = *snapping;
   request.quantiles.assign(message.quantiles().begin(), message.quantiles().end());
   request.want_mixtures = message.include_mixtures();
-  if (request.quantiles.empty()) request.snapping = Snapping::kOff;  // nothing to warn of
   return request;
 }
 
@@ -97,6 +90,9 @@ absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, con
   RETURN_IF_ERROR(order.status());
   absl::StatusOr<BeyondBuffer> beyond = DecodeBeyondBuffer(message.beyond_buffer());
   RETURN_IF_ERROR(beyond.status());
+  absl::StatusOr<Snapping> snapping = DecodeSnapping(message.snapping());
+  RETURN_IF_ERROR(snapping.status());
+  request.snapping = *snapping;
   request.paths = message.path_count();
   request.seed = message.seed();
   request.order = *order;

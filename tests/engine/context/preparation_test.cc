@@ -26,8 +26,8 @@ class PreparationTest : public ::testing::Test {
   }
 
   Preparation Prepare(absl::Status validation = absl::OkStatus()) {
-    return PrepareTargets(request_, backend_.get(),
-                          [validation](const ModelConfig&) { return validation; });
+    return PrepareTargets(
+        request_, backend_.get(), [validation](const ModelConfig&) { return validation; }, true);
   }
   std::string RefusedField(const Preparation& preparation) {
     return ErrorField(preparation.check(record_, model_));

@@ -37,18 +37,29 @@ v1::LogDensityRequest ValidLogDensity() {
   return message;
 }
 
+void ExpectRefused(const absl::Status& status, const std::string& field, const std::string& text) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ErrorField(status), field);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
 TEST(RequestDecoderTest, PredictKeepsEverything) {
   auto message = Valid<v1::PredictRequest>();
   message.add_quantiles(0.1);
   message.add_quantiles(0.9);
   message.set_include_mixtures(true);
+  message.set_snapping(v1::SNAPPING_OFF);
   const absl::StatusOr<PredictRequest> request = DecodePredict(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->context, "houses");
   EXPECT_EQ(request->targets.rows(), 3);
   EXPECT_THAT(request->quantiles, ElementsAre(0.1, 0.9));
   EXPECT_TRUE(request->want_mixtures);
+  EXPECT_EQ(request->snapping, Snapping::kOff);
   EXPECT_EQ(request->deadline, absl::InfiniteFuture());
+
+  message.set_snapping(static_cast<v1::Snapping>(3));
+  ExpectRefused(DecodePredict(message, Limits()).status(), "snapping", "has no value 3");
 }
 
 TEST(RequestDecoderTest, SampleKeepsEverything) {
@@ -57,6 +68,7 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
   message.set_order(v1::SampleRequest::RANDOM_PER_PATH);
   message.set_include_log_densities(true);
   message.set_beyond_buffer(v1::WRAP);
+  message.set_snapping(v1::SNAPPING_OFF);
   const absl::StatusOr<SampleRequest> request = DecodeSample(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->context, "houses");
@@ -65,6 +77,7 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
   EXPECT_EQ(request->order, TargetOrder::kRandomPerPath);
   EXPECT_TRUE(request->want_log_densities);
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kWrap);
+  EXPECT_EQ(request->snapping, Snapping::kOff);
 }
 
 TEST(RequestDecoderTest, SampleDefaults) {
@@ -74,6 +87,7 @@ TEST(RequestDecoderTest, SampleDefaults) {
   EXPECT_EQ(request->order, TargetOrder::kGiven);
   EXPECT_FALSE(request->want_log_densities);
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kRefuse);
+  EXPECT_EQ(request->snapping, Snapping::kOn);
 }
 
 TEST(RequestDecoderTest, LogDensityKeepsEverything) {
@@ -97,12 +111,6 @@ TEST(RequestDecoderTest, LogDensityKeepsEverything) {
   request = DecodeLogDensity(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->random_orders, 9);
-}
-
-void ExpectRefused(const absl::Status& status, const std::string& field, const std::string& text) {
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  EXPECT_EQ(ErrorField(status), field);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
 TEST(RequestDecoderTest, BaseIsCheckedForEveryMethod) {
@@ -156,6 +164,7 @@ TEST(RequestDecoderTest, BadSamples) {
       {"order", [](auto* m) { m->set_order(static_cast<v1::SampleRequest::Order>(3)); }, "order"},
       {"beyond_buffer", [](auto* m) { m->set_beyond_buffer(static_cast<v1::BeyondBuffer>(-4)); },
        "beyond_buffer"},
+      {"snapping", [](auto* m) { m->set_snapping(static_cast<v1::Snapping>(3)); }, "snapping"},
   };
   for (const BadSample& bad : cases) {
     SCOPED_TRACE(bad.what);
