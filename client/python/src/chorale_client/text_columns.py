@@ -137,11 +137,18 @@ def _note(column: CategoricalColumn) -> DataWarning | None:
 
 def _dates_as_text(texts: _Texts, dates: npt.NDArray[np.bool_]) -> DataWarning:
     name = texts.column.name
-    return DataWarning(
-        f"column {name!r} is read as categories, which have no order, but {texts.cells_of(dates)} "
-        f"of its {texts.cells} cells look like dates, {texts.first(dates)}: convert them to dates, "
-        "for example by pandas.to_datetime, or to texts such as '2024-01-31'",
-        "DATES_AS_TEXT",
-        name,
-        texts.cells_of(dates),
-    )
+    readable = texts.that(lambda text: parse_date(text) is not None)
+    called = f"column {name!r} is read as categories, which have no order, "
+    if 2 * texts.cells_of(readable) > texts.cells:
+        message = (
+            f"{called}because {texts.cells_of(~readable)} of its {texts.cells} cells are no dates "
+            f"like the others, {texts.first(~readable)}: correct these, or set them to None if "
+            "they are missing"
+        )
+    else:
+        message = (
+            f"{called}but {texts.cells_of(dates)} of its {texts.cells} cells look like dates, "
+            f"{texts.first(dates & ~readable)}: convert them to dates, for example by "
+            "pandas.to_datetime, or to texts such as '2024-01-31'"
+        )
+    return DataWarning(message, "DATES_AS_TEXT", name, texts.cells_of(dates))
