@@ -80,6 +80,93 @@ def test_a_series_of_labels_is_no_mask() -> None:
         make().sum(["a", None])
 
 
+@pytest.mark.parametrize("backend", ["pandas", None])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        np.array([1, 0, 1]),
+        np.array([1.0, 0.0, 1.0]),
+        np.zeros(3, int),
+        [1, 0, 1],
+        [1, 0, 1, 0],
+        [1, 0, None],
+        pd.Series([1, 0, 1], index=list("abc")),
+        pd.Series([1, 0, 1], dtype="Int64"),
+        pl.Series([1, 0, 1]),
+        pa.array([1, 0, 1]),
+    ],
+)
+def test_zeros_and_ones_are_no_mask(mask: Any, backend: str | None) -> None:
+    samples = make(backend=backend)
+    for call in (samples.sum, samples.max, samples.select, samples.plot_pairs):
+        with pytest.raises(
+            Invalid, match="numbers, all 0 or 1.* give a mask as booleans"
+        ) as caught:
+            call(mask)
+        assert caught.value.field == "rows"
+
+
+def test_zeros_and_ones_that_are_labels_stay_labels() -> None:
+    for index in ([0, 1, 2], [1, 0, 1]):
+        samples = make(index=index)
+        for labels in ([0, 1], [1], np.array([1, 0])):
+            wanted = sum(samples[label].reshape(4, -1).sum(axis=1) for label in labels)
+            assert samples.sum(labels).tolist() == wanted.tolist()
+    assert make(backend=None).sum([1, 0]).tolist() == VALUES[:, :2].sum(axis=1).tolist()
+    two = make(VALUES[:, :2], ["a", "b"])
+    with pytest.raises(Invalid, match="give a mask as booleans"):
+        two.sum(pd.Series([0, 1], index=["a", "b"]))
+
+
+PAIRS = [("a", 1), ("a", 2), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (("a", 2), [1]),
+        ([("a", 2)], [1]),
+        ([("b", 1), ("a", 1)], [2, 0]),
+        ((("b", 1), ("a", 1)), [2, 0]),
+        (pd.Series(PAIRS[:2]), [0, 1]),
+        (pd.MultiIndex.from_tuples(PAIRS[1:]), [1, 2]),
+        (pd.Series([True, False, True], index=pd.MultiIndex.from_tuples(PAIRS[::-1])), [0, 2]),
+        ((True, False, True), [0, 2]),
+    ],
+)
+def test_labels_may_be_tuples(rows: Any, columns: list[int]) -> None:
+    for index in (pd.MultiIndex.from_tuples(PAIRS), pd.Index(PAIRS, tupleize_cols=False)):
+        if isinstance(rows, pd.Series) and rows.dtype == bool and index.nlevels == 1:
+            continue
+        samples = make(index=index)
+        assert samples.select(rows).values.tolist() == VALUES[:, columns].tolist()
+        assert samples.sum(rows).tolist() == VALUES[:, columns].sum(axis=1).tolist()
+
+
+def test_some_levels_of_a_label_are_the_rows_that_have_them() -> None:
+    samples = make(index=pd.MultiIndex.from_tuples(PAIRS))
+    for rows in ("a", ["a"], ("a",), [("a",)]):
+        assert samples.sum(rows).tolist() == VALUES[:, :2].sum(axis=1).tolist()
+    assert samples.sum([("a",), ("b", 1)]).tolist() == VALUES.sum(axis=1).tolist()
+    assert samples["a", 2].tolist() == VALUES[:, 1].tolist()
+    assert samples["a"].tolist() == VALUES[:, :2].tolist()
+
+
+def test_labels_that_no_row_has() -> None:
+    pairs = make(index=pd.MultiIndex.from_tuples(PAIRS))
+    for rows in (("a", "b"), [("a", 1), ("z", 1)], ("z", 1)):
+        with pytest.raises(KeyError, match=r"no row with the label \(.*the labels are \('a', 1\)"):
+            pairs.sum(rows)
+    many = make(np.zeros((2, 5)), list("abcde"))
+    with pytest.raises(KeyError, match="label 'z': the labels are 'a', 'b', 'c', ..."):
+        many.sum(["a", "z"])
+    with pytest.raises(KeyError, match="label 5: the rows have the numbers 0 to 2"):
+        make(backend=None).sum([0, 5])
+    for several in (["a", "b"], slice("a", "b")):
+        with pytest.raises(KeyError, match=r"\.select\(\) takes several"):
+            many[several]
+
+
 def test_known_values_go_by_label() -> None:
     samples = make()
     known = pd.Series([6.0, 2.0, 3.0], index=SHUFFLED)

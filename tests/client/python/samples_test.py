@@ -25,7 +25,11 @@ EXTRAS = ("xarray", "arviz", "matplotlib", "tqdm", "polars", "pandas", "pyarrow"
 
 
 def make(values: Any = VALUES, index: Any = ("a", "b", "c"), backend: str | None = "pandas") -> Any:
-    labels = Labels(pd.Index(index) if backend == "pandas" else np.arange(len(index)), backend)
+    if backend != "pandas":
+        index = np.arange(len(index))
+    elif not isinstance(index, pd.Index):
+        index = pd.Index(index)
+    labels = Labels(index, backend)
     return chorale_client.Samples(
         np.asarray(values), labels, "y", 7, Source("d", "m"), Timings(), None, ()
     )

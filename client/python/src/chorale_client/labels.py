@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chorale_client.errors import InvalidArgumentError
-from chorale_client.row_values import as_mask
+from chorale_client.row_values import as_mask, has_tuples, looks_like_mask
 
 Integers = npt.NDArray[np.intp]
 
 _MIDNIGHT = " 00:00:00"
+_MOST_SHOWN = 3  # labels in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,19 @@ class Labels:
         return Labels(self.index[positions], self.backend)
 
     def position(self, label: Any) -> Integers | int:
-        """Where the row with this label is; several positions if several rows have it."""
+        """Where the row with this label is; several positions if several rows have it.
+
+        Raises:
+            KeyError: There is no such label.
+        """
         if hasattr(self.index, "get_loc"):
             try:
-                found = self.index.get_loc(label)
+                hash(label)
+                found = None if isinstance(label, slice) else self.index.get_loc(label)
             except (KeyError, TypeError):
-                raise KeyError(label) from None
+                found = None
+            if found is None:
+                raise self._no_row(label)
             if isinstance(found, int | np.integer):
                 return int(found)
             some: Integers = np.arange(len(self.index))[found]
@@ -69,26 +77,33 @@ class Labels:
         try:
             at = int(label)
         except (TypeError, ValueError):
-            raise KeyError(label) from None
+            raise self._no_row(label) from None
         if at != label or not -len(self.index) <= at < len(self.index):
-            raise KeyError(label)
+            raise self._no_row(label)
         return at
 
     def positions(self, rows: Any) -> Integers:
         """Where some rows are.
 
         Args:
-            rows: None for all; a mask [rows], which a Series of pandas gives by label; or labels.
+            rows: None for all; a mask [rows], which a Series of pandas gives by label; or labels. A
+                tuple is one label where the rows' labels are tuples, else it has several.
 
         Raises:
-            InvalidArgumentError: The mask has missing cells, another length or other labels.
+            InvalidArgumentError: The mask has missing cells, another length or other labels, or
+                numbers in place of booleans.
             KeyError: There is no such label.
         """
         if rows is None:
             return np.arange(len(self.index))
         if isinstance(rows, slice):
             return np.arange(len(self.index))[rows]
-        mask = as_mask(rows, self.index)
+        if hasattr(rows, "to_pylist"):  # an array of PyArrow
+            rows = rows.to_pylist()
+        if isinstance(rows, tuple) and self._has(rows):
+            return np.atleast_1d(self.position(rows)).astype(np.intp)
+        several = has_tuples(rows)
+        mask = None if several else as_mask(rows, self.index)
         if mask is not None:
             if mask.shape != (len(self.index),):
                 raise InvalidArgumentError(
@@ -96,9 +111,37 @@ class Labels:
                     fields=["rows"],
                 )
             return np.flatnonzero(mask)
-        labels: Iterable[Any] = rows if np.ndim(rows) == 1 else [rows]
+        labels = list(rows) if several or np.ndim(rows) == 1 else [rows]
+        if isinstance(rows, tuple) and not several and getattr(self.index, "nlevels", 1) > 1:
+            labels = [rows]
+        elif looks_like_mask(labels) and (
+            len(set(labels)) < len(labels)
+            or (len(labels) == len(self.index) and not all(map(self._has, labels)))
+        ):
+            raise InvalidArgumentError(
+                f"rows: {len(labels)} numbers, all 0 or 1, which are not different labels of rows: "
+                "give a mask as booleans, for example by .astype(bool)",
+                fields=["rows"],
+            )
         found = [np.atleast_1d(self.position(label)) for label in labels]
         return np.concatenate(found).astype(np.intp) if found else np.empty(0, np.intp)
+
+    def _has(self, label: Any) -> bool:
+        try:
+            self.position(label)
+        except KeyError:
+            return False
+        return True
+
+    def _no_row(self, label: Any) -> KeyError:
+        if not hasattr(self.index, "get_loc"):
+            known = f"the rows have the numbers 0 to {len(self.index) - 1}"
+        else:
+            shown = ", ".join(map(repr, self.index[:_MOST_SHOWN].tolist()))
+            more = ", ..." if len(self.index) > _MOST_SHOWN else ""
+            known = f"the labels are {shown}{more}"
+        hint = "; .select() takes several" if isinstance(label, list | slice | np.ndarray) else ""
+        return KeyError(f"there is no row with the label {label!r}: {known}{hint}")
 
     def names(self) -> list[str]:
         """The labels as texts."""

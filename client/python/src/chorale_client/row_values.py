@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +108,19 @@ def as_mask(rows: Any, index: Any) -> npt.NDArray[np.bool_] | None:
                 fields=["rows"],
             )
     return np.asarray(align(rows, index, "rows")).astype(bool)
+
+
+def has_tuples(rows: Any) -> bool:
+    """Whether `rows` are several labels of which some are tuples, and so no mask."""
+    return isinstance(rows, list | tuple) and any(isinstance(row, tuple) for row in rows)
+
+
+def looks_like_mask(labels: Sequence[Any]) -> bool:
+    """Whether labels are numbers that are all 0 or 1, as in a mask that is not of booleans."""
+    present = [label for label in labels if not is_missing(label)]
+    return bool(present) and all(
+        isinstance(label, numbers.Real) and label in (0, 1) for label in present
+    )
 
 
 def _places(own: Any, wanted: Any, what: str) -> Any:
