@@ -162,3 +162,31 @@ def test_dates_of_datetime_and_of_pandas_are_one_day() -> None:
     days = [datetime.date(2024, 1, 1), pd.Timestamp("2024-01-01"), np.datetime64("2024-01-01")]
     table = chorale_client.tables.read_rows({"x": days}, {"x": "numeric"}, {"x": "date"})
     assert set(table.columns["x"].values.tolist()) == {19723.0}  # type: ignore[union-attr]
+
+
+def test_names_that_have_no_utf_8_are_refused_by_their_argument(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    table, half = {"a": [1], "y": [2]}, "t\ud83d"
+    target = pd.Series([1.0], name=half)
+    for field, call in (
+        ("name", lambda: client.context(half)),
+        ("name", lambda: client.delete(half)),
+        ("name", lambda: client.register(table, target="y", name=half)),
+        ("model", lambda: client.register(table, target="y", model=half)),
+        ("target", lambda: client.register(table, target=target)),
+        ("target", lambda: client.register(table, target=half)),
+    ):
+        with pytest.raises(chorale_client.InvalidArgumentError, match=r"t\\ud83d") as caught:
+            call()
+        assert caught.value.field == field
+
+
+def test_a_target_whose_name_is_missing_is_called_target(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    for name in (None, float("nan"), ""):
+        registered(fake)
+        client.register({"a": [1]}, target=pd.Series([2.0], name=name))
+    sent = [request[0].header.target_column for request in fake.requests("RegisterContext")]
+    assert sent == ["target"] * 3

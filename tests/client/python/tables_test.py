@@ -223,6 +223,43 @@ def test_what_is_not_taken_as_it_stands_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    "data",
+    [
+        {None: [1], "a": [2]},
+        {float("nan"): [1], "a": [2]},
+        pd.DataFrame([[1, 2]], columns=[None, "a"]),
+        pd.DataFrame([[1, 2]], columns=[np.nan, "a"]),
+        pd.DataFrame([[1, 2]], columns=pd.Index([pd.NaT, "a"], dtype=object)),
+        pd.DataFrame([[1, 2, 3]], columns=[None, None, "a"]),
+    ],
+)
+def test_a_name_that_is_missing_is_none(data: Any) -> None:
+    message = "column without a name: that at position 0"
+    with pytest.raises(chorale_client.InvalidArgumentError, match=message):
+        read_table(data)
+    with pytest.raises(chorale_client.InvalidArgumentError, match=message):
+        read_rows(data, {"a": "numeric"})
+    assert list(read_table({"None": [1], "nan": [2]}).columns) == ["None", "nan"]
+
+
+def test_texts_that_have_no_utf_8_are_refused_by_their_column() -> None:
+    half = "b\ud83d"
+    for values in (["a", half], np.array(["a", half], dtype=object), np.array(["a", half])):
+        for kinds in ({}, {"town": "categorical"}):
+            with pytest.raises(
+                chorale_client.InvalidArgumentError, match=r"'town': its category 'b\\ud83d' is no"
+            ) as caught:
+                read_table({"town": values}, types=kinds)  # type: ignore[arg-type]
+            assert caught.value.field == "town"
+        with pytest.raises(chorale_client.InvalidArgumentError, match="'town': its category"):
+            read_rows({"town": values}, {"town": "categorical"})
+    with pytest.raises(
+        chorale_client.InvalidArgumentError, match=r"name of column 'b\\ud83d' is no valid Unicode"
+    ):
+        read_table({half: [1]})
+
+
+@pytest.mark.parametrize(
     ("data", "message"),
     [
         ({"a": [1, 2], "b": [1]}, r"differ in length: \{'a': 2, 'b': 1\}"),

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from chorale_client.columns import CategoricalColumn, Column, Floats, Kind, NumericColumn
 from chorale_client.data_warnings import DataWarning
+from chorale_client.encodable import check_encodable
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.meanings import EXAMPLES, Meaning, parse_as
 from chorale_client.normal_text import normal_text
@@ -71,6 +72,7 @@ def categorical_from_cells(name: str, cells: Sequence[Any]) -> CategoricalColumn
             code = code_of_text.setdefault(text, len(code_of_text)) if text else -1
             code_of_cell[key] = code
         codes[row] = code
+    check_encodable(code_of_text, f"column {name!r}: its category", name)
     return CategoricalColumn(name, list(code_of_text), codes)
 
 

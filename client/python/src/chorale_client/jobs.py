@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from chorale_client.data_warnings import DataWarning, merge_warnings, read_warnings
 from chorale_client.descriptions import Source
+from chorale_client.encodable import check_encodable
 from chorale_client.errors import DataLossError, InvalidArgumentError
 from chorale_client.log_densities import LogDensities
 from chorale_client.predictions import Mixtures, Predictions
@@ -71,6 +72,8 @@ def register_job(
     name: str, table: Table, target: str, model: str | None, done: Done, *, seasons: bool = True
 ) -> Job[tuple[pb.Context, tuple[DataWarning, ...]]]:
     """Registers a table; returns the context and the warnings."""
+    check_encodable([name], "name:", "name")
+    check_encodable([model or ""], "model:", "model")
     header = pb.RegisterContextHeader(
         context_id=name,
         target_column=target,
@@ -94,6 +97,7 @@ def register_job(
 
 def get_job(name: str) -> Job[pb.Context]:
     """Reads a context."""
+    check_encodable([name], "name:", "name")
     context: pb.Context = yield Call(
         "GetContext", name, pb.GetContextRequest(name=f"contexts/{name}")
     )
@@ -110,6 +114,7 @@ def warm_job(name: str) -> Job[pb.Context]:
 
 def delete_job(name: str) -> Job[None]:
     """Deletes a context. If only the answer was lost, another attempt would find none."""
+    check_encodable([name], "name:", "name")
     request = pb.DeleteContextRequest(name=f"contexts/{name}")
     yield Call("DeleteContext", name, request, idempotent=False)
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from chorale_client.cells import is_missing
 from chorale_client.column_reading import read_column
 from chorale_client.columns import CategoricalColumn, NumericColumn
 from chorale_client.descriptions import Description
+from chorale_client.encodable import check_encodable
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.normal_text import find_name
 from chorale_client.requests import check_target, name_from_content
@@ -31,7 +33,9 @@ def table_to_register(
     if isinstance(target, str | int):
         target_name = find_name(str(target), table.columns) or str(target)
     else:
-        target_name = str(getattr(target, "name", None) or "target")
+        own = getattr(target, "name", None)
+        target_name = "target" if is_missing(own) else str(own)
+        check_encodable([target_name], "target: its name", "target")
         if target_name in table.columns:
             raise InvalidArgumentError(
                 f"target: the table has a column {target_name!r} already: leave it out, or give "

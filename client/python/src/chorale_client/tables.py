@@ -14,9 +14,11 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
+from chorale_client.cells import is_missing
 from chorale_client.column_reading import read_column
 from chorale_client.columns import Column, Kind
 from chorale_client.data_warnings import DataWarning
+from chorale_client.encodable import check_encodable
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.labels import Labels
 from chorale_client.meanings import Meaning
@@ -144,13 +146,13 @@ def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:
         frame = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError:
         names = getattr(data, "column_names", None) or data.columns
-        return [str(name) for name in names], [], Labels()
+        return _texts(names), [], Labels()
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, nw.DataFrame):
         native = frame.to_native()
         return (
-            [str(name) for name in frame.columns],
+            _texts(frame.columns),
             [series.to_native() for series in frame.iter_columns()],
             Labels.of_frame(native),
         )
@@ -165,10 +167,12 @@ def _columns_of_mapping(data: Mapping[Any, Any]) -> tuple[list[str], list[Any], 
     labels = next(
         (Labels.of_series(values) for values in data.values() if is_labelled(values)), Labels()
     )
+    names = _texts(data)
     columns = [
-        align(values, labels.index, f"column {str(name)!r}") for name, values in data.items()
+        align(values, labels.index, f"column {name!r}")
+        for name, values in zip(names, data.values(), strict=True)
     ]
-    return [str(name) for name in data], columns, labels
+    return names, columns, labels
 
 
 def _columns_of_array(data: np.ndarray[Any, Any]) -> tuple[list[str], list[Any], Labels]:
@@ -185,6 +189,19 @@ def _columns_of_array(data: np.ndarray[Any, Any]) -> tuple[list[str], list[Any],
     )
 
 
+def _texts(names: Iterable[Any]) -> list[str]:
+    """Names of columns, of whatever type, as texts."""
+    texts = []
+    for position, name in enumerate(names):
+        if is_missing(name) and not isinstance(name, str):
+            raise InvalidArgumentError(
+                f"the table has a column without a name: that at position {position} is called "
+                f"{name}; give it a name"
+            )
+        texts.append(str(name))
+    return texts
+
+
 def _check_names(names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -195,3 +212,4 @@ def _check_names(names: Sequence[str]) -> None:
         )
     if any(not name.strip() for name in names):
         raise InvalidArgumentError("the table has a column without a name: give it one")
+    check_encodable(names, "the name of column", "table")
