@@ -141,7 +141,8 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: [rows, columns].
             output_type: What to return:
-                "mean", "median", "mode": [rows];
+                "mean", "median", "mode": [rows]. Means and modes are those of the predictive
+                    density, never snapped to the values that y can take, as medians are;
                 "quantiles": a list of arrays [rows], one for each probability;
                 "main": a dictionary of these four;
                 "full": the same and "mixtures", a `chorale_client.Mixtures`.
