@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import re
 import warnings
 from typing import Any
 
 import chorale_client
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+from chorale_client.meanings import Meaning
+from chorale_client.tables import Table, read_rows
 from chorale_client.v1 import chorale_pb2 as pb
 from fake_chorale import FakeChorale
 
@@ -90,7 +94,15 @@ def test_rows_from_a_file_meet_the_table(fake: FakeChorale, client: chorale_clie
     own, read = (request.targets for request in fake.requests("Predict"))
     assert own == read
     assert all(column.numeric.meaning == 0 for column in read.columns), "any number may be asked"
-    context.predict({**texts, "sold": [0.5, 2.0], "day": [19723, 19724.5]})
+    with pytest.warns(chorale_client.DataWarning, match="'day' holds dates.*OTHER_MEANING") as told:
+        answer = context.predict({**texts, "sold": [0.5, 2.0], "day": [19723, 19724.5]})
+    assert len(told) == 1
+    assert [warning.reason for warning in answer.warnings] == ["OTHER_MEANING"]
+    sent = fake.requests("Predict")[-1].targets.columns
+    assert list(sent[2].numeric.values) == [19723, 19724.5], "as they were given"
+    with pytest.raises(chorale_client.InvalidArgumentError, match="'day' holds dates") as caught:
+        context.predict({**texts, "day": [20210610, 20210611]})
+    assert caught.value.field == "day"
     with pytest.raises(
         chorale_client.InvalidArgumentError, match="'day' is one of dates"
     ) as caught:
@@ -164,6 +176,115 @@ def test_dates_of_datetime_and_of_pandas_are_one_day() -> None:
     assert set(table.columns["x"].values.tolist()) == {19723.0}  # type: ignore[union-attr]
 
 
+def ask(values: Any, held: Meaning) -> Table:
+    return read_rows({"x": values}, {"x": "numeric"}, {"x": held})
+
+
+NAN = float("nan")
+NEW_YEAR = datetime.date(2024, 1, 1)
+TIMES = pd.to_datetime(["2024-01-01", "2024-01-02"])
+SPANS = pd.to_timedelta([1, 2], "D")
+
+
+@pytest.mark.parametrize(
+    ("values", "shown", "how"),
+    [
+        ([20210610, 20210611], "row 0 is 20210610,", "format='%Y%m%d'"),
+        (pd.Series([None, 20210610]), "row 1 is 20210610,", "format='%Y%m%d'"),
+        (["2021-06-10", "20210610"], "row 1 is 20210610,", "format='%Y%m%d'"),
+        ([np.str_("20210610"), None], "row 0 is 20210610,", "format='%Y%m%d'"),
+        (np.array([1623283200]), "row 0 is 1623283200,", "unit='s'"),
+        ([1623283200.5], "row 0 is 1623283200.5,", "unit='s'"),
+        (pl.Series([1623283200000]), "row 0 is 1623283200000,", "unit='ms'"),
+        ([1623283200000000], "row 0 is 1623283200000000,", "unit='us'"),
+        (TIMES.astype("M8[ns]").astype("int64"), r"row 0 is 1.7040672e\+18,", "unit='ns'"),
+        ([NEW_YEAR, 9_999_999], "row 1 is 9999999,", r"\(...\)"),
+        ([-800_000], "row 0 is -800000,", r"\(...\)"),
+    ],
+)
+def test_numbers_that_are_no_days_are_refused_among_dates(
+    values: Any, shown: str, how: str
+) -> None:
+    message = f"'x' holds dates in the context, but its {shown} .* give dates, .*{how}"
+    with pytest.raises(chorale_client.InvalidArgumentError, match=message) as caught:
+        ask(values, "date")
+    assert caught.value.field == "x"
+
+
+@pytest.mark.parametrize(
+    ("values", "held", "count", "message"),
+    [
+        ([19723, None], "date", 1, "'x' holds dates .* row 0 is 19723, which is 2024-01-01: read"),
+        (["19723.5", "2024-01-01"], "date", 1, "row 0 is 19723.5, which is 2024-01-01"),
+        (np.array([-719162, 2932896.5]), "date", 2, "which is 0001-01-01"),
+        ([NEW_YEAR, 2021], "date", 1, "in 1 of 2 cells, row 1 is 2021, which is 1975-07-15"),
+        (TIMES, "number", 2, "'x' holds numbers .* dates .*: read as days since 1970-01-01"),
+        ([1.5, NEW_YEAR], "number", 1, "the first in row 1: read as days since"),
+        (SPANS, "number", 2, "durations are given .* read as numbers of days"),
+        ([3600.0, 60], "duration", 2, "row 0 is 3600: read as numbers of days; .* give durations"),
+        (["1 days", "7"], "duration", 1, "row 1 is 7: read"),
+    ],
+)
+def test_cells_of_another_meaning_are_told(
+    values: Any, held: Meaning, count: int, message: str
+) -> None:
+    (note,) = ask(values, held).notes
+    assert (note.reason, note.column, note.cell_count) == ("OTHER_MEANING", "x", count)
+    assert re.search(message, note.message), note.message
+
+
+@pytest.mark.parametrize(
+    ("values", "held", "message"),
+    [
+        ([True, None], "date", "'x' holds dates .* row 0 is a boolean: give dates"),
+        (SPANS, "date", "'x' holds dates .* row 0 is a duration"),
+        ([None, NEW_YEAR], "duration", "'x' holds durations .* row 1 is a date: give durations"),
+        (TIMES, "boolean", "'x' holds booleans .* row 0 is a date"),
+    ],
+)
+def test_cells_that_cannot_be_meant_are_refused(values: Any, held: Meaning, message: str) -> None:
+    with pytest.raises(chorale_client.InvalidArgumentError, match=message) as caught:
+        ask(values, held)
+    assert caught.value.field == "x"
+
+
+@pytest.mark.parametrize(
+    ("values", "held"),
+    [
+        (TIMES, "date"),
+        (["2024-01-01", NEW_YEAR, np.datetime64("2024-01-01"), None], "date"),
+        ([None, NAN, "nan", pd.NaT], "date"),
+        (np.array([NAN, NAN]), "duration"),
+        (SPANS, "duration"),
+        (["1 days", datetime.timedelta(1)], "duration"),
+        ([20210610, 1623283200], "number"),
+        (["20210610", 1.5, True], "number"),
+        ([True, 1, 0.5, "yes", "2"], "boolean"),
+        (np.array([True, False]), "number"),
+        (pd.array([True, None], "boolean"), "number"),
+        (np.array([7, 8]), "boolean"),
+    ],
+)
+def test_cells_that_meet_the_column_are_not_told(values: Any, held: Meaning) -> None:
+    assert ask(values, held).notes == []
+
+
+def test_what_a_column_that_says_nothing_holds_does_not_matter(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    empty = pb.Context(name="contexts/t", digest="d1", target_column="y")
+    for name, left_out in (("empty", True), ("full", False)):
+        empty.features.add(name=name, type=pb.ColumnSummary.NUMERIC, left_out=left_out)
+    fake.answers["GetContext"].append(empty)
+    fake.answers["Predict"].append(pb.PredictResponse(means=[1, 2], stds=[1, 2]))
+    context = client.context("t")
+    with pytest.warns(chorale_client.DataWarning, match="OTHER_MEANING") as told:
+        context.predict({"empty": TIMES, "full": TIMES})
+    (warning,) = told
+    assert isinstance(warning.message, chorale_client.DataWarning)
+    assert warning.message.columns == ("full",)
+
+
 def test_names_that_have_no_utf_8_are_refused_by_their_argument(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:
@@ -185,7 +306,7 @@ def test_names_that_have_no_utf_8_are_refused_by_their_argument(
 def test_a_target_whose_name_is_missing_is_called_target(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:
-    for name in (None, float("nan"), ""):
+    for name in (None, NAN, ""):
         registered(fake)
         client.register({"a": [1]}, target=pd.Series([2.0], name=name))
     sent = [request[0].header.target_column for request in fake.requests("RegisterContext")]

@@ -222,6 +222,128 @@ def test_what_is_not_taken_as_it_stands_is_told() -> None:
     assert notes(np.array([2**53, -(2**53)])) == []
 
 
+YMD = [20240131, 20240229, 20230505]
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        YMD,
+        [*YMD, None],
+        [decimal.Decimal(day) for day in YMD],
+        np.array(YMD),
+        pd.Series([*YMD, None]),
+        pd.Series([*YMD, None], dtype="Int64"),
+        pl.Series([*YMD, None]),
+        pa.array([*YMD, None]),
+    ],
+)
+def test_dates_written_as_numbers_are_told(days: Any) -> None:
+    (note,) = read_table({"day": days}).notes
+    assert (note.reason, note.column, note.cell_count) == ("DATES_AS_NUMBERS", "day", 3)
+    assert "row 0 is 20240131" in note.message
+    assert "pandas.to_datetime(..., format='%Y%m%d')" in note.message
+    assert one(days)[:3] == YMD, "and they are numbers all the same"
+    for kind in ("numeric", "categorical"):
+        assert read_table({"day": days}, types={"day": kind}).notes == []
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [20240131, 20240131, 20240229],
+        [20240131, 20240229, 20230230],
+        [20240131, 20240229, 20231301],
+        [20240131, 20240229, 20240100],
+        [20240131, 20240229, 17],
+        [20240131, 20240229, 20230505.5],
+        [20240131, 20240229, 21010101],
+        [2024, 2023, 2022],
+        [True, False, None],
+        [None, None, None],
+        pd.to_datetime(["2024-01-31", "2024-02-29", "2023-05-05"]),
+    ],
+)
+def test_numbers_that_are_no_dates_are_not_told_as_such(numbers: Any) -> None:
+    assert read_table({"x": numbers}).notes == []
+
+
+BIG = 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        ([BIG, 1, None], 1),
+        ([-BIG, BIG], 2),
+        ([decimal.Decimal(BIG), decimal.Decimal("0.5")], 1),
+        (np.array([BIG, 2**70], dtype=object), 2),
+        (np.array([2**63 + 1], dtype=np.uint64), 1),
+        (np.ma.masked_array([BIG, BIG], mask=[False, True]), 1),
+        (pd.array([BIG, None], "Int64"), 1),
+        (pl.Series([BIG, None]), 1),
+        (pa.array([BIG, None]), 1),
+        ([2**53, -(2**53)], 0),
+        ([1e300, float(BIG)], 0),
+        (pd.to_datetime(["2024-01-01"]), 0),
+    ],
+)
+def test_integers_that_lose_digits_are_told(values: Any, count: int) -> None:
+    notes = read_table({"id": values}).notes
+    assert [note.cell_count for note in notes if note.reason == "LOST_DIGITS"] == [count][:count]
+    assert read_table({"id": values}, types={"id": "categorical"}).notes == []
+
+
+def test_texts_that_are_to_be_numbers_lose_digits_too() -> None:
+    texts = [str(BIG), "-12345678901234567890", "1e300", "12", "1234567890123456789.5"]
+    (note,) = read_table({"id": texts}, types={"id": "numeric"}).notes
+    assert (note.reason, note.column, note.cell_count) == ("LOST_DIGITS", "id", 2)
+
+
+def test_an_integer_beyond_all_floats_is_infinite() -> None:
+    with pytest.raises(chorale_client.InvalidArgumentError, match="'x' is infinite in row 1"):
+        one([1, 10**400])
+
+
+NEW_YEAR = datetime.date(2024, 1, 1)
+SPAN = datetime.timedelta(days=2)
+
+
+@pytest.mark.parametrize(
+    ("cells", "count", "message"),
+    [
+        ([NEW_YEAR, NEW_YEAR, 5], 1, "2 dates and 1 number, the first number in row 2"),
+        ([7, NEW_YEAR, 5.5, None], 1, "2 numbers and 1 date, the first date in row 1"),
+        ([pd.Timestamp(NEW_YEAR), True], 1, "1 date and 1 boolean"),
+        ([SPAN, SPAN, 5], 1, "2 durations and 1 number"),
+        ([SPAN, NEW_YEAR, NEW_YEAR], 1, "2 dates and 1 duration"),
+        (["n/a", NEW_YEAR], 1, "has dates and 1 text such as 'n/a'"),
+        ([1, "n/a", NEW_YEAR, "?"], 2, "has numbers and dates and 2 texts such as 'n/a'"),
+    ],
+)
+def test_mixtures_are_told(cells: list[Any], count: int, message: str) -> None:
+    for values in (cells, np.array(cells, dtype=object), pd.Series(cells, dtype=object)):
+        (note,) = read_table({"x": values}).notes
+        assert (note.reason, note.column, note.cell_count) == ("MIXED_TYPES", "x", count)
+        assert message in note.message
+    if not any(isinstance(cell, str) for cell in cells):
+        assert [note.reason for note in read_table({"x": cells}, types={"x": "numeric"}).notes] == [
+            "MIXED_TYPES"
+        ]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [True, 0, 1.5],
+        [1, 2.5, decimal.Decimal(3)],
+        [NEW_YEAR, pd.Timestamp(NEW_YEAR), np.datetime64("2024-01-01"), None, pd.NaT],
+    ],
+)
+def test_numbers_of_several_types_are_no_mixture(cells: list[Any]) -> None:
+    assert read_table({"x": cells}).notes == []
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
@@ -17,7 +18,9 @@ from chorale_client.encodable import check_encodable
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.meanings import EXAMPLES, Meaning, parse_as
 from chorale_client.normal_text import normal_text
-from chorale_client.number_text import looks_like_number
+from chorale_client.number_notes import note_dates, note_lost_digits_of_cells
+from chorale_client.number_text import looks_like_number, parse_number
+from chorale_client.other_meanings import meet
 from chorale_client.text_columns import column_of_texts, meaning_of_texts
 
 _DAY = np.timedelta64(1, "D")
@@ -30,7 +33,7 @@ def column_from_cells(
     cells: Sequence[Any],
     kind: Kind | None,
     notes: list[DataWarning],
-    meaning: Meaning | None = None,
+    held: Meaning | None = None,
 ) -> Column:
     """A column from Python objects.
 
@@ -39,21 +42,33 @@ def column_from_cells(
         cells: [rows].
         kind: None: it follows from the cells.
         notes: Gets what was not taken as it stands.
-        meaning: Of the column's numbers; None: it follows from the cells.
+        held: What the numbers of the context's column stand for, if rows are asked about; None: it
+            follows from the cells.
     """
     if kind == "categorical":  # who has said that they are categories need not be asked
         return categorical_from_cells(name, cells)
-    if kind is None:
-        found = _find_types(name, cells)
-        if found.texts and found.others:
-            notes.append(_mixture(name, found))
+    if held is not None:
+        values = _numbers(name, cells, held, notes)
+        owns = _meanings_of_cells(cells, held)
+        others = set(owns.tolist()) - {held}
+        for own in filter(others.__contains__, _ORDER):
+            meet(name, np.where(owns == own, values, np.nan), own, held, notes)
+        return NumericColumn(name, values, held)
+    found = _find_types(name, cells)
+    if kind is None and found.texts:
+        if found.others:
+            notes.append(_mixture_with_texts(name, found))
             return categorical_from_cells(name, cells)
-        if found.texts:
-            return column_of_texts(categorical_from_cells(name, cells), notes)
-        meaning = meaning or found.meaning
-    if meaning is None:
-        meaning = _meaning_of(name, cells)
-    return NumericColumn(name, finite(name, _numbers(name, cells, meaning)), meaning)
+        return column_of_texts(categorical_from_cells(name, cells), notes)
+    meaning = found.meaning
+    if found.texts and not found.others:
+        meaning = meaning_of_texts(categorical_from_cells(name, cells).categories)
+    values = _numbers(name, cells, meaning, notes)
+    if not found.counts.keys() <= {"number", "boolean"} and len(found.counts) > 1:
+        notes.append(_mixture(name, found))
+    elif kind is None and meaning == "number":
+        note_dates(name, values, notes)
+    return NumericColumn(name, values, meaning)
 
 
 def categorical_from_cells(name: str, cells: Sequence[Any]) -> CategoricalColumn:
@@ -121,19 +136,24 @@ class _Types:
 
     def __init__(self) -> None:
         self.texts = 0
-        self.others = 0
         self.example: Any = None  # the first text
-        self.meanings: set[Meaning] = set()
+        self.counts: dict[Meaning, int] = {}  # of the others, by what they stand for
+        self.rows: dict[Meaning, int] = {}  # the first of each
+
+    @property
+    def others(self) -> int:
+        """How many cells are no texts."""
+        return sum(self.counts.values())
 
     @property
     def meaning(self) -> Meaning:
         """Of the numbers: that of all of them, else "number"."""
-        return next(iter(self.meanings)) if len(self.meanings) == 1 else "number"
+        return next(iter(self.counts)) if len(self.counts) == 1 else "number"
 
 
 def _find_types(name: str, cells: Iterable[Any]) -> _Types:
     found = _Types()
-    for cell in cells:
+    for row, cell in enumerate(cells):
         if is_missing(cell):
             continue
         if isinstance(cell, str | bytes):
@@ -147,8 +167,8 @@ def _find_types(name: str, cells: Iterable[Any]) -> _Types:
                 "nor a text: convert it, or leave the column out",
                 fields=[name],
             )
-        found.others += 1
-        found.meanings.add(meaning)
+        found.counts[meaning] = found.counts.get(meaning, 0) + 1
+        found.rows.setdefault(meaning, row)
     return found
 
 
@@ -167,28 +187,59 @@ def _is_period(cell: Any) -> bool:
     return type(cell).__name__ == "Period" and hasattr(cell, "start_time")
 
 
-def _meaning_of(name: str, cells: Sequence[Any]) -> Meaning:
-    """The meaning of cells that the caller has said are numbers."""
-    found = _find_types(name, cells)
-    if found.texts and not found.others:
-        return meaning_of_texts(categorical_from_cells(name, cells).categories)
-    return found.meaning
+def _meanings_of_cells(cells: Sequence[Any], held: Meaning) -> npt.NDArray[Any]:
+    """What the cells of a request stand for [rows]; texts are read as `held`, unless as numbers."""
+    of_type: dict[type, Meaning | None] = {}
+    for cell in cells:
+        if type(cell) not in of_type:
+            of_type[type(cell)] = _meaning_of_cell(cell)
+    owns = np.array([of_type[type(cell)] for cell in cells], dtype=object)
+    if any(issubclass(kind, str | bytes) for kind in of_type):
+        for row, cell in enumerate(cells):
+            if isinstance(cell, str | bytes):
+                plain = held in ("date", "duration") and parse_number(_text(cell)) is not None
+                owns[row] = "number" if plain else held
+    return owns
 
 
-def _mixture(name: str, found: _Types) -> DataWarning:
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _mixture_with_texts(name: str, found: _Types) -> DataWarning:
+    others = " and ".join(f"{meaning}s" for meaning in _ORDER if meaning in found.counts)
     return DataWarning(
-        f"column {name!r} has numbers and {found.texts} texts such as {found.example!r}: read as "
-        "categories; if these cells are missing, set them to None",
+        f"column {name!r} has {others} and {_counted(found.texts, 'text')} such as "
+        f"{found.example!r}: read as categories; if such cells are missing, set them to None",
         "MIXED_TYPES",
         name,
         found.texts,
     )
 
 
-def _numbers(name: str, cells: Sequence[Any], meaning: Meaning) -> Floats:
+def _mixture(name: str, found: _Types) -> DataWarning:
+    """Of a column that has dates or durations, and other cells."""
+    several = sorted(found.counts, key=lambda meaning: -found.counts[meaning])
+    counted = " and ".join(_counted(found.counts[meaning], meaning) for meaning in several)
+    read = ["dates as days since 1970-01-01"] if "date" in several else []
+    read += ["durations as days"] if "duration" in several else []
+    fewest = several[-1]
+    return DataWarning(
+        f"column {name!r} has {counted}, the first {fewest} in row {found.rows[fewest]}: read "
+        f"as numbers, {' and '.join(read)}; give cells of one type, and None where a cell is "
+        "missing",
+        "MIXED_TYPES",
+        name,
+        found.counts[fewest],
+    )
+
+
+def _numbers(name: str, cells: Sequence[Any], meaning: Meaning, notes: list[DataWarning]) -> Floats:
     values = np.empty(len(cells))
     for row, cell in enumerate(cells):
         values[row] = np.nan if is_missing(cell) else _number(name, row, cell, meaning)
+    finite(name, values)
+    note_lost_digits_of_cells(name, cells, values, notes)
     return values
 
 
@@ -209,6 +260,8 @@ def _number(name: str, row: int, cell: Any, meaning: Meaning) -> float:
     else:
         try:
             return float(cell)
+        except OverflowError:
+            return math.inf
         except (TypeError, ValueError):
             pass
     called = "numeric" if meaning == "number" else f"one of {meaning}s"

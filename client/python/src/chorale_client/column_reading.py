@@ -33,8 +33,8 @@ from chorale_client.columns import Column, Kind, NumericColumn
 from chorale_client.data_warnings import DataWarning
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.meanings import Meaning
-
-_EXACT = 2**53  # integers beyond are rounded by float64
+from chorale_client.number_notes import note_dates, note_lost_digits_of_array
+from chorale_client.other_meanings import meet
 
 
 def read_column(
@@ -42,7 +42,7 @@ def read_column(
     values: Any,
     kind: Kind | None,
     notes: list[DataWarning],
-    meaning: Meaning | None = None,
+    held: Meaning | None = None,
 ) -> Column:
     """A column from a series of a library, an array, or a sequence.
 
@@ -51,25 +51,26 @@ def read_column(
         values: [rows].
         kind: None: it follows from the type, else from the cells.
         notes: Gets what was not taken as it stands.
-        meaning: Of the column's numbers; None: it follows likewise.
+        held: What the numbers of the context's column stand for, if rows are asked about; None: it
+            follows likewise.
 
     Raises:
         InvalidArgumentError: The values are none of these, or a cell cannot be read.
     """
     series = nw.from_native(_as_series(values), series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
-        return _read_series(name, series, kind, notes, meaning)
+        return _read_series(name, series, kind, notes, held)
     if isinstance(values, np.ndarray):
-        return _read_array(name, values, kind, notes, meaning)
+        return _read_array(name, values, kind, notes, held)
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
         if hasattr(values, "__array__"):
-            return _read_array(name, np.asarray(values), kind, notes, meaning)
+            return _read_array(name, np.asarray(values), kind, notes, held)
         raise InvalidArgumentError(
             f"column {name!r} is a {type(values).__name__}, must be a list or an array with a "
             "value for each row",
             fields=[name],
         )
-    return column_from_cells(name, values, kind, notes, meaning)
+    return column_from_cells(name, values, kind, notes, held)
 
 
 def _as_series(values: Any) -> Any:
@@ -92,7 +93,7 @@ def _read_series(
     series: nw.Series[Any],
     kind: Kind | None,
     notes: list[DataWarning],
-    meaning: Meaning | None,
+    held: Meaning | None,
 ) -> Column:
     dtype = series.dtype
     # Narwhals has one of these two for every type of categories, whatever the cells are.
@@ -102,9 +103,9 @@ def _read_series(
     elif kind != "categorical":
         array = _as_numbers(series)
         if array is not None:
-            own: Meaning | None = "boolean" if dtype == nw.Boolean else None
-            return _read_array(name, array, kind, notes, meaning or own)
-    return column_from_cells(name, series.to_list(), kind, notes, meaning)
+            own: Meaning = "boolean" if dtype == nw.Boolean else "number"
+            return _read_array(name, array, kind, notes, held, own)
+    return column_from_cells(name, series.to_list(), kind, notes, held)
 
 
 def _as_numbers(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
@@ -127,40 +128,41 @@ def _read_array(
     array: npt.NDArray[Any],
     kind: Kind | None,
     notes: list[DataWarning],
-    meaning: Meaning | None,
+    held: Meaning | None,
+    own: Meaning = "number",
 ) -> Column:
-    """A column from a numpy array of one dimension, of any dtype."""
+    """A column from a numpy array of one dimension, of any dtype.
+
+    Args:
+        name: Of the column.
+        array: [rows].
+        kind: See `read_column`.
+        notes: See `read_column`.
+        held: See `read_column`.
+        own: What the array's floats stand for.
+    """
     if array.ndim != 1:
         raise InvalidArgumentError(
             f"column {name!r} has {array.ndim} dimensions, must have 1: one value a row",
             fields=[name],
         )
     if isinstance(array, np.ma.MaskedArray):
-        return column_from_cells(name, array.tolist(), kind, notes, meaning)
+        return column_from_cells(name, array.tolist(), kind, notes, held)
     letter = array.dtype.kind
-    if kind != "categorical":
-        if letter in "biuf":
-            if letter in "iu":
-                _note_lost_digits(name, array, notes)
-            own: Meaning = "boolean" if letter == "b" else "number"
-            return NumericColumn(name, finite(name, array.astype(np.float64)), meaning or own)
-        if letter == "M":
-            return NumericColumn(name, days_since_1970(array), meaning or "date")
-        if letter == "m":
-            return NumericColumn(name, days(array), meaning or "duration")
-    cells = array.tolist() if letter != "O" else list(array)
-    return column_from_cells(name, cells, kind, notes, meaning)
-
-
-def _note_lost_digits(name: str, array: npt.NDArray[Any], notes: list[DataWarning]) -> None:
-    count = int(((array > _EXACT) | (array < -_EXACT)).sum())
-    if count:
-        notes.append(
-            DataWarning(
-                f"column {name!r} has {count} integers beyond 2**53, whose last digits are lost: "
-                "leave it out if they are ids",
-                "LOST_DIGITS",
-                name,
-                count,
-            )
-        )
+    if kind == "categorical" or letter not in "biufMm":
+        cells = array.tolist() if letter != "O" else list(array)
+        return column_from_cells(name, cells, kind, notes, held)
+    if letter == "M":
+        own, values = "date", days_since_1970(array)
+    elif letter == "m":
+        own, values = "duration", days(array)
+    else:
+        own = "boolean" if letter == "b" else own
+        values = finite(name, array.astype(np.float64))
+        if letter in "iu":
+            note_lost_digits_of_array(name, array, notes)
+        if kind is None and own == "number":
+            note_dates(name, values, notes)
+    if held is not None:
+        meet(name, values, own, held, notes)
+    return NumericColumn(name, values, held or own)

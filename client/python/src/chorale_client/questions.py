@@ -64,7 +64,15 @@ def rows_to_ask(context: Description[Any], data: Data) -> Table:
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
         # An array has no names: with as many columns as features it has them in their order.
         data = {name: data[:, i] for i, name in enumerate(kinds)}
-    return read_rows(data, kinds, meanings)
+    table = read_rows(data, kinds, meanings)
+    # Of a column that says nothing, such as one that was empty, it does not matter what it holds.
+    left_out = {feature.name for feature in context.features if feature.left_out}
+    table.notes[:] = [
+        note
+        for note in table.notes
+        if note.reason != "OTHER_MEANING" or note.column not in left_out
+    ]
+    return table
 
 
 def values_to_weigh(context: Description[Any], data: Data, rows: Table, values: Any) -> Any:

@@ -1,0 +1,96 @@
+"""Notes on columns of numbers: dates that are written as numbers, integers that lose digits."""
+
+from __future__ import annotations
+
+import decimal
+import numbers
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client.columns import Floats
+from chorale_client.data_warnings import DataWarning
+
+_EXACT = 2**53  # integers beyond are rounded by float64
+_FIRST_DATE, _LAST_DATE = 1900_01_01, 2100_12_31  # as the command line has it
+_LEAST_DATES = 3  # different ones; the distances of two tell nothing
+_DIGITS = re.compile(r"[+\-\u2212]?\d+", re.ASCII)
+
+
+def note_dates(name: str, values: Floats, notes: list[DataWarning]) -> None:
+    """Notes a column whose numbers are all dates written like 20240131."""
+    present = ~np.isnan(values)
+    dates = values[present]
+    if not are_compact_dates(dates) or len(np.unique(dates)) < _LEAST_DATES:
+        return
+    row = int(present.argmax())
+    notes.append(
+        DataWarning(
+            f"column {name!r} is read as numbers, but all look like dates written as numbers, row "
+            f"{row} is {int(dates[0])}, which are not evenly spaced: convert them to dates, for "
+            "example by pandas.to_datetime(..., format='%Y%m%d'); "
+            f"types={{{name!r}: 'numeric'}} keeps the numbers",
+            "DATES_AS_NUMBERS",
+            name,
+            len(dates),
+        )
+    )
+
+
+def are_compact_dates(values: Floats) -> bool:
+    """Whether all of some numbers, of which none is NaN, are days that exist, as YYYYMMDD."""
+    if not values.size or values.min() < _FIRST_DATE or values.max() > _LAST_DATE:
+        return False
+    whole = values.astype(np.int64)
+    year, month, day = whole // 10_000, whole // 100 % 100, whole % 100
+    if (whole != values).any() or ((month < 1) | (month > 12) | (day < 1)).any():
+        return False
+    months = (year - 1970).astype("M8[Y]").astype("M8[M]") + (month - 1)
+    days = months.astype("M8[D]") + (day - 1)
+    return bool((days.astype("M8[M]") == months).all())
+
+
+def note_lost_digits_of_array(name: str, array: npt.NDArray[Any], notes: list[DataWarning]) -> None:
+    """Notes the integers of an array of such that float64 rounds."""
+    _note_lost_digits(name, int(((array > _EXACT) | (array < -_EXACT)).sum()), notes)
+
+
+def note_lost_digits_of_cells(
+    name: str, cells: Sequence[Any], values: Floats, notes: list[DataWarning]
+) -> None:
+    """Notes the integers among cells that float64 rounds.
+
+    Args:
+        name: Of the column.
+        cells: [rows], of any type.
+        values: [rows]: the numbers that they became.
+        notes: Gets the note.
+    """
+    large = np.flatnonzero(np.abs(values) >= _EXACT)
+    _note_lost_digits(name, sum(_is_beyond(cells[row]) for row in large.tolist()), notes)
+
+
+def _is_beyond(cell: Any) -> bool:
+    """Whether a cell is an integer beyond 2**53; floats have no digits to lose."""
+    if isinstance(cell, str):
+        text = cell.strip().replace("\u2212", "-")
+        return _DIGITS.fullmatch(text) is not None and abs(decimal.Decimal(text)) > _EXACT
+    if isinstance(cell, decimal.Decimal):
+        return cell == cell.to_integral_value() and abs(cell) > _EXACT
+    return isinstance(cell, numbers.Integral) and abs(int(cell)) > _EXACT
+
+
+def _note_lost_digits(name: str, count: int, notes: list[DataWarning]) -> None:
+    if count:
+        notes.append(
+            DataWarning(
+                f"column {name!r} has {count} integers beyond 2**53, whose last digits are lost: "
+                "leave it out if they are ids",
+                "LOST_DIGITS",
+                name,
+                count,
+            )
+        )
