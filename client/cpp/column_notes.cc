@@ -136,11 +136,8 @@ class NoteWriter {
               Called(), " is read as categories, but ",
               CellsAre(cells_.odd_numbers.cells, "looks like a number", "look like numbers"),
               " in another spelling, ", FirstOf(cells_.odd_numbers), ": ", kSpelling));
-    } else if (2 * cells_.dates.cells > cells_.other_cells) {
-      Add(NoteReason::kDatesAsText,
-          absl::StrCat(Called(), " is read as categories, which have no order, but ",
-                       CellsAre(cells_.dates.cells, "looks like a date", "look like dates"), ", ",
-                       FirstOf(cells_.dates), ": ", kDateSpelling));
+    } else if (2 * (cells_.dates.cells + cells_.odd_dates.cells) > cells_.other_cells) {
+      NoteDates();
     } else if (AreAllDifferent(cells_)) {
       Add(NoteReason::kAllDifferent,
           absl::StrCat(
@@ -190,6 +187,21 @@ class NoteWriter {
   std::vector<ColumnNote> Take() { return std::move(notes_); }
 
  private:
+  void NoteDates() {
+    const bool most_are_read = 2 * cells_.dates.cells > cells_.other_cells;
+    const int64_t like_dates = cells_.dates.cells + cells_.odd_dates.cells;
+    const std::string why =
+        most_are_read
+            ? absl::StrCat("because ",
+                           CellsAre(cells_.not_dates.cells, "is no date", "are no dates"), ", ",
+                           FirstOf(cells_.not_dates))
+            : absl::StrCat("but ", CellsAre(like_dates, "looks like a date", "look like dates"),
+                           ", ", FirstOf(cells_.odd_dates));
+    Add(NoteReason::kDatesAsText,
+        absl::StrCat(Called(), " is read as categories, which have no order, ", why, ": ",
+                     kDateSpelling));
+  }
+
   void NoteDashes(Meaning meaning) {
     // Words among them, such as "none", tell what they are.
     std::vector<TextCount> dashes = cells_.dashes;
@@ -254,8 +266,9 @@ CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& m
   cells.marks = marks.Take();
   for (const TextCount& text : cells.others) {
     if (LooksLikeNumber(text.text)) AddCells(text, &cells.odd_numbers);
-    if (LooksLikeDate(text.text)) AddCells(text, &cells.dates);
-    if (ParseDate(text.text).has_value()) AddCells(text, &cells.dates_read);
+    const bool is_date = ParseDate(text.text).has_value();
+    AddCells(text, is_date ? &cells.dates : &cells.not_dates);
+    if (!is_date && LooksLikeDate(text.text)) AddCells(text, &cells.odd_dates);
     if (IsTrueOrFalse(text.text)) AddCells(text, &cells.booleans);
   }
   return cells;
@@ -270,7 +283,7 @@ ColumnType TypeOfCells(const CellCounts& cells) {
   if (cells.booleans.cells == cells.other_cells) {
     return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kBoolean};
   }
-  if (cells.dates_read.cells == cells.other_cells) {
+  if (cells.dates.cells == cells.other_cells) {
     return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kDate};
   }
   return {.kind = ColumnKind::kCategorical};

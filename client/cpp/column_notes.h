@@ -65,8 +65,9 @@ struct CellCounts {
   CellCount leading_zeros;  // numbers that lose a zero at their beginning
   CellCount rounded;        // integers that lose digits
   CellCount odd_numbers;    // of the others: numbers in another spelling
-  CellCount dates;          // of the others: texts that look like dates
-  CellCount dates_read;     // of these: dates that ParseDate reads
+  CellCount dates;          // of the others: dates that ParseDate reads
+  CellCount odd_dates;      // of the others: dates in another spelling
+  CellCount not_dates;      // of the others: all that ParseDate does not read
   CellCount booleans;       // of the others: "true" and "false" in any case
   CellCount date_numbers;   // of the numbers: those like 20240131
 };

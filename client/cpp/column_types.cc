@@ -42,9 +42,17 @@ absl::Status CheckNamed(const CsvTable& csv, const TypeOptions& options) {
   return absl::OkStatus();
 }
 
+// Days since 1970-01-01 of 0001-01-01 and 9999-12-31. A number beyond is no day, but a date in
+// another form: 20240131, or seconds.
+constexpr double kFirstDay = -719162;
+constexpr double kLastDay = 2932896;
+
 // A cell as a number, or as a text of its meaning; nullopt if it is neither.
 std::optional<double> ReadNumber(absl::string_view cell, Meaning meaning) {
-  if (const std::optional<double> number = ParseNumber(cell)) return number;
+  if (const std::optional<double> number = ParseNumber(cell)) {
+    const bool is_day = *number >= kFirstDay && *number < kLastDay + 1;
+    return meaning == Meaning::kDate && !is_day ? std::nullopt : number;
+  }
   if (meaning == Meaning::kDate) return ParseDate(cell);
   if (meaning != Meaning::kBoolean) return std::nullopt;
   const std::optional<bool> truth = TruthOfWord(cell);
@@ -57,7 +65,9 @@ const char* WhatItIsNot(Meaning meaning) {
     case Meaning::kBoolean:
       return " is neither true nor false, and the column is one of booleans";
     case Meaning::kDate:
-      return " is no date like 2024-01-31, and the column is one of dates";
+      return " is no date like 2024-01-31 and no number of days since 1970-01-01, and the column "
+             "is "
+             "one of dates";
     case Meaning::kDuration:
       return " is no number of days, and the column is one of durations";
     case Meaning::kNumber:

@@ -108,7 +108,7 @@ CsvDialect TakeDialect(string_view* content) {
   const string_view header = TakeFilledLine(&rest);
   const string_view next = TakeFilledLine(&rest);
   if (CountUnquoted(header, ',') > 0) return {};
-  for (const char delimiter : {';', '\t'}) {
+  for (const char delimiter : {';', '\t', '|'}) {
     // A blank at the end of a line is none between cells.
     const auto has = [&](string_view line) {
       return CountUnquoted(absl::StripAsciiWhitespace(line), delimiter) > 0;

@@ -162,6 +162,10 @@ TEST(InferTypesTest, DatesAreNoted) {
             "column 'd' is read as categories, which have no order, but 2 cells look like dates, "
             "first '31.01.2024' on line 2: dates are written like 2024-01-31, and months like "
             "2024-01");
+  EXPECT_EQ(NoteOn("d\n2024-01-31\n2023-02-30\n2024-03-01\n"),
+            "column 'd' is read as categories, which have no order, because 1 cell is no date, "
+            "first '2023-02-30' on line 3: dates are written like 2024-01-31, and months like "
+            "2024-01");
   EXPECT_EQ(NoteOn("d\n20240131\n20240201\n"),
             "column 'd' is read as numbers, but all look like dates written as numbers, first "
             "'20240131' on line 2, which are not evenly spaced: dates are written like 2024-01-31, "
@@ -209,6 +213,13 @@ TEST(ReadNumbersTest, CellsAreReadByTheMeaningOfTheColumn) {
   EXPECT_EQ(dates->at(4), 15340);
   EXPECT_THAT(std::string(ReadNumbers(csv, 0, Meaning::kDate, {}).status().message()),
               HasSubstr("line 2, column 'b': 'TRUE' is no date like 2024-01-31"));
+  for (const char* number : {"20210610", "1623283200", "-800000"}) {
+    const CsvTable other = *ParseCsv(absl::StrCat("d\n", number, "\n"));
+    EXPECT_THAT(std::string(ReadNumbers(other, 0, Meaning::kDate, {}).status().message()),
+                HasSubstr("is no date like 2024-01-31 and no number of days since 1970-01-01"))
+        << number;
+    EXPECT_TRUE(ReadNumbers(other, 0, Meaning::kNumber, {}).ok());
+  }
   EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kBoolean, {}).status().message()),
               HasSubstr("'2012-01-01' is neither true nor false"));
   EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kDuration, {}).status().message()),

@@ -40,7 +40,7 @@ std::string Error(absl::string_view content) {
   return std::string(ParseCsv(content).status().message());
 }
 
-TEST(CsvDialectTest, SemicolonsAndTabs) {
+TEST(CsvDialectTest, SemicolonsTabsAndBars) {
   CsvTable table = Parsed("a;b\n1,5;x\n\"2;5\"; y \n");
   EXPECT_THAT(table.names(), ElementsAre("a", "b"));
   EXPECT_THAT(Row(table, 0), ElementsAre("1,5", "x"));
@@ -52,11 +52,14 @@ TEST(CsvDialectTest, SemicolonsAndTabs) {
   EXPECT_THAT(Row(table, 0), ElementsAre("1", "", "x"));
   EXPECT_THAT(table.notes(), ElementsAre(HasSubstr("read with tabs")));
   EXPECT_EQ(table.Line(0), 2);
+  table = Parsed("a|b\n1|x\n");
+  EXPECT_THAT(table.names(), ElementsAre("a", "b"));
+  EXPECT_THAT(table.notes(), ElementsAre(HasSubstr("read with bars")));
 }
 
 TEST(CsvDialectTest, OtherFilesAreReadAsBefore) {
-  for (const char* content :
-       {"a;b,c\n1,2\n", "\"a;b\"\n1\n", "temp;C\n1\n", "a\n1;2\n", "a\t\n1\n", "a\tb,c\n1,2\n"}) {
+  for (const char* content : {"a;b,c\n1,2\n", "\"a;b\"\n1\n", "temp;C\n1\n", "a\n1;2\n", "a\t\n1\n",
+                              "a\tb,c\n1,2\n", "p(y|x)\n1\n"}) {
     EXPECT_THAT(Parsed(content).notes(), IsEmpty()) << content;
   }
   EXPECT_THAT(Parsed("temp;C\n1\n").names(), ElementsAre("temp;C"));
