@@ -42,7 +42,7 @@ from models.research.training.prior.trees import tree_ensemble
 
 GROUPS = 5  # generators that one batch mixes
 DISTRACTED = 0.4  # share of them whose tasks get columns that mean nothing, from 4 columns
-SPIKED_SHARE = 0.17  # share of tasks whose target has a frequent value
+SPIKED_SHARE = 0.12  # share of tasks whose target has a frequent value
 SMALL = 48  # rows of a context, up to which linear functions are frequent
 # Of a few sizes, log-uniform: kernels and plans are chosen anew for each.
 CONTEXTS = tuple(sorted({round(4 * 1024 ** (i / 29)) for i in range(30)}))

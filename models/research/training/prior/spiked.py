@@ -23,7 +23,9 @@ KIND_WEIGHTS = [0.4, 0.15, 0.22, 0.14, 0.09]  # of spiked_target
 # Of the rarer value a context has about so many at least: from none there is nothing to learn.
 FEWEST = 1.0
 MOST_LEVELS = 7
-HEAVIEST = 4.0
+# What a task counts in the loss: spiked ones have by far the largest gradients, and where they count
+# in full, functions with little noise are forgotten.
+LIGHTEST, HEAVIEST = 0.5, 2.0
 
 
 def least_share(context: int, least: float) -> float:
@@ -39,10 +41,11 @@ def happens(rng: Randomness, share: Tensor, driver: Tensor) -> Tensor:
 def rarity_weight(context_y: Tensor) -> Tensor:
     """[b] what a task counts in the loss, by the share of the context [b, N] that does not have the
     value of the middle. Where one row in fifty is a claim, whether it is said to be one in thirty
-    hardly shows in a log-density, but in every sum."""
+    hardly shows in a log-density, but in every sum. A context without any tells nothing of that."""
     middle = context_y.sort(dim=1).values[:, context_y.shape[1] // 2]
     rare = (context_y != middle[:, None]).float().mean(dim=1)
-    return (0.1 / rare.clamp(min=1e-3)).clamp(1.0, HEAVIEST)
+    weight = (0.1 * LIGHTEST / rare.clamp(min=1e-3)).clamp(LIGHTEST, HEAVIEST)
+    return torch.where(rare > 0, weight, LIGHTEST)
 
 
 def gamma(rng: Randomness, shape: Tensor) -> Tensor:
