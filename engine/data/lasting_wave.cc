@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "engine/data/orthonormal_basis.h"
 #include "engine/data/wave_fit.h"
@@ -56,6 +57,11 @@ std::optional<Scatter> ScatterOf(const SeriesRows& series, double period) {
   OrthonormalBasis basis;
   for (int64_t block = 0; block < count; ++block) basis.Add(InBlock(ones, blocks, block));
   basis.Add(series.t);
+  if (HasCurvedTrend(series)) {
+    std::vector<double> squared = series.t;
+    for (double& each : squared) each *= each;
+    basis.Add(squared);
+  }
   for (const std::vector<double>& column : series.others) basis.Add(column);
   const double without = SquaresBeside(basis, series.y);
   const std::vector<std::vector<double>> waves = WavesOf(series.t, period);
@@ -76,7 +82,7 @@ std::optional<Scatter> ScatterOf(const SeriesRows& series, double period) {
 
 }  // namespace
 
-double ChanceOfLastingWave(const std::vector<SeriesRows>& series, double period) {
+double ChanceOfLastingWave(absl::Span<const SeriesRows> series, double period) {
   double sum = 0;
   int64_t freedom = 0;
   int64_t count = 0;

@@ -2,8 +2,7 @@
 #ifndef CHORALE_ENGINE_DATA_LASTING_WAVE_H_
 #define CHORALE_ENGINE_DATA_LASTING_WAVE_H_
 
-#include <vector>
-
+#include "absl/types/span.h"
 #include "engine/data/period_search.h"
 
 namespace chorale {
@@ -18,7 +17,7 @@ namespace chorale {
 // Electroencephalography and Clinical Neurophysiology 78, 1991.)
 //
 // REQUIRES: t of each series begins at 0, and y is z-scored.
-double ChanceOfLastingWave(const std::vector<SeriesRows>& series, double period);
+double ChanceOfLastingWave(absl::Span<const SeriesRows> series, double period);
 
 }  // namespace chorale
 

@@ -52,10 +52,22 @@ bool Prepare(SeriesRows* series) {
   return true;
 }
 
-// A series beside a trend, so many values before, and the other columns.
-std::optional<WaveFit> FitAfter(int64_t before, const SeriesRows& series) {
+struct SeriesFit {
+  WaveFit fit;
+  double rest = 0;  // the share that values before leave of what trend and other columns do
+};
+
+double SquaresLeft(const OrthonormalBasis& basis, absl::Span<const double> y) {
+  std::vector<double> left(y.begin(), y.end());
+  basis.TakeFrom(&left);
+  return DotProduct(left, left);
+}
+
+// A series beside a trend, the other columns, and so many values before.
+std::optional<SeriesFit> FitAfter(int64_t before, const SeriesRows& series) {
   const auto rows = static_cast<int64_t>(series.y.size());
-  const int64_t trend = rows >= 64 ? 3 : 2;
+  const bool curved = HasCurvedTrend(series);
+  const int64_t trend = curved ? 3 : 2;
   const auto regressors = trend + before + static_cast<int64_t>(series.others.size());
   if (regressors > std::min(kMostRegressors, rows)) return std::nullopt;
   const std::optional<std::vector<double>> u = Standardised(series.t, 0);
@@ -64,35 +76,37 @@ std::optional<WaveFit> FitAfter(int64_t before, const SeriesRows& series) {
   OrthonormalBasis basis;
   basis.Add(std::vector<double>(rows - before, 1.0));
   basis.Add(later(*u));
-  if (trend == 3) {
+  if (curved) {
     std::vector<double> squared = *u;
     for (double& each : squared) each *= each;
     basis.Add(later(squared));
   }
+  for (const std::vector<double>& column : series.others) basis.Add(later(column));
+  const double without = SquaresLeft(basis, later(series.y));
   for (int64_t back = 1; back <= before; ++back) {
     basis.Add(absl::MakeConstSpan(series.y).subspan(before - back, rows - before));
   }
-  for (const std::vector<double>& column : series.others) basis.Add(later(column));
+  const double rest = without > 0 ? SquaresLeft(basis, later(series.y)) / without : 0;
   const int64_t freedom = rows - before - basis.size() - kWaves;
-  return WaveFit::Make(std::move(basis), {series.t.begin() + before, series.t.end()},
-                       {series.y.begin() + before, series.y.end()}, freedom);
+  std::optional<WaveFit> fit =
+      WaveFit::Make(std::move(basis), {series.t.begin() + before, series.t.end()},
+                    {series.y.begin() + before, series.y.end()}, freedom);
+  if (!fit.has_value()) return std::nullopt;
+  return SeriesFit{*std::move(fit), rest};
 }
 
 // Several series that have the same waves' periods.
 class WaveFits {
  public:
-  void Add(std::optional<WaveFit> fit) {
-    if (!fit.has_value()) return;
-    any_without_rest_ |= fit->freedom() == 0;
-    if (fit->freedom() == 0) return;
-    freedom_ += fit->freedom();
-    fits_.push_back(*std::move(fit));
+  // One that leaves nothing to explain does not count.
+  void Add(WaveFit fit) {
+    if (fit.freedom() == 0) return;
+    freedom_ += fit.freedom();
+    fits_.push_back(std::move(fit));
   }
 
   bool empty() const { return fits_.empty(); }
   int64_t count() const { return static_cast<int64_t>(fits_.size()); }
-  // Whether there was a series of which nothing is left to explain.
-  bool any_without_rest() const { return any_without_rest_; }
   int64_t freedom() const { return freedom_; }
 
   // What waves leave of the squares.
@@ -104,28 +118,23 @@ class WaveFits {
   double Chance(double ratio) const { return ChanceOfWaves(ratio, freedom_, count()); }
   WaveFits Beside(double period) const {
     WaveFits beside;
-    for (const WaveFit& fit : fits_) beside.Add(fit.Beside(period));
+    for (const WaveFit& fit : fits_) {
+      std::optional<WaveFit> rest = fit.Beside(period);
+      if (rest.has_value()) beside.Add(*std::move(rest));
+    }
     return beside;
   }
 
  private:
   std::vector<WaveFit> fits_;
   int64_t freedom_ = 0;
-  bool any_without_rest_ = false;
 };
 
-WaveFits FitsAfter(int64_t before, const std::vector<SeriesRows>& series) {
-  WaveFits fits;
-  for (const SeriesRows& each : series) fits.Add(FitAfter(before, each));
-  return fits;
-}
-
-WaveFits FitsAfterMost(const std::vector<SeriesRows>& series) {
-  constexpr int64_t kMostBefore = 4;
+WaveFits FitsAfter(int64_t before, absl::Span<const SeriesRows> series) {
   WaveFits fits;
   for (const SeriesRows& each : series) {
-    const auto eighth = static_cast<int64_t>(each.y.size()) / 8;
-    fits.Add(FitAfter(std::clamp<int64_t>(eighth, 1, kMostBefore), each));
+    std::optional<SeriesFit> one = FitAfter(before, each);
+    if (one.has_value()) fits.Add(std::move(one->fit));
   }
   return fits;
 }
@@ -224,6 +233,38 @@ std::optional<FoundPeriod> LastingWave(const std::vector<SeriesRows>& series, do
   return FoundPeriod{found.period, std::max(found.chance, lasting)};
 }
 
+std::optional<FoundPeriod> PeriodOf(const std::vector<SeriesRows>& series, double span) {
+  constexpr int64_t kMostBefore = 4;
+  constexpr double kSmooth = 1e-2;  // of what values before leave: it may be no noise
+  constexpr double kTold = 3e-3;    // they hide any wave
+  WaveFits fits;
+  std::vector<SeriesRows> smooth;
+  std::vector<const SeriesRows*> others;
+  for (const SeriesRows& each : series) {
+    const auto eighth = static_cast<int64_t>(each.y.size()) / 8;
+    std::optional<SeriesFit> one = FitAfter(std::clamp<int64_t>(eighth, 1, kMostBefore), each);
+    if (!one.has_value()) continue;
+    if (one->rest <= kSmooth) {
+      smooth.push_back(each);
+    } else {
+      others.push_back(&each);
+    }
+    if (one->rest <= kTold) one = FitAfter(0, each);
+    if (one.has_value()) fits.Add(std::move(one->fit));
+  }
+  if (fits.empty()) return std::nullopt;
+  std::optional<FoundPeriod> found = LastingWave(series, span);
+  if (!found.has_value()) found = BestPeriod(span, &fits);
+  if (!smooth.empty() && Tries(span) * ChanceOfLastingWave(smooth, found->period) > kSeasonLevel) {
+    std::vector<SeriesRows> left;
+    left.reserve(others.size());
+    for (const SeriesRows* each : others) left.push_back(*each);
+    return PeriodOf(left, span);
+  }
+  found->period *= Multiple(fits, found->period, span);
+  return found;
+}
+
 }  // namespace
 
 std::optional<FoundPeriod> FindPeriod(std::vector<SeriesRows> all) {
@@ -234,13 +275,7 @@ std::optional<FoundPeriod> FindPeriod(std::vector<SeriesRows> all) {
   double span = 0;
   for (const SeriesRows& each : series) span = std::max(span, each.t.back());
   if (!(span >= kShortest * kPeriods)) return std::nullopt;
-  WaveFits fits = FitsAfterMost(series);
-  if (fits.empty() && fits.any_without_rest()) fits = FitsAfter(0, series);
-  if (fits.empty()) return std::nullopt;
-  std::optional<FoundPeriod> found = LastingWave(series, span);
-  if (!found.has_value()) found = BestPeriod(span, &fits);
-  found->period *= Multiple(fits, found->period, span);
-  return found;
+  return PeriodOf(series, span);
 }
 
 }  // namespace chorale

@@ -20,6 +20,9 @@ struct SeriesRows {
   std::vector<std::vector<double>> others;  // columns [n] that may explain y without a season
 };
 
+// Whether the square of t is a part of the trend.
+inline bool HasCurvedTrend(const SeriesRows& series) { return series.y.size() >= 64; }
+
 struct FoundPeriod {
   double period = 0;  // in the unit of t
   double chance = 1;  // that there is none and y looks like it all the same
@@ -45,8 +48,12 @@ struct FoundPeriod {
 //     that number, is, too. Two values before tell as much as any sine, so more of them would hide
 //     one; and cycles that keep no time are told from it by the third condition.
 //  2. Else with p = 1 to 4, one for every 8 rows, since a random walk or a smooth series would look
-//     periodic otherwise; and p = 0 where these leave nothing to explain, as in a pure wave. The
-//     chance is that of P times the number of frequencies.
+//     periodic otherwise. The chance is that of P times the number of frequencies. It tells
+//     something only where what these p leave is noise. Of a wave without noise, but also of any
+//     smooth curve (exponential, logistic, a power of t), they leave next to nothing: at most 1 %
+//     of the squares that the trend and the other columns leave, and as smooth as the curve. So the
+//     wave of such a series has to last as well: else the series does not count. And p = 0 where
+//     they leave at most 0.3 %, since these values would hide any wave.
 //
 // The period then is P, or its double or triple where the two waves that this adds have a chance of
 // at most kSeasonLevel, with the p of 2.

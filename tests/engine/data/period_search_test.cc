@@ -6,10 +6,12 @@
 #include <numbers>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "engine/data/wave_fit.h"
 #include "gtest/gtest.h"
+#include "tests/length.h"
 
 namespace chorale {
 namespace {
@@ -87,6 +89,66 @@ TEST(PeriodSearchTest, FindsNothingWhereThereIsNone) {
       EXPECT_LE(FoundIn20(rows, 0, Autoregression(a, -0.81)), 2) << rows << ", " << period;
     }
   }
+}
+
+// What a curve leaves beside values before is smooth, and no noise.
+TEST(PeriodSearchTest, SmoothCurvesHaveNone) {
+  using Curve = std::function<double(double, double)>;  // of t and of its share of the span
+  const std::vector<std::pair<const char*, Curve>> curves = {
+      {"exponential", [](double t, double) { return std::exp(0.1 * t); }},
+      {"decay", [](double, double u) { return std::exp(-5 * u); }},
+      {"logistic", [](double, double u) { return 1 / (1 + std::exp(-10 * (u - 0.5))); }},
+      {"slow logistic", [](double, double u) { return 1 / (1 + std::exp(-5 * (u - 0.3))); }},
+      {"whole logistic",
+       [](double, double u) { return std::nearbyint(1000 / (1 + std::exp(-10 * (u - 0.5)))); }},
+      {"power", [](double, double u) { return std::pow(u, 9); }},
+      {"inverse", [](double t, double) { return 1 / (t + 10); }},
+      {"root", [](double t, double) { return std::sqrt(t); }},
+      {"logarithm", [](double t, double) { return std::log(t + 10); }},
+      {"saturation", [](double t, double) { return t / (t + 5); }},
+      {"bell", [](double, double u) { return std::exp(-std::pow((u - 0.5) / 0.15, 2)); }},
+      {"rise and fall", [](double, double u) { return std::exp(-3 * u) - std::exp(-20 * u); }},
+  };
+  for (const auto& [name, curve] : curves) {
+    for (const int rows : {16, 24, 36, 60, 100, 250}) {
+      if ((rows > 100 || rows == 24 || rows == 60) && !FullLength()) continue;
+      std::vector<double> y;
+      for (int i = 0; i < rows; ++i) y.push_back(curve(i, static_cast<double>(i) / rows));
+      EXPECT_FALSE(Found(FindPeriod({{Count(rows), y, {}}}))) << name << ", " << rows;
+    }
+  }
+}
+
+TEST(PeriodSearchTest, AWaveWithHardlyAnyNoiseIsFound) {
+  for (const double noise : {0.0, 1e-6, 1e-4, 1e-2}) {
+    for (const int rows : {36, 60, 100}) {
+      Random random(rows);
+      std::vector<double> sine;
+      std::vector<double> pattern;
+      for (int i = 0; i < rows; ++i) {
+        constexpr double kQuarters[] = {1, 5, -2, 0};
+        sine.push_back(10 * Sine(i / 12.0 + 0.1) + 0.5 * i + noise * Normal(&random));
+        pattern.push_back(kQuarters[i % 4] + 0.1 * i + noise * Normal(&random));
+      }
+      const std::optional<FoundPeriod> year = FindPeriod({{Count(rows), sine, {}}});
+      const std::optional<FoundPeriod> quarters = FindPeriod({{Count(rows), pattern, {}}});
+      ASSERT_TRUE(Found(year) && Found(quarters)) << noise << ", " << rows;
+      EXPECT_NEAR(year->period, 12, 0.1) << noise << ", " << rows;
+      EXPECT_EQ(quarters->period, 4) << noise << ", " << rows;
+    }
+  }
+}
+
+// A smooth series without a wave neither has one nor hides that of another.
+TEST(PeriodSearchTest, ASmoothSeriesDoesNotCountBesideOthers) {
+  Random random(6);
+  const SeriesRows season = {Count(60), SineAndNoise(10, 12)(60, &random), {}};
+  SeriesRows curve = {Count(60), {}, {}};
+  for (int i = 0; i < 60; ++i) curve.y.push_back(std::log(i + 10));
+  const std::optional<FoundPeriod> found = FindPeriod({curve, season});
+  ASSERT_TRUE(Found(found));
+  EXPECT_EQ(found->period, FindPeriod({season})->period);
+  EXPECT_FALSE(Found(FindPeriod({curve, curve})));
 }
 
 TEST(PeriodSearchTest, SeriesHaveOnePeriodAndPhasesOfTheirOwn) {

@@ -22,7 +22,10 @@ number where these are as good. There is a season if one of two holds:
     to block of each series are as much alike. Two values before tell as much as a sine, so more would hide it; and
     cycles that keep no time are told from it by the third condition.
  2. The chance times the number of frequencies is at most LEVEL with p = 1 to 4, one for every 8 rows: a random walk or
-    a smooth series would look periodic otherwise.
+    a smooth series would look periodic otherwise. Where these p leave next to nothing (1 % of the squares that a trend
+    and the other columns leave), as in a wave without noise, but also of any smooth curve, what they leave may be no
+    noise, and then its chance tells nothing. So the wave of such a series has to pass the third condition, too, else
+    the series does not count; and p = 0 where they leave at most 0.3 %, since they would hide any wave.
 
 The period then is P, or its double or triple where the two waves that this adds have a chance of at most LEVEL. The
 column is (t + 1e-6) mod P. Series that span more than MOST_SPAN steps a row are left out, and of several series only
@@ -34,6 +37,7 @@ The server does the same (`engine/data/season.h`); `tests/golden/seasons.json` h
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +60,10 @@ _MOST = 96  # regressors; where the table has more, no season is sought
 _AT_ONCE = 64  # frequencies, for memory
 _FINENESS = 6  # points of the grid per width of a peak
 _NOTHING = 1e-20  # of the variance
+# Of the squares beside a trend and other columns, what values before leave at most,
+_SMOOTH = 1e-2  # where that may not be noise,
+_TOLD = 3e-3  # and where these values hide any wave
+_CURVED = 64  # rows from which a trend has a square
 _WAVES = 4  # sine and cosine, two harmonics
 _HOLD = 1e-9  # of a wave's squares: one that the basis tells explains nothing
 
@@ -151,21 +159,38 @@ def _fit(basis: Array, t: Array, y: Array, freedom: int) -> _Fit | None:
     return _Fit(basis, t, y * np.sqrt(freedom / squares), freedom)
 
 
+def _trend(part: Part) -> Array:
+    """[n, 2 or 3]"""
+    u = (part.t - part.t.mean()) / part.t.std()
+    return np.stack([np.ones(len(u)), u] + ([u**2] if len(u) >= _CURVED else []), axis=1)
+
+
+def _columns(part: Part, before: int) -> Array:
+    """[n - before, k] a trend, the other columns, and so many values before."""
+    lagged = [np.roll(part.y, back)[:, None] for back in range(1, before + 1)]
+    others = [] if part.others is None else [part.others]
+    return np.concatenate([_trend(part), *others, *lagged], axis=1)[before:]
+
+
 def _beside(part: Part, before: int) -> _Fit | None:
     """Beside a trend, so many values before, and the other columns."""
-    t, y, rows = part.t, part.y, len(part.y)
-    u = (t - t.mean()) / t.std()
-    columns = [np.ones(rows)[:, None], u[:, None]] + ([u[:, None] ** 2] if rows >= 64 else [])
-    columns += [np.roll(y, back)[:, None] for back in range(1, before + 1)]
-    columns += [] if part.others is None else [part.others]
-    if sum(column.shape[1] for column in columns) > min(_MOST, rows):
+    rows, columns = len(part.y), _columns(part, before)
+    if columns.shape[1] > min(_MOST, rows):
         return None
-    basis = _basis(np.concatenate(columns, axis=1)[before:])
-    return _fit(basis, t[before:], y[before:], rows - before - basis.shape[1] - _WAVES)
+    basis = _basis(columns)
+    return _fit(basis, part.t[before:], part.y[before:], rows - before - basis.shape[1] - _WAVES)
 
 
 def _most_before(part: Part) -> int:
     return min(max(len(part.y) // 8, 1), _MOST_BEFORE)
+
+
+def _rest(part: Part) -> float:
+    """The share that values before leave of what a trend and the other columns do."""
+    before = _most_before(part)
+    columns, y = _columns(part, before), part.y[before:]
+    left, most = (_without(_basis(each), y) for each in (columns, columns[:, :-before]))
+    return float(left @ left) / float(most @ most) if most.any() else 0.0
 
 
 def _freedom(fits: list[_Fit]) -> int:
@@ -245,7 +270,7 @@ def _chance_of_one_wave(parts: list[Part], period: float) -> float:
             continue
         block = np.minimum(((t + 1e-6) * blocks / (t[-1] + 1)).astype(int), blocks - 1)
         levels = (block[:, None] == np.arange(blocks)).astype(np.float64)
-        columns = [levels, ((t - t.mean()) / t.std())[:, None]]
+        columns = [levels, _trend(part)[:, 1:]]
         columns += [] if part.others is None else [part.others]
         waves = _waves(t, period)
         without = _basis(np.concatenate(columns, axis=1))
@@ -260,15 +285,14 @@ def _chance_of_one_wave(parts: list[Part], period: float) -> float:
     return _chance(scatter / freedom, freedom, series) if series > 0 else 1.0
 
 
-def _beside_each(parts: list[Part], before: int | None) -> list[_Fit]:
-    """Of the series that have something to explain."""
-    fits = [_beside(part, _most_before(part) if before is None else before) for part in parts]
-    return [fit for fit in fits if fit is not None]
+def _something(fits: Iterable[_Fit | None]) -> list[_Fit]:
+    """Those that have something to explain."""
+    return [fit for fit in fits if fit is not None and fit.freedom > 0]
 
 
 def _lasting_wave(parts: list[Part], span: float) -> tuple[float, float] | None:
     """A period beside a single value before, and its chance; None if it is no wave that lasts."""
-    one, two = ([fit for fit in _beside_each(parts, before) if fit.freedom > 0] for before in (1, 2))
+    one, two = (_something(_beside(part, before) for part in parts) for before in (1, 2))
     if not one or not two:
         return None
     period, chance = _best_period(one, span)
@@ -295,20 +319,26 @@ def _prepared(parts: list[Part]) -> list[Part]:
     return found
 
 
+def _period_of(parts: list[Part], span: float) -> tuple[float, float] | None:
+    known = [part for part in parts if _beside(part, _most_before(part)) is not None]
+    rests = [_rest(part) for part in known]
+    fits = _something(
+        _beside(part, 0 if rest <= _TOLD else _most_before(part)) for part, rest in zip(known, rests, strict=True)
+    )
+    if not fits:
+        return None
+    period, chance = _lasting_wave(parts, span) or _best_period(fits, span)
+    smooth = [part for part, rest in zip(known, rests, strict=True) if rest <= _SMOOTH]
+    if smooth and _tries(span) * _chance_of_one_wave(smooth, period) > LEVEL:
+        return _period_of([part for part, rest in zip(known, rests, strict=True) if rest > _SMOOTH], span)
+    return period * _multiple(fits, period, span), chance
+
+
 def find_period(parts: list[Part]) -> tuple[float, float] | None:
     """The period that these series have in common, and its chance; None where it cannot be told."""
     parts = _prepared(parts)
     span = max((float(part.t[-1]) for part in parts), default=0.0)
-    if span < SHORTEST * PERIODS:
-        return None
-    fits = _beside_each(parts, None)
-    if fits and all(fit.freedom == 0 for fit in fits):  # such as a pure wave
-        fits = _beside_each(parts, 0)
-    fits = [fit for fit in fits if fit.freedom > 0]
-    if not fits:
-        return None
-    period, chance = _lasting_wave(parts, span) or _best_period(fits, span)
-    return period * _multiple(fits, period, span), chance
+    return _period_of(parts, span) if span >= SHORTEST * PERIODS else None
 
 
 # --- The season ----------------------------------------------------------------------------------

@@ -154,6 +154,31 @@ class PhaseColumnTest(unittest.TestCase):
                 found += one is not None and abs(one.period / 12 - 1) < 0.03
             self.assertGreaterEqual(found, 18, rows)
 
+    def test_smooth_curves(self) -> None:
+        for rows in (16, 24, 36, 60, 100, 250):
+            t, u = np.arange(rows), np.arange(rows) / rows
+            for y in (
+                np.exp(0.1 * t),
+                np.exp(-5 * u),
+                1 / (1 + np.exp(-10 * (u - 0.5))),
+                np.rint(1000 / (1 + np.exp(-10 * (u - 0.5)))),
+                u**9,
+                1 / (t + 10),
+                np.sqrt(t),
+                np.log(t + 10),
+                t / (t + 5),
+                np.exp(-(((u - 0.5) / 0.15) ** 2)),
+            ):
+                self.assertIsNone(season(index(rows), y), rows)
+
+    def test_waves_with_hardly_any_noise(self) -> None:
+        for noise in (0, 1e-6, 1e-4, 1e-2):
+            for rows in (36, 60, 100):
+                t = np.arange(rows)
+                y = 10 * np.sin(2 * np.pi * (t / 12 + 0.1)) + 0.5 * t
+                found = season(index(rows), y + noise * np.random.default_rng(rows).standard_normal(rows))
+                self.assertAlmostEqual(found.period, 12, delta=0.1)
+
     def test_several_series(self) -> None:
         store, t = np.repeat(np.arange(3.0), 48), np.tile(np.arange(48.0), 3)
         y = 100 * store + 10 * np.sin(2 * np.pi * (t / 12 + 0.3 * store))
