@@ -27,6 +27,7 @@ struct ColumnNote {
   // Steps of the season that the target has by this column, which counts time; 0: none was found.
   // The model gets one column more (engine/data/season.h).
   double season_steps = 0;
+  double season_months = 0;  // the same in calendar months, where the column counts these
 
   // A sentence on why a column of dates was not taken as an index of time; or empty.
   std::string no_index = {};

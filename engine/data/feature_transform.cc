@@ -182,7 +182,9 @@ absl::Status FeatureTransform::CheckContextColumn(const Column& column, int64_t 
   note.column = column.name;
   note.left_out = fitted.left_out;
   if (season_.has_value() && season_->season.column == feature) {
-    note.season_steps = season_->season.period;
+    const Season& season = season_->season;
+    note.season_steps = season.period;
+    if (season.months.has_value()) note.season_months = season.period * season.step;
   }
   if (column.meaning == Meaning::kDate && !index_verdicts_.empty() &&
       index_verdicts_[feature] != IndexVerdict::kNoPeriod) {

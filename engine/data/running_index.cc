@@ -34,15 +34,15 @@ double LowerQuartile(std::vector<double> numbers) {
   return *place;
 }
 
-// Gaps between the rows of series that follow each other.
+// Gaps between the places of series that follow each other.
 struct Gaps {
   std::vector<double> all;
   double smallest = 0;
   double spans = 0;  // of all series together
-  double rows = 0;
+  double places = 0;
 
   bool LeaveNoHalf(double step) const { return smallest >= 0.5 * step; }
-  bool AreFew(double step) const { return spans / step <= kMostStepsPerRow * rows; }
+  bool AreFew(double step) const { return spans / step <= kMostStepsPerRow * places; }
   template <typename Condition>
   double Share(Condition holds) const {
     return static_cast<double>(absl::c_count_if(all, holds)) / static_cast<double>(all.size());
@@ -64,13 +64,14 @@ struct Gaps {
 
 Gaps GapsOf(absl::Span<const double> numbers, const std::vector<std::vector<size_t>>& series) {
   Gaps gaps;
-  gaps.rows = static_cast<double>(numbers.size());
   for (const std::vector<size_t>& rows : series) {
     for (size_t i = 1; i < rows.size(); ++i) {
-      gaps.all.push_back(numbers[rows[i]] - numbers[rows[i - 1]]);
+      const double gap = numbers[rows[i]] - numbers[rows[i - 1]];
+      if (gap != 0) gaps.all.push_back(gap);
     }
     gaps.spans += numbers[rows.back()] - numbers[rows.front()];
   }
+  gaps.places = static_cast<double>(gaps.all.size() + series.size());
   if (!gaps.all.empty()) gaps.smallest = *absl::c_min_element(gaps.all);
   return gaps;
 }
@@ -117,10 +118,7 @@ IndexOrVerdict AsIndex(const std::vector<double>& numbers, RunningIndex index) {
   return index;
 }
 
-// Of numbers that all differ.
-IndexOrVerdict OfOneSeries(const Table& features, int64_t column) {
-  const std::vector<double>& numbers = features.columns[column].numbers;
-  if (!MayBeIndex(numbers)) return IndexVerdict::kUneven;
+IndexOrVerdict OfOneSeries(const std::vector<double>& numbers, int64_t column) {
   std::vector<size_t> rows(numbers.size());
   absl::c_iota(rows, 0);
   absl::c_sort(rows, [&](size_t a, size_t b) { return numbers[a] < numbers[b]; });
@@ -130,14 +128,13 @@ IndexOrVerdict OfOneSeries(const Table& features, int64_t column) {
   return AsIndex(numbers, std::move(index));
 }
 
-// Of numbers that repeat.
-IndexOrVerdict OfSeveralSeries(const Table& features, int64_t column,
-                               const std::vector<SeriesGrouping>& groupings) {
-  const std::vector<double>& numbers = features.columns[column].numbers;
-  const Codes values = CodesOf(features.columns[column]);
+// Of the first series in which at most so many numbers are those of other rows.
+IndexOrVerdict OfSeveralSeries(const std::vector<double>& numbers, int64_t column,
+                               const Codes& values, const std::vector<SeriesGrouping>& groupings,
+                               size_t repeats) {
   for (const SeriesGrouping& grouping : groupings) {
     if (absl::c_linear_search(grouping.columns, column) ||
-        !DifferInEachSeries(values, grouping.series)) {
+        !RepeatAtMost(repeats, values, grouping.series)) {
       continue;
     }
     RunningIndex index;
@@ -147,6 +144,49 @@ IndexOrVerdict OfSeveralSeries(const Table& features, int64_t column,
     return AsIndex(numbers, std::move(index));
   }
   return IndexVerdict::kRepeats;
+}
+
+// Of numbers that all differ.
+IndexOrVerdict OfDistinct(const std::vector<double>& numbers, int64_t column) {
+  return MayBeIndex(numbers) ? OfOneSeries(numbers, column) : IndexVerdict::kUneven;
+}
+
+// Of numbers that repeat: in no series, or in few rows.
+IndexOrVerdict OfRepeating(const std::vector<double>& numbers, int64_t column, const Codes& values,
+                           const std::vector<SeriesGrouping>& groupings) {
+  constexpr size_t kOneRowIn = 20;
+  IndexOrVerdict index = OfSeveralSeries(numbers, column, values, groupings, 0);
+  if (std::holds_alternative<RunningIndex>(index)) return index;
+  const size_t few = numbers.size() / kOneRowIn;
+  if (numbers.size() - values.count <= few) return OfOneSeries(numbers, column);
+  return OfSeveralSeries(numbers, column, values, groupings, few);
+}
+
+// The numbers of a column, or the months that it counts.
+std::vector<double> CountedBy(const Column& column, const std::optional<MonthCount>& months) {
+  std::vector<double> numbers = column.numbers;
+  if (months.has_value()) {
+    for (double& number : numbers) number = months->At(number);
+  }
+  return numbers;
+}
+
+IndexOrVerdict WithMonths(IndexOrVerdict index, const std::optional<MonthCount>& months) {
+  if (auto* found = std::get_if<RunningIndex>(&index)) found->months = months;
+  return index;
+}
+
+IndexOrVerdict OfDistinct(const Table& features, int64_t column) {
+  const std::optional<MonthCount> months = MonthCount::Of(features.columns[column]);
+  return WithMonths(OfDistinct(CountedBy(features.columns[column], months), column), months);
+}
+
+IndexOrVerdict OfRepeating(const Table& features, int64_t column,
+                           const std::vector<SeriesGrouping>& groupings) {
+  const Column& cells = features.columns[column];
+  const std::optional<MonthCount> months = MonthCount::Of(cells);
+  return WithMonths(OfRepeating(CountedBy(cells, months), column, CodesOf(cells), groupings),
+                    months);
 }
 
 bool HasMissing(const Column& column) {
@@ -171,8 +211,9 @@ absl::string_view SentenceOf(IndexVerdict verdict) {
     case IndexVerdict::kMissingCells:
       return "no season was sought by the column, since it has missing cells";
     case IndexVerdict::kRepeats:
-      return "no season was sought by the column, since its values repeat: if the table has "
-             "several series, a column should tell which one each row belongs to";
+      return "no season was sought by the column, since its values repeat in more than one "
+             "row of 20: if the table has several series, a column should tell which one each row "
+             "belongs to";
     case IndexVerdict::kFewValues:
       return "no season was sought by the column, since it has fewer than 16 different values";
     case IndexVerdict::kUneven:
@@ -210,7 +251,7 @@ RunningIndices FindRunningIndices(const Table& features) {
     } else if (HasMissing(column)) {
       verdict = IndexVerdict::kMissingCells;
     } else if (const size_t values = CountValues(column); values == column.numbers.size()) {
-      if (indices.found.size() < kMostDistinct) keep(i, OfOneSeries(features, i));
+      if (indices.found.size() < kMostDistinct) keep(i, OfDistinct(features, i));
     } else if (values < kLeastValues) {
       verdict = IndexVerdict::kFewValues;
     } else {
@@ -223,7 +264,7 @@ RunningIndices FindRunningIndices(const Table& features) {
   if (repeating.size() > kMostRepeating) repeating.resize(kMostRepeating);
   const std::vector<SeriesGrouping> groupings = SeriesGroupings(features);
   for (const Repeating& each : repeating) {
-    if (keep(each.column, OfSeveralSeries(features, each.column, groupings))) break;
+    if (keep(each.column, OfRepeating(features, each.column, groupings))) break;
   }
   return indices;
 }
@@ -237,8 +278,8 @@ std::optional<RunningIndex> RunningIndexOf(const Table& features, int64_t column
   const size_t values = CountValues(numbers);
   if (values < kLeastValues) return std::nullopt;
   IndexOrVerdict index = values == numbers.numbers.size()
-                             ? OfOneSeries(features, column)
-                             : OfSeveralSeries(features, column, SeriesGroupings(features));
+                             ? OfDistinct(features, column)
+                             : OfRepeating(features, column, SeriesGroupings(features));
   if (std::holds_alternative<IndexVerdict>(index)) return std::nullopt;
   return std::get<RunningIndex>(std::move(index));
 }

@@ -21,6 +21,10 @@ constexpr size_t kMostLevels = 31;  // a numeric column of more different number
 
 using Regressors = std::vector<std::vector<double>>;  // columns [n]
 
+double StepsTo(double x, const std::optional<MonthCount>& months, double first, double step) {
+  return ((months.has_value() ? months->At(x) : x) - first) / step;
+}
+
 // [columns]: empty for numeric ones.
 std::vector<CategoryDictionary> DictionariesOf(const Table& features) {
   std::vector<CategoryDictionary> dictionaries(features.columns.size());
@@ -48,18 +52,15 @@ std::vector<double> CellsOf(const Column& column, const CategoryDictionary& dict
   return cells;
 }
 
-// A column of many numbers: centred, relative to the largest, and where it is missing.
-void AddLinear(const std::vector<double>& cells, Regressors* regressors) {
+// A column of many numbers, of which those known ascend, so that no order of rows matters: centred,
+// relative to the largest, and where it is missing.
+void AddLinear(const std::vector<double>& cells, const std::vector<double>& known,
+               Regressors* regressors) {
   double size = 0;
   for (const double cell : cells) size = std::max(size, std::isnan(cell) ? 0 : std::abs(cell));
   double mean = 0;
-  double count = 0;
-  for (const double cell : cells) {
-    if (std::isnan(cell)) continue;
-    mean += cell / size;
-    count += 1;
-  }
-  mean /= count;
+  for (const double cell : known) mean += cell / size;
+  mean /= static_cast<double>(known.size());
   std::vector<double> centred;
   std::vector<double> missing;
   for (const double cell : cells) {
@@ -72,13 +73,14 @@ void AddLinear(const std::vector<double>& cells, Regressors* regressors) {
 
 // What stands for another column: its values one by one, or itself; nothing where all is missing.
 void AddRegressors(const std::vector<double>& cells, ColumnType type, Regressors* regressors) {
-  std::vector<double> values = cells;
-  values.erase(std::remove_if(values.begin(), values.end(), [](double x) { return std::isnan(x); }),
-               values.end());
-  absl::c_sort(values);
+  std::vector<double> known = cells;
+  known.erase(std::remove_if(known.begin(), known.end(), [](double x) { return std::isnan(x); }),
+              known.end());
+  absl::c_sort(known);
+  std::vector<double> values = known;
   values.erase(std::unique(values.begin(), values.end()), values.end());
   if (type == ColumnType::kNumeric && values.size() > kMostLevels) {
-    return AddLinear(cells, regressors);
+    return AddLinear(cells, known, regressors);
   }
   for (const double value : values) {
     if (regressors->size() > kMostRegressors) return;  // too many already
@@ -90,7 +92,8 @@ void AddRegressors(const std::vector<double>& cells, ColumnType type, Regressors
 }
 
 // The rows of each series in which a period is sought, in the order of the series.
-std::vector<absl::Span<const size_t>> WindowsOf(const RunningIndex& index) {
+std::vector<absl::Span<const size_t>> WindowsOf(const RunningIndex& index,
+                                                absl::Span<const double> numbers) {
   constexpr size_t kLeastWindow = 64;
   const auto count = static_cast<double>(index.series.size());
   const auto shared = static_cast<size_t>(static_cast<double>(kSeasonWindow) / std::sqrt(count));
@@ -106,9 +109,37 @@ std::vector<absl::Span<const size_t>> WindowsOf(const RunningIndex& index) {
   std::vector<absl::Span<const size_t>> windows;
   for (const size_t place : longest) {
     const auto all = absl::MakeConstSpan(index.series[place]);
-    windows.push_back(all.last(std::min(all.size(), rows)));
+    size_t first = all.size() - std::min(all.size(), rows);
+    while (first > 0 && numbers[all[first - 1]] == numbers[all[first]]) --first;
+    windows.push_back(all.subspan(first));
   }
   return windows;
+}
+
+// Where in rows of ascending numbers those of each number begin, and where the last ends.
+std::vector<size_t> PlacesOf(absl::Span<const size_t> rows, absl::Span<const double> numbers) {
+  std::vector<size_t> starts;
+  starts.reserve(rows.size() + 1);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i == 0 || numbers[rows[i]] != numbers[rows[i - 1]]) starts.push_back(i);
+  }
+  starts.push_back(rows.size());
+  return starts;
+}
+
+// The mean at each place, whatever the order of the rows there.
+std::vector<double> MeansAt(const std::vector<size_t>& places, std::vector<double> column) {
+  if (places.size() == column.size() + 1) return column;
+  std::vector<double> means;
+  means.reserve(places.size() - 1);
+  for (size_t i = 0; i + 1 < places.size(); ++i) {
+    const auto here = absl::MakeSpan(column).subspan(places[i], places[i + 1] - places[i]);
+    absl::c_sort(here);
+    double mean = 0;  // of shares, since the sum may be beyond what a float64 holds
+    for (const double number : here) mean += number / static_cast<double>(here.size());
+    means.push_back(mean);
+  }
+  return means;
 }
 
 // A series of the target, and what may explain it; nothing where there are too many columns.
@@ -124,9 +155,15 @@ std::optional<SeriesRows> SeriesOf(const Dataset& context, const RunningIndex& i
     if (series.others.size() > kMostRegressors) return std::nullopt;
   }
   const std::vector<double>& numbers = context.features.columns[index.column].numbers;
-  for (const size_t row : rows) {
-    series.t.push_back((numbers[row] - index.first) / index.step);
-    series.y.push_back(context.y[row]);
+  const std::vector<size_t> places = PlacesOf(rows, numbers);
+  std::vector<double> y;
+  y.reserve(rows.size());
+  for (const size_t row : rows) y.push_back(context.y[row]);
+  series.y = MeansAt(places, std::move(y));
+  for (std::vector<double>& column : series.others) column = MeansAt(places, std::move(column));
+  series.t.reserve(series.y.size());
+  for (size_t i = 0; i + 1 < places.size(); ++i) {
+    series.t.push_back(StepsTo(numbers[rows[places[i]]], index.months, index.first, index.step));
   }
   return series;
 }
@@ -136,7 +173,8 @@ std::optional<Season> SeasonBy(const RunningIndex& index, const Dataset& context
                                IndexVerdict* verdict) {
   const std::vector<CategoryDictionary> dictionaries = DictionariesOf(context.features);
   std::vector<SeriesRows> series;
-  for (const absl::Span<const size_t> rows : WindowsOf(index)) {
+  const std::vector<double>& numbers = context.features.columns[index.column].numbers;
+  for (const absl::Span<const size_t> rows : WindowsOf(index, numbers)) {
     std::optional<SeriesRows> one = SeriesOf(context, index, dictionaries, rows);
     if (one.has_value()) series.push_back(*std::move(one));
   }
@@ -144,7 +182,7 @@ std::optional<Season> SeasonBy(const RunningIndex& index, const Dataset& context
   const std::optional<FoundPeriod> found = FindPeriod(std::move(series));
   if (!found.has_value() || tried * found->chance > kSeasonLevel) return std::nullopt;
   *verdict = IndexVerdict::kSeason;
-  return Season{index.column, index.first, index.step, found->period};
+  return Season{index.column, index.first, index.step, found->period, index.months};
 }
 
 }  // namespace
@@ -155,12 +193,12 @@ std::optional<Season> RestoreSeason(const Dataset& context, const KnownSeason& k
   }
   const std::optional<RunningIndex> index = RunningIndexOf(context.features, known.column);
   if (!index.has_value()) return std::nullopt;
-  return Season{known.column, index->first, index->step, known.period};
+  return Season{known.column, index->first, index->step, known.period, index->months};
 }
 
 double Season::Phase(double x) const {
   constexpr double kBeyondRounding = 1e-6;
-  const double phase = std::fmod((x - first) / step + kBeyondRounding, period);
+  const double phase = std::fmod(StepsTo(x, months, first, step) + kBeyondRounding, period);
   return phase < 0 ? phase + period : phase;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/data/month_count.h"
 #include "engine/data/running_index.h"
 #include "engine/data/table.h"
 
@@ -15,17 +16,19 @@ namespace chorale {
 
 // The last rows of a series by the running index, in which the period is sought. Of G series the
 // last kSeasonWindow / sqrt(G) rows of each, but at least 64, and as many of the longest as make no
-// more than kSeasonWindow^2 rows times rows of a series.
+// more than kSeasonWindow^2 rows times rows of a series; and those at the place of the first row.
 inline constexpr int64_t kSeasonWindow = 1024;
 
 struct Season {
   int64_t column = 0;  // of the features: the running index
   double first = 0;    // its smallest number
   double step = 1;
-  double period = 1;  // in steps
+  double period = 1;                      // in steps
+  std::optional<MonthCount> months = {};  // if it counts these: first and step are months, too
 
   // Where in its season a row with this index is, in steps: mod((x - first) / step + 1e-6, period),
-  // in [0, period]. NaN where x is, or is too far away to tell.
+  // in [0, period], with its months in place of x where these count. NaN where x is, or is too far
+  // away to tell.
   double Phase(double x) const;
 };
 
@@ -37,7 +40,8 @@ struct SeasonSearch {
 // For each running index (engine/data/running_index.h) in turn, a period is sought in the last rows
 // of its series (engine/data/period_search.h), beside the other columns but those that tell the
 // series: the cells of each by value where it is categorical or has at most 31 numbers in these
-// rows, else linearly. So what another column tells is no season here. The first of which the
+// rows, else linearly. Rows at one place of a series are one, with the means of y and of what
+// stands for these columns. So what another column tells is no season here. The first of which the
 // chance, times the number of columns tried, is at most kSeasonLevel is the season.
 //
 // Does not depend on the order of the rows, nor on how categories are numbered. The formula is that

@@ -120,11 +120,13 @@ std::vector<SeriesGrouping> SeriesGroupings(const Table& features) {
   return found;
 }
 
-bool DifferInEachSeries(const Codes& values, const Codes& series) {
-  if (values.count * series.count < values.codes.size()) return false;
+bool RepeatAtMost(size_t most, const Codes& values, const Codes& series) {
+  if (values.count * series.count + most < values.codes.size()) return false;
   absl::flat_hash_set<size_t> seen;
+  size_t repeats = 0;
   for (size_t row = 0; row < values.codes.size(); ++row) {
-    if (!seen.insert(series.codes[row] * values.count + values.codes[row]).second) return false;
+    const bool is_new = seen.insert(series.codes[row] * values.count + values.codes[row]).second;
+    if (!is_new && ++repeats > most) return false;
   }
   return true;
 }

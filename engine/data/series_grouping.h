@@ -37,8 +37,8 @@ inline constexpr size_t kLeastSeriesRows = 8;
 // most 8 of them), then two of these together.
 std::vector<SeriesGrouping> SeriesGroupings(const Table& features);
 
-// Whether no value occurs twice in a series.
-bool DifferInEachSeries(const Codes& values, const Codes& series);
+// Whether at most so many rows have a value that another row of the same series has before them.
+bool RepeatAtMost(size_t most, const Codes& values, const Codes& series);
 
 // The rows of each series, by these numbers.
 std::vector<std::vector<size_t>> SplitBySeries(const Codes& series,

@@ -10,7 +10,8 @@ namespace chorale {
 
 enum class ColumnType { kNumeric, kCategorical };
 
-// What the numbers of a column stand for. No answer depends on it: clients read texts by it.
+// What the numbers of a column stand for: clients read texts by it. No answer depends on it, but
+// that dates of one day of each month count months (engine/data/month_count.h).
 enum class Meaning {
   kNumber,
   kBoolean,   // 0 for false, 1 for true

@@ -33,6 +33,12 @@ std::string UnknownCategories(const ColumnNote& note) {
                       known, note.known_category_count > shown ? ", ..." : "");
 }
 
+// Of a season.
+std::string Length(const ColumnNote& note) {
+  return note.season_months > 0 ? absl::StrCat(note.season_months, " months")
+                                : absl::StrCat(note.season_steps, " steps");
+}
+
 // Adds warnings while there is room for them.
 class WarningWriter {
  public:
@@ -83,8 +89,8 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
     }
     if (note.season_steps > 0) {
       writer.Add(v1::Warning::SEASON, note.column, 0,
-                 absl::StrCat("the target has a season of ", note.season_steps,
-                              " steps by it: the model is also told where in that each row is"));
+                 absl::StrCat("the target has a season of ", Length(note),
+                              " by it: the model is also told where in that each row is"));
     }
     if (!note.no_index.empty()) {
       writer.Add(v1::Warning::NO_INDEX, note.column, 0, note.no_index);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/civil_time.h"
 #include "engine/data/series_grouping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -115,8 +116,9 @@ TEST(RunningIndexTest, SaysWhyAColumnIsNone) {
   EXPECT_EQ(VerdictOf(Count(15)), IndexVerdict::kTooFewRows);
   numbers[7] = kNaN;
   EXPECT_EQ(VerdictOf(numbers), IndexVerdict::kMissingCells);
-  numbers[7] = 8;
+  for (const int row : {7, 12, 20}) numbers[row] = row + 1;
   EXPECT_EQ(VerdictOf(numbers), IndexVerdict::kRepeats);
+  numbers = Count(40);
   numbers[7] = 7.7;
   EXPECT_EQ(VerdictOf(numbers), IndexVerdict::kUneven);
   numbers = Count(40);
@@ -127,6 +129,76 @@ TEST(RunningIndexTest, SaysWhyAColumnIsNone) {
   EXPECT_EQ(VerdictOf(numbers), IndexVerdict::kFewValues);
   EXPECT_THAT(std::string(SentenceOf(IndexVerdict::kRepeats)), HasSubstr("its values repeat"));
   EXPECT_THAT(std::string(SentenceOf(IndexVerdict::kTooFewRows)), HasSubstr("fewer than 16 rows"));
+}
+
+TEST(RunningIndexTest, OneRowInTwentyMayBeAtThePlaceOfAnother) {
+  std::vector<double> numbers = Count(40);
+  numbers[7] = 8;
+  numbers[30] = 8;
+  EXPECT_EQ(StepOf(numbers), 1);
+  std::vector<double> hours = Count(60, 0.5);
+  hours.insert(hours.begin(), {12, 7.5, 7.5});
+  EXPECT_EQ(StepOf(hours), 0.5);
+  hours.push_back(9);
+  EXPECT_EQ(VerdictOf(hours), IndexVerdict::kRepeats);
+  std::vector<double> uneven = Count(40);
+  uneven[3] = 3.9;
+  uneven[9] = 10;
+  EXPECT_EQ(VerdictOf(uneven), IndexVerdict::kUneven);
+}
+
+TEST(RunningIndexTest, OneRowInTwentyOfSeveralSeriesMayBeAtThePlaceOfAnother) {
+  Table table = Panel(3, 20);
+  const auto repeat = [&](int row) {
+    table.columns[0].codes.push_back(table.columns[0].codes[row]);
+    table.columns[1].numbers.push_back(table.columns[1].numbers[row]);
+  };
+  for (const int row : {5, 17, 17}) repeat(row);
+  const RunningIndices indices = FindRunningIndices(table);
+  ASSERT_EQ(indices.found.size(), 1u);
+  EXPECT_EQ(indices.found[0].step, 1);
+  EXPECT_THAT(indices.found[0].told_by, ElementsAre(0));
+  EXPECT_EQ(indices.found[0].series[2].size(), 23u);
+  EXPECT_EQ(RunningIndexOf(table, 1)->series, indices.found[0].series);
+  repeat(30);
+  EXPECT_EQ(FindRunningIndices(table).verdicts[1], IndexVerdict::kRepeats);
+}
+
+// A column by which the row that is there twice differs tells no series.
+TEST(RunningIndexTest, ARowThatIsThereTwiceIsNoSeries) {
+  std::vector<double> numbers = Count(40);
+  numbers.push_back(20);
+  std::vector<int32_t> corrected(41);
+  corrected[40] = 1;
+  for (int row = 0; row < 6; ++row) corrected[5 * row] = 1;
+  Table table;
+  table.columns = {Numbers("t", numbers), Categories("corrected", {"no", "yes"}, corrected)};
+  const RunningIndices indices = FindRunningIndices(table);
+  ASSERT_EQ(indices.found.size(), 1u);
+  EXPECT_EQ(indices.found[0].series.size(), 1u);
+}
+
+TEST(RunningIndexTest, DatesOfOneDayOfAMonthCountMonths) {
+  std::vector<double> firsts;
+  std::vector<double> quarters;
+  for (int month = 0; month < 48; ++month) {
+    const absl::CivilDay day(absl::CivilMonth(2019, 4) + month);
+    firsts.push_back(static_cast<double>(day - absl::CivilDay(1970, 1, 1)));
+    if (month % 3 == 0) quarters.push_back(firsts.back() - 1);
+  }
+  Table table;
+  table.columns = {Numbers("month", firsts)};
+  EXPECT_EQ(FindRunningIndices(table).found.at(0).step, 31);
+  table.columns[0].meaning = Meaning::kDate;
+  RunningIndex index = FindRunningIndices(table).found.at(0);
+  ASSERT_TRUE(index.months.has_value());
+  EXPECT_EQ(index.step, 1);
+  EXPECT_EQ(index.first, 12 * 49 + 3);
+  table.columns[0].numbers = quarters;
+  index = FindRunningIndices(table).found.at(0);
+  ASSERT_TRUE(index.months.has_value());
+  EXPECT_EQ(index.step, 3);
+  EXPECT_EQ(RunningIndexOf(table, 0)->first, index.first);
 }
 
 TEST(RunningIndexTest, TheFirstTwoColumnsAreTried) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/civil_time.h"
 #include "engine/data/feature_transform.h"
 #include "engine/data/turns.h"
 #include "engine/model/model_config.h"
@@ -50,6 +51,7 @@ Dataset DatasetOf(const Json& each) {
     const std::vector<double> cells = NumbersOf(column["cells"]);
     if (!column["categorical"].get<bool>()) {
       dataset.features.columns.push_back(Numbers(name, cells));
+      if (column.contains("date")) dataset.features.columns.back().meaning = Meaning::kDate;
       continue;
     }
     std::vector<int32_t> codes;
@@ -342,6 +344,131 @@ TEST(SeasonTest, LongAndManySeriesAreSearchedInTheirLastRows) {
   if (!FullLength()) return;
   EXPECT_EQ(FindSeason(Stores(2, 800)).season->period, 12);
   EXPECT_EQ(FindSeason(Stores(300, 65)).season->period, 12);
+}
+
+// Rows at one place are one, with the means of their y and of other columns.
+TEST(SeasonTest, RowsAtOnePlaceInAnyOrderHaveTheSameBits) {
+  Dataset dataset = SeasonalDataset(96);
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal;
+  std::vector<double> other;
+  std::vector<int32_t> codes;
+  for (int i = 0; i < 96; ++i) {
+    other.push_back(i % 9 == 0 ? kNaN : 1e3 * normal(random));
+    codes.push_back(i * i % 5 % 3);
+    dataset.y[i] += 0.3 * std::sin(AngleOf(i / 12.17));
+  }
+  dataset.features.columns.push_back(Numbers("other", other));
+  dataset.features.columns.push_back(Categories("group", {"a", "b", "c"}, codes));
+  const auto repeat = [&](int row) {
+    dataset.features.columns[0].numbers.push_back(dataset.features.columns[0].numbers[row]);
+    dataset.features.columns[1].numbers.push_back(normal(random));
+    dataset.features.columns[2].codes.push_back(codes[row]);
+    dataset.y.push_back(dataset.y[row] + normal(random));
+  };
+  for (const int row : {40, 40, 40, 77}) repeat(row);
+  const SeasonSearch expected = FindSeason(dataset);
+  ASSERT_TRUE(expected.season.has_value());
+  EXPECT_NEAR(expected.season->period, 12, 0.2);
+  EXPECT_EQ(expected.verdicts[0], IndexVerdict::kSeason);
+  const std::optional<Season> restored = RestoreSeason(dataset, {0, expected.season->period});
+  ASSERT_TRUE(restored.has_value());
+  EXPECT_EQ(restored->first, expected.season->first);
+  EXPECT_EQ(restored->step, expected.season->step);
+  for (int turn = 1; turn <= 3; ++turn) {
+    Dataset same = dataset;
+    for (int i = 0; i < 100; ++i) {
+      const int row = (i * 37 + turn) % 100;
+      for (const int column : {0, 1}) {
+        same.features.columns[column].numbers[i] = dataset.features.columns[column].numbers[row];
+      }
+      same.features.columns[2].codes[i] = dataset.features.columns[2].codes[row];
+      same.y[i] = dataset.y[row];
+    }
+    EXPECT_EQ(FindSeason(same).season->period, expected.season->period) << turn;
+  }
+  repeat(50);
+  repeat(51);
+  EXPECT_EQ(FindSeason(dataset).verdicts[0], IndexVerdict::kRepeats);
+}
+
+TEST(SeasonTest, TheLastRowsOfALongSeriesAreWholePlaces) {
+  if (!FullLength()) return;
+  Dataset dataset = SeasonalDataset(1060);
+  for (int i = 0; i < 20; ++i) {  // the window begins in the midst of these
+    dataset.features.columns[0].numbers.push_back(50);
+    dataset.y.push_back(i);
+  }
+  const std::optional<Season> season = FindSeason(dataset).season;
+  ASSERT_TRUE(season.has_value());
+  EXPECT_EQ(season->period, 12);
+}
+
+// --- Months
+// ---------------------------------------------------------------------------------------
+
+// The first of each month from 2015-01 on, in days since 1970-01-01.
+std::vector<double> Months(int count, int apart = 1) {
+  std::vector<double> dates;
+  for (int i = 0; i < count; ++i) {
+    const absl::CivilDay day(absl::CivilMonth(2015, 1) + i * apart);
+    dates.push_back(static_cast<double>(day - absl::CivilDay(1970, 1, 1)));
+  }
+  return dates;
+}
+
+// A yearly sine and a trend of 0.5 by dates of so many months apart.
+Dataset ByDate(int rows, int apart, int seed) {
+  Dataset dataset;
+  dataset.features.columns = {Numbers("date", Months(rows, apart))};
+  dataset.features.columns[0].meaning = Meaning::kDate;
+  dataset.target = "y";
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  for (int i = 0; i < rows; ++i) {
+    dataset.y.push_back(10 * std::sin(AngleOf((i * apart + seed) / 12.0)) + 0.5 * i +
+                        normal(random));
+  }
+  return dataset;
+}
+
+TEST(SeasonTest, AYearOfDatesHasTwelveMonths) {
+  for (int seed = 0; seed < 10; ++seed) {
+    const std::optional<Season> season = FindSeason(ByDate(60, 1, seed)).season;
+    ASSERT_TRUE(season.has_value()) << seed;
+    EXPECT_EQ(season->period, 12) << seed;
+    EXPECT_EQ(season->step, 1);
+    const std::vector<double> later = Months(100);
+    for (int i = 60; i < 100; ++i) EXPECT_NEAR(season->Phase(later[i]), i % 12, 2e-6);
+    EXPECT_NEAR(season->Phase(later[63] + 15), 3.5, 2e-6);  // in the midst of April
+  }
+}
+
+TEST(SeasonTest, AYearOfQuartersHasFourSteps) {
+  const Dataset dataset = ByDate(60, 3, 2);
+  const std::optional<Season> season = FindSeason(dataset).season;
+  ASSERT_TRUE(season.has_value());
+  EXPECT_EQ(season->period, 4);
+  EXPECT_EQ(season->step, 3);
+  const std::vector<ColumnNote> notes = Fit(dataset, AskingForPhase()).context_notes();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].season_steps, 4);
+  EXPECT_EQ(notes[0].season_months, 12);
+}
+
+TEST(SeasonTest, MonthsAreRestored) {
+  const Dataset dataset = ByDate(60, 1, 3);
+  const FeatureTransform found = Fit(dataset, AskingForPhase());
+  const auto known = FeatureTransform::Fit(dataset, AskingForPhase(), KnownSeason{0, 12});
+  ASSERT_TRUE(known.ok()) << known.status();
+  Table request;
+  request.columns = {Numbers("date", {16'000, 17'014.25, 20'000, kNaN, 1e300})};
+  EXPECT_EQ(known->Apply(request)->x, found.Apply(request)->x);
+  EXPECT_EQ(known->context_notes()[0].season_months, 12);
+  Dataset plain = dataset;
+  plain.features.columns[0].meaning = Meaning::kNumber;
+  EXPECT_FALSE(RestoreSeason(plain, {0, 12})->months.has_value());
+  EXPECT_EQ(Fit(plain, AskingForPhase()).context_notes()[0].season_months, 0);
 }
 
 TEST(SeasonTest, SaysOfEachColumnWhyItIsNoIndex) {

@@ -23,9 +23,10 @@ TEST(WarningEncoderTest, OneForEachReason) {
                   {.column = "z", .replaced_by_nearest = 4},
                   {.column = "month", .outside_bulk = 1, .season_steps = 12},
                   {.column = "y", .wrong_targets = 2, .snapped_to = "whole numbers"},
-                  {.column = "day", .no_index = "no season was sought by the column"}},
+                  {.column = "day", .no_index = "no season was sought by the column"},
+                  {.column = "quarter", .season_steps = 4, .season_months = 12}},
                  &warnings);
-  ASSERT_EQ(warnings.size(), 10);
+  ASSERT_EQ(warnings.size(), 11);
   const auto expect = [&](int i, v1::Warning::Reason reason, const std::string& column,
                           int64_t cells, const std::string& text) {
     EXPECT_EQ(warnings[i].reason(), reason) << i;
@@ -46,6 +47,7 @@ TEST(WarningEncoderTest, OneForEachReason) {
   expect(8, v1::Warning::SNAPPED, "y", 0,
          "draws and quantiles are snapped to whole numbers; means");
   expect(9, v1::Warning::NO_INDEX, "day", 0, "no season was sought by the column");
+  expect(10, v1::Warning::SEASON, "quarter", 0, "the target has a season of 12 months by it");
 }
 
 TEST(WarningEncoderTest, WhereNoCellIsKnownTheContextsCategoriesAreNamed) {

@@ -101,7 +101,16 @@ def _regressors(column: Array, categorical: bool) -> Array:
     if categorical or len(values) <= LEVELS:
         return (column[:, None] == values).astype(np.float64)
     relative = column / np.abs(values).max()  # sums of a user's numbers may be beyond a float64
-    return np.stack([np.where(known, relative - relative[known].mean(), 0.0), ~known], axis=1)
+    mean = np.sort(relative[known]).mean()
+    return np.stack([np.where(known, relative - mean, 0.0), ~known], axis=1)
+
+
+def _at_places(places: Array, column: Array) -> Array:
+    """[places] the mean of the rows at each of them, which ascend; does not depend on the order of these rows."""
+    starts = np.flatnonzero(np.diff(places, prepend=-np.inf))
+    counts = np.diff(starts, append=len(places))
+    ordered = column[np.lexsort([column, places])].astype(np.float64)
+    return np.add.reduceat(ordered / np.repeat(counts, counts), starts)  # the sum may be beyond a float64
 
 
 def _basis(columns: Array) -> Array:
@@ -344,12 +353,15 @@ def find_period(parts: list[Part]) -> tuple[float, float] | None:
 # --- The season ----------------------------------------------------------------------------------
 
 
-def _windows(index: Index) -> list[Array]:
-    """The last rows of each series: as many as keep the work within that of one series of WINDOW rows."""
+def _windows(index: Index, t: Array) -> list[Array]:
+    """The last rows of each series: as many as keep the work within that of one series of WINDOW rows, and those at the
+    place of the first of these."""
     count = len(index.series)
     rows = max(_LEAST_WINDOW, int(WINDOW / np.sqrt(count)))
     longest = sorted(range(count), key=lambda place: -len(index.series[place]))[: (WINDOW // rows) ** 2]
-    return [index.series[place][-rows:] for place in sorted(longest)]
+    series = [index.series[place] for place in sorted(longest)]
+    first = [np.searchsorted(t[each], t[each[max(len(each) - rows, 0)]]) for each in series]
+    return [each[place:] for each, place in zip(series, first, strict=True)]
 
 
 def _part(x: Array, y: Array, is_categorical: Array, index: Index, rows: Array, beside_others: bool) -> Part | None:
@@ -362,15 +374,21 @@ def _part(x: Array, y: Array, is_categorical: Array, index: Index, rows: Array, 
     columns = np.concatenate(others, axis=1) if others else None
     if columns is not None and columns.shape[1] > _MOST:
         return None
-    return Part(index.steps(x[rows]), y[rows].astype(np.float64), columns)
+    t = index.steps(x[rows])
+    if columns is not None:
+        columns = np.stack([_at_places(t, column) for column in columns.T], axis=1)
+    return Part(np.unique(t), _at_places(t, y[rows]), columns)
 
 
-def find_season(x: Array, y: Array, is_categorical: Array, beside_others: bool = True) -> Season | None:
-    """Of a context x [Nctx, F], y [Nctx]; a season that another column tells counts only if not beside_others."""
+def find_season(
+    x: Array, y: Array, is_categorical: Array, beside_others: bool = True, is_date: Array | None = None
+) -> Season | None:
+    """Of a context x [Nctx, F], y [Nctx]; a season that another column tells counts only if not beside_others. Dates
+    are days since 1970-01-01."""
     if not np.isfinite(y).all():
         return None
-    for tried, index in enumerate(find_indices(x, is_categorical), start=1):
-        parts = [_part(x, y, is_categorical, index, rows, beside_others) for rows in _windows(index)]
+    for tried, index in enumerate(find_indices(x, is_categorical, is_date), start=1):
+        parts = [_part(x, y, is_categorical, index, rows, beside_others) for rows in _windows(index, index.steps(x))]
         found = find_period([part for part in parts if part is not None])
         if found is not None and tried * found[1] <= LEVEL:
             return Season(index, found[0], tried * found[1])

@@ -1,11 +1,15 @@
 """Which columns of a table count time, and of which series.
 
 A numeric column without missing cells counts time if its values all differ, or at least differ within the series that
-one or two other columns of few values tell, and are steps apart. The step is the median gap: no gap is below half of
-it, all together are at most MOST_SPAN a row, and nine of ten are at most half above it, or nine of ten are about whole
-numbers k of it (within a tenth of k and a quarter), as where days, weekends or months are left out. Where so many are
-left out that this is not so, it may be the lower quartile of the gaps, if four of ten are about one such step and nine
-of ten are about whole numbers of it.
+one or two other columns of few values tell, and are steps apart. Where neither is so, one row in REPEATS may have a
+value that an earlier one has, of the table or else within such series: rows at one place count as one. The step is the
+median gap: no gap is below half of it, all together are at most MOST_SPAN a place, and nine of ten are at most half
+above it, or nine of ten are about whole numbers k of it (within a tenth of k and a quarter), as where days, weekends or
+months are left out. Where so many are left out that this is not so, it may be the lower quartile of the gaps, if four
+of ten are about one such step and nine of ten are about whole numbers of it.
+
+Dates, in days since 1970-01-01, that are all the same day of a month up to the 28th, or all the last day of their
+month, count months instead of days (`month_count.py`).
 
 The server does the same (`engine/data/running_index.h`).
 """
@@ -18,10 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from models.research.training.prior.month_count import MonthCount, month_count
+
 Array = np.ndarray
 
 ROWS = 16  # a context has at least
 MOST_SPAN = 4  # steps a row
+REPEATS = 20  # one row in so many may be at the place of another
 SERIES_ROWS = 8  # of a series, on average
 _GROUPINGS = 8  # columns that may tell the series, at most
 _REPEATING = 8  # columns whose values repeat that are looked at, at most
@@ -36,14 +43,17 @@ class Index(NamedTuple):
     step: float
     series: list[Array]  # the context's rows of each series, by the column
     told_by: tuple[int, ...]  # the columns that tell the series
+    months: MonthCount | None = None  # if it counts months: first and step are months, too
 
     def steps(self, x: Array) -> Array:
         """[R] of rows x [R, F], from the first row of the context."""
-        return (x[:, self.column] - self.first) / self.step
+        values = x[:, self.column] if self.months is None else self.months.at(x[:, self.column])
+        return (values - self.first) / self.step
 
 
 def _step(series: list[Array]) -> float | None:
-    """The step of values that count time, in series of ascending ones."""
+    """The step of values that count time, in series of ascending ones, of which equal ones count as one."""
+    series = [np.unique(values) for values in series]
     gaps = np.concatenate([np.diff(values) for values in series])
     rows, spans = sum(map(len, series)), sum(float(values[-1] - values[0]) for values in series)
     if len(gaps) == 0 or gaps.min() <= 0 or not np.isfinite(spans):
@@ -97,40 +107,62 @@ def _groupings(x: Array) -> Iterator[_Grouping]:
             yield _Grouping(one.told_by + other.told_by, codes, count)
 
 
-def _panel(x: Array, column: int, groupings: list[_Grouping]) -> Index | None:
-    """By a column whose values repeat, but in no series."""
-    values = x[:, column]
+def _index(values: Array, column: int, series: list[Array], told_by: tuple[int, ...]) -> Index | None:
+    step = _step([values[rows] for rows in series])
+    return None if step is None else Index(column, float(values.min()), step, series, told_by)
+
+
+def _of_one_series(values: Array, column: int) -> Index | None:
+    return _index(values, column, [np.argsort(values, kind="stable")], ())
+
+
+def _of_several(values: Array, column: int, groupings: list[_Grouping], repeats: int) -> Index | None:
+    """By the first grouping in which so many values repeat at most."""
     codes, count = _codes(values)
     for grouping in groupings:
-        if column in grouping.told_by or len(np.unique(grouping.codes * count + codes)) < len(x):
-            continue
-        series = _split(grouping.codes, grouping.count, values)
-        step = _step([values[rows] for rows in series])
-        return None if step is None else Index(column, float(values.min()), step, series, grouping.told_by)
+        different = len(np.unique(grouping.codes * count + codes))
+        if column not in grouping.told_by and different >= len(values) - repeats:
+            return _index(values, column, _split(grouping.codes, grouping.count, values), grouping.told_by)
     return None
 
 
-def find_indices(x: Array, is_categorical: Array) -> list[Index]:
+def _of_repeating(values: Array, column: int, groupings: list[_Grouping]) -> Index | None:
+    """Of a column whose values repeat: in no series, or in few rows."""
+    index = _of_several(values, column, groupings, 0)
+    few = len(values) // REPEATS
+    if index is not None:
+        return index
+    if len(np.unique(values)) >= len(values) - few:
+        return _of_one_series(values, column)
+    return _of_several(values, column, groupings, few)
+
+
+def find_indices(x: Array, is_categorical: Array, is_date: Array | None = None) -> list[Index]:
     """The numeric columns that may count time: the first that have only different values, then, of those that
-    repeat them from series to series, the one with most."""
+    repeat them, the one with most."""
     if len(x) < ROWS:
         return []
     found: list[Index] = []
     repeating: list[tuple[int, int]] = []
-    for column in np.flatnonzero(~np.asarray(is_categorical, bool)):
+    months = [month_count(x[:, f]) if is_date is not None and is_date[f] else None for f in range(x.shape[1])]
+
+    def counted(column: int) -> Array:
+        each = months[column]
+        return x[:, column] if each is None else each.at(x[:, column])
+
+    for column in np.flatnonzero(~np.asarray(is_categorical, bool)).tolist():
         values = x[:, column]
         if not np.isfinite(values).all():
             continue
         different = len(np.unique(values))
         if different < len(values):
-            repeating += [(-different, int(column))] if different >= ROWS else []
+            repeating += [(-different, column)] if different >= ROWS else []
         elif len(found) < _DISTINCT:
-            order = np.argsort(values, kind="stable")
-            step = _step([values[order]])
-            found += [] if step is None else [Index(int(column), float(values[order[0]]), step, [order], ())]
+            index = _of_one_series(counted(column), column)
+            found += [] if index is None else [index._replace(months=months[column])]
     groupings = list(_groupings(x)) if repeating else []
     for _, column in sorted(repeating)[:_REPEATING]:
-        index = _panel(x, column, groupings)
+        index = _of_repeating(counted(column), column, groupings)
         if index is not None:
-            return [*found, index]
+            return [*found, index._replace(months=months[column])]
     return found

@@ -114,6 +114,9 @@ class PhaseColumnTest(unittest.TestCase):
         self.assertIsNone(season(index(15), seasonal(15, 4, noise=0)))
         self.assertIsNone(season(random.standard_normal((64, 1)), y))
         self.assertIsNone(season(index(64) // 2, y))
+        twice = np.append(np.arange(64), [20, 20, 63])
+        self.assertEqual(season(index(64)[twice], y[twice]).period, 8)
+        self.assertIsNone(season(index(64)[np.append(twice, 5)], y[np.append(twice, 5)]))
         self.assertIsNone(season(index(64), y, categorical=(0,)))
         self.assertIsNone(season(np.zeros((64, 0)), y))
         hidden = index(64)
@@ -153,6 +156,32 @@ class PhaseColumnTest(unittest.TestCase):
                 one = season(index(rows), y + np.random.default_rng(seed).standard_normal(rows))
                 found += one is not None and abs(one.period / 12 - 1) < 0.03
             self.assertGreaterEqual(found, 18, rows)
+
+    def test_rows_at_one_place_are_one(self) -> None:
+        random = np.random.default_rng(14)
+        rows = np.concatenate([np.arange(96), [40, 40, 77]])
+        x = np.column_stack([rows.astype(float), random.standard_normal(99), rows % 5])
+        y = seasonal(96, 8)[rows] + random.standard_normal(99)
+        expected = season(x, y)
+        self.assertEqual(expected.period, 8)
+        for _ in range(5):
+            order = random.permutation(99)
+            self.assertEqual(season(x[order], y[order]).chance, expected.chance)
+
+    def test_dates_of_one_day_of_a_month_count_months(self) -> None:
+        t = np.arange(60)
+        for day in (0, 1, 15, 28):  # 0 is the last of the month before
+            dates = (np.datetime64("2015-01") + t).astype("datetime64[D]").astype(np.float64) + day - 1
+            years = []
+            for seed in range(10):
+                y = 10 * np.sin(2 * np.pi * (t + seed) / 12) + 0.5 * t
+                y = y + np.random.default_rng(seed).standard_normal(60)
+                found = find_season(dates[:, None], y, np.zeros(1, bool), is_date=np.ones(1, bool))
+                self.assertEqual(found.index.step, 1)
+                self.assertAlmostEqual(found.period, 12, delta=0.1)
+                years += [found] if found.period == 12 else []
+            self.assertGreaterEqual(len(years), 9, day)
+            np.testing.assert_allclose(years[0].phase(dates[:, None]), t % 12, atol=2e-6)
 
     def test_smooth_curves(self) -> None:
         for rows in (16, 24, 36, 60, 100, 250):
@@ -210,7 +239,9 @@ class PhaseColumnTest(unittest.TestCase):
             with self.subTest(vector["name"]):
                 x = np.array([column["cells"] for column in vector["columns"]], dtype=np.float64).T
                 kinds = np.array([column["categorical"] for column in vector["columns"]])
-                found, expected = find_season(x, np.array(vector["y"]), kinds), vector["season"]
+                dates = np.array([column.get("date", False) for column in vector["columns"]])
+                found = find_season(x, np.array(vector["y"]), kinds, is_date=dates)
+                expected = vector["season"]
                 self.assertEqual(found is None, expected is None)
                 if found is None:
                     continue
