@@ -98,13 +98,14 @@ std::vector<absl::Span<const size_t>> WindowsOf(const RunningIndex& index,
   const auto count = static_cast<double>(index.series.size());
   const auto shared = static_cast<size_t>(static_cast<double>(kSeasonWindow) / std::sqrt(count));
   const size_t rows = std::max(kLeastWindow, shared);
-  const size_t side = static_cast<size_t>(kSeasonWindow) / rows;
+  constexpr auto kWindow = static_cast<size_t>(kSeasonWindow);
+  const size_t most = kWindow * kWindow / (rows * rows);
   std::vector<size_t> longest(index.series.size());
   absl::c_iota(longest, 0);
   std::stable_sort(longest.begin(), longest.end(), [&](size_t a, size_t b) {
     return index.series[a].size() > index.series[b].size();
   });
-  longest.resize(std::min(longest.size(), side * side));
+  longest.resize(std::min(longest.size(), most));
   absl::c_sort(longest);
   std::vector<absl::Span<const size_t>> windows;
   for (const size_t place : longest) {

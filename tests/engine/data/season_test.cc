@@ -339,6 +339,15 @@ TEST(SeasonTest, SeveralSeriesDoNotDependOnTheOrderOfRowsOrTheNumbersOfCategorie
   EXPECT_EQ(found.season->period, expected.season->period);
 }
 
+// The season of the second series is not hidden by the first, which has none.
+TEST(SeasonTest, BothOfTwoSeriesAreSearched) {
+  Dataset dataset = Stores(2, 60);
+  for (int month = 0; month < 60; ++month) dataset.y[month] = month * month * 37 % 101;
+  const std::optional<Season> season = FindSeason(dataset).season;
+  ASSERT_TRUE(season.has_value());
+  EXPECT_EQ(season->period, 12);
+}
+
 TEST(SeasonTest, LongAndManySeriesAreSearchedInTheirLastRows) {
   EXPECT_EQ(FindSeason(Stores(40, 170)).season->period, 12);
   if (!FullLength()) return;

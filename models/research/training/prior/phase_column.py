@@ -358,7 +358,7 @@ def _windows(index: Index, t: Array) -> list[Array]:
     place of the first of these."""
     count = len(index.series)
     rows = max(_LEAST_WINDOW, int(WINDOW / np.sqrt(count)))
-    longest = sorted(range(count), key=lambda place: -len(index.series[place]))[: (WINDOW // rows) ** 2]
+    longest = sorted(range(count), key=lambda place: -len(index.series[place]))[: WINDOW**2 // rows**2]
     series = [index.series[place] for place in sorted(longest)]
     first = [np.searchsorted(t[each], t[each[max(len(each) - rows, 0)]]) for each in series]
     return [each[place:] for each, place in zip(series, first, strict=True)]
