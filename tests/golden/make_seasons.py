@@ -25,16 +25,22 @@ from models.research.training.prior.phase_column import find_season  # noqa: E40
 OUTPUT = pathlib.Path(__file__).with_name("seasons.json")
 
 Array = np.ndarray
-Column = tuple[bool, Array]  # whether it is categorical, and its cells
+Column = tuple[str, Array]  # its kind, and its cells
 Context = tuple[list[Column], Array]
 
 
 def numeric(cells: Array) -> Column:
-    return False, np.asarray(cells, dtype=np.float64)
+    return "number", np.asarray(cells, dtype=np.float64)
 
 
 def categorical(cells: Array) -> Column:
-    return True, np.asarray(cells, dtype=np.float64)
+    return "category", np.asarray(cells, dtype=np.float64)
+
+
+def dates(months: Array, day: int) -> Column:
+    """Days since 1970-01-01 of a day of each month; 0 is the last of the month before."""
+    month = np.datetime64("2015-01") + np.asarray(months).astype(int)
+    return "date", month.astype("datetime64[D]").astype(np.float64) + (day - 1)
 
 
 def noise(rows: int, seed: int) -> Array:
@@ -87,6 +93,19 @@ def months(t: Array) -> Array:
     """Days from 2015-01-01 to the first of the month t months later."""
     first = np.datetime64("2015-01")
     return ((first + t.astype(int)).astype("datetime64[D]") - first.astype("datetime64[D]")).astype(np.float64)
+
+
+def twice(context: Context, rows: list[int], seed: int) -> Context:
+    """These rows once more, with another y, and all in any order."""
+    columns, y = context
+    places = np.concatenate([np.arange(len(y)), rows])
+    order = np.random.default_rng(seed).permutation(len(places))
+    again = np.concatenate([y, np.round(y[rows] + noise(len(rows), seed), 3)])
+    return [(kind, cells[places][order]) for kind, cells in columns], again[order]
+
+
+def curve(y: Array) -> Context:
+    return [numeric(np.arange(float(len(y))))], y
 
 
 def beside(columns: list[Column], rows: int, period: float, seed: int) -> Context:
@@ -170,6 +189,54 @@ def contexts() -> dict[str, Context]:
     )
     number = np.random.default_rng(62).permutation(180).astype(np.float64)
     cases["three stores beside a row number"] = [numeric(number), categorical(store), numeric(t)], y
+    cases["a row twice"] = twice(sine(48, 63), [20], 63)
+    cases["two rows twice beside other columns"] = twice(
+        beside([numeric(np.where(np.isnan(unrelated), 0, unrelated)), categorical(groups)], 96, 12, 64), [7, 8], 64
+    )
+    cases["a row thrice, with a missing cell"] = twice(beside([numeric(unrelated)], 96, 12, 65), [9, 9], 65)
+    hour = np.concatenate([np.arange(72.0), [71.0], np.arange(72.0, 160)])
+    cases["an hour comes twice"] = [numeric(hour)], wave(np.arange(161.0), 24, 66)
+    cases["too many rows twice"] = twice(sine(48, 67), [3, 9, 20], 67)
+    store, t, y = panel(3, 40, 12, 68)
+    cases["three stores, rows twice"] = twice(([categorical(store), numeric(t)], y), [5, 50, 51], 68)
+    flag = categorical((np.arange(49) == 48).astype(float))  # tells the row apart that is there twice
+    columns, y = twice(sine(48, 69), [20], 69)
+    cases["a row twice that a flag tells"] = [*columns, flag], y
+
+    for day, rows, seed in ((1, 60, 70), (15, 48, 71), (28, 72, 72), (0, 60, 73)):
+        columns, y = sine(rows, seed)
+        cases[f"months, day {day}"] = [dates(columns[0][1], day)], np.round(y + 0.5 * columns[0][1], 3)
+    t60 = np.arange(60.0)
+    cases["quarters"] = [dates(3 * t60, 1)], np.round(3 * np.sin(np.pi * t60 / 2 + 1) + 0.5 * t60 + noise(60, 74), 3)
+    cases["months of which some are left out"] = (
+        [dates(np.delete(np.arange(72), [5, 6, 40]), 0)],
+        np.delete(sine(72, 75)[1], [5, 6, 40]),
+    )
+    store, t, y = panel(3, 60, 12, 76)
+    cases["three stores by date"] = [categorical(store), dates(t, 1)], np.round(y + 0.5 * t, 3)
+    cases["a month twice"] = twice(([dates(t60, 1)], sine(60, 77)[1]), [30], 77)
+    days = dates(t60, 15)[1] + (np.arange(60) == 30)
+    cases["months, one a day late"] = [("date", days)], np.round(sine(60, 78)[1] + 0.5 * t60, 3)
+
+    u = np.arange(100) / 100
+    cases["exponential"] = curve(np.exp(0.1 * np.arange(250)))
+    cases["decay"] = curve(np.exp(-5 * u))
+    cases["logistic"] = curve(1 / (1 + np.exp(-10 * (u - 0.5))))
+    cases["logistic in 36 rows"] = curve(1 / (1 + np.exp(-10 * (np.arange(36) / 36 - 0.5))))
+    cases["logistic, whole numbers"] = curve(np.rint(1000 / (1 + np.exp(-10 * (u - 0.5)))))
+    cases["ninth power"] = curve(u**9)
+    cases["inverse"] = curve(1 / (np.arange(100) + 10))
+    cases["square root"] = curve(np.sqrt(np.arange(250)))
+    cases["logarithm"] = curve(np.log(np.arange(100) + 10))
+    cases["bell"] = curve(np.exp(-(((u - 0.5) / 0.15) ** 2)))
+    year = np.sin(2 * np.pi * np.arange(100) / 12 + 0.4)
+    cases["sine and trend without noise"] = curve(10 * year + 0.5 * np.arange(100))
+    cases["sine with four decimals"] = curve(np.round(year, 4))
+    cases["sine with six decimals and a square"] = curve(np.round(10 * year + 0.01 * np.arange(100) ** 2, 6))
+    shape = np.round(noise(12, 79), 2)
+    cases["pattern without noise"] = curve(shape[np.arange(100) % 12] + 0.1 * np.arange(100))
+    both = np.concatenate([np.log(np.arange(60) + 10), sine(60, 80)[1]])
+    cases["a curve and a season"] = [categorical(np.repeat([0, 1], 60)), numeric(np.tile(np.arange(60), 2))], both
     many = [numeric(np.round(noise(128, 40 + seed), 2)) for seed in range(47)]
     cases["too many columns"] = beside(many, 128, 12, 39)
     return cases
@@ -182,12 +249,14 @@ def exact(x: float) -> float | None:
 def case(name: str, context: Context) -> dict[str, object]:
     columns, y = context
     x = np.stack([cells for _, cells in columns], axis=1)
-    season = find_season(x, y, np.array([is_categorical for is_categorical, _ in columns]))
+    kinds = np.array([kind for kind, _ in columns])
+    season = find_season(x, y, kinds == "category", is_date=kinds == "date")
     found: dict[str, object] = {
         "name": name,
         "columns": [
-            {"categorical": is_categorical, "cells": [exact(cell) for cell in cells]}
-            for is_categorical, cells in columns
+            {"categorical": kind == "category", "cells": [exact(cell) for cell in cells]}
+            | ({"date": True} if kind == "date" else {})
+            for kind, cells in columns
         ],
         "y": y.tolist(),
         "season": None,
@@ -196,7 +265,8 @@ def case(name: str, context: Context) -> dict[str, object]:
         return found
     first, step = season.index.first, season.index.step
     asked = np.full((8, x.shape[1]), np.nan)
-    asked[:7, season.index.column] = first + step * np.array([-30, -1, 0, 2.5, 100, 12_345, 1e6])
+    begin, unit = (first, step) if season.index.months is None else (x[:, season.index.column].min(), 1.0)
+    asked[:7, season.index.column] = begin + unit * np.array([-30, -1, 0, 2.5, 100, 12_345, 1e6])
     phases, request = season.phase(x), season.phase(asked)
     mean, deviation = phases.mean(), phases.std()
     found["season"] = {"column": season.index.column, "first": first, "step": step, "period": season.period}

@@ -29,7 +29,7 @@ class Table:
     """A context's cells and targets, scaled as the server does it, and the way back.
 
     With seasons, a column with the phase of the season that the context shows is added, the last, unless
-    the table would then have more than max_features (0: no limit).
+    the table would then have more than max_features (0: no limit). Dates are days since 1970-01-01.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Table:
         *,
         seasons: bool = False,
         max_features: int = 0,
+        is_date: Array | None = None,
     ):
         x = np.array(context_x, dtype=np.float64)
         y = np.array(context_y, dtype=np.float64)
@@ -48,7 +49,7 @@ class Table:
         if is_categorical is not None:
             categorical = np.asarray(is_categorical, bool)
         fits = max_features == 0 or x.shape[1] < max_features
-        self.season = find_season(x, y, categorical) if seasons and fits else None
+        self.season = find_season(x, y, categorical, is_date=is_date) if seasons and fits else None
         if self.season is not None:
             x, categorical = self.with_phase(x), np.append(categorical, False)
         self.dictionaries = {

@@ -110,12 +110,13 @@ class PredictorTest(unittest.TestCase):
             with self.subTest(vector["name"]):
                 x = np.array([column["cells"] for column in vector["columns"]], dtype=np.float64).T
                 kinds = np.array([column["categorical"] for column in vector["columns"]])
+                dates = np.array([column.get("date", False) for column in vector["columns"]])
                 y, expected = np.array(vector["y"]), vector["season"]
                 without = Table(x, y, kinds)
-                table = Table(x, y, kinds, seasons=True, max_features=x.shape[1] + 1)
+                table = Table(x, y, kinds, seasons=True, max_features=x.shape[1] + 1, is_date=dates)
                 width = len(without.kept) + (expected is not None)
                 self.assertEqual(table.context_cells(device, dtype).value.shape[2], width)
-                full = Table(x, y, kinds, seasons=True, max_features=x.shape[1])
+                full = Table(x, y, kinds, seasons=True, max_features=x.shape[1], is_date=dates)
                 self.assertEqual(len(full.kept), len(without.kept))
                 if expected is None:
                     continue
