@@ -3,9 +3,14 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
+#include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -15,6 +20,10 @@ namespace chorale {
 namespace {
 
 constexpr unsigned char kFirstBeyondAscii = 0x80;
+// A text has at most 3.5 times the bytes of its NFC, by all characters of Unicode 15.
+constexpr size_t kMostShrinking = 4;
+constexpr auto kCanonical = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
+constexpr auto kComposed = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
 struct Free {
   void operator()(utf8proc_uint8_t* text) const { std::free(text); }
@@ -51,12 +60,13 @@ bool IsPlain(absl::string_view text) {
   return text.empty() || !after_space;
 }
 
-// Without what is invisible, and with one space for each run between words.
-std::string TidySpaces(absl::string_view text) {
+// Without what is invisible, and with one space for each run between words. Nothing if the result
+// has more than `max_bytes`. REQUIRES: the text is valid UTF-8.
+std::optional<std::string> TidySpaces(absl::string_view text, size_t max_bytes) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
   std::string tidy;
-  tidy.reserve(text.size());
+  tidy.reserve(std::min(text.size(), max_bytes));
   bool space = false;
   for (utf8proc_ssize_t at = 0; at < size;) {
     utf8proc_int32_t c = 0;
@@ -68,10 +78,57 @@ std::string TidySpaces(absl::string_view text) {
       if (space && !tidy.empty()) tidy += ' ';
       space = false;
       absl::StrAppend(&tidy, text.substr(at, length));
+      if (tidy.size() > max_bytes) return std::nullopt;
     }
     at += length;
   }
   return tidy;
+}
+
+int CombiningClass(utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; }
+
+// The characters of a valid text, decomposed, each letter's marks in Unicode's canonical order.
+std::vector<utf8proc_int32_t> Decompose(absl::string_view text) {
+  constexpr utf8proc_ssize_t kMostParts = 8;  // of one character; Unicode has 4
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  const auto size = static_cast<utf8proc_ssize_t>(text.size());
+  std::vector<utf8proc_int32_t> characters;
+  characters.reserve(text.size());
+  for (utf8proc_ssize_t at = 0; at < size;) {
+    utf8proc_int32_t c = 0;
+    at += std::max<utf8proc_ssize_t>(utf8proc_iterate(bytes + at, size - at, &c), 1);
+    std::array<utf8proc_int32_t, kMostParts> parts = {};
+    const utf8proc_ssize_t count =
+        utf8proc_decompose_char(c, parts.data(), kMostParts, kCanonical, nullptr);
+    characters.insert(characters.end(), parts.begin(),
+                      parts.begin() + std::clamp<utf8proc_ssize_t>(count, 0, kMostParts));
+  }
+  const auto is_mark = [](utf8proc_int32_t c) { return CombiningClass(c) != 0; };
+  for (auto at = characters.begin(); at != characters.end();) {
+    const auto first = std::find_if(at, characters.end(), is_mark);
+    at = std::find_if_not(first, characters.end(), is_mark);
+    std::stable_sort(first, at, [](utf8proc_int32_t a, utf8proc_int32_t b) {
+      return CombiningClass(a) < CombiningClass(b);
+    });
+  }
+  return characters;
+}
+
+// Unicode's NFC of a valid text.
+std::string Compose(absl::string_view text) {
+  std::vector<utf8proc_int32_t> characters = Decompose(text);
+  const utf8proc_ssize_t count = utf8proc_normalize_utf32(
+      characters.data(), static_cast<utf8proc_ssize_t>(characters.size()), kComposed);
+  if (count < 0) return std::string(text);  // cannot be: the characters are valid
+  characters.resize(static_cast<size_t>(count));
+  std::string composed;
+  composed.reserve(text.size());
+  for (const utf8proc_int32_t c : characters) {
+    std::array<utf8proc_uint8_t, 4> bytes = {};
+    const utf8proc_ssize_t length = utf8proc_encode_char(c, bytes.data());
+    composed.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(length));
+  }
+  return composed;
 }
 
 // What utf8proc makes of a text; the text itself if it cannot.
@@ -87,11 +144,23 @@ std::string Map(absl::string_view text, int options) {
 
 }  // namespace
 
+std::optional<std::string> NormalTextWithin(absl::string_view text, size_t max_bytes) {
+  std::string form;
+  if (IsPlain(text) || !IsValidUtf8(text)) {
+    if (text.size() > max_bytes) return std::nullopt;
+    form = std::string(text);
+  } else {
+    std::optional<std::string> tidy = TidySpaces(text, kMostShrinking * max_bytes);
+    if (!tidy.has_value()) return std::nullopt;
+    form = IsAscii(*tidy) ? *std::move(tidy) : Compose(*tidy);
+  }
+  if (form.size() > max_bytes) return std::nullopt;
+  return form;
+}
+
 std::string NormalText(absl::string_view text) {
-  if (IsPlain(text)) return std::string(text);
-  if (!IsValidUtf8(text)) return std::string(text);
-  std::string tidy = TidySpaces(text);
-  return IsAscii(tidy) ? tidy : Map(tidy, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+  constexpr size_t kNoLimit = std::numeric_limits<size_t>::max() / kMostShrinking;
+  return *NormalTextWithin(text, kNoLimit);
 }
 
 std::string PlainLetters(absl::string_view text) {

@@ -3,6 +3,7 @@
 #define CHORALE_ENGINE_DATA_CATEGORY_LOOKUP_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,7 +24,7 @@ class CategoryLookup {
   // `categories` are distinct and sorted by bytes, and must outlive the lookup.
   explicit CategoryLookup(absl::Span<const std::string> categories) : categories_(categories) {}
 
-  // The place of a category, or kUnknown.
+  // The place of a category, or kUnknown. Time: about a scan of its bytes, however long it is.
   int64_t Find(const std::string& category);
 
  private:
@@ -35,6 +36,7 @@ class CategoryLookup {
   // By normal form, the first of each; made when the first category is not found by its bytes.
   absl::flat_hash_map<std::string, int64_t> by_normal_text_;
   std::optional<TruthPlaces> by_truth_;  // made with it
+  size_t longest_ = 0;                   // bytes of a text that may be found; made with it
 };
 
 }  // namespace chorale

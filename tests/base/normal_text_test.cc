@@ -51,6 +51,44 @@ TEST(NormalTextTest, LeavesWhatIsNoText) {
   }
 }
 
+std::string Repeated(const std::string& piece, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += piece;
+  return text;
+}
+
+// Above (class 230) before below (class 220): each of the latter has to pass all of the former. In
+// n^2 steps this would take hours.
+TEST(NormalTextTest, ManyMarksOfOneLetterAreOrderedInNoTime) {
+  constexpr int kMany = 500'000;
+  const std::string above = Repeated("\u0301", kMany);
+  const std::string below = Repeated("\u0316", kMany);
+  EXPECT_EQ(NormalText("q" + above + below), "q" + below + above);
+  EXPECT_EQ(NormalText("q" + Repeated("\u0301\u0316", kMany)), "q" + below + above);
+  // No marks by themselves (class 0), but made of two (129 and 130) each.
+  EXPECT_EQ(NormalText(Repeated("\u0F73", kMany)),
+            Repeated("\u0F71", kMany) + Repeated("\u0F72", kMany));
+}
+
+TEST(NormalTextTest, MarksOfOneClassKeepTheirOrder) {
+  EXPECT_NE(NormalText("q\u0307\u0301"), NormalText("q\u0301\u0307"));
+  EXPECT_EQ(NormalText("q\u0307\u0323\u0301"), "q\u0323\u0307\u0301");
+  EXPECT_EQ(NormalText("a\u0301\u0316"), "\u00E1\u0316") << "a mark below does not block one above";
+}
+
+TEST(NormalTextTest, WithinTellsFormsThatAreTooLong) {
+  EXPECT_EQ(NormalTextWithin("Gro\u0308\u00DFe", 7), "Gr\u00F6\u00DFe");
+  EXPECT_EQ(NormalTextWithin("Gro\u0308\u00DFe", 6), std::nullopt);
+  EXPECT_EQ(NormalTextWithin("plain", 5), "plain");
+  EXPECT_EQ(NormalTextWithin("plain", 4), std::nullopt);
+  EXPECT_EQ(NormalTextWithin("\xFF\xFF", 1), std::nullopt);
+  EXPECT_EQ(NormalTextWithin("", 0), "");
+  // What shrinks: three bytes of a sign become one, spaces and what is invisible become nothing.
+  EXPECT_EQ(NormalTextWithin("\u212A\u1FEF\u1FEF", 3), "K``");
+  EXPECT_EQ(NormalTextWithin("a" + Repeated("\u3000\u200B", 100'000) + "b", 3), "a b");
+  EXPECT_EQ(NormalTextWithin("a" + Repeated("\u0301\u0316", 100'000), 500), std::nullopt);
+}
+
 // The normal form is its own, whatever it is made from.
 TEST(NormalTextTest, IsStable) {
   std::mt19937 random(1);

@@ -160,6 +160,9 @@ def test_texts_that_look_equal_are_one_category() -> None:
         "b",
     ]
     assert normal_text("plain") == "plain"
+    # Ordered by insertion, these would take minutes.
+    above, below = "\u0301" * 200_000, "\u0316" * 200_000
+    assert normal_text("q" + above + below) == "q" + below + above
 
 
 def test_kinds_that_the_caller_chooses() -> None:

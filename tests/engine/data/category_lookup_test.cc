@@ -22,6 +22,16 @@ TEST(CategoryLookupTest, FindsWhatLooksEqual) {
   EXPECT_EQ(lookup.Find(std::string(1 << 20, 'x')), CategoryLookup::kUnknown);
 }
 
+TEST(CategoryLookupTest, LongTextsAreUnknownUnlessTheyTidyUp) {
+  const std::vector<std::string> categories = {"a", "b c"};
+  CategoryLookup lookup(categories);
+  std::string marks = "a";
+  for (int i = 0; i < 500'000; ++i) marks += "\u0301\u0316";
+  EXPECT_EQ(lookup.Find(marks), CategoryLookup::kUnknown);
+  EXPECT_EQ(lookup.Find("b" + std::string(1 << 20, ' ') + "c"), 1);
+  EXPECT_EQ(lookup.Find("\u1D43"), CategoryLookup::kUnknown);
+}
+
 // Registered before texts were compared by their normal form, or by a client that does not.
 TEST(CategoryLookupTest, TheSameBytesComeFirst) {
   const std::vector<std::string> categories = {"a  b", "a b", "a\u00A0b", "c  d"};

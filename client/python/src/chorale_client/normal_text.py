@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import Iterable
+
+_FEW = 256  # characters of which any order is found at once
 
 
 def normal_text(text: str) -> str:
@@ -11,7 +14,23 @@ def normal_text(text: str) -> str:
     if text.isascii() and text.isprintable() and "  " not in text:
         return text.strip(" ")
     visible = (mark for mark in text if mark.isspace() or unicodedata.category(mark) != "Cf")
-    return " ".join(unicodedata.normalize("NFC", "".join(visible)).split())
+    return " ".join(_composed("".join(visible)).split())
+
+
+def _composed(text: str) -> str:
+    """Unicode's NFC.
+
+    Marks of a letter are put into their canonical order first: `unicodedata` finds it by insertion,
+    which takes n^2 steps for n marks.
+    """
+    if len(text) > _FEW:
+        parts = "".join(unicodedata.normalize("NFD", character) for character in text)
+        runs = itertools.groupby(parts, lambda part: unicodedata.combining(part) != 0)
+        text = "".join(
+            "".join(sorted(run, key=unicodedata.combining) if are_marks else run)
+            for are_marks, run in runs
+        )
+    return unicodedata.normalize("NFC", text)
 
 
 def find_name(name: str, names: Iterable[str]) -> str | None:
