@@ -74,6 +74,13 @@ struct RegisterOutcome {
   std::vector<ColumnNote> notes;  // of the dataset
 };
 
+// What a context takes, or would take, while resident; 0: its model is not served.
+struct ContextSize {
+  std::string tenant;
+  std::string name;
+  int64_t resident_bytes = 0;
+};
+
 struct ContextInfoPage {
   std::vector<ContextInfo> contexts;
   std::string next_page_token;
@@ -178,9 +185,9 @@ class Engine {
   }
   virtual absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                                  const std::string& name) = 0;  // BLOCKING
-  virtual absl::StatusOr<ContextInfoPage> ListContexts(
-      const std::string& tenant, int64_t page_size,
-      const std::string& page_token) = 0;  // BLOCKING
+  // BLOCKING. As ContextStore::List.
+  virtual absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
+                                                       const std::string& page_token) = 0;
   // BLOCKING. Sessions that already run on it finish; its K/V go when the last one ends.
   virtual absl::Status DeleteContext(const std::string& tenant, const std::string& name) = 0;
   // Makes a context resident; calls back when it is, or with why it cannot be.
@@ -199,7 +206,7 @@ class Engine {
   virtual std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
                                             absl::Time deadline, Callback<ContextInfo> done) = 0;
   // BLOCKING. At most `limit` contexts of all tenants, the most recently registered first.
-  virtual absl::StatusOr<std::vector<ContextInfo>> NewestContexts(int64_t limit) = 0;
+  virtual absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) = 0;
 
   // --- Inference ----------------------------------------------------------------------------
   // Every error, also a malformed request, arrives through the callback or observer (details as in

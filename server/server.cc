@@ -120,6 +120,7 @@ Server::Server(const ServerOptions& options)
     : options_(options),
       limits_(options.limits),
       registration_memory_(options.registration_memory_bytes),
+      reply_memory_(options.reply_memory_bytes),
       blocking_(options.blocking_threads, options.max_blocking_queue),
       large_requests_(kLargeRequestThreads, Executor::kUnbounded),
       replies_(kReplyThreads, Executor::kUnbounded) {
@@ -139,6 +140,7 @@ Server::Server(const ServerOptions& options)
   environment_.large_requests = &large_requests_;
   environment_.replies = &replies_;
   environment_.registration_memory = &registration_memory_;
+  environment_.reply_memory = &reply_memory_;
   environment_.limits = &limits_;
   environment_.max_message_bytes = options.max_message_bytes;
   environment_.retry_delay = options.retry_delay;

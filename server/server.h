@@ -143,6 +143,7 @@ class Server {
   ReactorRegistry registry_;
   LiveLimits limits_;
   ByteBudget registration_memory_;
+  ReplyMemory reply_memory_;
   std::unique_ptr<Engine> engine_;
   Executor blocking_;
   Executor large_requests_;

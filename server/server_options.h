@@ -53,6 +53,7 @@ struct ServerOptions {
   // These have no flag; tests set them.
   int blocking_threads = 4;                         // for calls that block on the disk
   int64_t max_blocking_queue = 256;                 // calls that may wait for a blocking thread
+  int64_t reply_memory_bytes = 256LL << 20;         // of replies that were not read yet
   absl::Duration health_period = absl::Seconds(1);  // between two checks of the backend
   // Clients may send a ping this often, with or without calls; those of Go every 10 s at most, and
   // some earlier, as it takes them less time to arrive.

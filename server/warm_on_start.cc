@@ -95,18 +95,17 @@ class Warmer {
 
 // The named ones are resident already.
 void WarmNewest(Engine& engine, Warmer& warmer) {
-  const absl::StatusOr<std::vector<ContextInfo>> newest = engine.NewestContexts(kNewest);
+  const absl::StatusOr<std::vector<ContextSize>> newest = engine.NewestContexts(kNewest);
   if (!newest.ok()) {
     LogEvent(spdlog::level::warn, "not_warmed",
              {{"context", "*"}, {"reason", std::string(newest.status().message())}});
     return;
   }
   int64_t room = engine.Pools().context - warmer.bytes();
-  for (const ContextInfo& info : *newest) {
-    const TenantAndName context = {info.record.tenant, info.record.name};
-    // Without a size its model is not served.
-    if (info.resident_bytes == 0 || info.resident_bytes > room || warmer.Added(context)) continue;
-    room -= info.resident_bytes;
+  for (const auto& [tenant, name, resident_bytes] : *newest) {
+    const TenantAndName context = {tenant, name};
+    if (resident_bytes == 0 || resident_bytes > room || warmer.Added(context)) continue;
+    room -= resident_bytes;
     warmer.Add(context, Keep::kWhileUsed);
   }
 }

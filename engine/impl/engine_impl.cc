@@ -244,9 +244,9 @@ absl::StatusOr<ContextInfo> EngineImpl::GetContext(const std::string& tenant,
 }
 
 absl::StatusOr<ContextInfoPage> EngineImpl::ListContexts(const std::string& tenant,
-                                                         int64_t page_size,
+                                                         PageLimits limits,
                                                          const std::string& page_token) {
-  absl::StatusOr<ContextPage> page = store_->List(tenant, page_size, page_token);
+  absl::StatusOr<ContextPage> page = store_->List(tenant, limits, page_token);
   RETURN_IF_ERROR(page.status());
   ContextInfoPage infos;
   infos.next_page_token = std::move(page->next_page_token);
@@ -277,13 +277,14 @@ ContextInfo EngineImpl::InfoOf(ContextRecord record) {
       known != nullptr && known->record.digest == record.digest) {
     info.state = known->state;
   }
-  const std::shared_ptr<const ServedModel> model =
-      record.model.empty() ? nullptr : models_->Find(record.model);
-  if (model != nullptr) {
-    info.resident_bytes = backend_->ContextBytes(model->info.config, record.rows);
-  }
+  info.resident_bytes = ResidentBytes(record.model, record.rows);
   info.record = std::move(record);
   return info;
+}
+
+int64_t EngineImpl::ResidentBytes(const std::string& model, int64_t rows) {
+  const std::shared_ptr<const ServedModel> served = model.empty() ? nullptr : models_->Find(model);
+  return served == nullptr ? 0 : backend_->ContextBytes(served->info.config, rows);
 }
 
 // ---- Requests ------------------------------------------------------------------------------
@@ -312,12 +313,15 @@ std::shared_ptr<Call> EngineImpl::WarmForGood(const std::string& tenant, const s
   return StartSession<WarmForGoodSession>(std::move(request), std::move(done));
 }
 
-absl::StatusOr<std::vector<ContextInfo>> EngineImpl::NewestContexts(int64_t limit) {
-  absl::StatusOr<std::vector<ContextRecord>> records = store_->ListNewest(limit);
-  RETURN_IF_ERROR(records.status());
-  std::vector<ContextInfo> infos;
-  for (ContextRecord& record : *records) infos.push_back(InfoOf(std::move(record)));
-  return infos;
+absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limit) {
+  absl::StatusOr<std::vector<ContextSummary>> newest = store_->ListNewest(limit);
+  RETURN_IF_ERROR(newest.status());
+  std::vector<ContextSize> sizes;
+  for (ContextSummary& context : *newest) {
+    sizes.push_back({std::move(context.tenant), std::move(context.name),
+                     ResidentBytes(context.model, context.rows)});
+  }
+  return sizes;
 }
 
 std::shared_ptr<Call> EngineImpl::Predict(PredictRequest request, Callback<PredictResult> done) {

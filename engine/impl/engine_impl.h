@@ -56,13 +56,13 @@ class EngineImpl : public Engine {
                                            const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
-  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, int64_t page_size,
+  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
                                                const std::string& page_token) override;
   absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
   std::shared_ptr<Call> Warm(RequestBase request, Callback<ContextInfo> done) override;
   std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
                                     absl::Time deadline, Callback<ContextInfo> done) override;
-  absl::StatusOr<std::vector<ContextInfo>> NewestContexts(int64_t limit) override;
+  absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) override;
 
   std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) override;
   std::shared_ptr<Call> Sample(SampleRequest request,
@@ -105,6 +105,8 @@ class EngineImpl : public Engine {
   void HoldRegistered(const ContextRecord& record, std::shared_ptr<const ServedModel> model,
                       const Dataset& dataset, FeatureTransform transform);
   ContextInfo InfoOf(ContextRecord record);
+  // 0 if the model is not served.
+  int64_t ResidentBytes(const std::string& model, int64_t rows);
   // Held while a name changes in the store and in the registry. Otherwise the second half of a
   // deletion could hit the next registration of the name.
   Mutex& ChangesOf(const std::string& tenant, const std::string& name);

@@ -3,6 +3,7 @@
 #define CHORALE_ENGINE_STORE_CONTEXT_STORE_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,9 +51,24 @@ enum class PutOutcome {
   kUnchanged,  // the same content and model was registered under this name before
 };
 
+// Where a page of contexts ends: at whichever is reached first, but not before its first context.
+struct PageLimits {
+  int64_t contexts = 1000;  // 1 to 1000
+  // Of the records as the store keeps them; as a message none takes more.
+  int64_t bytes = std::numeric_limits<int64_t>::max();
+};
+
 struct ContextPage {
   std::vector<ContextRecord> records;  // ordered by name
   std::string next_page_token;         // empty on the last page
+};
+
+// (tenant, name) of a context, and what its model needs to tell its size.
+struct ContextSummary {
+  std::string tenant;
+  std::string name;
+  std::string model;
+  int64_t rows = 0;
 };
 
 // What the contexts of one tenant may take. 0: no limit.
@@ -95,13 +111,14 @@ class ContextStore {
   virtual absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
                                                   const std::string& name) = 0;
 
-  // At most page_size records (1 to 1000) after the page that gave the token.
-  // InvalidArgument for a token that this store did not issue.
-  virtual absl::StatusOr<ContextPage> List(const std::string& tenant, int64_t page_size,
+  // The page after the one that gave the token; empty: the first. InvalidArgument for a token that
+  // this store did not issue.
+  virtual absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits limits,
                                            const std::string& page_token) = 0;
 
-  // At most `limit` records of all tenants, the most recently created first.
-  virtual absl::StatusOr<std::vector<ContextRecord>> ListNewest(int64_t limit) = 0;
+  // At most `limit` contexts of all tenants, the most recently created first. Nothing is checked
+  // against checksums.
+  virtual absl::StatusOr<std::vector<ContextSummary>> ListNewest(int64_t limit) = 0;
 
   // Works on a full disk, too. The dataset's file is gone then; within a second the record is
   // overwritten in the database and gone from its log.

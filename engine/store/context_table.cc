@@ -60,26 +60,20 @@ std::string RecordChecksum(const ContextRecord& record, absl::string_view column
   return ContentDigest(text);
 }
 
-absl::StatusOr<ContextRecord> ReadRecord(const SqliteStatement& row, const std::string& path) {
-  ContextRecord record;
+StoredContext CopyRow(const SqliteStatement& row) {
+  StoredContext stored;
+  ContextRecord& record = stored.record;
   record.tenant = row.Text(0);
   record.name = row.Text(1);
   record.model = row.Text(2);
   record.digest = row.Text(3);
   record.target = row.Text(4);
+  stored.json = row.Text(5);
   record.rows = row.Integer(6);
   record.created = absl::FromUnixNanos(row.Integer(7));
   record.dataset_bytes = row.Integer(8);
-  const std::string json = row.Text(5);
-  absl::Status status = ColumnsFromJson(json, &record);
-  if (status.ok() && row.Text(9) != RecordChecksum(record, json)) {
-    status = absl::DataLossError("does not match its checksum");
-  }
-  if (!status.ok()) {
-    return absl::DataLossError(absl::StrCat(path, ": the record of context ",
-                                            QuoteName(record.name), ": ", status.message()));
-  }
-  return record;
+  stored.checksum = row.Text(9);
+  return stored;
 }
 
 // Rolls back unless committed.
@@ -111,6 +105,28 @@ class Transaction {
 };
 
 }  // namespace
+
+int64_t StoredContext::bytes() const {
+  // For the numbers, and for what a message adds to names: "contexts/", tags, lengths.
+  constexpr int64_t kOthers = 256;
+  return static_cast<int64_t>(record.tenant.size() + record.name.size() + record.model.size() +
+                              record.digest.size() + record.target.size() + json.size() +
+                              checksum.size()) +
+         kOthers;
+}
+
+absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::string& path) {
+  ContextRecord& record = stored.record;
+  absl::Status status = ColumnsFromJson(stored.json, &record);
+  if (status.ok() && stored.checksum != RecordChecksum(record, stored.json)) {
+    status = absl::DataLossError("does not match its checksum");
+  }
+  if (!status.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": the record of context ",
+                                            QuoteName(record.name), ": ", status.message()));
+  }
+  return std::move(record);
+}
 
 absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::string& path,
                                                                  IfNew if_new) {
@@ -189,7 +205,7 @@ absl::Status ContextTable::CreateSchema() {
   return transaction.Commit();
 }
 
-absl::StatusOr<ContextRecord> ContextTable::Find(const std::string& tenant,
+absl::StatusOr<StoredContext> ContextTable::Read(const std::string& tenant,
                                                  const std::string& name) {
   SqliteStatement query(*connection_, absl::StrCat(kSelect, "WHERE tenant = ? AND name = ?"));
   query.Bind(tenant);
@@ -197,7 +213,14 @@ absl::StatusOr<ContextRecord> ContextTable::Find(const std::string& tenant,
   absl::StatusOr<bool> row = query.Step();
   RETURN_IF_ERROR(row.status());
   if (!*row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
-  return ReadRecord(query, connection_->path());
+  return CopyRow(query);
+}
+
+absl::StatusOr<ContextRecord> ContextTable::Find(const std::string& tenant,
+                                                 const std::string& name) {
+  absl::StatusOr<StoredContext> stored = Read(tenant, name);
+  RETURN_IF_ERROR(stored.status());
+  return ParseContext(*std::move(stored), connection_->path());
 }
 
 absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::string& columns) {
@@ -276,33 +299,37 @@ absl::StatusOr<bool> ContextTable::Names(const std::string& tenant, const std::s
   return query.Step();
 }
 
-absl::StatusOr<std::vector<ContextRecord>> ContextTable::List(const std::string& tenant,
-                                                              const std::string& after,
-                                                              int64_t count) {
-  SqliteStatement query(
-      *connection_, absl::StrCat(kSelect, "WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?"));
+absl::StatusOr<ContextTable::Page> ContextTable::List(const std::string& tenant,
+                                                      const std::string& after, PageLimits limits) {
+  SqliteStatement query(*connection_,
+                        absl::StrCat(kSelect, "WHERE tenant = ? AND name > ? ORDER BY name"));
   query.Bind(tenant);
   query.Bind(after);
-  query.Bind(count);
-  return ReadRecords(query);
-}
-
-absl::StatusOr<std::vector<ContextRecord>> ContextTable::ListNewest(int64_t count) {
-  SqliteStatement query(*connection_,
-                        absl::StrCat(kSelect, "ORDER BY created_ns DESC, tenant, name LIMIT ?"));
-  query.Bind(count);
-  return ReadRecords(query);
-}
-
-absl::StatusOr<std::vector<ContextRecord>> ContextTable::ReadRecords(SqliteStatement& query) {
-  std::vector<ContextRecord> records;
+  Page page;
+  int64_t bytes = 0;
   while (true) {
     absl::StatusOr<bool> row = query.Step();
     RETURN_IF_ERROR(row.status());
-    if (!*row) return records;
-    absl::StatusOr<ContextRecord> record = ReadRecord(query, connection_->path());
-    RETURN_IF_ERROR(record.status());
-    records.push_back(*std::move(record));
+    page.last = !*row;
+    if (page.last || static_cast<int64_t>(page.contexts.size()) == limits.contexts) return page;
+    StoredContext context = CopyRow(query);
+    bytes += context.bytes();
+    if (bytes > limits.bytes && !page.contexts.empty()) return page;
+    page.contexts.push_back(std::move(context));
+  }
+}
+
+absl::StatusOr<std::vector<ContextSummary>> ContextTable::ListNewest(int64_t count) {
+  SqliteStatement query(*connection_,
+                        "SELECT tenant, name, model, rows FROM contexts"
+                        " ORDER BY created_ns DESC, tenant, name LIMIT ?");
+  query.Bind(count);
+  std::vector<ContextSummary> contexts;
+  while (true) {
+    absl::StatusOr<bool> row = query.Step();
+    RETURN_IF_ERROR(row.status());
+    if (!*row) return contexts;
+    contexts.push_back({query.Text(0), query.Text(1), query.Text(2), query.Integer(3)});
   }
 }
 

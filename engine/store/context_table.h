@@ -16,6 +16,20 @@
 
 namespace chorale {
 
+// A record as the database keeps it: what stands in `json`, some 100 bytes a column, is neither
+// parsed nor checked yet.
+struct StoredContext {
+  ContextRecord record;  // but for what ColumnsFromJson fills
+  std::string json;
+  std::string checksum;
+
+  // What a page counts.
+  int64_t bytes() const;
+};
+
+// DataLoss, naming the database `path`, when it is damaged.
+absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::string& path);
+
 // Not thread-safe: its owner serialises all calls. A change is durable once its function has
 // returned Ok.
 class ContextTable {
@@ -27,7 +41,10 @@ class ContextTable {
   // or refused because it is new.
   static absl::StatusOr<std::unique_ptr<ContextTable>> Open(const std::string& path, IfNew if_new);
 
-  // NotFound when there is none; DataLoss when the record cannot be read.
+  // NotFound when there is none.
+  absl::StatusOr<StoredContext> Read(const std::string& tenant, const std::string& name);
+
+  // The same, parsed.
   absl::StatusOr<ContextRecord> Find(const std::string& tenant, const std::string& name);
 
   // REQUIRES: no record of that tenant and name.
@@ -39,9 +56,12 @@ class ContextTable {
   // Whether any of the tenant's records names the dataset.
   absl::StatusOr<bool> Names(const std::string& tenant, const std::string& digest);
 
-  // The first `count` records after `after`, by name.
-  absl::StatusOr<std::vector<ContextRecord>> List(const std::string& tenant,
-                                                  const std::string& after, int64_t count);
+  struct Page {
+    std::vector<StoredContext> contexts;  // by name
+    bool last = true;                     // there are no more
+  };
+  // The contexts after `after`, by name.
+  absl::StatusOr<Page> List(const std::string& tenant, const std::string& after, PageLimits limits);
 
   // Moves what the log of the database holds into the database and empties the log. False when
   // another process, such as a backup, reads from it.
@@ -49,8 +69,8 @@ class ContextTable {
 
   absl::StatusOr<StoreTotals> Totals();
   absl::StatusOr<StoreTotals> TotalsOf(const std::string& tenant);
-  // At most `count` records of all tenants, the most recently created first.
-  absl::StatusOr<std::vector<ContextRecord>> ListNewest(int64_t count);
+  // At most `count` contexts of all tenants, the most recently created first.
+  absl::StatusOr<std::vector<ContextSummary>> ListNewest(int64_t count);
 
   // (tenant, digest) of every dataset that a record names.
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> AllDatasets();
@@ -59,7 +79,6 @@ class ContextTable {
   explicit ContextTable(std::unique_ptr<SqliteConnection> connection)
       : connection_(std::move(connection)) {}
 
-  absl::StatusOr<std::vector<ContextRecord>> ReadRecords(SqliteStatement& query);
   absl::StatusOr<int64_t> Pragma(const char* name);
   absl::Status CheckIdentity();
   absl::Status CheckPages();

@@ -45,6 +45,8 @@ absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset)
 
 absl::Status ClosedError() { return absl::FailedPreconditionError("the context store is closed"); }
 
+std::string DatabaseIn(const std::string& folder) { return absl::StrCat(folder, "/contexts.db"); }
+
 absl::Status NoContext(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
 }
@@ -89,9 +91,9 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
 
   // A new database beside datasets means that the old one was lost. To continue would move all
   // datasets to `lost`.
-  absl::StatusOr<std::unique_ptr<ContextTable>> table = ContextTable::Open(
-      absl::StrCat(folder, "/contexts.db"),
-      present->empty() ? ContextTable::IfNew::kCreate : ContextTable::IfNew::kRefuse);
+  absl::StatusOr<std::unique_ptr<ContextTable>> table =
+      ContextTable::Open(DatabaseIn(folder), present->empty() ? ContextTable::IfNew::kCreate
+                                                              : ContextTable::IfNew::kRefuse);
   RETURN_IF_ERROR(table.status());
   RETURN_IF_ERROR(SyncFolder(folder));
 
@@ -106,14 +108,15 @@ SqliteContextStore::SqliteContextStore(const std::string& folder, Locks locks,
                                        std::unique_ptr<DiskRoom> room,
                                        std::unique_ptr<ContextTable> table,
                                        std::unique_ptr<DatasetFiles> files)
-    : files_(std::move(files)),
+    : database_(DatabaseIn(folder)),
+      files_(std::move(files)),
       room_(std::move(room)),
       table_(std::move(table)),
       locks_(std::move(locks)),
       log_emptier_(
           std::make_unique<RateLimitedTask>(kLogEmptyingPeriod, [this] { return EmptyLog(); })) {
-  for (const char* name : {"/contexts.db", "/contexts.db-wal", "/datasets"}) {
-    std::string path = absl::StrCat(folder, name);
+  for (std::string path :
+       {database_, absl::StrCat(database_, "-wal"), absl::StrCat(folder, "/datasets")}) {
     const std::optional<FileIdentity> identity = IdentityOf(path);
     if (identity.has_value()) watched_.push_back({std::move(path), *identity});
   }
@@ -283,47 +286,58 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
 
 absl::StatusOr<ContextRecord> SqliteContextStore::Get(const std::string& tenant,
                                                       const std::string& name) {
-  MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CheckOpen());
-  absl::StatusOr<ContextRecord> record = table_->Find(tenant, name);
-  if (!record.ok()) return ForCaller(record.status());
-  return record;
+  StoredContext stored;
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(CheckOpen());
+    absl::StatusOr<StoredContext> found = table_->Read(tenant, name);
+    if (!found.ok()) return ForCaller(found.status());
+    stored = *std::move(found);
+  }
+  return ParseContext(std::move(stored), database_);
 }
 
 absl::StatusOr<std::string> SqliteContextStore::ReadDataset(const std::string& tenant,
                                                             const std::string& name) {
   std::unique_ptr<Pin> pin;
-  ContextRecord record;
+  StoredContext stored;
   {
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckOpen());
-    absl::StatusOr<ContextRecord> found = table_->Find(tenant, name);
+    absl::StatusOr<StoredContext> found = table_->Read(tenant, name);
     if (!found.ok()) return ForCaller(found.status());
-    record = *std::move(found);
-    pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
+    stored = *std::move(found);
+    pin = std::make_unique<Pin>(*this, DatasetId{tenant, stored.record.digest});
   }
-  return files_->Read(DatasetKey(tenant, record.digest), record.dataset_bytes, record.digest);
+  absl::StatusOr<ContextRecord> record = ParseContext(std::move(stored), database_);
+  RETURN_IF_ERROR(record.status());
+  return files_->Read(DatasetKey(tenant, record->digest), record->dataset_bytes, record->digest);
 }
 
-absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, int64_t page_size,
+absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, PageLimits limits,
                                                      const std::string& page_token) {
-  if (page_size < 1 || page_size > kMaxPageSize) {
-    return InvalidField("page_size", absl::StrCat("is ", page_size, "; it is 1 to ", kMaxPageSize));
+  if (limits.contexts < 1 || limits.contexts > kMaxPageSize) {
+    return InvalidField("page_size",
+                        absl::StrCat("is ", limits.contexts, "; it is 1 to ", kMaxPageSize));
   }
   absl::StatusOr<std::string> after = ReadPageToken(tenant, page_token);
   RETURN_IF_ERROR(after.status());
 
-  MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CheckOpen());
-  // One more record than requested shows whether there is another page.
-  absl::StatusOr<std::vector<ContextRecord>> records = table_->List(tenant, *after, page_size + 1);
-  if (!records.ok()) return ForCaller(records.status());
-  ContextPage page;
-  page.records = *std::move(records);
-  if (static_cast<int64_t>(page.records.size()) > page_size) {
-    page.records.pop_back();
-    page.next_page_token = MakePageToken(tenant, page.records.back().name);
+  ContextTable::Page stored;
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(CheckOpen());
+    absl::StatusOr<ContextTable::Page> found = table_->List(tenant, *after, limits);
+    if (!found.ok()) return ForCaller(found.status());
+    stored = *std::move(found);
   }
+  ContextPage page;
+  for (StoredContext& context : stored.contexts) {
+    absl::StatusOr<ContextRecord> record = ParseContext(std::move(context), database_);
+    RETURN_IF_ERROR(record.status());
+    page.records.push_back(*std::move(record));
+  }
+  if (!stored.last) page.next_page_token = MakePageToken(tenant, page.records.back().name);
   return page;
 }
 
@@ -341,12 +355,12 @@ absl::StatusOr<StoreTotals> SqliteContextStore::Totals() {
   return totals;
 }
 
-absl::StatusOr<std::vector<ContextRecord>> SqliteContextStore::ListNewest(int64_t limit) {
+absl::StatusOr<std::vector<ContextSummary>> SqliteContextStore::ListNewest(int64_t limit) {
   MutexLock lock(&mutex_);
   RETURN_IF_ERROR(CheckOpen());
-  absl::StatusOr<std::vector<ContextRecord>> records = table_->ListNewest(limit);
-  if (!records.ok()) return ForCaller(records.status());
-  return records;
+  absl::StatusOr<std::vector<ContextSummary>> contexts = table_->ListNewest(limit);
+  if (!contexts.ok()) return ForCaller(contexts.status());
+  return contexts;
 }
 
 absl::Status SqliteContextStore::Delete(const std::string& tenant, const std::string& name) {

@@ -35,8 +35,9 @@ namespace chorale {
 //     that were opened: nothing is acknowledged that lies in files without a name.
 //   - A deletion that finds the disk full is done in the room that DiskRoom keeps.
 //
-// Thread-safe. Files are read and written without the mutex, so that a large dataset delays no
-// other call; the mutex guards the database and the pins. Close waits for calls in progress.
+// Thread-safe. Files are read and written, and records parsed, without the mutex, so that a large
+// dataset or a wide table delays no other call; the mutex guards the database and the pins. Close
+// waits for calls in progress.
 class SqliteContextStore : public ContextStore {
  public:
   static absl::StatusOr<std::unique_ptr<ContextStore>> Open(const std::string& folder);
@@ -48,9 +49,9 @@ class SqliteContextStore : public ContextStore {
   absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) override;
   absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
                                           const std::string& name) override;
-  absl::StatusOr<ContextPage> List(const std::string& tenant, int64_t page_size,
+  absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits limits,
                                    const std::string& page_token) override;
-  absl::StatusOr<std::vector<ContextRecord>> ListNewest(int64_t limit) override;
+  absl::StatusOr<std::vector<ContextSummary>> ListNewest(int64_t limit) override;
   absl::Status Delete(const std::string& tenant, const std::string& name) override;
   absl::StatusOr<StoreTotals> Totals() override;
   absl::Status Health() const override;
@@ -105,6 +106,7 @@ class SqliteContextStore : public ContextStore {
     FileIdentity identity;
   };
 
+  const std::string database_;                 // its path
   const std::unique_ptr<DatasetFiles> files_;  // thread-safe by itself
   const std::unique_ptr<DiskRoom> room_;       // thread-safe by itself
   std::vector<Watched> watched_;               // constant after construction

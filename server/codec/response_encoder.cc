@@ -90,6 +90,11 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
   message->set_state(EncodeState(info.state));
 }
 
+void EncodeContextPage(const ContextInfoPage& page, v1::ListContextsResponse* message) {
+  for (const ContextInfo& info : page.contexts) EncodeContext(info, message->add_contexts());
+  message->set_next_page_token(page.next_page_token);
+}
+
 void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextResponse* message) {
   EncodeContext(outcome.context, message->mutable_context());
   message->set_already_registered(outcome.outcome == PutOutcome::kUnchanged);

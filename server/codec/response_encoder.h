@@ -11,6 +11,7 @@
 namespace chorale {
 
 void EncodeContext(const ContextInfo& info, v1::Context* message);
+void EncodeContextPage(const ContextInfoPage& page, v1::ListContextsResponse* message);
 void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextResponse* message);
 void EncodeModel(const Engine::ModelInfo& info, v1::Model* message);
 void EncodePredict(const PredictResult& result, v1::PredictResponse* message);

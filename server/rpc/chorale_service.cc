@@ -9,7 +9,6 @@
 #include "base/names.h"
 #include "base/status_macros.h"
 #include "chorale/v1/chorale.grpc.pb.h"  // with it gRPC's handlers, whose header has moved since
-#include "server/codec/context_page.h"
 #include "server/codec/model_page.h"
 #include "server/codec/request_decoder.h"
 #include "server/codec/resource_name.h"
@@ -94,16 +93,17 @@ absl::Status ListContexts(const Environment& environment, const ReactorPtr& reac
                           const v1::ListContextsRequest& request) {
   absl::StatusOr<int64_t> page_size = DecodePageSize(request.page_size());
   RETURN_IF_ERROR(page_size.status());
-  return RunBlocking(
-      environment, reactor,
-      [engine = environment.engine, tenant = reactor->live().caller().tenant,
-       page_size = *page_size, token = request.page_token(),
-       max_bytes =
-           environment.max_message_bytes / 2]() -> absl::StatusOr<v1::ListContextsResponse> {
-        v1::ListContextsResponse response;
-        RETURN_IF_ERROR(FillContextPage(engine, tenant, {page_size, max_bytes}, token, &response));
-        return response;
-      });
+  return RunBlocking(environment, reactor,
+                     [engine = environment.engine, tenant = reactor->live().caller().tenant,
+                      limits = PageLimits{*page_size, environment.max_message_bytes / 2},
+                      token = request.page_token()]() -> absl::StatusOr<v1::ListContextsResponse> {
+                       absl::StatusOr<ContextInfoPage> page =
+                           engine->ListContexts(tenant, limits, token);
+                       RETURN_IF_ERROR(page.status());
+                       v1::ListContextsResponse response;
+                       EncodeContextPage(*page, &response);
+                       return response;
+                     });
 }
 
 absl::Status DeleteContext(const Environment& environment, const ReactorPtr& reactor,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
 #include "server/rpc/message.h"
 
 namespace chorale {
@@ -39,6 +40,13 @@ void Reactor::FinishWith(const google::protobuf::Message& response) {
                      environment_.max_message_bytes, ": request less per call")));
     return;
   }
+  if (!environment_.reply_memory->TryTake(live_.client(), bytes)) {
+    environment_.metrics->Rejected("reply_memory");
+    Finish(ExhaustedRetryAfter("this client has too many replies that it has not read",
+                               environment_.retry_delay));
+    return;
+  }
+  reply_bytes_ = bytes;
   response_ = SerializeMessage(response);
   Finish(absl::OkStatus());
 }
@@ -93,6 +101,7 @@ void Reactor::OnSendInitialMetadataDone(bool ok) {
 
 void Reactor::OnDone() {
   Ended();
+  environment_.reply_memory->GiveBack(live_.client(), reply_bytes_);
   live_.Done();
   const std::shared_ptr<Reactor> last = std::move(self_);  // may delete this on return
 }

@@ -38,7 +38,8 @@ class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
   // Thread-safe.
   LiveCall& live() { return live_; }
   void Finish(const absl::Status& status) { live_.Finish(status); }
-  // Sends the message and OK, or an error if the message is larger than messages may be.
+  // Sends the message and OK, or an error if the message is larger than messages may be, or the
+  // client has too many replies that it has not read.
   // REQUIRES: no write is in flight; called at most once.
   void FinishWith(const google::protobuf::Message& response);
 
@@ -83,6 +84,7 @@ class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
   std::atomic<bool> cancelled_{false};
   grpc::ByteBuffer request_;   // gRPC's while a read is in flight
   grpc::ByteBuffer response_;  // that of FinishWith
+  int64_t reply_bytes_ = 0;    // of it, taken of ServiceEnvironment::reply_memory
 };
 
 }  // namespace chorale

@@ -10,6 +10,7 @@
 #include "server/lifecycle/executor.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/reactor_registry.h"
+#include "server/rpc/reply_memory.h"
 #include "server/security/access_control.h"
 #include "server/telemetry/prometheus_metrics.h"
 #include "server/tracing/call_telemetry.h"
@@ -28,6 +29,7 @@ struct ServiceEnvironment {
   Executor* large_requests = nullptr;  // decodes them; unbounded
   Executor* replies = nullptr;         // encodes and sends; unbounded
   ByteBudget* registration_memory = nullptr;
+  ReplyMemory* reply_memory = nullptr;
   const LiveLimits* limits = nullptr;
   int64_t max_message_bytes = 4 << 20;            // requests and responses
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED

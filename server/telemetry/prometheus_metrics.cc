@@ -13,7 +13,7 @@ namespace {
 // The reasons of the engine and the server. Any other reason counts as "other".
 constexpr const char* kReasons[] = {
     "queue_full",          "queue_timeout",       "backlog", "draining", "backend_failed",
-    "registration_memory", "blocking_queue_full", "other"};
+    "registration_memory", "blocking_queue_full", "reply_memory", "other"};
 
 // Of the listener.
 constexpr const char* kConnectionRefusals[] = {"max_connections", "max_connections_per_peer",

@@ -50,7 +50,7 @@ METRICS = [
     _counter('chorale_rejected_total', 0.01, reason=['queue_full', 'queue_timeout', 'backlog',
                                                      'draining', 'backend_failed',
                                                      'registration_memory', 'blocking_queue_full',
-                                                     'other']),
+                                                     'reply_memory', 'other']),
     _gauge('chorale_connections', 12), _gauge('chorale_max_connections', 4096),
     _counter('chorale_connections_refused_total', 0.001, reason=['max_connections',
                                                                  'max_connections_per_peer',

@@ -45,8 +45,8 @@ TEST_F(EngineContextsTest, RegisterDescribesTheContext) {
   EXPECT_EQ(again->context.record.created, first->context.record.created);
   EXPECT_EQ(engine_->Register(kTenant, "c", "", MakeDataset(10, 5)).status().code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(engine_->ListContexts(kTenant, 10, "")->contexts.size(), 1u);
-  EXPECT_TRUE(engine_->ListContexts("another", 10, "")->contexts.empty());
+  EXPECT_EQ(engine_->ListContexts(kTenant, {10}, "")->contexts.size(), 1u);
+  EXPECT_TRUE(engine_->ListContexts("another", {10}, "")->contexts.empty());
 }
 
 TEST_F(EngineContextsTest, RegisterRefusesWhatCannotBeEncoded) {

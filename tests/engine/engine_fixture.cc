@@ -145,7 +145,7 @@ void EngineFixture::TearDown() {
   if (engine_ != nullptr) {
     engine_->Drain(MonotonicNow() + kPatience);
     store_.after_delete = nullptr;
-    const auto listed = engine_->ListContexts(kTenant, 100, "");
+    const auto listed = engine_->ListContexts(kTenant, {100}, "");
     ASSERT_TRUE(listed.ok()) << listed.status();
     for (const ContextInfo& context : listed->contexts) {
       EXPECT_TRUE(engine_->DeleteContext(kTenant, context.record.name).ok());

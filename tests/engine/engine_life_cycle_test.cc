@@ -161,7 +161,7 @@ TEST_F(EngineLifeCycleTest, ManyThreadsAtOnce) {
           engine_->DeleteContext(kTenant, name).IgnoreError();
           engine_->Register(kTenant, name, "", MakeDataset(10, 50 + i)).IgnoreError();
         }
-        engine_->ListContexts(kTenant, 10, "").IgnoreError();
+        engine_->ListContexts(kTenant, {10}, "").IgnoreError();
         recorder->Wait().IgnoreError();
         density.Wait().IgnoreError();
         predict.Wait().IgnoreError();

@@ -333,7 +333,7 @@ TEST_F(EngineModelsTest, RequestsAndChangesOfModelsDoNotDisturbEachOther) {
       EXPECT_TRUE(status.ok() || absl::IsNotFound(status)) << status;
       engine_->DeleteContext(kTenant, absl::StrCat("new", i % 5)).IgnoreError();
       EXPECT_GE(engine_->Models().size(), 1u);
-      engine_->ListContexts(kTenant, 10, "").status().IgnoreError();
+      engine_->ListContexts(kTenant, {10}, "").status().IgnoreError();
     }
   });
   for (int i = 0; i < 50 || drawn < 10 || refused < 10; ++i) {

@@ -77,8 +77,8 @@ class FakeStore : public ContextStore {
     if (it == contexts_.end()) return absl::NotFoundError("no such context");
     return it->second.second;
   }
-  absl::StatusOr<ContextPage> List(const std::string& tenant, int64_t page_size,
-                                   const std::string& page_token) override {
+  absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits /*limits*/,
+                                   const std::string& /*page_token*/) override {
     MutexLock lock(&mutex_);
     ContextPage page;
     for (const auto& [key, value] : contexts_) {
@@ -86,14 +86,18 @@ class FakeStore : public ContextStore {
     }
     return page;
   }
-  absl::StatusOr<std::vector<ContextRecord>> ListNewest(int64_t limit) override {
+  absl::StatusOr<std::vector<ContextSummary>> ListNewest(int64_t limit) override {
     std::vector<ContextRecord> records;
     MutexLock lock(&mutex_);
     for (const auto& [key, value] : contexts_) records.push_back(value.first);
     std::stable_sort(records.begin(), records.end(),
                      [](const auto& a, const auto& b) { return a.created > b.created; });
     if (static_cast<int64_t>(records.size()) > limit) records.resize(limit);
-    return records;
+    std::vector<ContextSummary> newest;
+    for (const ContextRecord& record : records) {
+      newest.push_back({record.tenant, record.name, record.model, record.rows});
+    }
+    return newest;
   }
   absl::Status Delete(const std::string& tenant, const std::string& name) override {
     {

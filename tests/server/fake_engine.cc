@@ -124,10 +124,10 @@ absl::StatusOr<ContextInfo> FakeEngine::GetContext(const std::string& /*tenant*/
 }
 
 absl::StatusOr<ContextInfoPage> FakeEngine::ListContexts(const std::string& /*tenant*/,
-                                                         int64_t page_size,
+                                                         PageLimits limits,
                                                          const std::string& page_token) {
   if (!on_list) return absl::UnimplementedError("ListContexts");
-  return on_list(page_size, page_token);
+  return on_list(limits, page_token);
 }
 
 absl::Status FakeEngine::DeleteContext(const std::string& /*tenant*/, const std::string& name) {
@@ -182,8 +182,8 @@ std::vector<std::string> FakeEngine::kept() {
   return kept_;
 }
 
-absl::StatusOr<std::vector<ContextInfo>> FakeEngine::NewestContexts(int64_t limit) {
-  if (!on_newest) return std::vector<ContextInfo>();
+absl::StatusOr<std::vector<ContextSize>> FakeEngine::NewestContexts(int64_t limit) {
+  if (!on_newest) return std::vector<ContextSize>();
   return on_newest(limit);
 }
 

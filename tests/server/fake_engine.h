@@ -67,12 +67,12 @@ class FakeEngine : public Engine {
   std::function<absl::StatusOr<PredictResult>(const PredictRequest&)> on_predict;
   std::function<absl::StatusOr<LogDensityResult>(const LogDensityRequest&)> on_log_density;
   std::function<absl::StatusOr<ContextInfo>(const std::string&)> on_warm;
-  std::function<absl::StatusOr<std::vector<ContextInfo>>(int64_t)> on_newest;
+  std::function<absl::StatusOr<std::vector<ContextSize>>(int64_t)> on_newest;
   std::function<absl::StatusOr<RegisterOutcome>(const std::string& name, const std::string& model,
                                                 const Dataset&)>
       on_register;
   std::function<absl::StatusOr<ContextInfo>(const std::string& name)> on_get;
-  std::function<absl::StatusOr<ContextInfoPage>(int64_t, const std::string&)> on_list;
+  std::function<absl::StatusOr<ContextInfoPage>(PageLimits, const std::string&)> on_list;
   std::function<absl::Status(const std::string& name)> on_delete;
   std::function<absl::StatusOr<StoreTotals>()> on_registered;
   std::vector<ModelInfo> models;  // the default first
@@ -101,14 +101,14 @@ class FakeEngine : public Engine {
                                            const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
-  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, int64_t page_size,
+  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
                                                const std::string& page_token) override;
   absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
   std::shared_ptr<Call> Warm(RequestBase request, Callback<ContextInfo> done) override;
   // As Warm; the name goes to kept().
   std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
                                     absl::Time deadline, Callback<ContextInfo> done) override;
-  absl::StatusOr<std::vector<ContextInfo>> NewestContexts(int64_t limit) override;
+  absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) override;
   std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) override;
   std::shared_ptr<Call> Sample(SampleRequest request,
                                std::shared_ptr<SampleObserver> observer) override;

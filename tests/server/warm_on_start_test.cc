@@ -41,7 +41,7 @@ class WarmOnStartTest : public ::testing::Test {
 
   FakeEngine engine_;
   std::vector<std::string> warmed_;
-  std::vector<ContextInfo> newest_;
+  std::vector<ContextSize> newest_;
 };
 
 TEST_F(WarmOnStartTest, NothingIsAskedForNothing) {
@@ -96,8 +96,8 @@ TEST_F(WarmOnStartTest, NoMoreAreAskedForAtATimeThanTheQueueTakes) {
 }
 
 TEST_F(WarmOnStartTest, AStarStandsForTheNewestThatFitBesideTheNamedOnes) {
-  newest_ = {Info("n1", 150),     Info("large", 200), Info("named", 100),
-             Info("unserved", 0), Info("n2", 50),     Info("n3", 50)};
+  newest_ = {{"default", "n1", 150},     {"default", "large", 200}, {"default", "named", 100},
+             {"default", "unserved", 0}, {"default", "n2", 50},     {"default", "n3", 50}};
   WarmOnStart(engine_, {"*", "named"}, 256);
   EXPECT_THAT(warmed_, ElementsAre("named", "n1", "n2"));
   EXPECT_THAT(engine_.kept(), ElementsAre("named"));

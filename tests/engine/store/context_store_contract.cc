@@ -59,7 +59,7 @@ std::vector<std::string> ListAll(ContextStore& store, const std::string& tenant,
   std::vector<std::string> names;
   std::string token;
   do {
-    absl::StatusOr<ContextPage> page = store.List(tenant, page_size, token);
+    absl::StatusOr<ContextPage> page = store.List(tenant, {page_size}, token);
     EXPECT_TRUE(page.ok()) << page.status();
     if (!page.ok()) break;
     EXPECT_LE(static_cast<int64_t>(page->records.size()), page_size);
@@ -203,16 +203,64 @@ TEST_P(ContextStoreContract, PagesCoverEverythingOnceInOrder) {
   }
 }
 
+TEST_P(ContextStoreContract, PagesEndAtTheirBytes) {
+  // Some 100 bytes a column; "d" alone is larger than a page.
+  std::vector<std::string> names;
+  for (const auto& [name, columns] : std::vector<std::pair<std::string, int>>{
+           {"a", 100}, {"b", 100}, {"c", 100}, {"d", 1000}, {"e", 100}, {"f", 1}, {"g", 1}}) {
+    ContextRecord record = MakeRecord("t", name, "x");
+    record.columns.assign(columns, record.columns[0]);
+    ExpectPut(*store_, record, "x", PutOutcome::kCreated);
+    names.push_back(name);
+  }
+  const auto pages = [&](int64_t bytes) {
+    std::vector<std::string> pages;
+    std::string token;
+    do {
+      absl::StatusOr<ContextPage> page = store_->List("t", {1000, bytes}, token);
+      if (!page.ok()) return std::vector<std::string>{page.status().ToString()};
+      pages.emplace_back();
+      for (const ContextRecord& record : page->records) pages.back() += record.name;
+      token = page->next_page_token;
+    } while (!token.empty());
+    return pages;
+  };
+  EXPECT_THAT(pages(1), testing::ElementsAreArray(names));
+  EXPECT_THAT(pages(30'000), testing::ElementsAre("ab", "c", "d", "efg"));
+  EXPECT_THAT(pages(1 << 20), testing::ElementsAre("abcdefg"));
+}
+
+TEST_P(ContextStoreContract, TheNewestOfAllTenantsComeFirst) {
+  int64_t second = 100;
+  for (const auto& [tenant, name] : std::vector<std::pair<std::string, std::string>>{
+           {"t", "b"}, {"u", "b"}, {"t", "c"}, {"t", "a"}}) {
+    ContextRecord record = MakeRecord(tenant, name, "x");
+    record.rows = second;
+    record.created = absl::FromUnixSeconds(second++);
+    ExpectPut(*store_, record, "x", PutOutcome::kCreated);
+  }
+  const auto newest = store_->ListNewest(3);
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  std::vector<std::string> listed;
+  for (const ContextSummary& each : *newest) {
+    listed.push_back(absl::StrCat(each.tenant, "/", each.name, " ", each.model, " ", each.rows));
+  }
+  const std::string model = MakeRecord("t", "a", "x").model;
+  EXPECT_THAT(listed,
+              ElementsAre(absl::StrCat("t/a ", model, " 103"), absl::StrCat("t/c ", model, " 102"),
+                          absl::StrCat("u/b ", model, " 101")));
+}
+
 TEST_P(ContextStoreContract, PagesWhileTheListingChanges) {
   for (const char* name : {"a", "b", "c", "d"}) {
     ExpectPut(*store_, MakeRecord("t", name, "x"), "x", PutOutcome::kCreated);
   }
-  const std::string token = store_->List("t", 2, "")->next_page_token;
+  const std::string token = store_->List("t", {2}, "")->next_page_token;
   ASSERT_TRUE(store_->Delete("t", "b").ok());  // the one that the token names
   ASSERT_TRUE(store_->Delete("t", "c").ok());
   ExpectPut(*store_, MakeRecord("t", "bb", "x"), "x", PutOutcome::kCreated);
   Reopen();
-  absl::StatusOr<ContextPage> page = store_->List("t", 2, token);
+  absl::StatusOr<ContextPage> page = store_->List("t", {2}, token);
   ASSERT_TRUE(page.ok()) << page.status();
   ASSERT_EQ(page->records.size(), 2u);
   EXPECT_EQ(page->records[0].name, "bb");
@@ -225,21 +273,21 @@ TEST_P(ContextStoreContract, BadPages) {
     ExpectPut(*store_, MakeRecord("t", name, "x"), "x", PutOutcome::kCreated);
   }
   for (const int64_t page_size : {-1, 0, 1001}) {
-    EXPECT_EQ(ErrorField(store_->List("t", page_size, "").status()), "page_size");
+    EXPECT_EQ(ErrorField(store_->List("t", {page_size}, "").status()), "page_size");
   }
-  const std::string token = store_->List("t", 1, "")->next_page_token;
+  const std::string token = store_->List("t", {1}, "")->next_page_token;
   ASSERT_FALSE(token.empty());
-  EXPECT_TRUE(store_->List("t", 1, token).ok());
-  EXPECT_EQ(ErrorField(store_->List("other", 1, token).status()), "page_token");
+  EXPECT_TRUE(store_->List("t", {1}, token).ok());
+  EXPECT_EQ(ErrorField(store_->List("other", {1}, token).status()), "page_token");
   for (const std::string& bad : {std::string("x"), std::string("a"), std::string("!!"),
                                  std::string(1 << 20, 'A'), std::string("\0", 1), token + "A",
                                  token + "=", token.substr(1), token.substr(0, token.size() - 1)}) {
-    EXPECT_EQ(ErrorField(store_->List("t", 1, bad).status()), "page_token") << bad.substr(0, 80);
+    EXPECT_EQ(ErrorField(store_->List("t", {1}, bad).status()), "page_token") << bad.substr(0, 80);
   }
   for (size_t i = 0; i < token.size(); ++i) {
     std::string bad = token;
     bad[i] = bad[i] == 'A' ? 'B' : 'A';
-    EXPECT_EQ(ErrorField(store_->List("t", 1, bad).status()), "page_token") << bad;
+    EXPECT_EQ(ErrorField(store_->List("t", {1}, bad).status()), "page_token") << bad;
   }
 }
 
@@ -252,7 +300,7 @@ TEST_P(ContextStoreContract, ClosedStoresRefuse) {
   EXPECT_EQ(PutCode(*store_, record, "one"), kRefused);
   EXPECT_EQ(store_->Get("t", "a").status().code(), kRefused);
   EXPECT_EQ(store_->ReadDataset("t", "a").status().code(), kRefused);
-  EXPECT_EQ(store_->List("t", 1, "").status().code(), kRefused);
+  EXPECT_EQ(store_->List("t", {1}, "").status().code(), kRefused);
   EXPECT_EQ(store_->Delete("t", "a").code(), kRefused);
 }
 
@@ -326,7 +374,7 @@ TEST_P(ContextStoreContract, ConcurrentChurn) {
             if (dataset.ok()) {
               EXPECT_TRUE(*dataset == contents[0] || *dataset == contents[1]);
             }
-            check(store_->List("t", 10, "").status());
+            check(store_->List("t", {10}, "").status());
           }
         }
       }

@@ -64,7 +64,7 @@ class CorruptionTest : public testing::Test {
       EXPECT_THAT(store.status().message(), HasSubstr(folder_.path()));
       return store.status();
     }
-    (*store)->List("t", 1000, "").status().IgnoreError();
+    (*store)->List("t", {1000}, "").status().IgnoreError();
     for (int i = 0; i < kContexts; ++i) ExpectRightOrRefused(**store, i);
     return absl::OkStatus();
   }
@@ -212,7 +212,7 @@ TEST_F(CorruptionTest, DamagedListOfColumns) {
     EXPECT_THAT(status.message(), HasSubstr(name));
     EXPECT_TRUE((*store)->Delete("t", name).ok());
   }
-  EXPECT_TRUE((*store)->List("t", 1000, "").ok());
+  EXPECT_TRUE((*store)->List("t", {1000}, "").ok());
 }
 
 TEST(UnusableFolderTest, SomethingElseIsInTheWay) {

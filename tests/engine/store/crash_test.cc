@@ -95,7 +95,7 @@ class Account {
   void Verify(ContextStore& store, const std::string& folder) {
     std::map<std::string, uint64_t> with_pending = present_;
     Apply(with_pending);
-    absl::StatusOr<ContextPage> page = store.List(kTenant, 1000, "");
+    absl::StatusOr<ContextPage> page = store.List(kTenant, {1000}, "");
     ASSERT_TRUE(page.ok()) << page.status();
     std::map<std::string, uint64_t> found;
     std::set<std::string> keys;

@@ -184,7 +184,7 @@ TEST_F(WalDamageTest, AfterwardsItGoesOn) {
   for (int start = 0; start < 3; ++start) {
     absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder.path());
     ASSERT_TRUE(store.ok()) << store.status();
-    EXPECT_EQ((*store)->List("t", 1000, "")->records.size(), 3u + start);
+    EXPECT_EQ((*store)->List("t", {1000}, "")->records.size(), 3u + start);
     const std::string name = absl::StrCat("new", start);
     EXPECT_TRUE((*store)->Put(MakeRecord("t", name, name), name).ok());
     EXPECT_EQ((*store)->ReadDataset("t", name).value_or(""), name);

@@ -1,9 +1,12 @@
 #include "server/codec/response_encoder.h"
 
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "engine/store/column_info_json.h"
+#include "engine/store/context_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/codec/model_page.h"
@@ -50,6 +53,34 @@ TEST(ResponseEncoderTest, Context) {
   EXPECT_EQ(message.create_time().seconds(), 1);
   EXPECT_EQ(message.create_time().nanos(), 500'000'000);
   EXPECT_EQ(message.state(), v1::Context::RESIDENT);
+}
+
+// So that a page of ListContexts, which the store counts, fits into a message.
+TEST(ResponseEncoderTest, NoContextIsLargerThanWhatTheStoreKeeps) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const ColumnInfo columns[] = {
+      {""},
+      {std::string(255, 'n'), ColumnType::kNumeric, kMost, kMost, kMost, true, 1e-300,
+       Meaning::kDuration},
+      {"\xf0\x9f\x8e\xb6", ColumnType::kCategorical, kMost, kMost, kMost, true}};
+  for (const ColumnInfo& column : columns) {
+    for (const size_t count : {0, 1, 1000}) {
+      ContextInfo info;
+      info.record.name = std::string(63, 'a');
+      info.record.model = std::string(63, 'm');
+      info.record.digest = std::string(64, '0');
+      info.record.target = std::string(255, 't');
+      info.record.columns.assign(count, column);
+      info.record.far_targets = info.record.rows = info.record.dataset_bytes = kMost;
+      info.record.created = absl::FromUnixSeconds(253'402'300'799);
+      info.resident_bytes = kMost;
+      info.state = ContextState::kResident;
+      v1::ListContextsResponse page;
+      EncodeContextPage({{info}, ""}, &page);
+      const StoredContext stored = {info.record, *ColumnsToJson(info.record), ""};
+      EXPECT_LE(static_cast<int64_t>(page.ByteSizeLong()), stored.bytes()) << column.name << count;
+    }
+  }
 }
 
 TEST(ResponseEncoderTest, EveryContextState) {

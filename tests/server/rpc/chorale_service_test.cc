@@ -145,9 +145,10 @@ TEST_F(ChoraleServiceTest, Contexts) {
     info.state = ContextState::kResident;
     return info;
   };
-  engine_->on_list = [](int64_t page_size,
+  engine_->on_list = [](PageLimits limits,
                         const std::string& token) -> absl::StatusOr<ContextInfoPage> {
-    EXPECT_EQ(page_size, 1000);  // a larger one is cut
+    EXPECT_EQ(limits.contexts, 1000);   // a larger one is cut
+    EXPECT_EQ(limits.bytes, 32 << 10);  // half of the largest message
     EXPECT_EQ(token, "after-a");
     return ContextInfoPage{{Info("b"), Info("c")}, "after-c"};
   };
@@ -191,54 +192,6 @@ TEST_F(ChoraleServiceTest, Contexts) {
   google::protobuf::Empty empty;
   EXPECT_TRUE(stub_->DeleteContext(NewContext().get(), remove, &empty).ok());
   EXPECT_EQ(deleted, "houses");
-}
-
-// Lists `contexts` as a store does: at most page_size of them; the token is the index of the last.
-std::function<absl::StatusOr<ContextInfoPage>(int64_t, const std::string&)> Pages(
-    std::vector<ContextInfo> contexts) {
-  return [contexts = std::move(contexts)](int64_t page_size, const std::string& token) {
-    const size_t begin = token.empty() ? 0 : std::stoul(token);
-    const size_t end = std::min(contexts.size(), begin + static_cast<size_t>(page_size));
-    ContextInfoPage page;
-    page.contexts.assign(contexts.begin() + begin, contexts.begin() + end);
-    if (end < contexts.size()) page.next_page_token = std::to_string(end);
-    return page;
-  };
-}
-
-TEST_F(ChoraleServiceTest, PagesOfLargeContextsHoldFewer) {
-  constexpr int64_t kHalfMessage = 32 << 10;
-  std::vector<ContextInfo> contexts;
-  std::vector<std::string> names;
-  for (int i = 0; i < 50; ++i) {
-    contexts.push_back(Info(absl::StrCat("c", i)));
-    names.push_back(absl::StrCat("contexts/c", i));
-    // Some 9 KB; one alone has more than half a message.
-    contexts.back().record.columns.resize(i == 20 ? 4500 : 1000, ColumnInfo{"column"});
-  }
-  engine_->on_list = Pages(std::move(contexts));
-  OpenServer();
-  v1::ListContextsRequest list;
-  list.set_page_size(1000);
-  std::vector<std::string> listed;
-  int pages = 0;
-  int largest = 0;
-  do {
-    v1::ListContextsResponse page;
-    const grpc::Status status = stub_->ListContexts(NewContext().get(), list, &page);
-    ASSERT_TRUE(status.ok()) << status.error_message();
-    ASSERT_GT(page.contexts_size(), 0);
-    if (page.contexts_size() > 1) {
-      EXPECT_LE(page.ByteSizeLong(), static_cast<size_t>(kHalfMessage));
-    }
-    for (const v1::Context& context : page.contexts()) listed.push_back(context.name());
-    largest = std::max(largest, page.contexts_size());
-    list.set_page_token(page.next_page_token());
-    ++pages;
-  } while (!list.page_token().empty());
-  EXPECT_EQ(listed, names);
-  EXPECT_GT(largest, 1);
-  EXPECT_GT(pages, 50 * 9 / 32);
 }
 
 TEST_F(ChoraleServiceTest, Models) {

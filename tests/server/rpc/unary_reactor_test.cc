@@ -87,6 +87,22 @@ TEST_F(UnreadAnswerTest, TheWatchdogGivesUpAnAnswerThatNobodyReads) {
   EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
 }
 
+// Replies of 1.6 MB: two of them are less than half of what there is, three are more.
+TEST_F(UnreadAnswerTest, AClientMayLeaveOnlySoManyUnread) {
+  options_.reply_memory_bytes = 8 << 20;
+  Serve();
+  const std::shared_ptr<grpc::Channel> narrow = Narrow();
+  UnreadCall first(narrow, PredictMessage(), NewContext());
+  UnreadCall second(narrow, PredictMessage(), NewContext());
+  v1::PredictResponse response;
+  const grpc::Status refused = stub_->Predict(NewContext().get(), PredictMessage(), &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.error_message(), "this client has too many replies that it has not read");
+  first.End();
+  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 1; }));
+  EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
+}
+
 TEST_F(UnreadAnswerTest, ItHoldsUpADrainNoLongerThanTheDeadline) {
   Serve();
   UnreadCall call(Narrow(), PredictMessage(), NewContext());
