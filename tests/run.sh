@@ -546,6 +546,7 @@ stage_resilience() {
   # These hold times against bounds: another program may be in the way once, hardly three times.
   resilience 'large requests' 3 tests/resilience/large_requests.py
   resilience 'fair shares' 3 tests/resilience/fairness.py
+  resilience 'small calls of a busy client' 3 tests/resilience/fairness.py --same_client
   resilience 'overload' 3 tests/resilience/overload.py
   resilience 'tenants' 3 tests/resilience/tenants.py
 }

@@ -7,8 +7,8 @@
 namespace chorale {
 namespace {
 
-constexpr int64_t kKeptPart = 8;     // one of so many is kept
-constexpr int64_t kLittlePart = 32;  // who holds less than one of so many holds little
+constexpr int64_t kKeptPart = 8;    // one of so many is kept
+constexpr int64_t kSmallPart = 32;  // a client's small requests hold one of so many at most
 
 }  // namespace
 
@@ -17,12 +17,16 @@ Admission::Admission(const Limits& limits)
       kept_bytes_(limits.pool_bytes / kKeptPart),
       kept_places_(limits.max_running / kKeptPart) {}
 
-void Admission::Wait(uint64_t id, const ClientShare& share, int64_t bytes, absl::Time since) {
+void Admission::Wait(uint64_t id, const ClientShare& share, double work, int64_t bytes,
+                     absl::Time since) {
   const auto client = clients_.try_emplace(share.client).first;
   client->second.weight = share.weight;
   const bool fresh = waiting_of_.emplace(id, client).second && !running_of_.contains(id);
   Require(fresh, "a request waits for admission once");
-  client->second.queue.push_back({id, bytes, since});
+  std::list<Request>& queue = client->second.queue;
+  const auto next = std::find_if(queue.begin(), queue.end(),
+                                 [work](const Request& other) { return other.work > work; });
+  queue.insert(next, {id, work, bytes, since});
   ++waiting_;
 }
 
@@ -36,24 +40,27 @@ void Admission::Remove(uint64_t id) {
   } else if (const auto runs = running_of_.find(id); runs != running_of_.end()) {
     const Running running = runs->second;
     running_of_.erase(runs);
-    running.client->second.bytes -= running.bytes;
-    --running.client->second.running;
-    bytes_ -= running.bytes;
-    --running_;
+    Client& client = running.client->second;
+    client.held.Remove(running.bytes);
+    held_.Remove(running.bytes);
+    if (running.small) {
+      client.small.Remove(running.bytes);
+      small_.Remove(running.bytes);
+    }
     Forget(running.client);
   }
 }
 
 void Admission::Forget(Clients::iterator client) {
-  if (client->second.queue.empty() && client->second.running == 0) clients_.erase(client);
+  if (client->second.queue.empty() && client->second.held.places == 0) clients_.erase(client);
 }
 
 // ---- Shares --------------------------------------------------------------------------------
 
 double Admission::Usage(const Client& client) const {
   const double places =
-      static_cast<double>(client.running) / static_cast<double>(limits_.max_running);
-  const double bytes = limits_.pool_bytes > 0 ? static_cast<double>(client.bytes) /
+      static_cast<double>(client.held.places) / static_cast<double>(limits_.max_running);
+  const double bytes = limits_.pool_bytes > 0 ? static_cast<double>(client.held.bytes) /
                                                     static_cast<double>(limits_.pool_bytes)
                                               : 0;
   return std::max(places, bytes) / client.weight;
@@ -67,19 +74,19 @@ double Admission::WeightOfAll() const {
 
 bool Admission::WithinShare(const Client& client, int64_t bytes) const {
   const double part = client.weight / WeightOfAll();
-  return static_cast<double>(client.bytes + bytes) <=
+  return static_cast<double>(client.held.bytes + bytes) <=
              part * static_cast<double>(limits_.pool_bytes) &&
-         static_cast<double>(client.running + 1) <=
+         static_cast<double>(client.held.places + 1) <=
              std::max(1.0, part * static_cast<double>(limits_.max_running));
 }
 
-bool Admission::HoldsLittle(const Client& client, int64_t bytes) const {
-  return client.bytes + bytes <= limits_.pool_bytes / kLittlePart &&
-         client.running < std::max<int64_t>(1, limits_.max_running / kLittlePart);
+bool Admission::IsSmall(const Client& client, int64_t bytes) const {
+  return client.small.bytes + bytes <= limits_.pool_bytes / kSmallPart &&
+         client.small.places < std::max<int64_t>(1, limits_.max_running / kSmallPart);
 }
 
 bool Admission::Entitled(const Client& client, int64_t bytes) const {
-  return client.running == 0 || WithinShare(client, bytes);
+  return client.held.places == 0 || WithinShare(client, bytes);
 }
 
 double Admission::PartOf(absl::string_view client) const {
@@ -89,7 +96,7 @@ double Admission::PartOf(absl::string_view client) const {
 
 bool Admission::OverShare(absl::string_view client) const {
   const auto found = clients_.find(client);
-  if (found == clients_.end() || found->second.running == 0) return false;
+  if (found == clients_.end() || found->second.held.places == 0) return false;
   const bool another_waits = waiting_ > static_cast<int64_t>(found->second.queue.size());
   const double part = found->second.weight / WeightOfAll();
   return another_waits && Usage(found->second) * found->second.weight > part;
@@ -105,15 +112,20 @@ double Admission::largest_usage() const {
 
 // ---- Starting ------------------------------------------------------------------------------
 
+std::list<Admission::Request>::const_iterator Admission::OldestOf(const Client& client) {
+  return std::min_element(client.queue.begin(), client.queue.end(),
+                          [](const Request& a, const Request& b) { return a.since < b.since; });
+}
+
 Admission::Reservation Admission::Reserve(absl::Time now) const {
   Reservation reservation;
   absl::Time oldest = now - limits_.patience;
   for (const auto& [name, client] : clients_) {
-    if (client.queue.empty()) continue;
-    const Request& first = client.queue.front();
-    if (first.since > oldest || !Entitled(client, first.bytes)) continue;
-    oldest = first.since;
-    reservation = {&client, first.bytes};
+    const auto request = OldestOf(client);
+    if (request == client.queue.end()) continue;
+    if (request->since > oldest || !Entitled(client, request->bytes)) continue;
+    oldest = request->since;
+    reservation = {&client, *request};
   }
   return reservation;
 }
@@ -126,55 +138,55 @@ const std::string* Admission::StarvedClient(absl::Time now) const {
   return nullptr;
 }
 
-int64_t Admission::HeldByOthersWithLittle(const Client& client) const {
-  int64_t bytes = 0;
-  for (const auto& [name, other] : clients_) {
-    const bool little = other.bytes <= limits_.pool_bytes / kLittlePart;
-    if (little && &other != &client) bytes += other.bytes;
-  }
-  return bytes;
-}
-
-bool Admission::FitsBeside(const Reservation& reserved, const Client& client, int64_t bytes) const {
-  const int64_t free_bytes = limits_.pool_bytes - bytes_ - bytes;
-  const int64_t free_places = limits_.max_running - running_ - 1;
+bool Admission::FitsBeside(const Reservation& reserved, const Request& request, bool small) const {
+  const int64_t bytes = request.bytes;
+  const int64_t free_bytes = limits_.pool_bytes - held_.bytes - bytes;
+  const int64_t free_places = limits_.max_running - held_.places - 1;
   if (free_bytes < 0 || free_places < 0) return false;
   const int64_t all_but_kept = limits_.pool_bytes - kept_bytes_;
-  const int64_t held_with_little = HeldByOthersWithLittle(client);
-  const bool leaves_reserved =
-      reserved.client == nullptr || reserved.client == &client || free_bytes >= reserved.bytes;
-  if (HoldsLittle(client, bytes)) {
-    return leaves_reserved || (reserved.bytes <= all_but_kept &&
-                               held_with_little + client.bytes + bytes <= kept_bytes_);
+  const bool leaves_reserved = reserved.client == nullptr || reserved.request.id == request.id ||
+                               free_bytes >= reserved.request.bytes;
+  if (small) {
+    return leaves_reserved ||
+           (reserved.request.bytes <= all_but_kept && small_.bytes + bytes <= kept_bytes_);
   }
-  if (free_places < kept_places_) return false;
-  if (bytes == 0) return true;
   // What is kept is free, or held by those for whom it is.
-  const bool leaves_kept = bytes_ + bytes - held_with_little <= all_but_kept;
+  const bool leaves_places = held_.places - small_.places + 1 <= limits_.max_running - kept_places_;
+  if (!leaves_places) return false;
+  if (bytes == 0) return true;
+  const bool leaves_kept = held_.bytes - small_.bytes + bytes <= all_but_kept;
   return leaves_reserved && (leaves_kept || bytes > all_but_kept);
 }
 
 bool Admission::StartOne(Clients::iterator entry, bool behind, const Reservation& reserved,
                          absl::FunctionRef<bool(uint64_t id)> start) {
   Client& client = entry->second;
-  bool bytes_wait = false;
+  std::vector<std::list<Request>::iterator> order;
   for (auto request = client.queue.begin(); request != client.queue.end(); ++request) {
+    const bool is_reserved = reserved.client == &client && reserved.request.id == request->id;
+    order.insert(is_reserved ? order.begin() : order.end(), request);
+  }
+  bool bytes_wait = false;
+  for (const auto request : order) {
     const int64_t bytes = request->bytes;
-    if (bytes > 0 && bytes_wait) continue;
-    const bool starts = (!behind || Entitled(client, bytes)) &&
-                        FitsBeside(reserved, client, bytes) && start(request->id);
+    const bool small = IsSmall(client, bytes);
+    if (bytes > 0 && bytes_wait && !small) continue;
+    const bool starts = (small || !behind || Entitled(client, bytes)) &&
+                        FitsBeside(reserved, *request, small) && start(request->id);
     if (!starts) {
       bytes_wait = bytes_wait || bytes > 0;
       if (bytes == 0) return false;  // for want of a place, which the others need too
       continue;
     }
     waiting_of_.erase(request->id);
-    running_of_[request->id] = {entry, bytes};
+    running_of_[request->id] = {entry, bytes, small};
+    client.held.Add(bytes);
+    held_.Add(bytes);
+    if (small) {
+      client.small.Add(bytes);
+      small_.Add(bytes);
+    }
     client.queue.erase(request);
-    client.bytes += bytes;
-    ++client.running;
-    bytes_ += bytes;
-    ++running_;
     --waiting_;
     return true;
   }
@@ -192,7 +204,7 @@ void Admission::StartWhatFits(absl::Time now, absl::FunctionRef<bool(uint64_t id
       const double usage_of_a = Usage(a->second);
       const double usage_of_b = Usage(b->second);
       if (usage_of_a != usage_of_b) return usage_of_a < usage_of_b;
-      return a->second.queue.front().since < b->second.queue.front().since;
+      return OldestOf(a->second)->since < OldestOf(b->second)->since;
     });
     const Reservation reserved = Reserve(now);
     for (size_t i = 0; i < order.size() && !started; ++i) {

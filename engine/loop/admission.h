@@ -23,18 +23,20 @@ namespace chorale {
 // places, whichever is the larger part, by its weight. Its fair share of a resource is the part
 // that its weight has among the clients that hold or wait for something.
 //
-//   1. The client with the least usage is served first; a client's own requests in order of
-//      arrival. A request that does not fit holds back only later ones of its client, and of those
-//      only the ones that need bytes.
+//   1. The client with the least usage is served first; of a client's own requests, the one with
+//   the
+//      least work. A request that does not fit holds back only later ones of its client, and of
+//      those only the ones that need bytes.
 //   2. While a client with less usage waits, a client gets no more than its fair share. One request
 //      may always be larger than that, if its client holds nothing else.
-//   3. An eighth of both resources is kept for clients that hold little, a thirty-second at most,
-//      so that a newcomer's small request starts at once however much another client holds.
-//      A request that needs more than the other seven eighths may use it as well.
+//   3. An eighth of both resources is kept for small requests: as long as those of a client hold no
+//      more than a thirty-second. So a small request starts at once, however much other clients
+//      hold, or larger requests of its own client. A request that needs more than the other seven
+//      eighths may use it as well.
 //   4. A request that has waited for `patience`, and is within its client's fair share or its
-//      client's only one, has what it needs reserved: others get what the pool has beyond that,
-//      and clients that hold little also the eighth of rule 3. One request at a time, the one that
-//      has waited longest.
+//      client's only one, has what it needs reserved: others get what the pool has beyond that, and
+//      small ones also the eighth of rule 3. One request at a time, the one that has waited
+//      longest; of its client it is the first.
 //
 // Nothing that runs is taken back here; StarvedClient and OverShare say who could give back.
 //
@@ -49,9 +51,9 @@ class Admission {
 
   explicit Admission(const Limits& limits);
 
-  // A request waits from `since` on for `bytes` of buffers and a place; bytes may be 0. REQUIRES:
-  // no request of this id waits or runs.
-  void Wait(uint64_t id, const ClientShare& share, int64_t bytes, absl::Time since);
+  // A request of `work` FLOPs waits from `since` on for `bytes` of buffers and a place; bytes may
+  // be 0. REQUIRES: no request of this id waits or runs.
+  void Wait(uint64_t id, const ClientShare& share, double work, int64_t bytes, absl::Time since);
   // A request no longer waits or runs. No-op for one that does neither.
   void Remove(uint64_t id);
 
@@ -74,34 +76,50 @@ class Admission {
  private:
   struct Request {
     uint64_t id = 0;
+    double work = 0;
     int64_t bytes = 0;
     absl::Time since;
   };
+  struct Holding {
+    int64_t bytes = 0;
+    int64_t places = 0;
+
+    void Add(int64_t more_bytes) {
+      bytes += more_bytes;
+      ++places;
+    }
+    void Remove(int64_t fewer_bytes) {
+      bytes -= fewer_bytes;
+      --places;
+    }
+  };
   struct Client {
     double weight = 1;
-    int64_t bytes = 0;    // held
-    int64_t running = 0;  // places held
-    std::list<Request> queue;
+    Holding held;
+    Holding small;             // the part of `held` that started as small requests
+    std::list<Request> queue;  // by work, then by arrival
   };
   using Clients = std::map<std::string, Client, std::less<>>;
   struct Running {
     Clients::iterator client;
     int64_t bytes = 0;
+    bool small = false;
   };
   struct Reservation {
     const Client* client = nullptr;  // null: there is none
-    int64_t bytes = 0;
+    Request request;
   };
 
   double Usage(const Client& client) const;
   double WeightOfAll() const;
   bool WithinShare(const Client& client, int64_t bytes) const;
-  // Whether it would still hold little with `bytes` and a place more.
-  bool HoldsLittle(const Client& client, int64_t bytes) const;
+  // Whether a request for `bytes` is small; see rule 3.
+  bool IsSmall(const Client& client, int64_t bytes) const;
   bool Entitled(const Client& client, int64_t bytes) const;
+  // The end of its queue if none waits.
+  static std::list<Request>::const_iterator OldestOf(const Client& client);
   Reservation Reserve(absl::Time now) const;
-  int64_t HeldByOthersWithLittle(const Client& client) const;
-  bool FitsBeside(const Reservation& reserved, const Client& client, int64_t bytes) const;
+  bool FitsBeside(const Reservation& reserved, const Request& request, bool small) const;
   // Starts the first request of the client that may; false if none may. `behind`: one with less
   // usage waits for bytes.
   bool StartOne(Clients::iterator client, bool behind, const Reservation& reserved,
@@ -114,8 +132,8 @@ class Admission {
   Clients clients_;  // that hold or wait
   std::unordered_map<uint64_t, Clients::iterator> waiting_of_;
   std::unordered_map<uint64_t, Running> running_of_;
-  int64_t bytes_ = 0;  // held by all
-  int64_t running_ = 0;
+  Holding held_;   // by all
+  Holding small_;  // the part of it that started as small requests
   int64_t waiting_ = 0;
 };
 

@@ -21,8 +21,8 @@ constexpr absl::Duration kBacklogPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kMeasured = absl::Seconds(1);
 // A stream that was not read for less may have a slow reader.
 constexpr absl::Duration kUnread = absl::Seconds(2);
-// Ticks are so many times shorter while several clients have work in the engine, and for a while
-// after: what one of them asks next waits for the end of a tick of the others.
+// Ticks are so many times shorter while several clients have work in the engine, or a short request
+// beside a long one, and for a while after: what is asked next waits for the end of a tick.
 constexpr int kSharedTicks = 4;
 constexpr absl::Duration kSharedFor = absl::Milliseconds(100);
 // Short summaries that the engine thread makes itself in a tick, at most.
@@ -358,7 +358,7 @@ void EngineLoop::Admit(absl::Time now) {
     if (active.queued) session->CheckContext(now);
     if (active.waits || session->state() != Session::State::kWaitingForAdmission) continue;
     const std::vector<int64_t> ranges = session->Plan().ranges();
-    admission_.Wait(session->id(), session->share(),
+    admission_.Wait(session->id(), session->share(), active.requested.flops,
                     std::accumulate(ranges.begin(), ranges.end(), int64_t{0}), now);
     active.waits = true;
     ++unjudged_;
@@ -383,10 +383,16 @@ bool EngineLoop::Start(uint64_t id, absl::Time now) {
 
 void EngineLoop::RefuseHopeless(absl::Time now) {
   if (unjudged_ == 0 || now - load_began_ < kMeasured) return;
-  std::map<std::string, FlopsOfTick> ahead;  // waiting, by client
-  for (auto it = sessions_.begin(); it != sessions_.end();) {
-    Active& active = *it++;
-    if (!active.queued || !active.waits) continue;
+  std::vector<ActiveList::iterator> waiting;  // in the order in which a client's are served
+  for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
+    if (it->queued && it->waits) waiting.push_back(it);
+  }
+  std::stable_sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) {
+    return a->requested.flops < b->requested.flops;
+  });
+  std::map<std::string, FlopsOfTick> ahead;  // by client
+  for (const ActiveList::iterator it : waiting) {
+    Active& active = *it;
     FlopsOfTick& flops = ahead[active.session->share().client];
     const absl::Duration wait =
         work_rates_.TimeOf(flops) / admission_.PartOf(active.session->share().client);
@@ -396,12 +402,12 @@ void EngineLoop::RefuseHopeless(absl::Time now) {
       --unjudged_;
       if (wait > limit) {
         metrics_->Rejected("backlog");
-        Finish(by_id_.at(active.session->id()),
-               ExhaustedRetryAfter(
-                   absl::StrCat("the work that waits before this request takes about ",
-                                absl::FormatDuration(absl::Ceil(wait, absl::Seconds(1))),
-                                ", longer than it may wait; try again later"),
-                   std::max(options_.retry_delay, wait - limit)));
+        Finish(it, ExhaustedRetryAfter(
+                       absl::StrCat("the work of this client that waits before this request takes "
+                                    "about ",
+                                    absl::FormatDuration(absl::Ceil(wait, absl::Seconds(1))),
+                                    ", longer than it may wait; try again later"),
+                       std::max(options_.retry_delay, wait - limit)));
         continue;
       }
     }
@@ -444,10 +450,15 @@ void EngineLoop::GatherTasks(absl::Time now) {
                       .context = job.context});
   }
   const std::string* client = nullptr;
+  const double tick_flops = rate_.Budget(options_.target_tick);
+  bool has_short = false;
+  bool has_long = !cache_.jobs().empty();
   for (Active& active : sessions_) {
     if (!active.queued && !active.session->WaitsForReader()) {
       if (client != nullptr && *client != active.session->share().client) shared_at_ = now;
       client = &active.session->share().client;
+      const bool is_short = active.Left() * active.requested.flops < tick_flops;
+      (is_short ? has_short : has_long) = true;
     }
     runnables_.clear();
     active.session->AppendRunnable(&runnables_);
@@ -459,6 +470,7 @@ void EngineLoop::GatherTasks(absl::Time now) {
                         .context = &active.session->context()});
     }
   }
+  if (has_short && has_long) shared_at_ = now;
   // Where decodes run in step, ticks are short as they are, and their ends cost more.
   shared_ = !decodes_in_step_ && now - shared_at_ < kSharedFor;
   summaries_at_once_ = 0;

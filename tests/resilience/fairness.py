@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""One client's load against another client's small calls.
+"""Large calls against the small calls of another client, or of the same one.
 
-    build/resilience_python/bin/python tests/resilience/fairness.py [--long]
+    build/resilience_python/bin/python tests/resilience/fairness.py [--same_client] [--long]
 
 Starts a server on the loopback interface and times small Sample and Predict calls: first alone,
 then while another client (all that comes from 127.0.0.2) keeps 120 Samples of 16384 paths and 64
-targets in flight and holds 100 streams that it never reads. Prints the times, and exits with status
-1 if one of the small client's calls fails or load changes one of its answers, with
-verdict.ONLY_LATE if its 99th percentile is more than twice (in the short form five times, because
+targets in flight and holds 100 streams that it never reads. With --same_client these calls come
+from the address of the small ones, so that the server takes all for one client's. Prints the
+times, and exits with status 1 if a small call fails or load changes one of its answers, with
+verdict.ONLY_LATE if their 99th percentile is more than twice (in the short form five times, because
 other programs run beside it) what it is alone plus one tick (the 95th percentile of those that have
-only the other client's work).
+only the large calls' work).
 
 The short form measures for 10 s, --long for 60 s. It needs a machine with nothing else to do.
 """
@@ -87,7 +88,7 @@ def stub_of(address):
         grpc.insecure_channel(address, options=[('grpc.use_local_subchannel_pool', 1)]))
 
 
-# ---- The other client ----------------------------------------------------------------------
+# ---- The large calls ----------------------------------------------------------------------
 
 
 def copy(source, target):
@@ -114,7 +115,7 @@ def relay(port):
 
 
 class Counts:
-    """How the other client's calls ended."""
+    """How the large calls ended."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -146,9 +147,9 @@ def hold_unread(stub, counts):
         time.sleep(RETRY_SECONDS)
 
 
-def attack(port, begun, results):
+def attack(port, same_client, begun, results):
     os.nice(10)  # the clients' own work is not what is measured
-    through = relay(port)
+    through = port if same_client else relay(port)
     counts = Counts()
     for kind, count in ((hold_unread, UNREAD), (call_again_and_again, CALLERS)):
         stub = None
@@ -283,7 +284,8 @@ def run(options, folder):
 
         spawn = multiprocessing.get_context('spawn')
         end, results = spawn.Event(), spawn.Queue()
-        other = spawn.Process(target=attack, args=(port, end, results), daemon=True)
+        other = spawn.Process(target=attack, args=(port, options.same_client, end, results),
+                              daemon=True)
         other.start()
         deadline = time.monotonic() + 60
         while metric(metrics_port, 'chorale_sessions{state="queued"}') < 100:
@@ -293,10 +295,10 @@ def run(options, folder):
         tick = long_tick(metrics_port, QUIET_SECONDS)
         loaded = small.measure(60 if options.long else 10)
         report('under load', loaded)
-        print(f'a long tick (p95) of the other client alone takes {tick * 1e3:.1f} ms; it has '
+        print(f'a long tick (p95) of the large calls alone takes {tick * 1e3:.1f} ms; they have '
               f'{metric(metrics_port, "chorale_largest_client_share") * 100:.0f} % of the buffers')
         end.set()
-        print('the other client:', results.get(timeout=10))
+        print('the large calls:', results.get(timeout=10))
         other.terminate()
 
     wrong = small.failures[:5]
@@ -313,6 +315,8 @@ def run(options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     parser.add_argument('--server', default=ROOT / 'build/release/server/chorale-server')
+    parser.add_argument('--same_client', action='store_true',
+                        help='large and small calls are those of one client')
     parser.add_argument('--long', action='store_true', help='60 s instead of 10')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -18,6 +18,7 @@ import chorale_client
 import numpy as np
 import pytest
 from chorale_client import server_program, serving
+from chorale_client.served_folder import ServedFolder
 from chorale_client.serving import Server, serve, shared_address
 from own_server import (
     FULL,
@@ -164,6 +165,83 @@ def test_a_folder_that_a_server_of_another_kind_has(data: pathlib.Path) -> None:
         (data / "elsewhere").rename(moved)
 
 
+def refused(data: pathlib.Path) -> str:
+    """What the user is told who asks for this data folder."""
+    with pytest.raises(chorale_client.FailedPreconditionError) as caught:
+        serve(data)
+    return str(caught.value)
+
+
+def test_a_folder_that_somebody_has_prepared_is_not_believed(
+    tmp_path: pathlib.Path,
+) -> None:
+    data, embedded = tmp_path / "data", tmp_path / "data/embedded"
+    embedded.mkdir(parents=True, mode=0o700)
+    data.chmod(0o700)
+    ServedFolder(data)
+
+    embedded.chmod(0o750)
+    assert "chmod 700" in refused(data)
+    embedded.chmod(0o700)
+    data.chmod(0o777)
+    assert "others have rights" in refused(data)
+    data.chmod(0o1777)  # as /tmp
+    ServedFolder(data)
+    data.chmod(0o700)
+    if os.geteuid() == 0:
+        for folder in (embedded, data):
+            os.chown(folder, 12345, -1)
+            assert "belongs to another user (12345)" in refused(data)
+            os.chown(folder, 0, -1)
+
+    embedded.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    embedded.symlink_to(tmp_path / "elsewhere")
+    assert "embedded is not a folder" in refused(data)
+    embedded.unlink()
+    embedded.write_text("")
+    assert "embedded: File exists" in refused(data)
+    assert "Not a directory" in refused(embedded / "below")
+    assert "CHORALE_HOME" in refused(data)
+
+
+@pytest.mark.parametrize("name", ["users", "start", "keeper", "server.log"])
+def test_no_link_is_followed(name: str, tmp_path: pathlib.Path) -> None:
+    data, victim = tmp_path / "data", tmp_path / "victim"
+    folder = ServedFolder(data)
+    victim.write_text("of value")
+    folder.path(name).symlink_to(victim)
+    assert name in refused(data)
+    assert victim.read_text() == "of value"
+
+
+@pytest.mark.parametrize("change", [{"keeper": 1}, {"keeper": -1}, {"place": []}, None])
+def test_a_damaged_state_ends_no_process(
+    change: dict[str, object] | None, data: pathlib.Path
+) -> None:
+    with serve(data) as server:
+        state = data / "embedded/server.json"
+        written = state.read_text()
+        state.write_text(json.dumps({**json.loads(written), **change}) if change else "{")
+        assert "server.json is damaged" in refused(data)
+        state.write_text(written)
+        assert server.running
+
+
+def test_a_state_that_names_a_process_of_somebody_else(data: pathlib.Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as bystander:
+        server = serve(data)
+        keeper = keeper_of(data)
+        os.kill(keeper, signal.SIGKILL)
+        # Not its end: its first thread may be gone while another one still has the lock.
+        wait_for("nobody has the lock", lambda: not ServedFolder(data).has_keeper())
+        state = data / "embedded/server.json"
+        state.write_text(json.dumps({**json.loads(state.read_text()), "keeper": bystander.pid}))
+        server.stop()  # the lock says that there is no keeper
+        assert bystander.poll() is None
+        bystander.kill()
+
+
 def test_without_the_package_of_the_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
@@ -219,7 +297,9 @@ def test_threads_get_one_shared_server(monkeypatch: pytest.MonkeyPatch) -> None:
     server.stop()
 
 
-def test_a_shared_server_that_has_died_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_server_that_has_died_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(serving, "SHARED_GRACE_SECONDS", 0.0)
     with chorale_client.connect() as client:
         (server,) = [s for s in serving._shared.values() if s.running]
@@ -268,7 +348,9 @@ def test_a_killed_parent_leaves_no_server_behind(tmp_path: pathlib.Path) -> None
         assert not folder.exists()
 
 
-def test_a_parent_killed_while_the_server_starts_leaves_none(tmp_path: pathlib.Path) -> None:
+def test_a_parent_killed_while_the_server_starts_leaves_none(
+    tmp_path: pathlib.Path,
+) -> None:
     """Killed as soon as the keeper has its lock, or a little later."""
     code = "import sys, chorale_client.serving; chorale_client.serving.serve(sys.argv[1]); input()"
     for attempt in range(TRIES):
@@ -283,7 +365,9 @@ def test_a_parent_killed_while_the_server_starts_leaves_none(tmp_path: pathlib.P
         wait_until_none_names(folder)
 
 
-def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(tmp_path: pathlib.Path) -> None:
+def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(
+    tmp_path: pathlib.Path,
+) -> None:
     """Between the fork and the call that asks the kernel to kill the child with its parent."""
     code = (
         "import os, pathlib, signal, sys, time\n"

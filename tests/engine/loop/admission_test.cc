@@ -16,11 +16,15 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr int64_t kPool = 1024;
+constexpr double kWork = 100;
 
 class AdmissionTest : public ::testing::Test {
  protected:
   void Wait(uint64_t id, const std::string& client, int64_t bytes, double weight = 1) {
-    admission_.Wait(id, {client, weight}, bytes, now_);
+    admission_.Wait(id, {client, weight}, kWork, bytes, now_);
+  }
+  void WaitWithWork(uint64_t id, const std::string& client, double work, int64_t bytes) {
+    admission_.Wait(id, {client, 1}, work, bytes, now_);
   }
   std::vector<uint64_t> Started() {
     std::vector<uint64_t> started;
@@ -36,14 +40,14 @@ class AdmissionTest : public ::testing::Test {
   bool memory_in_pieces_ = false;
 };
 
-TEST_F(AdmissionTest, OneClientGetsAllButWhatIsKeptForNewcomers) {
+TEST_F(AdmissionTest, OneClientGetsAllButWhatIsKeptForSmallRequests) {
   for (uint64_t id = 1; id <= 5; ++id) Wait(id, "a", kPool / 4);
   EXPECT_THAT(Started(), ElementsAre(1, 2, 3));
   now_ += absl::Hours(1);
   EXPECT_THAT(Started(), IsEmpty()) << "however long it waits";
   Wait(10, "b", kPool / 32);
   EXPECT_THAT(Started(), ElementsAre(10));
-  Wait(11, "b", kPool / 32);  // with the first, it no longer holds little
+  Wait(11, "b", kPool / 32);  // with the first, it is no longer small
   EXPECT_THAT(Started(), ElementsAre(11));
   EXPECT_EQ(admission_.waiting(), 2);
 }
@@ -65,6 +69,49 @@ TEST_F(AdmissionTest, WithinAClientTheOrderHoldsForThoseThatNeedBytes) {
   EXPECT_THAT(Started(), ElementsAre(4));
   admission_.Remove(1);
   EXPECT_THAT(Started(), ElementsAre(2, 3));
+}
+
+TEST_F(AdmissionTest, WithinAClientTheLeastWorkComesFirst) {
+  WaitWithWork(1, "a", 100, kPool * 3 / 4);
+  EXPECT_THAT(Started(), ElementsAre(1));
+  WaitWithWork(2, "a", 90, kPool / 2);
+  WaitWithWork(3, "a", 50, kPool / 4);
+  WaitWithWork(4, "a", 60, kPool / 4);
+  WaitWithWork(5, "a", 50, kPool / 4);
+  EXPECT_THAT(Started(), IsEmpty());
+  admission_.Remove(1);
+  EXPECT_THAT(Started(), ElementsAre(3, 5, 4));
+}
+
+TEST_F(AdmissionTest, SmallRequestsStartBesideLargeOnesOfTheirClient) {
+  for (uint64_t id = 1; id <= 5; ++id) WaitWithWork(id, "a", 1000, kPool / 4);
+  EXPECT_THAT(Started(), ElementsAre(1, 2, 3));
+  WaitWithWork(6, "other", 1000, kPool / 4);  // has less than its share
+  for (uint64_t id = 10; id < 14; ++id) WaitWithWork(id, "a", 1, kPool / 128);
+  EXPECT_THAT(Started(), ElementsAre(10, 11)) << "those of a thirty-second of the 64 places";
+  admission_.Remove(10);
+  EXPECT_THAT(Started(), ElementsAre(12));
+}
+
+TEST_F(AdmissionTest, LittleWorkDelaysALargeRequestByItsPatienceOnly) {
+  WaitWithWork(1, "a", 10, kPool / 4);
+  WaitWithWork(2, "a", 10, kPool / 4);
+  EXPECT_THAT(Started(), ElementsAre(1, 2));
+  WaitWithWork(100, "a", 1000, kPool * 3 / 4);
+  for (uint64_t id = 3; now_ < absl::UnixEpoch() + absl::Milliseconds(1900); ++id) {
+    now_ += absl::Milliseconds(100);
+    admission_.Remove(id - 2);
+    WaitWithWork(id, "a", 10, kPool / 4);
+    ASSERT_THAT(Started(), ElementsAre(id));
+  }
+  now_ += absl::Milliseconds(100);
+  admission_.Remove(20);
+  WaitWithWork(200, "a", 10, kPool / 4);
+  EXPECT_THAT(Started(), IsEmpty()) << "what is free is reserved";
+  WaitWithWork(201, "a", 1, kPool / 128);
+  EXPECT_THAT(Started(), ElementsAre(201)) << "but for what is kept";
+  admission_.Remove(21);
+  EXPECT_THAT(Started(), ElementsAre(100));
 }
 
 TEST_F(AdmissionTest, ALargeRequestHoldsBackNoOtherClient) {
@@ -95,8 +142,8 @@ TEST_F(AdmissionTest, SharesFollowTheWeights) {
   }
   std::map<bool, int64_t> started;
   for (const uint64_t id : Started()) ++started[id >= 200];
-  EXPECT_EQ(started[true] + started[false], 28);  // seven eighths
-  EXPECT_NEAR(static_cast<double>(started[true]), 21, 1);
+  EXPECT_EQ(started[true] + started[false], 30);  // seven eighths, and a small one of each
+  EXPECT_NEAR(static_cast<double>(started[true]), 22, 1);
   EXPECT_EQ(admission_.PartOf("heavy"), 0.75);
 }
 
@@ -138,11 +185,11 @@ TEST_F(AdmissionTest, WhoHasItsShareIsNotStarved) {
 
 TEST_F(AdmissionTest, PlacesAreSharedAsWell) {
   for (uint64_t id = 0; id < 100; ++id) Wait(id, "a", 0);
-  EXPECT_EQ(Started().size(), 56u);
+  EXPECT_EQ(Started().size(), 58u) << "all but an eighth, and two as small ones";
   Wait(200, "b", 0);
   EXPECT_THAT(Started(), ElementsAre(200));
   for (uint64_t id = 201; id < 264; ++id) Wait(id, "b", 0);
-  for (uint64_t id = 0; id < 56; ++id) admission_.Remove(id);
+  for (uint64_t id = 0; id < 58; ++id) admission_.Remove(id);
   int64_t of_b = 1;
   for (const uint64_t id : Started()) of_b += id >= 200 ? 1 : 0;
   EXPECT_NEAR(static_cast<double>(of_b), 28, 1);
@@ -202,7 +249,8 @@ TEST_F(AdmissionTest, NobodyStarvesInAnyMix) {
       for (size_t i = 0; i < mixes.size(); ++i) {
         for (; mixes[i].in_flight < mixes[i].at_once; ++mixes[i].in_flight) {
           const auto bytes = static_cast<int64_t>(random() % (mixes[i].largest + 1));
-          admission.Wait(next, {mixes[i].name, 1}, bytes, now);
+          const auto work = static_cast<double>(random() % 4);
+          admission.Wait(next, {mixes[i].name, 1}, work, bytes, now);
           live[next++] = {i, bytes, round};
         }
       }

@@ -54,7 +54,9 @@ def start_server(command: list[str], log: Path) -> subprocess.Popen[bytes]:
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
 
-    with log.open("ab") as output:  # for appending, so that it can be emptied while it is written
+    # For appending, so that it can be emptied while it is written.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    with open(os.open(log, flags, 0o600), "ab") as output:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -153,7 +155,10 @@ def keep(plan: dict[str, Any]) -> None:
             address = address[:-1] + port_file.read_text(encoding="ascii").strip()
         running = {**plan["identity"], "address": address, "keeper": os.getpid()}
         new = state.with_suffix(".new")
-        new.write_text(json.dumps(running), encoding="utf-8")
+        new.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+            json.dump(running, file)
         new.rename(state)
         report(running)
         watch = (folder / "users", float(plan["grace"]))

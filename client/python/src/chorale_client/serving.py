@@ -55,8 +55,8 @@ def serve(
             folder, which goes with the server.
         models: Model folders, the first of which is the default. None: the one that comes with the
             package.
-        address: Where it listens: "unix:PATH", or "127.0.0.1:0" for a free port. None: a Unix
-            socket, which no other user of this machine can open.
+        address: Where it listens: "unix:PATH", or "127.0.0.1:0" for a free port, to which every
+            user of this machine can connect. None: a Unix socket, which no other user can open.
         memory_mib: MiB of memory that the server should stay below; None: no limit of its own.
         flags: More flags, such as "--threads=2"; `chorale-server --help` lists them. Variables of
             the environment do not count.
@@ -65,7 +65,7 @@ def serve(
         UnavailableError: There is no server to start, or it does not start: the message has its
             log.
         FailedPreconditionError: The folder is served with other arguments than those given, or on
-            another machine.
+            another machine, or others than this user may write in it.
     """
     options = _options(models, address, memory_mib, flags)
     if data_dir is not None:
@@ -200,7 +200,7 @@ class Server:
         plan = plan_of(self._folder, self._options or {}, self._grace)
         for name in ("server.json", "port"):
             self._folder.path(name).unlink(missing_ok=True)
-        log = os.open(self._folder.path("server.log"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        log = self._folder.open("server.log", os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
         try:
             keeper = subprocess.Popen(
                 [_python(), "-I", "-S", str(_KEEPER), json.dumps(plan), str(lock)],
