@@ -1,16 +1,17 @@
 #include "server/server.h"
 
+#include <fcntl.h>
 #include <grpc/support/time.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/impl/server_builder_plugin.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/error_details.h"
+#include "base/file_descriptor.h"
 #include "base/monotonic_clock.h"
 #include "base/status_macros.h"
 #include "server/lifecycle/health_services.h"
@@ -259,11 +261,16 @@ ServerState Server::State() const {
 
 absl::Status Server::PreparePortFile() const {
   if (options_.port_file.empty()) return absl::OkStatus();
+  const std::string path = TemporaryPortFile(options_);
   std::remove(options_.port_file.c_str());  // an earlier server's
-  std::ofstream file(TemporaryPortFile(options_));
-  file << port_ << "\n";
-  file.close();
-  return file ? absl::OkStatus() : PortFileError(options_);
+  std::remove(path.c_str());
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid()) return PortFileError(options_);
+  const std::string text = absl::StrCat(port_, "\n");
+  const auto size = static_cast<ssize_t>(text.size());
+  return write(file.get(), text.data(), text.size()) == size ? absl::OkStatus()
+                                                             : PortFileError(options_);
 }
 
 absl::Status Server::PublishPortFile() const {

@@ -15,6 +15,7 @@
 #include "base/loopback.h"
 #include "base/status_macros.h"
 #include "client/cli/output_file.h"
+#include "client/cli/printable.h"
 #include "client/cpp/server_address.h"
 
 namespace chorale::client {
@@ -142,7 +143,15 @@ Format Environment::format(Readers readers) const {
 
 absl::Status Environment::Write(absl::FunctionRef<void(std::ostream&)> write) const {
   if (!options.output.empty()) return WriteOutputFile(options.output, write);
-  write(std::cout);
+  if (isatty(STDOUT_FILENO) == 1) {
+    PrintableBuffer printable(std::cout.rdbuf());
+    std::ostream shown(&printable);
+    write(shown);
+    shown.flush();
+    if (!shown) std::cout.setstate(std::ios::failbit);
+  } else {
+    write(std::cout);  // to the byte
+  }
   std::cout.flush();
   if (!std::cout) return absl::InvalidArgumentError("cannot write to standard output");
   return absl::OkStatus();
@@ -167,7 +176,7 @@ ExitCode Environment::exit_code() const {
 }
 
 void Environment::Note(absl::string_view text) const {
-  if (!options.quiet) std::cerr << "chorale: " << text << '\n';
+  if (!options.quiet) std::cerr << "chorale: " << Printable(text) << '\n';
 }
 
 Progress::Display Environment::progress() const {

@@ -11,6 +11,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/context_id.h"
 #include "client/cli/context_report.h"
+#include "client/cli/printable.h"
 #include "client/cpp/column_notes.h"
 #include "client/cpp/column_types.h"
 #include "client/cpp/number_text.h"
@@ -107,7 +108,7 @@ absl::StatusOr<Registrable> TypeTable(const RegisterArguments& arguments, const 
   absl::StatusOr<TypedTable> table = InferTypes(csv, *types);
   RETURN_IF_ERROR(table.status());
   for (const std::string& name : *dropped) table->frame.Remove(name);
-  if (!environment.options.quiet) std::cerr << DescribeColumns(table->frame);
+  if (!environment.options.quiet) std::cerr << Printable(DescribeColumns(table->frame));
   for (const ColumnNote& note : table->notes) {
     if (table->frame.Find(note.column) != nullptr) environment.Note(note.text);
   }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/printable.h"
 #include "client/cpp/csv.h"
 
 namespace chorale::client {
@@ -82,6 +83,7 @@ void ReportWriter::Add(const std::vector<Cell>& cells) {
   if (format_ == Format::kCsv) {
     *out_ << CsvLine(texts);
   } else {
+    for (std::string& text : texts) text = Printable(text);
     table_.push_back(std::move(texts));
   }
 }

@@ -10,6 +10,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/environment.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/printable.h"
 
 namespace chorale::client {
 namespace {
@@ -113,12 +114,12 @@ int ParseAndRun(int argc, char** argv) {
     std::cerr << "chorale: cannot write to standard output\n";
     return static_cast<int>(ExitCode::kBadInput);
   } catch (const CLI::ParseError& error) {
-    std::cerr << "chorale: " << error.what() << "\nSee chorale --help\n";
+    std::cerr << "chorale: " << Printable(error.what()) << "\nSee chorale --help\n";
     return static_cast<int>(ExitCode::kBadInput);
   }
   const absl::Status& status = environment.result;
   if (!status.ok()) {
-    std::cerr << "chorale: " << status.message() << Hint(status) << '\n';
+    std::cerr << "chorale: " << Printable(status.message()) << Hint(status) << '\n';
   }
   return static_cast<int>(environment.exit_code());
 }
@@ -130,7 +131,7 @@ int Run(int argc, char** argv) {
   try {
     return ParseAndRun(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "chorale: " << error.what() << '\n';
+    std::cerr << "chorale: " << Printable(error.what()) << '\n';
     return static_cast<int>(ExitCode::kServerError);
   }
 }

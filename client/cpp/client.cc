@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
@@ -187,44 +188,42 @@ absl::Status Client::DeleteContext(const std::string& id, const CallOptions& cal
                    absl::Now() + timeout, call.cancellation, &nothing);
 }
 
-absl::StatusOr<std::vector<v1::Context>> Client::ListContexts(const CallOptions& call) {
-  std::vector<v1::Context> contexts;
-  v1::ListContextsRequest request;
+template <typename Item, typename Request, typename Response, typename Start>
+absl::StatusOr<std::vector<Item>> Client::ListPages(
+    const CallOptions& call, Start start,
+    const google::protobuf::RepeatedPtrField<Item>& (Response::*items)() const) {
+  std::vector<Item> all;
+  Request request;
   request.set_page_size(kPageSize);
+  absl::flat_hash_set<std::string> tokens;
   absl::Status status = Run(call, [&](absl::Time deadline) {
     while (true) {
-      v1::ListContextsResponse page;
-      absl::Status page_status =
-          UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncListContexts, request,
-                    /*context_id=*/"", deadline, call.cancellation, &page);
+      Response page;
+      absl::Status page_status = UnaryCall(connection_->calls(), start, request, /*context_id=*/"",
+                                           deadline, call.cancellation, &page);
       RETURN_IF_ERROR(page_status);
-      contexts.insert(contexts.end(), page.contexts().begin(), page.contexts().end());
+      all.insert(all.end(), (page.*items)().begin(), (page.*items)().end());
       if (page.next_page_token().empty()) return absl::OkStatus();
+      if (!tokens.insert(page.next_page_token()).second) {
+        return absl::InternalError(
+            "the server repeats a page of the list: its page token is one "
+            "that it has given before");
+      }
       request.set_page_token(page.next_page_token());
     }
   });
   RETURN_IF_ERROR(status);
-  return contexts;
+  return all;
+}
+
+absl::StatusOr<std::vector<v1::Context>> Client::ListContexts(const CallOptions& call) {
+  return ListPages<v1::Context, v1::ListContextsRequest, v1::ListContextsResponse>(
+      call, &v1::Chorale::Stub::PrepareAsyncListContexts, &v1::ListContextsResponse::contexts);
 }
 
 absl::StatusOr<std::vector<v1::Model>> Client::ListModels(const CallOptions& call) {
-  std::vector<v1::Model> models;
-  v1::ListModelsRequest request;
-  request.set_page_size(kPageSize);
-  absl::Status status = Run(call, [&](absl::Time deadline) {
-    while (true) {
-      v1::ListModelsResponse page;
-      absl::Status page_status =
-          UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncListModels, request,
-                    /*context_id=*/"", deadline, call.cancellation, &page);
-      RETURN_IF_ERROR(page_status);
-      models.insert(models.end(), page.models().begin(), page.models().end());
-      if (page.next_page_token().empty()) return absl::OkStatus();
-      request.set_page_token(page.next_page_token());
-    }
-  });
-  RETURN_IF_ERROR(status);
-  return models;
+  return ListPages<v1::Model, v1::ListModelsRequest, v1::ListModelsResponse>(
+      call, &v1::Chorale::Stub::PrepareAsyncListModels, &v1::ListModelsResponse::models);
 }
 
 }  // namespace chorale::client

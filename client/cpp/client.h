@@ -212,6 +212,11 @@ class Client {
   // Calls `attempt`, and retries it by the retry policy until the deadline.
   absl::Status Run(const CallOptions& call,
                    absl::FunctionRef<absl::Status(absl::Time deadline)> attempt) const;
+  // What all pages of a list have. Internal: the server repeats a page, so there is no end.
+  template <typename Item, typename Request, typename Response, typename Start>
+  absl::StatusOr<std::vector<Item>> ListPages(
+      const CallOptions& call, Start start,
+      const google::protobuf::RepeatedPtrField<Item>& (Response::*items)() const);
 
   const std::unique_ptr<Connection> connection_;
   const ClientOptions options_;

@@ -159,12 +159,14 @@ bool Admission::FitsBeside(const Reservation& reserved, const Request& request, 
 }
 
 bool Admission::StartOne(Clients::iterator entry, bool behind, const Reservation& reserved,
-                         absl::FunctionRef<bool(uint64_t id)> start) {
+                         absl::Time now, absl::FunctionRef<bool(uint64_t id)> start) {
   Client& client = entry->second;
-  std::vector<std::list<Request>::iterator> order;
-  for (auto request = client.queue.begin(); request != client.queue.end(); ++request) {
-    const bool is_reserved = reserved.client == &client && reserved.request.id == request->id;
-    order.insert(is_reserved ? order.begin() : order.end(), request);
+  const auto oldest = OldestOf(client);
+  const bool oldest_is_first = now - oldest->since >= limits_.patience;
+  std::vector<std::list<Request>::const_iterator> order;
+  if (oldest_is_first) order.push_back(oldest);
+  for (auto request = client.queue.cbegin(); request != client.queue.cend(); ++request) {
+    if (!oldest_is_first || request != oldest) order.push_back(request);
   }
   bool bytes_wait = false;
   for (const auto request : order) {
@@ -208,7 +210,7 @@ void Admission::StartWhatFits(absl::Time now, absl::FunctionRef<bool(uint64_t id
     });
     const Reservation reserved = Reserve(now);
     for (size_t i = 0; i < order.size() && !started; ++i) {
-      started = StartOne(order[i], /*behind=*/i > 0, reserved, start);
+      started = StartOne(order[i], /*behind=*/i > 0, reserved, now, start);
     }
   }
 }

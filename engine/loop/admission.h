@@ -23,10 +23,9 @@ namespace chorale {
 // places, whichever is the larger part, by its weight. Its fair share of a resource is the part
 // that its weight has among the clients that hold or wait for something.
 //
-//   1. The client with the least usage is served first; of a client's own requests, the one with
-//   the
-//      least work. A request that does not fit holds back only later ones of its client, and of
-//      those only the ones that need bytes.
+//   1. The client with the least usage is served first; of a client's own requests, the oldest if
+//      it has waited for `patience`, then the one with the least work. A request that does not fit
+//      holds back only later ones of its client, and of those only the ones that need bytes.
 //   2. While a client with less usage waits, a client gets no more than its fair share. One request
 //      may always be larger than that, if its client holds nothing else.
 //   3. An eighth of both resources is kept for small requests: as long as those of a client hold no
@@ -36,7 +35,7 @@ namespace chorale {
 //   4. A request that has waited for `patience`, and is within its client's fair share or its
 //      client's only one, has what it needs reserved: others get what the pool has beyond that, and
 //      small ones also the eighth of rule 3. One request at a time, the one that has waited
-//      longest; of its client it is the first.
+//      longest.
 //
 // Nothing that runs is taken back here; StarvedClient and OverShare say who could give back.
 //
@@ -122,7 +121,7 @@ class Admission {
   bool FitsBeside(const Reservation& reserved, const Request& request, bool small) const;
   // Starts the first request of the client that may; false if none may. `behind`: one with less
   // usage waits for bytes.
-  bool StartOne(Clients::iterator client, bool behind, const Reservation& reserved,
+  bool StartOne(Clients::iterator client, bool behind, const Reservation& reserved, absl::Time now,
                 absl::FunctionRef<bool(uint64_t id)> start);
   void Forget(Clients::iterator client);
 

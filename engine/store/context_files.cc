@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -259,7 +260,7 @@ absl::Status ContextFiles::Open(absl::FunctionRef<Found(const EncodedContextId&)
         "of contexts that are no longer registered, or damaged",
         removed);
   }
-  MakeRoom(0);
+  MakeRoom("", 0);
   return absl::OkStatus();
 }
 
@@ -283,19 +284,32 @@ void ContextFiles::Forget(const std::string& key) {
   files_.erase(found);
 }
 
-void ContextFiles::MakeRoom(int64_t bytes) {
+std::string ContextFiles::Victim(const std::string& tenant, int64_t bytes) const {
+  std::map<absl::string_view, int64_t> held;
+  if (bytes > 0) held[tenant] = bytes;
+  for (const auto& [key, file] : files_) held[file.id.tenant] += file.bytes;
+  const int64_t part = max_bytes_ / static_cast<int64_t>(held.size());
+  const File* oldest = nullptr;
+  std::string victim;
+  for (const auto& [key, file] : files_) {
+    if (held[file.id.tenant] <= part || (oldest != nullptr && oldest->used <= file.used)) continue;
+    oldest = &file;
+    victim = key;
+  }
+  return victim;
+}
+
+bool ContextFiles::MakeRoom(const std::string& tenant, int64_t bytes) {
   while (true) {
-    std::string oldest;
+    std::string victim;
     {
       MutexLock lock(&mutex_);
-      if (files_.empty() || bytes_ + bytes <= max_bytes_) return;
-      const auto found = std::min_element(
-          files_.begin(), files_.end(),
-          [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
-      oldest = found->first;
+      if (bytes_ + bytes <= max_bytes_) return true;
+      victim = Victim(tenant, bytes);
     }
-    Forget(oldest);
-    RemoveFile(Path(oldest));
+    if (victim.empty()) return false;
+    Forget(victim);
+    RemoveFile(Path(victim));
   }
 }
 
@@ -353,7 +367,11 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
   }
   const std::string key = KeyOf(id.tenant, id.name);
   Remove(id.tenant, id.name);  // an older one, which could not be used
-  MakeRoom(bytes);
+  if (!MakeRoom(id.tenant, bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the encoded context '", id.name, "' has ", bytes,
+                     " bytes, more than its tenant's part of the files that there may be"));
+  }
   const std::string temporary = absl::StrCat(folder_, "/", key, kTemporarySuffix);
   const std::string path = Path(key);
   absl::Status status = WriteTemporary(temporary, id, encoder_state, kv, unwanted);

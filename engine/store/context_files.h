@@ -40,8 +40,9 @@ struct EncodedContextId {
 // file holds its id, the state of the row encoder, the keys and values, and a SHA-256 of all that.
 //
 // The folder is a cache: any file may be missing, and none is trusted. A file that is damaged, or
-// is not of the context that is asked for, is removed and logged. The least recently used files
-// make room for new ones.
+// is not of the context that is asked for, is removed and logged. Room for new files is made by the
+// least recently used ones of the tenants that would hold more than an equal part: what is within
+// an equal part stays.
 //
 // Thread-safe, but only one thread may write; Has waits for no disk.
 class ContextFiles {
@@ -70,7 +71,8 @@ class ContextFiles {
   // id.kv_bytes bytes. `unwanted` is asked now and then; it must say true before Remove is called
   // for the context. Both are called from this thread. Once keys and values are gone or unwanted,
   // nothing is left and Cancelled is returned. ResourceExhausted: the disk is full, or the context
-  // is larger than the limit. Internal: other I/O errors. Nothing is left then either.
+  // is larger than the limit, or than its tenant's part and what others leave. Internal: other I/O
+  // errors. Nothing is left then either.
   absl::Status Write(const EncodedContextId& id, absl::string_view encoder_state, KvSource kv,
                      absl::FunctionRef<bool()> unwanted);
   // From now on Write ends early, with Cancelled; a file that is complete stays. Thread-safe.
@@ -100,8 +102,12 @@ class ContextFiles {
                               absl::FunctionRef<bool()> unwanted);
   absl::StatusOr<std::string> ReadFile(const std::string& path, const EncodedContextId& id,
                                        absl::Span<char> kv) const;
-  // Removes least recently used files until `bytes` more fit the limit.
-  void MakeRoom(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes files until `bytes` more of the tenant fit the limit; false if those of others would
+  // have to go that are within an equal part.
+  bool MakeRoom(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The key of the file to remove first; empty: none.
+  std::string Victim(const std::string& tenant, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);
   void RemoveFile(const std::string& path) const;
 

@@ -1,11 +1,10 @@
 #include "server/config/config_file.h"
 
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/config/file_text.h"
 #include "server/config/yaml_document.h"
 #include "yaml-cpp/yaml.h"
 
@@ -47,8 +46,7 @@ absl::StatusOr<ConfigEntry> ReadEntry(const std::string& path, const YAML::Node&
 
 // May throw what yaml-cpp throws.
 absl::StatusOr<std::vector<ConfigEntry>> ReadDocument(const std::string& path,
-                                                      std::ifstream* file) {
-  const std::string text{std::istreambuf_iterator<char>(*file), {}};
+                                                      const std::string& text) {
   const absl::StatusOr<YAML::Node> document = LoadYamlDocument(text);
   if (document.ok() && document->IsNull()) return std::vector<ConfigEntry>();
   if (!document.ok() || !document->IsMap()) {
@@ -70,14 +68,11 @@ absl::StatusOr<std::vector<ConfigEntry>> ReadDocument(const std::string& path,
 }  // namespace
 
 absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    // A folder opens, but cannot be read.
-    if (!file.is_open() || file.bad()) return InvalidFile(path, "cannot be read");
-    return std::vector<ConfigEntry>();
-  }
+  const absl::StatusOr<std::string> text = ReadFileText(path);
+  RETURN_IF_ERROR(text.status());
+  if (text->empty()) return std::vector<ConfigEntry>();
   try {
-    return ReadDocument(path, &file);
+    return ReadDocument(path, *text);
   } catch (const YAML::Exception& error) {
     return InvalidFile(path, absl::StrCat("line ", error.mark.line + 1, ": ", error.msg));
   }

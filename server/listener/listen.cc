@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -23,6 +24,9 @@ namespace {
 
 // The kernel takes the smaller of this and net.core.somaxconn.
 constexpr int kBacklog = 4096;
+
+// Of a Unix socket: who may connect. The umask can take rights away from it.
+constexpr mode_t kSocketMode = 0660;
 
 struct SocketAddress {
   sockaddr_storage storage = {};
@@ -72,6 +76,8 @@ FileDescriptor OpenSocket(const SocketAddress& address) {
   const int no = 0;
   if (family != AF_UNIX) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (family == AF_INET6) setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+  // Linux gives the mode of the socket to its name.
+  if (family == AF_UNIX) fchmod(socket.get(), kSocketMode);
   if (bind(socket.get(), address.get(), address.size) == 0 && listen(socket.get(), kBacklog) == 0) {
     return socket;
   }

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "server/security/file_text.h"
+#include "server/config/file_text.h"
 
 namespace chorale {
 namespace {

@@ -84,14 +84,14 @@ TEST_F(EngineFairnessTest, ASmallRequestStartsAtOnceWhileAnotherClientFillsThePo
   options_.max_unacknowledged_values = 1;
   Start(32);
   const auto unread = DrawMany(60, "greedy", 4, 16);
-  EXPECT_EVENTUALLY(engine_->Stats().running == 28 && engine_->Stats().queued == 32);
+  EXPECT_EVENTUALLY(engine_->Stats().running == 29 && engine_->Stats().queued == 31);
   EXPECT_EQ(engine_->Stats().waiting_clients, 1);
-  EXPECT_EQ(engine_->Stats().largest_client_share, 28.0 / 32);
+  EXPECT_EQ(engine_->Stats().largest_client_share, 29.0 / 32);
   for (int i = 0; i < 10; ++i) {
     const Stream small = Draw("small", 1, 1);
     EXPECT_TRUE(small.recorder->Wait().ok());
   }
-  EXPECT_EQ(engine_->Stats().queued, 32);
+  EXPECT_EQ(engine_->Stats().queued, 31);
   EndAll(unread);
 }
 
@@ -99,7 +99,7 @@ TEST_F(EngineFairnessTest, UnreadStreamsBeyondTheirShareMakeRoomForAnotherClient
   options_.max_unacknowledged_values = 1;
   Start(32);
   const auto unread = DrawMany(40, "greedy", 4, 16);
-  EXPECT_EVENTUALLY(engine_->Stats().running == 28);
+  EXPECT_EVENTUALLY(engine_->Stats().running == 29);
   std::vector<Stream> others = DrawMany(4, "other", 16, 16);  // four tiles each
   for (Stream& other : others) other.call->Acknowledge(16 * 16);
   for (Stream& other : others) EXPECT_TRUE(other.recorder->Wait().ok());
@@ -113,7 +113,8 @@ TEST_F(EngineFairnessTest, UnreadStreamsBeyondTheirShareMakeRoomForAnotherClient
     EXPECT_EQ(RetryDelay(status), options_.retry_delay);
   }
   EXPECT_GT(ended, 0);
-  EXPECT_LE(ended, 12);  // until half of the pool is left to it
+  // Until half of the pool is left to it. In the place of its small one the next may start and end.
+  EXPECT_LE(ended, 14);
   EXPECT_EQ(metrics_.unread_streams, ended);
   EndAll(unread);
 }

@@ -224,6 +224,10 @@ TEST_F(ServerTest, ThePortFileHoldsThePortOnceCallsAreAdmitted) {
   const std::filesystem::path path =
       std::filesystem::path(::testing::TempDir()) / absl::StrCat("chorale-port-", getpid());
   std::ofstream(path) << "an earlier server's\n";
+  const std::filesystem::path planted = absl::StrCat(path.string(), ".tmp");
+  const std::filesystem::path victim = absl::StrCat(path.string(), ".victim");
+  std::ofstream(victim) << "of value";
+  std::filesystem::create_symlink(victim, planted);
   options_.port_file = path;
   StartServer();
   EXPECT_FALSE(std::filesystem::exists(path));
@@ -231,7 +235,10 @@ TEST_F(ServerTest, ThePortFileHoldsThePortOnceCallsAreAdmitted) {
   int port = 0;
   std::ifstream(path) >> port;
   EXPECT_EQ(port, server_->port());
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+  EXPECT_EQ(std::filesystem::file_size(victim), 8u) << "the link was followed";
   std::filesystem::remove(path);
+  std::filesystem::remove(victim);
   server_.reset();
   options_.port_file = "/nowhere/port";
   EXPECT_THAT(std::string(Server::Start(options_).status().message()), HasSubstr("/nowhere/port"));

@@ -23,6 +23,16 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+TEST_F(CommandLineTest, WhatAFileOrAServerHoldsIsNoCommandToTheTerminal) {
+  Write("odd.csv", "\x1b[2J,y\n1,2\n2,3\n3,5\n");
+  const ProgramResult result = RunProgram({"register", Path("odd.csv"), "--target=y"});
+  EXPECT_THAT(result.err, HasSubstr("\\x1b[2J"));
+  EXPECT_THAT(result.err, Not(HasSubstr("\x1b")));
+  server_.service().FailNext({grpc::Status(grpc::StatusCode::NOT_FOUND, "no \x1b]0;title\x07")});
+  const ProgramResult refused = RunProgram({"show", "houses"});
+  EXPECT_THAT(refused.err, HasSubstr("no \\x1b]0;title\\x07"));
+}
+
 TEST_F(CommandLineTest, RegisterShowsWhatItFound) {
   const ProgramResult result =
       Good({"register", Path("houses.csv"), "--target=price", "--categorical=zip", "--drop=note"});

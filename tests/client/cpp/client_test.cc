@@ -192,6 +192,14 @@ TEST_F(ClientTest, ListCarriesOnWithThePageThatFailed) {
   EXPECT_EQ(contexts->size(), 3u);
 }
 
+TEST_F(ClientTest, AListWithoutAnEndIsRefused) {
+  service().set_page_token("again");
+  const absl::Status status = client_->ListContexts().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("repeats a page"));
+  EXPECT_EQ(service().call_times().size(), 2u);
+}
+
 TEST_F(ClientTest, RetriesAfterTheDelayThatTheServerAsksFor) {
   Register("t");
   const size_t before = service().call_times().size();

@@ -296,6 +296,7 @@ grpc::Status FakeService::ListContexts(grpc::ServerContext* server_context,
     }
     *response->add_contexts() = it->second.context;
   }
+  if (!page_token_.empty()) response->set_next_page_token(page_token_);
   return grpc::Status::OK;
 }
 

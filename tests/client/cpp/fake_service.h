@@ -46,6 +46,11 @@ class FakeService final : public v1::Chorale::Service {
   void FailNext(std::vector<grpc::Status> statuses);
   void set_stream_fault(StreamFault fault) { stream_fault_ = fault; }
   void set_page_limit(int limit) { page_limit_ = limit; }
+  // Makes every page have this token; empty: its own.
+  void set_page_token(const std::string& token) {
+    MutexLock lock(&mutex_);
+    page_token_ = token;
+  }
   // The model's notice and form.
   void set_notice(const std::string& notice);
   void set_form(const std::string& form);
@@ -102,6 +107,7 @@ class FakeService final : public v1::Chorale::Service {
 
   std::atomic<StreamFault> stream_fault_{StreamFault::kNone};
   std::atomic<int> page_limit_{1000};
+  std::string page_token_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int64_t> delay_ms_{0};
   std::atomic<int> call_count_{0};
   std::atomic<int> cancelled_count_{0};

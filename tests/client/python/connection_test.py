@@ -180,6 +180,13 @@ def test_a_target_that_cannot_be_one_is_refused_before_anything_is_sent(
     assert not fake.calls
 
 
+def test_a_list_without_an_end_is_refused(fake: FakeChorale, client: chorale_client.Client) -> None:
+    for token in ("a", "b", "a"):
+        fake.answers["ListContexts"].append(pb.ListContextsResponse(next_page_token=token))
+    with pytest.raises(chorale_client.InternalError, match="repeats a page"):
+        client.contexts()
+
+
 def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale_client.Client) -> None:
     fake.answers["ListContexts"].extend(
         [

@@ -33,17 +33,18 @@ class ContextFilesTest : public ::testing::Test {
     const absl::Status opened = files_->Open([found](const EncodedContextId&) { return found; });
     ASSERT_TRUE(opened.ok()) << opened;
   }
-  static EncodedContextId IdOf(const std::string& name) {
-    return {"tenant", name,           "digest", 1234567890123456789,
-            "model",  "model-digest", "format", kKvBytes};
+  static EncodedContextId IdOf(const std::string& name, const std::string& tenant = "tenant") {
+    return {tenant,  name,           "digest", 1234567890123456789,
+            "model", "model-digest", "format", kKvBytes};
   }
   static std::vector<char> KvOf(const std::string& name) {
     std::vector<char> kv(kKvBytes);
     for (size_t i = 0; i < kv.size(); ++i) kv[i] = static_cast<char>(name[0] + i * i / 7);
     return kv;
   }
-  absl::Status Write(const std::string& name) {
-    return files_->Write(IdOf(name), "state of " + name, KvFrom(KvOf(name)), [] { return false; });
+  absl::Status Write(const std::string& name, const std::string& tenant = "tenant") {
+    return files_->Write(IdOf(name, tenant), "state of " + name, KvFrom(KvOf(name)),
+                         [] { return false; });
   }
   // Whether the file of this id can be read; if so, it is right.
   bool Reads(const EncodedContextId& id) {
@@ -159,6 +160,26 @@ TEST_F(ContextFilesTest, TheLeastRecentlyUsedMakeRoom) {
   EXPECT_FALSE(files_->Has(IdOf("a")));
   EXPECT_TRUE(Reads(IdOf("c")));
   EXPECT_TRUE(Reads(IdOf("d")));
+  EXPECT_EQ(OnDisk().size(), 2u);
+}
+
+TEST_F(ContextFilesTest, ATenantMakesRoomForItself) {
+  ASSERT_TRUE(Write("a", "quiet").ok());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(Write(std::string(1, 'b' + i), "busy").ok());
+  EXPECT_TRUE(Reads(IdOf("a", "quiet")));
+  EXPECT_TRUE(Reads(IdOf("k", "busy")));
+  EXPECT_FALSE(files_->Has(IdOf("i", "busy"))) << "two of three are more than half";
+  ASSERT_TRUE(Write("z", "quiet").ok());
+  EXPECT_EQ(OnDisk().size(), 3u);
+  ASSERT_TRUE(Write("a", "third").ok());  // of three files one for each
+  EXPECT_EQ(OnDisk().size(), 3u);
+  files_->Remove("third", "a");
+  // Where the others have no more than their parts, what is more than its own finds no room.
+  EncodedContextId large = IdOf("large", "third");
+  large.kv_bytes = 2 * kKvBytes;
+  EXPECT_EQ(files_->Write(large, "", KvFrom(std::vector<char>(2 * kKvBytes)), [] { return false; })
+                .code(),
+            absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(OnDisk().size(), 2u);
 }
 

@@ -84,9 +84,14 @@ TEST_F(ConfigFileTest, MistakesNameTheFileAndTheKeyOrLine) {
 }
 
 TEST_F(ConfigFileTest, AFileThatCannotBeReadIsNamed) {
-  for (const char* path : {"/nowhere/server.yaml", "/tmp"}) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"/nowhere/server.yaml", "No such file or directory"},
+      {"/tmp", "it is no regular file"},
+      {"/dev/null", "it is no regular file"},
+  };
+  for (const auto& [path, why] : cases) {
     const absl::Status status = ReadConfigFile(path).status();
-    EXPECT_EQ(status.message(), absl::StrCat(path, ": cannot be read"));
+    EXPECT_EQ(status.message(), absl::StrCat(path, ": cannot be read: ", why));
   }
 }
 

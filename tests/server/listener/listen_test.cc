@@ -1,5 +1,6 @@
 #include "server/listener/listen.h"
 
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <cstring>
@@ -83,10 +84,12 @@ TEST(ListenTest, AnAddressOfAnotherMachineIsAnError) {
 TEST(ListenTest, ASocketThatIsLeftOverIsReplacedAndOneInUseIsNot) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/chorale-", getpid(), ".sock");
   const std::string address = absl::StrCat("unix:", path);
+  const mode_t umask_before = umask(0);
   {
     const auto first = ListenOn(address);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_EQ(LocalPort(first->front()), 0);
+    EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0660));
     EXPECT_TRUE(ConnectsToPath(path));
     EXPECT_EQ(ListenOn(address).status().code(), absl::StatusCode::kUnavailable);
   }
@@ -95,6 +98,7 @@ TEST(ListenTest, ASocketThatIsLeftOverIsReplacedAndOneInUseIsNot) {
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_TRUE(ConnectsToPath(path));
   std::filesystem::remove(path);
+  umask(umask_before);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from chorale_client.data_warnings import DataWarning, merge_warnings, read_warnings
 from chorale_client.descriptions import Source
 from chorale_client.encodable import check_encodable
-from chorale_client.errors import DataLossError, InvalidArgumentError
+from chorale_client.errors import DataLossError, InternalError, InvalidArgumentError
 from chorale_client.log_densities import LogDensities
 from chorale_client.predictions import Mixtures, Predictions
 from chorale_client.requests import (
@@ -133,12 +133,19 @@ def _list_job(method: str, request: Callable[..., Message], field: str) -> Job[l
     """All that a call lists, page by page."""
     found: list[Any] = []
     token = ""
+    tokens = set()
     while True:
         answer = yield Call(method, "", request(page_size=PAGE_SIZE, page_token=token))
         found += getattr(answer, field)
         token = answer.next_page_token
         if not token:
             return found
+        if token in tokens:
+            raise InternalError(
+                "the server repeats a page of the list: its page token is one that it has given "
+                "before"
+            )
+        tokens.add(token)
 
 
 def predict_job(

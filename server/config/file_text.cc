@@ -1,0 +1,47 @@
+#include "server/config/file_text.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
+
+namespace chorale {
+namespace {
+
+absl::Status Unreadable(const std::string& path, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read: ", why));
+}
+
+std::string Reason(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFileText(const std::string& path) {
+  constexpr size_t kMaxBytes = 16 << 20;
+  // To open a pipe waits for its other end.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return Unreadable(path, Reason(errno));
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return Unreadable(path, Reason(errno));
+  if (!S_ISREG(info.st_mode)) return Unreadable(path, "it is no regular file");
+  std::string text;
+  char buffer[4096];
+  while (true) {
+    const ssize_t got = read(file.get(), buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Unreadable(path, Reason(errno));
+    if (got == 0) return text;
+    text.append(buffer, static_cast<size_t>(got));
+    if (text.size() > kMaxBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": is larger than ", kMaxBytes, " bytes, the limit"));
+    }
+  }
+}
+
+}  // namespace chorale

@@ -1,0 +1,59 @@
+#include "server/config/file_text.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace chorale {
+namespace {
+
+class FileTextTest : public ::testing::Test {
+ protected:
+  FileTextTest() : folder_(::testing::TempDir() + "chorale_text_XXXXXX") {
+    if (mkdtemp(folder_.data()) == nullptr) abort();
+  }
+  ~FileTextTest() override { std::filesystem::remove_all(folder_); }
+  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  static std::string Error(const std::string& path) {
+    const absl::StatusOr<std::string> text = ReadFileText(path);
+    EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(text.status().message());
+  }
+
+  std::string folder_;
+};
+
+TEST_F(FileTextTest, AFileAndALinkToIt) {
+  std::string text(10'000, 'x');
+  text[5000] = '\0';
+  std::ofstream(Path("file"), std::ios::binary) << text;
+  std::filesystem::create_symlink("file", Path("link"));
+  EXPECT_EQ(*ReadFileText(Path("file")), text);
+  EXPECT_EQ(*ReadFileText(Path("link")), text);
+}
+
+TEST_F(FileTextTest, WhatIsNoRegularFileIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  for (const std::string& path : {Path("pipe"), folder_, std::string("/dev/zero")}) {
+    EXPECT_EQ(Error(path), absl::StrCat(path, ": cannot be read: it is no regular file"));
+  }
+  EXPECT_EQ(Error(Path("none")),
+            absl::StrCat(Path("none"), ": cannot be read: No such file or directory"));
+}
+
+TEST_F(FileTextTest, ALargeFileIsRefused) {
+  std::ofstream(Path("file"));
+  std::filesystem::resize_file(Path("file"), (16 << 20) + 1);
+  EXPECT_EQ(Error(Path("file")),
+            absl::StrCat(Path("file"), ": is larger than 16777216 bytes, the limit"));
+}
+
+}  // namespace
+}  // namespace chorale
