@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from chorale_client.questions import table_to_register
-from chorale_client.row_values import align_columns, values_for_rows
+from chorale_client.row_values import align_vectors, values_for_rows
 from chorale_client.tables import read_table
 from samples_test import VALUES, make
 
@@ -191,16 +191,96 @@ def test_rows_without_labels_take_values_by_position() -> None:
 def test_vectors_of_values_go_by_their_columns() -> None:
     index = pd.Index(["a", "b"])
     frame = pd.DataFrame({"b": [1.0, 2.0], "a": [3.0, 4.0]})
-    assert align_columns(frame, index, ["a", "b"], "values").to_numpy().tolist() == [[3, 1], [4, 2]]
+    assert align_vectors(frame, index, ["a", "b"], "values").to_numpy().tolist() == [[3, 1], [4, 2]]
     plain = pd.DataFrame([[1.0, 2.0]])
-    assert align_columns(plain, index, ["a", "b"], "values") is plain
+    assert align_vectors(plain, index, ["a", "b"], "values") is plain
     array = np.zeros((1, 2))
-    assert align_columns(array, index, ["a", "b"], "values") is array
+    assert align_vectors(array, index, ["a", "b"], "values") is array
     numbers = pd.Index([10, 20])  # a frame of samples has their labels as texts
     frame = pd.DataFrame({"20": [1.0], "10": [3.0]})
-    assert align_columns(frame, numbers, ["10", "20"], "values").to_numpy().tolist() == [[3, 1]]
+    assert align_vectors(frame, numbers, ["10", "20"], "values").to_numpy().tolist() == [[3, 1]]
     with pytest.raises(Invalid, match="values: its labels"):
-        align_columns(pd.DataFrame({"a": [1.0], "z": [2.0]}), index, ["a", "b"], "values")
+        align_vectors(pd.DataFrame({"a": [1.0], "z": [2.0]}), index, ["a", "b"], "values")
+
+
+ORDER = [2, 0, 1]
+
+
+def test_slices_of_labels_are_refused() -> None:
+    samples = make()
+    assert samples.sum(slice(0, 2)).tolist() == samples.sum(["a", "b"]).tolist()
+    with pytest.raises(Invalid, match=r"rows: slice\('a', 'b', None\) is no .* give a list"):
+        samples.sum(slice("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "values"),
+    [
+        (ORDER, pd.DataFrame([[10.0, 11.0, 12.0]])),
+        (ORDER, pd.DataFrame([[10.0, 11.0, 12.0]], columns=["0", "1", "2"])),
+        ([2.0, 0.0, 1.0], pd.DataFrame([[10.0, 11.0, 12.0]])),
+        (ORDER, pl.DataFrame({"0": [10.0], "1": [11.0], "2": [12.0]})),
+        (ORDER, pa.table({"0": [10.0], "1": [11.0], "2": [12.0]})),
+        (["2", "0", "1"], pl.DataFrame({"1": [11.0], "2": [12.0], "0": [10.0]})),
+        (ORDER, [pd.Series([10.0, 11.0, 12.0])]),
+        (ORDER, (pd.Series([11.0, 12.0, 10.0], index=[1, 2, 0]),)),
+        (ORDER, [[12.0, 10.0, 11.0], pd.Series([10.0, 11.0, 12.0])]),
+    ],
+)
+def test_vectors_in_another_order_than_the_rows(labels: list[Any], values: Any) -> None:
+    index = pd.Index(labels)
+    aligned = align_vectors(values, index, [str(label) for label in labels], "values")
+    assert np.asarray(aligned).tolist() in ([[12, 10, 11]], [[12, 10, 11]] * 2)
+
+
+def test_vectors_without_labels_go_by_position() -> None:
+    values = [[1.0, 2.0, 3.0]]
+    names = ["a", "b", "c"]
+    for vectors in (
+        values,
+        pl.DataFrame(values, schema=["column_0", "column_1", "column_2"], orient="row"),
+        pd.DataFrame(values),
+    ):
+        aligned = align_vectors(vectors, pd.Index(names), names, "values")
+        assert np.asarray(aligned).tolist() == values
+    some = pl.DataFrame({"a": [1.0], "b": [2.0], "z": [3.0]})
+    with pytest.raises(Invalid, match="only some of its columns are called like rows"):
+        align_vectors(some, pd.Index(names), names, "values")
+    with pytest.raises(Invalid, match="labels come more than once"):
+        align_vectors(
+            pd.DataFrame([[1.0, 2.0]], columns=["b", "a"]),
+            pd.Index(list("aba")),
+            list("aba"),
+            "values",
+        )
+
+
+def test_numbers_of_rows_in_another_order() -> None:
+    rows = np.arange(3)
+    advice = "the numbers of the rows in another order, .* give an array, such as"
+    for values in (
+        pd.DataFrame([[1.0, 2.0, 3.0]], columns=ORDER),
+        pl.DataFrame({"2": [1.0], "0": [2.0], "1": [3.0]}),
+        [pd.Series([1.0, 2.0, 3.0], index=ORDER)],
+    ):
+        with pytest.raises(Invalid, match=advice) as caught:
+            align_vectors(values, rows, ["0", "1", "2"], "values")
+        assert caught.value.field == "values"
+    in_order = pd.DataFrame([[1.0, 2.0, 3.0]])
+    assert align_vectors(in_order, rows, ["0", "1", "2"], "values") is in_order
+    samples = make(backend=None)
+    with pytest.raises(Invalid, match=advice):
+        samples.pit(pd.Series([1.0, 2.0, 3.0], index=ORDER))
+    with pytest.raises(Invalid, match=advice):
+        samples.sum(pd.Series([True, False, False], index=ORDER))
+    with pytest.raises(Invalid, match=advice):
+        table_to_register(
+            pl.DataFrame({"x": [1.0, 2.0, 3.0]}),
+            pd.Series([1.0, 2.0, 3.0], index=ORDER),
+            None,
+            None,
+            None,
+        )
 
 
 def test_a_target_goes_by_label() -> None:

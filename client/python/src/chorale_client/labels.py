@@ -86,18 +86,25 @@ class Labels:
         """Where some rows are.
 
         Args:
-            rows: None for all; a mask [rows], which a Series of pandas gives by label; or labels. A
-                tuple is one label where the rows' labels are tuples, else it has several.
+            rows: None for all; a mask [rows], which a Series of pandas gives by label; a slice of
+                positions; or labels. A tuple is one label where the rows' labels are tuples, else
+                it has several.
 
         Raises:
             InvalidArgumentError: The mask has missing cells, another length or other labels, or
-                numbers in place of booleans.
+                numbers in place of booleans; or the slice is one of labels.
             KeyError: There is no such label.
         """
         if rows is None:
             return np.arange(len(self.index))
         if isinstance(rows, slice):
-            return np.arange(len(self.index))[rows]
+            try:
+                return np.arange(len(self.index))[rows]
+            except TypeError:
+                raise InvalidArgumentError(
+                    f"rows: {rows!r} is no slice of positions: of labels, give a list",
+                    fields=["rows"],
+                ) from None
         if hasattr(rows, "to_pylist"):  # an array of PyArrow
             rows = rows.to_pylist()
         if isinstance(rows, tuple) and self._has(rows):

@@ -15,7 +15,7 @@ from chorale_client.encodable import check_encodable
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.normal_text import find_name
 from chorale_client.requests import check_target, name_from_content
-from chorale_client.row_values import align, align_columns, is_labelled, values_for_rows
+from chorale_client.row_values import align, align_vectors, is_labelled, values_for_rows
 from chorale_client.tables import Data, Table, Types, read_rows, read_table
 
 
@@ -88,7 +88,7 @@ def values_to_weigh(context: Description[Any], data: Data, rows: Table, values: 
     if is_labelled(values):
         return values_for_rows(values, index, "values")
     if values is not None:
-        return align_columns(values, index, rows.labels.names(), "values")
+        return align_vectors(values, index, rows.labels.names(), "values")
     table = read_table(data, only=[context.target])
     column = table.columns.get(context.target)
     if column is None:

@@ -31,40 +31,61 @@ def align(values: Any, index: Any, what: str) -> Any:
         values: [rows]. A Series whose labels are those of the rows, in whatever order, is put into
             theirs. Values without labels are in the order of the rows already.
         index: pandas' index of the rows. Anything else: the rows have no labels, and a Series is
-            taken as it stands.
+            taken as it stands, unless its labels number the rows in another order.
         what: The argument's name, for messages.
 
     Raises:
         InvalidArgumentError: The Series has other labels, or some repeat and the order differs.
     """
-    if not is_labelled(values) or not hasattr(index, "get_indexer"):
+    if not is_labelled(values):
+        return values
+    if not hasattr(index, "get_indexer"):
+        if index is not None:
+            _check_order(values.index.tolist(), list(range(len(index))), what)
         return values
     return values.iloc[_places(values.index, index, what)]
 
 
-def align_columns(values: Any, index: Any, names: list[str], what: str) -> Any:
-    """Vectors of values, with their columns in the order of the rows.
+def align_vectors(values: Any, index: Any, names: list[str], what: str) -> Any:
+    """Vectors of values, in the order of the rows.
 
     Args:
-        values: [vectors, rows]. A DataFrame of pandas whose columns are the rows' labels, or these
-            as texts, is put into their order; one whose columns are only numbered is taken as it
-            stands, and so is any other array.
+        values: [vectors, rows]. A frame whose columns are the rows' labels, or these as texts, is
+            put into their order. One of pandas with other columns must have them only numbered, and
+            is taken as it stands, as are frames of other libraries and any other array. In a list
+            of vectors, each Series of pandas is aligned.
         index: pandas' index of the rows. Anything else: the rows have no labels.
         names: [rows]: the labels as texts.
         what: The argument's name, for messages.
 
     Raises:
-        InvalidArgumentError: The columns have other labels.
+        InvalidArgumentError: The columns have other labels; see `align`.
     """
-    columns = getattr(values, "columns", None)
-    if not hasattr(values, "iloc") or columns is None or not hasattr(index, "get_indexer"):
+    if isinstance(values, list | tuple) and any(map(is_labelled, values)):
+        return [
+            values_for_rows(vector, index, what) if is_labelled(vector) else vector
+            for vector in values
+        ]
+    columns = getattr(values, "column_names", None) or getattr(values, "columns", None)
+    if columns is None:
         return values
     own = list(columns)
-    if own == list(range(len(own))):
+    if not hasattr(index, "get_indexer"):
+        _check_order(list(map(str, own)), names, what)
         return values
-    if sorted(map(str, own)) == sorted(set(names)):
-        return values.iloc[:, [list(map(str, own)).index(name) for name in names]]
-    return values.iloc[:, _places(columns, index, what)]
+    place = {str(column): i for i, column in enumerate(own)}
+    of_pandas = hasattr(values, "iloc")
+    if len(own) == len(names) and place.keys() == set(names):
+        places = [place[name] for name in names]
+        return values.iloc[:, places] if of_pandas else np.asarray(values)[:, places]
+    numbered = own == list(range(len(own))) and set(own) != set(index.tolist())
+    if not of_pandas and not place.keys().isdisjoint(names):
+        raise InvalidArgumentError(
+            f"{what}: only some of its columns are called like rows: give an array, such as "
+            ".to_numpy(), to go by position",
+            fields=[what],
+        )
+    return values if numbered or not of_pandas else values.iloc[:, _places(columns, index, what)]
 
 
 def values_for_rows(values: Any, index: Any, what: str) -> Floats:
@@ -121,6 +142,16 @@ def looks_like_mask(labels: Sequence[Any]) -> bool:
     return bool(present) and all(
         isinstance(label, numbers.Real) and label in (0, 1) for label in present
     )
+
+
+def _check_order(own: list[Any], numbers: list[Any], what: str) -> None:
+    """Refuses labels that are the numbers of rows without labels in another order."""
+    if own != numbers and len(own) == len(numbers) and set(own) == set(numbers):
+        raise InvalidArgumentError(
+            f"{what}: its labels are the numbers of the rows in another order, but the rows have "
+            "no labels: give an array, such as .to_numpy(), to go by position",
+            fields=[what],
+        )
 
 
 def _places(own: Any, wanted: Any, what: str) -> Any:

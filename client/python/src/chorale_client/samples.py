@@ -78,8 +78,8 @@ class Samples(Labelled):
         """The samples of some rows, which stay joint.
 
         Args:
-            rows: Labels, a mask [rows], or a slice. A mask that is a Series of pandas goes by its
-                labels, which must be those of the rows.
+            rows: Labels, a mask [rows], or a slice of positions. A mask that is a Series of pandas
+                goes by its labels, which must be those of the rows.
         """
         at = self.labels.positions(rows)
         densities = None if self.log_densities is None else self.log_densities[:, at]
