@@ -84,6 +84,21 @@ def test_numbers_that_are_not_packed_and_fields_that_are_not_known() -> None:
     assert read.blocks[0].values.tolist() == [[1.5, 1.5]]
 
 
+def test_numbers_in_several_parts() -> None:
+    parts = [np.array([1.5, 2.5]).tobytes(), np.array([3.5]).tobytes()]
+    body = b"\x10\x01\x20\x03"  # one path, three steps
+    body += b"".join(b"\x2a" + bytes([len(part)]) + part for part in parts)
+    body += b"".join(b"\x32" + bytes([len(part)]) + part for part in parts[::-1])
+    body += b"\x3a\x01\x02\x3a\x02\x00\x01"
+    inner = b"\x0a" + bytes([len(body)]) + body
+    (block,) = read_sample_response(b"\x0a" + bytes([len(inner)]) + inner).blocks
+    assert block.values.tolist() == [[1.5, 2.5, 3.5]]
+    assert block.log_densities is not None
+    assert block.log_densities.tolist() == [[3.5, 1.5, 2.5]]
+    assert block.targets is not None
+    assert block.targets.tolist() == [[2, 0, 1]]
+
+
 @pytest.mark.parametrize("cut", range(1, 30, 4))
 def test_a_message_that_ends_early_is_refused(cut: int) -> None:
     message = blocks(block(0, 0, [[1.0, 2.0, 3.0, 4.0]])).SerializeToString()

@@ -9,7 +9,7 @@ import numpy as np
 
 from chorale_client.cells import is_missing
 from chorale_client.errors import InvalidArgumentError
-from chorale_client.normal_text import find_name
+from chorale_client.normal_text import Names
 from chorale_client.row_values import align, is_labelled
 from chorale_client.tables import did_you_mean
 
@@ -36,17 +36,18 @@ def categorical_names(choice: Any, table: Any, names: Sequence[str]) -> list[str
         choice = choice(table)
     if choice is None or (isinstance(choice, str) and choice == FROM_DTYPE):
         return []
+    known = Names(names)
     if isinstance(choice, slice):
-        return list(names[_slice(choice, names)])
+        return list(names[_slice(choice, names, known)])
     if isinstance(choice, str) or np.ndim(choice) == 0:
-        return [_name(choice, names)]
+        return [_name(choice, names, known)]
     if is_labelled(choice) and _is_mask(list(choice)):
         choice = align(choice, _index_of(choice, table), _FIELD)
     items = list(choice)
     if np.ndim(choice) != 1:
         raise _error(f"{choice!r} has {np.ndim(choice)} dimensions, must have 1")
     if not _is_mask(items):
-        return [_name(item, names) for item in items]
+        return [_name(item, names, known) for item in items]
     if len(items) != len(names):
         raise _error(f"the mask has {len(items)} values for {len(names)} columns")
     if any(map(is_missing, items)):
@@ -68,9 +69,9 @@ def _index_of(mask: Any, table: Any) -> Any:
     return None if numbered else getattr(table, "columns", None)
 
 
-def _name(choice: Any, names: Sequence[str]) -> str:
+def _name(choice: Any, names: Sequence[str], known: Names) -> str:
     if isinstance(choice, str):
-        name = find_name(choice, names)
+        name = known.find(choice)
         if name is None:
             raise _error(f"there is no column {choice!r}{did_you_mean(choice, names)}")
         return name
@@ -83,13 +84,13 @@ def _name(choice: Any, names: Sequence[str]) -> str:
     return names[int(choice)]
 
 
-def _slice(choice: slice, names: Sequence[str]) -> slice:
+def _slice(choice: slice, names: Sequence[str], known: Names) -> slice:
     """The slice in positions; as in pandas, one of names has its end within."""
     start, stop = choice.start, choice.stop
     if isinstance(start, str):
-        start = names.index(_name(start, names))
+        start = names.index(_name(start, names, known))
     if isinstance(stop, str):
-        stop = names.index(_name(stop, names)) + 1
+        stop = names.index(_name(stop, names, known)) + 1
     return slice(start, stop, choice.step)
 
 

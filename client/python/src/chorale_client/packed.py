@@ -103,15 +103,14 @@ def _read_plain_block(message: bytes, at: int, end: int) -> RawBlock | None:
 
 def _read_block(message: bytes, at: int, end: int) -> RawBlock:
     numbers = [0, 0, 0, 0, 0]  # by field; [0] is none
-    doubles = {5: _EMPTY, 6: _EMPTY}
-    targets = b""
+    doubles: dict[int, list[Floats]] = {5: [], 6: []}
+    targets = bytearray()
     for number, value in _fields(message, at, end):
         if isinstance(value, int):
             if number < len(numbers):
                 numbers[number] = value
         elif number in doubles:
-            part = np.frombuffer(message[slice(*value)], _DOUBLE)
-            doubles[number] = part if not doubles[number].size else np.append(doubles[number], part)
+            doubles[number].append(np.frombuffer(message[slice(*value)], _DOUBLE))
         elif number == 7:
             part_of_targets = message[slice(*value)]
             targets += b"\x3a" + _varint_bytes(len(part_of_targets)) + part_of_targets
@@ -119,14 +118,20 @@ def _read_block(message: bytes, at: int, end: int) -> RawBlock:
     shape = (paths, steps)
     rows = None
     if targets:
-        rows = np.array(pb.SampleBlock.FromString(targets).targets, dtype=np.int32).reshape(shape)
+        joined = pb.SampleBlock.FromString(bytes(targets)).targets
+        rows = np.array(joined, dtype=np.int32).reshape(shape)
+    values, log_densities = _joined(doubles[5]), _joined(doubles[6])
     return RawBlock(
         first_path,
         first_step,
-        doubles[5].reshape(shape),
-        doubles[6].reshape(shape) if doubles[6].size else None,
+        values.reshape(shape),
+        log_densities.reshape(shape) if log_densities.size else None,
         rows,
     )
+
+
+def _joined(parts: list[Floats]) -> Floats:
+    return parts[0] if len(parts) == 1 else np.concatenate([_EMPTY, *parts])
 
 
 def _fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int | tuple[int, int]]]:

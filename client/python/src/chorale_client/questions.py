@@ -13,7 +13,7 @@ from chorale_client.columns import CategoricalColumn, NumericColumn
 from chorale_client.descriptions import Description
 from chorale_client.encodable import check_encodable
 from chorale_client.errors import InvalidArgumentError
-from chorale_client.normal_text import find_name
+from chorale_client.normal_text import Names
 from chorale_client.requests import check_target, name_from_content
 from chorale_client.row_values import align, align_vectors, is_labelled, values_for_rows
 from chorale_client.tables import Data, Table, Types, read_rows, read_table
@@ -31,7 +31,7 @@ def table_to_register(
     """The table, the name of its target column, and that of the context."""
     table = read_table(data, types=types)
     if isinstance(target, str | int):
-        target_name = find_name(str(target), table.columns) or str(target)
+        target_name = Names(table.columns).find(str(target)) or str(target)
     else:
         own = getattr(target, "name", None)
         target_name = "target" if is_missing(own) else str(own)

@@ -6,6 +6,7 @@ columns, or a numpy array: of two dimensions with columns "x0", "x1", ..., or wi
 
 from __future__ import annotations
 
+import collections
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from chorale_client.encodable import check_encodable
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.labels import Labels
 from chorale_client.meanings import Meaning
-from chorale_client.normal_text import find_name
+from chorale_client.normal_text import Names
 from chorale_client.row_values import align, is_labelled
 
 Data = Any  # what read_table takes
@@ -73,9 +74,10 @@ def read_table(
     """
     names, columns, labels = _columns_of(data)
     _check_names(names)
+    known = Names(names)
     kinds: dict[str, Kind] = {}
     for asked, kind in (types or {}).items():
-        name = find_name(asked, names)
+        name = known.find(asked)
         if name is None:
             raise InvalidArgumentError(
                 f"types: there is no column {asked!r}{did_you_mean(asked, names)}", fields=["types"]
@@ -88,7 +90,7 @@ def read_table(
         kinds[name] = kind
     by_name = dict(zip(names, columns, strict=True))
     if only is not None:
-        found = {name: find_name(name, names) for name in only}
+        found = {name: known.find(name) for name in only}
         by_name = {name: by_name[own] for name, own in found.items() if own is not None}
     notes: list[DataWarning] = []
     read = {
@@ -113,10 +115,11 @@ def read_rows(
     names, columns, labels = _columns_of(data)
     _check_names(names)
     by_name = dict(zip(names, columns, strict=True))
+    known = Names(names)
     notes: list[DataWarning] = []
     read: dict[str, Column] = {}
     for name, kind in kinds.items():
-        own = name if name in by_name else find_name(name, names)
+        own = known.find(name)
         if own is None:
             raise InvalidArgumentError(
                 f"rows: there is no column {name!r}, which the context has"
@@ -203,7 +206,7 @@ def _texts(names: Iterable[Any]) -> list[str]:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in collections.Counter(names).items() if count > 1)
     if twice:
         raise InvalidArgumentError(
             f"the table has more than one column {', '.join(map(repr, twice))}: names must be "
