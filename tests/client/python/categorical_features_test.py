@@ -54,6 +54,7 @@ def test_columns_that_are_only_numbered() -> None:
     names = ["x0", "x1", "x2"]
     assert categorical_names([False, True, False], array, names) == ["x1"]
     assert categorical_names([0, 2], array, names) == ["x0", "x2"]
+    assert categorical_names([1, 0], array, names) == ["x1", "x0"]
     assert categorical_names(pd.Series([True, False, False]), array, names) == ["x0"]
 
 
@@ -64,6 +65,9 @@ def test_columns_that_are_only_numbered() -> None:
         (["A"], "no column 'A'; did you mean 'a'"),
         ("category", "no column 'category'"),
         ([3], "no column at position 3: there are 3"),
+        ([0, 0, 1], "3 numbers, all 0 or 1, .* give a mask as booleans"),
+        (np.array([0, 1, 1]), "give a mask as booleans"),
+        ((FRAME.dtypes == "int64").astype(int), "give a mask as booleans"),
         ([-4], "no column at position -4"),
         ([False, True], "the mask has 2 values for 3 columns"),
         ([False, None, True], "the mask has missing values"),

@@ -10,7 +10,7 @@ import numpy as np
 from chorale_client.cells import is_missing
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.normal_text import Names
-from chorale_client.row_values import align, is_labelled
+from chorale_client.row_values import align, is_labelled, looks_like_mask
 from chorale_client.tables import did_you_mean
 
 FROM_DTYPE = "from_dtype"
@@ -47,6 +47,11 @@ def categorical_names(choice: Any, table: Any, names: Sequence[str]) -> list[str
     if np.ndim(choice) != 1:
         raise _error(f"{choice!r} has {np.ndim(choice)} dimensions, must have 1")
     if not _is_mask(items):
+        if looks_like_mask(items) and len(set(items)) < len(items):
+            raise _error(
+                f"{len(items)} numbers, all 0 or 1, which are not different positions: give a mask "
+                "as booleans, for example by .astype(bool)"
+            )
         return [_name(item, names, known) for item in items]
     if len(items) != len(names):
         raise _error(f"the mask has {len(items)} values for {len(names)} columns")
