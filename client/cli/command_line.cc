@@ -1,7 +1,6 @@
 #include "client/cli/command_line.h"
 
-#include <algorithm>
-
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -29,11 +28,11 @@ absl::StatusOr<std::vector<std::string>> ColumnsOf(const std::string& option,
                                                    const std::vector<std::string>& values,
                                                    const CsvTable& csv) {
   std::vector<std::string> columns;
+  absl::flat_hash_set<int64_t> seen;
   const auto add = [&](const std::string& name) {
     const int64_t column = csv.Find(name);
     if (column < 0) return false;
-    const std::string& found = csv.names()[column];
-    if (std::find(columns.begin(), columns.end(), found) == columns.end()) columns.push_back(found);
+    if (seen.insert(column).second) columns.push_back(csv.names()[column]);
     return true;
   };
   for (const std::string& value : values) {

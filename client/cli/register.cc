@@ -107,7 +107,7 @@ absl::StatusOr<Registrable> TypeTable(const RegisterArguments& arguments, const 
   RETURN_IF_ERROR(dropped.status());
   absl::StatusOr<TypedTable> table = InferTypes(csv, *types);
   RETURN_IF_ERROR(table.status());
-  for (const std::string& name : *dropped) table->frame.Remove(name);
+  table->frame.Remove(*dropped);
   if (!environment.options.quiet) std::cerr << Printable(DescribeColumns(table->frame));
   for (const ColumnNote& note : table->notes) {
     if (table->frame.Find(note.column) != nullptr) environment.Note(note.text);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -20,10 +21,6 @@ std::string Where(const CsvTable& csv, int64_t row, int64_t column) {
   return absl::StrCat("line ", csv.Line(row), ", column '", csv.names()[column], "'");
 }
 
-bool Contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 absl::Status CheckNamed(const CsvTable& csv, const TypeOptions& options) {
   for (const auto* names : {&options.numeric, &options.categorical}) {
     for (const std::string& name : *names) {
@@ -33,8 +30,10 @@ absl::Status CheckNamed(const CsvTable& csv, const TypeOptions& options) {
       }
     }
   }
+  const absl::flat_hash_set<absl::string_view> categorical(options.categorical.begin(),
+                                                           options.categorical.end());
   for (const std::string& name : options.numeric) {
-    if (Contains(options.categorical, name)) {
+    if (categorical.contains(name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the type of column '", name, "' was given twice"));
     }
@@ -122,16 +121,20 @@ absl::Status AddCategories(const CsvTable& csv, int64_t column, const MissingMar
 
 absl::StatusOr<TypedTable> InferTypes(const CsvTable& csv, const TypeOptions& options) {
   RETURN_IF_ERROR(CheckNamed(csv, options));
+  const absl::flat_hash_set<absl::string_view> numeric(options.numeric.begin(),
+                                                       options.numeric.end());
+  const absl::flat_hash_set<absl::string_view> categorical(options.categorical.begin(),
+                                                           options.categorical.end());
   TypedTable table;
   for (int64_t column = 0; column < csv.column_count(); ++column) {
     const std::string& name = csv.names()[column];
     const CellCounts cells = CountCells(csv, column, options.missing);
     ColumnType type = TypeOfCells(cells);
     TypeChoice choice = TypeChoice::kInferred;
-    if (Contains(options.categorical, name)) {
+    if (categorical.contains(name)) {
       type = {.kind = ColumnKind::kCategorical};
       choice = TypeChoice::kGiven;
-    } else if (Contains(options.numeric, name)) {
+    } else if (numeric.contains(name)) {
       type = {.kind = ColumnKind::kNumeric};
       choice = TypeChoice::kGiven;
     }

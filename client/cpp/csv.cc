@@ -31,9 +31,15 @@ constexpr size_t kParserBlockBytes = 1 << 16;
 }  // namespace
 
 int64_t CsvTable::Find(absl::string_view name) const {
-  auto it = std::find(names_.begin(), names_.end(), name);
-  if (it == names_.end()) it = std::find(names_.begin(), names_.end(), NormalText(name));
-  return it == names_.end() ? -1 : it - names_.begin();
+  auto it = index_of_.find(name);
+  if (it == index_of_.end()) it = index_of_.find(NormalText(name));
+  return it == index_of_.end() ? -1 : it->second;
+}
+
+void CsvTable::IndexNames() {
+  for (const std::string& name : names_) {
+    index_of_.emplace(name, static_cast<int64_t>(index_of_.size()));
+  }
 }
 
 void CsvTable::LeaveOut(const std::vector<bool>& columns) {
@@ -99,6 +105,7 @@ class CsvParser {
       return absl::InvalidArgumentError("no header line: the file is empty");
     NoteBlankRows();
     RETURN_IF_ERROR(LeaveOutUnnamed());
+    table_.IndexNames();
     return std::move(table_);
   }
 
@@ -232,6 +239,7 @@ absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table) {
           absl::StrCat("column '", last, "' is in the header twice, in two forms of one text"));
     }
   }
+  normal.IndexNames();
   normal.lines_ = table.lines_;
   normal.notes_ = table.notes_;
   normal.text_.reserve(table.text_.size());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -33,11 +34,14 @@ class CsvTable {
 
   // Removes the columns that are marked, [columns].
   void LeaveOut(const std::vector<bool>& columns);
+  // Makes index_of_: once all names are there.
+  void IndexNames();
 
   std::vector<std::string> names_;
-  std::vector<int64_t> lines_;  // [rows]
-  std::string text_;            // all cells, row by row
-  std::vector<size_t> ends_;    // [rows * columns] into text_
+  absl::flat_hash_map<std::string, int64_t> index_of_;  // by name
+  std::vector<int64_t> lines_;                          // [rows]
+  std::string text_;                                    // all cells, row by row
+  std::vector<size_t> ends_;                            // [rows * columns] into text_
   std::vector<std::string> notes_;
 };
 

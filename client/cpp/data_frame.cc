@@ -99,13 +99,15 @@ absl::Status DataFrame::AddCategorical(std::string name, std::vector<std::string
 }
 
 const DataColumn* DataFrame::Find(absl::string_view name) const {
-  const auto it = std::find_if(columns_.begin(), columns_.end(),
-                               [&](const DataColumn& column) { return column.name == name; });
-  return it == columns_.end() ? nullptr : &*it;
+  const auto it = index_of_.find(name);
+  return it == index_of_.end() ? nullptr : &columns_[it->second];
 }
 
-bool DataFrame::Remove(absl::string_view name) {
-  return std::erase_if(columns_, [&](const DataColumn& column) { return column.name == name; }) > 0;
+void DataFrame::Remove(absl::Span<const std::string> names) {
+  const absl::flat_hash_set<absl::string_view> removed(names.begin(), names.end());
+  std::erase_if(columns_, [&](const DataColumn& column) { return removed.contains(column.name); });
+  index_of_.clear();
+  for (size_t i = 0; i < columns_.size(); ++i) index_of_.emplace(columns_[i].name, i);
 }
 
 absl::Status DataFrame::Add(DataColumn column) {
@@ -118,6 +120,7 @@ absl::Status DataFrame::Add(DataColumn column) {
                                                    column.row_count(), " rows, the others have ",
                                                    row_count()));
   }
+  index_of_.emplace(column.name, columns_.size());
   columns_.push_back(std::move(column));
   return absl::OkStatus();
 }

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace chorale::client {
 
@@ -66,13 +68,14 @@ class DataFrame {
   int64_t row_count() const { return columns_.empty() ? 0 : columns_.front().row_count(); }
   // The column with this name, or null. The frame owns it.
   const DataColumn* Find(absl::string_view name) const;
-  // Removes the column with this name; returns false if there is none.
-  bool Remove(absl::string_view name);
+  // Removes the columns with these names, of which some may be none.
+  void Remove(absl::Span<const std::string> names);
 
  private:
   absl::Status Add(DataColumn column);
 
   std::vector<DataColumn> columns_;
+  absl::flat_hash_map<std::string, size_t> index_of_;  // by name, into columns_
 };
 
 }  // namespace chorale::client

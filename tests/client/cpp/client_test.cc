@@ -42,7 +42,7 @@ DataFrame MakeTable(int64_t rows) {
 
 DataFrame MakeTargets(int64_t rows) {
   DataFrame frame = MakeTable(rows);
-  frame.Remove("y");
+  frame.Remove({"y"});
   return frame;
 }
 

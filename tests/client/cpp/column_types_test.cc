@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ctime>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace chorale::client {
 namespace {
@@ -196,6 +200,23 @@ TEST(InferTypesTest, ColumnsOfDifferentTextsAreNoted) {
   TypeOptions given;
   given.categorical = {"id"};
   EXPECT_EQ(NoteOn(content, given), "");
+}
+
+// Each name looked up among all others, this would take a minute.
+TEST(InferTypesTest, ManyColumnsTakeWorkInProportion) {
+  constexpr int kColumns = 150'000;
+  std::vector<std::string> names(kColumns);
+  for (int i = 0; i < kColumns; ++i) names[i] = absl::StrCat("column ", i);
+  const std::string cells = absl::StrJoin(std::vector<std::string>(kColumns, "1"), ",");
+  const CsvTable csv = *ParseCsv(absl::StrCat(CsvLine(names), cells, "\n"));
+  TypeOptions options;
+  options.numeric.assign(names.begin(), names.begin() + kColumns / 2);
+  options.categorical.assign(names.begin() + kColumns / 2, names.end());
+  const std::clock_t start = std::clock();
+  const absl::StatusOr<TypedTable> table = InferTypes(csv, options);
+  ASSERT_TRUE(table.ok()) << table.status();
+  for (const std::string& name : names) ASSERT_NE(table->frame.Find(name), nullptr);
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 20);
 }
 
 TEST(ReadNumbersTest, CellsAreReadByTheMeaningOfTheColumn) {

@@ -22,9 +22,12 @@ TEST(DataFrameTest, HoldsTypedColumns) {
   EXPECT_THAT(frame.Find("c")->categories, ElementsAre("a"));
   EXPECT_THAT(frame.Find("c")->codes, ElementsAre(0, -1, 0));
   EXPECT_EQ(frame.Find("x"), nullptr);
-  EXPECT_TRUE(frame.Remove("n"));
-  EXPECT_FALSE(frame.Remove("n"));
+  frame.Remove({"n", "x"});
   EXPECT_EQ(frame.columns().size(), 1u);
+  EXPECT_EQ(frame.Find("n"), nullptr);
+  EXPECT_EQ(frame.Find("c"), &frame.columns().front());
+  ASSERT_TRUE(frame.AddNumeric("n", {1.0, 2.0, 3.0}).ok());
+  EXPECT_EQ(frame.Find("n"), &frame.columns().back());
 }
 
 TEST(DataFrameTest, RefusesBadColumnsAndStaysAsItWas) {
