@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,9 @@ namespace {
 
 constexpr size_t kMostTexts = 3;       // that one note shows
 constexpr size_t kMostTextBytes = 60;  // of a text that is shown
+// Numbers like 202401: the distances of two tell nothing, and a few may be such by chance.
+constexpr size_t kFewestMonths = 3;
+constexpr size_t kMonthDigits = 6;
 constexpr char kSpelling[] = "numbers are written like -1234.5";
 constexpr char kDateSpelling[] = "dates are written like 2024-01-31, and months like 2024-01";
 
@@ -155,11 +159,15 @@ class NoteWriter {
           absl::StrCat(Called(), " is read as dates, days since 1970-01-01; --categorical=",
                        Option(), " keeps the texts"));
     }
-    if (cells_.numbers > 1 && cells_.date_numbers.cells == cells_.numbers) {
+    const bool all_days = cells_.numbers > 1 && cells_.date_numbers.cells == cells_.numbers;
+    const bool all_months =
+        cells_.has_several_months && cells_.month_numbers.cells == cells_.numbers;
+    if (all_days || all_months) {
       Add(NoteReason::kDatesAsNumbers,
-          absl::StrCat(
-              Called(), " is read as numbers, but all look like dates written as numbers, ",
-              FirstOf(cells_.date_numbers), ", which are not evenly spaced: ", kDateSpelling));
+          absl::StrCat(Called(),
+                       " is read as numbers, but all look like dates written as numbers, ",
+                       FirstOf(all_days ? cells_.date_numbers : cells_.month_numbers),
+                       ", which are not evenly spaced: ", kDateSpelling));
     }
     NoteDashes(meaning);
     if (cells_.leading_zeros.cells > 0) {
@@ -240,6 +248,7 @@ CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& m
   TextCounter others;
   TextCounter dashes;
   TextCounter marks;
+  absl::flat_hash_set<absl::string_view> months;  // different ones, kFewestMonths at most
   for (int64_t row = 0; row < csv.row_count(); ++row) {
     const absl::string_view cell = csv.Cell(row, column);
     if (cell.empty()) continue;
@@ -254,6 +263,10 @@ CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& m
     } else if (ParseNumber(cell).has_value()) {
       ++cells.numbers;
       if (LooksLikeDateNumber(cell)) cells.date_numbers.Add(row);
+      if (LooksLikeMonthNumber(cell)) {
+        cells.month_numbers.Add(row);
+        if (months.size() < kFewestMonths) months.insert(cell.substr(0, kMonthDigits));
+      }
       if (HasLeadingZero(cell)) cells.leading_zeros.Add(row);
       if (IsRoundedInteger(cell)) cells.rounded.Add(row);
     } else {
@@ -261,6 +274,7 @@ CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& m
       others.Add(cell, row);
     }
   }
+  cells.has_several_months = months.size() >= kFewestMonths;
   cells.others = others.Take();
   cells.dashes = dashes.Take();
   cells.marks = marks.Take();

@@ -19,7 +19,7 @@ enum class NoteReason {
   kReadAsDates,     // all cells are dates in ISO 8601
   kNumbersAsText,   // most cells are numbers in a spelling that is not read
   kDatesAsText,     // most cells are dates in a spelling that is not read
-  kDatesAsNumbers,  // all cells are numbers like 20240131
+  kDatesAsNumbers,  // all cells are numbers like 20240131, or like 202401
   kMixedTypes,      // some cells are numbers, others are not
   kAllDifferent,    // nearly all cells are different categories
   kMissingMarks,    // cells count as missing that may not be
@@ -62,14 +62,18 @@ struct CellCounts {
   std::vector<TextCount> dashes;
   // Missing in a column of categories, too, though they may be one: "NA", "None". Not the user's.
   std::vector<TextCount> marks;
-  CellCount leading_zeros;  // numbers that lose a zero at their beginning
-  CellCount rounded;        // integers that lose digits
-  CellCount odd_numbers;    // of the others: numbers in another spelling
-  CellCount dates;          // of the others: dates that ParseDate reads
-  CellCount odd_dates;      // of the others: dates in another spelling
-  CellCount not_dates;      // of the others: all that ParseDate does not read
-  CellCount booleans;       // of the others: "true" and "false" in any case
-  CellCount date_numbers;   // of the numbers: those like 20240131
+  int64_t zeros_and_ones = 0;  // of the numbers
+  CellCount leading_zeros;     // numbers that lose a zero at their beginning
+  CellCount rounded;           // integers that lose digits
+  CellCount odd_numbers;       // of the others: numbers in another spelling
+  CellCount dates;             // of the others: dates that ParseDate reads
+  CellCount odd_dates;         // of the others: dates in another spelling
+  CellCount not_dates;         // of the others: all that ParseDate does not read
+  CellCount booleans;          // of the others: "true" and "false" in any case
+  CellCount date_numbers;      // of the numbers: those like 20240131
+  CellCount month_numbers;     // of the numbers: those like 202401
+  // Whether month_numbers has at least three different ones.
+  bool has_several_months = false;
 };
 
 // Numeric if all cells that are not missing are numbers, or all are booleans, or all are dates that

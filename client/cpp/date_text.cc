@@ -210,6 +210,12 @@ absl::string_view WithoutTime(absl::string_view text) {
   return date;
 }
 
+// Reads the year and month of a number like 20240131 or 202401.
+bool TakeMonthNumber(DateReader* reader, int* year, int* month) {
+  return reader->TakeNumber(4, 2100, year) && *year >= 1900 && reader->TakeNumber(2, 12, month) &&
+         *month >= 1;
+}
+
 }  // namespace
 
 std::optional<double> ParseDate(absl::string_view text) {
@@ -253,8 +259,16 @@ bool LooksLikeDateNumber(absl::string_view number) {
   int year = 0;
   int month = 0;
   int day = 0;
-  return reader.TakeNumber(4, 2100, &year) && year >= 1900 && reader.TakeNumber(2, 12, &month) &&
-         reader.TakeNumber(2, 31, &day) && reader.AtEnd() && DayOf(year, month, day).has_value();
+  return TakeMonthNumber(&reader, &year, &month) && reader.TakeNumber(2, 31, &day) &&
+         reader.AtEnd() && DayOf(year, month, day).has_value();
+}
+
+bool LooksLikeMonthNumber(absl::string_view number) {
+  absl::ConsumeSuffix(&number, ".0");
+  DateReader reader(number);
+  int year = 0;
+  int month = 0;
+  return TakeMonthNumber(&reader, &year, &month) && reader.AtEnd();
 }
 
 std::string FormatDate(double days) {

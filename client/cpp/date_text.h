@@ -23,6 +23,9 @@ bool LooksLikeDate(absl::string_view text);
 // Whether a number is a day from 1900 to 2100 written like 20240131.
 bool LooksLikeDateNumber(absl::string_view number);
 
+// Whether a number is a month from 1900 to 2100 written like 202401.
+bool LooksLikeMonthNumber(absl::string_view number);
+
 // "2024-01-31" for a number of days since 1970-01-01; the number itself far beyond the years of
 // four digits.
 std::string FormatDate(double days);

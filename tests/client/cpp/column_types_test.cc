@@ -174,6 +174,10 @@ TEST(InferTypesTest, DatesAreNoted) {
             "column 'd' is read as numbers, but all look like dates written as numbers, first "
             "'20240131' on line 2, which are not evenly spaced: dates are written like 2024-01-31, "
             "and months like 2024-01");
+  EXPECT_EQ(NoteOn("d\n201501\n201502\n201512.0\n"),
+            "column 'd' is read as numbers, but all look like dates written as numbers, first "
+            "'201501' on line 2, which are not evenly spaced: dates are written like 2024-01-31, "
+            "and months like 2024-01");
   const TypedTable table = Infer("d\n2024-01-31\n-\n");
   ASSERT_EQ(table.notes.size(), 2u);
   EXPECT_EQ(table.notes[1].text, "column 'd' is read as dates, and 1 cell counts as missing: '-'");

@@ -153,6 +153,16 @@ TEST(DateTextTest, NumbersLikeDates) {
   }
 }
 
+TEST(DateTextTest, NumbersLikeMonths) {
+  for (const char* text : {"201501", "190001", "210012", "201512.0"}) {
+    EXPECT_TRUE(LooksLikeMonthNumber(text)) << text;
+  }
+  for (const char* text : {"", "20151", "2015010", "201500", "201513", "189912", "210101",
+                           "201501.5", "-201501", "2015-01"}) {
+    EXPECT_FALSE(LooksLikeMonthNumber(text)) << text;
+  }
+}
+
 TEST(DateTextTest, WritesDays) {
   EXPECT_EQ(FormatDate(0), "1970-01-01");
   EXPECT_EQ(FormatDate(15340.75), "2012-01-01");

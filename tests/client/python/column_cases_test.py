@@ -71,6 +71,7 @@ def test_notes_say_what_to_do() -> None:
     assert "3 of its 4 cells look like numbers" in note(["1,5", "2,5", "a", "3,5"])
     assert "row 1 is 'n/a': if these are missing, set them to None" in note(["1", "n/a", "3"])
     assert "row 0 is 'Jan 2012': convert them to dates" in note(["Jan 2012", "Feb 2012"])
+    assert "to_datetime(..., format='%Y%m'), or" in note(["201501", "201502", "201503"])
     assert "types={'x': 'categorical'} keeps the texts" in note(["2012-01", "2012-02"])
     assert "leave the column out" in note([f"id {i}x" for i in range(30)])
 

@@ -251,9 +251,31 @@ def test_dates_written_as_numbers_are_told(days: Any) -> None:
         assert read_table({"day": days}, types={"day": kind}).notes == []
 
 
+MONTHS = [201501, 201502, 201512]
+
+
+@pytest.mark.parametrize(
+    "months", [MONTHS, np.array(MONTHS, dtype=float), pd.Series([*MONTHS, None]), pl.Series(MONTHS)]
+)
+def test_months_written_as_numbers_are_told(months: Any) -> None:
+    (note,) = read_table({"month": months}).notes
+    assert (note.reason, note.column, note.cell_count) == ("DATES_AS_NUMBERS", "month", 3)
+    assert "row 0 is 201501" in note.message
+    assert "pandas.to_datetime(..., format='%Y%m')" in note.message
+    assert one(months)[:3] == MONTHS
+    assert read_table({"month": months}, types={"month": "numeric"}).notes == []
+
+
 @pytest.mark.parametrize(
     "numbers",
     [
+        [201501, 201501, 201502],
+        [201501, 201502, 201513],
+        [201501, 201502, 201500],
+        [201501, 201502, 189912],
+        [201501, 201502, 210101],
+        [201501, 201502, 20150301],
+        [201501, 201502, 201503.5],
         [20240131, 20240131, 20240229],
         [20240131, 20240229, 20230230],
         [20240131, 20240229, 20231301],

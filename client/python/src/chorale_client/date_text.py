@@ -37,6 +37,7 @@ _FORMS = (
     r"\d{4}-?w\d{2}(?:-?\d)?",  # 2012-W05
 )
 _LIKE_DATE = re.compile(_WEEKDAY + "(?:" + "|".join(_FORMS) + ")", re.ASCII | re.IGNORECASE)
+_COMPACT_MONTH = re.compile(r"(19\d{2}|20\d{2}|2100)(0[1-9]|1[0-2])", re.ASCII)
 _COMPACT = re.compile(r"(1[6-9]|2[01])\d{6}", re.ASCII)  # of the years 1600 to 2199
 
 
@@ -76,3 +77,8 @@ def is_compact_date(text: str) -> bool:
         _COMPACT.fullmatch(text) is not None
         and parse_date(f"{text[:4]}-{text[4:6]}-{text[6:]}") is not None
     )
+
+
+def is_compact_month(text: str) -> bool:
+    """Whether a text is a month of the years 1900 to 2100, as YYYYMM."""
+    return _COMPACT_MONTH.fullmatch(text) is not None

@@ -15,23 +15,24 @@ from chorale_client.columns import Floats
 from chorale_client.data_warnings import DataWarning
 
 _EXACT = 2**53  # integers beyond are rounded by float64
-_FIRST_DATE, _LAST_DATE = 1900_01_01, 2100_12_31  # as the command line has it
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # as the command line has it
 _LEAST_DATES = 3  # different ones; the distances of two tell nothing
 _DIGITS = re.compile(r"[+\-\u2212]?\d+", re.ASCII)
 
 
 def note_dates(name: str, values: Floats, notes: list[DataWarning]) -> None:
-    """Notes a column whose numbers are all dates written like 20240131."""
+    """Notes a column whose numbers are all dates written like 20240131, or months like 202401."""
     present = ~np.isnan(values)
     dates = values[present]
-    if not are_compact_dates(dates) or len(np.unique(dates)) < _LEAST_DATES:
+    form = compact_form(dates)
+    if form is None or len(np.unique(dates)) < _LEAST_DATES:
         return
     row = int(present.argmax())
     notes.append(
         DataWarning(
             f"column {name!r} is read as numbers, but all look like dates written as numbers, row "
             f"{row} is {int(dates[0])}, which are not evenly spaced: convert them to dates, for "
-            "example by pandas.to_datetime(..., format='%Y%m%d'); "
+            f"example by pandas.to_datetime(..., format={form!r}); "
             f"types={{{name!r}: 'numeric'}} keeps the numbers",
             "DATES_AS_NUMBERS",
             name,
@@ -40,17 +41,29 @@ def note_dates(name: str, values: Floats, notes: list[DataWarning]) -> None:
     )
 
 
-def are_compact_dates(values: Floats) -> bool:
-    """Whether all of some numbers, of which none is NaN, are days that exist, as YYYYMMDD."""
-    if not values.size or values.min() < _FIRST_DATE or values.max() > _LAST_DATE:
-        return False
+def compact_form(values: Floats) -> str | None:
+    """How pandas names the form of numbers that are all days or months.
+
+    Args:
+        values: Of which none is NaN.
+
+    Returns:
+        "%Y%m%d" for days that exist, such as 20240131; "%Y%m" for months, such as 202401; else
+        None.
+    """
+    if not values.size or values.min() < 100 * _FIRST_YEAR or values.max() >= 10**8:
+        return None
     whole = values.astype(np.int64)
-    year, month, day = whole // 10_000, whole // 100 % 100, whole % 100
-    if (whole != values).any() or ((month < 1) | (month > 12) | (day < 1)).any():
-        return False
-    months = (year - 1970).astype("M8[Y]").astype("M8[M]") + (month - 1)
-    days = months.astype("M8[D]") + (day - 1)
-    return bool((days.astype("M8[M]") == months).all())
+    if (whole != values).any():
+        return None
+    form = "%Y%m" if whole.max() < 10**6 else "%Y%m%d"
+    months, day = (whole, np.ones_like(whole)) if form == "%Y%m" else (whole // 100, whole % 100)
+    year, month = months // 100, months % 100
+    if ((year < _FIRST_YEAR) | (year > _LAST_YEAR) | (month < 1) | (month > 12) | (day < 1)).any():
+        return None
+    first = (year - 1970).astype("M8[Y]").astype("M8[M]") + (month - 1)
+    days = first.astype("M8[D]") + (day - 1)
+    return form if (days.astype("M8[M]") == first).all() else None
 
 
 def note_lost_digits_of_array(name: str, array: npt.NDArray[Any], notes: list[DataWarning]) -> None:

@@ -11,7 +11,7 @@ from chorale_client.columns import Floats
 from chorale_client.data_warnings import DataWarning
 from chorale_client.errors import InvalidArgumentError
 from chorale_client.meanings import Meaning
-from chorale_client.number_notes import are_compact_dates
+from chorale_client.number_notes import compact_form
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _FIRST_DAY = datetime.date.min.toordinal() - _EPOCH
@@ -91,8 +91,9 @@ def _check_days(called: str, name: str, values: Floats, present: npt.NDArray[np.
 
 def _conversion(values: Floats) -> str:
     """The arguments of pandas.to_datetime that numbers probably need."""
-    if are_compact_dates(values):
-        return ", format='%Y%m%d'"
+    form = compact_form(values)
+    if form is not None:
+        return f", format={form!r}"
     least = float(np.abs(values).min())
     return next((f", unit={unit!r}" for unit, start in _UNITS if least >= start), "")
 

@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from chorale_client.columns import CategoricalColumn, Column, NumericColumn
 from chorale_client.data_warnings import DataWarning
-from chorale_client.date_text import is_compact_date, looks_like_date, parse_date
+from chorale_client.date_text import is_compact_date, is_compact_month, looks_like_date, parse_date
 from chorale_client.meanings import Meaning, is_boolean_text, parse_as
 from chorale_client.number_text import has_leading_zero, looks_like_number, parse_number
 
 _FEW_NUMBERS = 2  # as texts, such as "0" and "1", which are no less categories
+_LEAST_MONTHS = 3  # different ones, as of months that are numbers
 _MOST_JUDGED = 10_000  # distinct texts; servers refuse columns of so many categories
 _LEAST_DIFFERENT = 20  # cells
 _SHARE_DIFFERENT = 0.9
@@ -94,6 +95,8 @@ def _note(column: CategoricalColumn) -> DataWarning | None:
     odd = texts.that(looks_like_number) & ~dates
     called = f"column {column.name!r}"
     if numbers.all():
+        if len(numbers) >= _LEAST_MONTHS and texts.that(is_compact_month).all():
+            return _dates_as_text(texts, numbers, "(..., format='%Y%m')")
         if texts.that(is_compact_date).all():
             return _dates_as_text(texts, numbers)
         if not texts.that(has_leading_zero).any() and len(numbers) > _FEW_NUMBERS:
@@ -135,7 +138,7 @@ def _note(column: CategoricalColumn) -> DataWarning | None:
     return None
 
 
-def _dates_as_text(texts: _Texts, dates: npt.NDArray[np.bool_]) -> DataWarning:
+def _dates_as_text(texts: _Texts, dates: npt.NDArray[np.bool_], arguments: str = "") -> DataWarning:
     name = texts.column.name
     readable = texts.that(lambda text: parse_date(text) is not None)
     called = f"column {name!r} is read as categories, which have no order, "
@@ -149,6 +152,6 @@ def _dates_as_text(texts: _Texts, dates: npt.NDArray[np.bool_]) -> DataWarning:
         message = (
             f"{called}but {texts.cells_of(dates)} of its {texts.cells} cells look like dates, "
             f"{texts.first(dates & ~readable)}: convert them to dates, for example by "
-            "pandas.to_datetime, or to texts such as '2024-01-31'"
+            f"pandas.to_datetime{arguments}, or to texts such as '2024-01-31'"
         )
     return DataWarning(message, "DATES_AS_TEXT", name, texts.cells_of(dates))
