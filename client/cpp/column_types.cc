@@ -50,7 +50,9 @@ constexpr double kLastDay = 2932896;
 std::optional<double> ReadNumber(absl::string_view cell, Meaning meaning) {
   if (const std::optional<double> number = ParseNumber(cell)) {
     const bool is_day = *number >= kFirstDay && *number < kLastDay + 1;
-    return meaning == Meaning::kDate && !is_day ? std::nullopt : number;
+    if (meaning == Meaning::kDate && !is_day) return std::nullopt;
+    if (meaning == Meaning::kBoolean && *number != 0 && *number != 1) return std::nullopt;
+    return number;
   }
   if (meaning == Meaning::kDate) return ParseDate(cell);
   if (meaning != Meaning::kBoolean) return std::nullopt;

@@ -35,8 +35,8 @@ absl::StatusOr<TypedTable> InferTypes(const CsvTable& csv, const TypeOptions& op
 
 // Reads the cells of a numeric column, [rows]; NaN if missing. A cell is a number, or what its
 // meaning has in text: a date that ParseDate reads, or a word for true or false
-// (base/truth_word.h). InvalidArgument, with line and column, if a cell is none of these, nor
-// missing. Requires 0 <= column < csv.column_count().
+// (base/truth_word.h); of booleans the numbers are 0 and 1. InvalidArgument, with line and column,
+// if a cell is none of these, nor missing. Requires 0 <= column < csv.column_count().
 absl::StatusOr<std::vector<double>> ReadNumbers(const CsvTable& csv, int64_t column,
                                                 Meaning meaning, const MissingMarks& missing);
 

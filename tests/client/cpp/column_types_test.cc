@@ -225,11 +225,11 @@ TEST(InferTypesTest, ManyColumnsTakeWorkInProportion) {
 
 TEST(ReadNumbersTest, CellsAreReadByTheMeaningOfTheColumn) {
   const CsvTable csv = *ParseCsv(
-      "b,d,x\nTRUE,2012-01-01,1\nno,15341,2\n1,2012-01-01T12:00,3\n0.5,,4\nNA,2012-01,5\n");
+      "b,d,x\nTRUE,2012-01-01,1\nno,15341,2\n1,2012-01-01T12:00,3\n0.0,,4\nNA,2012-01,5\n");
   const absl::StatusOr<std::vector<double>> booleans = ReadNumbers(csv, 0, Meaning::kBoolean, {});
   ASSERT_TRUE(booleans.ok()) << booleans.status();
   EXPECT_THAT(std::vector<double>(booleans->begin(), booleans->begin() + 4),
-              ElementsAre(1, 0, 1, 0.5));
+              ElementsAre(1, 0, 1, 0));
   EXPECT_TRUE(std::isnan(booleans->at(4)));
   const absl::StatusOr<std::vector<double>> dates = ReadNumbers(csv, 1, Meaning::kDate, {});
   ASSERT_TRUE(dates.ok()) << dates.status();
@@ -247,6 +247,8 @@ TEST(ReadNumbersTest, CellsAreReadByTheMeaningOfTheColumn) {
   }
   EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kBoolean, {}).status().message()),
               HasSubstr("'2012-01-01' is neither true nor false"));
+  EXPECT_THAT(std::string(ReadNumbers(csv, 2, Meaning::kBoolean, {}).status().message()),
+              HasSubstr("line 3, column 'x': '2' is neither true nor false"));
   EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kDuration, {}).status().message()),
               HasSubstr("is no number of days"));
   EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kNumber, {}).status().message()),

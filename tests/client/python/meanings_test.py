@@ -95,7 +95,7 @@ def test_rows_from_a_file_meet_the_table(fake: FakeChorale, client: chorale_clie
     assert own == read
     assert all(column.numeric.meaning == 0 for column in read.columns), "any number may be asked"
     with pytest.warns(chorale_client.DataWarning, match="'day' holds dates.*OTHER_MEANING") as told:
-        answer = context.predict({**texts, "sold": [0.5, 2.0], "day": [19723, 19724.5]})
+        answer = context.predict({**texts, "sold": [0.0, 1], "day": [19723, 19724.5]})
     assert len(told) == 1
     assert [warning.reason for warning in answer.warnings] == ["OTHER_MEANING"]
     sent = fake.requests("Predict")[-1].targets.columns
@@ -240,6 +240,10 @@ def test_cells_of_another_meaning_are_told(
         (SPANS, "date", "'x' holds dates .* row 0 is a duration"),
         ([None, NEW_YEAR], "duration", "'x' holds durations .* row 1 is a date: give durations"),
         (TIMES, "boolean", "'x' holds booleans .* row 0 is a date"),
+        (np.array([1, 2]), "boolean", "'x' holds booleans .* row 1 is 2: give true or false, or 1"),
+        ([True, 0.5], "boolean", "row 1 is 0.5: give true or false"),
+        (pl.Series([None, -1]), "boolean", "row 1 is -1: give true or false"),
+        (["1", "2"], "boolean", "'x' is one of booleans, but its row 1 is '2': give true or false"),
     ],
 )
 def test_cells_that_cannot_be_meant_are_refused(values: Any, held: Meaning, message: str) -> None:
@@ -259,10 +263,12 @@ def test_cells_that_cannot_be_meant_are_refused(values: Any, held: Meaning, mess
         (["1 days", datetime.timedelta(1)], "duration"),
         ([20210610, 1623283200], "number"),
         (["20210610", 1.5, True], "number"),
-        ([True, 1, 0.5, "yes", "2"], "boolean"),
+        ([True, 1, 0.0, "yes", "1", "0.0", None], "boolean"),
         (np.array([True, False]), "number"),
         (pd.array([True, None], "boolean"), "number"),
-        (np.array([7, 8]), "boolean"),
+        (np.array([0, 1]), "boolean"),
+        (np.array([1.0, NAN]), "boolean"),
+        (pl.Series([1, None]), "boolean"),
     ],
 )
 def test_cells_that_meet_the_column_are_not_told(values: Any, held: Meaning) -> None:

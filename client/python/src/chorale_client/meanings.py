@@ -38,13 +38,15 @@ def is_boolean_text(text: str) -> bool:
 def parse_as(text: str, meaning: Meaning) -> float | None:
     """The number that a text stands for in a column of a meaning; None if there is none.
 
-    A plain number stands for itself in each of them.
+    A plain number stands for itself in each of them; of booleans there are only 0 and 1.
     """
     if meaning == "boolean":
         small = text.casefold()
         if small in _TRUE or small in _FALSE:
             return float(small in _TRUE)
-    elif meaning == "date":
+        number = parse_number(text)
+        return number if number in (0, 1) else None
+    if meaning == "date":
         days = parse_date(text)
         if days is not None:
             return days

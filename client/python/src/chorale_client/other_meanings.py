@@ -35,8 +35,8 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
     """Holds cells of a request to what the context's column holds.
 
     Numbers stand for themselves in each column, as the API takes them. Where they can be no days,
-    as 20240131 or seconds since 1970, they are refused in a column of dates; else a note tells how
-    they are read.
+    as 20240131 or seconds since 1970, they are refused in a column of dates, and so is what is
+    neither 0 nor 1 in one of booleans; else a note tells how they are read.
 
     Args:
         name: Of the column.
@@ -49,9 +49,11 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
         InvalidArgumentError: The column cannot take them.
     """
     present = ~np.isnan(values)
+    called = f"column {name!r} holds {_CALLED[held]} in the context, but "
+    if (own, held) == ("number", "boolean"):
+        _check_truth(called, name, values, present)
     if own == held or not present.any() or {own, held} == {"number", "boolean"}:
         return
-    called = f"column {name!r} holds {_CALLED[held]} in the context, but "
     row = int(present.argmax())
     if "number" not in (own, held):
         raise InvalidArgumentError(
@@ -73,6 +75,17 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
             count,
         )
     )
+
+
+def _check_truth(called: str, name: str, values: Floats, present: npt.NDArray[np.bool_]) -> None:
+    """InvalidArgumentError if a number is neither 0 nor 1."""
+    outside = present & (values != 0) & (values != 1)
+    if outside.any():
+        row = int(outside.argmax())
+        raise InvalidArgumentError(
+            f"{called}its row {row} is {_text(values[row])}: give true or false, or 1 and 0",
+            fields=[name],
+        )
 
 
 def _check_days(called: str, name: str, values: Floats, present: npt.NDArray[np.bool_]) -> None:
