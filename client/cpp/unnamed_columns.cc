@@ -1,10 +1,14 @@
 #include "client/cpp/unnamed_columns.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace chorale::client {
 namespace {
@@ -29,15 +33,32 @@ bool CountsRows(const CsvTable& table, int64_t column) {
   return table.row_count() > 0;
 }
 
+// Whether pandas, which read a file, has given the name to a column without one: "Unnamed: 0", or
+// "Unnamed: 0.1" where that was taken.
+bool IsNameOfPandas(absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, "Unnamed: ") || name.empty()) return false;
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '.');
+  return std::all_of(parts.begin(), parts.end(), [](absl::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == absl::string_view::npos;
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<UnnamedColumns> FindUnnamedColumns(const CsvTable& table) {
   UnnamedColumns unnamed;
   unnamed.left_out.resize(table.column_count(), false);
   for (int64_t column = 0; column < table.column_count(); ++column) {
-    if (!table.names()[column].empty()) continue;
+    const std::string& name = table.names()[column];
     std::string note;
-    if (IsEmpty(table, column)) {
+    if (IsNameOfPandas(name)) {
+      if (!CountsRows(table, column)) continue;
+      note = absl::StrCat("column '", name, "' counts the rows from ", table.Cell(0, column),
+                          " and is called as pandas calls a column without a name: it is left out "
+                          "as an index; to keep it, give it another name");
+    } else if (!name.empty()) {
+      continue;
+    } else if (IsEmpty(table, column)) {
       note = absl::StrCat("column ", column + 1, " has neither a name nor cells and is left out");
     } else if (column == 0 && CountsRows(table, column)) {
       note = absl::StrCat("the first column has no name and counts the rows from ",

@@ -1,4 +1,4 @@
-// Columns of a CSV file without a name, as spreadsheets and data frames write them.
+// Columns of a CSV file without a name of their own, as spreadsheets and data frames write them.
 #ifndef CHORALE_CLIENT_CPP_UNNAMED_COLUMNS_H_
 #define CHORALE_CLIENT_CPP_UNNAMED_COLUMNS_H_
 
@@ -10,14 +10,15 @@
 
 namespace chorale::client {
 
-// Which columns without a name are to be left out.
+// Which of them are to be left out.
 struct UnnamedColumns {
   std::vector<bool> left_out;      // [columns]
   std::vector<std::string> notes;  // for people, on what is left out and why
 };
 
 // A first column that counts the rows is an index (pandas' to_csv, R's write.csv): as a feature it
-// would tell the place of a row. A column without cells comes from commas at the ends of lines.
+// would tell the place of a row. So is any column that counts the rows under a name that pandas
+// gives to columns without one. A column without cells comes from commas at the ends of lines.
 // InvalidArgument for any other column without a name.
 absl::StatusOr<UnnamedColumns> FindUnnamedColumns(const CsvTable& table);
 

@@ -100,6 +100,11 @@ TEST_F(TablesTest, AnIndexWithoutANameIsLeftOut) {
               HasSubstr("rows.csv: the first column has no name"));
   EXPECT_THAT(Asked(0).numeric().values(), ElementsAre(5, 6));
   Good({"rm", "t"});
+  EXPECT_THAT(
+      Register("Unnamed: 0,code,y\n0,5,1\n1,6,2\n"),
+      HasSubstr("t.csv: column 'Unnamed: 0' counts the rows from 0 and is called as pandas"));
+  EXPECT_EQ(server_.service().Chunks("t").at(0).columns_size(), 2);
+  Good({"rm", "t"});
   EXPECT_THAT(Register("code,y,\n5,1,\n6,2,\n"), HasSubstr("neither a name nor cells"));
   EXPECT_THAT(RegisterError(",code,y\nr1,5,1\nr2,6,2\n"),
               HasSubstr("t.csv: line 1: column 1 of the header has no name: give it one"));

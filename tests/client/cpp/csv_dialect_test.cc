@@ -97,6 +97,24 @@ TEST(CsvDialectTest, AFirstColumnWithoutANameThatCountsTheRowsIsAnIndex) {
   EXPECT_THAT(Error("a,\nx,0\ny,1\n"), HasSubstr("column 2 of the header has no name"));
 }
 
+TEST(CsvDialectTest, AnIndexUnderTheNameThatPandasGivesIt) {
+  for (const char* content :
+       {"Unnamed: 0,a\n0,x\n1,y\n", "a,Unnamed: 12\nx,1\ny,2\n",
+        "Unnamed: 0.1,Unnamed: 0,a\n250,0,x\n251,1,y\n", ",Unnamed: 0,a\n0,3,x\n1,4,y\n"}) {
+    const CsvTable table = Parsed(content);
+    EXPECT_THAT(table.names(), ElementsAre("a")) << content;
+    EXPECT_EQ(table.Find("a"), 0);
+    EXPECT_EQ(table.Find("Unnamed: 0"), -1);
+    EXPECT_THAT(Row(table, 1), ElementsAre("y"));
+    EXPECT_THAT(table.notes(), ::testing::Contains(HasSubstr("left out as an index"))) << content;
+  }
+  for (const char* content :
+       {"Unnamed: 0,a\n0,x\n2,y\n", "Unnamed: 0,a\nr1,x\nr2,y\n", "unnamed: 0,a\n0,x\n1,y\n",
+        "Unnamed: ,a\n0,x\n1,y\n", "Unnamed: 0.,a\n0,x\n1,y\n", "Unnamed: b,a\n0,x\n1,y\n"}) {
+    EXPECT_EQ(Parsed(content).column_count(), 2) << content;
+  }
+}
+
 TEST(CsvDialectTest, AColumnWithoutNameAndCellsIsLeftOut) {
   const CsvTable table = Parsed("a,b,,\n1,2,,\n3,4, ,\n");
   EXPECT_THAT(table.names(), ElementsAre("a", "b"));

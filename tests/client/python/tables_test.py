@@ -293,6 +293,73 @@ def test_numbers_that_are_no_dates_are_not_told_as_such(numbers: Any) -> None:
     assert read_table({"x": numbers}).notes == []
 
 
+DATES = pd.date_range("2020-01-01", periods=3)
+VALUES = {"x": [1.0, 2.0, 4.0]}
+
+
+@pytest.mark.parametrize(
+    ("index", "names"),
+    [
+        (DATES, [""]),
+        (DATES.rename("day"), ["day"]),
+        (DATES.tz_localize("UTC"), [""]),
+        (DATES.to_period("M"), [""]),
+        (pd.Index(["a", "b", "c"], name="id"), ["id"]),
+        (pd.Index([5, 6, 7], name="id"), ["id"]),
+        (
+            pd.MultiIndex.from_arrays([["a", "a", "b"], DATES], names=["shop", "day"]),
+            ["shop", "day"],
+        ),
+        (pd.Index(["a", "b", "c"]), []),
+        (pd.Index([7, 5, 6]), []),
+        (pd.RangeIndex(3, name="row"), []),
+        (pd.Index([1.0, 2.0, 4.0], name="x"), []),
+    ],
+)
+def test_an_index_that_may_be_meant_as_a_column_is_told(index: Any, names: list[str]) -> None:
+    for table in (
+        read_table(pd.DataFrame(VALUES, index=index)),
+        read_table({"x": pd.Series(VALUES["x"], index=index)}),
+    ):
+        assert [note.column for note in table.notes] == names
+        for note in table.notes:
+            assert (note.reason, note.cell_count) == ("UNUSED_INDEX", 3)
+            assert ".reset_index() makes it a column" in note.message
+    frame = pd.DataFrame(VALUES, index=index)
+    assert read_rows(frame, {"x": "numeric"}).notes == []
+    assert read_table(frame, only=["x"]).notes == []
+    if "x" not in names and index.nlevels == 1:
+        assert read_table(frame.assign(**{index.name or "copy": index})).notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_index"),
+    [
+        ("Unnamed: 0", [0, 1, 2], True),
+        ("Unnamed: 12", [1, 2, 3], True),
+        ("Unnamed: 0.1", [250, 251, 252], True),
+        ("Unnamed: 0", [0, 1, 3], False),
+        ("Unnamed: 0", [2, 1, 0], False),
+        ("Unnamed: 0", [-1, 0, 1], False),
+        ("Unnamed: 0", [0.5, 1.5, 2.5], False),
+        ("Unnamed: 0", [0, None, 2], False),
+        ("Unnamed: 0", ["a", "b", "c"], False),
+        ("unnamed: 0", [0, 1, 2], False),
+        ("Unnamed: x", [0, 1, 2], False),
+        ("row", [0, 1, 2], False),
+    ],
+)
+def test_a_column_without_a_name_in_its_file(name: str, values: list[Any], is_index: bool) -> None:
+    table = read_table({name: values, **VALUES})
+    assert list(table.columns) == (["x"] if is_index else [name, "x"])
+    if is_index:
+        (note,) = table.notes
+        assert (note.reason, note.column, note.cell_count) == ("UNUSED_INDEX", name, 3)
+        assert "it is left out as an index; to keep it, give it another name" in note.message
+        assert name in read_table({name: values}, types={name: "numeric"}).columns
+        assert name in read_table({name: values}, only=[name]).columns
+
+
 BIG = 2**53 + 1
 
 

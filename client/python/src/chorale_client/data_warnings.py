@@ -35,8 +35,8 @@ class DataWarning(UserWarning):
         message: A sentence.
         reason: "OUTSIDE_BULK", "LEFT_OUT", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "FAR_TARGET",
             "SEASON", "SNAPPED" or "NO_INDEX" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT",
-            "DATES_AS_TEXT", "DATES_AS_NUMBERS", "READ_AS_DATES", "OTHER_MEANING", "ALL_DIFFERENT"
-            or "LOST_DIGITS" from this package; "SEVERAL" if the parts have several.
+            "DATES_AS_TEXT", "DATES_AS_NUMBERS", "READ_AS_DATES", "OTHER_MEANING", "ALL_DIFFERENT",
+            "LOST_DIGITS" or "UNUSED_INDEX" from this package; "SEVERAL" if the parts have several.
         column: The column's name; empty where some warnings had no room, or the parts are of
             several columns.
         cell_count: How many cells, of all parts.

@@ -21,6 +21,7 @@ from chorale_client.columns import Column, Kind
 from chorale_client.data_warnings import DataWarning
 from chorale_client.encodable import check_encodable
 from chorale_client.errors import InvalidArgumentError
+from chorale_client.index_notes import leave_out_unnamed, note_index
 from chorale_client.labels import Labels
 from chorale_client.meanings import Meaning
 from chorale_client.normal_text import Names
@@ -96,6 +97,9 @@ def read_table(
     read = {
         name: read_column(name, values, kinds.get(name), notes) for name, values in by_name.items()
     }
+    if only is None:
+        read = leave_out_unnamed(read, kinds, notes)
+        note_index(labels.index, read, notes)
     return _table(read, labels, notes)
 
 
