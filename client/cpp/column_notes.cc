@@ -1,6 +1,7 @@
 #include "client/cpp/column_notes.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -260,8 +261,9 @@ CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& m
       } else if (!missing.has_own()) {
         marks.Add(cell, row);
       }
-    } else if (ParseNumber(cell).has_value()) {
+    } else if (const std::optional<double> number = ParseNumber(cell)) {
       ++cells.numbers;
+      if (*number == 0 || *number == 1) ++cells.zeros_and_ones;
       if (LooksLikeDateNumber(cell)) cells.date_numbers.Add(row);
       if (LooksLikeMonthNumber(cell)) {
         cells.month_numbers.Add(row);
@@ -293,10 +295,10 @@ ColumnType TypeOfCells(const CellCounts& cells) {
     const bool numbers = cells.numbers > 0 || cells.dashes.empty();
     return {.kind = numbers ? ColumnKind::kNumeric : ColumnKind::kCategorical};
   }
-  if (cells.numbers > 0) return {.kind = ColumnKind::kCategorical};
-  if (cells.booleans.cells == cells.other_cells) {
+  if (cells.booleans.cells == cells.other_cells && cells.zeros_and_ones == cells.numbers) {
     return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kBoolean};
   }
+  if (cells.numbers > 0) return {.kind = ColumnKind::kCategorical};
   if (cells.dates.cells == cells.other_cells) {
     return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kDate};
   }

@@ -76,9 +76,9 @@ struct CellCounts {
   bool has_several_months = false;
 };
 
-// Numeric if all cells that are not missing are numbers, or all are booleans, or all are dates that
-// ParseDate reads; else categorical. A column without any of these is one of categories if a dash
-// or a dot is all that it has.
+// Numeric if all cells that are not missing are numbers, or all are booleans, some of which may be
+// written as 0 and 1, or all are dates that ParseDate reads; else categorical. A column without any
+// of these is one of categories if a dash or a dot is all that it has.
 ColumnType TypeOfCells(const CellCounts& cells);
 
 CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& missing);

@@ -28,9 +28,9 @@ struct TypedTable {
 
 // Types every column: as `options` says, else numeric if it has numbers and all other cells are
 // missing, or if it is empty; numeric, too, if all cells that are not missing are "true" and
-// "false" in any case (booleans), or dates that ParseDate reads; else categorical. InvalidArgument,
-// with line and column, if a column that `options` makes numeric has cells that are no numbers;
-// also if `options` names an unknown column or one column twice.
+// "false" in any case (booleans), some of them perhaps 0 and 1, or dates that ParseDate reads; else
+// categorical. InvalidArgument, with line and column, if a column that `options` makes numeric has
+// cells that are no numbers; also if `options` names an unknown column or one column twice.
 absl::StatusOr<TypedTable> InferTypes(const CsvTable& csv, const TypeOptions& options);
 
 // Reads the cells of a numeric column, [rows]; NaN if missing. A cell is a number, or what its

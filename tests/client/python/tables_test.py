@@ -219,6 +219,7 @@ def test_what_is_not_taken_as_it_stands_is_told() -> None:
     assert notes([1, "n/a", 3]) == [("MIXED_TYPES", "x", 1)]
     assert notes(["1", "2", "3"]) == [("NUMBERS_AS_TEXT", "x", 3)]
     assert notes(["a", "2", "b"]) == []
+    assert notes([True, "true", 0, "1", None]) == []
     assert notes(["1", "2", "3"], {"x": "categorical"}) == [], "the caller has said so"
     assert notes(np.array([1.0, 2.0, 3.0]), {"x": "categorical"}) == []
     assert notes(np.array([2**53 + 1, 1])) == [("LOST_DIGITS", "x", 1)]

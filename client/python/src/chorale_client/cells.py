@@ -56,10 +56,13 @@ def column_from_cells(
         return NumericColumn(name, values, held)
     found = _find_types(name, cells)
     if kind is None and found.texts:
-        if found.others:
-            notes.append(_mixture_with_texts(name, found))
-            return categorical_from_cells(name, cells)
-        return column_of_texts(categorical_from_cells(name, cells), notes)
+        column = categorical_from_cells(name, cells)
+        if not found.others:
+            return column_of_texts(column, notes)
+        if meaning_of_texts(column.categories) == "boolean":
+            return NumericColumn(name, _numbers(name, cells, "boolean", notes), "boolean")
+        notes.append(_mixture_with_texts(name, found))
+        return column
     meaning = found.meaning
     if found.texts and not found.others:
         meaning = meaning_of_texts(categorical_from_cells(name, cells).categories)

@@ -6,7 +6,7 @@ The type of a series or an array decides first, then its cells:
 | --- | --- |
 | of a type of categories: pandas' category, Enum, Categorical, Arrow's dictionary, of whatever cells | categorical, by their texts; whole numbers as "1" |
 | integers, floats, decimals | numeric |
-| booleans, texts "true" and "false" in capitals or small letters | numeric, 0 and 1; as categories "True" and "False" |
+| booleans, texts "true" and "false" in capitals or small letters, and 0 and 1 beside such texts | numeric, 0 and 1; as categories "True" and "False" |
 | dates and times, periods (their start), texts that are dates of ISO 8601 | numeric: days since 1970-01-01, with the time of day as a fraction; of times with a zone those of UTC |
 | durations | numeric: days |
 | other texts | categorical |

@@ -26,7 +26,9 @@ _SHARE_DIFFERENT = 0.9
 
 def meaning_of_texts(texts: Sequence[str]) -> Meaning:
     """What texts stand for if they are to be numbers."""
-    if texts and all(map(is_boolean_text, texts)):
+    if any(map(is_boolean_text, texts)) and all(
+        is_boolean_text(text) or parse_number(text) in (0, 1) for text in texts
+    ):
         return "boolean"
     if texts and all(parse_date(text) is not None for text in texts):
         return "date"
