@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
@@ -137,10 +138,15 @@ absl::StatusOr<Registrable> LoadTable(const RegisterArguments& arguments,
   return absl::InvalidArgumentError(absl::StrCat(arguments.file, ": ", table.status().message()));
 }
 
-// The server's refusal of a table, with the option that mends it.
+// The server's refusal of a table or of its name, with the option that mends it.
 absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
   constexpr absl::string_view kColumns = "rows.columns";
+  constexpr absl::string_view kName = "header.context_id";
   for (const std::string& field : RefusedFields(refusal)) {
+    if (field == kName) {
+      return absl::Status(refusal.code(),
+                          absl::StrReplaceAll(refusal.message(), {{kName, "--name"}}));
+    }
     std::string way_out;
     absl::string_view rest = field;
     if (!absl::ConsumePrefix(&rest, kColumns)) continue;

@@ -88,7 +88,7 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   std::optional<Samples> drawn;
   options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
   {
-    Progress progress("path-steps drawn", arguments.paths * rows->features.row_count(),
+    Progress progress("values drawn", arguments.paths * rows->features.row_count(),
                       environment->progress());
     options.on_progress = [&progress](int64_t values) { progress.Update(values); };
     samples =

@@ -110,6 +110,12 @@ TEST_F(TablesTest, AnIndexWithoutANameIsLeftOut) {
               HasSubstr("t.csv: line 1: column 1 of the header has no name: give it one"));
 }
 
+TEST_F(TablesTest, ANameThatTheServerRefusesIsCalledByItsOption) {
+  server_.service().FailNext(
+      {WithBadField("header.context_id: must match [a-z]", "header.context_id", "the name")});
+  EXPECT_THAT(RegisterError("code,y\n5,1\n6,2\n"), HasSubstr("--name: must match [a-z]"));
+}
+
 TEST_F(TablesTest, RowsWithoutACellAreNoRows) {
   EXPECT_THAT(Register("x,z,y\n1,2,3\n,,\n2,3,4\n"),
               HasSubstr("t.csv: 1 line without a cell is left out: line 3"));
