@@ -58,6 +58,13 @@ def test_columns_that_are_only_numbered() -> None:
     assert categorical_names(pd.Series([True, False, False]), array, names) == ["x0"]
 
 
+def test_numbers_by_name_are_no_positions() -> None:
+    two = pd.DataFrame({"a": [0.5], "g": [1]})
+    with pytest.raises(ValueError, match="give a mask as booleans"):
+        categorical_names(pd.Series([0, 1], index=["a", "g"]), two, ["a", "g"])
+    assert categorical_names(pd.Series([0, 1]), two, ["a", "g"]) == ["a", "g"]
+
+
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
@@ -65,7 +72,7 @@ def test_columns_that_are_only_numbered() -> None:
         (["A"], "no column 'A'; did you mean 'a'"),
         ("category", "no column 'category'"),
         ([3], "no column at position 3: there are 3"),
-        ([0, 0, 1], "3 numbers, all 0 or 1, .* give a mask as booleans"),
+        ([0, 0, 1], "3 numbers, all 0 or 1.* give a mask as booleans"),
         (np.array([0, 1, 1]), "give a mask as booleans"),
         ((FRAME.dtypes == "int64").astype(int), "give a mask as booleans"),
         ([-4], "no column at position -4"),

@@ -47,9 +47,10 @@ def categorical_names(choice: Any, table: Any, names: Sequence[str]) -> list[str
     if np.ndim(choice) != 1:
         raise _error(f"{choice!r} has {np.ndim(choice)} dimensions, must have 1")
     if not _is_mask(items):
-        if looks_like_mask(items) and len(set(items)) < len(items):
+        by_name = is_labelled(choice) and sorted(map(str, choice.index)) == sorted(names)
+        if looks_like_mask(items) and (by_name or len(set(items)) < len(items)):
             raise _error(
-                f"{len(items)} numbers, all 0 or 1, which are not different positions: give a mask "
+                f"{len(items)} numbers, all 0 or 1, not different positions: give a mask "
                 "as booleans, for example by .astype(bool)"
             )
         return [_name(item, names, known) for item in items]
