@@ -23,7 +23,7 @@ namespace chorale {
 
 // Of what the model sees of a table. Keys and values that were made by another are not used: change
 // it with every change of FeatureTransform's results.
-inline constexpr absl::string_view kTransformVersion = "cells 5";
+inline constexpr absl::string_view kTransformVersion = "cells 6";
 
 // The features of some rows as the row encoder reads them.
 struct FeatureMatrix {

@@ -19,6 +19,9 @@ constexpr double kShortest = 3;   // period, in steps
 constexpr double kPeriods = 2.5;  // in the span, at least
 constexpr double kFineness = 6;   // points of the grid per width of a peak
 
+// That the first wave of a period means nothing and looks like it all the same, at most.
+constexpr double kFirstWave = 0.1;
+
 // Mean 0 and standard deviation 1 (1/n); nothing where the deviation is at most `least`.
 std::optional<std::vector<double>> Standardised(absl::Span<const double> numbers, double least) {
   const double count = static_cast<double>(numbers.size());
@@ -63,24 +66,29 @@ double SquaresLeft(const OrthonormalBasis& basis, absl::Span<const double> y) {
   return DotProduct(left, left);
 }
 
+// Adds those rows of the trend that lie after so many; false where all are at one place.
+bool AddTrend(const SeriesRows& series, int64_t before, OrthonormalBasis* basis) {
+  const std::optional<std::vector<double>> u = Standardised(series.t, 0);
+  if (!u.has_value()) return false;
+  basis->Add(std::vector<double>(u->size() - before, 1.0));
+  basis->Add(absl::MakeConstSpan(*u).subspan(before));
+  if (HasCurvedTrend(series)) {
+    std::vector<double> squared = *u;
+    for (double& each : squared) each *= each;
+    basis->Add(absl::MakeConstSpan(squared).subspan(before));
+  }
+  return true;
+}
+
 // A series beside a trend, the other columns, and so many values before.
 std::optional<SeriesFit> FitAfter(int64_t before, const SeriesRows& series) {
   const auto rows = static_cast<int64_t>(series.y.size());
-  const bool curved = HasCurvedTrend(series);
-  const int64_t trend = curved ? 3 : 2;
+  const int64_t trend = HasCurvedTrend(series) ? 3 : 2;
   const auto regressors = trend + before + static_cast<int64_t>(series.others.size());
   if (regressors > std::min(kMostRegressors, rows)) return std::nullopt;
-  const std::optional<std::vector<double>> u = Standardised(series.t, 0);
-  if (!u.has_value()) return std::nullopt;
-  const auto later = [&](absl::Span<const double> column) { return column.subspan(before); };
   OrthonormalBasis basis;
-  basis.Add(std::vector<double>(rows - before, 1.0));
-  basis.Add(later(*u));
-  if (curved) {
-    std::vector<double> squared = *u;
-    for (double& each : squared) each *= each;
-    basis.Add(later(squared));
-  }
+  if (!AddTrend(series, before, &basis)) return std::nullopt;
+  const auto later = [&](absl::Span<const double> column) { return column.subspan(before); };
   for (const std::vector<double>& column : series.others) basis.Add(later(column));
   const double without = SquaresLeft(basis, later(series.y));
   for (int64_t back = 1; back <= before; ++back) {
@@ -179,25 +187,39 @@ FoundPeriod BestPeriod(double span, WaveFits* fits) {
   const Candidate best = BestFrequency(span, fits);
   double period = 1 / best.frequency;
   double least = best.ratio;
-  // Of each series two columns may explain nothing, or all together somewhat more by chance.
-  const auto count = static_cast<double>(fits->count());
-  const double columns = 2 * count + 4 * std::sqrt(count);
-  const double bound = best.ratio * (1 + columns / static_cast<double>(fits->freedom()));
-  const auto take_if_as_good = [&](double other) {
-    if (other < kShortest || other > span / kPeriods) return;
+  double unrounded = best.ratio;
+  const auto take_if = [&](double other, const auto& as_good) {
+    if (other < kShortest || other > span / kPeriods) return false;
     const double ratio = fits->Ratio(1 / other);
-    if (ratio > bound) return;
+    if (!as_good(ratio)) return false;
     period = other;
     least = ratio;
+    return true;
   };
-  take_if_as_good(std::nearbyint(period));
+  const auto round_if_as_good = [&](double other) {
+    // Of each series two columns may explain nothing, or all together somewhat more by chance.
+    const auto count = static_cast<double>(fits->count());
+    const double columns = 2 * count + 4 * std::sqrt(count);
+    const double bound = unrounded * (1 + columns / static_cast<double>(fits->freedom()));
+    take_if(other, [bound](double ratio) { return ratio <= bound; });
+  };
+  // Whether the wave that half of the period lacks, which is the best of all frequencies, may
+  // explain as much by chance.
+  const auto half_as_good = [&](double ratio) {
+    const double chance = ChanceOfPairs(best.ratio / ratio, fits->freedom(), fits->count());
+    return Tries(span) * chance > kFirstWave;
+  };
+  round_if_as_good(std::nearbyint(period));
   if (std::fmod(period, 2) != 1) {  // half of an odd number is no simpler
-    take_if_as_good(period / 2);    // whose wave may be the second harmonic of the period
-    take_if_as_good(std::nearbyint(period));
+    // The wave may be the second harmonic of the period.
+    if (take_if(period / 2, half_as_good) || take_if(std::nearbyint(period) / 2, half_as_good)) {
+      unrounded = least;
+    }
+    round_if_as_good(std::nearbyint(period));
   }
   if (period != std::nearbyint(period)) {
-    take_if_as_good(std::nearbyint(2 * period) / 2);
-    take_if_as_good(std::nearbyint(2 * period));
+    round_if_as_good(std::nearbyint(2 * period) / 2);
+    round_if_as_good(std::nearbyint(2 * period));
   }
   return {period, std::min(1.0, Tries(span) * fits->Chance(least))};
 }
@@ -227,10 +249,11 @@ std::optional<FoundPeriod> LastingWave(const std::vector<SeriesRows>& series, do
   if (one.empty() || two.empty()) return std::nullopt;
   const FoundPeriod found = BestPeriod(span, &one);
   if (found.chance > kSeasonLevel) return std::nullopt;
-  if (two.Chance(two.Ratio(1 / found.period)) > kSeasonLevel) return std::nullopt;
+  const double beside_two = two.Chance(two.Ratio(1 / found.period));
+  if (beside_two > kSeasonLevel) return std::nullopt;
   const double lasting = Tries(span) * ChanceOfLastingWave(series, found.period);
   if (lasting > kSeasonLevel) return std::nullopt;
-  return FoundPeriod{found.period, std::max(found.chance, lasting)};
+  return FoundPeriod{found.period, std::max({found.chance, beside_two, lasting})};
 }
 
 std::optional<FoundPeriod> PeriodOf(const std::vector<SeriesRows>& series, double span) {
@@ -265,9 +288,54 @@ std::optional<FoundPeriod> PeriodOf(const std::vector<SeriesRows>& series, doubl
   return found;
 }
 
+// Among equal numbers, the mean of their ranks.
+std::vector<double> Ranks(absl::Span<const double> numbers) {
+  std::vector<size_t> order(numbers.size());
+  absl::c_iota(order, 0);
+  absl::c_sort(order, [&](size_t a, size_t b) { return numbers[a] < numbers[b]; });
+  std::vector<double> ranks(numbers.size());
+  for (size_t first = 0, end = 0; first < order.size(); first = end) {
+    while (end < order.size() && numbers[order[end]] == numbers[order[first]]) ++end;
+    for (size_t i = first; i < end; ++i) {
+      ranks[order[i]] = static_cast<double>(first + end - 1) / 2;
+    }
+  }
+  return ranks;
+}
+
+// Takes from y what the other columns tell beside a trend, up to what may be rounding; false where
+// that leaves nothing but the trend.
+bool TakeOthers(SeriesRows* series) {
+  OrthonormalBasis basis;
+  if (!AddTrend(*series, 0, &basis)) return false;
+  const auto trend = static_cast<size_t>(basis.size());
+  for (const std::vector<double>& column : series->others) basis.Add(column);
+  std::vector<double>& y = series->y;
+  if (SquaresLeft(basis, y) <= kNoSquares * static_cast<double>(y.size())) return false;
+  for (const std::vector<double>& column : absl::MakeConstSpan(basis.columns()).subspan(trend)) {
+    const double share = DotProduct(column, y);
+    for (size_t i = 0; i < y.size(); ++i) y[i] -= share * column[i];
+  }
+  constexpr double kEqual = 1e-9;
+  for (double& each : y) each = std::nearbyint(each / kEqual);
+  return true;
+}
+
+// With the ranks of what the other columns leave of y in its place; false where that is nothing.
+bool RankRest(SeriesRows* series) {
+  if (!series->others.empty() && !TakeOthers(series)) return false;
+  std::optional<std::vector<double>> ranks = Standardised(Ranks(series->y), 0);
+  if (!ranks.has_value()) return false;
+  series->y = *std::move(ranks);
+  return true;
+}
+
 }  // namespace
 
 std::optional<FoundPeriod> FindPeriod(std::vector<SeriesRows> all) {
+  // Of the level. What the second search adds to false finds, the first gives up.
+  constexpr double kShareOfNumbers = 3.0 / 4;
+  constexpr double kShareOfRanks = 1.0 / 10;
   std::vector<SeriesRows> series;
   for (SeriesRows& each : all) {
     if (Prepare(&each)) series.push_back(std::move(each));
@@ -275,7 +343,17 @@ std::optional<FoundPeriod> FindPeriod(std::vector<SeriesRows> all) {
   double span = 0;
   for (const SeriesRows& each : series) span = std::max(span, each.t.back());
   if (!(span >= kShortest * kPeriods)) return std::nullopt;
-  return PeriodOf(series, span);
+  std::optional<FoundPeriod> found = PeriodOf(series, span);
+  if (found.has_value()) found->chance = std::min(1.0, found->chance / kShareOfNumbers);
+  if (found.has_value() && found->chance <= kSeasonLevel) return found;
+  std::vector<SeriesRows> ranked;
+  for (SeriesRows& each : series) {
+    if (RankRest(&each)) ranked.push_back(std::move(each));
+  }
+  std::optional<FoundPeriod> by_ranks = PeriodOf(ranked, span);
+  if (!by_ranks.has_value()) return found;
+  by_ranks->chance = std::min(1.0, by_ranks->chance / kShareOfRanks);
+  return found.has_value() && found->chance <= by_ranks->chance ? found : by_ranks;
 }
 
 }  // namespace chorale

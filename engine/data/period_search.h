@@ -40,13 +40,15 @@ struct FoundPeriod {
 // is at most so small with the probability ChanceOfWaves(r, n, G) (engine/data/wave_fit.h). P is
 // that of the smallest r on a grid of frequencies, from 3 steps to 1/2.5 of the longest span,
 // refined twice; a whole number of steps, half of it, or half an odd number of steps, where these
-// are as good. There are two ways to find it.
+// are as good: half of it where the chance of the wave that this leaves out, times the number of
+// frequencies, is more than 1/10. There are two ways to find it.
 //
 //  1. A wave that lasts: with p = 1 the chance of P, times the number of frequencies that can be
 //     told apart, is at most kSeasonLevel; with p = 2 its chance still is; and the chance that
 //     waves which change from block to block look as much like one (ChanceOfLastingWave), times
-//     that number, is, too. Two values before tell as much as any sine, so more of them would hide
-//     one; and cycles that keep no time are told from it by the third condition.
+//     that number, is, too. The largest of the three counts. Two values before tell as much as any
+//     sine, so more of them would hide one; and cycles that keep no time are told from it by the
+//     third condition.
 //  2. Else with p = 1 to 4, one for every 8 rows, since a random walk or a smooth series would look
 //     periodic otherwise. The chance is that of P times the number of frequencies. It tells
 //     something only where what these p leave is noise. Of a wave without noise, but also of any
@@ -57,6 +59,12 @@ struct FoundPeriod {
 //
 // The period then is P, or its double or triple where the two waves that this adds have a chance of
 // at most kSeasonLevel, with the p of 2.
+//
+// A few odd values, such as a typing error or months of closed shops, make up nearly all squares of
+// y and hide any wave. So where that finds nothing, the same is tried with ranks in place of y: of
+// what the other columns leave of it, beside a trend that stays, since they do not add up to ranks
+// of y itself. Both searches share the level: the chance that is returned is 4/3 times that of the
+// first, or ten times that of the second.
 //
 // The formula is that of models/research/training/prior/phase_column.py, whose thresholds were
 // chosen on made-up series (models/research/evaluate/seasons.md).

@@ -25,17 +25,17 @@ double Power(double x, int64_t n) {
 
 }  // namespace
 
-double ChanceOfWaves(double ratio, int64_t freedom, int64_t series) {
+double ChanceOfPairs(double ratio, int64_t freedom, int64_t pairs) {
   ratio = std::clamp(ratio, 0.0, 1.0);
   const auto left = static_cast<double>(freedom);
-  const auto columns = static_cast<double>(kWaves * series);
+  const auto columns = static_cast<double>(2 * pairs);
   if ((1 - ratio) * left < kLeastEffect * columns * ratio) return 1;
   const double power = Power(std::sqrt(ratio), freedom);
   constexpr double kNone = 1e-300;  // below it, terms may be beyond what a float64 holds
   if (power < kNone) return 0;
   double sum = 0;
   double term = 1;
-  for (int64_t pair = 0; pair < kWaves / 2 * series; ++pair) {
+  for (int64_t pair = 0; pair < pairs; ++pair) {
     const auto more = static_cast<double>(pair);
     sum += term;
     term *= (left / 2 + more) / (more + 1) * (1 - ratio);

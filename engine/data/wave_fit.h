@@ -17,15 +17,19 @@ inline constexpr int64_t kWaves = 4;  // sine and cosine, two harmonics
 // Squares that are at most this share of the variance are nothing.
 inline constexpr double kNoSquares = 1e-20;
 
-// Four columns for each of so many series, which mean nothing, leave at most this ratio of the
-// squares with this probability, of n degrees of freedom left to all series together:
-// that of a Beta distribution of n/2 and 2 `series`:
+// So many pairs of columns, which mean nothing, leave at most this ratio of the squares with this
+// probability, of n degrees of freedom left: that of a Beta distribution of n/2 and `pairs`:
 //
-//   r^(n/2) sum_{j < 2 series} (1 - r)^j (n/2) (n/2 + 1) ... (n/2 + j - 1) / j!
+//   r^(n/2) sum_{j < pairs} (1 - r)^j (n/2) (n/2 + 1) ... (n/2 + j - 1) / j!
 //
 // 1 where a column explains less than twice what one that means nothing does on average: of many
 // series even a small bias, as values before bring, would be beyond chance.
-double ChanceOfWaves(double ratio, int64_t freedom, int64_t series);
+double ChanceOfPairs(double ratio, int64_t freedom, int64_t pairs);
+
+// The same of kWaves columns for each of so many series, n together.
+inline double ChanceOfWaves(double ratio, int64_t freedom, int64_t series) {
+  return ChanceOfPairs(ratio, freedom, kWaves / 2 * series);
+}
 
 // y [n] beside a basis, as waves of t [n] may explain it further.
 class WaveFit {

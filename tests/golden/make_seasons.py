@@ -237,6 +237,21 @@ def contexts() -> dict[str, Context]:
     cases["pattern without noise"] = curve(shape[np.arange(100) % 12] + 0.1 * np.arange(100))
     both = np.concatenate([np.log(np.arange(60) + 10), sine(60, 80)[1]])
     cases["a curve and a season"] = [categorical(np.repeat([0, 1], 60)), numeric(np.tile(np.arange(60), 2))], both
+    typing = sine(60, 81)
+    typing[1][23] *= 10
+    cases["a typing error"] = typing
+    closed = sine(96, 82)
+    closed[1][40:43] -= 30
+    cases["three months of closed shops"] = closed
+    columns, y = beside([numeric(unrelated), categorical(groups)], 96, 12, 83)
+    y[50] += 30
+    cases["a typing error beside other columns"] = columns, y
+    columns, y = beside([categorical(month)], 96, 12, 84)
+    y[50] += 30
+    cases["a typing error where a category tells"] = columns, y
+    store, t, y = panel(3, 60, 12, 85)
+    y[[20, 100]] = 5000
+    cases["two typing errors in three stores"] = [categorical(store), numeric(t)], y
     many = [numeric(np.round(noise(128, 40 + seed), 2)) for seed in range(47)]
     cases["too many columns"] = beside(many, 128, 12, 39)
     return cases

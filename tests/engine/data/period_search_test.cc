@@ -12,6 +12,7 @@
 #include "engine/data/wave_fit.h"
 #include "gtest/gtest.h"
 #include "tests/length.h"
+#include "tests/sanitized.h"
 
 namespace chorale {
 namespace {
@@ -149,6 +150,72 @@ TEST(PeriodSearchTest, ASmoothSeriesDoesNotCountBesideOthers) {
   ASSERT_TRUE(Found(found));
   EXPECT_EQ(found->period, FindPeriod({season})->period);
   EXPECT_FALSE(Found(FindPeriod({curve, curve})));
+}
+
+// A plain yearly sine of which some values are odd.
+TEST(PeriodSearchTest, AFewOddValuesDoNotHideASeason) {
+  using Spoil = std::function<void(std::vector<double>*)>;
+  struct Kind {
+    const char* name;
+    int least;  // of 20 series of 60 months
+    Spoil spoil;
+  };
+  const std::vector<Kind> kinds = {
+      {"ten times a value", 18, [](std::vector<double>* y) { (*y)[25] *= 10; }},
+      {"a value of 1e12", 18, [](std::vector<double>* y) { (*y)[25] = 1e12; }},
+      {"a zero", 18, [](std::vector<double>* y) { (*y)[25] = 0; }},
+      {"two promotions", 10, [](std::vector<double>* y) { (*y)[20] += 60, (*y)[41] += 60; }},
+      {"three months of closed shops", 10,
+       [](std::vector<double>* y) { (*y)[33] = (*y)[34] = (*y)[35] = 20; }}};
+  for (const auto& [name, least, spoil] : kinds) {
+    const auto make = [&spoil = spoil](int rows, Random* random) {
+      std::vector<double> y = SineAndNoise(10, 12)(rows, random);
+      for (double& each : y) each += 50;
+      spoil(&y);
+      return y;
+    };
+    EXPECT_GE(FoundIn20(60, 12, make), least) << name;
+    if (FullLength()) EXPECT_GE(FoundIn20(120, 12, make), 19) << name;
+  }
+}
+
+// Beside other columns, too, of which one tells a season of its own.
+TEST(PeriodSearchTest, AnOddValueBesideOtherColumns) {
+  Random random(9);
+  int found = 0;
+  int told = 0;
+  const int tables = kSanitized ? 3 : 20;
+  for (int i = 0; i < tables; ++i) {
+    SeriesRows series = {Count(120), SineAndNoise(10, 12)(120, &random), {{}}};
+    SeriesRows month = {series.t, series.y, {}};
+    for (int row = 0; row < 120; ++row) {
+      series.others[0].push_back(Normal(&random));
+      series.y[row] += 5 * series.others[0].back();
+      month.y[row] += 0.02 * row * row;
+    }
+    for (int each = 0; each < 12; ++each) {
+      month.others.emplace_back();
+      for (int row = 0; row < 120; ++row) month.others[each].push_back(row % 12 == each ? 1 : 0);
+    }
+    series.y[70] = 500;
+    found += Found(FindPeriod({series})) ? 1 : 0;
+    told += Found(FindPeriod({month})) ? 1 : 0;
+  }
+  EXPECT_GE(found, tables - 1);
+  EXPECT_LE(told, 1);
+}
+
+// The double of the period has a wave more, which fits noise.
+TEST(PeriodSearchTest, AYearIsNotTwo) {
+  int exact = 0;
+  for (const int rows : {72, 96, 120, 180, 240}) {
+    Random random(rows);
+    for (int i = 0; i < 40; ++i) {
+      const auto found = FindPeriod({{Count(rows), SineAndNoise(10, 12)(rows, &random), {}}});
+      exact += Found(found) && found->period == 12 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(exact, 192);
 }
 
 TEST(PeriodSearchTest, SeriesHaveOnePeriodAndPhasesOfTheirOwn) {

@@ -23,7 +23,7 @@ inline ContextRecord MakeRecord(const std::string& tenant, const std::string& na
                     {"day", ColumnType::kNumeric, 0, 0, 0, false, 0, Meaning::kDate},
                     {"caf\u00e9 \"x\"", ColumnType::kCategorical, 7, 0, 0, true}};
   record.far_targets = 1;
-  record.season_transform = "cells 5";
+  record.season_transform = "cells 6";
   record.rows = 42;
   record.dataset_bytes = static_cast<int64_t>(dataset.size());
   record.created = absl::FromUnixNanos(1'700'000'000'123'456'789);

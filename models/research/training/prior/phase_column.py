@@ -15,19 +15,25 @@ distribution of n/2 and 2 G, so that
     chance(r) = r^(n/2) sum_{j < 2 G} (1 - r)^j (n/2) (n/2 + 1) ... (n/2 + j - 1) / j!
 
 P is that of the smallest r on a grid of frequencies, refined twice; a whole number of steps, half of it, or half an odd
-number where these are as good. There is a season if one of two holds:
+number where these are as good: half of it where the chance of the wave that this leaves out, times the number of
+frequencies, is more than FIRST_WAVE. There is a season if one of two holds:
 
  1. A wave that lasts: with p = 1 the chance of P times the number of frequencies that can be told apart is at most
     LEVEL; with p = 2 its chance still is; and so is the chance, times that number, that waves which differ from block
-    to block of each series are as much alike. Two values before tell as much as a sine, so more would hide it; and
-    cycles that keep no time are told from it by the third condition.
+    to block of each series are as much alike. The largest of the three counts. Two values before tell as much as a
+    sine, so more would hide it; and cycles that keep no time are told from it by the third condition.
  2. The chance times the number of frequencies is at most LEVEL with p = 1 to 4, one for every 8 rows: a random walk or
     a smooth series would look periodic otherwise. Where these p leave next to nothing (1 % of the squares that a trend
     and the other columns leave), as in a wave without noise, but also of any smooth curve, what they leave may be no
     noise, and then its chance tells nothing. So the wave of such a series has to pass the third condition, too, else
     the series does not count; and p = 0 where they leave at most 0.3 %, since they would hide any wave.
 
-The period then is P, or its double or triple where the two waves that this adds have a chance of at most LEVEL. The
+The period then is P, or its double or triple where the two waves that this adds have a chance of at most LEVEL.
+
+A few odd values, such as a typing error or months of closed shops, make up nearly all squares of y and hide any wave.
+So where that finds nothing, the same is tried with ranks in place of y: of what the other columns leave of it, beside a
+trend that stays, since they do not add up to ranks of y itself. Both share the level: of the first search the chance
+counts 4/3 times, of the second ten times. The
 column is (t + 1e-6) mod P. Series that span more than MOST_SPAN steps a row are left out, and of several series only
 the last rows are searched, so that the time is bounded.
 
@@ -37,7 +43,7 @@ The server does the same (`engine/data/season.h`); `tests/golden/seasons.json` h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +56,8 @@ WINDOW = 1024  # the last rows by the index, in which the period is sought
 SHORTEST = 3.0  # period, in steps
 PERIODS = 2.5  # in the span of the context, at least
 LEVEL = 1e-3
+FIRST_WAVE = 0.1  # that the first wave of a period means nothing and looks like it all the same
+SHARE, SHARE_OF_RANKS = 3 / 4, 1 / 10  # of the level
 LEVELS = 31  # a column of more different values acts linearly
 _LEAST_WINDOW = 64  # rows of each series, of many
 _MOST_BEFORE = 4
@@ -134,19 +142,24 @@ def _left(basis: Array, y: Array, waves: Array) -> Array:
     return y @ y - (turned @ y[:, None] * weights).sum(axis=(-1, -2))
 
 
-def _chance(ratio: float, freedom: int, series: int = 1) -> float:
-    """That four columns a series which mean nothing leave at most this ratio of the squares."""
+def _chance_of_pairs(ratio: float, freedom: int, pairs: int) -> float:
+    """That so many pairs of columns which mean nothing leave at most this ratio of the squares."""
     ratio = min(max(ratio, 0.0), 1.0)
-    if (1 - ratio) * freedom < _LEAST_EFFECT * _WAVES * series * ratio:
+    if (1 - ratio) * freedom < _LEAST_EFFECT * 2 * pairs * ratio:
         return 1.0
     power = ratio ** (freedom / 2)
     if power < 1e-300:
         return 0.0
     term, total = 1.0, 0.0
-    for pair in range(_WAVES // 2 * series):
+    for pair in range(pairs):
         total += term
         term *= (freedom / 2 + pair) / (pair + 1) * (1 - ratio)
     return min(1.0, power * total)
+
+
+def _chance(ratio: float, freedom: int, series: int = 1) -> float:
+    """That four columns a series which mean nothing leave at most this ratio of the squares."""
+    return _chance_of_pairs(ratio, freedom, _WAVES // 2 * series)
 
 
 class _Fit(NamedTuple):
@@ -232,23 +245,37 @@ def _best_period(fits: list[_Fit], span: float) -> tuple[float, float]:
         best, width = frequencies[found.argmin()], width / 8
     period, least, freedom = 1 / best, float(found.min()), _freedom(fits)
 
+    best_ratio = unrounded = least
     # Of each series two columns may explain nothing, or all together somewhat more by chance.
-    bound = least * (1 + (2 * len(fits) + 4 * np.sqrt(len(fits))) / freedom)
+    columns = 2 * len(fits) + 4 * np.sqrt(len(fits))
 
-    def take_if_as_good(other: float) -> None:
+    def take_if(other: float, as_good: Callable[[float], bool]) -> bool:
         nonlocal period, least
-        if SHORTEST <= other <= span / PERIODS:
-            ratio = float(_ratio(fits, np.array([1 / other]))[0])
-            if ratio <= bound:
-                period, least = other, ratio
+        if not SHORTEST <= other <= span / PERIODS:
+            return False
+        ratio = float(_ratio(fits, np.array([1 / other]))[0])
+        if as_good(ratio):
+            period, least = other, ratio
+            return True
+        return False
 
-    take_if_as_good(float(np.rint(period)))
+    def round_if_as_good(other: float) -> None:
+        take_if(other, lambda ratio: ratio <= unrounded * (1 + columns / freedom))
+
+    def half_as_good(ratio: float) -> bool:
+        """Whether the wave that half of the period lacks, the best of all frequencies, may be chance."""
+        chance = _chance_of_pairs(best_ratio / ratio if ratio > 0 else 1.0, freedom, len(fits))
+        return _tries(span) * chance > FIRST_WAVE
+
+    round_if_as_good(float(np.rint(period)))
     if period % 2 != 1:  # half of an odd number is no simpler
-        take_if_as_good(period / 2)  # whose wave may be the second harmonic of the period
-        take_if_as_good(float(np.rint(period)))
+        # The wave may be the second harmonic of the period.
+        if take_if(period / 2, half_as_good) or take_if(float(np.rint(period)) / 2, half_as_good):
+            unrounded = least
+        round_if_as_good(float(np.rint(period)))
     if period != np.rint(period):
-        take_if_as_good(float(np.rint(2 * period)) / 2)
-        take_if_as_good(float(np.rint(2 * period)))
+        round_if_as_good(float(np.rint(2 * period)) / 2)
+        round_if_as_good(float(np.rint(2 * period)))
     return period, min(1.0, _tries(span) * _chance(least, freedom, len(fits)))
 
 
@@ -312,7 +339,7 @@ def _lasting_wave(parts: list[Part], span: float) -> tuple[float, float] | None:
     if beside_two > LEVEL:
         return None
     one_wave = min(1.0, _tries(span) * _chance_of_one_wave(parts, period))
-    return (period, max(chance, one_wave)) if one_wave <= LEVEL else None
+    return (period, max(chance, beside_two, one_wave)) if one_wave <= LEVEL else None
 
 
 def _prepared(parts: list[Part]) -> list[Part]:
@@ -343,11 +370,35 @@ def _period_of(parts: list[Part], span: float) -> tuple[float, float] | None:
     return period * _multiple(fits, period, span), chance
 
 
+def _ranked(part: Part) -> Part | None:
+    """With the ranks of what the other columns leave of y in its place; None where that is nothing."""
+    y = part.y
+    if part.others is not None:
+        left = _without(_basis(np.concatenate([_trend(part), part.others], axis=1)), y)
+        if left @ left <= _NOTHING * len(y):
+            return None
+        trend = y - _without(_basis(_trend(part)), y)
+        y = np.rint((left + trend) / 1e-9)  # what differs by less may differ by rounding only
+    _, which, counts = np.unique(y, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[which]  # among equals, their mean
+    return Part(part.t, (ranks - ranks.mean()) / ranks.std(), part.others) if len(counts) > 1 else None
+
+
 def find_period(parts: list[Part]) -> tuple[float, float] | None:
     """The period that these series have in common, and its chance; None where it cannot be told."""
     parts = _prepared(parts)
     span = max((float(part.t[-1]) for part in parts), default=0.0)
-    return _period_of(parts, span) if span >= SHORTEST * PERIODS else None
+    if not span >= SHORTEST * PERIODS:
+        return None
+    found = _shared(_period_of(parts, span), SHARE)
+    if found is not None and found[1] <= LEVEL:
+        return found
+    by_ranks = _shared(_period_of([each for part in parts if (each := _ranked(part)) is not None], span), SHARE_OF_RANKS)
+    return min((each for each in (found, by_ranks) if each is not None), key=lambda each: each[1], default=None)
+
+
+def _shared(found: tuple[float, float] | None, share: float) -> tuple[float, float] | None:
+    return None if found is None else (found[0], min(1.0, found[1] / share))
 
 
 # --- The season ----------------------------------------------------------------------------------
