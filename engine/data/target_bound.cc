@@ -7,22 +7,34 @@
 #include <vector>
 
 namespace chorale {
+namespace {
+
+// How many of the farthest `most` of these distances [more than most] come before the first group
+// of `size` that agree, but for the last of them: where that is counted, too, the group is
+// complete.
+int64_t BeforeAGroup(std::vector<double> distances, int64_t size, int64_t most) {
+  constexpr double kAgreement = 5;
+  std::partial_sort(distances.begin(), distances.begin() + most, distances.end(), std::greater<>());
+  for (int64_t last = size - 1; last < most; ++last) {
+    if (distances[last - size + 1] <= kAgreement * distances[last]) return last;
+  }
+  return most;
+}
+
+}  // namespace
 
 TargetBound TargetBound::Of(absl::Span<const double> values) {
   constexpr double kGap = 30;
-  constexpr double kAgreement = 5;
   TargetBound bound;
   bound.bulk_ = Bulk::Of(values);
   if (bound.bulk_.everywhere()) return bound;
   std::vector<double> distances;
   distances.reserve(values.size());
   for (const double value : values) distances.push_back(bound.bulk_.Distance(value));
+  const bool beside_atom = bound.bulk_.atom().has_value();
   int64_t most = MostFarNumbers(static_cast<int64_t>(values.size()));
-  if (bound.bulk_.atom().has_value()) {
-    std::partial_sort(distances.begin(), distances.begin() + 2, distances.end(), std::greater<>());
-    const bool agree = distances[0] <= kAgreement * distances[1];
-    most = std::min<int64_t>(most, agree ? 1 : 2);
-  }
+  if (beside_atom) most = std::min<int64_t>(most, 2);
+  most = BeforeAGroup(distances, beside_atom ? 2 : 3, most);
   const FarNumbers far = FindFarNumbers(std::move(distances), kLeastLimit, kGap, most);
   if (far.count > 0) bound.limit_ = far.limit;
   return bound;

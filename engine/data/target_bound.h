@@ -18,12 +18,13 @@ namespace chorale {
 //
 //   a_j > 30 L,  L = max(2, a_(j+1))
 //
-// for the largest such j of at most n / 50, but always 1. They are brought back to the distance L.
+// for the largest such j of at most n / 50, but always 1, of which no three agree: a_i > 5 a_(i+2)
+// for all i of at most j - 2. So a group of like values, such as a few wholesale orders among those
+// of shops, is a part of the target. The wrong ones are brought back to the distance L.
 //
 // A target with an atom, such as the claims of an insurer, which are mostly zero, has few values
-// beside it, and these may lie far out together: a group of them is a part of the target. There j
-// is at most 2, and 2 only where the two do not agree, a_1 > 5 a_2. A target of two values has no
-// bound.
+// beside it, and these may lie far out together. There j is at most 2, and 2 only where not even
+// these two agree, a_1 > 5 a_2. A target of two values has no bound.
 class TargetBound {
  public:
   // How close to the median no value is ever brought, in scales of the bulk.

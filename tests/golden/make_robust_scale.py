@@ -83,10 +83,12 @@ class Bulk:
 def target_limit(numbers: list[Real], bulk: Bulk) -> Real | None:
     """The distance to which the target's wrong values are brought, in robust deviations, or None:
     there are none. Of one to so many that are farthest away, the most that are far from the others;
-    beside an atom one, or two that do not agree."""
+    no three of them may agree; beside an atom one is, or two that do not agree."""
     far = sorted((bulk.distance(x) for x in numbers), reverse=True)
     for count in range(max(1, len(numbers) // ERRORS), 0, -1):
-        if bulk.atom is not None and (count > 2 or (count == 2 and far[0] <= AGREEMENT * far[1])):
+        group = 3 if bulk.atom is None else 2
+        agree = any(far[i] <= AGREEMENT * far[i + group - 1] for i in range(count - group + 1))
+        if agree or (bulk.atom is not None and count > 2):
             continue
         limit = max(Real(TARGET_BULK), far[count])
         if far[count - 1] > GAP * limit:
@@ -242,6 +244,9 @@ def columns() -> list[Column]:
     target("target, two wrong cells of 150, three may be", [*many[:60], 1e5, -1e6, *many[60:148]], [-5.0, 1e5])
     target("target, three wrong cells of 149, two may be", [*many[:60], 1e5, -1e6, 2e5, *many[60:146]], [-5.0])
     target("target, one wrong, one far behind it", [*many, 1e6, 1e3], [-5.0, 1e3, 1e6])
+    some = round_numbers(np.random.default_rng(7).normal(100, 10, 200))
+    target("target, three of 203 that agree", [*some, 5e4, 6e4, 4e4], [100.0, 5e4])
+    target("target, three of 203 that differ", [*some, 5e4, 6e6, 4e5], [100.0, 5e4])
     target("target, most zero, one wrong", [*zeros, 1e5], [0.0, 30.0])
     claims = [0.0] * 985 + round_numbers(np.exp(random.normal(6.7, 0.6, 15)))
     claims = [claims[i] for i in random.permutation(len(claims))]

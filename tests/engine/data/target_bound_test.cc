@@ -40,7 +40,7 @@ TEST(TargetBoundTest, OneInFiftyMayBeWrong) {
   for (const int wrong : {1, 2, 3}) {
     std::vector<double> values;
     for (int i = 0; i < 147; ++i) values.push_back(std::sin(i));
-    for (int i = 0; i < 3; ++i) values.push_back(i < wrong ? 1e6 + i : 0.5);
+    for (int i = 0; i < 3; ++i) values.push_back(i < wrong ? 1e6 * std::pow(4, i) : 0.5);
     EXPECT_LT(TargetBound::Of(values).limit(), 3) << wrong;
     values.pop_back();  // of 149, two may be
     if (wrong < 3) {
@@ -52,6 +52,24 @@ TEST(TargetBoundTest, OneInFiftyMayBeWrong) {
   values[0] = 1e6;
   values[1] = 2e6;
   EXPECT_TRUE(std::isinf(TargetBound::Of(values).limit())) << "two of forty are no errors";
+}
+
+// 1.1 % of the orders are wholesale: they were taken for errors.
+TEST(TargetBoundTest, ThreeThatAgreeAreAPartOfTheTarget) {
+  const auto limit_with = [](std::vector<double> values) {
+    for (int i = 0; i < 800; ++i) values.push_back(100 + 10 * std::sin(i));
+    return TargetBound::Of(values).limit();
+  };
+  std::vector<double> wholesale;
+  for (int i = 0; i < 9; ++i) wholesale.push_back(50'000 + 5'000 * std::sin(7 * i));
+  EXPECT_TRUE(std::isinf(limit_with(wholesale)));
+  EXPECT_TRUE(std::isinf(limit_with({2e5, 1e5, 4.1e4})));
+  EXPECT_EQ(limit_with({2e5, 1e5}), 2);
+  EXPECT_EQ(limit_with({9e5, 2e5, 1e5}), 2) << "the first is 9 times as far out as the third";
+  // Far behind it a typing error is one all the same.
+  wholesale.push_back(9e7);
+  EXPECT_GT(limit_with(wholesale), 1000);
+  EXPECT_FALSE(std::isinf(limit_with(wholesale)));
 }
 
 // 1.5 % of the rows have a claim: they were taken for errors, and a mean of 12 came out as 0.1.

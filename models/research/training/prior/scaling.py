@@ -198,11 +198,13 @@ def target_limit(y: Tensor, bulk: Bulk, rule: ScalingRule) -> Tensor:
     far = z.topk(errors + 1, dim=-1).values
     limit, out = far[..., 1:].clamp(min=rule.target), far[..., :-1]
     wrong = (out > rule.target) & (out > rule.target_gap * limit)
-    # Beside an atom a group of far values is a part of the target: only one may be an error, or two
-    # that do not agree.
-    wrong &= ~bulk.has_atom | (torch.arange(errors, device=y.device) == 0) | (
-        (torch.arange(errors, device=y.device) == 1) & (far[..., :1] > rule.target_agree * far[..., 1:2])
+    # Three far values that agree are a part of the target. Beside an atom so are two, and only one or two are errors.
+    agree = [far[..., : errors + 1 - size] <= rule.target_agree * far[..., size - 1 : errors] for size in (2, 3)]
+    of_two, of_three = (
+        torch.nn.functional.pad(each, (errors - each.shape[-1], 0)).cummax(-1).values for each in agree
     )
+    few = torch.arange(errors, device=y.device) < 2
+    wrong &= torch.where(bulk.has_atom, few & ~of_two, ~of_three)
     if rule.target_gap == 0:  # no more than so many beyond it
         wrong &= limit == rule.target
     limit = torch.where(wrong, limit, float("inf"))
