@@ -115,6 +115,75 @@ TEST(TargetSupportTest, AScaleIsClosedWhereEachValueIsCommon) {
   EXPECT_EQ(counts.Snap(8.2), 8);
 }
 
+// The number of stores, one more every 20 rows: its end has as many rows as each before it.
+TEST(TargetSupportTest, ACountThatRisesGoesOn) {
+  const TargetSupport stores =
+      TargetSupport::Of(Values({{10, 20}, {11, 20}, {12, 20}, {13, 20}, {14, 22}}));
+  EXPECT_EQ(stores.description(), "whole numbers");
+  EXPECT_EQ(stores.Snap(18.1), 18);
+  const TargetSupport capped =
+      TargetSupport::Of(Values({{93, 8}, {95, 9}, {96, 9}, {97, 12}, {99, 10}, {100, 60}}));
+  EXPECT_EQ(capped.Snap(103), 100);
+  EXPECT_EQ(capped.Snap(80), 80);
+}
+
+TEST(TargetSupportTest, ALatticeFarFromZeroMayBeNegative) {
+  std::vector<Repeated> degrees;
+  for (int i = 10; i <= 30; ++i) degrees.push_back({static_cast<double>(i), 1 + i % 3});
+  EXPECT_EQ(TargetSupport::Of(Values(degrees)).Snap(-5.2), -5);
+  // Counts about 8, of which the smallest is 2.
+  std::vector<Repeated> counts;
+  constexpr int kPoisson[] = {1, 3, 6, 9, 12, 14, 14, 12, 10, 7, 5, 3, 2, 1};
+  for (int i = 0; i < 14; ++i) counts.push_back({2.0 + i, kPoisson[i]});
+  EXPECT_EQ(TargetSupport::Of(Values(counts)).Snap(-1), 0);
+}
+
+TEST(TargetSupportTest, AScaleMayBeSymmetric) {
+  const TargetSupport opinions =
+      TargetSupport::Of(Values({{-2, 6}, {-1, 20}, {0, 30}, {1, 20}, {2, 6}}));
+  EXPECT_EQ(opinions.description(), "whole numbers, at least -2, at most 2");
+}
+
+// Claims of an insurer, times -1.
+TEST(TargetSupportTest, ZeroHasNoSign) {
+  std::vector<double> values = With(Values({{-0.0, 60}}), 40, -300, 100);
+  const TargetSupport claims = TargetSupport::Of(values);
+  EXPECT_EQ(claims.description(), "0 where they are close to it, at most 0");
+  EXPECT_FALSE(std::signbit(claims.Snap(-0.1)));
+  const TargetSupport counts = TargetSupport::Of(Values({{-3, 9}, {-1, 30}, {-0.0, 60}}));
+  EXPECT_FALSE(std::signbit(counts.Snap(-0.1)));
+}
+
+// A model places the zeros of lognormal amounts within their width, far beyond the smallest.
+TEST(TargetSupportTest, BesideALongTailAnAtomReachesFarther) {
+  const auto amounts = [](double deviation) {
+    std::vector<double> values(200, 0.0);
+    for (int i = 0; i < 200; ++i) {  // by the quantiles of a logistic distribution
+      const double share = (i + 0.5) / 200;
+      values.push_back(400 * std::exp(deviation * std::log(share / (1 - share)) / 1.8));
+    }
+    return TargetSupport::Of(values);
+  };
+  EXPECT_EQ(amounts(2).Snap(40), 0);
+  EXPECT_EQ(amounts(2).Snap(200), 200);
+  EXPECT_EQ(amounts(0.6).Snap(70), 0);
+  EXPECT_EQ(amounts(0.6).Snap(90), 90);
+}
+
+// Incomes in hundreds, of which one happens to occur in 5 % of the rows.
+TEST(TargetSupportTest, AnAtomStandsOut) {
+  std::vector<double> values;
+  for (int i = 0; i < 60; ++i) {
+    const int rows =
+        static_cast<int>(14 * std::exp(-std::pow((i - 20) / 12.0, 2))) + (i == 22 ? 3 : 0);
+    values.insert(values.end(), rows, 600.5 + 100.25 * i);
+  }
+  values.push_back(611.123456789);
+  EXPECT_TRUE(TargetSupport::Of(values).is_whole_line());
+  values.insert(values.end(), 60, 2605.5);
+  EXPECT_FALSE(TargetSupport::Of(values).is_whole_line());
+}
+
 TEST(TargetSupportTest, AListOfPricesIsASet) {
   const TargetSupport prices = TargetSupport::Of(
       Values({{0.99, 20}, {1.99, 30}, {4.99, 40}, {9.99, 20}, {19.99, 12}, {49.99, 3}}));
