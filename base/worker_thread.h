@@ -3,15 +3,17 @@
 #define CHORALE_BASE_WORKER_THREAD_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <string>
 #include <thread>
 
+#include "base/fair_queue.h"
 #include "base/mutex.h"
 
 namespace chorale {
 
-// Runs jobs one after another, in the order in which they were added.
+// Runs jobs one after another: those of one client in the order in which they were added, and
+// clients in turn, so that nobody waits for all jobs of another.
 //
 // Thread-safe; Stop is called by one thread.
 class WorkerThread {
@@ -23,8 +25,8 @@ class WorkerThread {
   WorkerThread(const WorkerThread&) = delete;
   WorkerThread& operator=(const WorkerThread&) = delete;
 
-  // After Stop, jobs are dropped.
-  void Add(Job job);
+  // After Stop, jobs are dropped. Without a client, all are of one.
+  void Add(Job job, const std::string& client = "");
   int64_t waiting() const;  // jobs that have not begun
   // Waits for the job that runs, and drops the others.
   void Stop();
@@ -34,7 +36,7 @@ class WorkerThread {
 
   mutable Mutex mutex_;
   CondVar changed_;
-  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  FairQueue<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -111,6 +111,8 @@ struct EngineStats {
   int64_t buffer_bytes = 0;
   int64_t encode_bytes = 0;
   int64_t registration_bytes = 0;  // see EngineOptions::max_registered_bytes
+  // An upper estimate of the host memory that reading and encoding contexts takes beside the pools.
+  int64_t loading_bytes = 0;
 };
 
 // A model that was to be served, and is not.

@@ -138,12 +138,14 @@ ABSL_FLAG(absl::Duration, max_connection_age, absl::ZeroDuration(),
 ABSL_FLAG(int64_t, registration_memory_mib, 1024,
           "MiB for the datasets that all calls together are registering. Not given: less where "
           "the process may use less than 8 GiB of memory.");
-ABSL_FLAG(int64_t, memory_limit_mib, 0,
-          "MiB of memory that the process should stay below. At nine tenths of it, connections "
-          "wait, and those that send most are ended; after ten seconds the process gives up, "
-          "drains and ends with status 1. Pools and --registration_memory_mib may take four "
-          "fifths of it. Not given, or above it: the limit of the process's cgroup, if it has one. "
-          "0: none.");
+ABSL_FLAG(
+    int64_t, memory_limit_mib, 0,
+    "MiB of memory that the process should stay below. At nine tenths of it, connections "
+    "wait, and those that send most are ended; after ten seconds the process gives up, "
+    "drains and ends with status 1. Pools and --registration_memory_mib may take four "
+    "fifths of it. Not given, or above it: the limit of the process's cgroup, if it has one; "
+    "else the process had so much when it began to serve, its pools have come to hold so much "
+    "since, and 512 MiB: near that connections are ended, but the process goes on. 0: none.");
 ABSL_FLAG(int64_t, max_context_rows, 65536, "Most rows of a context.");
 ABSL_FLAG(int64_t, max_features, 1024, "Most feature columns of a table.");
 ABSL_FLAG(int64_t, max_categories, 4096, "Most distinct categories of a column.");

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "server/lifecycle/memory_watch.h"
+#include "server/lifecycle/own_memory_limit.h"
 #include "server/model_folders.h"
 
 namespace chorale {
@@ -125,6 +126,7 @@ absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, in
     server.memory_limit_bytes = resources.cgroup.bytes;
     server.memory_limit_found = true;
   }
+  server.own_memory_limit = server.memory_limit_bytes == 0 && !none_asked;
   const bool on_host = PoolsAreOnHost(options->engine, memory);
   std::vector<Pool> pools = PoolsOf(on_host, options);
   const int64_t own = kProgramBytes + kCopiesOfWeights * weight_bytes;
@@ -147,7 +149,12 @@ absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, in
   for (const Pool& pool : pools) {
     if (pool.flag != nullptr) plan.fields.push_back({pool.flag, *pool.bytes / kMiB});
   }
-  plan.fields.push_back({"memory_limit_mib", server.memory_limit_bytes / kMiB});
+  if (server.own_memory_limit) {
+    plan.fields.push_back(
+        {"memory_limit_mib", absl::StrCat("in_use+", OwnMemoryLimit::kBeside / kMiB)});
+  } else {
+    plan.fields.push_back({"memory_limit_mib", server.memory_limit_bytes / kMiB});
+  }
   return plan;
 }
 

@@ -24,7 +24,7 @@ struct MachinePlan {
 //     their defaults, or else in the same proportions in what remains of kPlannedMemoryShare of the
 //     memory after the program, `weight_bytes` of models, and what flags have set;
 //   - the limit of memory: that of the cgroup, if it has one below the machine's memory; also where
-//     a larger one was asked for;
+//     a larger one was asked for. Where there is neither, the process has its own (OwnMemoryLimit);
 //   - the threads of the CPU backend.
 // The memory is the least of what was found and of --memory_limit_mib.
 //

@@ -27,6 +27,7 @@
 #include "server/listener/listen.h"
 #include "server/memory_plan.h"
 #include "server/telemetry/logging.h"
+#include "server/telemetry/process_statistics.h"
 #include "server/update_models.h"
 
 namespace chorale {
@@ -211,20 +212,45 @@ void Server::Listen(std::vector<FileDescriptor> sockets) {
 }
 
 void Server::WatchMemory() {
-  if (options_.memory_limit_bytes == 0) return;
-  memory_watch_ = std::make_unique<MemoryWatch>(
-      options_.memory_limit_bytes,
-      MemoryWatch::Handlers{
-          .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
-          .mark_traffic = [this] { listener_->MarkTraffic(); },
-          .end_busiest =
-              [this](bool lately) {
-                const int64_t ended =
-                    listener_->EndBusiest(lately ? BusySince::kMark : BusySince::kBeginning);
-                metrics_.ConnectionsEndedForMemory(ended);
-                return ended;
-              },
-          .give_up = [this] { Fail("memory_exhausted", "memory stays near its limit"); }});
+  if (options_.memory_limit_bytes == 0 && !options_.own_memory_limit) return;
+  memory_watch_ = std::make_unique<MemoryWatch>(MemoryWatch::Handlers{
+      .limit = [this] { return CurrentMemoryLimit(); },
+      .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
+      .mark_traffic = [this] { listener_->MarkTraffic(); },
+      .end_busiest =
+          [this](bool lately) {
+            const int64_t ended =
+                listener_->EndBusiest(lately ? BusySince::kMark : BusySince::kBeginning);
+            metrics_.ConnectionsEndedForMemory(ended);
+            return ended;
+          },
+      .give_up = [this] { Fail("memory_exhausted", "memory stays near its limit"); },
+      .raise_limit =
+          [this](int64_t resident_bytes) {
+            own_memory_limit_->Raise(resident_bytes);
+            LogEvent(spdlog::level::warn, "memory_limit_raised",
+                     {{"resident_bytes", resident_bytes}});
+          }});
+}
+
+MemoryLimit Server::CurrentMemoryLimit() {
+  if (options_.memory_limit_bytes > 0) return {options_.memory_limit_bytes};
+  Engine* const engine = opened_engine_;
+  if (engine == nullptr) return {0};
+  const EngineStats stats = engine->Stats();
+  OwnMemoryLimit::Work work;
+  work.pools = stats.registration_bytes;
+  if (engine->backend_info().backend == "cpu") {
+    work.pools += stats.resident_bytes + stats.buffer_bytes;
+  }
+  // A dataset that arrives, its encoded form, and what is made of it.
+  constexpr int64_t kCopiesOfDatasets = 3;
+  work.passing = stats.loading_bytes + kCopiesOfDatasets * registration_memory_.used();
+  for (const Engine::ModelInfo& model : engine->Models()) {
+    work.weights += model.parameters * static_cast<int64_t>(sizeof(float));
+  }
+  if (!own_memory_limit_.has_value()) own_memory_limit_.emplace(ResidentBytes(), work);
+  return {own_memory_limit_->Next(work), /*set=*/false};
 }
 
 absl::Status Server::StartHttp() {

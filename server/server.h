@@ -22,6 +22,7 @@
 #include "server/lifecycle/executor.h"
 #include "server/lifecycle/health_watch.h"
 #include "server/lifecycle/memory_watch.h"
+#include "server/lifecycle/own_memory_limit.h"
 #include "server/lifecycle/polling_threads.h"
 #include "server/listener/listener.h"
 #include "server/rpc/byte_budget.h"
@@ -118,6 +119,8 @@ class Server {
   absl::Status Bind();
   void Listen(std::vector<FileDescriptor> sockets);
   void WatchMemory();
+  // For the memory watch's thread.
+  MemoryLimit CurrentMemoryLimit();
   absl::Status StartHttp();
   ServerState State() const;
   // In two steps: a file that cannot be written is an error at the start, but a process that waits
@@ -166,7 +169,8 @@ class Server {
   std::unique_ptr<HealthWatch> store_watch_;
   int port_ = 0;  // 0: a Unix socket
   std::unique_ptr<Listener> listener_;
-  std::unique_ptr<MemoryWatch> memory_watch_;  // null: no limit
+  std::optional<OwnMemoryLimit> own_memory_limit_;  // the watch's; from the opening on
+  std::unique_ptr<MemoryWatch> memory_watch_;       // null: no limit
   bool drained_ = false;
   int metrics_port_ = 0;
   std::unique_ptr<HttpEndpoint> http_endpoint_;

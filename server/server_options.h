@@ -38,6 +38,7 @@ struct ServerOptions {
   int64_t max_connections_per_peer = 1024;
   int64_t memory_limit_bytes = 0;   // of the process's resident memory; 0: none
   bool memory_limit_found = false;  // by FitToMachine: pools that flags have set may exceed it
+  bool own_memory_limit = false;    // where there is no other: OwnMemoryLimit
   int64_t registration_memory_bytes = 1LL << 30;
   absl::Duration stalled_write_timeout = absl::Seconds(60);
   absl::Duration lame_duck = absl::Seconds(5);

@@ -131,7 +131,10 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
   return pin;
 }
 
+// A pool may hold a hundred thousand small contexts: what every tick calls looks at all of them
+// only if some wait.
 void ContextCache::PlaceWaiting(absl::Time now) {
+  if (Count(State::kWaiting) == 0) return;
   bool all_placed = true;
   for (Entry& entry : entries_) {
     if (entry.state == State::kWaiting) all_placed &= Place(&entry, now);
@@ -142,12 +145,13 @@ void ContextCache::PlaceWaiting(absl::Time now) {
 }
 
 absl::Time ContextCache::NextPlacing() const {
-  const bool waiting = by_state_[static_cast<size_t>(State::kWaiting)] > 0;
-  return waiting && WritesPinned() ? write_->began + kWriteGrace : absl::InfiniteFuture();
+  return Count(State::kWaiting) > 0 && WritesPinned() ? write_->began + kWriteGrace
+                                                      : absl::InfiniteFuture();
 }
 
 std::vector<ContextCache::ContextPointer> ContextCache::TakeReads() {
   std::vector<ContextPointer> reads;
+  if (Count(State::kReading) == 0) return reads;
   for (Entry& entry : entries_) {
     if (std::exchange(entry.read_wanted, false)) reads.push_back(entry.context);
   }
@@ -155,6 +159,7 @@ std::vector<ContextCache::ContextPointer> ContextCache::TakeReads() {
 }
 
 void ContextCache::OnData(const ContextPointer& context, absl::StatusOr<ContextData> data) {
+  if (Count(State::kReading) == 0) return;
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.context == context && entry.state == State::kReading;
   });
@@ -184,7 +189,9 @@ double ContextCache::EncodeFlopsLeft() const {
     return EncodeFlops(context.model->info.config, context.record.rows);
   };
   double flops = 0;
+  const bool some_to_come = Count(State::kReading) + Count(State::kWaiting) > 0;
   for (const Entry& entry : entries_) {
+    if (!some_to_come) break;
     const bool to_come =
         entry.state == State::kReading ||
         (entry.state == State::kWaiting && entry.saved == nullptr && !entry.has_file);
@@ -198,9 +205,11 @@ double ContextCache::EncodeFlopsLeft() const {
 }
 
 void ContextCache::CollectJobs(absl::Time now) {
-  for (Entry& entry : entries_) {
-    if (entry.work != nullptr && entry.work->done()) CollectJob(&entry, now);
+  std::vector<Entry*> done;
+  for (const Job& job : jobs_) {
+    if (job.entry != nullptr && job.work->done()) done.push_back(job.entry);
   }
+  for (Entry* const entry : done) CollectJob(entry, now);
   CollectWriteCopy(now);
 }
 
@@ -300,12 +309,11 @@ bool ContextCache::MakeTenantRoom(const Entry& entry) {
     if (!goes) staying += other.kv.bytes;
   }
   if (staying > room) return false;
-  while (held > room && !Saving()) {
-    const auto victim = std::find_if(lru_.begin(), lru_.end(), [&](const Entry* other) {
-      return other->context->record.tenant == tenant;
-    });
-    const int64_t bytes = (*victim)->kv.bytes;
-    Evict(*victim);
+  for (auto place = lru_.begin(); place != lru_.end() && held > room && !Saving();) {
+    Entry* const victim = *place++;
+    if (victim->context->record.tenant != tenant) continue;
+    const int64_t bytes = victim->kv.bytes;
+    Evict(victim);
     if (!Saving()) held -= bytes;
   }
   return held <= room;
@@ -374,13 +382,9 @@ std::vector<ContextCache::Entry*> ContextCache::EvictionOrder(const std::string&
   return order;
 }
 
-bool ContextCache::Saving() const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [](const Entry& entry) { return entry.state == State::kSaving; });
-}
-
 // A range of the host pool, for which the least recently used saved entries are dropped.
 std::optional<PoolRange> ContextCache::FindHostRoom(int64_t bytes) {
+  if (bytes > host_.capacity()) return std::nullopt;
   std::optional<PoolRange> range = host_.Allocate(bytes);
   if (range.has_value()) return range;
   std::vector<PoolRange> staying;
@@ -425,7 +429,7 @@ void ContextCache::StartCopy(Entry* entry, CopyDirection direction) {
 
 void ContextCache::StartJob(Entry* entry, State state, std::unique_ptr<Work> work) {
   entry->work = std::move(work);
-  jobs_.push_back({next_job_++, entry->work.get(), entry->context.get()});
+  jobs_.push_back({next_job_++, entry->work.get(), entry->context.get(), entry});
   SetState(entry, state);
 }
 
@@ -557,16 +561,26 @@ void ContextCache::SetState(Entry* entry, State state) {
 }
 
 ContextCounts ContextCache::counts() const {
-  const auto in = [this](State state) { return by_state_[static_cast<size_t>(state)]; };
-  return {.waiting = in(State::kWaiting),
-          .reading = in(State::kReading),
-          .encoding = in(State::kEncoding),
-          .resident = in(State::kResident),
-          .saving = in(State::kSaving),
-          .saved = in(State::kSaved),
-          .restoring = in(State::kLoading) + in(State::kRestoring),
+  return {.waiting = Count(State::kWaiting),
+          .reading = Count(State::kReading),
+          .encoding = Count(State::kEncoding),
+          .resident = Count(State::kResident),
+          .saving = Count(State::kSaving),
+          .saved = Count(State::kSaved),
+          .restoring = Count(State::kLoading) + Count(State::kRestoring),
           .pinned_bytes = bytes_in_use() - evictable_bytes_,
           .host_bytes = host_.in_use()};
+}
+
+int64_t ContextCache::EncodingBytes() const {
+  int64_t bytes = 0;
+  for (const Job& job : jobs_) {
+    if (job.work->kind() != WorkKind::kEncode) continue;
+    const ContextRecord& record = job.context->record;
+    const int64_t token_bytes = job.context->model->info.config.d_model * sizeof(float);
+    bytes += record.dataset_bytes + 2 * record.rows * token_bytes;
+  }
+  return bytes;
 }
 
 // Of an entry as a request finds it, or as it was made for the request.

@@ -105,7 +105,8 @@ class ContextCache {
     uint64_t id = 0;  // unique among the jobs of this cache
     Work* work = nullptr;
     const RegisteredContext* context = nullptr;
-    double flops_done = 0;  // see Charge
+    Entry* entry = nullptr;  // the cache's; null for a copy to be written
+    double flops_done = 0;   // see Charge
   };
 
   using ContextPointer = std::shared_ptr<const RegisteredContext>;
@@ -177,10 +178,12 @@ class ContextCache {
   // Drops everything. REQUIRES: no pins.
   void Clear();
 
-  int64_t resident_contexts() const { return by_state_[static_cast<size_t>(State::kResident)]; }
+  int64_t resident_contexts() const { return Count(State::kResident); }
   int64_t bytes_in_use() const { return allocator_.in_use(); }  // of the context pool
   int64_t encode_bytes_in_use() const { return workspaces_.in_use(); }
   ContextCounts counts() const;
+  // An estimate of what encodings hold beside the pools: rows, and the tokens between two layers.
+  int64_t EncodingBytes() const;
 
  private:
   enum class State {
@@ -225,7 +228,7 @@ class ContextCache {
   std::optional<PoolRange> FindRoom(const RegisteredContext& context);
   std::vector<Entry*> EvictionOrder(const std::string& tenant, int64_t bytes) const;
   bool EvictionCanFit(const std::vector<Entry*>& victims, int64_t bytes) const;
-  bool Saving() const;
+  bool Saving() const { return Count(State::kSaving) > 0; }
   std::optional<PoolRange> FindHostRoom(int64_t bytes);
   void StartEncoding(Entry* entry, ContextData data);
   void StartCopy(Entry* entry, CopyDirection direction);
@@ -244,6 +247,7 @@ class ContextCache {
   void Evict(Entry* entry);
   void Drop(Entry* entry);
   void SetState(Entry* entry, State state);
+  int64_t Count(State state) const { return by_state_[static_cast<size_t>(state)]; }
   void CountLookup(const Entry& entry);
 
   Backend* const backend_;

@@ -27,6 +27,18 @@ std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
   return KnownSeason();
 }
 
+// While it lives, `bytes` is so much.
+class Estimate {
+ public:
+  Estimate(std::atomic<int64_t>* bytes, int64_t estimate) : bytes_(bytes) { *bytes_ = estimate; }
+  ~Estimate() { *bytes_ = 0; }
+  Estimate(const Estimate&) = delete;
+  Estimate& operator=(const Estimate&) = delete;
+
+ private:
+  std::atomic<int64_t>* const bytes_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
@@ -46,6 +58,8 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
         record->model.empty() ? nullptr : models_->Find(record->model);
     if (model == nullptr) return ModelNotServed(name, record->model);
     RETURN_IF_ERROR(preparation.check(*record, model->info));
+    if (preparation.check_columns) RETURN_IF_ERROR(preparation.check_columns(*record));
+    const Estimate estimate(&bytes_, kCopiesOfDataset * record->dataset_bytes);
     absl::StatusOr<std::string> bytes = store_->ReadDataset(tenant, name);
     absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);
     if (!again.ok() || again->digest != record->digest || again->model != record->model) continue;
@@ -70,6 +84,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
 
 absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& context) {
   const ContextRecord& record = context.record;
+  const Estimate estimate(&bytes_, kCopiesOfDataset * record.dataset_bytes);
   absl::StatusOr<std::string> bytes = store_->ReadDataset(record.tenant, record.name);
   // Bytes read after a deletion may be those of a later registration.
   absl::StatusOr<ContextRecord> now = store_->Get(record.tenant, record.name);

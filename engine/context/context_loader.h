@@ -2,6 +2,7 @@
 #ifndef CHORALE_ENGINE_CONTEXT_CONTEXT_LOADER_H_
 #define CHORALE_ENGINE_CONTEXT_CONTEXT_LOADER_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -17,7 +18,7 @@ namespace chorale {
 
 // Every method blocks on the disk.
 //
-// Thread contract: loader thread only.
+// Thread contract: loader thread only, but for bytes().
 class ContextLoader {
  public:
   // All outlive the loader.
@@ -35,7 +36,14 @@ class ContextLoader {
   // The data of a context that is in memory. NotFound when it was deleted.
   absl::StatusOr<ContextData> ReadData(const RegisteredContext& context);
 
+  // An upper estimate of what the call in progress takes of the host's memory. Any thread.
+  int64_t bytes() const { return bytes_; }
+
  private:
+  // The file, the dataset, what is made of it, and copies of columns on the way.
+  static constexpr int64_t kCopiesOfDataset = 4;
+
+  std::atomic<int64_t> bytes_{0};
   ContextStore* const store_;
   const ModelRegistry* const models_;
   const Backend* const byte_counts_;  // used for its const byte counts only

@@ -40,7 +40,7 @@ absl::Status CheckColumns(const Table& targets, const std::vector<ColumnInfo>& c
   for (const ColumnInfo& column : context) {
     columns.push_back({column.name, column.type, column.left_out});
   }
-  return MatchTargets(columns, targets).status();
+  return MatchTargets(FeatureColumns(std::move(columns)), targets).status();
 }
 
 }  // namespace
@@ -53,7 +53,9 @@ Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Bac
                           const ContextRecord& record, const Engine::ModelInfo& model) {
     RETURN_IF_ERROR(CheckSource(request->expected, record, model));
     RETURN_IF_ERROR(validate(model.config));
-    RETURN_IF_ERROR(ValidateContextBytes("context", model.config, record.rows, *backend));
+    return ValidateContextBytes("context", model.config, record.rows, *backend);
+  };
+  preparation.check_columns = [request](const ContextRecord& record) {
     return CheckColumns(request->targets, record.columns);
   };
   preparation.finish =

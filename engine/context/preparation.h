@@ -29,8 +29,10 @@ struct PreparedRequest {
 // In two parts, so that a request that cannot be served costs no reading of a dataset. Both are
 // pure: any thread may call them.
 struct Preparation {
-  // Everything that the context's record and its model tell.
+  // Everything that the context's record and its model tell, but for the columns.
   std::function<absl::Status(const ContextRecord&, const Engine::ModelInfo&)> check;
+  // Whether the columns are the context's, which `finish` checks as well; null: there are none.
+  std::function<absl::Status(const ContextRecord&)> check_columns;
   // The rest. REQUIRES: `check` was Ok for this context.
   std::function<absl::StatusOr<PreparedRequest>(std::shared_ptr<const RegisteredContext>)> finish;
 

@@ -1,6 +1,7 @@
 #include "engine/data/category_lookup.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/normal_text.h"
@@ -8,35 +9,39 @@
 
 namespace chorale {
 
-CategoryLookup::TruthPlaces CategoryLookup::FindTruthPlaces() const {
-  constexpr TruthPlaces kNone = {kUnknown, kUnknown};
-  TruthPlaces places = kNone;
+CategoryLookup::CategoryLookup(std::vector<std::string> categories)
+    : categories_(std::move(categories)), longest_(kLongestTruthWord) {
+  TruthPlaces places = by_truth_;
+  bool truths = true;
   for (size_t i = 0; i < categories_.size(); ++i) {
-    const std::optional<bool> truth = TruthOfWord(NormalText(categories_[i]));
-    if (!truth.has_value() || places[*truth ? 1 : 0] != kUnknown) return kNone;
-    places[*truth ? 1 : 0] = static_cast<int64_t>(i);
+    const auto place = static_cast<int64_t>(i);
+    std::string form = NormalText(categories_[i]);
+    longest_ = std::max(longest_, form.size());
+    const std::optional<bool> truth = TruthOfWord(form);
+    truths = truths && truth.has_value() && places[*truth ? 1 : 0] == kUnknown;
+    if (truths) places[*truth ? 1 : 0] = place;
+    if (form != categories_[i]) by_normal_text_.try_emplace(std::move(form), place);
   }
-  return places;
+  if (truths) by_truth_ = places;
 }
 
-int64_t CategoryLookup::Find(const std::string& category) {
-  const auto* const place = std::lower_bound(categories_.begin(), categories_.end(), category);
-  if (place != categories_.end() && *place == category) return place - categories_.begin();
-  if (!by_truth_.has_value()) {
-    longest_ = kLongestTruthWord;
-    for (size_t i = 0; i < categories_.size(); ++i) {
-      std::string form = NormalText(categories_[i]);
-      longest_ = std::max(longest_, form.size());
-      by_normal_text_.try_emplace(std::move(form), static_cast<int64_t>(i));
-    }
-    by_truth_ = FindTruthPlaces();
-  }
+int64_t CategoryLookup::FindBytes(const std::string& text) const {
+  const auto place = std::lower_bound(categories_.begin(), categories_.end(), text);
+  return place != categories_.end() && *place == text ? place - categories_.begin() : kUnknown;
+}
+
+int64_t CategoryLookup::Find(const std::string& category) const {
+  if (const int64_t place = FindBytes(category); place != kUnknown) return place;
   const std::optional<std::string> text = NormalTextWithin(category, longest_);
   if (!text.has_value()) return kUnknown;
-  const auto found = by_normal_text_.find(*text);
-  if (found != by_normal_text_.end()) return found->second;
+  // The first of those that look equal.
+  const int64_t same = FindBytes(*text);
+  if (const auto found = by_normal_text_.find(*text); found != by_normal_text_.end()) {
+    return same == kUnknown ? found->second : std::min(same, found->second);
+  }
+  if (same != kUnknown) return same;
   const std::optional<bool> truth = TruthOfWord(*text);
-  return truth.has_value() ? (*by_truth_)[*truth ? 1 : 0] : kUnknown;
+  return truth.has_value() ? by_truth_[*truth ? 1 : 0] : kUnknown;
 }
 
 }  // namespace chorale

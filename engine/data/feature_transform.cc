@@ -12,10 +12,8 @@
 #include "base/error_details.h"
 #include "base/status_macros.h"
 #include "engine/data/category_dictionary.h"
-#include "engine/data/category_lookup.h"
 #include "engine/data/column_statistics.h"
 #include "engine/data/column_validation.h"
-#include "engine/data/target_columns.h"
 
 namespace chorale {
 namespace {
@@ -137,6 +135,11 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
     RETURN_IF_ERROR(fitted.status());
     transform.columns_.push_back(*std::move(fitted));
   }
+  std::vector<FeatureColumn> names;
+  for (const ColumnTransform& column : transform.columns_) {
+    names.push_back({column.name, column.type, column.left_out});
+  }
+  transform.names_ = FeatureColumns(std::move(names));
   const int64_t left_out =
       absl::c_count_if(transform.columns_, [](const ColumnTransform& c) { return c.left_out; });
   if (config.max_features > 0 && features - left_out > config.max_features) {
@@ -212,8 +215,8 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
   if (column.type == ColumnType::kCategorical) {
     CategoryDictionary dictionary = CanonicalDictionary(column);
     numbers = CodesAsNumbers(column, dictionary);
-    fitted.categories = std::move(dictionary.categories);
-    fill = MostFrequent(numbers, fitted.categories.size());
+    fill = MostFrequent(numbers, dictionary.categories.size());
+    fitted.categories = CategoryLookup(std::move(dictionary.categories));
   }
   if (normalize == Normalization::kNone) {
     if (column.type == ColumnType::kNumeric) fill = ComputeStatistics(numbers).mean;
@@ -302,9 +305,8 @@ void FeatureTransform::ApplyCategories(const ColumnTransform& fitted, const Colu
   matrix->categorical[feature] = 1;
   std::vector<float> by_code;  // the value of each of the table's own categories; NaN if unknown
   by_code.reserve(column.categories.size());
-  CategoryLookup known(fitted.categories);
   for (const std::string& category : column.categories) {
-    const int64_t code = known.Find(category);
+    const int64_t code = fitted.categories.Find(category);
     by_code.push_back(code == CategoryLookup::kUnknown
                           ? NAN
                           : static_cast<float>(fitted.Scale(static_cast<double>(code))));
@@ -324,19 +326,18 @@ void FeatureTransform::ApplyCategories(const ColumnTransform& fitted, const Colu
   }
   if (any_known || note->unknown_categories == 0) return;
   constexpr size_t kShown = 3;
-  const size_t shown = std::min(kShown, fitted.categories.size());
-  note->known_categories.assign(fitted.categories.begin(), fitted.categories.begin() + shown);
-  note->known_category_count = static_cast<int64_t>(fitted.categories.size());
+  const std::vector<std::string>& known = fitted.categories.categories();
+  note->known_categories.assign(known.begin(), known.begin() + std::min(kShown, known.size()));
+  note->known_category_count = static_cast<int64_t>(known.size());
 }
 
 // The cells that differ from those of a context in which all are equal.
 int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Column& column) {
-  const bool empty = fitted.seen.empty() && fitted.categories.empty();
-  CategoryLookup known(fitted.categories);
+  const bool empty = fitted.seen.empty() && fitted.categories.categories().empty();
   std::vector<bool> equal;  // of the table's own categories
   equal.reserve(column.categories.size());
   for (const std::string& category : column.categories) {
-    equal.push_back(known.Find(category) != CategoryLookup::kUnknown);
+    equal.push_back(fitted.categories.Find(category) != CategoryLookup::kUnknown);
   }
   int64_t count = 0;
   for (const double number : column.numbers) {
@@ -353,12 +354,7 @@ int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Co
 
 absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
                                                       std::vector<ColumnNote>* notes) const {
-  std::vector<FeatureColumn> columns;
-  columns.reserve(columns_.size());
-  for (const ColumnTransform& column : columns_) {
-    columns.push_back({column.name, column.type, column.left_out});
-  }
-  absl::StatusOr<std::vector<const Column*>> matched = MatchTargets(columns, table);
+  absl::StatusOr<std::vector<const Column*>> matched = MatchTargets(names_, table);
   RETURN_IF_ERROR(matched.status());
   FeatureMatrix matrix;
   matrix.rows = table.rows();

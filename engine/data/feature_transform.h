@@ -12,10 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/data/bulk.h"
+#include "engine/data/category_lookup.h"
 #include "engine/data/column_note.h"
 #include "engine/data/season.h"
 #include "engine/data/table.h"
 #include "engine/data/target_bound.h"
+#include "engine/data/target_columns.h"
 #include "engine/data/target_support.h"
 #include "engine/model/model_config.h"
 
@@ -115,7 +117,7 @@ class FeatureTransform {
     std::string name;
     ColumnType type = ColumnType::kNumeric;
     bool left_out = false;
-    std::vector<std::string> categories;  // sorted
+    CategoryLookup categories;
     std::vector<double> seen;  // sorted, distinct: the numbers to choose the nearest of; or empty
     Bulk bulk;
     double far = std::numeric_limits<double>::infinity();  // distance beyond which cells are noted
@@ -147,6 +149,7 @@ class FeatureTransform {
                               FeatureMatrix* matrix, ColumnNote* note);
 
   std::vector<ColumnTransform> columns_;
+  FeatureColumns names_;  // of them
   std::optional<SeasonTransform> season_;
   bool sought_season_ = false;
   std::vector<IndexVerdict> index_verdicts_;  // of the features, if no season was found; or empty

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/names.h"
@@ -20,7 +20,7 @@ absl::string_view TypeName(ColumnType type) {
 }
 
 // The feature columns of a context, for an error about a table that lacks some of them.
-std::string ExpectedColumns(absl::Span<const FeatureColumn> columns) {
+std::string ExpectedColumns(const std::vector<FeatureColumn>& columns) {
   constexpr size_t kShown = 8;
   std::string text = "the context's feature columns are ";
   for (size_t i = 0; i < std::min(columns.size(), kShown); ++i) {
@@ -31,35 +31,9 @@ std::string ExpectedColumns(absl::Span<const FeatureColumn> columns) {
   return text;
 }
 
-// The context's columns by name: by the same bytes first, else by what looks equal.
-class ColumnIndex {
- public:
-  explicit ColumnIndex(absl::Span<const FeatureColumn> columns) : columns_(columns) {
-    for (size_t i = 0; i < columns.size(); ++i) by_name_.emplace(columns[i].name, i);
-  }
-
-  std::optional<size_t> Find(absl::string_view name) {
-    const auto same = by_name_.find(name);
-    if (same != by_name_.end()) return same->second;
-    if (by_normal_text_.empty()) {
-      for (size_t i = 0; i < columns_.size(); ++i) {
-        by_normal_text_.try_emplace(NormalText(columns_[i].name), i);
-      }
-    }
-    const auto equal = by_normal_text_.find(NormalText(name));
-    if (equal == by_normal_text_.end()) return std::nullopt;
-    return equal->second;
-  }
-
- private:
-  const absl::Span<const FeatureColumn> columns_;
-  absl::flat_hash_map<absl::string_view, size_t> by_name_;
-  absl::flat_hash_map<std::string, size_t> by_normal_text_;  // made when it is needed
-};
-
-absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(
-    absl::Span<const FeatureColumn> context, const Table& targets) {
-  ColumnIndex index(context);
+absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(const FeatureColumns& index,
+                                                              const Table& targets) {
+  const std::vector<FeatureColumn>& context = index.columns();
   std::vector<const Column*> matched(context.size(), nullptr);
   for (const Column& column : targets.columns) {
     const std::optional<size_t> found = index.Find(column.name);
@@ -92,7 +66,27 @@ absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(
 
 }  // namespace
 
-absl::StatusOr<std::vector<const Column*>> MatchTargets(absl::Span<const FeatureColumn> context,
+FeatureColumns::FeatureColumns(std::vector<FeatureColumn> columns) : columns_(std::move(columns)) {
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const std::string& name = columns_[i].name;
+    by_name_.emplace(name, i);
+    std::string form = NormalText(name);
+    if (form != name) by_normal_text_.try_emplace(std::move(form), i);
+  }
+}
+
+std::optional<size_t> FeatureColumns::Find(const std::string& name) const {
+  if (const auto same = by_name_.find(name); same != by_name_.end()) return same->second;
+  const std::string form = NormalText(name);
+  std::optional<size_t> first;
+  for (const auto* const map : {&by_name_, &by_normal_text_}) {
+    const auto found = map->find(form);
+    if (found != map->end()) first = std::min(first.value_or(found->second), found->second);
+  }
+  return first;
+}
+
+absl::StatusOr<std::vector<const Column*>> MatchTargets(const FeatureColumns& context,
                                                         const Table& targets) {
   absl::StatusOr<std::vector<const Column*>> matched = MatchNamesAndTypes(context, targets);
   RETURN_IF_ERROR(matched.status());

@@ -74,9 +74,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
                    [this] { return loop_.MaySummariseAtOnce(); }},
       loop_(
           options_, backend_.get(), metrics_, inbox_,
-          [this](std::shared_ptr<const RegisteredContext> context) {
-            RequestRead(std::move(context));
-          },
+          [this](std::shared_ptr<const RegisteredContext> context) { RequestRead(context); },
           FileAccess()) {}
 
 EngineLoop::FileAccess EngineImpl::FileAccess() {
@@ -356,6 +354,7 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
                                          Preparation preparation) {
   auto call = std::make_shared<CallHandle>(control, inbox_);
   const uint64_t id = session->id();
+  const std::string client = session->share().client;
   if (draining_) {
     metrics_->Rejected("draining");
     inbox_->Push(command::Refuse{std::move(session), DrainingError()});
@@ -378,15 +377,15 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
     return call;
   }
   inbox_->Push(command::Submit{std::move(session), std::nullopt});
-  LookUp(id, std::move(control), tenant, context, std::move(preparation));
+  LookUp(id, client, std::move(control), tenant, context, std::move(preparation));
   return call;
 }
 
-void EngineImpl::LookUp(uint64_t session, std::shared_ptr<CallControl> control,
-                        const std::string& tenant, const std::string& context,
-                        Preparation preparation) {
-  loader_thread_.Add([this, session, control = std::move(control), tenant, context,
-                      preparation = std::move(preparation)] {
+void EngineImpl::LookUp(uint64_t session, const std::string& client,
+                        std::shared_ptr<CallControl> control, const std::string& tenant,
+                        const std::string& context, Preparation preparation) {
+  auto job = [this, session, control = std::move(control), tenant, context,
+              preparation = std::move(preparation)] {
     if (control->ended || control->cancelled) return;
     auto loaded = loader_.Load(tenant, context, preparation);
     if (!loaded.ok()) {
@@ -396,13 +395,17 @@ void EngineImpl::LookUp(uint64_t session, std::shared_ptr<CallControl> control,
     absl::StatusOr<PreparedRequest> prepared = preparation.finish(*loaded);
     if (prepared.ok()) registry_.Release(**loaded);
     inbox_->Push(command::LookedUp{session, std::move(prepared), *loaded});
-  });
+  };
+  loader_thread_.Add(std::move(job), client);
 }
 
-void EngineImpl::RequestRead(std::shared_ptr<const RegisteredContext> context) {
-  loader_thread_.Add([this, context = std::move(context)] {
-    inbox_->Push(command::DataRead{context, loader_.ReadData(*context)});
-  });
+void EngineImpl::RequestRead(const std::shared_ptr<const RegisteredContext>& context) {
+  const std::string& tenant = context->record.tenant;
+  loader_thread_.Add(
+      [this, context] {
+        inbox_->Push(command::DataRead{context, loader_.ReadData(*context)});
+      },
+      tenant);
 }
 
 void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
@@ -423,6 +426,7 @@ EngineStats EngineImpl::Stats() const {
   stats.tick_age = loop_.tick_age();
   stats.summary_queue = summary_thread_.waiting();
   stats.registration_bytes = registry_.held_bytes();
+  stats.loading_bytes += loader_.bytes();
   return stats;
 }
 

@@ -89,14 +89,14 @@ class EngineImpl : public Engine {
   std::shared_ptr<Call> Submit(std::unique_ptr<Session> session,
                                std::shared_ptr<CallControl> control, const std::string& tenant,
                                const std::string& context, Preparation preparation);
-  void LookUp(uint64_t session, std::shared_ptr<CallControl> control, const std::string& tenant,
-              const std::string& context, Preparation preparation);
+  void LookUp(uint64_t session, const std::string& client, std::shared_ptr<CallControl> control,
+              const std::string& tenant, const std::string& context, Preparation preparation);
   // Both of Start. The engine thread's.
   absl::Status AddFirstModels(const std::vector<Model>& models,
                               std::vector<LeftOutModel>* left_out);
   absl::Status LeaveOut(const std::string& model, const absl::Status& why,
                         std::vector<LeftOutModel>* left_out);
-  void RequestRead(std::shared_ptr<const RegisteredContext> context);
+  void RequestRead(const std::shared_ptr<const RegisteredContext>& context);
   EngineLoop::FileAccess FileAccess();
   void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
                           std::function<SessionEnvironment::Continuation()> job);

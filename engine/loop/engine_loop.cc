@@ -636,6 +636,7 @@ void EngineLoop::PublishStats() {
   stats_.resident_contexts = cache_.resident_contexts();
   stats_.resident_bytes = cache_.bytes_in_use();
   stats_.encode_bytes = cache_.encode_bytes_in_use();
+  stats_.loading_bytes = cache_.EncodingBytes();
   stats_.buffer_bytes = buffers_.bytes_in_use();
   stats_.running = running_;
   stats_.queued = places_.taken();

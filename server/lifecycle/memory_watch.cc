@@ -21,10 +21,11 @@ constexpr absl::Duration kMemoryLogPeriod = absl::Seconds(1);
 
 }  // namespace
 
-MemoryPressure::Advice MemoryPressure::Next(int64_t resident_bytes, absl::Time now) {
+MemoryPressure::Advice MemoryPressure::Next(int64_t resident_bytes, const MemoryLimit& limit,
+                                            absl::Time now) {
   Advice advice;
   const bool was_high = high_;
-  high_ = static_cast<double>(resident_bytes) > kHighShare * static_cast<double>(limit_bytes_);
+  high_ = limit.bytes > 0 && resident_bytes > limit.high();
   if (!high_) return advice;
   if (!was_high) high_since_ = now;
   advice.high = true;
@@ -39,8 +40,8 @@ MemoryPressure::Advice MemoryPressure::Next(int64_t resident_bytes, absl::Time n
   return advice;
 }
 
-MemoryWatch::MemoryWatch(int64_t limit_bytes, Handlers handlers)
-    : limit_bytes_(limit_bytes), handlers_(std::move(handlers)), thread_([this] { Run(); }) {}
+MemoryWatch::MemoryWatch(Handlers handlers)
+    : handlers_(std::move(handlers)), thread_([this] { Run(); }) {}
 
 MemoryWatch::~MemoryWatch() {
   {
@@ -52,7 +53,7 @@ MemoryWatch::~MemoryWatch() {
 }
 
 void MemoryWatch::Run() {
-  MemoryPressure pressure(limit_bytes_);
+  MemoryPressure pressure;
   absl::Time marked = absl::InfinitePast();
   absl::Time logged = absl::InfinitePast();
   int64_t ended = 0;
@@ -60,14 +61,16 @@ void MemoryWatch::Run() {
   while (Wait()) {
     const absl::Time now = MonotonicNow();
     const int64_t resident = ResidentBytes();
-    const MemoryPressure::Advice advice = pressure.Next(resident, now);
-    handlers_.pause_accepting(advice.high);
+    const MemoryLimit limit = handlers_.limit();
+    const MemoryPressure::Advice advice = pressure.Next(resident, limit, now);
+    // Without a limit that is set others' connections do not wait: there is memory for them.
+    handlers_.pause_accepting(advice.high && limit.set);
     if (advice.trim) malloc_trim(0);
     if (advice.end_busiest) ended += handlers_.end_busiest(advice.lately);
     if (advice.high && now - logged >= kMemoryLogPeriod) {
       LogEvent(spdlog::level::warn, "memory_high",
                {{"resident_bytes", resident},
-                {"limit_bytes", limit_bytes_},
+                {"limit_bytes", limit.bytes},
                 {"connections_ended", std::exchange(ended, 0)}});
       logged = now;
     }
@@ -75,7 +78,12 @@ void MemoryWatch::Run() {
       handlers_.mark_traffic();
       marked = now;
     }
-    if (advice.give_up && !std::exchange(gave_up, true)) handlers_.give_up();
+    if (!advice.give_up) continue;
+    if (!limit.set) {
+      handlers_.raise_limit(resident);
+    } else if (!std::exchange(gave_up, true)) {
+      handlers_.give_up();
+    }
   }
 }
 

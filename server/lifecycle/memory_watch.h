@@ -16,11 +16,19 @@ namespace chorale {
 // is for what messages take while they are received and parsed.
 inline constexpr double kPlannedMemoryShare = 0.8;
 
+struct MemoryLimit {
+  int64_t bytes = 0;  // of the resident memory of the process; 0: none
+  // Whether it is set from outside (--memory_limit_mib, the cgroup), so that a process that cannot
+  // get below it has to end.
+  bool set = true;
+
+  // What begins the pressure. Others should not come to see the limit that is set exceeded.
+  int64_t high() const { return set ? bytes / 10 * 9 : bytes; }
+};
+
 // What to do about the memory that the process has. Not thread-safe.
 class MemoryPressure {
  public:
-  // Of the limit, what begins the pressure.
-  static constexpr double kHighShare = 0.9;
   // What is sent now is not what takes the memory, if that is still high after so long: it was sent
   // before, and is held.
   static constexpr absl::Duration kLately = absl::Seconds(2);
@@ -32,16 +40,14 @@ class MemoryPressure {
     bool trim = false;         // give freed memory back
     bool end_busiest = false;  // end the connections that send most
     bool lately = true;        // of those: in the last second; false: since they were made
-    bool give_up = false;      // only a new process helps
+    bool give_up = false;      // nothing else helps: see Handlers
   };
 
-  explicit MemoryPressure(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
-
-  // `resident_bytes`: of the process, at the time `now`, which never goes back.
-  Advice Next(int64_t resident_bytes, absl::Time now);
+  // `resident_bytes`: of the process, at the time `now`, which never goes back. The limit may
+  // change from call to call.
+  Advice Next(int64_t resident_bytes, const MemoryLimit& limit, absl::Time now);
 
  private:
-  const int64_t limit_bytes_;
   bool high_ = false;
   absl::Time high_since_;
   absl::Time trimmed_ = absl::InfinitePast();
@@ -53,14 +59,19 @@ class MemoryWatch {
  public:
   // Called on the watch's thread.
   struct Handlers {
+    std::function<MemoryLimit()> limit;
     std::function<void(bool pause)> pause_accepting;
     std::function<void()> mark_traffic;  // once a second
     // Returns how many connections it has ended. `lately`: those busiest since the last mark.
     std::function<int64_t(bool lately)> end_busiest;
-    std::function<void()> give_up;  // at most once
+    // Memory has stayed high. Of a limit that is set: only a new process helps; called at most
+    // once.
+    std::function<void()> give_up;
+    // Of the process's own: the limit is too low for what it does.
+    std::function<void(int64_t resident_bytes)> raise_limit;
   };
 
-  MemoryWatch(int64_t limit_bytes, Handlers handlers);
+  explicit MemoryWatch(Handlers handlers);
   ~MemoryWatch();
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
@@ -70,7 +81,6 @@ class MemoryWatch {
   // Returns false when the watch is to end.
   bool Wait();
 
-  const int64_t limit_bytes_;
   const Handlers handlers_;
   Mutex mutex_;
   CondVar changed_;

@@ -95,7 +95,7 @@ absl::Status ListContexts(const Environment& environment, const ReactorPtr& reac
   RETURN_IF_ERROR(page_size.status());
   return RunBlocking(environment, reactor,
                      [engine = environment.engine, tenant = reactor->live().caller().tenant,
-                      limits = PageLimits{*page_size, environment.max_message_bytes / 2},
+                      limits = PageLimits{*page_size, environment.max_message_bytes / 8},
                       token = request.page_token()]() -> absl::StatusOr<v1::ListContextsResponse> {
                        absl::StatusOr<ContextInfoPage> page =
                            engine->ListContexts(tenant, limits, token);

@@ -40,6 +40,8 @@ TEST(MachinePlanTest, ALargeMachineHasTheDefaults) {
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(Planned(options), Planned(ProgramOptions()));
   EXPECT_EQ(options.server.memory_limit_bytes, 0);
+  EXPECT_TRUE(options.server.own_memory_limit);
+  EXPECT_THAT(Line(*plan), HasSubstr("memory_limit_mib=in_use+512"));
   EXPECT_EQ(options.engine.threads, 8);
   EXPECT_THAT(Line(*plan), AllOf(HasSubstr("memory_from=MemAvailable"), HasSubstr("threads=8"),
                                  HasSubstr("context_pool_mib=4096")));
@@ -53,6 +55,7 @@ TEST(MachinePlanTest, ASmallContainerHasPoolsThatFit) {
   EXPECT_GT(options.engine.cpu_context_pool_bytes, 75 * kMiB);  // three tables of 2,000 rows
   EXPECT_EQ(options.engine.threads, 1);
   EXPECT_EQ(options.server.memory_limit_bytes, 300 * kMiB);
+  EXPECT_FALSE(options.server.own_memory_limit);
   EXPECT_THAT(plan->warning, IsEmpty());
   EXPECT_THAT(Line(*plan), AllOf(HasSubstr("memory_mib=300 memory_from=memory.max"),
                                  HasSubstr("processors=0.5 processors_from=cpu.max threads=1"),

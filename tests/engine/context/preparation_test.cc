@@ -30,7 +30,9 @@ class PreparationTest : public ::testing::Test {
         request_, backend_.get(), [validation](const ModelConfig&) { return validation; }, true);
   }
   std::string RefusedField(const Preparation& preparation) {
-    return ErrorField(preparation.check(record_, model_));
+    absl::Status status = preparation.check(record_, model_);
+    if (preparation.check_columns) status.Update(preparation.check_columns(record_));
+    return ErrorField(status);
   }
 
   FakeBackendLog log_;
@@ -77,7 +79,7 @@ TEST_F(PreparationTest, OfWhatIsExpected) {
 TEST_F(PreparationTest, AColumnThatIsLeftOutTakesAnything) {
   record_.columns[1].left_out = true;
   record_.columns[1].type = ColumnType::kCategorical;
-  EXPECT_TRUE(Prepare().check(record_, model_).ok());
+  EXPECT_TRUE(Prepare().check_columns(record_).ok());
 }
 
 TEST_F(PreparationTest, TheRestNeedsTheTransform) {

@@ -11,7 +11,7 @@ namespace {
 
 TEST(CategoryLookupTest, FindsWhatLooksEqual) {
   const std::vector<std::string> categories = {"Gr\u00F6\u00DFe", "red", "two words"};
-  CategoryLookup lookup(categories);
+  const CategoryLookup lookup(categories);
   EXPECT_EQ(lookup.Find("red"), 1);
   EXPECT_EQ(lookup.Find("Gro\u0308\u00DFe"), 0);
   EXPECT_EQ(lookup.Find("\u00A0red "), 1);
@@ -24,7 +24,7 @@ TEST(CategoryLookupTest, FindsWhatLooksEqual) {
 
 TEST(CategoryLookupTest, LongTextsAreUnknownUnlessTheyTidyUp) {
   const std::vector<std::string> categories = {"a", "b c"};
-  CategoryLookup lookup(categories);
+  const CategoryLookup lookup(categories);
   std::string marks = "a";
   for (int i = 0; i < 500'000; ++i) marks += "\u0301\u0316";
   EXPECT_EQ(lookup.Find(marks), CategoryLookup::kUnknown);
@@ -35,7 +35,7 @@ TEST(CategoryLookupTest, LongTextsAreUnknownUnlessTheyTidyUp) {
 // Registered before texts were compared by their normal form, or by a client that does not.
 TEST(CategoryLookupTest, TheSameBytesComeFirst) {
   const std::vector<std::string> categories = {"a  b", "a b", "a\u00A0b", "c  d"};
-  CategoryLookup lookup(categories);
+  const CategoryLookup lookup(categories);
   for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(lookup.Find(categories[i]), i);
   EXPECT_EQ(lookup.Find("c d"), 3);
 }
@@ -48,7 +48,7 @@ TEST(CategoryLookupTest, WordsForTrueAndFalseMeet) {
                                                      {"0.0", "1.0"},
                                                      {"f", "t"},
                                                      {"False", "y"}}) {
-    CategoryLookup lookup(categories);
+    const CategoryLookup lookup(categories);
     for (const char* word :
          {"true", "TRUE", "True", "t", "T", "yes", "YES", "y", "1", "1.0", " True\u00A0"}) {
       EXPECT_EQ(lookup.Find(word), 1) << categories[1] << " " << word;
@@ -61,7 +61,7 @@ TEST(CategoryLookupTest, WordsForTrueAndFalseMeet) {
     }
   }
   const std::vector<std::string> one = {"yes"};
-  CategoryLookup lookup(one);
+  const CategoryLookup lookup(one);
   EXPECT_EQ(lookup.Find("TRUE"), 0);
   EXPECT_EQ(lookup.Find("FALSE"), CategoryLookup::kUnknown);
 }
@@ -73,7 +73,7 @@ TEST(CategoryLookupTest, OtherCategoriesHaveNoTruthValue) {
         {"TRUE", "True"},
         {"true", "yes"},
         {"A", "T"}}) {
-    CategoryLookup lookup(categories);
+    const CategoryLookup lookup(categories);
     for (const char* word : {"true", "t", "Y", "F", "FALSE", "1.0"}) {
       const bool is_one = std::find(categories.begin(), categories.end(), word) != categories.end();
       EXPECT_EQ(lookup.Find(word) != CategoryLookup::kUnknown, is_one) << word;
@@ -82,7 +82,7 @@ TEST(CategoryLookupTest, OtherCategoriesHaveNoTruthValue) {
 }
 
 TEST(CategoryLookupTest, NoCategories) {
-  CategoryLookup lookup({});
+  const CategoryLookup lookup;
   EXPECT_EQ(lookup.Find("a"), CategoryLookup::kUnknown);
 }
 

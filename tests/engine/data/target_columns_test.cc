@@ -16,8 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::vector<FeatureColumn> kContext = {{"age", ColumnType::kNumeric},
-                                             {"city", ColumnType::kCategorical}};
+const FeatureColumns kContext({{"age", ColumnType::kNumeric}, {"city", ColumnType::kCategorical}});
 
 void ExpectRefused(std::vector<Column> columns, const std::string& field,
                    const std::string& message) {
@@ -39,9 +38,9 @@ TEST(TargetColumnsTest, MatchedByNameInTheContextsOrder) {
 }
 
 TEST(TargetColumnsTest, NamesThatLookEqualAreEqual) {
-  const std::vector<FeatureColumn> context = {{"Gr\u00F6\u00DFe", ColumnType::kNumeric},
-                                              {"a b", ColumnType::kNumeric},
-                                              {"a  b", ColumnType::kNumeric}};
+  const FeatureColumns context({{"Gr\u00F6\u00DFe", ColumnType::kNumeric},
+                                {"a b", ColumnType::kNumeric},
+                                {"a  b", ColumnType::kNumeric}});
   Table table;
   table.columns = {Numbers("a  b", {1}), Numbers("Gro\u0308\u00DFe\u00A0", {2}),
                    Numbers("a b", {3})};
@@ -85,7 +84,7 @@ TEST(TargetColumnsTest, LongListsOfColumnsAreCutShort) {
   for (int i = 0; i < 100; ++i) names.push_back(absl::StrCat("f", i));
   std::vector<FeatureColumn> context;
   for (const std::string& name : names) context.push_back({name});
-  EXPECT_THAT(MatchTargets(context, Table()).status().message(),
+  EXPECT_THAT(MatchTargets(FeatureColumns(std::move(context)), Table()).status().message(),
               HasSubstr("\"f7\" (numeric) and 92 more"));
 }
 
