@@ -35,13 +35,15 @@ absl::Status ApplyEntry(const std::string& file, const ConfigEntry& entry, FlagO
   return SetFlag(entry.name, absl::StrJoin(entry.values, ","), origin, origins);
 }
 
-absl::Status ApplyFile(const std::string& file, FlagOrigins* origins) {
-  absl::StatusOr<std::vector<ConfigEntry>> entries = ReadConfigFile(file);
+// Returns how many entries it has.
+absl::StatusOr<int64_t> ApplyFile(const std::string& file, int64_t entries_before,
+                                  FlagOrigins* origins) {
+  absl::StatusOr<std::vector<ConfigEntry>> entries = ReadConfigFile(file, entries_before);
   if (!entries.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--config: ", entries.status().message()));
   }
   for (const ConfigEntry& entry : *entries) RETURN_IF_ERROR(ApplyEntry(file, entry, origins));
-  return absl::OkStatus();
+  return static_cast<int64_t>(entries->size());
 }
 
 absl::Status ApplyEnvironment(const std::vector<FlagVariable>& variables, FlagOrigins* origins,
@@ -49,8 +51,7 @@ absl::Status ApplyEnvironment(const std::vector<FlagVariable>& variables, FlagOr
   for (const FlagVariable& variable : variables) {
     if (IsConfigurable(variable.flag)) {
       RETURN_IF_ERROR(SetFlag(variable.flag, variable.value, variable.variable, origins));
-    } else if (variable.variable != kConfigVariable && !IsForeignVariable(variable.variable) &&
-               unknown != nullptr) {
+    } else if (variable.variable != kConfigVariable && !IsForeignVariable(variable.variable)) {
       unknown->push_back(variable.variable);
     }
   }
@@ -68,17 +69,24 @@ absl::StatusOr<std::string> FindFile(const std::vector<std::string>& arguments,
   return file;
 }
 
-absl::Status Apply(const ConfigurationSources& sources, FlagOrigins* origins, std::string* file,
-                   std::string* version, std::vector<std::string>* unknown_variables) {
+// Fills what the configuration has beside options and values. `file_entries` is that of the one
+// before.
+absl::Status Apply(const ConfigurationSources& sources, FlagOrigins* origins,
+                   Configuration* configuration) {
   const std::vector<FlagVariable> variables = FlagVariables(sources.environment);
   ResetFlags();
   absl::StatusOr<std::string> found = FindFile(sources.arguments, variables);
   RETURN_IF_ERROR(found.status());
-  *file = *std::move(found);
-  *version = FileVersion(*file);
+  configuration->file = *std::move(found);
+  configuration->file_version = FileVersion(configuration->file);
   ResetFlags();
-  if (!file->empty()) RETURN_IF_ERROR(ApplyFile(*file, origins));
-  RETURN_IF_ERROR(ApplyEnvironment(variables, origins, unknown_variables));
+  if (!configuration->file.empty()) {
+    const absl::StatusOr<int64_t> entries =
+        ApplyFile(configuration->file, configuration->file_entries, origins);
+    RETURN_IF_ERROR(entries.status());
+    configuration->file_entries = *entries;
+  }
+  RETURN_IF_ERROR(ApplyEnvironment(variables, origins, &configuration->unknown_variables));
   return ParseFlags(sources.arguments, origins).status();
 }
 
@@ -86,17 +94,17 @@ absl::Status Apply(const ConfigurationSources& sources, FlagOrigins* origins, st
 
 absl::StatusOr<ListenTarget> LoadListenTarget(const ConfigurationSources& sources) {
   FlagOrigins origins;
-  std::string file;
-  std::string version;
-  RETURN_IF_ERROR(Apply(sources, &origins, &file, &version, nullptr));
+  Configuration configuration;
+  RETURN_IF_ERROR(Apply(sources, &origins, &configuration));
   return ListenTargetOfFlags();
 }
 
-absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sources) {
+absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sources,
+                                                int64_t file_entries_before) {
   Configuration configuration;
+  configuration.file_entries = file_entries_before;
   FlagOrigins origins;
-  RETURN_IF_ERROR(Apply(sources, &origins, &configuration.file, &configuration.file_version,
-                        &configuration.unknown_variables));
+  RETURN_IF_ERROR(Apply(sources, &origins, &configuration));
   absl::StatusOr<ProgramOptions> options = OptionsFromFlags(origins);
   RETURN_IF_ERROR(options.status());
   configuration.options = *std::move(options);

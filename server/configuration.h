@@ -19,17 +19,20 @@ struct ConfigurationSources {
 
 struct Configuration {
   ProgramOptions options;
-  std::map<std::string, std::string> values;   // of all flags, by name
-  std::string file_version;                    // FileVersion(file), from before it was read
-  std::string file;                            // the one of --config, or empty
+  std::map<std::string, std::string> values;  // of all flags, by name
+  std::string file_version;                   // FileVersion(file), from before it was read
+  std::string file;                           // the one of --config, or empty
+  int64_t file_entries = 0;
   std::vector<std::string> unknown_variables;  // CHORALE_... that are no flags
 };
 
 // The command line has precedence over the environment, that over the file, that over the defaults.
 // InvalidArgument names the source, the flag and its valid values.
 //
-// Uses the process's flags: one thread at a time may call it.
-absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sources);
+// Uses the process's flags: one thread at a time may call it. `file_entries_before`: of the
+// configuration that is to be replaced (ReadConfigFile).
+absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sources,
+                                                int64_t file_entries_before = 0);
 
 // Only where the server listens: other flags must be well-formed, but need not be valid together.
 absl::StatusOr<ListenTarget> LoadListenTarget(const ConfigurationSources& sources);

@@ -1,5 +1,6 @@
 #include "server/reload.h"
 
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/model_folders.h"
-#include "server/telemetry/logging.h"
 
 namespace chorale {
 namespace {
@@ -34,15 +34,21 @@ Reloader::Reloader(ConfigurationSources sources, Configuration configuration,
       server_(server) {}
 
 void Reloader::Reload() {
-  // Apart from the flags: a mistake in one of the two must not keep a token from being revoked.
-  const absl::Status security = server_->ReloadSecurity();
-  absl::StatusOr<Configuration> next = LoadConfiguration(sources_);
-  const absl::Status flags = next.ok() ? Apply(*next) : next.status();
-  server_->metrics()->ConfigReloaded(security.ok() && flags.ok());
-  for (const absl::Status& status : {security, flags}) {
-    if (status.ok()) continue;
-    LogEvent(spdlog::level::err, "reload_refused", {{"reason", std::string(status.message())}});
+  AccessControl::Reloaded security = server_->ReloadSecurity();
+  absl::StatusOr<Configuration> next = LoadConfiguration(sources_, current_.file_entries);
+  std::vector<LogField> fields;
+  const absl::Status flags = next.ok() ? Apply(*next, &fields) : next.status();
+  absl::c_move(security.changes, std::back_inserter(fields));
+  std::vector<std::string> reasons;
+  for (const absl::Status& status : security.refusals) reasons.emplace_back(status.message());
+  if (!flags.ok()) reasons.emplace_back(flags.message());
+  server_->metrics()->ConfigReloaded(reasons.empty());
+  if (reasons.empty()) {
+    LogEvent(spdlog::level::info, "reloaded", fields);
+    return;
   }
+  fields.insert(fields.begin(), {"reason", absl::StrJoin(reasons, "; ")});
+  LogEvent(spdlog::level::err, "reload_refused", fields);
 }
 
 absl::Status Reloader::UpdateModels(const std::vector<std::string>& entries) {
@@ -56,7 +62,7 @@ absl::Status Reloader::UpdateModels(const std::vector<std::string>& entries) {
   return absl::OkStatus();
 }
 
-absl::Status Reloader::Apply(const Configuration& next) {
+absl::Status Reloader::Apply(const Configuration& next, std::vector<LogField>* fields) {
   // The part that can fail comes first.
   RETURN_IF_ERROR(UpdateModels(next.options.engine.models));
   std::vector<std::string> changed;
@@ -74,9 +80,9 @@ absl::Status Reloader::Apply(const Configuration& next) {
   // This follows from --max_message_mib, which needs a restart.
   limits.max_response_bytes = current_.options.server.limits.max_response_bytes;
   server_->SetLimits(limits);
-  LogEvent(spdlog::level::info, "reloaded",
-           {{"changed", absl::StrJoin(changed, ",")},
-            {"need_restart", absl::StrJoin(need_restart, ",")}});
+  current_.file_entries = next.file_entries;
+  fields->push_back({"changed", absl::StrJoin(changed, ",")});
+  fields->push_back({"need_restart", absl::StrJoin(need_restart, ",")});
   return absl::OkStatus();
 }
 

@@ -11,14 +11,17 @@
 #include "engine/model/model.h"
 #include "server/configuration.h"
 #include "server/server.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 
 // Whether a new value of the flag counts without a restart.
 bool IsReloadable(absl::string_view flag);
 
-// A configuration that is wrong in any way changes nothing. The log says what was changed, and
-// which other flags need a restart; the metrics count.
+// A configuration that is wrong in any way changes no flag; of the files of certificates, tokens
+// and tenants each counts by itself, so that a mistake elsewhere keeps no token from being revoked.
+// One line of the log says what was changed, which other flags need a restart, and what was refused
+// and why; the metrics count.
 //
 // Thread contract: one thread at a time.
 class Reloader {
@@ -38,7 +41,8 @@ class Reloader {
   void Reload();
 
  private:
-  absl::Status Apply(const Configuration& next);
+  // Appends to the line of the log.
+  absl::Status Apply(const Configuration& next, std::vector<LogField>* fields);
   absl::Status UpdateModels(const std::vector<std::string>& entries);
 
   const ConfigurationSources sources_;

@@ -155,6 +155,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   absl::StatusOr<std::unique_ptr<AccessControl>> access = AccessControl::Load(options.security);
   RETURN_IF_ERROR(access.status());
   server->access_ = *std::move(access);
+  if (const auto tls = server->access_->tls(); tls != nullptr) {
+    const TlsIdentity::Content content = tls->content();
+    if (absl::Now() < content.valid_from || absl::Now() >= content.valid_until) {
+      LogEvent(spdlog::level::err, "certificate_not_valid",
+               {{"file", options.security.tls.certificate},
+                {"valid_from", LogTime(content.valid_from)},
+                {"valid_until", LogTime(content.valid_until)}});
+    }
+  }
   server->environment_.access = server->access_.get();
   RETURN_IF_ERROR(server->Bind());
   RETURN_IF_ERROR(server->StartHttp());

@@ -87,7 +87,7 @@ class Server {
   absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models);
 
   // Reads certificates, tokens and tenants again: AccessControl::Reload. Thread-safe.
-  absl::Status ReloadSecurity() { return access_->Reload(); }
+  AccessControl::Reloaded ReloadSecurity() { return access_->Reload(absl::Now()); }
 
   // From now on the server is not ready.
   void AnnounceShutdown();

@@ -67,15 +67,19 @@ absl::StatusOr<std::vector<ConfigEntry>> ReadDocument(const std::string& path,
 
 }  // namespace
 
-absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path) {
+absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path,
+                                                        int64_t entries_before) {
   const absl::StatusOr<std::string> text = ReadFileText(path);
   RETURN_IF_ERROR(text.status());
-  if (text->empty()) return std::vector<ConfigEntry>();
+  absl::StatusOr<std::vector<ConfigEntry>> entries = std::vector<ConfigEntry>();
   try {
-    return ReadDocument(path, *text);
+    if (!text->empty()) entries = ReadDocument(path, *text);
   } catch (const YAML::Exception& error) {
     return InvalidFile(path, absl::StrCat("line ", error.mark.line + 1, ": ", error.msg));
   }
+  RETURN_IF_ERROR(entries.status());
+  RETURN_IF_ERROR(CheckEmptied(path, *text, static_cast<int64_t>(entries->size()), entries_before));
+  return entries;
 }
 
 std::string FormatConfig(const std::vector<std::pair<std::string, std::string>>& values) {

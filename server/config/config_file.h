@@ -2,6 +2,7 @@
 #ifndef CHORALE_SERVER_CONFIG_CONFIG_FILE_H_
 #define CHORALE_SERVER_CONFIG_CONFIG_FILE_H_
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,9 +21,11 @@ struct ConfigEntry {
 
 // The file's entries in their order; none for an empty file. InvalidArgument names the file, and
 // the key or the line: a file that cannot be read, that is not YAML, whose top is not a map, that
-// has a key twice, or a value that is neither a scalar nor a list of scalars. What the names and
-// values mean is not checked here.
-absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path);
+// has a key twice, a value that is neither a scalar nor a list of scalars, or that CheckEmptied
+// refuses. What the names and values mean is not checked here. `entries_before`: when it was last
+// taken over.
+absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path,
+                                                        int64_t entries_before = 0);
 
 // A YAML map that ReadConfigFile understands.
 std::string FormatConfig(const std::vector<std::pair<std::string, std::string>>& values);

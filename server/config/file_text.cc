@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/file_descriptor.h"
 
 namespace chorale {
@@ -17,7 +19,7 @@ absl::Status Unreadable(const std::string& path, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read: ", why));
 }
 
-std::string Reason(int error) { return std::generic_category().message(error); }
+std::string ErrorText(int error) { return std::generic_category().message(error); }
 
 }  // namespace
 
@@ -25,16 +27,16 @@ absl::StatusOr<std::string> ReadFileText(const std::string& path) {
   constexpr size_t kMaxBytes = 16 << 20;
   // To open a pipe waits for its other end.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return Unreadable(path, Reason(errno));
+  if (!file.valid()) return Unreadable(path, ErrorText(errno));
   struct stat info;
-  if (fstat(file.get(), &info) != 0) return Unreadable(path, Reason(errno));
+  if (fstat(file.get(), &info) != 0) return Unreadable(path, ErrorText(errno));
   if (!S_ISREG(info.st_mode)) return Unreadable(path, "it is no regular file");
   std::string text;
   char buffer[4096];
   while (true) {
     const ssize_t got = read(file.get(), buffer, sizeof(buffer));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Unreadable(path, Reason(errno));
+    if (got < 0) return Unreadable(path, ErrorText(errno));
     if (got == 0) return text;
     text.append(buffer, static_cast<size_t>(got));
     if (text.size() > kMaxBytes) {
@@ -42,6 +44,18 @@ absl::StatusOr<std::string> ReadFileText(const std::string& path) {
           absl::StrCat(path, ": is larger than ", kMaxBytes, " bytes, the limit"));
     }
   }
+}
+
+absl::Status CheckEmptied(const std::string& path, absl::string_view text, int64_t entries,
+                          int64_t before) {
+  constexpr absl::string_view kMeant = "# intentionally empty";
+  if (entries > 0 || before == 0) return absl::OkStatus();
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::StripAsciiWhitespace(line) == kMeant) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(path, ": has no entries, and had ", before,
+                                                 "; if that is meant, write the line \"", kMeant,
+                                                 "\""));
 }
 
 }  // namespace chorale

@@ -34,40 +34,60 @@ absl::StatusOr<std::unique_ptr<AccessControl>> AccessControl::Load(const Securit
     RETURN_IF_ERROR(identity.status());
     access->tls_ = *std::move(identity);
   }
-  RETURN_IF_ERROR(access->ReloadTokens());
-  RETURN_IF_ERROR(access->ReloadTenants());
+  RETURN_IF_ERROR(access->ReloadTokens().status());
+  RETURN_IF_ERROR(access->ReloadTenants().status());
   return access;
 }
 
-absl::Status AccessControl::Reload() {
-  absl::Status status = tls_ == nullptr ? absl::OkStatus() : tls_->Reload();
-  status.Update(ReloadTokens());
-  status.Update(ReloadTenants());
-  return status;
+AccessControl::Reloaded AccessControl::Reload(absl::Time now) {
+  Reloaded reloaded;
+  if (tls_ != nullptr) {
+    const absl::StatusOr<bool> changed = tls_->Reload(now);
+    if (!changed.ok()) reloaded.refusals.push_back(changed.status());
+    if (changed.ok() && *changed) {
+      const TlsIdentity::Content content = tls_->content();
+      reloaded.changes.push_back({"certificate_serial", content.serial});
+      reloaded.changes.push_back({"certificates_until", LogTime(content.expires)});
+    }
+  }
+  const auto add = [&reloaded](const char* what, const absl::StatusOr<EntryChanges>& changes) {
+    if (!changes.ok()) {
+      reloaded.refusals.push_back(changes.status());
+    } else if (changes->any()) {
+      reloaded.changes.push_back({what, changes->ToString()});
+    }
+  };
+  add("tokens", ReloadTokens());
+  add("tenants", ReloadTenants());
+  return reloaded;
 }
 
-absl::Status AccessControl::ReloadTokens() {
-  if (options_.token_file.empty()) return absl::OkStatus();
+absl::StatusOr<EntryChanges> AccessControl::ReloadTokens() {
+  if (options_.token_file.empty()) return EntryChanges();
   const absl::StatusOr<std::string> text = ReadFileText(options_.token_file);
   RETURN_IF_ERROR(text.status());
   absl::StatusOr<TokenTable> tokens = TokenTable::Parse(*text, options_.token_file);
   RETURN_IF_ERROR(tokens.status());
   auto shared = std::make_shared<const TokenTable>(*std::move(tokens));
   MutexLock lock(&mutex_);
+  const EntryChanges changes = shared->ChangesFrom(*tokens_);
+  RETURN_IF_ERROR(CheckEmptied(options_.token_file, *text, changes.now, changes.before));
   tokens_ = std::move(shared);
-  return absl::OkStatus();
+  return changes;
 }
 
-absl::Status AccessControl::ReloadTenants() {
-  if (options_.tenant_file.empty()) return absl::OkStatus();
+absl::StatusOr<EntryChanges> AccessControl::ReloadTenants() {
+  if (options_.tenant_file.empty()) return EntryChanges();
   const absl::StatusOr<std::string> text = ReadFileText(options_.tenant_file);
   RETURN_IF_ERROR(text.status());
   absl::StatusOr<TenantTable> tenants = TenantTable::Parse(*text, options_.tenant_file);
   RETURN_IF_ERROR(tenants.status());
   auto shared = std::make_shared<const TenantTable>(*std::move(tenants));
   MutexLock lock(&mutex_);
+  const EntryChanges changes = shared->ChangesFrom(*tenants_);
+  RETURN_IF_ERROR(CheckEmptied(options_.tenant_file, *text, changes.now, changes.before));
   tenants_ = std::move(shared);
-  return absl::OkStatus();
+  return changes;
 }
 
 absl::StatusOr<Caller> AccessControl::Authenticate(const PresentedCredentials& presented,

@@ -3,6 +3,7 @@
 #define CHORALE_SERVER_SECURITY_ACCESS_CONTROL_H_
 
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "server/security/tenant_file.h"
 #include "server/security/tls_identity.h"
 #include "server/security/token_file.h"
+#include "server/telemetry/logging.h"
 #include "server/telemetry/method.h"
 
 namespace chorale {
@@ -33,9 +35,14 @@ class AccessControl {
   // Reads the files. InvalidArgument names the file and, where it has lines, the line.
   static absl::StatusOr<std::unique_ptr<AccessControl>> Load(const SecurityOptions& options);
 
-  // Reads all files again. One that cannot be taken over leaves what it said before; the others
-  // are taken over all the same. The error is that of the first.
-  absl::Status Reload();
+  // What a reload has done.
+  struct Reloaded {
+    std::vector<LogField> changes;       // what was taken over: counts and serials, no secrets
+    std::vector<absl::Status> refusals;  // of the files that were not
+  };
+  // Reads all files again. One that cannot be taken over, or that has lost all of its entries
+  // (CheckEmptied), leaves what it said before; the others are taken over all the same.
+  Reloaded Reload(absl::Time now);
 
   // Unauthenticated, in the same words whatever was wrong.
   absl::StatusOr<Caller> Authenticate(const PresentedCredentials& presented, absl::Time now) const;
@@ -50,8 +57,9 @@ class AccessControl {
  private:
   explicit AccessControl(SecurityOptions options) : options_(std::move(options)) {}
 
-  absl::Status ReloadTokens();
-  absl::Status ReloadTenants();
+  // What has changed.
+  absl::StatusOr<EntryChanges> ReloadTokens();
+  absl::StatusOr<EntryChanges> ReloadTenants();
 
   const SecurityOptions options_;
   std::shared_ptr<TlsIdentity> tls_;

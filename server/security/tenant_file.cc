@@ -208,6 +208,21 @@ absl::StatusOr<TenantTable> TenantTable::Parse(const std::string& text, absl::st
   }
 }
 
+std::map<std::string, TenantTable::Described> TenantTable::Describe() const {
+  std::map<std::string, Described> described;
+  for (const auto& [name, policy] : tenants_) described[name].policy = policy;
+  for (const auto& [key, match] : certificates_) {
+    described[match.tenant].certificates.push_back(match);
+  }
+  if (others_ != TenantPolicy()) described["(others)"].policy = others_;
+  return described;
+}
+
+EntryChanges TenantTable::ChangesFrom(const TenantTable& before) const {
+  return EntryChanges::Between(before.Describe(), Describe(),
+                               [](const Described& a, const Described& b) { return a == b; });
+}
+
 const TenantPolicy& TenantTable::PolicyOf(const std::string& tenant) const {
   const auto found = tenants_.find(tenant);
   return found == tenants_.end() ? others_ : found->second;

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/security/caller.h"
+#include "server/security/entry_changes.h"
 
 namespace chorale {
 
@@ -43,6 +44,8 @@ class TenantTable {
     std::string tenant;
     std::string name;  // the entry, for the log: "dns:trainer.acme.example"
     Role role = Role::kRead;
+
+    bool operator==(const Match&) const = default;
   };
 
   TenantTable() = default;
@@ -57,9 +60,21 @@ class TenantTable {
   std::optional<Match> Find(const CertificateNames& certificate) const;
 
   size_t size() const { return tenants_.size(); }
+  // Of the tenants, and of `others`, which is there if it says something. A tenant whose share,
+  // quotas or certificates are others is changed.
+  EntryChanges ChangesFrom(const TenantTable& before) const;
 
  private:
   friend class TenantFileReader;
+
+  // All that the file says of a tenant.
+  struct Described {
+    TenantPolicy policy;
+    std::vector<Match> certificates;
+
+    bool operator==(const Described&) const = default;
+  };
+  std::map<std::string, Described> Describe() const;
 
   std::map<std::string, TenantPolicy> tenants_;
   TenantPolicy others_;

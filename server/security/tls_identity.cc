@@ -7,12 +7,16 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/config/file_text.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 namespace {
@@ -40,30 +44,51 @@ absl::Status Refuse(const std::string& file, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(file, ": ", what));
 }
 
-// The first of one or more certificates, all of which can be read.
-absl::StatusOr<CertificatePtr> ReadCertificates(const std::string& file, const std::string& text) {
+// One or more certificates, all of which can be read.
+absl::StatusOr<std::vector<CertificatePtr>> ReadCertificates(const std::string& file,
+                                                             const std::string& text) {
   const BioPtr bio = Open(text);
-  CertificatePtr first;
+  std::vector<CertificatePtr> certificates;
   while (true) {
     CertificatePtr certificate(PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr));
     if (certificate == nullptr) break;
-    if (first == nullptr) first = std::move(certificate);
+    certificates.push_back(std::move(certificate));
   }
   const unsigned long last = ERR_peek_last_error();  // NOLINT(google-runtime-int): OpenSSL's type
   const bool at_end =
       ERR_GET_LIB(last) == ERR_LIB_PEM && ERR_GET_REASON(last) == PEM_R_NO_START_LINE;
-  if (first == nullptr) return Refuse(file, "has no certificate in PEM");
+  if (certificates.empty()) return Refuse(file, "has no certificate in PEM");
   if (!at_end) return Refuse(file, "has a certificate that cannot be read");
   ERR_clear_error();
-  return first;
+  return certificates;
 }
 
-absl::StatusOr<absl::Time> ExpiryOf(const std::string& file, const X509& certificate) {
-  std::tm end = {};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &end) != 1) {
-    return Refuse(file, "has a certificate without an end");
+// When all of them are valid.
+struct Validity {
+  absl::Time from = absl::InfinitePast();
+  absl::Time until = absl::InfiniteFuture();
+};
+
+absl::StatusOr<Validity> ValidityOf(const std::string& file,
+                                    const std::vector<CertificatePtr>& certificates) {
+  Validity validity;
+  for (const CertificatePtr& certificate : certificates) {
+    std::tm begin = {};
+    std::tm end = {};
+    if (ASN1_TIME_to_tm(X509_get0_notBefore(certificate.get()), &begin) != 1 ||
+        ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1) {
+      return Refuse(file, "has a certificate without a beginning or an end");
+    }
+    validity.from = std::max(validity.from, absl::FromTM(begin, absl::UTCTimeZone()));
+    validity.until = std::min(validity.until, absl::FromTM(end, absl::UTCTimeZone()));
   }
-  return absl::FromTM(end, absl::UTCTimeZone());
+  return validity;
+}
+
+std::string SerialOf(const X509& certificate) {
+  const ASN1_INTEGER* const serial = X509_get0_serialNumber(&certificate);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(ASN1_STRING_get0_data(serial)),
+                                 static_cast<size_t>(ASN1_STRING_length(serial))});
 }
 
 absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
@@ -72,26 +97,38 @@ absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
   RETURN_IF_ERROR(certificate_text.status());
   absl::StatusOr<std::string> key_text = ReadFileText(files.key);
   RETURN_IF_ERROR(key_text.status());
-  const absl::StatusOr<CertificatePtr> certificate =
+  const absl::StatusOr<std::vector<CertificatePtr>> chain =
       ReadCertificates(files.certificate, *certificate_text);
-  RETURN_IF_ERROR(certificate.status());
+  RETURN_IF_ERROR(chain.status());
+  X509* const certificate = chain->front().get();
   const KeyPtr key(PEM_read_bio_PrivateKey(Open(*key_text).get(), nullptr, NoPassphrase, nullptr));
   if (key == nullptr) return Refuse(files.key, "has no private key in PEM without a passphrase");
-  if (X509_check_private_key(certificate->get(), key.get()) != 1) {
+  if (X509_check_private_key(certificate, key.get()) != 1) {
     return Refuse(files.key, absl::StrCat("is not the key of ", files.certificate));
   }
-  const absl::StatusOr<absl::Time> expires = ExpiryOf(files.certificate, **certificate);
-  RETURN_IF_ERROR(expires.status());
-  content.expires = *expires;
+  const absl::StatusOr<Validity> validity = ValidityOf(files.certificate, *chain);
+  RETURN_IF_ERROR(validity.status());
+  content.serial = SerialOf(*certificate);
+  content.valid_from = validity->from;
+  content.valid_until = content.expires = validity->until;
   if (!files.client_ca.empty()) {
     absl::StatusOr<std::string> client_ca = ReadFileText(files.client_ca);
     RETURN_IF_ERROR(client_ca.status());
-    RETURN_IF_ERROR(ReadCertificates(files.client_ca, *client_ca).status());
+    const absl::StatusOr<std::vector<CertificatePtr>> authorities =
+        ReadCertificates(files.client_ca, *client_ca);
+    RETURN_IF_ERROR(authorities.status());
+    const absl::StatusOr<Validity> of_authorities = ValidityOf(files.client_ca, *authorities);
+    RETURN_IF_ERROR(of_authorities.status());
+    content.expires = std::min(content.expires, of_authorities->until);
     content.client_ca = *std::move(client_ca);
   }
   content.certificate = *std::move(certificate_text);
   content.key = *std::move(key_text);
   return content;
+}
+
+bool IsValid(const TlsIdentity::Content& content, absl::Time now) {
+  return content.valid_from <= now && now < content.valid_until;
 }
 
 // gRPC's C++ credentials either never change or watch files by themselves, and take over a
@@ -167,18 +204,25 @@ class TlsServerCredentials final : private CertificateSource, public grpc::Serve
 
 absl::StatusOr<std::shared_ptr<TlsIdentity>> TlsIdentity::Load(const TlsFiles& files) {
   std::shared_ptr<TlsIdentity> identity(new TlsIdentity(files));
-  RETURN_IF_ERROR(identity->Reload());
+  RETURN_IF_ERROR(identity->Reload(absl::InfinitePast()).status());
   return identity;
 }
 
-absl::Status TlsIdentity::Reload() {
+absl::StatusOr<bool> TlsIdentity::Reload(absl::Time now) {
   absl::StatusOr<Content> content = ReadContent(files_);
   RETURN_IF_ERROR(content.status());
   MutexLock lock(&mutex_);
-  if (version_ > 0 && content_ == *content) return absl::OkStatus();
+  if (version_ > 0 && content_ == *content) return false;
+  if (version_ > 0 && IsValid(content_, now) && !IsValid(*content, now)) {
+    return Refuse(
+        files_.certificate,
+        absl::StrCat("has a certificate that is valid from ", LogTime(content->valid_from),
+                     " until ", LogTime(content->valid_until),
+                     ", and not now; the one before it stays, which is"));
+  }
   content_ = *std::move(content);
   ++version_;
-  return absl::OkStatus();
+  return true;
 }
 
 TlsIdentity::Content TlsIdentity::content(int64_t* version) const {
@@ -187,9 +231,9 @@ TlsIdentity::Content TlsIdentity::content(int64_t* version) const {
   return content_;
 }
 
-absl::Time TlsIdentity::expires() const {
+TlsIdentity::Content TlsIdentity::content() const {
   MutexLock lock(&mutex_);
-  return content_.expires;
+  return content_;
 }
 
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(

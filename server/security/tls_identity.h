@@ -34,22 +34,28 @@ class TlsIdentity {
     std::string certificate;
     std::string key;
     std::string client_ca;
-    absl::Time expires;  // of the server's certificate
+    std::string serial;  // of the server's certificate, in hexadecimal digits
+    // When all certificates of the server's chain are valid: clients check each of them.
+    absl::Time valid_from;
+    absl::Time valid_until;
+    absl::Time expires;  // the least end of all certificates, those of client authorities included
 
     bool operator==(const Content&) const = default;
   };
 
   // InvalidArgument names the file: it cannot be read, is not PEM, or the key is not that of the
-  // certificate.
+  // certificate. One that is not valid now is no error: clients may not look at that.
   static absl::StatusOr<std::shared_ptr<TlsIdentity>> Load(const TlsFiles& files);
 
-  // Reads the files again. The error is Load's, and changes nothing. Connections that are open
-  // stay.
-  absl::Status Reload();
+  // Reads the files again; whether anything has changed. The error is Load's, and changes nothing;
+  // nor does a chain that is not valid at `now`, as long as the one before it is. Connections that
+  // are open stay.
+  absl::StatusOr<bool> Reload(absl::Time now);
 
   // The content, and a number that is another one after each change.
   Content content(int64_t* version) const;
-  absl::Time expires() const;
+  Content content() const;
+  absl::Time expires() const { return content().expires; }
   bool asks_for_client_certificates() const { return !files_.client_ca.empty(); }
 
  private:

@@ -94,6 +94,17 @@ absl::StatusOr<TokenTable> TokenTable::Parse(absl::string_view text, absl::strin
   return table;
 }
 
+std::map<absl::string_view, const TokenTable::HashedEntry*> TokenTable::ByName() const {
+  std::map<absl::string_view, const HashedEntry*> by_name;
+  for (const auto& [key, hashed] : entries_) by_name.emplace(hashed.entry.name, &hashed);
+  return by_name;
+}
+
+EntryChanges TokenTable::ChangesFrom(const TokenTable& before) const {
+  return EntryChanges::Between(before.ByName(), ByName(),
+                               [](const auto* a, const auto* b) { return *a == *b; });
+}
+
 const TokenTable::Entry* TokenTable::Find(absl::string_view token) const {
   Digest digest;
   SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest.data());

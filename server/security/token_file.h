@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/security/caller.h"
+#include "server/security/entry_changes.h"
 
 namespace chorale {
 
@@ -31,6 +32,8 @@ class TokenTable {
     std::string tenant;
     Role role = Role::kRead;
     absl::Time expires = absl::InfiniteFuture();
+
+    bool operator==(const Entry&) const = default;
   };
 
   TokenTable() = default;
@@ -43,13 +46,18 @@ class TokenTable {
   const Entry* Find(absl::string_view token) const;
 
   size_t size() const { return entries_.size(); }
+  // By name: a token whose hash, tenant, role or end is another one is changed.
+  EntryChanges ChangesFrom(const TokenTable& before) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;
   struct HashedEntry {
     Digest digest;
     Entry entry;
+
+    bool operator==(const HashedEntry&) const = default;
   };
+  std::map<absl::string_view, const HashedEntry*> ByName() const;
   static absl::StatusOr<HashedEntry> ParseLine(absl::string_view line);
   static uint64_t KeyOf(const Digest& digest);
 

@@ -128,7 +128,8 @@ const MetricDescription kCatalog[] = {
      "Times that the configuration was read again, by result: ok, or error, which changes "
      "nothing."},
     {"chorale_tls_certificate_expiry_seconds", kGauge,
-     "When the server's certificate expires, since the Unix epoch. Only with TLS."},
+     "When the first of all certificates in the server's files expires, since the Unix epoch. Only "
+     "with TLS."},
     {"chorale_log_lines_dropped_total", kCounter,
      "Lines of the log that were dropped because they came faster than they could be written."},
     {"chorale_spans_dropped_total", kCounter,

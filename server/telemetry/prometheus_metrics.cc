@@ -12,7 +12,7 @@ namespace {
 
 // The reasons of the engine and the server. Any other reason counts as "other".
 constexpr const char* kReasons[] = {
-    "queue_full",          "queue_timeout",       "backlog", "draining", "backend_failed",
+    "queue_full",          "queue_timeout",       "backlog",      "draining", "backend_failed",
     "registration_memory", "blocking_queue_full", "reply_memory", "other"};
 
 // Of the listener.

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -251,15 +250,12 @@ TEST_F(ProgramTest, TextThatCannotBePrintedEndsWithOne) {
 TEST_F(ProgramTest, SignalsThatEndOtherProgramsDoNotEndIt) {
   const std::vector<int> harmless = {SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGXFSZ};
   const std::string file = Path("server.yaml");
-  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  std::ofstream(file) << "max_paths: 7\n";
   Program program = Run({"--lame_duck=10m", absl::StrCat("--config=", file)});
-  const int config = open(file.c_str(), O_WRONLY);  // waits until the program reads
-  for (const int signal : harmless) program.Signal(signal);
-  std::ofstream(Path("regular")) << "max_paths: 7\n";
-  std::filesystem::rename(Path("regular"), file);  // what SIGHUP has it read again
-  EXPECT_EQ(write(config, "max_paths: 6\n", 13), 13);
-  close(config);
+  ASSERT_TRUE(program.WaitForOutput("info machine")) << program.Output();
+  for (const int signal : harmless) program.Signal(signal);  // while it starts, or soon after
   ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+  ASSERT_TRUE(program.WaitForOutput("info reloaded")) << program.Output();
   ASSERT_TRUE(program.WaitForOutput("info reloaded")) << program.Output();
   program.Signal(SIGTERM);
   ASSERT_TRUE(program.WaitForOutput("shutdown_requested"));
@@ -392,6 +388,35 @@ TEST_F(ProgramTest, SighupReadsTheConfigurationAgain) {
   program.Signal(SIGHUP);
   ASSERT_TRUE(program.WaitForOutput("info reloaded changed=max_paths need_restart=threads"))
       << program.Output();
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+// One line tells of flags, tokens and tenants.
+TEST_F(ProgramTest, AReloadIsOneLine) {
+  const std::string file = Path("server.yaml");
+  const std::string tokens = Path("tokens");
+  const auto line = [](const std::string& name, char digit) {
+    return absl::StrCat(name, " ", std::string(64, digit), " acme read\n");
+  };
+  std::ofstream(file) << "max_paths: 7\n";
+  std::ofstream(tokens) << line("alice", 'a') << line("bob", 'b');
+  Program program = Run({absl::StrCat("--config=", file), absl::StrCat("--token_file=", tokens)});
+  ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
+  std::ofstream(tokens) << line("alice", 'a');
+  program.Signal(SIGHUP);
+  ASSERT_TRUE(
+      program.WaitForOutput("info reloaded changed=\"\" need_restart=\"\" "
+                            "tokens=\"0 added, 1 removed, 0 changed: 1 now\""))
+      << program.Output();
+  std::ofstream(file) << "";
+  std::ofstream(tokens) << "";
+  program.Signal(SIGHUP);
+  ASSERT_TRUE(program.WaitForOutput(
+      absl::StrCat("error reload_refused reason=\"", tokens, ": has no entries, and had 1")))
+      << program.Output();
+  EXPECT_THAT(program.Output(),
+              HasSubstr(absl::StrCat("--config: ", file, ": has no entries, and had 1")));
   program.Signal(SIGTERM);
   EXPECT_EQ(program.Wait(), 0);
 }

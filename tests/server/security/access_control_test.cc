@@ -6,14 +6,18 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace chorale {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // SHA-256 of "secret" and of "other".
@@ -48,6 +52,18 @@ class AccessControlTest : public ::testing::Test {
     absl::StatusOr<std::unique_ptr<AccessControl>> access = AccessControl::Load(options_);
     ASSERT_TRUE(access.ok()) << access.status();
     access_ = *std::move(access);
+  }
+  // What it changed and refused, a line each.
+  std::string Reload() {
+    const AccessControl::Reloaded reloaded = access_->Reload(now_);
+    std::vector<std::string> lines;
+    for (const LogField& field : reloaded.changes) {
+      lines.push_back(absl::StrCat(field.key, ": ", std::get<std::string>(field.value)));
+    }
+    for (const absl::Status& status : reloaded.refusals) {
+      lines.push_back(absl::StrCat("refused: ", status.message()));
+    }
+    return absl::StrJoin(lines, "\n");
   }
   absl::StatusOr<Caller> Authenticate(const PresentedCredentials& presented) const {
     return access_->Authenticate(presented, now_);
@@ -124,9 +140,31 @@ TEST_F(AccessControlTest, AReloadTakesTokensAway) {
   Load();
   Write("tokens", absl::StrCat("reader ", kOther, " zeta read\n"));
   EXPECT_TRUE(Authenticate(Token("secret")).ok());
-  EXPECT_TRUE(access_->Reload().ok());
+  EXPECT_EQ(Reload(), "tokens: 1 added, 1 removed, 0 changed: 1 now");
   EXPECT_FALSE(Authenticate(Token("secret")).ok());
   EXPECT_EQ(Authenticate(Token("other"))->tenant, "zeta");
+  EXPECT_EQ(Reload(), "");
+}
+
+// As while it is written, or on a full disk.
+TEST_F(AccessControlTest, AFileThatHasLostItsEntriesIsRefused) {
+  Load();
+  for (const char* text : {"", "\n", "# nobody\n"}) {
+    Write("tokens", text);
+    Write("tenants", text);
+    EXPECT_THAT(Reload(),
+                AllOf(HasSubstr("refused: "), HasSubstr("tokens: has no entries, and had 1"),
+                      HasSubstr("tenants: has no entries, and had 1")));
+    EXPECT_TRUE(Authenticate(Token("secret")).ok());
+    EXPECT_TRUE(Authenticate(Certificate("a.example")).ok());
+  }
+  Write("tokens", "# intentionally empty\n");
+  Write("tenants", "  # intentionally empty\n");
+  EXPECT_THAT(Reload(), AllOf(HasSubstr("tokens: 0 added, 1 removed, 0 changed: 0 now"),
+                              HasSubstr("tenants: 0 added, 1 removed, 0 changed: 0 now")));
+  EXPECT_FALSE(Authenticate(Token("secret")).ok());
+  Write("tokens", "");
+  EXPECT_EQ(Reload(), "") << "it had none";
 }
 
 // Of two files, the one that is right is taken over.
@@ -134,13 +172,15 @@ TEST_F(AccessControlTest, AFileThatIsWrongLeavesWhatItSaidBefore) {
   Load();
   Write("tokens", absl::StrCat("reader ", kOther, " zeta read\nnonsense\n"));
   Write("tenants", "tenants: {acme: {weight: 3}}\n");
-  EXPECT_THAT(std::string(access_->Reload().message()), HasSubstr("tokens: line 2"));
+  EXPECT_THAT(Reload(), AllOf(HasSubstr("tokens: line 2"),
+                              HasSubstr("tenants: 0 added, 0 removed, 1 changed: 1 now")));
   EXPECT_FALSE(Authenticate(Token("other")).ok());
   ASSERT_TRUE(Authenticate(Token("secret")).ok());
   EXPECT_EQ(Authenticate(Token("secret"))->policy.weight, 3);
   EXPECT_FALSE(Authenticate(Certificate("a.example")).ok());
   std::filesystem::remove(Path("tokens"));
-  EXPECT_THAT(std::string(access_->Reload().message()), HasSubstr("cannot be read"));
+  EXPECT_THAT(Reload(), HasSubstr("refused: "));
+  EXPECT_THAT(Reload(), HasSubstr("cannot be read"));
   EXPECT_TRUE(Authenticate(Token("secret")).ok());
 }
 

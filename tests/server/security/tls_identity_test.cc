@@ -60,20 +60,59 @@ TEST_F(TlsIdentityTest, AReloadTakesOverAWholePairOrNothing) {
   ASSERT_TRUE(identity.ok()) << identity.status();
   int64_t version = 0;
   const TlsIdentity::Content first = (*identity)->content(&version);
-  EXPECT_TRUE((*identity)->Reload().ok());
+  EXPECT_EQ((*identity)->Reload(absl::Now()).value(), false);
   (*identity)->content(&version);
   EXPECT_EQ(version, 1) << "nothing has changed";
 
   const TestPair next = authority_.IssueServer();
   Write("crt", next.certificate);  // its key is not there yet
-  EXPECT_THAT(std::string((*identity)->Reload().message()), HasSubstr("is not the key of"));
+  EXPECT_THAT(std::string((*identity)->Reload(absl::Now()).status().message()),
+              HasSubstr("is not the key of"));
   EXPECT_EQ((*identity)->content(&version), first);
   EXPECT_EQ(version, 1);
 
   Write("key", next.key);
-  EXPECT_TRUE((*identity)->Reload().ok());
+  EXPECT_EQ((*identity)->Reload(absl::Now()).value(), true);
   EXPECT_EQ((*identity)->content(&version).certificate, next.certificate);
+  EXPECT_FALSE((*identity)->content().serial.empty());
   EXPECT_EQ(version, 2);
+}
+
+TEST_F(TlsIdentityTest, AChainThatIsNotValidReplacesNoneThatIs) {
+  const auto identity = TlsIdentity::Load(files_);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  const std::string first = (*identity)->content().certificate;
+  const TestPair expired = authority_.Issue({"server", "IP:127.0.0.1", absl::Hours(-1)});
+  const TestPair pair = authority_.IssueServer();
+  const TestPair chain = {pair.certificate + expired.certificate, pair.key};
+  for (const TestPair& wrong : {expired, chain}) {
+    Put(wrong);
+    EXPECT_THAT(std::string((*identity)->Reload(absl::Now()).status().message()),
+                AllOf(HasSubstr(Path("crt")), HasSubstr("and not now")));
+    EXPECT_EQ((*identity)->content().certificate, first);
+  }
+  // Neither is valid: the newer one is at least what the operator wants.
+  Put(expired);
+  EXPECT_EQ((*identity)->Reload(absl::Now() + absl::Hours(48)).value(), true);
+  EXPECT_EQ((*identity)->content().certificate, expired.certificate);
+  Put(pair);
+  EXPECT_EQ((*identity)->Reload(absl::Now()).value(), true);
+  EXPECT_TRUE(TlsIdentity::Load(files_).ok());
+}
+
+TEST_F(TlsIdentityTest, ExpiresWithTheFirstOfAllCertificates) {
+  const TestPair leaf = authority_.Issue({"server", "IP:127.0.0.1", absl::Hours(10)});
+  const TestPair intermediate = authority_.Issue({"intermediate", "", absl::Hours(5)});
+  const TestPair authority = authority_.Issue({"clients", "", absl::Hours(3)});
+  const auto hours = [this] {
+    return absl::ToDoubleHours((*TlsIdentity::Load(files_))->expires() - absl::Now());
+  };
+  Put(leaf);
+  EXPECT_NEAR(hours(), 10, 0.1);
+  Put({leaf.certificate + intermediate.certificate, leaf.key});
+  EXPECT_NEAR(hours(), 5, 0.1);
+  Write("ca", authority_.certificate() + authority.certificate);
+  EXPECT_NEAR(hours(), 3, 0.1);
 }
 
 TEST_F(TlsIdentityTest, ErrorsNameTheFile) {

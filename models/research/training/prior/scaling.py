@@ -31,7 +31,14 @@ class ScalingRule(NamedTuple):
     @classmethod
     def squashing(cls, features: float, target: float, errors: int = 1) -> ScalingRule:
         """The target's values are drawn in like the features', all or only one in so many."""
-        return cls(features, target, 0.0, errors, 1.0)
+        return cls(
+            features,
+            target,
+            target_gap=0.0,
+            target_errors=errors,
+            target_agree=1.0,
+            target_tail=1.0,
+        )
 
 
 RULE = ScalingRule()
