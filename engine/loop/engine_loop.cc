@@ -1,12 +1,14 @@
 #include "engine/loop/engine_loop.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/monotonic_clock.h"
@@ -376,6 +378,9 @@ bool EngineLoop::Start(uint64_t id, absl::Time now) {
   std::vector<BufferPool::Lease> leases = buffers_.TryLease(ranges);
   if (leases.size() < ranges.size()) return false;
   active.session->Admit(std::move(leases), now);
+  active.is_short = active.requested.flops < rate_.Budget(options_.target_tick);
+  active.lane = active.session->share().client;
+  if (active.is_short) active.lane += " (short)";
   LeaveQueue(&active);
   ++running_;
   return true;
@@ -446,19 +451,15 @@ void EngineLoop::GatherTasks(absl::Time now) {
     tasks_.push_back({.runnable = {job.work, job.work->steps_at_this_cost()},
                       .flow = JobFlow(job.id),
                       .share = &ShareOfJob(job),
+                      .lane = ShareOfJob(job).client,
                       .job = job.id,
                       .context = job.context});
   }
   const std::string* client = nullptr;
-  const double tick_flops = rate_.Budget(options_.target_tick);
-  bool has_short = false;
-  bool has_long = !cache_.jobs().empty();
   for (Active& active : sessions_) {
     if (!active.queued && !active.session->WaitsForReader()) {
-      if (client != nullptr && *client != active.session->share().client) shared_at_ = now;
-      client = &active.session->share().client;
-      const bool is_short = active.Left() * active.requested.flops < tick_flops;
-      (is_short ? has_short : has_long) = true;
+      if (client != nullptr && *client != active.lane) shared_at_ = now;
+      client = &active.lane;
     }
     runnables_.clear();
     active.session->AppendRunnable(&runnables_);
@@ -466,19 +467,26 @@ void EngineLoop::GatherTasks(absl::Time now) {
       tasks_.push_back({.runnable = runnable,
                         .flow = active.session->id(),
                         .share = &active.session->share(),
+                        .lane = active.lane,
                         .active = &active,
                         .context = &active.session->context()});
     }
   }
-  if (has_short && has_long) shared_at_ = now;
   // Where decodes run in step, ticks are short as they are, and their ends cost more.
   shared_ = !decodes_in_step_ && now - shared_at_ < kSharedFor;
   summaries_at_once_ = 0;
+  // To the scheduler the short requests of a client are a client of their own, which waits only for
+  // its fair part of the long ones' work. While a client has both, each has half of its weight.
+  absl::flat_hash_map<absl::string_view, std::array<bool, 2>> lanes;  // of a client: long, short
+  for (const Task& task : tasks_) {
+    lanes[task.share->client][task.active != nullptr && task.active->is_short ? 1 : 0] = true;
+  }
   candidates_.clear();
   for (Task& task : tasks_) {
+    const auto& [has_long, has_short] = lanes[task.share->client];
     task.step_flops = task.runnable.work->next_step_flops();
-    candidates_.push_back({task.flow, task.step_flops, task.runnable.max_steps, task.share->client,
-                           task.share->weight});
+    candidates_.push_back({task.flow, task.step_flops, task.runnable.max_steps, task.lane,
+                           task.share->weight / (has_long && has_short ? 2 : 1)});
   }
 }
 

@@ -87,6 +87,8 @@ class EngineLoop {
     double flops_done = 0;     // of requested.flops
     bool waits = false;        // known to admission_, waiting or running
     bool wait_judged = false;  // see RefuseHopeless
+    bool is_short = false;     // once it is admitted: all of it takes less than a tick
+    std::string lane;          // its client for the scheduler, see GatherTasks
     // While it waits for its reader: since when nothing was acknowledged.
     absl::Time unread_since = absl::InfiniteFuture();
     int64_t acknowledged = 0;
@@ -106,6 +108,7 @@ class EngineLoop {
     Runnable runnable;
     uint64_t flow = 0;
     const ClientShare* share = nullptr;
+    absl::string_view lane;
     Active* active = nullptr;  // null for a job
     uint64_t job = 0;
     const RegisteredContext* context = nullptr;
