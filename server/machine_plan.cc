@@ -17,9 +17,6 @@ constexpr int64_t kMiB = 1 << 20;
 
 // Of a server without models and pools: code, gRPC, threads, database.
 constexpr int64_t kProgramBytes = 64 * kMiB;
-// The backend keeps the weights in an order of its own, made from what was read.
-constexpr int64_t kCopiesOfWeights = 2;
-
 constexpr int kMostThreads = 1024;  // of the CPU backend
 
 // One thing that takes host memory. The least is what small tables need: 32 MiB of contexts are
@@ -129,7 +126,7 @@ absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, in
   server.own_memory_limit = server.memory_limit_bytes == 0 && !none_asked;
   const bool on_host = PoolsAreOnHost(options->engine, memory);
   std::vector<Pool> pools = PoolsOf(on_host, options);
-  const int64_t own = kProgramBytes + kCopiesOfWeights * weight_bytes;
+  const int64_t own = kProgramBytes + OwnMemoryLimit::kCopiesOfWeights * weight_bytes;
   const auto planned =
       static_cast<int64_t>(kPlannedMemoryShare * static_cast<double>(memory.bytes)) - own;
   if (memory.known()) {

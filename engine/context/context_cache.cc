@@ -189,13 +189,13 @@ double ContextCache::EncodeFlopsLeft() const {
     return EncodeFlops(context.model->info.config, context.record.rows);
   };
   double flops = 0;
-  const bool some_to_come = Count(State::kReading) + Count(State::kWaiting) > 0;
-  for (const Entry& entry : entries_) {
-    if (!some_to_come) break;
-    const bool to_come =
-        entry.state == State::kReading ||
-        (entry.state == State::kWaiting && entry.saved == nullptr && !entry.has_file);
-    if (to_come) flops += total(*entry.context);
+  if (Count(State::kReading) + Count(State::kWaiting) > 0) {
+    for (const Entry& entry : entries_) {
+      const bool to_come =
+          entry.state == State::kReading ||
+          (entry.state == State::kWaiting && entry.saved == nullptr && !entry.has_file);
+      if (to_come) flops += total(*entry.context);
+    }
   }
   for (const Job& job : jobs_) {
     if (job.work->kind() != WorkKind::kEncode) continue;

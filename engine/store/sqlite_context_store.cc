@@ -284,32 +284,36 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
   return PutOutcome::kCreated;
 }
 
+absl::StatusOr<StoredContext> SqliteContextStore::ReadStored(const std::string& tenant,
+                                                             const std::string& name) {
+  RETURN_IF_ERROR(CheckOpen());
+  absl::StatusOr<StoredContext> stored = table_->Read(tenant, name);
+  if (!stored.ok()) return ForCaller(stored.status());
+  return stored;
+}
+
 absl::StatusOr<ContextRecord> SqliteContextStore::Get(const std::string& tenant,
                                                       const std::string& name) {
-  StoredContext stored;
+  absl::StatusOr<StoredContext> stored;
   {
     MutexLock lock(&mutex_);
-    RETURN_IF_ERROR(CheckOpen());
-    absl::StatusOr<StoredContext> found = table_->Read(tenant, name);
-    if (!found.ok()) return ForCaller(found.status());
-    stored = *std::move(found);
+    stored = ReadStored(tenant, name);
   }
-  return ParseContext(std::move(stored), database_);
+  RETURN_IF_ERROR(stored.status());
+  return ParseContext(*std::move(stored), database_);
 }
 
 absl::StatusOr<std::string> SqliteContextStore::ReadDataset(const std::string& tenant,
                                                             const std::string& name) {
   std::unique_ptr<Pin> pin;
-  StoredContext stored;
+  absl::StatusOr<StoredContext> stored;
   {
     MutexLock lock(&mutex_);
-    RETURN_IF_ERROR(CheckOpen());
-    absl::StatusOr<StoredContext> found = table_->Read(tenant, name);
-    if (!found.ok()) return ForCaller(found.status());
-    stored = *std::move(found);
-    pin = std::make_unique<Pin>(*this, DatasetId{tenant, stored.record.digest});
+    stored = ReadStored(tenant, name);
+    RETURN_IF_ERROR(stored.status());
+    pin = std::make_unique<Pin>(*this, DatasetId{tenant, stored->record.digest});
   }
-  absl::StatusOr<ContextRecord> record = ParseContext(std::move(stored), database_);
+  absl::StatusOr<ContextRecord> record = ParseContext(*std::move(stored), database_);
   RETURN_IF_ERROR(record.status());
   return files_->Read(DatasetKey(tenant, record->digest), record->dataset_bytes, record->digest);
 }

@@ -85,6 +85,9 @@ class SqliteContextStore : public ContextStore {
   bool EmptyLog() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status CheckOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // With errors for the caller.
+  absl::StatusOr<StoredContext> ReadStored(const std::string& tenant, const std::string& name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reconciles files, by key, with the records: moves files that no record names to `lost`, and
   // takes back those that a record names.
   absl::Status MatchFiles(std::set<std::string> files) ABSL_LOCKS_EXCLUDED(mutex_);

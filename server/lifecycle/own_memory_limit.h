@@ -17,6 +17,8 @@ namespace chorale {
 class OwnMemoryLimit {
  public:
   static constexpr int64_t kBeside = int64_t{512} << 20;
+  // A backend keeps weights in an order of its own, made from what was read.
+  static constexpr int64_t kCopiesOfWeights = 2;
 
   struct Work {
     int64_t pools = 0;    // bytes of the pools in the host's memory that are in use
@@ -30,8 +32,6 @@ class OwnMemoryLimit {
 
   // The limit now.
   int64_t Next(const Work& now) {
-    // A backend keeps weights in an order of its own, made from what was read.
-    constexpr int64_t kCopiesOfWeights = 2;
     most_ = std::max(most_, now.pools + now.passing +
                                 kCopiesOfWeights * std::max<int64_t>(0, now.weights - weights_));
     return base_ + most_ + kBeside;
