@@ -145,6 +145,9 @@ Server::Server(const ServerOptions& options)
   environment_.registration_memory = &registration_memory_;
   environment_.reply_memory = &reply_memory_;
   environment_.limits = &limits_;
+  environment_.allow_message = [this](absl::string_view peer) {
+    if (Listener* const listener = opened_listener_) listener->AllowMessage(peer);
+  };
   environment_.max_message_bytes = options.max_message_bytes;
   environment_.retry_delay = options.retry_delay;
   service_ = std::make_unique<ChoraleService>(&environment_);
@@ -195,10 +198,9 @@ absl::Status Server::Bind() {
   builder.RegisterService(service_.get());
   handover_ = std::make_unique<ConnectionHandover>(
       &builder, [this] { return MakeServerCredentials(access_->tls()); });
-  polling_threads_ = std::make_unique<PollingThreads>(&builder);
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC did not start");
-  polling_threads_->Start();
+  callback_threads_ = std::make_unique<CallbackThreads>();
   Listen(*std::move(sockets));
   WatchMemory();  // clients connect from here on, while models are loaded as well
   MutexLock lock(&health_mutex_);
@@ -210,7 +212,9 @@ void Server::Listen(std::vector<FileDescriptor> sockets) {
   handover_->Start(sockets.front().get());
   listener_ = std::make_unique<Listener>(
       std::move(sockets),
-      ConnectionLimits{options_.max_connections, options_.max_connections_per_peer},
+      ConnectionLimits{.total = options_.max_connections,
+                       .per_peer = options_.max_connections_per_peer,
+                       .message_bytes = options_.max_message_bytes},
       Listener::Handlers{
           .accepted =
               [this](FileDescriptor connection, const std::string& peer) {
@@ -218,19 +222,20 @@ void Server::Listen(std::vector<FileDescriptor> sockets) {
               },
           .refused = [this](Refusal why) { metrics_.ConnectionRefused(NameOf(why)); },
           .failed = [this](const absl::Status& why) { Fail("listener_failed", why.message()); }});
+  opened_listener_ = listener_.get();
 }
 
 void Server::WatchMemory() {
-  if (options_.memory_limit_bytes == 0 && !options_.own_memory_limit) return;
   memory_watch_ = std::make_unique<MemoryWatch>(MemoryWatch::Handlers{
       .limit = [this] { return CurrentMemoryLimit(); },
       .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
-      .mark_traffic = [this] { listener_->MarkTraffic(); },
+      .mark_traffic =
+          [this] { metrics_.ConnectionsEnded("flood", listener_->MarkTraffic()); },
       .end_busiest =
           [this](bool lately) {
             const int64_t ended =
                 listener_->EndBusiest(lately ? BusySince::kMark : BusySince::kBeginning);
-            metrics_.ConnectionsEndedForMemory(ended);
+            metrics_.ConnectionsEnded("memory", ended);
             return ended;
           },
       .give_up = [this] { Fail("memory_exhausted", "memory stays near its limit"); },
@@ -245,7 +250,7 @@ void Server::WatchMemory() {
 MemoryLimit Server::CurrentMemoryLimit() {
   if (options_.memory_limit_bytes > 0) return {options_.memory_limit_bytes};
   Engine* const engine = opened_engine_;
-  if (engine == nullptr) return {0};
+  if (!options_.own_memory_limit || engine == nullptr) return {0};
   const EngineStats stats = engine->Stats();
   OwnMemoryLimit::Work work;
   work.pools = stats.registration_bytes;
@@ -469,7 +474,7 @@ Server::~Server() {
   // Destroying the engine may produce replies, so it goes before the executors.
   grpc_.reset();
   handover_.reset();
-  polling_threads_.reset();
+  callback_threads_.reset();
   engine_.reset();
 }
 

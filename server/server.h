@@ -18,12 +18,12 @@
 #include "base/mutex.h"
 #include "engine/data/live_limits.h"
 #include "engine/engine.h"
+#include "server/lifecycle/callback_threads.h"
 #include "server/lifecycle/connection_handover.h"
 #include "server/lifecycle/executor.h"
 #include "server/lifecycle/health_watch.h"
 #include "server/lifecycle/memory_watch.h"
 #include "server/lifecycle/own_memory_limit.h"
-#include "server/lifecycle/polling_threads.h"
 #include "server/listener/listener.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/chorale_service.h"
@@ -155,9 +155,10 @@ class Server {
   std::unique_ptr<ChoraleService> service_;
   std::unique_ptr<ClientWatchdog> watchdog_;
   std::unique_ptr<ConnectionHandover> handover_;
-  std::unique_ptr<PollingThreads> polling_threads_;
+  std::unique_ptr<CallbackThreads> callback_threads_;
   std::unique_ptr<grpc::Server> grpc_;
   std::atomic<Engine*> opened_engine_{nullptr};
+  std::atomic<Listener*> opened_listener_{nullptr};
   mutable Mutex health_mutex_;
   bool admits_calls_ ABSL_GUARDED_BY(health_mutex_) = false;
   bool shutdown_announced_ ABSL_GUARDED_BY(health_mutex_) = false;

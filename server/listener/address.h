@@ -4,9 +4,11 @@
 
 #include <sys/socket.h>
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace chorale {
 
@@ -24,6 +26,13 @@ absl::StatusOr<Address> ParseAddress(const std::string& text);
 // Whom the connections of one client have in common: an IPv4 address, the /64 network of an IPv6
 // address, since a host has all addresses of one, or "unix".
 std::string HostOfPeer(const sockaddr_storage& peer);
+
+// Whose connection it is, among all that there are at a time: the address and the port, the same
+// for an IPv4 address and the IPv6 address that stands for it. None of a Unix socket. The text is
+// for comparisons.
+std::optional<std::string> EndpointOfPeer(const sockaddr_storage& peer);
+// Of what gRPC calls a peer: "ipv4:127.0.0.1:50000", "ipv6:%5B::1%5D:50000" or "unix:...".
+std::optional<std::string> EndpointOfPeer(absl::string_view peer);
 
 }  // namespace chorale
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -18,7 +19,6 @@
 #include "absl/time/clock.h"
 #include "base/monotonic_clock.h"
 #include "server/listener/address.h"
-#include "server/listener/traffic.h"
 #include "server/telemetry/logging.h"
 
 namespace chorale {
@@ -113,9 +113,28 @@ void Listener::EndWriting() {
   for (const auto& [fd, connection] : connections_) shutdown(fd, SHUT_WR);
 }
 
-void Listener::MarkTraffic() {
+void Listener::AllowMessage(absl::string_view peer) {
+  const std::optional<std::string> endpoint = EndpointOfPeer(peer);
+  if (!endpoint.has_value()) return;
   MutexLock lock(&mutex_);
-  for (auto& [fd, connection] : connections_) connection.marked_bytes = ReceivedBytes(fd);
+  const auto found = by_endpoint_.find(*endpoint);
+  if (found != by_endpoint_.end()) connections_.at(found->second).allowance.AddMessage();
+}
+
+int64_t Listener::MarkTraffic() {
+  MutexLock lock(&mutex_);
+  int64_t ended = 0;
+  for (auto& [fd, connection] : connections_) {
+    const int64_t before = std::exchange(connection.marked_bytes, ReceivedBytes(fd));
+    if (!connection.allowance.IsExceeded(connection.marked_bytes - before)) continue;
+    shutdown(fd, SHUT_RDWR);
+    ++ended;
+    LogEvent(spdlog::level::warn, "connection_ended",
+             {{"reason", std::string("flood")},
+              {"peer", connection.peer},
+              {"received_bytes", connection.marked_bytes}});
+  }
+  return ended;
 }
 
 int64_t Listener::EndBusiest(BusySince since) {
@@ -223,26 +242,31 @@ void Listener::Admit(FileDescriptor accepted, const sockaddr_storage& address) {
   if (!duplicate.valid() || !connection.valid()) return Refuse(Refusal::kNoDescriptor);
   Refusal why = Refusal::kTotal;
   const std::string peer = HostOfPeer(address);
-  if (!TryAdd(peer, std::move(duplicate), &why)) return Refuse(why);
+  Connection added{.descriptor = std::move(duplicate),
+                   .peer = peer,
+                   .endpoint = EndpointOfPeer(address),
+                   .allowance = TrafficAllowance(limits_.message_bytes)};
+  if (!TryAdd(std::move(added), &why)) return Refuse(why);
   const int yes = 1;
   setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // not a Unix socket's
   handlers_.accepted(std::move(connection), peer);
 }
 
-bool Listener::TryAdd(const std::string& peer, FileDescriptor duplicate, Refusal* why) {
+bool Listener::TryAdd(Connection connection, Refusal* why) {
   MutexLock lock(&mutex_);
   if (static_cast<int64_t>(connections_.size()) >= limits_.total) {
     *why = Refusal::kTotal;
     return false;
   }
-  const auto found = per_peer_.find(peer);
+  const auto found = per_peer_.find(connection.peer);
   if (found != per_peer_.end() && found->second >= limits_.per_peer) {
     *why = Refusal::kPerPeer;
     return false;
   }
-  ++per_peer_[peer];
-  const int fd = duplicate.get();
-  connections_[fd] = {std::move(duplicate), peer};
+  ++per_peer_[connection.peer];
+  const int fd = connection.descriptor.get();
+  if (connection.endpoint.has_value()) by_endpoint_[*connection.endpoint] = fd;
+  connections_.emplace(fd, std::move(connection));
   // Hang-ups alone, which are always told. By edge: an error that stays is told once.
   Watch(fd, EPOLLET);
   return true;
@@ -271,6 +295,13 @@ void Listener::Forget(int descriptor) {
   if (found == connections_.end()) return;
   const auto peer = per_peer_.find(found->second.peer);
   if (--peer->second == 0) per_peer_.erase(peer);
+  if (found->second.endpoint.has_value()) {
+    const auto endpoint = by_endpoint_.find(*found->second.endpoint);
+    // Another connection may have the port by now.
+    if (endpoint != by_endpoint_.end() && endpoint->second == descriptor) {
+      by_endpoint_.erase(endpoint);
+    }
+  }
   // To close the duplicate is not enough: the socket may still have its other descriptor.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
   connections_.erase(found);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,16 +14,18 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
+#include "server/listener/traffic.h"
 
 namespace chorale {
 
-// The most connections at a time, of all clients and of one (see HostOfPeer).
 struct ConnectionLimits {
-  int64_t total = 4096;
-  int64_t per_peer = 1024;
+  int64_t total = 4096;             // at a time
+  int64_t per_peer = 1024;          // of them, of one client (see HostOfPeer)
+  int64_t message_bytes = 4 << 20;  // the largest message (see TrafficAllowance)
 };
 
 // Why a connection is refused. A refused connection is accepted and closed at once, so that its
@@ -74,8 +77,11 @@ class Listener {
   // a client may not repeat those. To a client whose connection has ended they are UNAVAILABLE.
   void EndWriting();
 
-  // Notes what each connection has received so far.
-  void MarkTraffic();
+  // Adds a message to the TrafficAllowance of the connection from gRPC's `peer`.
+  void AllowMessage(absl::string_view peer);
+  // Once a second: notes what each connection has received so far, and ends those that have
+  // exceeded their TrafficAllowance. Returns how many it has ended.
+  int64_t MarkTraffic();
   // Ends the connections that have received most: the fewest that have received half of all bytes
   // together. Returns their number.
   int64_t EndBusiest(BusySince since);
@@ -84,7 +90,9 @@ class Listener {
   struct Connection {
     FileDescriptor descriptor;
     std::string peer;
-    int64_t marked_bytes = 0;  // received before the last mark
+    std::optional<std::string> endpoint;  // EndpointOfPeer
+    int64_t marked_bytes = 0;             // received before the last mark
+    TrafficAllowance allowance;
   };
   struct RefusalCount {
     int64_t since_logged = 0;
@@ -100,7 +108,7 @@ class Listener {
   // Accepts and closes one connection with the spare descriptor.
   void RefuseWithSpare(int socket);
   void Admit(FileDescriptor accepted, const sockaddr_storage& address);
-  bool TryAdd(const std::string& peer, FileDescriptor duplicate, Refusal* why);
+  bool TryAdd(Connection connection, Refusal* why);
   void Refuse(Refusal reason);
   void Fail(int error);
   void Forget(int descriptor);
@@ -123,7 +131,8 @@ class Listener {
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool end_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_map<int, Connection> connections_ ABSL_GUARDED_BY(mutex_);  // by the duplicate
+  absl::flat_hash_map<int, Connection> connections_ ABSL_GUARDED_BY(mutex_);   // by the duplicate
+  absl::flat_hash_map<std::string, int> by_endpoint_ ABSL_GUARDED_BY(mutex_);  // of connections_
   absl::flat_hash_map<std::string, int64_t> per_peer_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;

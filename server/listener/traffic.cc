@@ -8,6 +8,12 @@
 #include <numeric>
 
 namespace chorale {
+namespace {
+
+// The headers of a call.
+constexpr int64_t kHeaderBytes = 64 << 10;
+
+}  // namespace
 
 int64_t ReceivedBytes(int fd) {
   tcp_info info = {};
@@ -29,4 +35,20 @@ std::vector<size_t> Busiest(const std::vector<int64_t>& bytes) {
   return positions;
 }
 
+// A message comes in frames and records of TLS, among acknowledgements of what the client receives.
+TrafficAllowance::TrafficAllowance(int64_t message_bytes)
+    : message_bytes_(message_bytes + message_bytes / 4 + kHeaderBytes),
+      bytes_(kFirstMessages * message_bytes_) {}
+
+void TrafficAllowance::AddMessage() { bytes_ += message_bytes_; }
+
+bool TrafficAllowance::IsExceeded(int64_t received) {
+  bytes_ -= received;
+  if (bytes_ < 0) return true;
+  // What time alone adds stays below what there was at first.
+  const int64_t first = kFirstMessages * message_bytes_;
+  if (bytes_ < first) bytes_ = std::min(bytes_ + kBytesASecond, first);
+  bytes_ = std::min(bytes_, kMaxMessages * message_bytes_);
+  return false;
+}
 }  // namespace chorale

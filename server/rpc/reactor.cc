@@ -21,13 +21,18 @@ Reactor* Reactor::Start(std::shared_ptr<Reactor> reactor) {
 
 Reactor::Reactor(Method method, const ServiceEnvironment& environment,
                  grpc::CallbackServerContext* context)
-    : environment_(environment), live_(method, context, environment, [this](grpc::Status status) {
-        if (response_.Valid() && status.ok()) {
-          StartWriteAndFinish(&response_, grpc::WriteOptions(), std::move(status));
-        } else {
-          ServerBidiReactor::Finish(std::move(status));
-        }
-      }) {}
+    : environment_(environment),
+      live_(method, context, environment,
+            [this](grpc::Status status) {
+              if (response_.Valid() && status.ok()) {
+                StartWriteAndFinish(&response_, grpc::WriteOptions(), std::move(status));
+              } else {
+                ServerBidiReactor::Finish(std::move(status));
+              }
+            }),
+      peer_(context->peer()) {
+  environment_.allow_message(peer_);
+}
 
 void Reactor::FinishWith(const google::protobuf::Message& response) {
   // The client's library would refuse a message over the limit with an unhelpful error. The engine
@@ -58,6 +63,7 @@ void Reactor::Read() {
 
 void Reactor::OnReadDone(bool ok) {
   live_.EndClientWait();
+  if (ok) environment_.allow_message(peer_);
   if (ok && request_.Length() >= kLargeMessageBytes) {
     waits_for_turn_ = true;
     (void)environment_.large_requests->TryRun(live_.client(), [weak = weak_from_this()] {

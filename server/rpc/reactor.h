@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "server/rpc/live_call.h"
@@ -79,6 +80,7 @@ class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
 
   const ServiceEnvironment& environment_;
   LiveCall live_;
+  const std::string peer_;                   // as gRPC says it
   std::shared_ptr<Reactor> self_;            // set before gRPC knows the reactor, taken in OnDone
   std::atomic<bool> waits_for_turn_{false};  // whoever makes it false has request_
   std::atomic<bool> cancelled_{false};

@@ -3,7 +3,9 @@
 #define CHORALE_SERVER_RPC_SERVICE_ENVIRONMENT_H_
 
 #include <cstdint>
+#include <functional>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "engine/data/live_limits.h"
 #include "engine/engine.h"
@@ -31,6 +33,8 @@ struct ServiceEnvironment {
   ByteBudget* registration_memory = nullptr;
   ReplyMemory* reply_memory = nullptr;
   const LiveLimits* limits = nullptr;
+  std::function<void(absl::string_view peer)> allow_message =  // Listener::AllowMessage
+      [](absl::string_view) {};
   int64_t max_message_bytes = 4 << 20;            // requests and responses
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
 };

@@ -75,7 +75,10 @@ PrometheusMetrics::PrometheusMetrics()
     connections_refused_[reason] =
         AddCounter(r, "chorale_connections_refused_total", {{"reason", reason}});
   }
-  connections_ended_ = AddCounter(r, "chorale_connections_ended_total", {{"reason", "memory"}});
+  for (const char* reason : {"memory", "flood"}) {
+    connections_ended_[reason] =
+        AddCounter(r, "chorale_connections_ended_total", {{"reason", reason}});
+  }
 }
 
 PrometheusMetrics::~PrometheusMetrics() = default;
@@ -208,8 +211,9 @@ void PrometheusMetrics::ConnectionRefused(const char* reason) {
   if (found != connections_refused_.end()) found->second->Increment();
 }
 
-void PrometheusMetrics::ConnectionsEndedForMemory(int64_t count) {
-  connections_ended_->Increment(static_cast<double>(count));
+void PrometheusMetrics::ConnectionsEnded(const char* reason, int64_t count) {
+  const auto found = connections_ended_.find(absl::string_view(reason));
+  if (found != connections_ended_.end()) found->second->Increment(static_cast<double>(count));
 }
 
 void PrometheusMetrics::SpansDropped(int64_t count) {

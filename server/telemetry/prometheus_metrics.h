@@ -65,7 +65,8 @@ class PrometheusMetrics : public MetricsSink {
   void SpansDropped(int64_t count);
   // `reason` is one of those of chorale_connections_refused_total.
   void ConnectionRefused(const char* reason);
-  void ConnectionsEndedForMemory(int64_t count);
+  // Likewise, of chorale_connections_ended_total.
+  void ConnectionsEnded(const char* reason, int64_t count);
   // Makes the model's series.
   void ModelServed(const std::string& model) { SeriesOfModel(model); }
   // The configuration was read again while the server runs; `ok`: and taken over.
@@ -110,7 +111,7 @@ class PrometheusMetrics : public MetricsSink {
   prometheus::Counter* reloads_failed_;
   prometheus::Counter* spans_dropped_;
   std::map<std::string, prometheus::Counter*, std::less<>> connections_refused_;  // by reason
-  prometheus::Counter* connections_ended_;
+  std::map<std::string, prometheus::Counter*, std::less<>> connections_ended_;    // by reason
   prometheus::Gauge* streams_live_;
 
   Mutex mutex_;

@@ -55,7 +55,7 @@ METRICS = [
     _counter('chorale_connections_refused_total', 0.001, reason=['max_connections',
                                                                  'max_connections_per_peer',
                                                                  'no_file_descriptor']),
-    _counter('chorale_connections_ended_total', 0.001, reason=['memory']),
+    _counter('chorale_connections_ended_total', 0.001, reason=['memory', 'flood']),
     _gauge('chorale_memory_limit_bytes', 8e9),
     _gauge('chorale_memory_bytes', 3e8, part=['allocator_used', 'allocator_free', 'registering']),
     _gauge('chorale_streams_live', 4),

@@ -290,6 +290,29 @@ TEST_F(ServerTest, AMessageOverTheLimitIsRefusedAndTheNextCallIsFine) {
   EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
 }
 
+// Of the same connection; a server that listens on IPv6 as well sees another address of an IPv4
+// client than gRPC names.
+TEST_F(ServerTest, WhatCallsSendIsNotTakenForAFlood) {
+  options_.max_message_bytes = 1 << 20;
+  for (const char* listen : {"127.0.0.1:0", "[::]:0"}) {
+    options_.listen_address = listen;
+    StartServer();
+    v1::PredictRequest request;
+    request.set_context(std::string(1'000'000, 'x'));
+    v1::PredictResponse response;
+    const absl::Time until = absl::Now() + absl::Seconds(2.5);  // two looks at the traffic
+    int64_t sent = 0;
+    while (absl::Now() < until || sent < 5 * 16 * options_.max_message_bytes) {
+      const grpc::Status status = stub_->Predict(NewContext().get(), request, &response);
+      ASSERT_NE(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+      ASSERT_NE(status.error_message(), "") << listen;
+      ASSERT_EQ(status.error_message().find("Socket closed"), std::string::npos) << listen;
+      sent += static_cast<int64_t>(request.ByteSizeLong());
+    }
+    server_.reset();
+  }
+}
+
 TEST_F(ServerTest, DrainLetsStreamsFinishAndRefusesNewCalls) {
   StartServer();
   OpenServer();

@@ -1,15 +1,19 @@
 #include "server/listener/listener.h"
 
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -269,6 +273,45 @@ TEST_F(ListenerTest, EndsTheBusiestSinceTheLastMark) {
   EXPECT_EQ(listener_->EndBusiest(BusySince::kBeginning), 1);
   EXPECT_TRUE(Eventually([&] { return HasEnded(once_busy); }));
   EXPECT_FALSE(HasEnded(quiet));
+}
+
+TEST_F(ListenerTest, EndsWhoSendsMuchMoreThanTheMessagesOfCalls) {
+  Start({.message_bytes = 1 << 20});
+  const FileDescriptor flood = Connect(port_);
+  const FileDescriptor upload = Connect(port_);
+  ASSERT_TRUE(EventuallyConnected(2));
+  ASSERT_TRUE(Eventually([&] { return accepted() == 2; }));
+  constexpr int64_t kBytes = 6 << 20;
+  const auto exchange = [&](const FileDescriptor& client, size_t index) {
+    std::thread sender([&] { Send(client, std::string(kBytes, 'x')); });
+    std::string buffer(kBytes, ' ');
+    int descriptor = -1;
+    {
+      MutexLock lock(&mutex_);
+      descriptor = accepted_[index].get();
+    }
+    int64_t received = 0;
+    EXPECT_TRUE(Eventually([&] {
+      const ssize_t n = recv(descriptor, buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (n > 0) received += n;
+      return received == kBytes;
+    }));
+    sender.join();
+  };
+  exchange(flood, 0);
+  exchange(upload, 1);
+  sockaddr_in from = {};
+  socklen_t size = sizeof(from);
+  ASSERT_EQ(getsockname(upload.get(), reinterpret_cast<sockaddr*>(&from), &size), 0);
+  for (int i = 0; i < 2; ++i) {
+    listener_->AllowMessage(absl::StrCat("ipv4:127.0.0.1:", ntohs(from.sin_port)));
+    listener_->AllowMessage("ipv4:127.0.0.9:1");  // nobody's
+  }
+  EXPECT_EQ(listener_->MarkTraffic(), 1);
+  EXPECT_TRUE(Eventually([&] { return HasEnded(flood); }));
+  EXPECT_TRUE(EventuallyConnected(1));
+  EXPECT_FALSE(HasEnded(upload));
+  EXPECT_EQ(listener_->MarkTraffic(), 0);
 }
 
 TEST_F(ListenerTest, SaysWhenItCannotAcceptAnyMore) {
