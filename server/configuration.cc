@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "server/config/config_file.h"
 #include "server/config/environment_variables.h"
+#include "server/config/mistakes.h"
 #include "server/flags.h"
 #include "server/lifecycle/reload_trigger.h"
 
@@ -35,33 +36,32 @@ absl::Status ApplyEntry(const std::string& file, const ConfigEntry& entry, FlagO
   return SetFlag(entry.name, absl::StrJoin(entry.values, ","), origin, origins);
 }
 
-// Returns how many entries it has.
+// Returns how many entries it has. Fails if it cannot be read.
 absl::StatusOr<int64_t> ApplyFile(const std::string& file, int64_t entries_before,
-                                  FlagOrigins* origins) {
+                                  FlagOrigins* origins, Mistakes* mistakes) {
   absl::StatusOr<std::vector<ConfigEntry>> entries = ReadConfigFile(file, entries_before);
   if (!entries.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--config: ", entries.status().message()));
   }
-  for (const ConfigEntry& entry : *entries) RETURN_IF_ERROR(ApplyEntry(file, entry, origins));
+  for (const ConfigEntry& entry : *entries) mistakes->Add(ApplyEntry(file, entry, origins));
   return static_cast<int64_t>(entries->size());
 }
 
-absl::Status ApplyEnvironment(const std::vector<FlagVariable>& variables, FlagOrigins* origins,
-                              std::vector<std::string>* unknown) {
+void ApplyEnvironment(const std::vector<FlagVariable>& variables, FlagOrigins* origins,
+                      std::vector<std::string>* unknown, Mistakes* mistakes) {
   for (const FlagVariable& variable : variables) {
     if (IsConfigurable(variable.flag)) {
-      RETURN_IF_ERROR(SetFlag(variable.flag, variable.value, variable.variable, origins));
+      mistakes->Add(SetFlag(variable.flag, variable.value, variable.variable, origins));
     } else if (variable.variable != kConfigVariable && !IsForeignVariable(variable.variable)) {
       unknown->push_back(variable.variable);
     }
   }
-  return absl::OkStatus();
 }
 
 // The file that the command line or else the environment names. Sets flags.
-absl::StatusOr<std::string> FindFile(const std::vector<std::string>& arguments,
-                                     const std::vector<FlagVariable>& variables) {
-  RETURN_IF_ERROR(ParseFlags(arguments).status());
+std::string FindFile(const std::vector<std::string>& arguments,
+                     const std::vector<FlagVariable>& variables) {
+  (void)ParseFlags(arguments);  // once more when the file is applied, with its mistakes
   std::string file = ConfigFile();
   for (const FlagVariable& variable : variables) {
     if (file.empty() && variable.variable == kConfigVariable) file = variable.value;
@@ -70,24 +70,23 @@ absl::StatusOr<std::string> FindFile(const std::vector<std::string>& arguments,
 }
 
 // Fills what the configuration has beside options and values. `file_entries` is that of the one
-// before.
+// before. Fails if the file cannot be read: what would be missing then is no mistake of its own.
 absl::Status Apply(const ConfigurationSources& sources, FlagOrigins* origins,
-                   Configuration* configuration) {
+                   Configuration* configuration, Mistakes* mistakes) {
   const std::vector<FlagVariable> variables = FlagVariables(sources.environment);
   ResetFlags();
-  absl::StatusOr<std::string> found = FindFile(sources.arguments, variables);
-  RETURN_IF_ERROR(found.status());
-  configuration->file = *std::move(found);
+  configuration->file = FindFile(sources.arguments, variables);
   configuration->file_version = FileVersion(configuration->file);
   ResetFlags();
   if (!configuration->file.empty()) {
     const absl::StatusOr<int64_t> entries =
-        ApplyFile(configuration->file, configuration->file_entries, origins);
+        ApplyFile(configuration->file, configuration->file_entries, origins, mistakes);
     RETURN_IF_ERROR(entries.status());
     configuration->file_entries = *entries;
   }
-  RETURN_IF_ERROR(ApplyEnvironment(variables, origins, &configuration->unknown_variables));
-  return ParseFlags(sources.arguments, origins).status();
+  ApplyEnvironment(variables, origins, &configuration->unknown_variables, mistakes);
+  mistakes->Add(ParseFlags(sources.arguments, origins).status());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -95,7 +94,9 @@ absl::Status Apply(const ConfigurationSources& sources, FlagOrigins* origins,
 absl::StatusOr<ListenTarget> LoadListenTarget(const ConfigurationSources& sources) {
   FlagOrigins origins;
   Configuration configuration;
-  RETURN_IF_ERROR(Apply(sources, &origins, &configuration));
+  Mistakes mistakes;
+  RETURN_IF_ERROR(Apply(sources, &origins, &configuration, &mistakes));
+  RETURN_IF_ERROR(mistakes.ToStatus());
   return ListenTargetOfFlags();
 }
 
@@ -104,9 +105,11 @@ absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sour
   Configuration configuration;
   configuration.file_entries = file_entries_before;
   FlagOrigins origins;
-  RETURN_IF_ERROR(Apply(sources, &origins, &configuration));
+  Mistakes mistakes;
+  RETURN_IF_ERROR(Apply(sources, &origins, &configuration, &mistakes));
   absl::StatusOr<ProgramOptions> options = OptionsFromFlags(origins);
-  RETURN_IF_ERROR(options.status());
+  mistakes.Add(options.status());
+  RETURN_IF_ERROR(mistakes.ToStatus());
   configuration.options = *std::move(options);
   configuration.values = FlagValues();
   return configuration;

@@ -27,7 +27,8 @@ struct Configuration {
 };
 
 // The command line has precedence over the environment, that over the file, that over the defaults.
-// InvalidArgument names the source, the flag and its valid values.
+// InvalidArgument has a line for each mistake, which names the source, the flag and its valid
+// values.
 //
 // Uses the process's flags: one thread at a time may call it. `file_entries_before`: of the
 // configuration that is to be replaced (ReadConfigFile).

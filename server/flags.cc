@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "base/loopback.h"
 #include "base/status_macros.h"
+#include "server/config/mistakes.h"
 
 ABSL_FLAG(
     std::string, listen_address, "127.0.0.1:50051",
@@ -173,6 +174,11 @@ ABSL_FLAG(std::string, config, "",
           "CASE> has precedence over it, the command line over both. Empty: none.");
 ABSL_FLAG(bool, print_config, false,
           "Print the configuration that counts, in the form of --config, and exit.");
+ABSL_FLAG(
+    bool, check_config, false,
+    "Open what a start would open: the models, the files of certificates, tokens and tenants, "
+    "the backend; plan the memory; print all mistakes, and exit: with status 0 if the server "
+    "would start, else with 2. Changes nothing; a server may run beside.");
 ABSL_FLAG(bool, check, false,
           "Ask the server at --listen_address whether it is ready, and exit: with status 0 if it "
           "is, else with 1 and the reason.");
@@ -186,7 +192,8 @@ constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kRegisteredTablesShare = 8;
 
 // What a file or the environment cannot set, but for the environment's CHORALE_CONFIG.
-constexpr absl::string_view kCommandLineOnly[] = {"config", "print_config", "check"};
+constexpr absl::string_view kCommandLineOnly[] = {"config", "print_config", "check_config",
+                                                  "check"};
 // Flags whose values are separated by commas.
 constexpr absl::string_view kLists[] = {"models", "warm_on_start"};
 
@@ -241,7 +248,7 @@ struct Range {
   int64_t high = std::numeric_limits<int32_t>::max();
 };
 
-// Reads flags into options and keeps the first error.
+// Reads flags into options, and keeps what is wrong.
 class Reader {
  public:
   explicit Reader(const FlagOrigins& origins) : origins_(origins) {}
@@ -288,17 +295,16 @@ class Reader {
   }
 
   void Fail(const absl::CommandLineFlag& flag, absl::string_view what) {
-    if (!status_.ok()) return;
     const auto origin = origins_.find(flag.Name());
-    status_ = absl::InvalidArgumentError(absl::StrCat(
-        origin == origins_.end() ? CommandLineOrigin(flag) : origin->second, " ", what));
+    mistakes_.Add(absl::StrCat(origin == origins_.end() ? CommandLineOrigin(flag) : origin->second,
+                               " ", what));
   }
 
-  const absl::Status& status() const { return status_; }
+  absl::Status status() const { return mistakes_.ToStatus(); }
 
  private:
   const FlagOrigins& origins_;
-  absl::Status status_;
+  Mistakes mistakes_;
 };
 
 void ReadLimits(Reader* reader, Limits* limits) {
@@ -453,34 +459,41 @@ void ReadLogging(Reader* reader, ProgramOptions* options) {
 
 absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,
                                       FlagOrigins* origins) {
+  Mistakes mistakes;
   for (size_t i = 0; i < arguments.size(); ++i) {
     absl::string_view text = arguments[i];
     if (text == "--help" || text == "-h") return FlagAction::kPrintHelp;
     if (text == "--version") return FlagAction::kPrintVersion;
     if (!absl::ConsumePrefix(&text, "--")) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", arguments[i], "\" is not a flag"));
+      mistakes.Add(absl::StrCat("\"", arguments[i], "\" is not a flag"));
+      continue;
     }
     const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
     absl::CommandLineFlag* flag = FindOurs(parts[0]);
     const bool negated = flag == nullptr && parts.size() == 1 && absl::StartsWith(text, "no");
     if (negated) flag = FindOurs(text.substr(2));
     if (flag == nullptr || (negated && !flag->IsOfType<bool>())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("there is no flag --", parts[0], "; --help lists all flags"));
+      mistakes.Add(absl::StrCat("there is no flag --", parts[0], "; --help lists all flags"));
+      // What follows may be its value.
+      if (parts.size() == 1 && i + 1 < arguments.size() && arguments[i + 1][0] != '-') ++i;
+      continue;
     }
     absl::string_view value = negated ? "false" : "true";
     if (parts.size() == 2) {
       value = parts[1];
     } else if (!flag->IsOfType<bool>()) {
       if (++i == arguments.size()) {
-        return absl::InvalidArgumentError(absl::StrCat("--", flag->Name(), " needs a value"));
+        mistakes.Add(absl::StrCat("--", flag->Name(), " needs a value"));
+        break;
       }
       value = arguments[i];
     }
-    RETURN_IF_ERROR(Set(flag, value, CommandLineOrigin(*flag)));
+    mistakes.Add(Set(flag, value, CommandLineOrigin(*flag)));
     if (origins != nullptr) (*origins)[std::string(flag->Name())] = CommandLineOrigin(*flag);
   }
+  RETURN_IF_ERROR(mistakes.ToStatus());
   if (absl::GetFlag(FLAGS_check)) return FlagAction::kCheck;
+  if (absl::GetFlag(FLAGS_check_config)) return FlagAction::kCheckConfig;
   return absl::GetFlag(FLAGS_print_config) ? FlagAction::kPrintConfig : FlagAction::kRun;
 }
 
@@ -534,7 +547,7 @@ absl::StatusOr<ProgramOptions> OptionsFromFlags(const FlagOrigins& origins) {
         std::min(options.engine.registered_tables_bytes,
                  options.server.memory_limit_bytes / kRegisteredTablesShare);
   }
-  if (!reader.status().ok()) return reader.status();
+  RETURN_IF_ERROR(reader.status());
   return options;
 }
 
@@ -542,10 +555,11 @@ std::string HelpText() {
   std::string text =
       "chorale-server: joint samples from in-context tabular models, over gRPC.\n\n"
       "  chorale-server --models=FOLDER[,FOLDER...] --data_dir=FOLDER [flags]\n\n"
-      "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start (a port, the GPU, a model or\n"
-      "the data folder cannot be used), if the backend has failed, if it can accept no connection\n"
-      "or stays above --memory_limit_mib, or if it cannot stop in time; 2 for an invalid flag or\n"
-      "configuration. Restart it after a failure: registered contexts are kept.\n"
+      "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start (a port, the GPU or the data\n"
+      "folder cannot be used), if the backend has failed, if it can accept no connection or stays\n"
+      "above --memory_limit_mib, or if it cannot stop in time; 2 for a mistake in a flag, in the\n"
+      "configuration or in a file that they name. Restart it after a failure, but not after 2:\n"
+      "registered contexts are kept.\n"
       "\n"
       "SIGHUP, or a change of the file that --config names, sets the flags anew that can be set\n"
       "while the server runs: the log level, slow_call, the limits of requests and the models. "

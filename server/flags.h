@@ -14,16 +14,16 @@
 
 namespace chorale {
 
-enum class FlagAction { kRun, kPrintHelp, kPrintVersion, kPrintConfig, kCheck };
+enum class FlagAction { kRun, kPrintHelp, kPrintVersion, kPrintConfig, kCheckConfig, kCheck };
 
 // How an error names the flags that some source has set: the command line's --threads, the
 // environment's CHORALE_THREADS, or "server.yaml: threads". By the flags' names.
 using FlagOrigins = std::map<std::string, std::string, std::less<>>;
 
 // Sets the flags from "--name=value", "--name value", "--switch" and "--noswitch", and notes their
-// origin where `origins` is given. InvalidArgument with the argument: an unknown flag, a value
-// that does not parse, or anything that is not a flag.
-// (Abseil's own parser exits the process, with status 1 for an error and for --help.)
+// origin where `origins` is given. InvalidArgument, with a line for each argument that is an
+// unknown flag, a value that does not parse, or no flag at all; the others are set. (Abseil's own
+// parser exits the process, with status 1 for an error and for --help.)
 absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,
                                       FlagOrigins* origins = nullptr);
 
@@ -48,8 +48,8 @@ void ResetFlags();
 // Names and values of all flags that can be configured, by name.
 std::map<std::string, std::string> FlagValues();
 
-// The options that the flags set. InvalidArgument names the flag, or its origin, and its valid
-// values.
+// The options that the flags set. InvalidArgument has a line for each mistake, which names the
+// flag, or its origin, and its valid values.
 absl::StatusOr<ProgramOptions> OptionsFromFlags(const FlagOrigins& origins = {});
 
 // All flags with their meanings, units and defaults.

@@ -134,7 +134,7 @@ absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, in
       plan.warning = Shortage(memory, own, missing);
       const bool any_given =
           std::any_of(pools.begin(), pools.end(), [](const Pool& pool) { return pool.given; });
-      if (is_limit && !any_given) return absl::FailedPreconditionError(plan.warning);
+      if (is_limit && !any_given) return absl::InvalidArgumentError(plan.warning);
     }
     plan.fields = {{"memory_mib", memory.bytes / kMiB}, {"memory_from", memory.source}};
   }

@@ -28,7 +28,7 @@ struct MachinePlan {
 //   - the threads of the CPU backend.
 // The memory is the least of what was found and of --memory_limit_mib.
 //
-// FailedPrecondition, with what is needed, if a limit leaves no room for pools that serve, and no
+// InvalidArgument, with what is needed, if a limit leaves no room for pools that serve, and no
 // flag says that it should be tried. Memory that others use at the moment is no such limit.
 absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, int64_t weight_bytes,
                                          ProgramOptions* options);

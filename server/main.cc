@@ -6,13 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/check_server.h"
+#include "server/check_start.h"
 #include "server/config/config_file.h"
 #include "server/configuration.h"
 #include "server/flags.h"
 #include "server/lifecycle/prepare_process.h"
 #include "server/run_server.h"
+#include "spdlog/spdlog.h"
 
 namespace chorale {
 namespace {
@@ -23,8 +27,11 @@ constexpr int kWrongConfiguration = 2;
 // A container's health check gives up after a few seconds.
 constexpr absl::Duration kCheckTimeout = absl::Seconds(2);
 
+// A line for each of the message.
 void PrintError(const absl::Status& status) {
-  std::cerr << "chorale-server: " << status.message() << "\n";
+  for (const absl::string_view line : absl::StrSplit(status.message(), '\n')) {
+    std::cerr << "chorale-server: " << line << "\n";
+  }
 }
 
 int Print(const std::string& text) {
@@ -42,20 +49,35 @@ int Check(const ConfigurationSources& sources) {
   return kNotReady;
 }
 
+int CheckConfig(const Configuration& configuration) {
+  spdlog::set_level(spdlog::level::off);  // what it says is said below
+  const StartCheck check = CheckEverything(configuration.options);
+  for (const std::string& variable : configuration.unknown_variables) {
+    std::cerr << "chorale-server: warning: " << variable << " is no flag\n";
+  }
+  for (const std::string& warning : check.warnings) {
+    std::cerr << "chorale-server: warning: " << warning << "\n";
+  }
+  if (check.mistakes.empty()) return Print("the server would start\n");
+  PrintError(check.mistakes.ToStatus());
+  return kWrongConfiguration;
+}
+
 int Main(const ConfigurationSources& sources) {
   const absl::StatusOr<FlagAction> action = ParseFlags(sources.arguments);
   if (action.ok() && *action == FlagAction::kPrintHelp) return Print(HelpText());
   if (action.ok() && *action == FlagAction::kPrintVersion)
     return Print("chorale-server " CHORALE_VERSION "\n");
   if (action.ok() && *action == FlagAction::kCheck) return Check(sources);
-  const absl::StatusOr<Configuration> configuration =
-      action.ok() ? LoadConfiguration(sources) : action.status();
+  // Also where the arguments are wrong: their mistakes are among those that it names.
+  const absl::StatusOr<Configuration> configuration = LoadConfiguration(sources);
   if (!configuration.ok()) {
     PrintError(configuration.status());
     return kWrongConfiguration;
   }
   if (*action == FlagAction::kPrintConfig)
     return Print(FormatConfig({configuration->values.begin(), configuration->values.end()}));
+  if (*action == FlagAction::kCheckConfig) return CheckConfig(*configuration);
   return RunServer(sources, *configuration);
 }
 

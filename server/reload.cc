@@ -8,6 +8,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "server/check_start.h"
+#include "server/config/mistakes.h"
 #include "server/model_folders.h"
 
 namespace chorale {
@@ -37,17 +39,29 @@ void Reloader::Reload() {
   AccessControl::Reloaded security = server_->ReloadSecurity();
   absl::StatusOr<Configuration> next = LoadConfiguration(sources_, current_.file_entries);
   std::vector<LogField> fields;
-  const absl::Status flags = next.ok() ? Apply(*next, &fields) : next.status();
+  Mistakes refused;
+  for (const absl::Status& status : security.refusals) refused.Add(status);
+  refused.Add(next.ok() ? Apply(*next, &fields) : next.status());
   absl::c_move(security.changes, std::back_inserter(fields));
-  std::vector<std::string> reasons;
-  for (const absl::Status& status : security.refusals) reasons.emplace_back(status.message());
-  if (!flags.ok()) reasons.emplace_back(flags.message());
-  server_->metrics()->ConfigReloaded(reasons.empty());
-  if (reasons.empty()) {
-    LogEvent(spdlog::level::info, "reloaded", fields);
+  // What was not refused may still name what a start cannot use.
+  std::vector<std::string> would_not_start;
+  if (next.ok()) {
+    const StartCheck start = CheckFiles(next->options);
+    absl::c_copy_if(start.mistakes.lines(), std::back_inserter(would_not_start),
+                    [&](const std::string& mistake) {
+                      return !absl::c_linear_search(refused.lines(), mistake);
+                    });
+  }
+  if (!would_not_start.empty()) {
+    fields.push_back({"would_not_start", absl::StrJoin(would_not_start, "; ")});
+  }
+  server_->metrics()->ConfigReloaded(refused.empty());
+  if (refused.empty()) {
+    LogEvent(would_not_start.empty() ? spdlog::level::info : spdlog::level::warn, "reloaded",
+             fields);
     return;
   }
-  fields.insert(fields.begin(), {"reason", absl::StrJoin(reasons, "; ")});
+  fields.insert(fields.begin(), {"reason", absl::StrJoin(refused.lines(), "; ")});
   LogEvent(spdlog::level::err, "reload_refused", fields);
 }
 

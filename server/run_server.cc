@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "server/build_engine.h"
+#include "server/check_start.h"
 #include "server/lifecycle/available_resources.h"
 #include "server/lifecycle/reload_trigger.h"
 #include "server/lifecycle/shutdown_signal.h"
@@ -60,8 +61,18 @@ class SignalTarget {
   Server* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
-void LogFailure(const absl::Status& status) {
-  LogEvent(spdlog::level::err, "cannot_start", {{"reason", std::string(status.message())}});
+constexpr int kFailed = 1;
+constexpr int kWrongConfiguration = 2;  // another start would fail as well
+
+void LogFailure(absl::string_view reason) {
+  LogEvent(spdlog::level::err, "cannot_start", {{"reason", std::string(reason)}});
+}
+
+// Returns the exit status.
+int CannotStart(const absl::Status& status) {
+  LogFailure(status.message());
+  const bool mistake = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  return mistake ? kWrongConfiguration : kFailed;
 }
 
 // The options with no more connections than the process may have files.
@@ -92,16 +103,16 @@ absl::Status ChooseForMachine(ProgramOptions* options) {
 int Serve(const ConfigurationSources& sources, const Configuration& configuration,
           ShutdownSignal* signal, ReloadTrigger* reload, SignalTarget* serving) {
   ProgramOptions options = configuration.options;
+  // All mistakes; what follows would end with the first.
+  const StartCheck check = CheckFiles(options);
+  for (const std::string& mistake : check.mistakes.lines()) LogFailure(mistake);
+  if (!check.mistakes.empty()) return kWrongConfiguration;
   if (const absl::Status status = ChooseForMachine(&options); !status.ok()) {
-    LogFailure(status);
-    return 1;
+    return CannotStart(status);
   }
   const std::string models_version = ModelsVersion(options.engine.models);
   absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(FitFileLimit(options.server));
-  if (!started.ok()) {
-    LogFailure(started.status());
-    return 1;
-  }
+  if (!started.ok()) return CannotStart(started.status());
   const std::unique_ptr<Server> server = *std::move(started);
   bool left_out_models = false;
   const absl::Status opened = server->Open(
@@ -118,8 +129,7 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
       [signal] { signal->Raise(); });
   if (!opened.ok()) {
     serving->Set(nullptr);
-    LogFailure(opened);
-    return 1;
+    return CannotStart(opened);
   }
   const auto load_models = [reload](const std::vector<std::string>& entries) {
     return LoadModels(entries, [reload] { return reload->stop_requested(); });
@@ -132,7 +142,7 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
   server->Drain(MonotonicNow() + options.server.drain_timeout);
   reload->Stop();
   serving->Set(nullptr);
-  return server->failed() ? 1 : 0;
+  return server->failed() ? kFailed : 0;
 }
 
 }  // namespace

@@ -160,12 +160,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   server->access_ = *std::move(access);
   if (const auto tls = server->access_->tls(); tls != nullptr) {
     const TlsIdentity::Content content = tls->content();
-    if (absl::Now() < content.valid_from || absl::Now() >= content.valid_until) {
+    if (!content.IsValid(absl::Now())) {
       LogEvent(spdlog::level::err, "certificate_not_valid",
                {{"file", options.security.tls.certificate},
                 {"valid_from", LogTime(content.valid_from)},
                 {"valid_until", LogTime(content.valid_until)}});
     }
+  }
+  if (const auto unmatched = server->access_->UnmatchedTenants(); !unmatched.empty()) {
+    LogEvent(spdlog::level::warn, "unmatched_tenants", unmatched);
   }
   server->environment_.access = server->access_.get();
   RETURN_IF_ERROR(server->Bind());
@@ -229,8 +232,7 @@ void Server::WatchMemory() {
   memory_watch_ = std::make_unique<MemoryWatch>(MemoryWatch::Handlers{
       .limit = [this] { return CurrentMemoryLimit(); },
       .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
-      .mark_traffic =
-          [this] { metrics_.ConnectionsEnded("flood", listener_->MarkTraffic()); },
+      .mark_traffic = [this] { metrics_.ConnectionsEnded("flood", listener_->MarkTraffic()); },
       .end_busiest =
           [this](bool lately) {
             const int64_t ended =

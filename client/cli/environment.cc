@@ -6,12 +6,15 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <sstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/loopback.h"
 #include "base/status_macros.h"
 #include "client/cli/output_file.h"
@@ -43,30 +46,45 @@ void CatchInterrupts() {
 absl::StatusOr<std::string> ReadFile(const std::string& option, const std::string& path) {
   if (path.empty()) return std::string();
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  if (!file || !(content << file.rdbuf())) {
+  std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  // A folder opens, and cannot be read.
+  if (!file.is_open() || file.bad()) {
     return absl::InvalidArgumentError(absl::StrCat(option, ": cannot read '", path, "'"));
   }
-  return std::move(content).str();
+  return content;
+}
+
+// The token in the text of a file, which may have comments as the server's files do.
+absl::StatusOr<std::string> TokenOf(absl::string_view text, const std::string& path) {
+  constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  absl::ConsumePrefix(&text, kByteOrderMark);
+  absl::string_view token;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || absl::StartsWith(line, "#")) continue;
+    if (!token.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--token-file: '", path, "' has several lines; it must have one, the token"));
+    }
+    token = line;
+  }
+  if (token.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' has no token"));
+  }
+  return std::string(token);
 }
 
 // Of the file, or else of the environment. A command line is no place for a secret: everybody on
 // the machine can read it.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  std::string token;
   if (!path.empty()) {
-    absl::StatusOr<std::string> file = ReadFile("--token-file", path);
+    const absl::StatusOr<std::string> file = ReadFile("--token-file", path);
     RETURN_IF_ERROR(file.status());
-    token = *std::move(file);
-    // No thread changes the environment. NOLINTNEXTLINE(concurrency-mt-unsafe)
-  } else if (const char* variable = std::getenv("CHORALE_TOKEN"); variable != nullptr) {
-    token = variable;
+    return TokenOf(*file, path);
   }
-  absl::StripAsciiWhitespace(&token);
-  if (!path.empty() && token.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' is empty"));
-  }
-  return token;
+  // No thread changes the environment. NOLINTNEXTLINE(concurrency-mt-unsafe)
+  const char* const variable = std::getenv("CHORALE_TOKEN");
+  return std::string(absl::StripAsciiWhitespace(variable == nullptr ? "" : variable));
 }
 
 // What may help when no server answers.

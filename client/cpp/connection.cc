@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/loopback.h"
@@ -140,6 +141,10 @@ absl::Status Client::Connection::WaitUntilReady(absl::Time deadline,
 
 absl::Status CheckToken(const std::string& address, const ClientOptions& options) {
   if (options.token.empty()) return absl::OkStatus();
+  if (absl::StartsWithIgnoreCase(options.token, "bearer ")) {
+    return absl::InvalidArgumentError(
+        "the token begins with \"Bearer\": leave the word out, it is not part of the token");
+  }
   // gRPC ends the process when it is given other bytes as metadata.
   if (!std::all_of(options.token.begin(), options.token.end(), absl::ascii_isgraph)) {
     return absl::InvalidArgumentError("the token must be printable ASCII without spaces");

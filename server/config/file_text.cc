@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/file_descriptor.h"
@@ -37,13 +38,17 @@ absl::StatusOr<std::string> ReadFileText(const std::string& path) {
     const ssize_t got = read(file.get(), buffer, sizeof(buffer));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Unreadable(path, ErrorText(errno));
-    if (got == 0) return text;
+    if (got == 0) break;
     text.append(buffer, static_cast<size_t>(got));
     if (text.size() > kMaxBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": is larger than ", kMaxBytes, " bytes, the limit"));
     }
   }
+  // Editors on Windows write it, and nobody sees it.
+  constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (absl::StartsWith(text, kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  return text;
 }
 
 absl::Status CheckEmptied(const std::string& path, absl::string_view text, int64_t entries,

@@ -11,9 +11,9 @@
 
 namespace chorale {
 
-// The whole file, at most 16 MiB; links are followed. InvalidArgument, naming the file: it cannot
-// be read, is larger, or is no regular file. Never waits for another process, as opening a pipe
-// would.
+// The whole file, at most 16 MiB, without a byte order mark; links are followed. InvalidArgument,
+// naming the file: it cannot be read, is larger, or is no regular file. Never waits for another
+// process, as opening a pipe would.
 absl::StatusOr<std::string> ReadFileText(const std::string& path);
 
 // A file that is being replaced, or whose disk is full, is empty for a moment. So one that had

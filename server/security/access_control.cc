@@ -1,12 +1,17 @@
 #include "server/security/access_control.h"
 
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "server/config/file_text.h"
 
@@ -50,15 +55,18 @@ AccessControl::Reloaded AccessControl::Reload(absl::Time now) {
       reloaded.changes.push_back({"certificates_until", LogTime(content.expires)});
     }
   }
-  const auto add = [&reloaded](const char* what, const absl::StatusOr<EntryChanges>& changes) {
+  bool entries_changed = false;
+  const auto add = [&](const char* what, const absl::StatusOr<EntryChanges>& changes) {
     if (!changes.ok()) {
       reloaded.refusals.push_back(changes.status());
     } else if (changes->any()) {
       reloaded.changes.push_back({what, changes->ToString()});
+      entries_changed = true;
     }
   };
   add("tokens", ReloadTokens());
   add("tenants", ReloadTenants());
+  if (entries_changed) absl::c_move(UnmatchedTenants(), std::back_inserter(reloaded.changes));
   return reloaded;
 }
 
@@ -88,6 +96,28 @@ absl::StatusOr<EntryChanges> AccessControl::ReloadTenants() {
   RETURN_IF_ERROR(CheckEmptied(options_.tenant_file, *text, changes.now, changes.before));
   tenants_ = std::move(shared);
   return changes;
+}
+
+std::vector<LogField> AccessControl::UnmatchedTenants() const {
+  std::vector<LogField> fields;
+  if (options_.tenant_file.empty()) return fields;
+  MutexLock lock(&mutex_);
+  const std::set<std::string> of_file = tenants_->Tenants();
+  const std::set<std::string> of_tokens = tokens_->Tenants();
+  std::set<std::string> known = of_tokens;
+  if (!authenticates()) known.insert(Caller().tenant);
+  if (!options_.tls.client_ca.empty()) known.merge(tenants_->TenantsOfCertificates());
+  const auto add = [&fields](const char* name, const std::set<std::string>& all,
+                             const std::set<std::string>& without) {
+    std::vector<absl::string_view> rest;
+    for (const std::string& tenant : all) {
+      if (!without.contains(tenant)) rest.push_back(tenant);
+    }
+    if (!rest.empty()) fields.push_back({name, absl::StrJoin(rest, ",")});
+  };
+  add("tenants_of_nobody", of_file, known);
+  if (!tenants_->says_others()) add("tenants_without_quota", of_tokens, of_file);
+  return fields;
 }
 
 absl::StatusOr<Caller> AccessControl::Authenticate(const PresentedCredentials& presented,

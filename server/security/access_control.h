@@ -44,6 +44,11 @@ class AccessControl {
   // (CheckEmptied), leaves what it said before; the others are taken over all the same.
   Reloaded Reload(absl::Time now);
 
+  // Of tenants whose names do not match, as after a typing error, fields for the log: those of the
+  // file whom no token and no certificate names, and those of tokens of whom the file says nothing,
+  // so that they have no quota. None if there are none.
+  std::vector<LogField> UnmatchedTenants() const;
+
   // Unauthenticated, in the same words whatever was wrong.
   absl::StatusOr<Caller> Authenticate(const PresentedCredentials& presented, absl::Time now) const;
   // PermissionDenied, naming the role that the method needs.

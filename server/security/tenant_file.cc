@@ -214,13 +214,25 @@ std::map<std::string, TenantTable::Described> TenantTable::Describe() const {
   for (const auto& [key, match] : certificates_) {
     described[match.tenant].certificates.push_back(match);
   }
-  if (others_ != TenantPolicy()) described["(others)"].policy = others_;
+  if (says_others()) described["(others)"].policy = others_;
   return described;
 }
 
 EntryChanges TenantTable::ChangesFrom(const TenantTable& before) const {
   return EntryChanges::Between(before.Describe(), Describe(),
                                [](const Described& a, const Described& b) { return a == b; });
+}
+
+std::set<std::string> TenantTable::Tenants() const {
+  std::set<std::string> tenants;
+  for (const auto& [name, policy] : tenants_) tenants.insert(name);
+  return tenants;
+}
+
+std::set<std::string> TenantTable::TenantsOfCertificates() const {
+  std::set<std::string> tenants;
+  for (const auto& [names, match] : certificates_) tenants.insert(match.tenant);
+  return tenants;
 }
 
 const TenantPolicy& TenantTable::PolicyOf(const std::string& tenant) const {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,11 @@ class TenantTable {
   std::optional<Match> Find(const CertificateNames& certificate) const;
 
   size_t size() const { return tenants_.size(); }
+  // That the file names, and those of them that some certificate is of.
+  std::set<std::string> Tenants() const;
+  std::set<std::string> TenantsOfCertificates() const;
+  // Whether it says anything of tenants that it does not name.
+  bool says_others() const { return others_ != TenantPolicy(); }
   // Of the tenants, and of `others`, which is there if it says something. A tenant whose share,
   // quotas or certificates are others is changed.
   EntryChanges ChangesFrom(const TenantTable& before) const;

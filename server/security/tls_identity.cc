@@ -127,10 +127,6 @@ absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
   return content;
 }
 
-bool IsValid(const TlsIdentity::Content& content, absl::Time now) {
-  return content.valid_from <= now && now < content.valid_until;
-}
-
 // gRPC's C++ credentials either never change or watch files by themselves, and take over a
 // certificate without its key. The C interface asks at each handshake.
 class CertificateSource {
@@ -213,7 +209,7 @@ absl::StatusOr<bool> TlsIdentity::Reload(absl::Time now) {
   RETURN_IF_ERROR(content.status());
   MutexLock lock(&mutex_);
   if (version_ > 0 && content_ == *content) return false;
-  if (version_ > 0 && IsValid(content_, now) && !IsValid(*content, now)) {
+  if (version_ > 0 && content_.IsValid(now) && !content->IsValid(now)) {
     return Refuse(
         files_.certificate,
         absl::StrCat("has a certificate that is valid from ", LogTime(content->valid_from),

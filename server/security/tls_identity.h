@@ -41,6 +41,7 @@ class TlsIdentity {
     absl::Time expires;  // the least end of all certificates, those of client authorities included
 
     bool operator==(const Content&) const = default;
+    bool IsValid(absl::Time now) const { return valid_from <= now && now < valid_until; }
   };
 
   // InvalidArgument names the file: it cannot be read, is not PEM, or the key is not that of the

@@ -100,6 +100,12 @@ std::map<absl::string_view, const TokenTable::HashedEntry*> TokenTable::ByName()
   return by_name;
 }
 
+std::set<std::string> TokenTable::Tenants() const {
+  std::set<std::string> tenants;
+  for (const auto& [key, hashed] : entries_) tenants.insert(hashed.entry.tenant);
+  return tenants;
+}
+
 EntryChanges TokenTable::ChangesFrom(const TokenTable& before) const {
   return EntryChanges::Between(before.ByName(), ByName(),
                                [](const auto* a, const auto* b) { return *a == *b; });

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -46,6 +47,8 @@ class TokenTable {
   const Entry* Find(absl::string_view token) const;
 
   size_t size() const { return entries_.size(); }
+  // That some token is of.
+  std::set<std::string> Tenants() const;
   // By name: a token whose hash, tenant, role or end is another one is changed.
   EntryChanges ChangesFrom(const TokenTable& before) const;
 

@@ -29,10 +29,11 @@ ServerOptions Options(const std::string& backend, const std::string& library,
           .environment = {"CHORALE_CUDA_LIBRARY=" + library}};
 }
 
-// Ends with 1, and the log has every one of `texts`.
-void ExpectRefusal(const ServerOptions& options, const std::vector<std::string>& texts) {
+// Ends with the status, and the log has every one of `texts`.
+void ExpectRefusal(const ServerOptions& options, const std::vector<std::string>& texts,
+                   int status = 1) {
   const std::unique_ptr<ServerProcess> server = ServerProcess::Spawn(options);
-  EXPECT_EQ(server->ExitCode(), 1);
+  EXPECT_EQ(server->ExitCode(), status);
   for (const std::string& text : texts) EXPECT_THAT(server->log(), HasSubstr(text));
 }
 
@@ -50,7 +51,7 @@ TEST(BackendChoiceTest, WithoutALibrary) {
   ExpectFallBack(Options("auto", "/nowhere/libchorale_cuda.so"),
                  "there is no /nowhere/libchorale_cuda.so");
   ExpectRefusal(Options("cuda", "/nowhere/libchorale_cuda.so"),
-                {"--backend=cuda", "there is no /nowhere/libchorale_cuda.so"});
+                {"--backend=cuda", "there is no /nowhere/libchorale_cuda.so"}, /*status=*/2);
 }
 
 // A fallback must not be silent.

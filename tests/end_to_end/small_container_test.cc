@@ -77,7 +77,7 @@ TEST_F(SmallContainerTest, OneThatIsTooSmallIsRefusedWithWhatIsNeeded) {
   if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
   const auto server =
       ServerProcess::Spawn({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
-  EXPECT_EQ(server->ExitCode(), 1);
+  EXPECT_EQ(server->ExitCode(), 2);
   EXPECT_THAT(server->log(), ContainsRegex("may use (100|9[0-9]) MiB of memory"));
   EXPECT_THAT(server->log(), HasSubstr("and needs about"));
 }

@@ -132,7 +132,7 @@ TEST(MachinePlanTest, ALimitAboveThatOfTheCgroupIsThatOfTheCgroup) {
 TEST(MachinePlanTest, TooLittleToServeIsSaidAtTheStart) {
   ProgramOptions options;
   const absl::Status status = FitToMachine(Machine(100), kWeights, &options).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("may use 100 MiB of memory (memory.max), and needs about"),
                     HasSubstr("74 for the program and its models")));

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "absl/flags/reflection.h"
@@ -13,12 +14,15 @@
 #include "server/model_folders.h"
 #include "server/telemetry/logging.h"
 #include "spdlog/spdlog.h"
+#include "tests/server/log_recorder.h"
 #include "tests/server/server_fixture.h"
 
 namespace chorale {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class ReloadTest : public ServerFixture {
  protected:
@@ -193,6 +197,21 @@ TEST_F(ReloadTest, AWrongFileChangesNothing) {
   }
   EXPECT_EQ(Reloads("ok"), 0);
   EXPECT_EQ(Reloads("error"), 5);
+}
+
+TEST_F(ReloadTest, SaysWhatWouldNotStart) {
+  Run("");
+  const auto log = std::make_shared<LogRecorder>();
+  spdlog::default_logger_raw()->sinks().push_back(log);
+  Reload("max_targets: 3\n");
+  EXPECT_THAT(log->lines(), ElementsAre("info reloaded changed=max_targets need_restart=\"\""));
+  Reload("max_targets: 4\ntoken_file: /nowhere/tokens\nport_file: /nowhere/else/port\n");
+  EXPECT_EQ(Reloads("error"), 0);
+  spdlog::default_logger_raw()->sinks().pop_back();
+  EXPECT_THAT(log->lines().back(),
+              AllOf(HasSubstr("reloaded changed=max_targets need_restart="),
+                    HasSubstr("would_not_start=\"/nowhere/tokens: cannot be read: No such file or "
+                              "directory; --port_file: cannot write to /nowhere/else: ")));
 }
 
 TEST_F(ReloadTest, TheEnvironmentAndTheCommandLineStillHavePrecedence) {

@@ -74,7 +74,17 @@ TEST_F(CommandLineTest, ATokenThatCannotBeMadeOrReadIsNamed) {
   ExpectFailure({"token", "a", "--tenant=b", "--role=owner", "--to=x"}, 2, "--role");
   ExpectFailure({"models", "--token-file=/nowhere"}, 2, "--token-file: cannot read");
   Write("empty", "\n");
-  ExpectFailure({"models", absl::StrCat("--token-file=", Path("empty"))}, 2, "is empty");
+  ExpectFailure({"models", absl::StrCat("--token-file=", Path("empty"))}, 2, "has no token");
+  Write("empty", "");
+  ExpectFailure({"models", absl::StrCat("--token-file=", Path("empty"))}, 2, "has no token");
+  Write("header", "Bearer abc\n");
+  ExpectFailure({"models", absl::StrCat("--token-file=", Path("header"))}, 2,
+                "the token begins with \"Bearer\": leave the word out");
+  Write("two", "abc\ndef\n");
+  ExpectFailure({"models", absl::StrCat("--token-file=", Path("two"))}, 2, "has several lines");
+  Write("commented", "\xEF\xBB\xBF# of alice\r\n\r\nabc \r\n");
+  Good({"models", absl::StrCat("--token-file=", Path("commented"))});
+  EXPECT_EQ(server_.service().authorization(), "Bearer abc");
   Write("secret", "t");
   ExpectFailure({"models", "--server=10.0.0.1:1", absl::StrCat("--token-file=", Path("secret"))}, 2,
                 "the token is not sent to 10.0.0.1:1 without encryption");

@@ -49,6 +49,10 @@ def test_a_token_goes_with_each_call_but_not_unencrypted_to_other_machines(
         chorale_client.connect("example.org:1", token="secret")
     with pytest.raises(chorale_client.InvalidArgumentError, match="printable ASCII"):
         chorale_client.connect(fake.address, token="with space")
+    with pytest.raises(
+        chorale_client.InvalidArgumentError, match='begins with "Bearer": leave the word out'
+    ):
+        chorale_client.connect(fake.address, token="Bearer secret")
     with pytest.raises(chorale_client.InvalidArgumentError, match="TLS is asked for"):
         chorale_client.connect(f"http://{fake.address}", tls=True)
     with pytest.raises(chorale_client.InvalidArgumentError, match="tls=False"):

@@ -39,6 +39,14 @@ TEST_F(FileTextTest, AFileAndALinkToIt) {
   EXPECT_EQ(*ReadFileText(Path("link")), text);
 }
 
+TEST_F(FileTextTest, AByteOrderMarkIsLeftOut) {
+  std::ofstream(Path("file"), std::ios::binary) << "\xEF\xBB\xBF"
+                                                << "alice \xEF\xBB\xBF";
+  EXPECT_EQ(*ReadFileText(Path("file")), "alice \xEF\xBB\xBF");
+  std::ofstream(Path("file"), std::ios::binary) << "\xEF\xBB";
+  EXPECT_EQ(*ReadFileText(Path("file")), "\xEF\xBB");
+}
+
 TEST_F(FileTextTest, WhatIsNoRegularFileIsNotWaitedFor) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   for (const std::string& path : {Path("pipe"), folder_, std::string("/dev/zero")}) {

@@ -2,11 +2,9 @@
 #include "server/tracing/call_telemetry.h"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/server/log_recorder.h"
 #include "tests/server/server_fixture.h"
 #include "tests/server/tracing/fake_collector.h"
 
@@ -29,26 +28,6 @@ using ::testing::UnorderedElementsAre;
 
 constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr char kSpan[] = "00f067aa0ba902b7";
-
-// Keeps "level text" of every line. Thread-safe.
-class LogRecorder : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  std::vector<std::string> lines() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return lines_;
-  }
-
- protected:
-  void sink_it_(const spdlog::details::log_msg& msg) override {
-    const auto level = spdlog::level::to_string_view(msg.level);
-    lines_.push_back(absl::StrCat(absl::string_view(level.data(), level.size()), " ",
-                                  absl::string_view(msg.payload.data(), msg.payload.size())));
-  }
-  void flush_() override {}
-
- private:
-  std::vector<std::string> lines_;
-};
 
 class CallTelemetryTest : public ServerFixture {
  protected:

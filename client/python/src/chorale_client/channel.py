@@ -173,6 +173,10 @@ def read_error(error: grpc.RpcError, timeout: float) -> ChoraleError:
 
 
 def _check_token(token: str, target: str, *, encrypted: bool) -> None:
+    if token.lower().startswith("bearer "):
+        raise InvalidArgumentError(
+            'token: it begins with "Bearer": leave the word out, it is not part of the token'
+        )
     if not (token.isascii() and token.isprintable() and " " not in token):
         raise InvalidArgumentError("token: it must be printable ASCII without spaces")
     if not encrypted and not is_loopback(target):
