@@ -46,6 +46,9 @@ class EncodedContexts {
   // REQUIRES: RegisteredContext::deleted is set, if the context is in memory.
   void Remove(const std::string& tenant, const std::string& name);
 
+  // ContextFiles::FreeDisk.
+  bool FreeDisk(int64_t bytes) { return files_.FreeDisk(bytes); }
+
   // Returns when nothing is read or written any more; a file that is being written is given up.
   void Stop();
 

@@ -75,7 +75,10 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
       loop_(
           options_, backend_.get(), metrics_, inbox_,
           [this](std::shared_ptr<const RegisteredContext> context) { RequestRead(context); },
-          FileAccess()) {}
+          FileAccess()) {
+  if (encoded_ == nullptr) return;
+  store_->UseFreeDisk([this](int64_t bytes) { return encoded_->FreeDisk(bytes); });
+}
 
 EngineLoop::FileAccess EngineImpl::FileAccess() {
   if (encoded_ == nullptr) return {};

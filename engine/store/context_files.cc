@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -261,8 +262,15 @@ absl::Status ContextFiles::Open(absl::FunctionRef<Found(const EncodedContextId&)
         removed);
   }
   MakeRoom("", 0);
+  struct stat here;
+  struct stat around;
+  on_disk_of_its_own_ = stat(folder_.c_str(), &here) == 0 &&
+                        stat(absl::StrCat(folder_, "/..").c_str(), &around) == 0 &&
+                        here.st_dev != around.st_dev;
   return absl::OkStatus();
 }
+
+int64_t DiskMargin(int64_t disk_bytes) { return std::min(disk_bytes / 8, int64_t{3} << 30); }
 
 bool ContextFiles::Has(const EncodedContextId& id) const {
   const std::string key = KeyOf(id.tenant, id.name);
@@ -276,19 +284,22 @@ int64_t ContextFiles::bytes() const {
   return bytes_;
 }
 
-void ContextFiles::Forget(const std::string& key) {
+int64_t ContextFiles::Forget(const std::string& key) {
   MutexLock lock(&mutex_);
   const auto found = files_.find(key);
-  if (found == files_.end()) return;
-  bytes_ -= found->second.bytes;
+  if (found == files_.end()) return 0;
+  const int64_t bytes = found->second.bytes;
+  bytes_ -= bytes;
   files_.erase(found);
+  return bytes;
 }
 
-std::string ContextFiles::Victim(const std::string& tenant, int64_t bytes) const {
+std::string ContextFiles::Victim(const std::string& tenant, int64_t bytes, int64_t capacity) const {
   std::map<absl::string_view, int64_t> held;
   if (bytes > 0) held[tenant] = bytes;
   for (const auto& [key, file] : files_) held[file.id.tenant] += file.bytes;
-  const int64_t part = max_bytes_ / static_cast<int64_t>(held.size());
+  if (held.empty()) return "";
+  const int64_t part = capacity / static_cast<int64_t>(held.size());
   const File* oldest = nullptr;
   std::string victim;
   for (const auto& [key, file] : files_) {
@@ -299,18 +310,64 @@ std::string ContextFiles::Victim(const std::string& tenant, int64_t bytes) const
   return victim;
 }
 
+int64_t ContextFiles::RemoveVictim(const std::string& victim) {
+  const int64_t bytes = Forget(victim);
+  RemoveFile(Path(victim));
+  return bytes;
+}
+
 bool ContextFiles::MakeRoom(const std::string& tenant, int64_t bytes) {
   while (true) {
     std::string victim;
     {
       MutexLock lock(&mutex_);
       if (bytes_ + bytes <= max_bytes_) return true;
-      victim = Victim(tenant, bytes);
+      victim = Victim(tenant, bytes, max_bytes_);
     }
     if (victim.empty()) return false;
-    Forget(victim);
-    RemoveFile(Path(victim));
+    RemoveVictim(victim);
   }
+}
+
+bool ContextFiles::MakeRoomOnDisk(const std::string& tenant, int64_t bytes) {
+  while (true) {
+    struct statvfs disk;
+    if (statvfs(folder_.c_str(), &disk) != 0) return true;  // the write will tell
+    const auto block = static_cast<int64_t>(disk.f_frsize);
+    const int64_t room = static_cast<int64_t>(disk.f_bavail) * block -
+                         DiskMargin(static_cast<int64_t>(disk.f_blocks) * block);
+    if (bytes <= room) return true;
+    std::string victim;
+    {
+      MutexLock lock(&mutex_);
+      victim = Victim(tenant, bytes, bytes_ + room);
+    }
+    if (victim.empty()) return false;
+    RemoveVictim(victim);
+  }
+}
+
+bool ContextFiles::FreeDisk(int64_t bytes) {
+  if (on_disk_of_its_own_) return false;
+  int64_t freed = 0;
+  int64_t files = 0;
+  while (freed < bytes) {
+    std::string victim;
+    {
+      MutexLock lock(&mutex_);
+      victim = Victim("", 0, bytes_ - 1);
+    }
+    if (victim.empty()) break;
+    freed += RemoveVictim(victim);
+    ++files;
+  }
+  if (files > 0) {
+    spdlog::warn(
+        "removed {} file(s) of encoded contexts, {} bytes: the disk is full, and they can be "
+        "encoded again",
+        files, freed);
+  }
+  return files > 0;
 }
 
 void ContextFiles::Remove(const std::string& tenant, const std::string& name) {
@@ -371,6 +428,11 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
     return absl::ResourceExhaustedError(
         absl::StrCat("the encoded context '", id.name, "' has ", bytes,
                      " bytes, more than its tenant's part of the files that there may be"));
+  }
+  if (!MakeRoomOnDisk(id.tenant, bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("the encoded context '", id.name, "' has ",
+                                                     bytes,
+                                                     " bytes, and the disk has no room for it"));
   }
   const std::string temporary = absl::StrCat(folder_, "/", key, kTemporarySuffix);
   const std::string path = Path(key);

@@ -42,7 +42,7 @@ struct EncodedContextId {
 // The folder is a cache: any file may be missing, and none is trusted. A file that is damaged, or
 // is not of the context that is asked for, is removed and logged. Room for new files is made by the
 // least recently used ones of the tenants that would hold more than an equal part: what is within
-// an equal part stays.
+// an equal part stays. Files leave room on their disk (DiskMargin) for what cannot be had again.
 //
 // Thread-safe, but only one thread may write; Has waits for no disk.
 class ContextFiles {
@@ -83,6 +83,10 @@ class ContextFiles {
   // REQUIRES: kv has id.kv_bytes.
   absl::StatusOr<std::string> Read(const EncodedContextId& id, absl::Span<char> kv);
 
+  // Removes files, those of the tenants that hold most first, until so many bytes are free. False:
+  // there was none, or the folder lies on another disk than the one around it. Thread-safe.
+  bool FreeDisk(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Removes the file of a context of that name. A failure is logged; the next Open tries again.
   void Remove(const std::string& tenant, const std::string& name);
 
@@ -105,19 +109,29 @@ class ContextFiles {
   // Removes files until `bytes` more of the tenant fit the limit; false if those of others would
   // have to go that are within an equal part.
   bool MakeRoom(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The key of the file to remove first; empty: none.
-  std::string Victim(const std::string& tenant, int64_t bytes) const
+  // Likewise, until they fit the disk with its margin.
+  bool MakeRoomOnDisk(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The file to remove first, so that those of a tenant and `bytes` more of it take an equal part
+  // of `capacity`; empty: none.
+  std::string Victim(const std::string& tenant, int64_t bytes, int64_t capacity) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Forget(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes the file; its bytes.
+  int64_t RemoveVictim(const std::string& victim) ABSL_LOCKS_EXCLUDED(mutex_);
+  int64_t Forget(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);  // its bytes
   void RemoveFile(const std::string& path) const;
 
   const std::string folder_;
   const int64_t max_bytes_;
+  bool on_disk_of_its_own_ = false;  // since Open
   std::atomic<bool> stopped_{false};
   mutable Mutex mutex_;  // never held while the disk is used, but by Open
   Files files_ ABSL_GUARDED_BY(mutex_);
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+// What K/V files leave free on a disk of so many bytes: an eighth, at most 3 GiB. More than what
+// the alert of a low disk waits for.
+int64_t DiskMargin(int64_t disk_bytes);
 
 // The steps of a Write and then a Remove at which tests may fail, as for StoreFailpointSteps.
 absl::Span<const char* const> ContextFileSteps();

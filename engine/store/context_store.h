@@ -3,6 +3,7 @@
 #define CHORALE_ENGINE_STORE_CONTEXT_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -124,6 +125,12 @@ class ContextStore {
   // overwritten in the database and gone from its log.
   virtual absl::Status Delete(const std::string& tenant, const std::string& name) = 0;
 
+  // Removes what can be had again from the same disk, so many bytes of it if there are as many;
+  // returns false if there was nothing. Put asks for that, on any thread, before it says that the
+  // disk is full. Call before the first Put, or when none is running; null: there is nothing.
+  using FreeDisk = std::function<bool(int64_t bytes)>;
+  virtual void UseFreeDisk(FreeDisk free_disk) {}
+
   // Of all tenants.
   virtual absl::StatusOr<StoreTotals> Totals() = 0;
 
@@ -140,8 +147,8 @@ class ContextStore {
 // there is none. Refuses (FailedPrecondition or DataLoss, naming the file) a folder that another
 // process has open, a database of another version, a corrupt one, or one that is gone although
 // datasets are there. Removes temporary files that a crash left behind. Dataset files that no
-// record names are moved to `folder`/lost and removed after 30 days: the next start with a database
-// that names them takes them back. The file RESERVE keeps room for deletions. A context whose
+// record names are moved to `folder`/lost and stay there: the next start with a database that names
+// them takes them back. The file RESERVE keeps room for deletions. A context whose
 // dataset file is gone stays listed, answers DataLoss when it is read, and is mended by a Put of
 // the same content.
 absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::string& folder);

@@ -94,24 +94,24 @@ absl::Status DatasetFiles::Open() {
     const std::string path = absl::StrCat(incoming, "/", name);
     if (unlink(path.c_str()) != 0) return FileError(errno, "remove", path);
   }
-  return RemoveLongLost();
+  return absl::OkStatus();
 }
 
-absl::Status DatasetFiles::RemoveLongLost() {
+absl::StatusOr<DatasetFiles::Lost> DatasetFiles::CountLost() const {
+  Lost lost;
   std::error_code unknown;
-  if (!fs::exists(lost_, unknown)) return absl::OkStatus();
+  if (!fs::exists(lost_, unknown)) return lost;
   absl::StatusOr<std::set<std::string>> names = ListFolder(lost_);
   RETURN_IF_ERROR(names.status());
-  const absl::Time now = absl::Now();
   for (const std::string& name : *names) {
     if (!IsDatasetName(name)) continue;
     const std::string path = absl::StrCat(lost_, "/", name);
     struct stat info;
-    if (stat(path.c_str(), &info) != 0) return FileError(errno, "read the date of", path);
-    if (now - absl::TimeFromTimespec(info.st_mtim) < kKeptWhenLost) continue;
-    if (unlink(path.c_str()) != 0) return FileError(errno, "remove", path);
+    if (stat(path.c_str(), &info) != 0) return FileError(errno, "read the size of", path);
+    ++lost.files;
+    lost.bytes += info.st_size;
   }
-  return absl::OkStatus();
+  return lost;
 }
 
 absl::Status DatasetFiles::EnsureShard(const std::string& key) {
@@ -214,7 +214,11 @@ absl::StatusOr<bool> DatasetFiles::TakeBack(const std::string& key) {
 
 absl::Status DatasetFiles::ForgetLost(const std::string& key) {
   const std::string lost = LostPath(key);
-  if (unlink(lost.c_str()) != 0 && errno != ENOENT) return FileError(errno, "remove", lost);
+  if (unlink(lost.c_str()) == 0) {
+    spdlog::info("removed {}: a context names its content", lost);
+  } else if (errno != ENOENT) {
+    return FileError(errno, "remove", lost);
+  }
   return absl::OkStatus();
 }
 

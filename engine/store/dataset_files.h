@@ -23,19 +23,17 @@ std::string DatasetKey(absl::string_view tenant, absl::string_view digest);
 // `folder`/<first 2 digits of the key>/<key>.dataset, written as `folder`/incoming/<key>.<n>,
 // fsynced, and renamed. A file under its final name is therefore always complete.
 //
-// A file that no record names is moved to another folder, `lost`, as <key>.dataset, and kept there
-// for kKeptWhenLost.
+// A file that no record names is moved to another folder, `lost`, as <key>.dataset, and kept there:
+// the data are somebody's, and a date would say nothing, since a clock may be wrong.
 //
 // Thread-safe; no two calls with the same key may run at the same time unless both are Read.
 class DatasetFiles {
  public:
-  static constexpr absl::Duration kKeptWhenLost = absl::Hours(24 * 30);
-
   // Both folders on one file system.
   DatasetFiles(std::string folder, std::string lost)
       : folder_(std::move(folder)), lost_(std::move(lost)) {}
 
-  // Creates `folder`, empties incoming/, and removes expired files from `lost`.
+  // Creates `folder` and empties incoming/.
   absl::Status Open();
 
   // Returns when the file is durable. Replaces an existing file, and so repairs a damaged one.
@@ -52,8 +50,15 @@ class DatasetFiles {
   // Moves the file to `lost`, or back. TakeBack returns false if it is not there.
   absl::Status SetAside(const std::string& key);
   absl::StatusOr<bool> TakeBack(const std::string& key);
-  // Removes the file from `lost`. Ok also when it is not there.
+  // Removes the file from `lost`, and logs that. Ok also when it is not there.
   absl::Status ForgetLost(const std::string& key);
+
+  // What lies in `lost`.
+  struct Lost {
+    int64_t files = 0;
+    int64_t bytes = 0;
+  };
+  absl::StatusOr<Lost> CountLost() const;
 
   // The keys of all files except those in `lost`.
   absl::StatusOr<std::set<std::string>> List() const;
@@ -64,7 +69,6 @@ class DatasetFiles {
   std::string LostPath(const std::string& key) const;
   // Creates the folder that holds `key`, durably.
   absl::Status EnsureShard(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status RemoveLongLost();
   absl::Status WriteIncoming(const std::string& path, absl::string_view dataset);
 
   const std::string folder_;

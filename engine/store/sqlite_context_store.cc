@@ -21,6 +21,9 @@
 namespace chorale {
 namespace {
 
+// Of the database's log, and what DiskRoom looks for.
+constexpr int64_t kRoomForRecord = 4 * DiskRoom::kReserveBytes;
+
 constexpr int64_t kMaxPageSize = 1000;
 
 // After a deletion the log is emptied at once, but no more often than this.
@@ -151,8 +154,15 @@ absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
     spdlog::warn(
         "{} dataset file(s) that no context names were moved to the folder lost, {} first. A call "
         "that was cut short leaves one behind; many mean that the database has lost contexts. With "
-        "a database that names them they are found again. They are removed after {}.",
-        files.size(), *files.begin(), absl::FormatDuration(DatasetFiles::kKeptWhenLost));
+        "a database that names them they are found again.",
+        files.size(), *files.begin());
+  }
+  const absl::StatusOr<DatasetFiles::Lost> lost = files_->CountLost();
+  RETURN_IF_ERROR(lost.status());
+  if (lost->files > 0) {
+    spdlog::warn(
+        "{} dataset file(s) of {} bytes lie in the folder lost until they are removed by hand",
+        lost->files, lost->bytes);
   }
   return absl::OkStatus();
 }
@@ -261,17 +271,14 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
   // kUnchanged promises that the dataset is there, so a damaged or missing file is repaired.
   const bool intact = before == PutOutcome::kUnchanged &&
                       files_->Read(key, record.dataset_bytes, record.digest).ok();
-  if (!intact) {
-    RETURN_IF_ERROR(room_->CheckRoom());
-    RETURN_IF_ERROR(files_->Write(key, dataset));
-  }
+  if (!intact) RETURN_IF_ERROR(WriteDataset(key, dataset));
   {
     // Another call may have put or deleted the name meanwhile.
     MutexLock lock(&mutex_);
     absl::StatusOr<PutOutcome> outcome = Compare(record);
     if (!outcome.ok() || *outcome == PutOutcome::kUnchanged) return outcome;
     RETURN_IF_ERROR(CheckQuota(record, quota));
-    if (absl::Status s = table_->Insert(record); !s.ok()) {
+    if (absl::Status s = InsertRecord(record); !s.ok()) {
       // A commit that failed in its fsync may yet turn out to have happened when the database is
       // next opened. Until then its file stays. A full disk is no such case.
       if (!absl::IsResourceExhausted(s)) doubtful_.insert(key);
@@ -282,6 +289,27 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
     files_->ForgetLost(key).IgnoreError();
   }
   return PutOutcome::kCreated;
+}
+
+absl::Status SqliteContextStore::WriteDataset(const std::string& key, absl::string_view dataset) {
+  while (true) {
+    absl::Status status = room_->CheckRoom();
+    if (status.ok()) status = files_->Write(key, dataset);
+    const auto bytes = static_cast<int64_t>(dataset.size()) + kRoomForRecord;
+    if (!absl::IsResourceExhausted(status) || !FreeDiskOf(bytes)) return status;
+  }
+}
+
+absl::Status SqliteContextStore::InsertRecord(const ContextRecord& record) {
+  absl::Status status = table_->Insert(record);
+  while (absl::IsResourceExhausted(status) && FreeDiskOf(kRoomForRecord)) {
+    status = table_->Insert(record);
+  }
+  return status;
+}
+
+bool SqliteContextStore::FreeDiskOf(int64_t bytes) const {
+  return free_disk_ != nullptr && free_disk_(bytes);
 }
 
 absl::StatusOr<StoredContext> SqliteContextStore::ReadStored(const std::string& tenant,

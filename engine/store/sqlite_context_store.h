@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -53,6 +54,7 @@ class SqliteContextStore : public ContextStore {
                                    const std::string& page_token) override;
   absl::StatusOr<std::vector<ContextSummary>> ListNewest(int64_t limit) override;
   absl::Status Delete(const std::string& tenant, const std::string& name) override;
+  void UseFreeDisk(FreeDisk free_disk) override { free_disk_ = std::move(free_disk); }
   absl::StatusOr<StoreTotals> Totals() override;
   absl::Status Health() const override;
   absl::Status Close() override;
@@ -91,6 +93,10 @@ class SqliteContextStore : public ContextStore {
   // Reconciles files, by key, with the records: moves files that no record names to `lost`, and
   // takes back those that a record names.
   absl::Status MatchFiles(std::set<std::string> files) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes room for it if the disk is full and that helps.
+  absl::Status WriteDataset(const std::string& key, absl::string_view dataset);
+  absl::Status InsertRecord(const ContextRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FreeDiskOf(int64_t bytes) const;
   // kUnchanged or AlreadyExists if there is a record of that name, else kCreated.
   absl::StatusOr<PutOutcome> Compare(const ContextRecord& record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -114,6 +120,7 @@ class SqliteContextStore : public ContextStore {
   const std::unique_ptr<DiskRoom> room_;       // thread-safe by itself
   std::vector<Watched> watched_;               // constant after construction
   mutable std::atomic<bool> healthy_ = true;   // what the log said last
+  FreeDisk free_disk_;                         // null: none
 
   mutable Mutex mutex_;
   CondVar unpinned_;

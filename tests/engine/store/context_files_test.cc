@@ -183,6 +183,22 @@ TEST_F(ContextFilesTest, ATenantMakesRoomForItself) {
   EXPECT_EQ(OnDisk().size(), 2u);
 }
 
+TEST_F(ContextFilesTest, WhoHoldsMostGivesTheDiskBack) {
+  EXPECT_FALSE(files_->FreeDisk(1));
+  ASSERT_TRUE(Write("x", "other").ok());
+  ASSERT_TRUE(Write("a").ok());
+  ASSERT_TRUE(Write("b").ok());
+  EXPECT_TRUE(files_->FreeDisk(1));
+  EXPECT_FALSE(files_->Has(IdOf("a")));
+  EXPECT_TRUE(files_->Has(IdOf("x", "other")));
+  EXPECT_TRUE(files_->FreeDisk(3 * kKvBytes));
+  EXPECT_EQ(files_->bytes(), 0);
+  EXPECT_TRUE(OnDisk().empty());
+  EXPECT_FALSE(files_->FreeDisk(1));
+  EXPECT_EQ(DiskMargin(8 << 20), 1 << 20);
+  EXPECT_EQ(DiskMargin(int64_t{1} << 40), int64_t{3} << 30);
+}
+
 TEST_F(ContextFilesTest, OneThatExceedsTheLimitCostsNoOther) {
   Reopen(kKvBytes - 1);
   EXPECT_EQ(Write("a").code(), absl::StatusCode::kResourceExhausted);

@@ -2,17 +2,22 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
+#include "engine/store/context_files.h"
 #include "engine/store/context_store.h"
 #include "gtest/gtest.h"
 #include "tests/engine/store/fork_alone.h"
+#include "tests/engine/store/kv_from.h"
 #include "tests/engine/store/make_record.h"
 #include "tests/engine/store/temp_folder.h"
 
@@ -132,6 +137,52 @@ TEST(SmallDiskTest, AFullDiskIsAStateThatEnds) {
     FillUp(folder + "/other");
     PutUntilFull(**store, &stored).IgnoreError();
     return PutNumber(**store, 0).ok() ? 0 : 11;
+  });
+}
+
+EncodedContextId EncodedNumber(const std::string& tenant, int number) {
+  return {tenant, absl::StrCat("n", number), "digest", 1, "model", "model-digest", "format",
+          200'000};
+}
+
+absl::Status WriteEncoded(ContextFiles& files, const std::string& tenant, int number) {
+  return files.Write(EncodedNumber(tenant, number), "state",
+                     KvFrom(std::vector<char>(200'000, 'k')), [] { return false; });
+}
+
+int64_t FreeBytes(const std::string& folder) {
+  struct statvfs disk;
+  return statvfs(folder.c_str(), &disk) == 0 ? static_cast<int64_t>(disk.f_bavail * disk.f_frsize)
+                                             : -1;
+}
+
+// What can be encoded again makes room for what cannot be had again.
+TEST(SmallDiskTest, EncodedContextsMakeRoomForTables) {
+  OnSmallDisk([](const std::string& folder) {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 1;
+    ContextFiles files(folder + "/kv", int64_t{1} << 30);
+    const auto keep = [](const EncodedContextId&) { return ContextFiles::Found::kKeep; };
+    if (!files.Open(keep).ok()) return 2;
+    // The newest replace the oldest, and leave the disk its margin.
+    for (int i = 0; i < 30; ++i) {
+      if (!WriteEncoded(files, "t", i).ok()) return 3;
+      if (FreeBytes(folder) < DiskMargin(4 << 20)) return 4;
+    }
+    if (files.Has(EncodedNumber("t", 0)) || !files.Has(EncodedNumber("t", 29))) return 5;
+    if (files.bytes() < 1'000'000) return 6;
+    FillUp(folder + "/other");
+    if (PutNumber(**store, 0).code() != absl::StatusCode::kResourceExhausted) return 7;
+    (*store)->UseFreeDisk([&](int64_t bytes) { return files.FreeDisk(bytes); });
+    if (!PutNumber(**store, 0).ok()) return 8;
+    if ((*store)->Totals()->disk_full) return 9;
+    // Until there are no more.
+    int stored = 1;
+    const absl::Status full = PutUntilFull(**store, &stored);
+    if (full.code() != absl::StatusCode::kResourceExhausted || ErrorReason(full) != "DISK_FULL") {
+      return 10;
+    }
+    return files.bytes() == 0 && stored > 10 ? 0 : 11;
   });
 }
 
