@@ -232,12 +232,17 @@ class Engine {
   // For requests that arrive from now on; those that arrive at the same time may be checked against
   // the old ones. EngineOptions has the first ones.
   virtual void SetLimits(const Limits& limits) = 0;
+  // From now on takes no more than these sizes of its pools, by evicting contexts and dropping
+  // registered tables; calls in flight keep what they have. No pool becomes larger than it was
+  // made. Where pools lie on a GPU, only the tables in host memory count. A call for a context that
+  // is larger than what is left for contexts ends with FailedPrecondition.
+  virtual void LimitPools(const PoolSizes& sizes) = 0;
   // Refuses new requests (Unavailable) from now on, lets those in flight finish until `deadline`
   // (monotonic),
   // then ends the rest (Unavailable). BLOCKING; returns when nothing is in flight.
   virtual void Drain(absl::Time deadline) = 0;
   virtual EngineStats Stats() const = 0;
-  virtual PoolSizes Pools() const = 0;
+  virtual PoolSizes Pools() const = 0;  // what they may take now
   // BLOCKING. What is registered, of all tenants.
   virtual absl::StatusOr<StoreTotals> Registered() = 0;
   virtual BackendInfo backend_info() const = 0;

@@ -155,6 +155,38 @@ absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, in
   return plan;
 }
 
+MemoryShares DivideAnew(const MemoryBound& cgroup, int64_t weight_bytes, bool on_host,
+                        const ProgramOptions& configured, const ProgramOptions& planned) {
+  ProgramOptions options = configured;
+  EngineSetup& engine = options.engine;
+  engine.backend = on_host ? BackendChoice::kCpu : BackendChoice::kCuda;
+  const auto size = [](int64_t given, int64_t usual) { return given > 0 ? given : usual; };
+  engine.cpu_context_pool_bytes =
+      size(planned.engine.context_pool_bytes, planned.engine.cpu_context_pool_bytes);
+  engine.cpu_buffer_pool_bytes =
+      size(planned.engine.buffer_pool_bytes, planned.engine.cpu_buffer_pool_bytes);
+  engine.context_pool_bytes = 0;
+  engine.buffer_pool_bytes = 0;
+  engine.host_context_pool_bytes = planned.engine.host_context_pool_bytes;
+  engine.registered_tables_bytes = planned.engine.registered_tables_bytes;
+  options.server.registration_memory_bytes = planned.server.registration_memory_bytes;
+  for (const char* const flag : {"registration_memory_mib", "host_context_pool_mib"}) {
+    options.given.erase(flag);
+  }
+  AvailableResources resources;
+  resources.limit = cgroup;
+  resources.cgroup = cgroup;
+  const absl::StatusOr<MachinePlan> plan = FitToMachine(resources, weight_bytes, &options);
+  return {.limit_bytes = options.server.memory_limit_bytes,
+          .own_memory_limit = options.server.own_memory_limit,
+          .pools = {.context = engine.cpu_context_pool_bytes,
+                    .buffer = engine.cpu_buffer_pool_bytes,
+                    .host_context = engine.host_context_pool_bytes,
+                    .registration = engine.registered_tables_bytes},
+          .registration_memory_bytes = options.server.registration_memory_bytes,
+          .warning = plan.ok() ? plan->warning : std::string(plan.status().message())};
+}
+
 int64_t WeightBytes(const std::vector<std::string>& models) {
   int64_t bytes = 0;
   for (const std::string& folder : FindModelFolders(models)) {

@@ -33,6 +33,12 @@ struct MachinePlan {
 absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, int64_t weight_bytes,
                                          ProgramOptions* options);
 
+// The same for a server that runs with the options `planned`, and whose cgroup now has the limit
+// `cgroup` (unknown: it has none any more): its pools in the same proportions, also those that
+// flags have set, and none larger than it was. `configured` are its options before FitToMachine.
+MemoryShares DivideAnew(const MemoryBound& cgroup, int64_t weight_bytes, bool on_host,
+                        const ProgramOptions& configured, const ProgramOptions& planned);
+
 // Of the models' weights on disk; 0 where there are none.
 int64_t WeightBytes(const std::vector<std::string>& models);
 

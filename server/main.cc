@@ -16,7 +16,7 @@
 #include "server/flags.h"
 #include "server/lifecycle/prepare_process.h"
 #include "server/run_server.h"
-#include "spdlog/spdlog.h"
+#include "server/telemetry/logging.h"
 
 namespace chorale {
 namespace {
@@ -50,7 +50,7 @@ int Check(const ConfigurationSources& sources) {
 }
 
 int CheckConfig(const Configuration& configuration) {
-  spdlog::set_level(spdlog::level::off);  // what it says is said below
+  SetLogLevel(spdlog::level::off);  // what it says is said below
   const StartCheck check = CheckEverything(configuration.options);
   for (const std::string& variable : configuration.unknown_variables) {
     std::cerr << "chorale-server: warning: " << variable << " is no flag\n";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -99,6 +100,16 @@ absl::Status ChooseForMachine(ProgramOptions* options) {
   return absl::OkStatus();
 }
 
+// Says what a server may take once the limit of its cgroup is another one.
+auto FollowCgroup(const ProgramOptions& configured, const ProgramOptions& planned) {
+  return [configured, planned, last = FindResources().cgroup.bytes](
+             bool on_host) mutable -> std::optional<MemoryShares> {
+    const MemoryBound cgroup = FindResources().cgroup;
+    if (cgroup.bytes == std::exchange(last, cgroup.bytes)) return std::nullopt;
+    return DivideAnew(cgroup, WeightBytes(configured.engine.models), on_host, configured, planned);
+  };
+}
+
 // Serves until a signal says that the time has come; returns the exit status.
 int Serve(const ConfigurationSources& sources, const Configuration& configuration,
           ShutdownSignal* signal, ReloadTrigger* reload, SignalTarget* serving) {
@@ -111,7 +122,9 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
     return CannotStart(status);
   }
   const std::string models_version = ModelsVersion(options.engine.models);
-  absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(FitFileLimit(options.server));
+  ServerOptions server_options = FitFileLimit(options.server);
+  server_options.find_memory_shares = FollowCgroup(configuration.options, options);
+  absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(server_options);
   if (!started.ok()) return CannotStart(started.status());
   const std::unique_ptr<Server> server = *std::move(started);
   bool left_out_models = false;

@@ -122,6 +122,8 @@ void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
 Server::Server(const ServerOptions& options)
     : options_(options),
       limits_(options.limits),
+      memory_limit_bytes_(options.memory_limit_bytes),
+      has_own_memory_limit_(options.own_memory_limit),
       registration_memory_(options.registration_memory_bytes),
       reply_memory_(options.reply_memory_bytes),
       blocking_(options.blocking_threads, options.max_blocking_queue),
@@ -232,7 +234,11 @@ void Server::WatchMemory() {
   memory_watch_ = std::make_unique<MemoryWatch>(MemoryWatch::Handlers{
       .limit = [this] { return CurrentMemoryLimit(); },
       .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
-      .mark_traffic = [this] { metrics_.ConnectionsEnded("flood", listener_->MarkTraffic()); },
+      .each_second =
+          [this] {
+            metrics_.ConnectionsEnded("flood", listener_->MarkTraffic());
+            FollowMemoryLimit();
+          },
       .end_busiest =
           [this](bool lately) {
             const int64_t ended =
@@ -249,10 +255,31 @@ void Server::WatchMemory() {
           }});
 }
 
-MemoryLimit Server::CurrentMemoryLimit() {
-  if (options_.memory_limit_bytes > 0) return {options_.memory_limit_bytes};
+void Server::FollowMemoryLimit() {
   Engine* const engine = opened_engine_;
-  if (!options_.own_memory_limit || engine == nullptr) return {0};
+  if (engine == nullptr || !options_.find_memory_shares) return;
+  const bool on_host = engine->backend_info().backend == "cpu";
+  const std::optional<MemoryShares> shares = options_.find_memory_shares(on_host);
+  if (!shares.has_value()) return;
+  memory_limit_bytes_ = shares->limit_bytes;
+  has_own_memory_limit_ = shares->own_memory_limit;
+  engine->LimitPools(shares->pools);
+  registration_memory_.SetLimit(shares->registration_memory_bytes);
+  std::vector<LogField> fields = {
+      {"memory_limit_mib", shares->limit_bytes >> 20},
+      {"registration_memory_mib", shares->registration_memory_bytes >> 20}};
+  if (on_host) {
+    fields.push_back({"context_pool_mib", shares->pools.context >> 20});
+    fields.push_back({"buffer_pool_mib", shares->pools.buffer >> 20});
+  }
+  if (!shares->warning.empty()) fields.push_back({"reason", shares->warning});
+  LogEvent(spdlog::level::warn, "memory_limit_changed", fields);
+}
+
+MemoryLimit Server::CurrentMemoryLimit() {
+  if (const int64_t limit = memory_limit_bytes_; limit > 0) return {limit};
+  Engine* const engine = opened_engine_;
+  if (!has_own_memory_limit_ || engine == nullptr) return {0};
   const EngineStats stats = engine->Stats();
   OwnMemoryLimit::Work work;
   work.pools = stats.registration_bytes;
@@ -293,7 +320,7 @@ ServerState Server::State() const {
                        .draining = shutdown_announced_,
                        .connections = listener_->connections(),
                        .max_connections = options_.max_connections,
-                       .memory_limit_bytes = options_.memory_limit_bytes,
+                       .memory_limit_bytes = memory_limit_bytes_,
                        .registering_bytes = registration_memory_.used(),
                        .certificate_expires = std::nullopt,
                        .left_out_models = left_out_models_};

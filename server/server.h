@@ -120,6 +120,7 @@ class Server {
   void Listen(std::vector<FileDescriptor> sockets);
   void WatchMemory();
   // For the memory watch's thread.
+  void FollowMemoryLimit();
   MemoryLimit CurrentMemoryLimit();
   absl::Status StartHttp();
   ServerState State() const;
@@ -145,6 +146,8 @@ class Server {
   std::unique_ptr<AccessControl> access_;
   ReactorRegistry registry_;
   LiveLimits limits_;
+  std::atomic<int64_t> memory_limit_bytes_;  // 0: none
+  std::atomic<bool> has_own_memory_limit_;   // where there is no other
   ByteBudget registration_memory_;
   ReplyMemory reply_memory_;
   std::unique_ptr<Engine> engine_;
@@ -171,7 +174,7 @@ class Server {
   int port_ = 0;  // 0: a Unix socket
   std::unique_ptr<Listener> listener_;
   std::optional<OwnMemoryLimit> own_memory_limit_;  // the watch's; from the opening on
-  std::unique_ptr<MemoryWatch> memory_watch_;       // null: no limit
+  std::unique_ptr<MemoryWatch> memory_watch_;
   bool drained_ = false;
   int metrics_port_ = 0;
   std::unique_ptr<HttpEndpoint> http_endpoint_;

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "engine/data/limits.h"
+#include "engine/engine.h"
 #include "server/security/security_options.h"
 #include "server/telemetry/logging.h"
 
@@ -27,6 +29,15 @@ struct ListenTarget {
   bool tls = false;
 };
 
+// What a server may take of memory once the limit has changed that it found when it started.
+struct MemoryShares {
+  int64_t limit_bytes = 0;        // of the process's resident memory; 0: none
+  bool own_memory_limit = false;  // then: OwnMemoryLimit
+  PoolSizes pools;
+  int64_t registration_memory_bytes = 0;
+  std::string warning;  // too little; empty: enough
+};
+
 // Options of Server: network and limits.
 struct ServerOptions {
   std::string listen_address = "127.0.0.1:50051";
@@ -39,6 +50,9 @@ struct ServerOptions {
   int64_t memory_limit_bytes = 0;   // of the process's resident memory; 0: none
   bool memory_limit_found = false;  // by FitToMachine: pools that flags have set may exceed it
   bool own_memory_limit = false;    // where there is no other: OwnMemoryLimit
+  // Asked once a second, on one thread: something if what it said before is not true any more.
+  // `on_host`: whether contexts and buffers are in the host's memory. Null: nothing changes.
+  std::function<std::optional<MemoryShares>(bool on_host)> find_memory_shares;
   int64_t registration_memory_bytes = 1LL << 30;
   absl::Duration stalled_write_timeout = absl::Seconds(60);
   absl::Duration lame_duck = absl::Seconds(5);

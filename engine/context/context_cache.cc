@@ -15,6 +15,7 @@
 #include "engine/context/context_cache.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -30,8 +31,14 @@
 
 namespace chorale {
 
+static int64_t SumOf(const std::vector<PoolRange>& ranges) {
+  return std::accumulate(ranges.begin(), ranges.end(), int64_t{0},
+                         [](int64_t sum, const PoolRange& range) { return sum + range.bytes; });
+}
+
 // Whether `bytes` would fit between the ranges of a pool that stay.
 static bool FitsBetween(std::vector<PoolRange> staying, int64_t bytes, const RangeAllocator& pool) {
+  if (SumOf(staying) + pool.RoundUp(bytes) > pool.limit()) return false;
   std::sort(staying.begin(), staying.end(),
             [](const PoolRange& a, const PoolRange& b) { return a.offset < b.offset; });
   const int64_t needed = pool.RoundUp(bytes);
@@ -108,6 +115,12 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
         absl::StrCat("context ", QuoteName(context->record.name), " takes ", bytes,
                      " bytes in memory; this tenant's quota is ", max_tenant_bytes));
   }
+  if (bytes > allocator_.limit()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("context ", QuoteName(context->record.name), " takes ", bytes,
+                     " bytes in memory; the server's limit of memory leaves ", allocator_.limit(),
+                     " for contexts now"));
+  }
   const auto found = index_.find(context.get());
   if (found != index_.end()) {
     found->second->max_tenant_bytes = max_tenant_bytes;
@@ -129,6 +142,14 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
     StartEncoding(entry, *std::move(data));
   }
   return pin;
+}
+
+void ContextCache::LimitPool(int64_t bytes) {
+  allocator_.SetLimit(bytes);
+  for (Entry* const victim : EvictionOrder("", 0)) {
+    if (allocator_.in_use() <= allocator_.limit()) break;
+    Evict(victim);
+  }
 }
 
 // A pool may hold a hundred thousand small contexts: what every tick calls looks at all of them
@@ -363,7 +384,7 @@ std::vector<ContextCache::Entry*> ContextCache::EvictionOrder(const std::string&
     held[owner] += entry.kv.bytes;
     if (owner == tenant && entry.lru != &lru_) pinned_own += entry.kv.bytes;
   }
-  const int64_t equal_part = allocator_.capacity() / static_cast<int64_t>(held.size());
+  const int64_t equal_part = allocator_.limit() / static_cast<int64_t>(held.size());
   std::vector<Entry*> order;
   std::vector<Entry*> own;
   std::vector<Entry*> rest;
@@ -500,6 +521,7 @@ void ContextCache::RemovePin(Entry* entry) {
     EnterLru(entry, &saved_lru_);
   } else if (entry->state == State::kResident && !entry->stays) {
     EnterLru(entry, &lru_);
+    if (allocator_.in_use() > allocator_.limit()) Evict(entry);
   }
 }
 

@@ -141,6 +141,11 @@ class ContextCache {
   absl::StatusOr<Pin> Acquire(const ContextPointer& context, absl::Time now,
                               int64_t max_tenant_bytes = 0);
 
+  // From now on contexts take no more than `bytes` of the context pool: the others are evicted,
+  // those that are pinned with their last pin. Acquire refuses a context that is larger alone
+  // (FailedPrecondition). REQUIRES: the backend has no host memory for contexts.
+  void LimitPool(int64_t bytes);
+
   // Finds room for waiting contexts in order of arrival. One that does not fit does not hold back
   // a smaller one.
   void PlaceWaiting(absl::Time now);
@@ -178,6 +183,7 @@ class ContextCache {
   // Drops everything. REQUIRES: no pins.
   void Clear();
 
+  int64_t pool_limit() const { return allocator_.limit(); }
   int64_t resident_contexts() const { return Count(State::kResident); }
   int64_t bytes_in_use() const { return allocator_.in_use(); }  // of the context pool
   int64_t encode_bytes_in_use() const { return workspaces_.in_use(); }

@@ -55,19 +55,29 @@ ContextRegistry::Entry* ContextRegistry::Insert(
 
 void ContextRegistry::AddRegistered(std::shared_ptr<const RegisteredContext> context) {
   const int64_t bytes = HostBytes(*context);
-  if (bytes > max_registered_bytes_) return;
   NewRegistrations dropped;  // destroyed after the lock
   MutexLock lock(&mutex_);
-  if (context->model->removed) return;
+  if (bytes > max_registered_bytes_ || context->model->removed) return;
   Entry* entry = Insert(context);
   if (entry == nullptr) return;
   new_.push_back({std::move(context), bytes});
   entry->held = std::prev(new_.end());
   new_bytes_ += bytes;
+  FitRegistered(&dropped);
+}
+
+void ContextRegistry::FitRegistered(NewRegistrations* dropped) {
   while (new_bytes_ > max_registered_bytes_) {
     const ContextRecord& oldest = new_.front().context->record;
-    Unhold(&contexts_.at(Key(oldest.tenant, oldest.name)), &dropped);
+    Unhold(&contexts_.at(Key(oldest.tenant, oldest.name)), dropped);
   }
+}
+
+void ContextRegistry::LimitRegistered(int64_t bytes) {
+  NewRegistrations dropped;  // destroyed after the lock
+  MutexLock lock(&mutex_);
+  max_registered_bytes_ = bytes;
+  FitRegistered(&dropped);
 }
 
 void ContextRegistry::Release(const RegisteredContext& context) {

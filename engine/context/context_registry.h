@@ -42,6 +42,9 @@ class ContextRegistry {
   // Stops holding a new registration because a request holds it now. No-op for other contexts.
   void Release(const RegisteredContext& context);
 
+  // Another max_registered_bytes, from now on.
+  void LimitRegistered(int64_t bytes);
+
   int64_t held_bytes() const;  // by new registrations
 
   // Call after the store has changed what the name stands for. From now on the old registration is
@@ -73,8 +76,11 @@ class ContextRegistry {
   void Unhold(Entry* entry, NewRegistrations* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SweepExpired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const int64_t max_registered_bytes_;
+  // Drops the oldest new registrations until they fit.
+  void FitRegistered(NewRegistrations* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable Mutex mutex_;
+  int64_t max_registered_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<Key, Entry> contexts_ ABSL_GUARDED_BY(mutex_);
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
   std::optional<Key> loading_ ABSL_GUARDED_BY(mutex_);  // reset when what is read is out of date

@@ -59,8 +59,10 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
       store_(std::move(store)),
       models_(std::move(models)),
       description_(backend_->description()),
+      host_reaches_pools_(backend_->ContextMemory({}) != nullptr),
       inbox_(std::make_shared<Inbox>()),
       registry_(options_.max_registered_bytes),
+      registration_limit_(options_.max_registered_bytes),
       loader_(store_.get(), models_.get(), backend_.get(), &registry_),
       encoded_(std::move(encoded)),
       environment_{backend_.get(),
@@ -434,11 +436,20 @@ EngineStats EngineImpl::Stats() const {
 }
 
 PoolSizes EngineImpl::Pools() const {
-  return {.context = backend_->context_pool_bytes(),
-          .buffer = backend_->buffer_pool_bytes(),
+  return {.context = std::min<int64_t>(context_limit_, backend_->context_pool_bytes()),
+          .buffer = std::min<int64_t>(buffer_limit_, backend_->buffer_pool_bytes()),
           .encode = backend_->encode_pool_bytes(),
           .host_context = backend_->host_context_pool_bytes(),
-          .registration = options_.max_registered_bytes};
+          .registration = registration_limit_};
+}
+
+void EngineImpl::LimitPools(const PoolSizes& sizes) {
+  registration_limit_ = std::min(sizes.registration, options_.max_registered_bytes);
+  registry_.LimitRegistered(registration_limit_);
+  if (!host_reaches_pools_) return;
+  context_limit_ = sizes.context;
+  buffer_limit_ = sizes.buffer;
+  inbox_->Push(command::LimitPools{sizes.context, sizes.buffer});
 }
 
 // ---- Life cycle ----------------------------------------------------------------------------

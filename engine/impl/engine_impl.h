@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -74,6 +75,7 @@ class EngineImpl : public Engine {
   void Drain(absl::Time deadline) override;
   EngineStats Stats() const override;
   PoolSizes Pools() const override;
+  void LimitPools(const PoolSizes& sizes) override;
   absl::StatusOr<StoreTotals> Registered() override { return store_->Totals(); }
   BackendInfo backend_info() const override { return backend_->info(); }
   std::vector<DeviceMemoryPart> DeviceMemory() const override { return backend_->DeviceMemory(); }
@@ -118,8 +120,13 @@ class EngineImpl : public Engine {
   const std::unique_ptr<ContextStore> store_;
   const std::unique_ptr<ModelRegistry> models_;
   const std::string description_;
+  const bool host_reaches_pools_;
   const std::shared_ptr<Inbox> inbox_;
   ContextRegistry registry_;
+  // See LimitPools.
+  std::atomic<int64_t> registration_limit_;
+  std::atomic<int64_t> context_limit_{std::numeric_limits<int64_t>::max()};
+  std::atomic<int64_t> buffer_limit_{std::numeric_limits<int64_t>::max()};
   std::array<Mutex, 16> changes_;  // a name's is chosen by its hash
   ContextLoader loader_;
   std::unique_ptr<EncodedContexts> encoded_;  // null: no files

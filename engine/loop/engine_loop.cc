@@ -149,6 +149,12 @@ void EngineLoop::Handle(command::PurgeDeleted& purge) {
   PublishStats();
 }
 
+void EngineLoop::Handle(command::LimitPools& limit) {
+  cache_.LimitPool(limit.context);
+  buffers_.SetLimit(limit.buffer);
+  PublishStats();
+}
+
 void EngineLoop::Handle(command::AddModel& add) {
   if (!failure_.ok()) {
     *add.status = failure_;

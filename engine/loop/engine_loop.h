@@ -88,7 +88,7 @@ class EngineLoop {
     bool waits = false;        // known to admission_, waiting or running
     bool wait_judged = false;  // see RefuseHopeless
     bool is_short = false;     // once it is admitted: all of it takes less than a tick
-    std::string lane;          // its client for the scheduler, see GatherTasks
+    std::string lane = {};     // its client for the scheduler, see GatherTasks
     // While it waits for its reader: since when nothing was acknowledged.
     absl::Time unread_since = absl::InfiniteFuture();
     int64_t acknowledged = 0;
@@ -124,6 +124,7 @@ class EngineLoop {
   void Handle(command::FileWritten& written);
   void Handle(command::Continue& continued);
   void Handle(command::PurgeDeleted& purge);
+  void Handle(command::LimitPools& limit);
   void Handle(command::AddModel& add);
   void Handle(command::RetireModel& retire);
   void Handle(command::Drain& drain);

@@ -53,6 +53,11 @@ struct Continue {
   SessionEnvironment::Continuation continuation;
 };
 struct PurgeDeleted {};
+// See Engine::LimitPools.
+struct LimitPools {
+  int64_t context = 0;
+  int64_t buffer = 0;
+};
 // Gives a model to the backend; `status` is that of Engine::AddModel. The pointers are valid until
 // `done` is notified.
 struct AddModel {
@@ -73,10 +78,10 @@ struct Stop {};
 
 }  // namespace command
 
-using Command =
-    std::variant<command::Submit, command::Refuse, command::LookedUp, command::DataRead,
-                 command::FileRead, command::FileWritten, command::Continue, command::PurgeDeleted,
-                 command::AddModel, command::RetireModel, command::Drain, command::Stop>;
+using Command = std::variant<command::Submit, command::Refuse, command::LookedUp, command::DataRead,
+                             command::FileRead, command::FileWritten, command::Continue,
+                             command::PurgeDeleted, command::LimitPools, command::AddModel,
+                             command::RetireModel, command::Drain, command::Stop>;
 
 // A queue of commands, first in, first out. Thread-safe; one thread takes.
 class Inbox {

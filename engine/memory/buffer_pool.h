@@ -44,10 +44,16 @@ class BufferPool {
 
   // `backend` outlives the pool.
   explicit BufferPool(Backend* backend)
-      : backend_(backend), allocator_(backend->buffer_pool_bytes()) {}
+      : backend_(backend),
+        allocator_(backend->buffer_pool_bytes()),
+        limit_(allocator_.capacity()) {}
+
+  // From now on no more than `bytes` shall be leased, but for whoever leases alone.
+  void SetLimit(int64_t bytes) { limit_ = bytes; }
 
   // A range of each of these sizes, or none (an empty vector) if the pool has no room for all.
   std::vector<Lease> TryLease(const std::vector<int64_t>& sizes) {
+    allocator_.SetLimit(allocator_.in_use() == 0 ? allocator_.capacity() : limit_);
     std::vector<PoolRange> ranges;
     for (const int64_t bytes : sizes) {
       const std::optional<PoolRange> range = allocator_.Allocate(bytes);
@@ -73,6 +79,7 @@ class BufferPool {
 
   Backend* const backend_;
   RangeAllocator allocator_;
+  int64_t limit_;
 };
 
 }  // namespace chorale

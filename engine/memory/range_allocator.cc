@@ -8,7 +8,7 @@
 namespace chorale {
 
 RangeAllocator::RangeAllocator(int64_t capacity, int64_t alignment)
-    : alignment_(alignment), capacity_(capacity / alignment * alignment) {
+    : alignment_(alignment), capacity_(capacity / alignment * alignment), limit_(capacity_) {
   Require(alignment > 0 && (alignment & (alignment - 1)) == 0, "an alignment is a power of two");
   if (capacity_ > 0) AddGap(0, capacity_);
 }
@@ -17,6 +17,7 @@ std::optional<PoolRange> RangeAllocator::Allocate(int64_t bytes) {
   Require(bytes > 0, "a range has bytes");
   if (bytes > capacity_) return std::nullopt;  // also keeps the rounding below from overflowing
   bytes = RoundUp(bytes);
+  if (bytes > limit_ - in_use_) return std::nullopt;
   const auto best = gaps_by_size_.lower_bound({bytes, 0});
   if (best == gaps_by_size_.end()) return std::nullopt;
   const auto [gap_bytes, offset] = *best;

@@ -2,6 +2,7 @@
 #ifndef CHORALE_ENGINE_MEMORY_RANGE_ALLOCATOR_H_
 #define CHORALE_ENGINE_MEMORY_RANGE_ALLOCATOR_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -27,13 +28,17 @@ class RangeAllocator {
   explicit RangeAllocator(int64_t capacity, int64_t alignment = kDefaultAlignment);
 
   // A range of at least `bytes` bytes (rounded up to the alignment), or nothing when no gap is
-  // large enough. REQUIRES: bytes > 0.
+  // large enough, or more than the limit would be in use. REQUIRES: bytes > 0.
   std::optional<PoolRange> Allocate(int64_t bytes);
 
   // REQUIRES: Allocate returned exactly this range, and it was not freed since.
   void Free(const PoolRange& range);
 
+  // From now on no more than `bytes` shall be in use. What is already stays.
+  void SetLimit(int64_t bytes) { limit_ = std::clamp<int64_t>(bytes, 0, capacity_); }
+
   int64_t capacity() const { return capacity_; }
+  int64_t limit() const { return limit_; }    // at first the capacity
   int64_t in_use() const { return in_use_; }  // bytes, after rounding
   int64_t RoundUp(int64_t bytes) const {
     return (bytes + alignment_ - 1) / alignment_ * alignment_;
@@ -45,6 +50,7 @@ class RangeAllocator {
 
   const int64_t alignment_;
   const int64_t capacity_;
+  int64_t limit_;
   int64_t in_use_ = 0;
   // The same gaps twice: by offset for merging, by (size, offset) for the best fit.
   std::map<int64_t, int64_t> gaps_;

@@ -17,6 +17,7 @@
 #include "engine/data/dataset_codec.h"
 #include "engine/store/failpoint.h"
 #include "engine/store/posix_file.h"
+#include "spdlog/spdlog.h"
 
 namespace chorale {
 namespace {

@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kPeriod(50);
 
 // Giving memory back takes time that grows with what is free.
 constexpr absl::Duration kTrimPeriod = absl::Seconds(1);
-constexpr absl::Duration kMarkPeriod = absl::Seconds(1);
+constexpr absl::Duration kSecond = absl::Seconds(1);
 constexpr absl::Duration kMemoryLogPeriod = absl::Seconds(1);
 
 }  // namespace
@@ -54,7 +54,7 @@ MemoryWatch::~MemoryWatch() {
 
 void MemoryWatch::Run() {
   MemoryPressure pressure;
-  absl::Time marked = absl::InfinitePast();
+  absl::Time second = absl::InfinitePast();
   absl::Time logged = absl::InfinitePast();
   int64_t ended = 0;
   bool gave_up = false;
@@ -74,9 +74,9 @@ void MemoryWatch::Run() {
                 {"connections_ended", std::exchange(ended, 0)}});
       logged = now;
     }
-    if (now - marked >= kMarkPeriod) {
-      handlers_.mark_traffic();
-      marked = now;
+    if (now - second >= kSecond) {
+      handlers_.each_second();
+      second = now;
     }
     if (!advice.give_up) continue;
     if (!limit.set) {

@@ -61,7 +61,7 @@ class MemoryWatch {
   struct Handlers {
     std::function<MemoryLimit()> limit;
     std::function<void(bool pause)> pause_accepting;
-    std::function<void()> mark_traffic;  // once a second
+    std::function<void()> each_second;
     // Returns how many connections it has ended. `lately`: those busiest since the last mark.
     std::function<int64_t(bool lately)> end_busiest;
     // Memory has stayed high. Of a limit that is set: only a new process helps; called at most

@@ -16,17 +16,19 @@ class ByteBudget {
   [[nodiscard]] bool TryAcquire(int64_t bytes) {
     int64_t used = used_.load(std::memory_order_relaxed);
     do {
-      if (bytes > limit_ - used) return false;
+      if (bytes > limit() - used) return false;
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
     return true;
   }
   void Release(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
 
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
-  int64_t limit() const { return limit_; }
+  int64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  // For what is acquired from now on.
+  void SetLimit(int64_t limit) { limit_.store(limit, std::memory_order_relaxed); }
 
  private:
-  const int64_t limit_;
+  std::atomic<int64_t> limit_;
   std::atomic<int64_t> used_{0};
 };
 

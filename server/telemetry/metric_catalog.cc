@@ -41,7 +41,8 @@ const MetricDescription kCatalog[] = {
     {"chorale_connections_refused_total", kCounter,
      "Connections closed as soon as they came, by the limit that they would have exceeded."},
     {"chorale_connections_ended_total", kCounter,
-     "Connections that the server has ended, because they kept it busiest when memory was short, or "
+     "Connections that the server has ended, because they kept it busiest when memory was short, "
+     "or "
      "sent much more than the messages of their calls, by reason."},
     {"chorale_streams_live", kGauge, "Open Sample streams."},
     {"chorale_stalled_streams_total", kCounter,

@@ -61,6 +61,25 @@ TEST_F(SmallContainerTest, ThousandTablesAreServedIn300Mebibytes) {
   server->Terminate();
 }
 
+// As by docker update, or a pod that is resized in place.
+TEST_F(SmallContainerTest, OneThatShrinksKeepsServing) {
+  const auto cgroup = TestCgroup::Make(2000 * kMiB, /*processors=*/0);
+  if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
+  const auto server =
+      ServerProcess::Start({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
+  ASSERT_NE(server, nullptr);
+  UseTables(*server, 6);
+  ASSERT_TRUE((*cgroup)->SetMemory(350 * kMiB));
+  server->ExpectLog("memory_limit_changed memory_limit_mib=350");
+  UseTables(*server, 20);
+  const PrometheusPage page = PrometheusPage::Fetch(server->metrics_address());
+  EXPECT_EQ(page.Value("chorale_memory_limit_bytes"), 350 * kMiB);
+  EXPECT_LT(page.Value("chorale_pool_bytes", "pool=\"context\""), 200 * kMiB);
+  ASSERT_TRUE((*cgroup)->SetMemory(2000 * kMiB));
+  server->ExpectLog("memory_limit_changed memory_limit_mib=2000");
+  server->Terminate();
+}
+
 TEST_F(SmallContainerTest, HalfAProcessorServes) {
   const auto cgroup = TestCgroup::Make(300 * kMiB, /*processors=*/0.5);
   if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();

@@ -91,6 +91,12 @@ absl::StatusOr<std::unique_ptr<TestCgroup>> TestCgroup::Make(int64_t memory_byte
   return cgroup;
 }
 
+bool TestCgroup::SetMemory(int64_t memory_bytes) const {
+  const std::string bytes = absl::StrCat(memory_bytes);
+  return Write(folders_.front() + "/memory.max", bytes) ||
+         Write(folders_.front() + "/memory.limit_in_bytes", bytes);
+}
+
 TestCgroup::~TestCgroup() {
   for (const std::string& folder : folders_) rmdir(folder.c_str());
 }

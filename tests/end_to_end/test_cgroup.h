@@ -21,6 +21,9 @@ class TestCgroup {
   TestCgroup(const TestCgroup&) = delete;
   TestCgroup& operator=(const TestCgroup&) = delete;
 
+  // Another limit, from now on. False if the kernel does not take it.
+  bool SetMemory(int64_t memory_bytes) const;
+
   const std::vector<std::string>& folders() const { return folders_; }
 
  private:

@@ -114,6 +114,14 @@ class FakeEngine : public Engine {
                                std::shared_ptr<SampleObserver> observer) override;
   std::shared_ptr<Call> LogDensity(LogDensityRequest request,
                                    Callback<LogDensityResult> done) override;
+  void LimitPools(const PoolSizes& sizes) override {
+    MutexLock lock(&mutex_);
+    pool_limits_ = sizes;
+  }
+  PoolSizes pool_limits() const {
+    MutexLock lock(&mutex_);
+    return pool_limits_;
+  }
   void SetLimits(const Limits& limits) override {
     MutexLock lock(&mutex_);
     limits_ = limits;
@@ -159,6 +167,7 @@ class FakeEngine : public Engine {
   std::deque<std::shared_ptr<FakeSample>> samples_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<FakeCall>> calls_ ABSL_GUARDED_BY(mutex_);
   Limits limits_ ABSL_GUARDED_BY(mutex_);
+  PoolSizes pool_limits_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> kept_ ABSL_GUARDED_BY(mutex_);
   int64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -141,6 +141,40 @@ TEST(MachinePlanTest, TooLittleToServeIsSaidAtTheStart) {
   EXPECT_TRUE(FitToMachine(Machine(156), kWeights, &enough).ok());
 }
 
+TEST(MachinePlanTest, ANewLimitIsDividedLikeTheFirst) {
+  ProgramOptions configured;
+  configured.given = {"context_pool_mib"};
+  configured.engine.context_pool_bytes = 900 * kMiB;
+  ProgramOptions planned = configured;
+  ASSERT_TRUE(FitToMachine(Machine(2000), kWeights, &planned).ok());
+  const auto divide = [&](int64_t mib) {
+    const MemoryBound bound = mib > 0 ? MemoryBound{mib * kMiB, "memory.max"} : MemoryBound();
+    return DivideAnew(bound, kWeights, /*on_host=*/true, configured, planned);
+  };
+  const MemoryShares small = divide(350);
+  EXPECT_EQ(small.limit_bytes, 350 * kMiB);
+  EXPECT_EQ(small.warning, "");
+  const int64_t sum = small.pools.context + small.pools.buffer + small.pools.registration +
+                      small.registration_memory_bytes;
+  EXPECT_LT(static_cast<double>(sum), kAlmostAll * 350 * kMiB);
+  EXPECT_GT(small.pools.context, 90 * kMiB);  // also where a flag has set its size
+  const MemoryShares large = divide(64'000);
+  EXPECT_EQ(large.limit_bytes, 64'000 * kMiB);
+  EXPECT_EQ(large.pools.context, 900 * kMiB);
+  EXPECT_EQ(large.pools.buffer, planned.engine.cpu_buffer_pool_bytes);
+  EXPECT_EQ(large.registration_memory_bytes, planned.server.registration_memory_bytes);
+  const MemoryShares none = divide(0);
+  EXPECT_EQ(none.limit_bytes, 0);
+  EXPECT_TRUE(none.own_memory_limit);
+  EXPECT_EQ(none.pools.context, 900 * kMiB);
+  const MemoryShares tiny = divide(80);
+  EXPECT_THAT(tiny.warning, HasSubstr("needs about"));
+  EXPECT_EQ(tiny.pools.context, 32 * kMiB);
+  const MemoryShares gpu =
+      DivideAnew({350 * kMiB, "memory.max"}, kWeights, /*on_host=*/false, configured, planned);
+  EXPECT_LT(gpu.registration_memory_bytes, 300 * kMiB);
+}
+
 TEST(MachinePlanTest, PoolsOfAGpuAreNotInHostMemory) {
   ProgramOptions options;
   options.given = {"context_pool_mib"};

@@ -423,6 +423,27 @@ TEST_F(ServerTest, ProbesFollowTheLifeCycle) {
   EXPECT_THAT(probe("/metrics"), HasSubstr("chorale_draining 1\n"));
 }
 
+TEST_F(ServerTest, FollowsTheLimitOfMemory) {
+  std::atomic<int> asked{0};
+  options_.find_memory_shares = [&](bool on_host) -> std::optional<MemoryShares> {
+    EXPECT_TRUE(on_host);
+    if (asked++ > 0) return std::nullopt;
+    MemoryShares shares;
+    shares.limit_bytes = int64_t{1} << 40;
+    shares.pools.context = 77;
+    shares.registration_memory_bytes = 1;
+    return shares;
+  };
+  options_.metrics_address = "127.0.0.1:0";
+  StartServer();
+  OpenServer();
+  EXPECT_TRUE(Eventually([&] { return asked > 0 && engine_->pool_limits().context == 77; }));
+  EXPECT_TRUE(Eventually([&] {
+    return absl::StrContains(HttpGet(server_->metrics_port(), "/metrics"),
+                             "chorale_memory_limit_bytes 1099511627776");
+  }));
+}
+
 TEST_F(ServerTest, TheMetricsNameTheModelsThatAreLeftOut) {
   options_.metrics_address = "127.0.0.1:0";
   engine_->models = {{"m", {}, "m's digest"}};

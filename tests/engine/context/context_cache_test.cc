@@ -248,6 +248,39 @@ TEST_F(TenantRoomTest, AContextLargerThanAnEqualPartComesIn) {
   EXPECT_FALSE(Resident(victim));
 }
 
+TEST_F(ContextCacheTest, ASmallerPoolEvictsWhatNobodyUses) {
+  const Context old = Make(2), pinned = Make(3), recent = Make(4);
+  MakeResident(old);
+  auto pin = Acquire(pinned);
+  Settle();
+  MakeResident(recent);
+  cache_->LimitPool(4 * 64);
+  EXPECT_FALSE(Resident(old));
+  EXPECT_FALSE(Resident(recent));
+  EXPECT_TRUE(Resident(pinned));
+  EXPECT_EQ(cache_->Acquire(recent, now_).ok(), true);  // as large as the pool is now
+  const auto refused = cache_->Acquire(Make(5), now_);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  // It waits for the one that is pinned.
+  auto waiting = Acquire(recent);
+  Settle();
+  EXPECT_TRUE(waiting.waits_for_room());
+  pin.Reset();
+  Settle();
+  EXPECT_TRUE(Resident(recent));
+  EXPECT_FALSE(Resident(pinned));
+  waiting.Reset();
+  // One that is above the limit goes with its last pin.
+  auto last = Acquire(recent);
+  cache_->LimitPool(64);
+  EXPECT_TRUE(Resident(recent));
+  last.Reset();
+  EXPECT_FALSE(Resident(recent));
+  EXPECT_EQ(cache_->bytes_in_use(), 0);
+  cache_->LimitPool(10'000);
+  MakeResident(Make(10));
+}
+
 TEST_F(ContextCacheTest, EvictsUntilARangeFitsNotOnlyUntilTheBytesDo) {
   // Four of two rows, and two rows free at the end; the second and third are pinned in turn.
   const std::vector<Context> small = {Make(2), Make(2), Make(2), Make(2)};

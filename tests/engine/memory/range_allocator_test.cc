@@ -29,6 +29,24 @@ TEST(RangeAllocatorTest, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(RangeAllocator(63).Allocate(1).has_value());
 }
 
+TEST(RangeAllocatorTest, KeepsBelowItsLimit) {
+  RangeAllocator allocator(640);
+  EXPECT_EQ(allocator.limit(), 640);
+  const auto a = *allocator.Allocate(320);
+  allocator.SetLimit(384);
+  EXPECT_FALSE(allocator.Allocate(128).has_value());
+  const auto b = *allocator.Allocate(64);
+  allocator.SetLimit(64);  // what is there stays
+  EXPECT_EQ(allocator.in_use(), 384);
+  allocator.Free(a);
+  EXPECT_FALSE(allocator.Allocate(1).has_value());
+  allocator.Free(b);
+  EXPECT_TRUE(allocator.Allocate(64).has_value());
+  allocator.SetLimit(10'000);
+  EXPECT_EQ(allocator.limit(), 640);
+  EXPECT_TRUE(allocator.Allocate(576).has_value());
+}
+
 TEST(RangeAllocatorTest, TakesTheSmallestGapThatFits) {
   RangeAllocator allocator(64 * 10);
   const auto a = *allocator.Allocate(64 * 3);

@@ -70,7 +70,7 @@ struct Counts {
   MemoryWatch::Handlers Handlers(int64_t limit) {
     return {.limit = [limit] { return MemoryLimit{limit}; },
             .pause_accepting = [this](bool pause) { paused = pause; },
-            .mark_traffic = [this] { ++marks; },
+            .each_second = [this] { ++marks; },
             .end_busiest = [this](bool /*lately*/) -> int64_t { return ++ends; },
             .give_up = [this] { ++given_up; },
             .raise_limit = [this](int64_t /*resident_bytes*/) { ++raised; }};
