@@ -3,7 +3,8 @@
 # to connect elsewhere, calls in flight finish, then it ends.
 #
 # Usage: deploy/envoy/run.sh [--folder FOLDER] [--servers FILE] [--drain SECONDS] [--self-signed]
-#                            [--make-certificate] [--check] [-- ENVOY_ARGUMENT...]
+#                            [--background] [-- ENVOY_ARGUMENT...]
+#        deploy/envoy/run.sh [--folder FOLDER] --check-servers FILE | --make-certificate | --check
 #
 # The image and the Debian package call it chorale-edge.
 #
@@ -11,8 +12,12 @@
 #   --servers FILE     the servers, in FOLDER (default: servers.yaml); one_server.yaml: one on
 #                      this host
 #   --drain SECONDS    longest wait for calls in flight (default: 60)
-#   --self-signed      first make a certificate for this machine, in FOLDER/tls, if there is none:
-#                      for trying things out
+#   --self-signed      first make a certificate for this machine, in FOLDER/tls, if there is none, or
+#                      one that was made so and has expired: for trying things out
+#   --background       return when Envoy serves, and leave it running; its log is FOLDER/edge.log
+#   --check-servers FILE
+#                      say what is wrong with a file of servers, which is not in FOLDER yet, or nothing;
+#                      ends with 0 or 2. So does a start with such a file
 #   --make-certificate make it as --self-signed does, and end; every user of this machine can read the
 #                      key, so that a container can
 #   --check            ask the Envoy that runs here whether it is ready, and end with 0 or 1
@@ -58,19 +63,105 @@ servers_are() {
   printf '{dynamic_resources: {cds_config: {path_config_source: {path: "./%s"}}}}' "$1"
 }
 
+# static_servers FILE: prints the file's clusters as part of a static configuration, which Envoy can
+# check without running.
+static_servers() {
+  awk '/^resources: *$/ { print "static_resources:"; print "  clusters:"; next }
+    /^- "@type": type.googleapis.com\/envoy.config.cluster.v3.Cluster$/ { first = 1; next }
+    first { sub(/^ */, "- "); first = 0 }
+    { print "  " $0 }' "$1"
+}
+
+# check_servers FILE: prints what is wrong with it; fails if anything is. Of what is well-formed,
+# what sends calls to a server that does not hold the context they are about.
+check_servers() {
+  local file="$1" endpoints keys ring answer wrong=0
+  if [[ ! -f "${file}" ]]; then
+    echo "${file}: there is no such file"
+    return 1
+  fi
+  endpoints="$(grep -v '^ *#' "${file}" | grep -cE '(socket_address|pipe): ')" || true
+  keys="$(grep -v '^ *#' "${file}" | grep -oE 'hash_key: *[^ },]+' | sort -u | wc -l)"
+  ring="$(sed -nE '/^ *#/d; s/.*minimum_ring_size: *([0-9]+).*/\1/p' "${file}")"
+  if ((keys != endpoints)); then
+    echo "${file}: ${endpoints} servers have ${keys} different hash_key"
+    wrong=1
+  fi
+  if [[ "${ring}" != "$((1024 * endpoints))" ]]; then
+    echo "${file}: minimum_ring_size is ${ring:-not there}; for ${endpoints} servers it is" \
+      "$((1024 * endpoints))"
+    wrong=1
+  fi
+  for cluster in contexts any_server; do
+    if ! grep -qE "^  name: ${cluster}\$" "${file}"; then
+      echo "${file}: there is no cluster ${cluster}"
+      wrong=1
+    fi
+  done
+  if ! grep -qE '^  lb_policy: RING_HASH$' "${file}"; then
+    echo "${file}: no cluster has lb_policy: RING_HASH"
+    wrong=1
+  fi
+  if ! answer="$("${ENVOY:-envoy}" --mode validate --config-yaml "$(static_servers "${file}")" 2>&1)"; then
+    answer="$(grep -m 1 "initializing configuration" <<<"${answer}" || tail -n 1 <<<"${answer}")"
+    answer="${answer#*initializing configuration*: }"
+    echo "${file}: Envoy refuses it: ${answer:0:400}"
+    wrong=1
+  fi
+  return "${wrong}"
+}
+
+# Of a certificate that make_certificate has made.
+has_expired() {
+  local names
+  names="$(openssl x509 -noout -issuer -subject -in tls/tls.crt | cut -d= -f2- | sort -u | wc -l)"
+  ((names == 1)) && ! openssl x509 -noout -checkend 3600 -in tls/tls.crt >/dev/null
+}
+
 make_certificate() {
+  if [[ -f tls/tls.key ]] && ! has_expired; then return; fi
   mkdir -p tls
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 \
     -subj "/CN=$(hostname)" -addext "subjectAltName=DNS:localhost,DNS:$(hostname),IP:127.0.0.1" \
-    -keyout tls/tls.key -out tls/tls.crt 2>/dev/null
+    -keyout tls/new.key -out tls/new.crt 2>/dev/null
+  mv tls/new.key tls/tls.key
+  mv tls/new.crt tls/tls.crt
+}
+
+# start_in_background FROM ARGUMENT...: runs this script in the folder FROM, and returns when Envoy
+# serves, or with what it said.
+start_in_background() {
+  local process
+  if is_ready 2>/dev/null; then
+    echo "an Envoy serves here already" >&2
+    return 1
+  fi
+  (cd "$1" && exec setsid nohup "${@:2}") >edge.log 2>&1 </dev/null &
+  process=$!
+  while ! is_ready 2>/dev/null; do
+    if ! kill -0 "${process}" 2>/dev/null; then
+      echo "Envoy has ended:" >&2
+      tail -n 5 edge.log >&2
+      return 1
+    fi
+    sleep 0.1
+  done
+  echo "Envoy serves; its log is ${PWD}/edge.log, and \"kill ${process}\" ends it"
 }
 
 main() {
   local folder servers=servers.yaml self_signed=0 only_certificate=0 check=0 status=0
+  local background=0 checked='' script from="${PWD}" given=()
   folder="$(dirname "${BASH_SOURCE[0]}")"
+  script="$(realpath "${BASH_SOURCE[0]}")"
   drain=60
+  for argument in "$@"; do
+    if [[ "${argument}" != --background ]]; then given+=("${argument}"); fi
+  done
   while (($# > 0)); do
     case "$1" in
+      --background) background=1 ;;
+      --check-servers) checked="$(realpath "${2:?--check-servers needs a file}")"; shift ;;
       --folder) folder="${2:?--folder needs a folder}"; shift ;;
       --servers) servers="${2:?--servers needs a file}"; shift ;;
       --drain) drain="${2:?--drain needs a number of seconds}"; shift ;;
@@ -86,20 +177,25 @@ main() {
   cd "${folder}"
   admin_port="$(sed -n '/^admin:/,/^[a-z]/s/.*port_value: \([0-9]*\).*/\1/p' envoy.yaml)"
   if ((check)); then is_ready; exit; fi
+  if [[ -n "${checked}" ]]; then
+    check_servers "${checked}" || exit 2
+    exit
+  fi
   if ((only_certificate)); then
-    if [[ ! -f tls/tls.key ]]; then make_certificate; fi
+    make_certificate
     chmod a+r tls/tls.key
     exit
   fi
-  if [[ ! -f "${servers}" ]]; then
-    echo "--servers: there is no ${folder}/${servers}" >&2
-    exit 2
+  if ((background)); then
+    start_in_background "${from}" "${script}" "${given[@]}"
+    exit
   fi
-  if ((self_signed)) && [[ ! -f tls/tls.key ]]; then make_certificate; fi
+  check_servers "${servers}" >&2 || exit 2
+  if ((self_signed)); then make_certificate; fi
   trap end TERM INT
   # In a session of its own: Ctrl-C is for this script.
   setsid "${ENVOY:-envoy}" --config-path envoy.yaml --config-yaml "$(servers_are "${servers}")" \
-    --drain-time-s 5 --disable-hot-restart "$@" &
+    --reject-unknown-dynamic-fields --drain-time-s 5 --disable-hot-restart "$@" &
   envoy=$!
   # A signal ends the first wait, Envoy's end the second.
   wait "${envoy}" || status=$?

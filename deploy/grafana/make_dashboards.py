@@ -141,7 +141,7 @@ REPLICAS = [
                alerts=['ChoraleConnectionsHigh']),
     timeseries('Refused and ended connections', 'Connections a second that were closed as soon as '
                'they came, by the limit in their way, and those that the server ended because '
-               'they kept it busiest while memory was short.',
+               'they kept it busiest while memory was short, or flooded it.',
                [Query(f'sum by (reason) ({rate("chorale_connections_refused_total")})',
                       'refused: {{reason}}'),
                 Query(f'sum by (reason) ({rate("chorale_connections_ended_total")})',
@@ -173,6 +173,44 @@ REPLICAS = [
 ]
 
 
+EDGE_JOB = 'job="chorale-gateway"'
+EDGE = f'{EDGE_JOB},envoy_http_conn_manager_prefix="edge"'
+
+
+def edge_rate(metric: str) -> str:
+    return f'rate({metric}{{{EDGE_JOB}}}[$__rate_interval])'
+
+
+# Envoy's own metrics: in front of all servers, so that the variables of this page do not narrow them.
+EDGE_PANELS = [
+    timeseries('Edge: connections and calls', 'Open connections of clients to Envoy, and calls in '
+               'flight.',
+               [Query(f'sum(envoy_http_downstream_cx_active{{{EDGE}}})', 'connections'),
+                Query(f'sum(envoy_http_downstream_rq_active{{{EDGE}}})', 'calls')], 'none',
+               alerts=['ChoraleEdgeDown']),
+    timeseries('Edge: turned away', 'Calls and connections a second that Envoy refuses: beyond its '
+               'rates, or because its memory is used up.',
+               [Query(f'sum({edge_rate("envoy_http_local_rate_limit_rate_limited")})',
+                      'calls beyond the rate'),
+                Query(f'sum({edge_rate("envoy_local_rate_limit_rate_limited")})',
+                      'connections beyond the rate'),
+                Query(f'sum({edge_rate("envoy_listener_downstream_cx_overload_reject")})',
+                      'overload')], 'reqps', alerts=['ChoraleEdgeOverloaded']),
+    timeseries('Edge: certificate', 'Full days until the first certificate of an Envoy expires; 0 '
+               'in its last day, and after it.',
+               [Query(f'min by (instance) (envoy_server_days_until_first_cert_expiring{{{EDGE_JOB}}})',
+                      '{{instance}}')], 'd', thresholds=[(0, RED), (1, YELLOW), (7, GREEN)],
+               alerts=['ChoraleEdgeCertificateExpires', 'ChoraleEdgeCertificateExpired']),
+    timeseries('Edge: refused files', 'Lists of servers and certificates that Envoy has refused '
+               'since it started, or could not read.',
+               [Query(f'sum(envoy_cluster_manager_cds_update_rejected{{{EDGE_JOB}}})', 'servers'),
+                Query(f'sum(envoy_cluster_manager_cds_update_failure{{{EDGE_JOB}}})', 'unreadable'),
+                Query(f'sum(envoy_sds_update_rejected{{{EDGE_JOB}}})', 'certificate'),
+                Query(f'sum(envoy_sds_key_rotation_failed{{{EDGE_JOB}}})', 'key')], 'none',
+               alerts=['ChoraleEdgeUpdateRejected']),
+]
+
+
 def service() -> Json:
     return dashboard(
         'chorale-service', 'Chorale / Service',
@@ -181,7 +219,7 @@ def service() -> Json:
          label_values('instance', 'chorale_build_info{job=~"$job"}', 'instance'),
          label_values('method', 'chorale_requests_total{job=~"$job"}', 'method')],
         [Row('', SERVICE_OVERVIEW), Row('Requests', REQUESTS), Row('Saturation', SATURATION),
-         Row('Replicas and connections', REPLICAS)])
+         Row('Replicas and connections', REPLICAS), Row('Edge', EDGE_PANELS)])
 
 
 # ---- Engine ---------------------------------------------------------------------------------

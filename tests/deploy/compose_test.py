@@ -96,7 +96,7 @@ class ComposeTest(unittest.TestCase):
         address = endpoint['endpoint']['address']['socket_address']
         self.assertEqual(flags['listen_address'], f"{address['address']}:{address['port_value']}")
         prometheus = read('deploy/prometheus/prometheus.yml')
-        [scrape] = prometheus['scrape_configs']
+        [scrape] = [job for job in prometheus['scrape_configs'] if job['job_name'] == 'chorale']
         self.assertEqual(scrape['static_configs'], [{'targets': [flags['metrics_address']]}])
         [source] = read('deploy/grafana/provisioning/datasources/prometheus.yaml')['datasources']
         self.assertEqual(source['url'], 'http://127.0.0.1:9090')

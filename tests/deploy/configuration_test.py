@@ -3,9 +3,11 @@ each, and sheds load before it is ended for its memory."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -14,6 +16,8 @@ from manifests.objects import ROOT, load_yaml
 from manifests.sources import server_program
 
 START_SECONDS = 60
+EDGE = ROOT / 'deploy/envoy'
+ENVOY = pathlib.Path(sys.executable).with_name('envoy')
 DEBIAN = ROOT / 'deploy/debian/server.yaml'
 IMAGE = ROOT / 'deploy/image/config.yaml'
 
@@ -60,6 +64,42 @@ class ConfigurationTest(unittest.TestCase):
         [gibibytes] = re.findall(r'^MemoryMax=(\d+)G$', unit, re.MULTILINE)
         limit = load_yaml(DEBIAN.read_text(encoding='utf-8'))['memory_limit_mib']
         self.assertLess(limit, int(gibibytes) * 1024)
+
+
+@unittest.skipUnless(ENVOY.is_file(), 'there is no Envoy')
+class ServersFileTest(unittest.TestCase):
+    """run.sh --check-servers: what Envoy would take and send calls to the wrong server for, and what
+    it would refuse."""
+
+    def check(self, text: str) -> str:
+        with tempfile.TemporaryDirectory() as name:
+            file = pathlib.Path(name) / 'servers.yaml.new'
+            file.write_text(text, encoding='utf-8')
+            run = subprocess.run([EDGE / 'run.sh', '--check-servers', file], capture_output=True,
+                                 env={**os.environ, 'ENVOY': os.fspath(ENVOY)}, text=True,
+                                 timeout=START_SECONDS, check=False)
+        self.assertEqual(run.returncode, 2 if run.stdout else 0, run.stderr)
+        return run.stdout
+
+    def test_what_is_shipped_is_right(self) -> None:
+        for file in ('servers.yaml', 'one_server.yaml'):
+            self.assertEqual(self.check((EDGE / file).read_text(encoding='utf-8')), '')
+
+    def test_mistakes_are_named(self) -> None:
+        servers = (EDGE / 'servers.yaml').read_text(encoding='utf-8')
+        for old, new, message in (
+                ('minimum_ring_size: 3072', 'minimum_ring_sise: 3072', 'minimum_ring_size is not'),
+                ('minimum_ring_size: 3072', 'minimum_ring_size: 4096', 'it is 3072'),
+                ('lb_policy: RING_HASH', 'lb_policy: RING_HUSH', 'lb_policy: RING_HASH'),
+                ('hash_key: server-1', 'hashkey: server-1', '3 servers have 2 different hash_key'),
+                ('hash_key: server-1', 'hash_key: server-0', '3 servers have 2 different hash_key'),
+                ('name: any_server', 'name: any_sever', 'there is no cluster any_server'),
+                ('timeout: 2s', 'timeuot: 2s', "Envoy refuses it: .*'timeuot'"),
+                ('port_value: 50052', 'port_value: x', 'Envoy refuses it: '),
+                ('resources:', 'resources: [', 'Envoy refuses it: ')):
+            with self.subTest(new):
+                self.assertIn(old, servers)
+                self.assertRegex(self.check(servers.replace(old, new, 1)), message)
 
 
 class DockerfileTest(unittest.TestCase):

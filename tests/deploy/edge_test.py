@@ -15,7 +15,9 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -27,8 +29,8 @@ import unittest
 
 import grpc
 
-from edge_processes import (CLIENT, PATIENCE, RETRY, ROOT, Edge, FakeServer, Load, Outcome, Server,
-                            about, error_details_pb2, free_ports, pb, pb_grpc, predict,
+from edge_processes import (CLIENT, ENVOY, PATIENCE, RETRY, ROOT, Edge, FakeServer, Load, Outcome,
+                            Server, about, error_details_pb2, free_ports, pb, pb_grpc, predict,
                             predict_request, registration, sample_request, status_pb2, stop,
                             wait_until)
 
@@ -304,6 +306,41 @@ class LimitsTest(TestCase):
         (edge.folder / 'tls' / 'key.new').rename(edge.folder / 'tls' / 'tls.key')
         (edge.folder / 'tls' / 'crt.new').rename(edge.folder / 'tls' / 'tls.crt')
         wait_until('the new certificate is served', lambda: served() != before, 10)
+
+    def test_a_list_of_servers_with_a_mistake_is_refused(self):
+        servers = self.edge.folder / 'servers.yaml'
+        right = servers.read_text()
+        for old, new, stat in (
+                ('minimum_ring_size:', 'minimum_ring_sise:', 'update_rejected'),
+                ('lb_policy: RING_HASH', 'lb_policy: RING_HUSH', 'update_rejected'),
+                ('resources:', 'resources: [', 'update_failure')):
+            before = self.edge.stat(f'cluster_manager.cds.{stat}')
+            new_file = self.edge.folder / 'servers.new'
+            new_file.write_text(right.replace(old, new, 1))
+            new_file.rename(servers)
+            wait_until(f'{new} is refused',
+                       lambda: self.edge.stat(f'cluster_manager.cds.{stat}') > before)
+            self.get('t')
+        self.edge.write_servers(self.servers[:3])
+
+    def test_metrics_that_are_watched_exist(self):
+        names = set(re.findall(r'^(envoy_\w+)\{', self.edge.admin('/stats/prometheus'), re.MULTILINE))
+        watched = (ROOT / 'tests/deploy/envoy_metrics.txt').read_text().split()
+        self.assertEqual(set(watched) - names, set())
+
+    def test_it_starts_in_the_background(self):
+        folder = self.folder / 'background'
+        Edge(folder, self.servers[:3]).close()  # with files on ports of their own
+        run = subprocess.run([folder / 'run.sh', '--self-signed', '--drain', '1', '--background'],
+                             env={**os.environ, 'ENVOY': ENVOY}, capture_output=True, text=True,
+                             timeout=PATIENCE, check=True)
+        [process] = re.findall(r'"kill (\d+)" ends it', run.stdout)
+        self.addCleanup(os.kill, int(process), signal.SIGTERM)
+        subprocess.run([folder / 'run.sh', '--check'], timeout=PATIENCE, check=True)
+        again = subprocess.run([folder / 'run.sh', '--self-signed', '--background'],
+                               env={**os.environ, 'ENVOY': ENVOY}, capture_output=True, text=True,
+                               timeout=PATIENCE, check=False)
+        self.assertEqual((again.returncode, again.stderr), (1, 'an Envoy serves here already\n'))
 
     def test_it_drains(self):
         edge = self.start_edge('drained', self.servers[:3])
