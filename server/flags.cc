@@ -217,6 +217,11 @@ const char* Syntax(const absl::CommandLineFlag& flag) {
 
 // `origin` says where the value comes from.
 absl::Status Set(absl::CommandLineFlag* flag, absl::string_view value, const std::string& origin) {
+  if (absl::StartsWith(value, "~") || absl::StrContains(value, ",~")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(origin, ": \"", value,
+                     "\" begins with ~, which only a shell replaces: write the whole path"));
+  }
   std::string error;
   if (flag->ParseFrom(value, &error)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(origin, ": \"", value, "\" is not a valid value. ",

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
@@ -93,7 +96,10 @@ absl::Status ChooseForMachine(ProgramOptions* options) {
   const absl::StatusOr<MachinePlan> plan =
       FitToMachine(FindResources(), WeightBytes(options->engine.models), options);
   RETURN_IF_ERROR(plan.status());
-  LogEvent(spdlog::level::info, "machine", plan->fields);
+  std::vector<LogField> fields = plan->fields;
+  std::error_code unknown;
+  fields.push_back({"data_dir", std::filesystem::absolute(options->engine.data_dir, unknown)});
+  LogEvent(spdlog::level::info, "machine", fields);
   if (!plan->warning.empty()) {
     LogEvent(spdlog::level::warn, "little_memory", {{"reason", plan->warning}});
   }

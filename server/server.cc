@@ -237,6 +237,7 @@ void Server::WatchMemory() {
       .each_second =
           [this] {
             metrics_.ConnectionsEnded("flood", listener_->MarkTraffic());
+            access_->refusal_log().LogSums(MonotonicNow());
             FollowMemoryLimit();
           },
       .end_busiest =

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cpp/http_proxy.h"
+#include "client/cpp/tls_diagnosis.h"
 
 namespace chorale::client {
 namespace {
@@ -17,11 +18,20 @@ absl::string_view LastPart(absl::string_view message) {
 }
 
 // The error of a TLS handshake that was refused; OK if the connection failed for another reason.
-absl::Status TlsVerdict(const std::string& address, absl::string_view message) {
+absl::Status TlsVerdict(const std::string& address, const ClientOptions& options,
+                        absl::string_view message) {
   if (absl::StrContains(message, "certificate verify failed")) {
+    // Through a proxy it would be another server that answers.
+    std::string why = options.tls.has_value() && !ProxyFor(address).has_value()
+                          ? WhyNotTrusted(address, options.tls->root_certificates)
+                          : "";
+    if (why.empty()) {
+      why =
+          "is not trusted: it has expired, is not valid yet, or is not signed by an authority that "
+          "this client trusts";
+    }
     return absl::UnauthenticatedError(
-        absl::StrCat("the certificate of the server at ", address,
-                     " is not signed by an authority that this client trusts"));
+        absl::StrCat("the certificate of the server at ", address, " ", why));
   }
   if (absl::StrContains(message, "is not in peer certificate")) {
     return absl::UnauthenticatedError(
@@ -53,7 +63,7 @@ absl::Status NoServer(const std::string& address, absl::string_view why) {
 
 absl::Status ConnectionFailure(const std::string& address, const ClientOptions& options,
                                absl::string_view grpc_message) {
-  RETURN_IF_ERROR(TlsVerdict(address, grpc_message));
+  RETURN_IF_ERROR(TlsVerdict(address, options, grpc_message));
   const bool tls = options.tls.has_value();
   // gRPC reports this if it cannot set up TLS for the connection at all.
   if (tls && absl::StrContains(grpc_message, "empty address list")) {

@@ -195,7 +195,15 @@ void LiveCall::Done() {
     record.write_began = write_began_;
   }
   metrics_->RequestDone(method_, caller_.tenant, record.code, absl::FromChrono(end - arrival_));
-  telemetry_->End(record);
+  const bool unknown =
+      record.code == absl::StatusCode::kUnauthenticated && caller_.tenant == kNoTenant;
+  const bool has_lines =
+      !unknown || access_->refusal_log().HasLines(caller_.peer_host, MonotonicNow());
+  telemetry_->End(record, has_lines);
+  if (!has_lines) {
+    registry_->Remove(this);
+    return;
+  }
   std::vector<LogField> about_call = IdentityFields(record.identity);
   about_call.insert(about_call.end(), record.notes.begin(), record.notes.end());
   AuditCall(method_, record.code, caller_, about_call);

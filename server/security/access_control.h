@@ -13,6 +13,7 @@
 #include "server/security/caller.h"
 #include "server/security/presented_credentials.h"
 #include "server/security/quotas.h"
+#include "server/security/refusal_log.h"
 #include "server/security/security_options.h"
 #include "server/security/tenant_file.h"
 #include "server/security/tls_identity.h"
@@ -58,6 +59,7 @@ class AccessControl {
   // Null: plaintext.
   std::shared_ptr<const TlsIdentity> tls() const { return tls_; }
   Quotas& quotas() { return quotas_; }
+  RefusalLog& refusal_log() { return refusal_log_; }
 
  private:
   explicit AccessControl(SecurityOptions options) : options_(std::move(options)) {}
@@ -69,6 +71,7 @@ class AccessControl {
   const SecurityOptions options_;
   std::shared_ptr<TlsIdentity> tls_;
   Quotas quotas_;
+  RefusalLog refusal_log_;
   mutable Mutex mutex_;
   std::shared_ptr<const TokenTable> tokens_ ABSL_GUARDED_BY(mutex_) =
       std::make_shared<const TokenTable>();

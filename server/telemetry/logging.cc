@@ -96,12 +96,20 @@ std::shared_ptr<spdlog::logger>& EventLogger() {
   return logger;
 }
 
+// Of a client that names the server by its address, as the container's own health check does: TLS
+// has no names for those, and nothing is wrong.
+bool IsAboutAddress(absl::string_view message) {
+  return absl::StrContains(message, "No match found for server name");
+}
+
 // gRPC's INFO lines are details about sockets: they become DEBUG.
 #ifdef CHORALE_GPR_LOG
 void LogFromGrpc(gpr_log_func_args* args) {
   Level level = spdlog::level::trace;
   if (args->severity == GPR_LOG_SEVERITY_ERROR) level = spdlog::level::warn;
-  if (args->severity == GPR_LOG_SEVERITY_INFO) level = spdlog::level::debug;
+  if (args->severity == GPR_LOG_SEVERITY_INFO || IsAboutAddress(args->message)) {
+    level = spdlog::level::debug;
+  }
   LogEvent(level, "grpc", {{"message", std::string(args->message)}});
 }
 void StartLogOfGrpc() { gpr_set_log_function(LogFromGrpc); }
@@ -116,8 +124,9 @@ void SetLogLevelOfGrpc(Level level) {
 class LogOfAbseil : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
-    const Level level = entry.log_severity() >= absl::LogSeverity::kError ? spdlog::level::warn
-                                                                          : spdlog::level::debug;
+    const bool warns =
+        entry.log_severity() >= absl::LogSeverity::kError && !IsAboutAddress(entry.text_message());
+    const Level level = warns ? spdlog::level::warn : spdlog::level::debug;
     LogEvent(level, "grpc", {{"message", std::string(entry.text_message())}});
   }
 };

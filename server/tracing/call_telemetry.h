@@ -30,8 +30,8 @@ class CallTelemetry {
                      const std::optional<absl::string_view>& traceparent) const;
 
   // Logs a line "request": information, or a warning with slow=true when the call took longer than
-  // the limit. Exports the spans of a sampled call.
-  void End(const CallRecord& record) const;
+  // the limit; none unless `has_line`. Exports the spans of a sampled call.
+  void End(const CallRecord& record, bool has_line) const;
 
   // The limit of slow calls; zero: no call is slow. In effect for the calls that end from now on.
   void SetSlowCall(absl::Duration limit) { slow_call_ns_ = absl::ToInt64Nanoseconds(limit); }

@@ -156,8 +156,20 @@ def judge(service: pathlib.Path, root: pathlib.Path) -> None:
     print(judged.stdout.strip().splitlines()[-1])
 
 
+def check_credentials(root: pathlib.Path) -> None:
+    """What docs/security.md adds to the unit for a key is a unit, and the paths are those of systemd."""
+    text = (ROOT / 'docs/security.md').read_text(encoding='utf-8')
+    [drop_in] = re.findall(r'```ini\n(.*?)```', text, re.DOTALL)
+    service = root / UNIT
+    verify(service.name, f'{service.read_text()}\n{drop_in}', root)
+    names = re.findall(r'^LoadCredential=([^:]+):/etc/chorale/', drop_in, re.MULTILINE)
+    paths = re.findall(r'^tls_\w+: (.+)$', text, re.MULTILINE)
+    assert {f'/run/credentials/{service.name}/{name}' for name in names} == set(paths), paths
+
+
 def check_unit(root: pathlib.Path, unit: Unit) -> None:
     judge(root / UNIT, root)
+    check_credentials(root)
     program, *arguments = shlex.split(unit('ExecStart'))
     assert arguments == [f'--config=/{CONFIG}'], arguments
     flags = defaults_of(Sandbox(root, DYNAMIC_USER).run(program, '--help').stdout)

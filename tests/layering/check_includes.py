@@ -115,7 +115,7 @@ LIBRARIES = {
     'server/lifecycle': ('absl/', 'grpc/', 'grpcpp/', 'malloc.h', 'spdlog/', *POSIX),
     'server/listener': ('absl/', 'arpa/inet.h', 'linux/tcp.h', 'netdb.h', *POSIX),
     'server/telemetry': ('absl/', 'grpc/', 'malloc.h', 'microhttpd.h', 'nlohmann/', 'prometheus/', 'spdlog/', *POSIX),
-    'client/cpp': ('absl/', 'csv.h', 'google/protobuf/', 'grpcpp/', *POSIX),
+    'client/cpp': ('absl/', 'csv.h', 'google/protobuf/', 'grpcpp/', 'netdb.h', 'openssl/', *POSIX),
     'client/cli': ('CLI/', 'absl/', 'nlohmann/', 'openssl/', *POSIX),
 }
 

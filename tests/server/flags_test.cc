@@ -200,6 +200,8 @@ TEST_F(FlagsTest, MistakesAreNamed) {
       {{"word"}, "\"word\" is not a flag"},
       {{"-x"}, "\"-x\" is not a flag"},
       {{"--threads"}, "--threads needs a value"},
+      {{"--data_dir=~/data"}, "--data_dir: \"~/data\" begins with ~, which only a shell replaces"},
+      {{"--models=a,~/b"}, "--models: \"a,~/b\" begins with ~"},
       {{"--threads=two"}, "--threads: \"two\" is not a valid value."},
       {{"--threads=1.5"}, " It must be a whole number."},
       {{"--threads=-1"}, "--threads must be 0 to 4096, not -1"},

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/client.h"
+#include "client/cpp/tls_diagnosis.h"
 #include "tests/client/cpp/fake_service.h"
 #include "tests/client/cpp/test_certificate.h"
 #include "tests/eventually.h"
@@ -152,6 +153,20 @@ TEST_F(TlsTest, DisagreementsAreNamedAtOnce) {
   ExpectDisagreement(Connect(tls_, Trusting(other)),
                      "is not signed by an authority that this client trusts");
   ExpectDisagreement(Connect(misplaced, Trusting(other)), "is for another name");
+}
+
+TEST_F(TlsTest, SaysWhyACertificateIsNotTrusted) {
+  const TestCertificate old = MakeTestCertificate("127.0.0.1", -3, -2);
+  const TestCertificate early = MakeTestCertificate("127.0.0.1", 2, 3);
+  const FakeServer expired("127.0.0.1:0", Credentials(old));
+  const FakeServer not_yet("127.0.0.1:0", Credentials(early));
+  ExpectDisagreement(Connect(expired, Trusting(old)), "has expired");
+  ExpectDisagreement(Connect(not_yet, Trusting(early)),
+                     "is not valid yet, or this machine's clock");
+  EXPECT_EQ(WhyNotTrusted("127.0.0.1:1", ""), "");  // nobody is there
+  EXPECT_EQ(WhyNotTrusted("nonsense", ""), "");
+  EXPECT_EQ(WhyNotTrusted(plain_.address(), ""), "");
+  EXPECT_EQ(WhyNotTrusted(tls_.address(), own_.certificate), "");
 }
 
 TEST_F(TlsTest, CertificatesThatAreNoneAreRefused) {

@@ -21,15 +21,15 @@ std::string Text(const Bio& bio) {
 
 }  // namespace
 
-TestCertificate MakeTestCertificate(const std::string& address) {
+TestCertificate MakeTestCertificate(const std::string& address, int from_day, int until_day) {
   constexpr int kDay = 24 * 60 * 60;
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"),
                                                                 &EVP_PKEY_free);
   const std::unique_ptr<X509, decltype(&X509_free)> x509(X509_new(), &X509_free);
   X509_set_version(x509.get(), X509_VERSION_3);
   ASN1_INTEGER_set(X509_get_serialNumber(x509.get()), 1);
-  X509_gmtime_adj(X509_getm_notBefore(x509.get()), -kDay);
-  X509_gmtime_adj(X509_getm_notAfter(x509.get()), kDay);
+  X509_gmtime_adj(X509_getm_notBefore(x509.get()), from_day * kDay);
+  X509_gmtime_adj(X509_getm_notAfter(x509.get()), until_day * kDay);
   X509_set_pubkey(x509.get(), key.get());
   X509_NAME* name = X509_get_subject_name(x509.get());
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,

@@ -11,9 +11,11 @@ struct TestCertificate {
   std::string key;          // PEM
 };
 
-// Makes a self-signed certificate for a server at an IP address, valid for a day. (Host names would
-// need the resolver, whose library leaks a few bytes each time.)
-TestCertificate MakeTestCertificate(const std::string& address);
+// Makes a self-signed certificate for a server at an IP address, valid from a number of days from
+// now until another. (Host names would need the resolver, whose library leaks a few bytes each
+// time.)
+TestCertificate MakeTestCertificate(const std::string& address, int from_day = -1,
+                                    int until_day = 1);
 
 }  // namespace chorale::client
 

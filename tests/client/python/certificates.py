@@ -42,6 +42,30 @@ class Authority:
         return certificate, key
 
 
+def dated(folder: pathlib.Path, start: str, end: str) -> tuple[pathlib.Path, pathlib.Path]:
+    """A self-signed certificate for "localhost" and its key, in PEM.
+
+    Args:
+        folder: Where to put it; empty.
+        start: From when on it is valid, as "20200101000000Z".
+        end: Until when.
+    """
+    (folder / "index.txt").touch()
+    (folder / "openssl.cnf").write_text(
+        f"[ca]\ndefault_ca=here\n[here]\ndatabase={folder}/index.txt\nnew_certs_dir={folder}\n"
+        "default_md=sha256\nrand_serial=yes\npolicy=any\n[any]\ncommonName=supplied\n"
+        "[names]\nsubjectAltName=DNS:localhost\n"
+    )
+    certificate, key, request = (folder / f"dated.{ending}" for ending in ("crt", "key", "csr"))
+    _openssl("req", *_KEY, "-subj", "/CN=localhost", "-keyout", key, "-out", request)
+    _openssl(
+        *("ca", "-batch", "-selfsign", "-config", folder / "openssl.cnf", "-keyfile", key),
+        *("-in", request, "-out", certificate, "-notext", "-extensions", "names"),
+        *("-startdate", start, "-enddate", end),
+    )
+    return certificate, key
+
+
 def _openssl(*arguments: str | pathlib.Path) -> None:
     done = subprocess.run(["openssl", *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

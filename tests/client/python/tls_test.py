@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import pathlib
 import pickle
+import socket
+import ssl
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,7 +17,7 @@ import chorale_client
 import chorale_client.aio
 import numpy as np
 import pytest
-from certificates import Authority
+from certificates import Authority, dated
 from chorale_client.serving import serve
 from own_server import make_bundle
 
@@ -118,6 +122,38 @@ def test_the_certificate_of_a_client_says_who_calls(secured: Secured) -> None:
         assert client.register(TABLE, target="y", name="by-certificate").row_count == 20
     with connect(secured) as client:  # of the same tenant
         assert client.context("by-certificate").row_count == 20
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "reason"),
+    [
+        ("20200101000000Z", "20200201000000Z", "has expired"),
+        ("20900101000000Z", "20900201000000Z", "is not valid yet, or this machine's clock"),
+    ],
+)
+def test_a_certificate_whose_dates_are_wrong(
+    tmp_path: pathlib.Path, start: str, end: str, reason: str
+) -> None:
+    certificate, key = dated(tmp_path, start, end)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["h2"])
+
+    def refuse() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with contextlib.suppress(OSError), context.wrap_socket(connection, True):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        tls = chorale_client.Tls(root_certificates=certificate)
+        with pytest.raises(chorale_client.UnauthenticatedError, match=reason):
+            chorale_client.connect(f"localhost:{listener.getsockname()[1]}", tls=tls)
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def test_callers_that_are_not_known(secured: Secured) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,6 +135,42 @@ class Endpoint:
             return (*self.metadata, ("chorale-context", context))
         return self.metadata
 
+    def _why_not_trusted(self) -> str:
+        """What a TLS connection of its own says of the certificate: gRPC keeps that to itself."""
+        host, _, port = self.target.rpartition(":")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.set_alpn_protocols(["h2"])
+        reason = ""
+        try:
+            roots = _pem(self.tls.root_certificates) if self.tls is not None else None
+            if roots is None:
+                context.load_default_certs()
+            else:
+                context.load_verify_locations(cadata=roots.decode())
+            with (
+                socket.create_connection((host.strip("[]"), int(port)), timeout=2) as connection,
+                context.wrap_socket(connection),
+            ):
+                pass
+        except ssl.SSLCertVerificationError as error:
+            reason = error.verify_message
+        except (OSError, ValueError):
+            pass  # the certificates or the address are for gRPC alone to understand
+        if "expired" in reason:
+            return (
+                "has expired, or one that leads to its root has, or this machine's clock is wrong"
+            )
+        if "not yet valid" in reason:
+            return "is not valid yet, or this machine's clock is wrong"
+        known = not reason or "issuer" in reason or "self-signed" in reason.replace(" ", "-")
+        return (
+            "is not signed by an authority that this client trusts, or the server does not send "
+            "those in between: give the authority by tls=Tls(root_certificates=...)"
+            if known
+            else f"is not trusted: {reason}"
+        )
+
     def failure(self, error: grpc.RpcError) -> ChoraleError | None:
         """Why a call that asked whether the server is there failed; None if it is there."""
         code, message = error.code(), error.details() or ""
@@ -142,8 +180,7 @@ class Endpoint:
             return None
         if "certificate verify failed" in message or "CERTIFICATE_VERIFY_FAILED" in message:
             return UnauthenticatedError(
-                f"the certificate of the server at {self.target} is not signed by an authority "
-                "that this client trusts: give it by tls=Tls(root_certificates=...)"
+                f"the certificate of the server at {self.target} {self._why_not_trusted()}"
             )
         if "is not in peer certificate" in message or "Hostname Verification" in message:
             return UnauthenticatedError(

@@ -2,8 +2,16 @@
 # Writes prometheusrule.yaml: the groups of deploy/prometheus/rules.yml as an object of the
 # Prometheus operator. Run it when the rules have changed.
 #
-# Usage: make_prometheusrule.sh [OUTPUT]
+# Usage: make_prometheusrule.sh [--runbook URL] [OUTPUT]
+#
+#   --runbook URL   the address of docs/runbook.md at your site, for the links in notifications
 set -euo pipefail
+
+runbook=docs/runbook.md
+if [[ "${1:-}" == --runbook ]]; then
+  runbook="${2:?--runbook needs an address}"
+  shift 2
+fi
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 rules="${here}/../../../prometheus/rules.yml"
@@ -22,5 +30,5 @@ metadata:
     app.kubernetes.io/part-of: chorale
 spec:
 HEADER
-  sed -e '/^---$/d' -e '/./s/^/  /' "${rules}"
+  sed -e '/^---$/d' -e "s|runbook_url: docs/runbook.md|runbook_url: ${runbook}|" -e '/./s/^/  /' "${rules}"
 } >"${output}"

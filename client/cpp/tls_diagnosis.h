@@ -1,0 +1,17 @@
+// Why the certificate of a server is not trusted: gRPC does not say.
+#ifndef CHORALE_CLIENT_CPP_TLS_DIAGNOSIS_H_
+#define CHORALE_CLIENT_CPP_TLS_DIAGNOSIS_H_
+
+#include <string>
+
+namespace chorale::client {
+
+// Makes a TLS connection of its own to `address` (HOST:PORT or [IPV6]:PORT) and returns what is
+// wrong with the server's certificate, to follow its name: "has expired on ...".
+// `root_certificates`: PEM; empty: the system's. Empty if nothing is, or the server cannot be
+// reached. Takes a few seconds at most.
+std::string WhyNotTrusted(const std::string& address, const std::string& root_certificates);
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CPP_TLS_DIAGNOSIS_H_
