@@ -18,6 +18,7 @@ void AddPredictCommand(CLI::App* app, Environment* environment);
 void AddSampleCommand(CLI::App* app, Environment* environment);
 void AddLogDensityCommand(CLI::App* app, Environment* environment);
 void AddModelsCommand(CLI::App* app, Environment* environment);
+void AddBenchCommand(CLI::App* app, Environment* environment);
 void AddTokenCommand(CLI::App* app, Environment* environment);
 
 }  // namespace chorale::client

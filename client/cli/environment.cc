@@ -108,10 +108,6 @@ absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
   result.connect_timeout = absl::Seconds(options.connect_timeout_s);
   result.call_timeout = absl::Seconds(options.timeout_s);
   result.retry.max_attempts = options.retries + 1;
-  result.retry.on_retry = [this](const absl::Status& why, absl::Duration delay) {
-    Note(absl::StrCat(why.message(), " - waiting ",
-                      absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1)))));
-  };
   absl::StatusOr<std::string> token = ReadToken(options.token_file);
   RETURN_IF_ERROR(token.status());
   result.token = *std::move(token);
@@ -133,8 +129,21 @@ absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
 absl::StatusOr<Client*> Environment::Connect() {
   if (client_ != nullptr) return client_.get();
   CatchInterrupts();
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      ConnectAnother([this](const absl::Status& why, absl::Duration delay) {
+        Note(absl::StrCat(why.message(), " - waiting ",
+                          absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1)))));
+      });
+  RETURN_IF_ERROR(client.status());
+  client_ = *std::move(client);
+  return client_.get();
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Environment::ConnectAnother(
+    std::function<void(const absl::Status& why, absl::Duration delay)> on_retry) const {
   absl::StatusOr<ClientOptions> client_options = MakeClientOptions();
   RETURN_IF_ERROR(client_options.status());
+  client_options->retry.on_retry = std::move(on_retry);
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect(options.server, *client_options, &interrupted);
   if (client.status().code() == absl::StatusCode::kUnavailable) {
@@ -142,9 +151,7 @@ absl::StatusOr<Client*> Environment::Connect() {
     return absl::UnknownError(
         absl::StrCat(client.status().message(), WhatToDo(options.server, client.status())));
   }
-  RETURN_IF_ERROR(client.status());
-  client_ = *std::move(client);
-  return client_.get();
+  return client;
 }
 
 CallOptions Environment::call() const {

@@ -2,6 +2,7 @@
 #ifndef CHORALE_CLIENT_CLI_ENVIRONMENT_H_
 #define CHORALE_CLIENT_CLI_ENVIRONMENT_H_
 
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -40,6 +41,9 @@ class Environment {
   // Returns the client, connected on first use. From then on Ctrl-C and SIGTERM cancel the call in
   // flight, and the second of them ends the program.
   absl::StatusOr<Client*> Connect();
+  // Another client, with connections of its own. `on_retry` is called instead of noting a retry.
+  absl::StatusOr<std::unique_ptr<Client>> ConnectAnother(
+      std::function<void(const absl::Status& why, absl::Duration delay)> on_retry) const;
   CallOptions call() const;
   // Of the command that ran: the shells' number if a signal ended it, else that of `result`.
   ExitCode exit_code() const;

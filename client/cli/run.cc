@@ -102,6 +102,7 @@ int ParseAndRun(int argc, char** argv) {
   AddSampleCommand(&app, &environment);
   AddLogDensityCommand(&app, &environment);
   AddModelsCommand(&app, &environment);
+  AddBenchCommand(&app, &environment);
   AddTokenCommand(&app, &environment);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,59 @@
+// A closed-loop load on a server: a number of clients, each of which makes one call after another.
+#ifndef CHORALE_CLIENT_CLI_BENCH_LOAD_H_
+#define CHORALE_CLIENT_CLI_BENCH_LOAD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/client.h"
+
+namespace chorale::client {
+
+// The calls of a load. Table c is a function of c alone: y is a sum of sines of the other columns,
+// which are uniform on (-1, 1).
+struct BenchLoad {
+  enum class Method { kSample, kPredict, kLogDensity } method = Method::kSample;
+  std::vector<std::string> contexts;  // ids; client i asks context i modulo their number
+  int64_t features = 5;
+  int64_t query_rows = 32;  // of a call
+  int64_t paths = 512;      // of a call; vectors for kLogDensity; not for kPredict
+  absl::Duration warm_up = absl::Seconds(1);
+  absl::Duration duration = absl::Seconds(5);
+};
+
+// Table `table` of a load, with the target column "y". Queries are taken from table -1.
+DataFrame BenchTable(int64_t table, int64_t rows, int64_t features);
+
+// What was measured in `duration`, after `warm_up`. Times are in milliseconds and sorted.
+struct BenchResult {
+  double calls_per_second = 0;          // that ended
+  double values_per_second = 0;         // paths x query rows; for kPredict, query rows
+  std::vector<double> first_values_ms;  // from a call's start to its first values; for kSample
+  std::vector<double> call_ms;          // from start to end
+  // Attempts that the server refused because it was full or shutting down. The client then waits as
+  // any client does, and the wait is part of call_ms.
+  int64_t refused = 0;
+};
+
+// Called with a function that is to be called at each retry; connects a client of its own.
+using ConnectClient = std::function<absl::StatusOr<std::unique_ptr<Client>>(
+    std::function<void(const absl::Status& why, absl::Duration delay)> on_retry)>;
+
+// Puts the load on the server from `concurrency` clients at a time. The first error of a call that
+// is not transient ends it and is returned. `call.cancellation` must not be null: Cancelled, within
+// some 20 ms, once it is set.
+absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
+                                     const ConnectClient& connect, const CallOptions& call);
+
+// The smallest of the sorted values that at least a share `p` in (0, 1] of them does not exceed.
+// Requires at least one value.
+double Percentile(const std::vector<double>& sorted, double p);
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CLI_BENCH_LOAD_H_

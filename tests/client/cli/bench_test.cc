@@ -1,0 +1,134 @@
+// chorale bench, from outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/time/time.h"
+#include "client/cli/bench_load.h"
+#include "tests/client/cli/command_line_fixture.h"
+#include "tests/eventually.h"
+
+namespace chorale::client {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class BenchTest : public CommandLineTest {
+ protected:
+  static std::vector<std::string> Command(std::vector<std::string> more) {
+    std::vector<std::string> command = {"bench",       "--context-rows=4", "--contexts=1",
+                                        "--warm-up=0", "--query-rows=3",   "--paths=7"};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+
+  static std::vector<double> Numbers(const ProgramResult& result, const std::string& column) {
+    std::vector<double> numbers;
+    for (const std::string& cell : Column(result.out, column)) {
+      double number = -1.0;
+      EXPECT_TRUE(absl::SimpleAtod(cell, &number)) << column << ": '" << cell << "'";
+      numbers.push_back(number);
+    }
+    return numbers;
+  }
+
+  void ExpectNoContexts() { EXPECT_THAT(Column(Good({"ls"}).out, "name"), IsEmpty()); }
+};
+
+TEST(PercentileTest, IsTheSmallestThatTheShareDoesNotExceed) {
+  EXPECT_EQ(Percentile({5.0}, 0.5), 5.0);
+  EXPECT_EQ(Percentile({1.0, 2.0, 3.0, 4.0}, 0.5), 2.0);
+  EXPECT_EQ(Percentile({1.0, 2.0, 3.0, 4.0}, 0.51), 3.0);
+  EXPECT_EQ(Percentile({1.0, 2.0, 3.0, 4.0}, 0.99), 4.0);
+}
+
+TEST(BenchTableTest, TablesDifferAndRepeat) {
+  const DataFrame first = BenchTable(0, 10, 2);
+  ASSERT_EQ(first.columns().size(), 3u);
+  EXPECT_EQ(first.columns()[2].name, "y");
+  EXPECT_EQ(first.columns()[0].numbers, BenchTable(0, 10, 2).columns()[0].numbers);
+  EXPECT_NE(first.columns()[0].numbers, BenchTable(1, 10, 2).columns()[0].numbers);
+  EXPECT_NE(first.columns()[0].numbers, first.columns()[1].numbers);
+}
+
+TEST_F(BenchTest, MeasuresEachConcurrencyAndDeletesItsContexts) {
+  server_.service().set_delay(absl::Milliseconds(20));
+  const ProgramResult result = Good(Command({"--concurrency=1,3", "--duration=1"}));
+  EXPECT_THAT(Column(result.out, "concurrency"), ElementsAre("1", "3"));
+  const std::vector<double> calls = Numbers(result, "calls_per_second");
+  const std::vector<double> times = Numbers(result, "call_ms_p50");
+  ASSERT_EQ(calls.size(), 2u);
+  for (size_t line = 0; line < calls.size(); ++line) {
+    EXPECT_GT(calls[line], 0.0);
+    EXPECT_LE(calls[line], line == 0 ? 55.0 : 165.0) << "a client has one call at a time";
+    EXPECT_GE(times[line], 20.0);
+    EXPECT_GE(Numbers(result, "call_ms_p99")[line], times[line]);
+    EXPECT_GE(times[line], Numbers(result, "first_values_ms_p50")[line]);
+  }
+  EXPECT_THAT(Numbers(result, "refused"), Each(0.0));
+  EXPECT_EQ(server_.service().last_sample().path_count(), 7);
+  EXPECT_EQ(server_.service().last_sample().targets().columns_size(), 5) << "without the target";
+  ExpectNoContexts();
+}
+
+TEST_F(BenchTest, CountsTheValuesOfEachMethod) {
+  for (const auto& [method, values] :
+       {std::pair{"sample", 21.0}, {"predict", 3.0}, {"log-density", 21.0}}) {
+    SCOPED_TRACE(method);
+    // The window cuts calls at both ends; of many, those are few.
+    const ProgramResult result =
+        Good(Command({"--concurrency=1", "--duration=1", std::string("--method=") + method}));
+    const double calls = Numbers(result, "calls_per_second").at(0);
+    EXPECT_GT(calls, 2.0);
+    EXPECT_NEAR(Numbers(result, "values_per_second").at(0) / values, calls, 2.0);
+    const std::vector<std::string> first = Column(result.out, "first_values_ms_p50");
+    EXPECT_EQ(first.at(0).empty(), std::string(method) != "sample");
+  }
+  ExpectNoContexts();
+}
+
+TEST_F(BenchTest, CountsWhatTheServerRefuses) {
+  std::vector<grpc::Status> statuses(2, grpc::Status::OK);  // registration, residency
+  statuses.resize(
+      10'000, WithRetryInfo(grpc::StatusCode::RESOURCE_EXHAUSTED, "full", absl::Milliseconds(1)));
+  server_.service().FailNext(statuses);
+  const ProgramResult result = Good(Command({"--concurrency=1", "--duration=0.5"}));
+  EXPECT_EQ(Numbers(result, "calls_per_second"), std::vector<double>{0.0});
+  EXPECT_GT(Numbers(result, "refused").at(0), 0.0);
+  EXPECT_THAT(result.err, HasSubstr("no call ended within the duration"));
+  EXPECT_THAT(result.err, HasSubstr("is not deleted: full"));
+}
+
+TEST_F(BenchTest, AnErrorEndsItAndContextsAreDeleted) {
+  server_.service().FailNext(
+      {grpc::Status::OK, grpc::Status::OK, WithBadField("bad", "path_count", "must be at most 5")});
+  ExpectFailure(Command({"--concurrency=2"}), 2, "path_count");
+  ExpectNoContexts();
+}
+
+TEST_F(BenchTest, AnInterruptEndsItAndContextsAreDeleted) {
+  server_.service().set_stream_fault(StreamFault::kHang);
+  Program program = Start(Command({"--duration=600"}));
+  ASSERT_TRUE(Eventually([&] { return server_.service().last_sample().path_count() == 7; }));
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait().exit_code, 130);
+  server_.service().set_stream_fault(StreamFault::kNone);
+  ExpectNoContexts();
+}
+
+TEST_F(BenchTest, WrongOptionsAreNamed) {
+  ExpectFailure(Command({"--concurrency=1,0"}), 2, "--concurrency");
+  ExpectFailure(Command({"--method=draw"}), 2, "--method");
+  ExpectFailure(Command({"--duration=-1"}), 2, "--duration");
+  ExpectFailure(Command({"--paths=0"}), 2, "--paths");
+}
+
+}  // namespace
+}  // namespace chorale::client
