@@ -92,9 +92,9 @@ ServerOptions FitFileLimit(ServerOptions options) {
 }
 
 // Chooses what no flag has set, and logs it.
-absl::Status ChooseForMachine(ProgramOptions* options) {
+absl::Status ChooseForMachine(const AvailableResources& resources, ProgramOptions* options) {
   const absl::StatusOr<MachinePlan> plan =
-      FitToMachine(FindResources(), WeightBytes(options->engine.models), options);
+      FitToMachine(resources, WeightBytes(options->engine.models), options);
   RETURN_IF_ERROR(plan.status());
   std::vector<LogField> fields = plan->fields;
   std::error_code unknown;
@@ -106,13 +106,13 @@ absl::Status ChooseForMachine(ProgramOptions* options) {
   return absl::OkStatus();
 }
 
-// Says what a server may take once the limit of its cgroup is another one.
-auto FollowCgroup(const ProgramOptions& configured, const ProgramOptions& planned) {
-  return [configured, planned, last = FindResources().cgroup.bytes](
-             bool on_host) mutable -> std::optional<MemoryShares> {
+// Says what a server may take once the limit of its cgroup is another one than `last`.
+auto FollowCgroup(const ProgramOptions& configured, const ProgramOptions& planned, int64_t last) {
+  return [configured, planned, last](bool on_host,
+                                     int64_t weight_bytes) mutable -> std::optional<MemoryShares> {
     const MemoryBound cgroup = FindResources().cgroup;
     if (cgroup.bytes == std::exchange(last, cgroup.bytes)) return std::nullopt;
-    return DivideAnew(cgroup, WeightBytes(configured.engine.models), on_host, configured, planned);
+    return DivideAnew(cgroup, weight_bytes, on_host, configured, planned);
   };
 }
 
@@ -124,12 +124,14 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
   const StartCheck check = CheckFiles(options);
   for (const std::string& mistake : check.mistakes.lines()) LogFailure(mistake);
   if (!check.mistakes.empty()) return kWrongConfiguration;
-  if (const absl::Status status = ChooseForMachine(&options); !status.ok()) {
+  const AvailableResources resources = FindResources();
+  if (const absl::Status status = ChooseForMachine(resources, &options); !status.ok()) {
     return CannotStart(status);
   }
   const std::string models_version = ModelsVersion(options.engine.models);
   ServerOptions server_options = FitFileLimit(options.server);
-  server_options.find_memory_shares = FollowCgroup(configuration.options, options);
+  server_options.find_memory_shares =
+      FollowCgroup(configuration.options, options, resources.cgroup.bytes);
   absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(server_options);
   if (!started.ok()) return CannotStart(started.status());
   const std::unique_ptr<Server> server = *std::move(started);

@@ -117,6 +117,15 @@ void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
   }
 }
 
+// Of the models that are served.
+int64_t WeightBytesOf(const Engine& engine) {
+  int64_t bytes = 0;
+  for (const Engine::ModelInfo& model : engine.Models()) {
+    bytes += model.parameters * static_cast<int64_t>(sizeof(float));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Server::Server(const ServerOptions& options)
@@ -147,8 +156,8 @@ Server::Server(const ServerOptions& options)
   environment_.registration_memory = &registration_memory_;
   environment_.reply_memory = &reply_memory_;
   environment_.limits = &limits_;
-  environment_.allow_message = [this](absl::string_view peer) {
-    if (Listener* const listener = opened_listener_) listener->AllowMessage(peer);
+  environment_.allow_message = [this](const std::string& endpoint) {
+    if (Listener* const listener = opened_listener_) listener->AllowMessage(endpoint);
   };
   environment_.max_message_bytes = options.max_message_bytes;
   environment_.retry_delay = options.retry_delay;
@@ -236,7 +245,7 @@ void Server::WatchMemory() {
       .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
       .each_second =
           [this] {
-            metrics_.ConnectionsEnded("flood", listener_->MarkTraffic());
+            metrics_.ConnectionsEnded("flood", listener_->EndFloods());
             access_->refusal_log().LogSums(MonotonicNow());
             FollowMemoryLimit();
           },
@@ -260,7 +269,8 @@ void Server::FollowMemoryLimit() {
   Engine* const engine = opened_engine_;
   if (engine == nullptr || !options_.find_memory_shares) return;
   const bool on_host = engine->backend_info().backend == "cpu";
-  const std::optional<MemoryShares> shares = options_.find_memory_shares(on_host);
+  const std::optional<MemoryShares> shares =
+      options_.find_memory_shares(on_host, WeightBytesOf(*engine));
   if (!shares.has_value()) return;
   memory_limit_bytes_ = shares->limit_bytes;
   has_own_memory_limit_ = shares->own_memory_limit;
@@ -290,9 +300,7 @@ MemoryLimit Server::CurrentMemoryLimit() {
   // A dataset that arrives, its encoded form, and what is made of it.
   constexpr int64_t kCopiesOfDatasets = 3;
   work.passing = stats.loading_bytes + kCopiesOfDatasets * registration_memory_.used();
-  for (const Engine::ModelInfo& model : engine->Models()) {
-    work.weights += model.parameters * static_cast<int64_t>(sizeof(float));
-  }
+  work.weights = WeightBytesOf(*engine);
   if (!own_memory_limit_.has_value()) own_memory_limit_.emplace(ResidentBytes(), work);
   return {own_memory_limit_->Next(work), /*set=*/false};
 }

@@ -51,8 +51,9 @@ struct ServerOptions {
   bool memory_limit_found = false;  // by FitToMachine: pools that flags have set may exceed it
   bool own_memory_limit = false;    // where there is no other: OwnMemoryLimit
   // Asked once a second, on one thread: something if what it said before is not true any more.
-  // `on_host`: whether contexts and buffers are in the host's memory. Null: nothing changes.
-  std::function<std::optional<MemoryShares>(bool on_host)> find_memory_shares;
+  // `on_host`: whether contexts and buffers are in the host's memory; `weight_bytes`: of the models
+  // that are served. Null: nothing changes.
+  std::function<std::optional<MemoryShares>(bool on_host, int64_t weight_bytes)> find_memory_shares;
   int64_t registration_memory_bytes = 1LL << 30;
   absl::Duration stalled_write_timeout = absl::Seconds(60);
   absl::Duration lame_duck = absl::Seconds(5);

@@ -6,11 +6,11 @@
 namespace chorale {
 
 absl::Status ValidateContextBytes(absl::string_view field, const ModelConfig& config, int64_t rows,
-                                  const Backend& backend) {
+                                  const Backend& backend, int64_t context_pool_bytes) {
   const int64_t resident = backend.ContextBytes(config, rows);
-  if (resident > backend.context_pool_bytes()) {
+  if (resident > context_pool_bytes) {
     return InvalidField(field, absl::StrCat("needs ", resident, " bytes of context memory; ",
-                                            backend.context_pool_bytes(), " are available"));
+                                            context_pool_bytes, " are available"));
   }
   const int64_t encode = backend.EncodeBytes(config, rows);
   if (encode > backend.encode_pool_bytes()) {

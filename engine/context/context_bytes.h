@@ -11,10 +11,11 @@
 
 namespace chorale {
 
-// OK when the empty pools could hold a context of `rows` rows and the workspace that encoding it
-// takes; else InvalidField(field, ...) with the bytes needed and available.
+// OK when `context_pool_bytes` could hold a context of `rows` rows, and the backend's empty encode
+// pool the workspace that encoding it takes; else InvalidField(field, ...) with the bytes needed
+// and available.
 absl::Status ValidateContextBytes(absl::string_view field, const ModelConfig& config, int64_t rows,
-                                  const Backend& backend);
+                                  const Backend& backend, int64_t context_pool_bytes);
 
 }  // namespace chorale
 

@@ -26,6 +26,7 @@
 #include "base/integer_math.h"
 #include "base/names.h"
 #include "base/require.h"
+#include "base/status_macros.h"
 #include "engine/backend/flop_model.h"
 #include "engine/context/context_cache_entry.h"
 
@@ -115,12 +116,7 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
         absl::StrCat("context ", QuoteName(context->record.name), " takes ", bytes,
                      " bytes in memory; this tenant's quota is ", max_tenant_bytes));
   }
-  if (bytes > allocator_.limit()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("context ", QuoteName(context->record.name), " takes ", bytes,
-                     " bytes in memory; the server's limit of memory leaves ", allocator_.limit(),
-                     " for contexts now"));
-  }
+  RETURN_IF_ERROR(CheckFits(*context));
   const auto found = index_.find(context.get());
   if (found != index_.end()) {
     found->second->max_tenant_bytes = max_tenant_bytes;
@@ -150,6 +146,29 @@ void ContextCache::LimitPool(int64_t bytes) {
     if (allocator_.in_use() <= allocator_.limit()) break;
     Evict(victim);
   }
+  for (Entry& entry : entries_) {
+    if (entry.state != State::kWaiting) continue;
+    absl::Status fits = CheckFits(*entry.context);
+    if (!fits.ok()) Fail(&entry, std::move(fits));
+  }
+}
+
+absl::Status ContextCache::CheckFits(const RegisteredContext& context) const {
+  const int64_t bytes = allocator_.RoundUp(context.resident_bytes);
+  if (bytes <= allocator_.limit()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("context ", QuoteName(context.record.name), " takes ", bytes,
+                   " bytes in memory; the server's limit of memory leaves ", allocator_.limit(),
+                   " for contexts now"));
+}
+
+// All requests that wait for the entry get the error; the next Acquire tries again.
+void ContextCache::Fail(Entry* entry, absl::Status why) {
+  index_.erase(entry->context.get());
+  ReleaseWorkspace(entry);
+  if (entry->HasKv()) ReleaseKv(entry);
+  entry->status = std::move(why);
+  SetState(entry, State::kFailed);
 }
 
 // A pool may hold a hundred thousand small contexts: what every tick calls looks at all of them
@@ -190,12 +209,7 @@ void ContextCache::OnData(const ContextPointer& context, absl::StatusOr<ContextD
     StartEncoding(entry, *std::move(data));
     return;
   }
-  // All waiting requests get the error; the next Acquire tries again.
-  index_.erase(context.get());
-  ReleaseWorkspace(entry);
-  ReleaseKv(entry);
-  entry->status = data.status();
-  SetState(entry, State::kFailed);
+  Fail(entry, data.status());
   if (entry->pins == 0) Drop(entry);
 }
 

@@ -142,8 +142,9 @@ class ContextCache {
                               int64_t max_tenant_bytes = 0);
 
   // From now on contexts take no more than `bytes` of the context pool: the others are evicted,
-  // those that are pinned with their last pin. Acquire refuses a context that is larger alone
-  // (FailedPrecondition). REQUIRES: the backend has no host memory for contexts.
+  // those that are pinned with their last pin. A context that is larger alone is refused
+  // (FailedPrecondition), by Acquire and while it waits for room. REQUIRES: the backend has no host
+  // memory for contexts.
   void LimitPool(int64_t bytes);
 
   // Finds room for waiting contexts in order of arrival. One that does not fit does not hold back
@@ -217,6 +218,8 @@ class ContextCache {
 
   using EntryList = std::list<Entry>;
 
+  absl::Status CheckFits(const RegisteredContext& context) const;
+  void Fail(Entry* entry, absl::Status why);
   bool Place(Entry* entry, absl::Time now);
   bool MakeTenantRoom(const Entry& entry);
   bool FindWorkspace(Entry* entry);

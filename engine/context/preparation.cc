@@ -53,7 +53,8 @@ Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Bac
                           const ContextRecord& record, const Engine::ModelInfo& model) {
     RETURN_IF_ERROR(CheckSource(request->expected, record, model));
     RETURN_IF_ERROR(validate(model.config));
-    return ValidateContextBytes("context", model.config, record.rows, *backend);
+    return ValidateContextBytes("context", model.config, record.rows, *backend,
+                                backend->context_pool_bytes());
   };
   preparation.check_columns = [request](const ContextRecord& record) {
     return CheckColumns(request->targets, record.columns);

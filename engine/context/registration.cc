@@ -51,14 +51,15 @@ void AddNotes(absl::Span<const ColumnNote> notes, ContextRecord* record) {
 
 absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, const std::string& name,
                                                  const ServedModel& model, const Dataset& dataset,
-                                                 const Limits& limits, const Backend& backend) {
+                                                 const Limits& limits, const Backend& backend,
+                                                 int64_t context_pool_bytes) {
   RETURN_IF_ERROR(ValidateName("context_id", name));
   RETURN_IF_ERROR(ValidateDataset(dataset, limits));
   const ModelConfig& config = model.info.config;
   absl::StatusOr<FeatureTransform> transform = FeatureTransform::Fit(dataset, config);
   RETURN_IF_ERROR(transform.status());
   const int64_t rows = static_cast<int64_t>(dataset.y.size());
-  RETURN_IF_ERROR(ValidateContextBytes("rows", config, rows, backend));
+  RETURN_IF_ERROR(ValidateContextBytes("rows", config, rows, backend, context_pool_bytes));
   Registration registration;
   registration.bytes = EncodeDataset(dataset);
   const int64_t bytes = static_cast<int64_t>(registration.bytes.size());

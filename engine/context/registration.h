@@ -20,10 +20,12 @@ struct Registration {
   FeatureTransform transform;
 };
 
-// Checks everything that could keep the context from being encoded later. InvalidArgument.
+// Checks everything that could keep the context from being encoded later, with a context pool of
+// `context_pool_bytes`. InvalidArgument.
 absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, const std::string& name,
                                                  const ServedModel& model, const Dataset& dataset,
-                                                 const Limits& limits, const Backend& backend);
+                                                 const Limits& limits, const Backend& backend,
+                                                 int64_t context_pool_bytes);
 
 }  // namespace chorale
 

@@ -205,8 +205,8 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
   const std::shared_ptr<const ServedModel> served = models_->Find(model);
   if (served == nullptr)
     return absl::NotFoundError(absl::StrCat("no model is called '", model, "'"));
-  absl::StatusOr<Registration> registration =
-      PrepareRegistration(tenant, name, *served, dataset, limits_.Get(), *backend_);
+  absl::StatusOr<Registration> registration = PrepareRegistration(
+      tenant, name, *served, dataset, limits_.Get(), *backend_, Pools().context);
   RETURN_IF_ERROR(registration.status());
   MutexLock lock(&ChangesOf(tenant, name));
   absl::StatusOr<PutOutcome> outcome =

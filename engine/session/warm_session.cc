@@ -8,7 +8,8 @@ Preparation WarmSession::Prepare(const std::shared_ptr<const RequestBase>& /*req
                                  const Limits* /*limits*/, const Backend* backend) {
   Preparation preparation;
   preparation.check = [backend](const ContextRecord& record, const Engine::ModelInfo& model) {
-    return ValidateContextBytes("name", model.config, record.rows, *backend);
+    return ValidateContextBytes("name", model.config, record.rows, *backend,
+                                backend->context_pool_bytes());
   };
   preparation.finish = [](std::shared_ptr<const RegisteredContext> context) {
     return PreparedRequest{std::move(context), FeatureMatrix()};

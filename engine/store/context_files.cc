@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -99,6 +100,19 @@ std::optional<EncodedContextId> IdFromHead(const std::string& head) {
                         text("model", &id.model) && text("model_digest", &id.model_digest) &&
                         text("kv_format", &id.kv_format) && number("kv_bytes", &id.kv_bytes);
   return complete ? std::optional(std::move(id)) : std::nullopt;
+}
+
+struct DiskBytes {
+  int64_t all = 0;
+  int64_t free = 0;  // for this process
+};
+
+std::optional<DiskBytes> DiskOf(const std::string& folder) {
+  struct statvfs disk;
+  if (statvfs(folder.c_str(), &disk) != 0) return std::nullopt;
+  const auto block = static_cast<int64_t>(disk.f_frsize);
+  return DiskBytes{.all = static_cast<int64_t>(disk.f_blocks) * block,
+                   .free = static_cast<int64_t>(disk.f_bavail) * block};
 }
 
 // A running SHA-256.
@@ -261,7 +275,7 @@ absl::Status ContextFiles::Open(absl::FunctionRef<Found(const EncodedContextId&)
         "of contexts that are no longer registered, or damaged",
         removed);
   }
-  MakeRoom("", 0);
+  MakeRoom("", 0, [this] { return max_bytes_ - this->bytes(); });
   struct stat here;
   struct stat around;
   on_disk_of_its_own_ = stat(folder_.c_str(), &here) == 0 &&
@@ -284,14 +298,12 @@ int64_t ContextFiles::bytes() const {
   return bytes_;
 }
 
-int64_t ContextFiles::Forget(const std::string& key) {
+void ContextFiles::Forget(const std::string& key) {
   MutexLock lock(&mutex_);
   const auto found = files_.find(key);
-  if (found == files_.end()) return 0;
-  const int64_t bytes = found->second.bytes;
-  bytes_ -= bytes;
+  if (found == files_.end()) return;
+  bytes_ -= found->second.bytes;
   files_.erase(found);
-  return bytes;
 }
 
 std::string ContextFiles::Victim(const std::string& tenant, int64_t bytes, int64_t capacity) const {
@@ -310,64 +322,40 @@ std::string ContextFiles::Victim(const std::string& tenant, int64_t bytes, int64
   return victim;
 }
 
-int64_t ContextFiles::RemoveVictim(const std::string& victim) {
-  const int64_t bytes = Forget(victim);
-  RemoveFile(Path(victim));
-  return bytes;
-}
-
-bool ContextFiles::MakeRoom(const std::string& tenant, int64_t bytes) {
+bool ContextFiles::MakeRoom(const std::string& tenant, int64_t bytes,
+                            absl::FunctionRef<int64_t()> room) {
   while (true) {
+    const int64_t free = room();
+    if (bytes <= free) return true;
     std::string victim;
     {
       MutexLock lock(&mutex_);
-      if (bytes_ + bytes <= max_bytes_) return true;
-      victim = Victim(tenant, bytes, max_bytes_);
+      victim = Victim(tenant, bytes, bytes_ + free);
     }
     if (victim.empty()) return false;
-    RemoveVictim(victim);
+    Forget(victim);
+    RemoveFile(Path(victim));
   }
 }
 
-bool ContextFiles::MakeRoomOnDisk(const std::string& tenant, int64_t bytes) {
-  while (true) {
-    struct statvfs disk;
-    if (statvfs(folder_.c_str(), &disk) != 0) return true;  // the write will tell
-    const auto block = static_cast<int64_t>(disk.f_frsize);
-    const int64_t room = static_cast<int64_t>(disk.f_bavail) * block -
-                         DiskMargin(static_cast<int64_t>(disk.f_blocks) * block);
-    if (bytes <= room) return true;
-    std::string victim;
-    {
-      MutexLock lock(&mutex_);
-      victim = Victim(tenant, bytes, bytes_ + room);
-    }
-    if (victim.empty()) return false;
-    RemoveVictim(victim);
-  }
+int64_t ContextFiles::RoomOnDisk() const {
+  const std::optional<DiskBytes> disk = DiskOf(folder_);
+  if (!disk.has_value()) return std::numeric_limits<int64_t>::max();  // the write will tell
+  return disk->free - DiskMargin(disk->all);
 }
 
 bool ContextFiles::FreeDisk(int64_t bytes) {
   if (on_disk_of_its_own_) return false;
-  int64_t freed = 0;
-  int64_t files = 0;
-  while (freed < bytes) {
-    std::string victim;
-    {
-      MutexLock lock(&mutex_);
-      victim = Victim("", 0, bytes_ - 1);
-    }
-    if (victim.empty()) break;
-    freed += RemoveVictim(victim);
-    ++files;
-  }
-  if (files > 0) {
-    spdlog::warn(
-        "removed {} file(s) of encoded contexts, {} bytes: the disk is full, and they can be "
-        "encoded again",
-        files, freed);
-  }
-  return files > 0;
+  const int64_t held = this->bytes();
+  const std::optional<DiskBytes> disk = DiskOf(folder_);
+  if (held == 0 || (disk.has_value() && disk->free + held < bytes)) return false;
+  const int64_t staying = std::max(held - bytes, int64_t{0});
+  MakeRoom("", 0, [&] { return staying - this->bytes(); });
+  spdlog::warn(
+      "removed files of encoded contexts, {} bytes: the disk is full, and they can be encoded "
+      "again",
+      held - this->bytes());
+  return true;
 }
 
 void ContextFiles::Remove(const std::string& tenant, const std::string& name) {
@@ -424,12 +412,12 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
   }
   const std::string key = KeyOf(id.tenant, id.name);
   Remove(id.tenant, id.name);  // an older one, which could not be used
-  if (!MakeRoom(id.tenant, bytes)) {
+  if (!MakeRoom(id.tenant, bytes, [this] { return max_bytes_ - this->bytes(); })) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the encoded context '", id.name, "' has ", bytes,
                      " bytes, more than its tenant's part of the files that there may be"));
   }
-  if (!MakeRoomOnDisk(id.tenant, bytes)) {
+  if (!MakeRoom(id.tenant, bytes, [this] { return RoomOnDisk(); })) {
     return absl::ResourceExhaustedError(absl::StrCat("the encoded context '", id.name, "' has ",
                                                      bytes,
                                                      " bytes, and the disk has no room for it"));

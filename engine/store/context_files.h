@@ -83,8 +83,9 @@ class ContextFiles {
   // REQUIRES: kv has id.kv_bytes.
   absl::StatusOr<std::string> Read(const EncodedContextId& id, absl::Span<char> kv);
 
-  // Removes files, those of the tenants that hold most first, until so many bytes are free. False:
-  // there was none, or the folder lies on another disk than the one around it. Thread-safe.
+  // Removes files of so many bytes together, in the order in which Write does, or all of them.
+  // False, and nothing is removed, if there is none, if the disk would have less than `bytes` free
+  // even without them, or if the folder lies on another disk than the one around it. Thread-safe.
   bool FreeDisk(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Removes the file of a context of that name. A failure is logged; the next Open tries again.
@@ -106,18 +107,17 @@ class ContextFiles {
                               absl::FunctionRef<bool()> unwanted);
   absl::StatusOr<std::string> ReadFile(const std::string& path, const EncodedContextId& id,
                                        absl::Span<char> kv) const;
-  // Removes files until `bytes` more of the tenant fit the limit; false if those of others would
-  // have to go that are within an equal part.
-  bool MakeRoom(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Likewise, until they fit the disk with its margin.
-  bool MakeRoomOnDisk(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes files until `bytes` more of the tenant fit into `room`, which is asked again after each
+  // removal; false if those of others would have to go that are within an equal part.
+  bool MakeRoom(const std::string& tenant, int64_t bytes, absl::FunctionRef<int64_t()> room)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Bytes that files may still take of the disk.
+  int64_t RoomOnDisk() const;
   // The file to remove first, so that those of a tenant and `bytes` more of it take an equal part
   // of `capacity`; empty: none.
   std::string Victim(const std::string& tenant, int64_t bytes, int64_t capacity) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes the file; its bytes.
-  int64_t RemoveVictim(const std::string& victim) ABSL_LOCKS_EXCLUDED(mutex_);
-  int64_t Forget(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);  // its bytes
+  void Forget(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);  // its bytes
   void RemoveFile(const std::string& path) const;
 
   const std::string folder_;

@@ -1,10 +1,7 @@
 #include "server/listener/address.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -12,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
@@ -22,23 +18,6 @@ namespace {
 constexpr uint32_t kMaxPort = 65'535;
 // A path ends with a zero byte in its sockaddr_un.
 constexpr size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
-constexpr int kIpv4Offset = 12;  // of an IPv4 address in the IPv6 address that stands for it
-
-std::string Numeric(int family, const void* address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  return inet_ntop(family, address, text, sizeof(text)) == nullptr ? "unknown" : text;
-}
-
-std::string Endpoint(const in6_addr& address, in_port_t port) {
-  return absl::StrCat(Numeric(AF_INET6, &address), " ", ntohs(port));
-}
-
-std::string Endpoint(const in_addr& address, in_port_t port) {
-  in6_addr mapped = {};
-  mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
-  std::memcpy(&mapped.s6_addr[kIpv4Offset], &address, sizeof(address));
-  return Endpoint(mapped, port);
-}
 
 absl::Status Malformed(const std::string& text, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", text, ": ", what));
@@ -73,50 +52,6 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   address.host = std::string(host);
   address.port = static_cast<int>(port);
   return address;
-}
-
-std::string HostOfPeer(const sockaddr_storage& peer) {
-  if (peer.ss_family == AF_INET) {
-    return Numeric(AF_INET, &reinterpret_cast<const sockaddr_in&>(peer).sin_addr);
-  }
-  if (peer.ss_family != AF_INET6) return "unix";
-  in6_addr address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-  if (IN6_IS_ADDR_V4MAPPED(&address)) return Numeric(AF_INET, &address.s6_addr[kIpv4Offset]);
-  constexpr int kNetworkBytes = 8;
-  std::memset(&address.s6_addr[kNetworkBytes], 0, sizeof(address) - kNetworkBytes);
-  return absl::StrCat(Numeric(AF_INET6, &address), "/64");
-}
-
-std::optional<std::string> EndpointOfPeer(const sockaddr_storage& peer) {
-  if (peer.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
-    return Endpoint(v4.sin_addr, v4.sin_port);
-  }
-  if (peer.ss_family != AF_INET6) return std::nullopt;
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
-  return Endpoint(v6.sin6_addr, v6.sin6_port);
-}
-
-std::optional<std::string> EndpointOfPeer(absl::string_view peer) {
-  const size_t colon = peer.rfind(':');
-  uint32_t number = 0;
-  if (colon == absl::string_view::npos || !absl::SimpleAtoi(peer.substr(colon + 1), &number) ||
-      number > kMaxPort) {
-    return std::nullopt;
-  }
-  const in_port_t port = htons(static_cast<in_port_t>(number));
-  absl::string_view host = peer.substr(0, colon);
-  if (absl::ConsumePrefix(&host, "ipv4:")) {
-    in_addr address = {};
-    if (inet_pton(AF_INET, std::string(host).c_str(), &address) != 1) return std::nullopt;
-    return Endpoint(address, port);
-  }
-  if (!absl::ConsumePrefix(&host, "ipv6:")) return std::nullopt;
-  std::string text = absl::StrReplaceAll(host, {{"%5B", ""}, {"%5D", ""}, {"%25", "%"}});
-  text.resize(std::min(text.find('%'), text.size()));  // the zone
-  in6_addr address = {};
-  if (inet_pton(AF_INET6, text.c_str(), &address) != 1) return std::nullopt;
-  return Endpoint(address, port);
 }
 
 }  // namespace chorale

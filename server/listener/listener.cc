@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_clock.h"
-#include "server/listener/address.h"
+#include "server/net/peer_address.h"
 #include "server/telemetry/logging.h"
 
 namespace chorale {
@@ -113,20 +113,28 @@ void Listener::EndWriting() {
   for (const auto& [fd, connection] : connections_) shutdown(fd, SHUT_WR);
 }
 
-void Listener::AllowMessage(absl::string_view peer) {
-  const std::optional<std::string> endpoint = EndpointOfPeer(peer);
-  if (!endpoint.has_value()) return;
-  MutexLock lock(&mutex_);
-  const auto found = by_endpoint_.find(*endpoint);
-  if (found != by_endpoint_.end()) connections_.at(found->second).allowance.AddMessage();
+void Listener::AllowMessage(const std::string& endpoint) {
+  MutexLock lock(&allowances_mutex_);
+  const auto found = allowances_.find(endpoint);
+  if (found != allowances_.end()) found->second.bytes.AddMessage();
 }
 
-int64_t Listener::MarkTraffic() {
+// Sockets that are not TCP's have received nothing that ReceivedBytes knows of.
+bool Listener::HasExceededAllowance(const Connection& connection, int64_t received) {
+  if (!connection.endpoint.has_value()) return false;
+  MutexLock lock(&allowances_mutex_);
+  const auto found = allowances_.find(*connection.endpoint);
+  // Another connection may have the port by now.
+  return found != allowances_.end() && found->second.descriptor == connection.descriptor.get() &&
+         found->second.bytes.IsExceeded(received);
+}
+
+int64_t Listener::EndFloods() {
   MutexLock lock(&mutex_);
   int64_t ended = 0;
   for (auto& [fd, connection] : connections_) {
     const int64_t before = std::exchange(connection.marked_bytes, ReceivedBytes(fd));
-    if (!connection.allowance.IsExceeded(connection.marked_bytes - before)) continue;
+    if (!HasExceededAllowance(connection, connection.marked_bytes - before)) continue;
     shutdown(fd, SHUT_RDWR);
     ++ended;
     LogEvent(spdlog::level::warn, "connection_ended",
@@ -241,11 +249,9 @@ void Listener::Admit(FileDescriptor accepted, const sockaddr_storage& address) {
   FileDescriptor connection = Duplicate(accepted);
   if (!duplicate.valid() || !connection.valid()) return Refuse(Refusal::kNoDescriptor);
   Refusal why = Refusal::kTotal;
-  const std::string peer = HostOfPeer(address);
-  Connection added{.descriptor = std::move(duplicate),
-                   .peer = peer,
-                   .endpoint = EndpointOfPeer(address),
-                   .allowance = TrafficAllowance(limits_.message_bytes)};
+  const PeerAddress from(address);
+  const std::string peer = from.client();
+  Connection added{.descriptor = std::move(duplicate), .peer = peer, .endpoint = from.endpoint()};
   if (!TryAdd(std::move(added), &why)) return Refuse(why);
   const int yes = 1;
   setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // not a Unix socket's
@@ -265,7 +271,11 @@ bool Listener::TryAdd(Connection connection, Refusal* why) {
   }
   ++per_peer_[connection.peer];
   const int fd = connection.descriptor.get();
-  if (connection.endpoint.has_value()) by_endpoint_[*connection.endpoint] = fd;
+  if (connection.endpoint.has_value()) {
+    MutexLock allowances(&allowances_mutex_);
+    allowances_.insert_or_assign(*connection.endpoint,
+                                 Allowance{fd, TrafficAllowance(limits_.message_bytes)});
+  }
   connections_.emplace(fd, std::move(connection));
   // Hang-ups alone, which are always told. By edge: an error that stays is told once.
   Watch(fd, EPOLLET);
@@ -296,10 +306,11 @@ void Listener::Forget(int descriptor) {
   const auto peer = per_peer_.find(found->second.peer);
   if (--peer->second == 0) per_peer_.erase(peer);
   if (found->second.endpoint.has_value()) {
-    const auto endpoint = by_endpoint_.find(*found->second.endpoint);
+    MutexLock allowances(&allowances_mutex_);
+    const auto allowance = allowances_.find(*found->second.endpoint);
     // Another connection may have the port by now.
-    if (endpoint != by_endpoint_.end() && endpoint->second == descriptor) {
-      by_endpoint_.erase(endpoint);
+    if (allowance != allowances_.end() && allowance->second.descriptor == descriptor) {
+      allowances_.erase(allowance);
     }
   }
   // To close the duplicate is not enough: the socket may still have its other descriptor.

@@ -14,7 +14,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
@@ -24,7 +23,7 @@ namespace chorale {
 
 struct ConnectionLimits {
   int64_t total = 4096;             // at a time
-  int64_t per_peer = 1024;          // of them, of one client (see HostOfPeer)
+  int64_t per_peer = 1024;          // of them, of one client (see PeerAddress::client)
   int64_t message_bytes = 4 << 20;  // the largest message (see TrafficAllowance)
 };
 
@@ -50,7 +49,7 @@ class Listener {
  public:
   // Called on the listener's thread; they must not call the listener.
   struct Handlers {
-    // The connection has TCP_NODELAY and does not block. `peer` is its HostOfPeer.
+    // The connection has TCP_NODELAY and does not block. `peer` is its PeerAddress::client.
     std::function<void(FileDescriptor connection, const std::string& peer)> accepted;
     std::function<void(Refusal reason)> refused;
     std::function<void(const absl::Status&)> failed;  // nothing will be accepted any more
@@ -77,11 +76,12 @@ class Listener {
   // a client may not repeat those. To a client whose connection has ended they are UNAVAILABLE.
   void EndWriting();
 
-  // Adds a message to the TrafficAllowance of the connection from gRPC's `peer`.
-  void AllowMessage(absl::string_view peer);
-  // Once a second: notes what each connection has received so far, and ends those that have
-  // exceeded their TrafficAllowance. Returns how many it has ended.
-  int64_t MarkTraffic();
+  // Adds a message to the TrafficAllowance of the connection with this PeerAddress::endpoint.
+  // Called for each message of each call.
+  void AllowMessage(const std::string& endpoint);
+  // Once a second: ends the connections that have exceeded their TrafficAllowance since the last
+  // time, and returns how many. A mark for BusySince.
+  int64_t EndFloods();
   // Ends the connections that have received most: the fewest that have received half of all bytes
   // together. Returns their number.
   int64_t EndBusiest(BusySince since);
@@ -89,10 +89,13 @@ class Listener {
  private:
   struct Connection {
     FileDescriptor descriptor;
-    std::string peer;
-    std::optional<std::string> endpoint;  // EndpointOfPeer
+    std::string peer;                     // PeerAddress::client
+    std::optional<std::string> endpoint;  // PeerAddress::endpoint
     int64_t marked_bytes = 0;             // received before the last mark
-    TrafficAllowance allowance;
+  };
+  struct Allowance {
+    int descriptor = -1;  // of its connection
+    TrafficAllowance bytes;
   };
   struct RefusalCount {
     int64_t since_logged = 0;
@@ -108,6 +111,7 @@ class Listener {
   // Accepts and closes one connection with the spare descriptor.
   void RefuseWithSpare(int socket);
   void Admit(FileDescriptor accepted, const sockaddr_storage& address);
+  bool HasExceededAllowance(const Connection& connection, int64_t received);
   bool TryAdd(Connection connection, Refusal* why);
   void Refuse(Refusal reason);
   void Fail(int error);
@@ -131,9 +135,13 @@ class Listener {
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool end_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_map<int, Connection> connections_ ABSL_GUARDED_BY(mutex_);   // by the duplicate
-  absl::flat_hash_map<std::string, int> by_endpoint_ ABSL_GUARDED_BY(mutex_);  // of connections_
+  absl::flat_hash_map<int, Connection> connections_ ABSL_GUARDED_BY(mutex_);  // by the duplicate
   absl::flat_hash_map<std::string, int64_t> per_peer_ ABSL_GUARDED_BY(mutex_);
+
+  // Apart from mutex_, which is held for a system call per connection.
+  Mutex allowances_mutex_;
+  absl::flat_hash_map<std::string, Allowance> allowances_  // by endpoint
+      ABSL_GUARDED_BY(allowances_mutex_);
 
   std::thread thread_;
 };

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
+#include "server/net/peer_address.h"
 #include "server/rpc/message.h"
 
 namespace chorale {
@@ -30,8 +31,12 @@ Reactor::Reactor(Method method, const ServiceEnvironment& environment,
                 ServerBidiReactor::Finish(std::move(status));
               }
             }),
-      peer_(context->peer()) {
-  environment_.allow_message(peer_);
+      endpoint_(PeerAddress(context->peer()).endpoint()) {
+  AllowMessage();
+}
+
+void Reactor::AllowMessage() const {
+  if (endpoint_.has_value()) environment_.allow_message(*endpoint_);
 }
 
 void Reactor::FinishWith(const google::protobuf::Message& response) {
@@ -63,7 +68,7 @@ void Reactor::Read() {
 
 void Reactor::OnReadDone(bool ok) {
   live_.EndClientWait();
-  if (ok) environment_.allow_message(peer_);
+  if (ok) AllowMessage();
   if (ok && request_.Length() >= kLargeMessageBytes) {
     waits_for_turn_ = true;
     (void)environment_.large_requests->TryRun(live_.client(), [weak = weak_from_this()] {

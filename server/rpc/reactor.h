@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -75,14 +76,16 @@ class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
   void OnSendInitialMetadataDone(bool ok) final;
   void OnCancel() final;
 
+  // Says that the connection may send another message.
+  void AllowMessage() const;
   // Ends the call if its message waits for its turn.
   void GiveUpTurn();
 
   const ServiceEnvironment& environment_;
   LiveCall live_;
-  const std::string peer_;                   // as gRPC says it
-  std::shared_ptr<Reactor> self_;            // set before gRPC knows the reactor, taken in OnDone
-  std::atomic<bool> waits_for_turn_{false};  // whoever makes it false has request_
+  const std::optional<std::string> endpoint_;  // PeerAddress::endpoint
+  std::shared_ptr<Reactor> self_;              // set before gRPC knows the reactor, taken in OnDone
+  std::atomic<bool> waits_for_turn_{false};    // whoever makes it false has request_
   std::atomic<bool> cancelled_{false};
   grpc::ByteBuffer request_;   // gRPC's while a read is in flight
   grpc::ByteBuffer response_;  // that of FinishWith

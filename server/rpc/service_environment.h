@@ -33,8 +33,8 @@ struct ServiceEnvironment {
   ByteBudget* registration_memory = nullptr;
   ReplyMemory* reply_memory = nullptr;
   const LiveLimits* limits = nullptr;
-  std::function<void(absl::string_view peer)> allow_message =  // Listener::AllowMessage
-      [](absl::string_view) {};
+  std::function<void(const std::string& endpoint)> allow_message =  // Listener::AllowMessage
+      [](const std::string&) {};
   int64_t max_message_bytes = 4 << 20;            // requests and responses
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
 };

@@ -4,8 +4,7 @@
 
 #include <memory>
 
-#include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
+#include "server/net/peer_address.h"
 
 namespace chorale {
 namespace {
@@ -27,7 +26,7 @@ PresentedCredentials CredentialsOf(const grpc::ServerContextBase& context) {
   for (auto header = first; header != last; ++header) {
     presented.authorization.emplace_back(header->second.data(), header->second.size());
   }
-  presented.peer_host = HostOfPeer(context.peer());
+  presented.peer_host = PeerAddress(context.peer()).host();
   const std::shared_ptr<const grpc::AuthContext> authentication = context.auth_context();
   if (authentication == nullptr || !authentication->IsPeerAuthenticated()) return presented;
   CertificateNames names;
@@ -38,16 +37,6 @@ PresentedCredentials CredentialsOf(const grpc::ServerContextBase& context) {
   names.uris = PropertiesOf(*authentication, GRPC_PEER_URI_PROPERTY_NAME);
   presented.certificate = std::move(names);
   return presented;
-}
-
-std::string HostOfPeer(absl::string_view peer) {
-  absl::string_view host = peer;
-  if (!absl::ConsumePrefix(&host, "ipv4:") && !absl::ConsumePrefix(&host, "ipv6:")) {
-    return std::string(peer);
-  }
-  const size_t colon = host.rfind(':');
-  if (colon != absl::string_view::npos) host = host.substr(0, colon);
-  return absl::StrReplaceAll(host, {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
 }
 
 }  // namespace chorale

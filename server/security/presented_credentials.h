@@ -18,13 +18,10 @@ struct PresentedCredentials {
   std::vector<std::string> authorization;
   // Of a client certificate that the handshake has verified.
   std::optional<CertificateNames> certificate;
-  std::string peer_host;
+  std::string peer_host;  // PeerAddress::host
 };
 
 PresentedCredentials CredentialsOf(const grpc::ServerContextBase& context);
-
-// "ipv4:127.0.0.1:80" -> "127.0.0.1", "ipv6:%5B::1%5D:80" -> "::1"; other forms as they are.
-std::string HostOfPeer(absl::string_view peer);
 
 }  // namespace chorale
 

@@ -75,6 +75,10 @@ TEST_F(SmallContainerTest, OneThatShrinksKeepsServing) {
   const PrometheusPage page = PrometheusPage::Fetch(server->metrics_address());
   EXPECT_EQ(page.Value("chorale_memory_limit_bytes"), 350 * kMiB);
   EXPECT_LT(page.Value("chorale_pool_bytes", "pool=\"context\""), 200 * kMiB);
+  const auto too_large =
+      ApiClient(server->address()).Register("too-large", RandomRows(10 * kRows, 3, 1));
+  EXPECT_EQ(too_large.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(too_large.status.error_message(), HasSubstr("bytes of context memory"));
   ASSERT_TRUE((*cgroup)->SetMemory(2000 * kMiB));
   server->ExpectLog("memory_limit_changed memory_limit_mib=2000");
   server->Terminate();

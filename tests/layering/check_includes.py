@@ -81,10 +81,11 @@ FOLDERS = {
     'server/telemetry': 'engine',
     'server/tracing': 'engine proto server/telemetry',
     'server/lifecycle': 'engine server/telemetry',
-    'server/listener': 'server/telemetry',
+    'server/net': '',
+    'server/listener': 'server/net server/telemetry',
     'server/codec': 'engine engine/data proto server/telemetry',
-    'server/security': 'server/config server/telemetry',
-    'server/rpc': 'engine engine/data proto server/codec server/lifecycle server/security '
+    'server/security': 'server/config server/net server/telemetry',
+    'server/rpc': 'engine engine/data proto server/codec server/lifecycle server/net server/security '
         'server/telemetry server/tracing',
     'server':
         'engine engine/backend/backend.h engine/backend/cpu/backend.h '

@@ -425,7 +425,7 @@ TEST_F(ServerTest, ProbesFollowTheLifeCycle) {
 
 TEST_F(ServerTest, FollowsTheLimitOfMemory) {
   std::atomic<int> asked{0};
-  options_.find_memory_shares = [&](bool on_host) -> std::optional<MemoryShares> {
+  options_.find_memory_shares = [&](bool on_host, int64_t) -> std::optional<MemoryShares> {
     EXPECT_TRUE(on_host);
     if (asked++ > 0) return std::nullopt;
     MemoryShares shares;

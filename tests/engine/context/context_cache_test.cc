@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error_details.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
 #include "tests/length.h"
@@ -279,6 +280,26 @@ TEST_F(ContextCacheTest, ASmallerPoolEvictsWhatNobodyUses) {
   EXPECT_EQ(cache_->bytes_in_use(), 0);
   cache_->LimitPool(10'000);
   MakeResident(Make(10));
+}
+
+TEST_F(ContextCacheTest, ASmallerPoolRefusesWhatWaitsAndNoLongerFits) {
+  const Context pinned = Make(8), large = Make(6), small = Make(3);
+  auto pin = Acquire(pinned);
+  Settle();
+  auto waits = Acquire(large);
+  auto also_waits = Acquire(small);
+  cache_->LimitPool(4 * 64);
+  EXPECT_EQ(waits.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(waits.status().message()),
+              ::testing::HasSubstr("leaves 256 for contexts now"));
+  EXPECT_TRUE(also_waits.status().ok());
+  pin.Reset();
+  Settle();
+  EXPECT_TRUE(Resident(small));
+  waits.Reset();
+  cache_->LimitPool(10 * 64);
+  also_waits.Reset();
+  MakeResident(large);
 }
 
 TEST_F(ContextCacheTest, EvictsUntilARangeFitsNotOnlyUntilTheBytesDo) {

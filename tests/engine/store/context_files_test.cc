@@ -191,6 +191,8 @@ TEST_F(ContextFilesTest, WhoHoldsMostGivesTheDiskBack) {
   EXPECT_TRUE(files_->FreeDisk(1));
   EXPECT_FALSE(files_->Has(IdOf("a")));
   EXPECT_TRUE(files_->Has(IdOf("x", "other")));
+  EXPECT_FALSE(files_->FreeDisk(int64_t{1} << 60)) << "more than there can be";
+  EXPECT_TRUE(files_->Has(IdOf("b"))) << "removed in vain";
   EXPECT_TRUE(files_->FreeDisk(3 * kKvBytes));
   EXPECT_EQ(files_->bytes(), 0);
   EXPECT_TRUE(OnDisk().empty());

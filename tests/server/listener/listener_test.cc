@@ -260,7 +260,7 @@ TEST_F(ListenerTest, EndsTheBusiestSinceTheLastMark) {
   };
   ASSERT_TRUE(Eventually([&] { return accepted() == 3; }));
   ASSERT_TRUE(all_arrived(0, 50'000));
-  listener_->MarkTraffic();
+  listener_->EndFloods();
   Send(busy, std::string(20'000, 'x'));
   Send(quiet, "x");
   ASSERT_TRUE(all_arrived(2, 20'000));
@@ -304,14 +304,14 @@ TEST_F(ListenerTest, EndsWhoSendsMuchMoreThanTheMessagesOfCalls) {
   socklen_t size = sizeof(from);
   ASSERT_EQ(getsockname(upload.get(), reinterpret_cast<sockaddr*>(&from), &size), 0);
   for (int i = 0; i < 2; ++i) {
-    listener_->AllowMessage(absl::StrCat("ipv4:127.0.0.1:", ntohs(from.sin_port)));
-    listener_->AllowMessage("ipv4:127.0.0.9:1");  // nobody's
+    listener_->AllowMessage(absl::StrCat("127.0.0.1 ", ntohs(from.sin_port)));
+    listener_->AllowMessage("127.0.0.9 1");  // nobody's
   }
-  EXPECT_EQ(listener_->MarkTraffic(), 1);
+  EXPECT_EQ(listener_->EndFloods(), 1);
   EXPECT_TRUE(Eventually([&] { return HasEnded(flood); }));
   EXPECT_TRUE(EventuallyConnected(1));
   EXPECT_FALSE(HasEnded(upload));
-  EXPECT_EQ(listener_->MarkTraffic(), 0);
+  EXPECT_EQ(listener_->EndFloods(), 0);
 }
 
 TEST_F(ListenerTest, SaysWhenItCannotAcceptAnyMore) {

@@ -237,13 +237,5 @@ TEST(RoleTest, EachRoleIncludesThoseBeforeIt) {
                                         "the role read"));
 }
 
-TEST(PeerTest, HasItsHost) {
-  EXPECT_EQ(HostOfPeer("ipv4:127.0.0.1:80"), "127.0.0.1");
-  EXPECT_EQ(HostOfPeer("ipv6:%5B::1%5D:80"), "::1");
-  EXPECT_EQ(HostOfPeer("ipv6:[2001:db8::1]:80"), "2001:db8::1");
-  EXPECT_EQ(HostOfPeer("unix:/run/socket"), "unix:/run/socket");
-  EXPECT_EQ(HostOfPeer(""), "");
-}
-
 }  // namespace
 }  // namespace chorale
