@@ -172,8 +172,10 @@ ABSL_FLAG(double, trace_sample_rate, 0.01,
 ABSL_FLAG(std::string, config, "",
           "YAML file: a map of flags' names to values. The environment's CHORALE_<FLAG IN UPPER "
           "CASE> has precedence over it, the command line over both. Empty: none.");
-ABSL_FLAG(bool, print_config, false,
-          "Print the configuration that counts, in the form of --config, and exit.");
+ABSL_FLAG(
+    bool, print_config, false,
+    "Print the effective configuration, in the form of --config, and exit. Values that no source "
+    "sets are comments.");
 ABSL_FLAG(
     bool, check_config, false,
     "Open what a start would open: the models, the files of certificates, tokens and tenants, "

@@ -76,7 +76,8 @@ int Main(const ConfigurationSources& sources) {
     return kWrongConfiguration;
   }
   if (*action == FlagAction::kPrintConfig)
-    return Print(FormatConfig({configuration->values.begin(), configuration->values.end()}));
+    return Print(FormatConfig({configuration->values.begin(), configuration->values.end()},
+                              configuration->options.given));
   if (*action == FlagAction::kCheckConfig) return CheckConfig(*configuration);
   return RunServer(sources, *configuration);
 }

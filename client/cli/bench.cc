@@ -51,49 +51,60 @@ BenchLoad LoadOf(const BenchArguments& arguments) {
   return load;
 }
 
+// Counts in `registered` those that there are afterwards.
 absl::Status RegisterContexts(const BenchArguments& arguments, const BenchLoad& load,
-                              Client* client, const Environment& environment) {
+                              Client* client, const Environment& environment, int64_t* registered) {
   Progress progress("contexts registered", arguments.contexts, environment.progress());
   for (int64_t context = 0; context < arguments.contexts; ++context) {
     const std::string& id = load.contexts[context];
-    RETURN_IF_ERROR(
+    const absl::Status status =
         client
             ->RegisterContext(id, BenchTable(context, arguments.context_rows, arguments.features),
                               {.target_column = "y",
                                .model = arguments.model,
                                .seasons = RegisterOptions::Seasons::kNotSought},
                               environment.call())
-            .status());
+            .status();
+    // One that was interrupted may have arrived.
+    if (status.ok() || absl::IsCancelled(status) || absl::IsUnavailable(status)) {
+      *registered = context + 1;
+    }
+    RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(client->WarmContext(id, environment.call()).status());
     progress.Update(context + 1);
   }
   return absl::OkStatus();
 }
 
-// Whatever became of the run, and with a call of its own, which an interrupt does not cancel.
-void DeleteContexts(const BenchLoad& load, Client* client, const Environment& environment) {
+// Whatever became of the run, and with calls of its own, which an interrupt does not cancel.
+// Returns the first error, if contexts may be left.
+absl::Status DeleteContexts(const BenchLoad& load, int64_t registered, Client* client,
+                            const Environment& environment) {
   const absl::Time deadline = absl::Now() + kCleanupTimeout;
-  for (const std::string& id : load.contexts) {
+  absl::Status result;
+  for (int64_t context = 0; context < registered; ++context) {
+    const std::string& id = load.contexts[context];
     const absl::Duration left = deadline - absl::Now();
-    const absl::Status status = left > absl::ZeroDuration()
-                                    ? client->DeleteContext(id, {.timeout = left})
-                                    : absl::DeadlineExceededError("no time was left");
+    absl::Status status = left > absl::ZeroDuration()
+                              ? client->DeleteContext(id, {.timeout = left})
+                              : absl::DeadlineExceededError("there was no time left");
     if (status.ok() || absl::IsNotFound(status)) continue;
     environment.Note(absl::StrCat("context '", id, "' is not deleted: ", status.message()));
+    result.Update(std::move(status));
   }
+  return result;
 }
 
 Cell PercentileOrNothing(const std::vector<double>& sorted, double p) {
   return sorted.empty() ? Cell() : Cell(Percentile(sorted, p));
 }
 
-absl::StatusOr<std::vector<std::vector<Cell>>> Measure(const BenchArguments& arguments,
-                                                       const BenchLoad& load,
-                                                       const Environment& environment) {
+// Appends a line for each concurrency that was measured.
+absl::Status Measure(const BenchArguments& arguments, const BenchLoad& load,
+                     const Environment& environment, std::vector<std::vector<Cell>>* lines) {
   const ConnectClient connect = [&](auto on_retry) {
     return environment.ConnectAnother(std::move(on_retry));
   };
-  std::vector<std::vector<Cell>> lines;
   for (const int concurrency : arguments.concurrency) {
     environment.Note(
         absl::StrFormat("concurrency %d: measuring for %g s", concurrency, arguments.duration_s));
@@ -103,33 +114,45 @@ absl::StatusOr<std::vector<std::vector<Cell>>> Measure(const BenchArguments& arg
     if (result->call_ms.empty()) {
       environment.Note("no call ended within the duration: allow more with --duration");
     }
-    lines.push_back({int64_t{concurrency}, result->calls_per_second, result->values_per_second,
-                     PercentileOrNothing(result->first_values_ms, 0.50),
-                     PercentileOrNothing(result->first_values_ms, 0.99),
-                     PercentileOrNothing(result->call_ms, 0.50),
-                     PercentileOrNothing(result->call_ms, 0.99), result->refused});
+    if (result->unavailable > 0) {
+      environment.Note(absl::StrCat("the server was unavailable to ", result->unavailable,
+                                    " attempts: the rates of this line include that time"));
+    }
+    lines->push_back({int64_t{concurrency}, result->calls_per_second, result->values_per_second,
+                      PercentileOrNothing(result->first_values_ms, 0.50),
+                      PercentileOrNothing(result->first_values_ms, 0.99),
+                      PercentileOrNothing(result->call_ms, 0.50),
+                      PercentileOrNothing(result->call_ms, 0.99), result->refused,
+                      result->unavailable});
   }
-  return lines;
+  return absl::OkStatus();
 }
 
+absl::Status WriteLines(const std::vector<std::vector<Cell>>& lines,
+                        const Environment& environment) {
+  const Format format = environment.format(Environment::Readers::kPeople);
+  return environment.Write([&](std::ostream& out) {
+    ReportWriter report(
+        {"concurrency", "calls_per_second", "values_per_second", "first_values_ms_p50",
+         "first_values_ms_p99", "call_ms_p50", "call_ms_p99", "refused", "unavailable"},
+        format, &out);
+    for (const std::vector<Cell>& line : lines) report.Add(line);
+    report.Finish();
+  });
+}
+
+// What was measured is written, also when the rest failed or was interrupted.
 absl::Status RunBenchCommand(const BenchArguments& arguments, Environment* environment) {
   const BenchLoad load = LoadOf(arguments);
   absl::StatusOr<Client*> client = environment->Connect();
   RETURN_IF_ERROR(client.status());
-  const absl::Status registered = RegisterContexts(arguments, load, *client, *environment);
-  absl::StatusOr<std::vector<std::vector<Cell>>> lines =
-      registered.ok() ? Measure(arguments, load, *environment) : registered;
-  DeleteContexts(load, *client, *environment);
-  RETURN_IF_ERROR(lines.status());
-  const Format format = environment->format(Environment::Readers::kPeople);
-  return environment->Write([&](std::ostream& out) {
-    ReportWriter report(
-        {"concurrency", "calls_per_second", "values_per_second", "first_values_ms_p50",
-         "first_values_ms_p99", "call_ms_p50", "call_ms_p99", "refused"},
-        format, &out);
-    for (const std::vector<Cell>& line : *lines) report.Add(line);
-    report.Finish();
-  });
+  int64_t registered = 0;
+  std::vector<std::vector<Cell>> lines;
+  absl::Status status = RegisterContexts(arguments, load, *client, *environment, &registered);
+  if (status.ok()) status = Measure(arguments, load, *environment, &lines);
+  status.Update(DeleteContexts(load, registered, *client, *environment));
+  if (status.ok() || !lines.empty()) status.Update(WriteLines(lines, *environment));
+  return status;
 }
 
 }  // namespace
@@ -179,7 +202,8 @@ void AddBenchCommand(CLI::App* app, Environment* environment) {
       "Registers contexts with names bench-..., and deletes them at the end, also after Ctrl-C.\n"
       "Needs the role register. Writes a line for each number of clients: calls and values that\n"
       "arrived a second; the median and the 99th percentile of the times to the first values and\n"
-      "to the end of a call; and how many attempts the server refused because it was full.\n"
+      "to the end of a call; and how many attempts were refused, because the server was full or a\n"
+      "quota was used up, or found no server.\n"
       "Measure from another machine: here, the clients take processor time from the server.\n\n"
       "Example:\n"
       "  chorale bench --concurrency 1,8,64 --paths 512 --query-rows 32");

@@ -63,9 +63,10 @@ class Recorder {
     MutexLock lock(&mutex_);
     if (counting_) result_.call_ms.push_back(absl::ToDoubleMilliseconds(time));
   }
-  void AddRefused() {
+  void AddFailedAttempt(const absl::Status& why) {
     MutexLock lock(&mutex_);
-    if (counting_) ++result_.refused;
+    if (!counting_) return;
+    ++(absl::IsUnavailable(why) ? result_.unavailable : result_.refused);
   }
 
  private:
@@ -96,12 +97,12 @@ class BenchClient {
   absl::Status Run() {
     while (!call_.cancellation->cancelled()) {
       const absl::Time start = absl::Now();
-      const absl::Status status = CallOnce(start);
+      absl::Status status = CallOnce(start);
       if (status.ok()) {
         recorder_->AddCall(absl::Now() - start);
       } else if (IsTransient(status)) {
         // The last attempt; the others were counted as they were retried. Waits as before a retry.
-        recorder_->AddRefused();
+        recorder_->AddFailedAttempt(status);
         Wait(DelayAfter(/*failed_attempts=*/1, status, {}, /*jitter=*/0.0), {call_.cancellation});
       } else {
         return status;
@@ -181,14 +182,15 @@ absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
   Cancellation over;
   std::deque<BenchClient> clients;
   for (int index = 0; index < concurrency; ++index) {
-    absl::StatusOr<std::unique_ptr<Client>> client =
-        connect([&recorder](const absl::Status&, absl::Duration) { recorder.AddRefused(); });
+    absl::StatusOr<std::unique_ptr<Client>> client = connect(
+        [&recorder](const absl::Status& why, absl::Duration) { recorder.AddFailedAttempt(why); });
     RETURN_IF_ERROR(client.status());
     clients.emplace_back(load, index, *std::move(client),
                          CallOptions{.timeout = call.timeout, .cancellation = &over}, &recorder);
   }
   std::vector<absl::Status> statuses(concurrency);
   std::vector<std::thread> threads;
+  threads.reserve(concurrency);
   for (int index = 0; index < concurrency; ++index) {
     threads.emplace_back([&, index] {
       statuses[index] = clients[index].Run();

@@ -35,9 +35,11 @@ struct BenchResult {
   double values_per_second = 0;         // paths x query rows; for kPredict, query rows
   std::vector<double> first_values_ms;  // from a call's start to its first values; for kSample
   std::vector<double> call_ms;          // from start to end
-  // Attempts that the server refused because it was full or shutting down. The client then waits as
-  // any client does, and the wait is part of call_ms.
+  // Attempts that failed for the moment; the client then waits as any client does, and the wait is
+  // part of call_ms. Refused: the server was full, or the tenant's quota was used up. Unavailable:
+  // the server was shutting down, or could not be reached.
   int64_t refused = 0;
+  int64_t unavailable = 0;
 };
 
 // Called with a function that is to be called at each retry; connects a client of its own.

@@ -29,7 +29,7 @@ max_paths: 1000
 drain_timeout: 25s
 ```
 
-`chorale-server --print_config` prints what counts and ends; `--check_config` opens everything that a
+`chorale-server --print_config` prints the effective configuration and ends; `--check_config` opens everything that a
 start would open, and prints all mistakes. After SIGHUP, or when the file changes,
 the server reads the file again and takes over the log level, `slow_call`, the models and the limits
 of requests (`max_context_rows`, `max_features`, `max_categories`, `max_dataset_mib`, `max_paths`,

@@ -43,6 +43,9 @@ DiskRoom::DiskRoom(std::string reserve)
 absl::Status DiskRoom::Open() {
   unlink(attempt_.c_str());  // of a process that was killed
   absl::Status taken = Allocate(reserve_, kReserveBytes);
+  // An earlier process may have left the reserve on a disk without another byte.
+  if (taken.ok()) taken = Allocate(attempt_, kOpeningBytes);
+  unlink(attempt_.c_str());
   if (!absl::IsResourceExhausted(taken)) return taken;
   MutexLock lock(&mutex_);
   SetFull(taken);
@@ -82,6 +85,14 @@ void DiskRoom::Release() {
   MutexLock lock(&mutex_);
   if (truncate(reserve_.c_str(), 0) != 0 && errno != ENOENT) {
     spdlog::error("{}", FileError(errno, "give back the room of", reserve_).ToString());
+  }
+}
+
+void DiskRoom::TakeWhatIsLeft() {
+  constexpr int64_t kStep = 32 << 10;
+  MutexLock lock(&mutex_);
+  for (int64_t bytes = kReserveBytes; bytes >= kReserveBytes / 2; bytes -= kStep) {
+    if (Allocate(reserve_, bytes).ok()) return;
   }
 }
 

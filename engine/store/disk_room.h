@@ -24,12 +24,14 @@ class DiskRoom {
  public:
   // More than the log of the database grows by while the largest record is deleted.
   static constexpr int64_t kReserveBytes = 1 << 20;
+  // What opening the store writes: the log of the database and its index, which SQLite allocates.
+  static constexpr int64_t kOpeningBytes = 256 << 10;
   static constexpr absl::Duration kRetryDelay = absl::Seconds(10);
 
   // `reserve` is the path of the file, in a folder that exists.
   explicit DiskRoom(std::string reserve);
 
-  // Creates the file. The disk is full from the start if there is no room for it.
+  // Creates the file. The disk is full from the start if there is no room for it and kOpeningBytes.
   absl::Status Open();
 
   // Ok if new data may be written, else the error for the caller: ResourceExhausted with reason
@@ -43,6 +45,9 @@ class DiskRoom {
 
   // Gives the reserve back to the disk; CheckRoom takes it again.
   void Release();
+  // Takes as much of the reserve as there is room for, at least half of it or none. For a disk that
+  // stays full, so that nobody else gets what Release gave back.
+  void TakeWhatIsLeft();
 
   bool full() const;
 
@@ -52,7 +57,7 @@ class DiskRoom {
   void SetFull(const absl::Status& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string reserve_;
-  const std::string attempt_;  // a file that TakeReserve makes for a moment
+  const std::string attempt_;  // a file that exists for a moment, to see whether there is room
   mutable Mutex mutex_;
   bool full_ ABSL_GUARDED_BY(mutex_) = false;
 };

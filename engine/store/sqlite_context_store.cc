@@ -21,9 +21,6 @@
 namespace chorale {
 namespace {
 
-// Of the database's log, and what DiskRoom looks for.
-constexpr int64_t kRoomForRecord = 4 * DiskRoom::kReserveBytes;
-
 constexpr int64_t kMaxPageSize = 1000;
 
 // After a deletion the log is emptied at once, but no more often than this.
@@ -99,6 +96,7 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
                                                               : ContextTable::IfNew::kRefuse);
   RETURN_IF_ERROR(table.status());
   RETURN_IF_ERROR(SyncFolder(folder));
+  if (room->full()) room->TakeWhatIsLeft();
 
   std::unique_ptr<SqliteContextStore> store(
       new SqliteContextStore(folder, {*std::move(lock), *std::move(folder_lock)}, std::move(room),
@@ -295,14 +293,14 @@ absl::Status SqliteContextStore::WriteDataset(const std::string& key, absl::stri
   while (true) {
     absl::Status status = room_->CheckRoom();
     if (status.ok()) status = files_->Write(key, dataset);
-    const auto bytes = static_cast<int64_t>(dataset.size()) + kRoomForRecord;
+    const auto bytes = static_cast<int64_t>(dataset.size());
     if (!absl::IsResourceExhausted(status) || !FreeDiskOf(bytes)) return status;
   }
 }
 
 absl::Status SqliteContextStore::InsertRecord(const ContextRecord& record) {
   absl::Status status = table_->Insert(record);
-  while (absl::IsResourceExhausted(status) && FreeDiskOf(kRoomForRecord)) {
+  while (absl::IsResourceExhausted(status) && FreeDiskOf(/*bytes=*/1)) {  // one file at a time
     status = table_->Insert(record);
   }
   return status;

@@ -3,6 +3,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "server/config/file_text.h"
 #include "server/config/yaml_document.h"
@@ -82,12 +84,18 @@ absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path,
   return entries;
 }
 
-std::string FormatConfig(const std::vector<std::pair<std::string, std::string>>& values) {
-  YAML::Emitter out;
-  out << YAML::BeginMap;
-  for (const auto& [name, value] : values) out << YAML::Key << name << YAML::Value << value;
-  out << YAML::EndMap;
-  return absl::StrCat(out.c_str(), "\n");
+std::string FormatConfig(const std::vector<std::pair<std::string, std::string>>& values,
+                         const std::set<std::string, std::less<>>& given) {
+  std::string text;
+  for (const auto& [name, value] : values) {
+    YAML::Emitter out;
+    out << YAML::BeginMap << YAML::Key << name << YAML::Value << value << YAML::EndMap;
+    const char* const prefix = given.contains(name) ? "" : "# ";
+    for (const absl::string_view line : absl::StrSplit(out.c_str(), '\n')) {
+      absl::StrAppend(&text, prefix, line, "\n");
+    }
+  }
+  return text;
 }
 
 }  // namespace chorale

@@ -3,6 +3,8 @@
 #define CHORALE_SERVER_CONFIG_CONFIG_FILE_H_
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,8 +29,10 @@ struct ConfigEntry {
 absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path,
                                                         int64_t entries_before = 0);
 
-// A YAML map that ReadConfigFile understands.
-std::string FormatConfig(const std::vector<std::pair<std::string, std::string>>& values);
+// A YAML map that ReadConfigFile understands: the values of flags that were given. The others are
+// comments, so that a server that reads it chooses them again.
+std::string FormatConfig(const std::vector<std::pair<std::string, std::string>>& values,
+                         const std::set<std::string, std::less<>>& given);
 
 }  // namespace chorale
 

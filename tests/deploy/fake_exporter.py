@@ -106,6 +106,22 @@ METRICS = [
     _counter('chorale_tenant_quota_refusals_total', 0.1, tenant=TENANTS, quota=QUOTAS),
 ]
 NAMES = {metric.name for metric in METRICS}
+# Of Envoy in front of the servers: those that the dashboards and rules use.
+EDGE_METRICS = [
+    _gauge('envoy_http_downstream_cx_active', 40, envoy_http_conn_manager_prefix=['edge']),
+    _gauge('envoy_http_downstream_rq_active', 9, envoy_http_conn_manager_prefix=['edge']),
+    _counter('envoy_http_local_rate_limit_rate_limited', 0.1),
+    _counter('envoy_local_rate_limit_rate_limited', 0.1),
+    _counter('envoy_listener_downstream_cx_overload_reject', 0.01),
+    _gauge('envoy_overload_envoy_overload_actions_stop_accepting_requests_active', 0),
+    _gauge('envoy_overload_envoy_resource_monitors_global_downstream_max_connections_pressure', 3),
+    _gauge('envoy_server_days_until_first_cert_expiring', 60),
+    _counter('envoy_cluster_manager_cds_update_rejected', 0),
+    _counter('envoy_cluster_manager_cds_update_failure', 0),
+    _counter('envoy_sds_update_rejected', 0),
+    _counter('envoy_sds_key_rotation_failed', 0),
+]
+EDGE_NAMES = {metric.name for metric in EDGE_METRICS}
 # As they are, without a wave on top.
 _STEADY = ('_info', '_ready', '_draining', '_pool_bytes', '_max_fds', '_start_time_seconds')
 
@@ -126,18 +142,17 @@ def _weight(labels: Mapping[str, str]) -> float:
 
 
 class Values:
-    """The metrics at the time since `start`; `without` leaves some out."""
+    """`metrics` at the time since this was made, but for those whose names are in `without`."""
 
-    def __init__(self, without: Sequence[str] = ()) -> None:
+    def __init__(self, metrics: Sequence[Metric] = tuple(METRICS),
+                 without: Sequence[str] = ()) -> None:
         self._start = time.time()
-        self._without = frozenset(without)
+        self._metrics = [metric for metric in metrics if metric.name not in without]
 
     def text(self) -> str:
         age = time.time() - self._start
         lines: list[str] = []
-        for metric in METRICS:
-            if metric.name in self._without:
-                continue
+        for metric in self._metrics:
             lines.append(f'# TYPE {metric.name} {metric.kind}')
             for labels in _label_sets(metric.labels):
                 lines += self._series(metric, labels, age)
@@ -170,8 +185,9 @@ class Values:
 class FakeExporter:
     """Serves them on a free port until it is closed."""
 
-    def __init__(self, without: Sequence[str] = ()) -> None:
-        values = Values(without)
+    def __init__(self, metrics: Sequence[Metric] = tuple(METRICS),
+                 without: Sequence[str] = ()) -> None:
+        values = Values(metrics, without)
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:  # pylint: disable=invalid-name

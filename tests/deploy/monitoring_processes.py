@@ -132,10 +132,12 @@ class Receiver:
 
 
 class Monitoring:
-    """Prometheus, which scrapes `targets` each second, Alertmanager and a receiver, with the files
-    of deploy/prometheus and these changes: addresses, times (FACTOR), and no wait for groups."""
+    """Prometheus, which scrapes the servers `targets` and the proxies `edges` each second,
+    Alertmanager and a receiver, with the files of deploy/prometheus and these changes: addresses,
+    times (FACTOR), and no wait for groups."""
 
-    def __init__(self, folder: pathlib.Path, targets: Sequence[str]) -> None:
+    def __init__(self, folder: pathlib.Path, targets: Sequence[str],
+                 edges: Sequence[str] = ()) -> None:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self.receiver = Receiver()
@@ -147,7 +149,8 @@ class Monitoring:
             'scrape_interval: 15s': 'scrape_interval: 1s',
             'evaluation_interval: 15s': 'evaluation_interval: 1s',
             '127.0.0.1:9093': f'127.0.0.1:{self.alertmanager_port}',
-            "['127.0.0.1:9464']": json.dumps(list(targets))})
+            "['127.0.0.1:9464']": json.dumps(list(targets)),
+            "targets: []  # ['127.0.0.1:9901']": f'targets: {json.dumps(list(edges))}'})
         self._write('alertmanager.yml', {
             'group_wait: 30s': 'group_wait: 0s', 'group_interval: 5m': 'group_interval: 1s',
             'group_by: [alertname, job, namespace]': "group_by: ['...']",

@@ -258,6 +258,7 @@ class MetricsTest(unittest.TestCase):
 
     def test_the_fake_exporter_has_the_server_s_metrics(self):
         self.assertEqual(fake_exporter.NAMES, server_metrics())
+        self.assertEqual(fake_exporter.EDGE_NAMES, ENVOY)
 
     def test_names_are_found_in_expressions(self):
         self.assertEqual(series_names('sum(rate(chorale_tick_seconds_sum{job="up"}[5m])) / up'),

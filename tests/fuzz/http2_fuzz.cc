@@ -12,12 +12,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "chorale/v1/chorale.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "server/server.h"
@@ -34,6 +37,7 @@ constexpr uint8_t kEndStream = 1;
 constexpr uint8_t kEndHeaders = 4;
 // A call by another client after so many inputs.
 constexpr int kInputsBetweenCalls = 100;
+constexpr int kConnectAttempts = 30;
 
 void Require(bool condition) {
   if (!condition) std::abort();
@@ -122,6 +126,18 @@ class ServerUnderTest {
                                                      grpc::InsecureChannelCredentials()));
   }
 
+  // The machine may be short of ports for a moment, which is not the server's fault.
+  static void Connect(int connection, const sockaddr_in& address) {
+    for (int attempt = 0; attempt < kConnectAttempts; ++attempt) {
+      if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+        return;
+      }
+      std::perror("http2_fuzz: connect");
+      absl::SleepFor(absl::Seconds(1));
+    }
+    Require(false);
+  }
+
   // Sends the bytes by a connection of their own, and reads until the server has closed it.
   void Send(absl::string_view bytes) {
     const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -129,7 +145,7 @@ class ServerUnderTest {
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(server_->port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    Require(connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+    Connect(connection, address);
     while (!bytes.empty()) {
       const ssize_t sent = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) break;  // the server has closed it

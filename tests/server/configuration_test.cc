@@ -136,10 +136,14 @@ TEST_F(ConfigurationTest, WhatIsPrintedLoadsTheSame) {
   EXPECT_EQ(loaded->values.count("print_config"), 0);
   EXPECT_EQ(loaded->values.at("max_paths"), "3");
   EXPECT_GT(loaded->values.size(), 25);
-  std::ofstream(file_) << FormatConfig({loaded->values.begin(), loaded->values.end()});
+  std::ofstream(file_) << FormatConfig({loaded->values.begin(), loaded->values.end()},
+                                       loaded->options.given);
   const auto again = LoadConfiguration({{absl::StrCat("--config=", file_)}, {}});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->values, loaded->values);
+  // What the machine decides is not fixed by printing it.
+  EXPECT_EQ(again->options.given.count("memory_limit_mib"), 0);
+  EXPECT_EQ(again->options.given.count("max_paths"), 1);
 }
 
 TEST_F(ConfigurationTest, TheAddressToCheckNeedsNoValidConfiguration) {

@@ -19,6 +19,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class BenchTest : public CommandLineTest {
  protected:
@@ -73,6 +74,7 @@ TEST_F(BenchTest, MeasuresEachConcurrencyAndDeletesItsContexts) {
     EXPECT_GE(times[line], Numbers(result, "first_values_ms_p50")[line]);
   }
   EXPECT_THAT(Numbers(result, "refused"), Each(0.0));
+  EXPECT_THAT(Numbers(result, "unavailable"), Each(0.0));
   EXPECT_EQ(server_.service().last_sample().path_count(), 7);
   EXPECT_EQ(server_.service().last_sample().targets().columns_size(), 5) << "without the target";
   ExpectNoContexts();
@@ -99,11 +101,43 @@ TEST_F(BenchTest, CountsWhatTheServerRefuses) {
   statuses.resize(
       10'000, WithRetryInfo(grpc::StatusCode::RESOURCE_EXHAUSTED, "full", absl::Milliseconds(1)));
   server_.service().FailNext(statuses);
-  const ProgramResult result = Good(Command({"--concurrency=1", "--duration=0.5"}));
+  const ProgramResult result = RunProgram(Command({"--concurrency=1", "--duration=0.5"}));
+  EXPECT_EQ(result.exit_code, 5) << "a context may be left";
   EXPECT_EQ(Numbers(result, "calls_per_second"), std::vector<double>{0.0});
   EXPECT_GT(Numbers(result, "refused").at(0), 0.0);
   EXPECT_THAT(result.err, HasSubstr("no call ended within the duration"));
   EXPECT_THAT(result.err, HasSubstr("is not deleted: full"));
+}
+
+TEST_F(BenchTest, AServerThatIsGoneIsNotCalledFull) {
+  std::vector<grpc::Status> statuses(3, grpc::Status::OK);  // registration, residency, one call
+  statuses.resize(10'000, grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone"));
+  server_.service().FailNext(statuses);
+  const ProgramResult result = RunProgram(Command({"--concurrency=1", "--duration=0.5"}));
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(Numbers(result, "refused"), ElementsAre(0.0));
+  EXPECT_GT(Numbers(result, "unavailable").at(0), 0.0);
+  EXPECT_THAT(result.err, HasSubstr("the server was unavailable to"));
+}
+
+TEST_F(BenchTest, NothingIsDeletedThatWasNotRegistered) {
+  server_.service().FailNext({grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no role")});
+  const ProgramResult result = RunProgram(Command({}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("no role"));
+  EXPECT_THAT(result.err, Not(HasSubstr("is not deleted")));
+  EXPECT_EQ(server_.service().call_count(), 1);
+}
+
+TEST_F(BenchTest, WhatWasMeasuredBeforeAnErrorIsWritten) {
+  server_.service().set_delay(absl::Milliseconds(50));
+  // The first measurement has fewer calls than this: ten in half a second.
+  std::vector<grpc::Status> statuses(30, grpc::Status::OK);
+  statuses.resize(10'000, WithBadField("bad", "path_count", "must be at most 5"));
+  server_.service().FailNext(statuses);
+  const ProgramResult result = RunProgram(Command({"--concurrency=1,2,2,2", "--duration=0.5"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(Column(result.out, "concurrency").at(0), "1");
 }
 
 TEST_F(BenchTest, AnErrorEndsItAndContextsAreDeleted) {

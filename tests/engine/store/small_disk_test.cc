@@ -114,6 +114,21 @@ TEST(SmallDiskTest, DeletesWithoutOneByteLeft) {
   });
 }
 
+TEST(SmallDiskTest, OpensWithItsReserveButWithoutAnotherByte) {
+  OnSmallDisk([](const std::string& folder) {
+    {
+      absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+      if (!store.ok() || !PutNumber(**store, 0).ok()) return 1;
+    }
+    FillUp(folder + "/other");
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 2;
+    if (!(*store)->Totals()->disk_full) return 3;
+    if (!(*store)->ReadDataset("t", "n0").ok()) return 4;
+    return (*store)->Delete("t", "n0").ok() ? 0 : 5;
+  });
+}
+
 TEST(SmallDiskTest, AFullDiskIsAStateThatEnds) {
   OnSmallDisk([](const std::string& folder) {
     absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -115,13 +117,17 @@ TEST_F(ConfigFileTest, WhatIsFormattedReadsTheSame) {
       {"p", "{"},
       {"q", "\xc3\xbc \xe2\x82\xac"},
   };
-  const auto entries = Read(FormatConfig(values));
-  ASSERT_TRUE(entries.ok()) << entries.status() << FormatConfig(values);
+  std::set<std::string, std::less<>> given;
+  for (const auto& [name, value] : values) given.insert(name);
+  const auto entries = Read(FormatConfig(values, given));
+  ASSERT_TRUE(entries.ok()) << entries.status() << FormatConfig(values, given);
   ASSERT_EQ(entries->size(), values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     EXPECT_EQ((*entries)[i].name, values[i].first);
     EXPECT_THAT((*entries)[i].values, ElementsAre(values[i].second)) << values[i].first;
   }
+  given = {"a"};
+  EXPECT_EQ(FormatConfig({{"a", "1"}, {"b", "2"}}, given), "a: 1\n# b: 2\n");
 }
 
 }  // namespace
