@@ -44,7 +44,7 @@ HELDOUT = ROOT / 'datasets/penguins_heldout.csv'
 # These have data only on a GPU.
 GPU_PANELS = {'GPU memory', 'Duration of restoring'}
 # These, only with Envoy in front: edge_test.py holds the names of its metrics to a real one.
-EDGE_TITLES = {panel['title'] for panel in EDGE_PANELS}
+EDGE_TITLES = {panel.body['title'] for panel in EDGE_PANELS}
 LOAD_SECONDS = 60
 THOUSAND = 1000
 BACKLOG_HIGH = 30  # seconds, as the rule has it
