@@ -246,7 +246,8 @@ void Server::WatchMemory() {
       .each_second =
           [this] {
             metrics_.ConnectionsEnded("flood", listener_->EndFloods());
-            access_->refusal_log().LogSums(MonotonicNow());
+            access_->refusal_lines().LogSums(MonotonicNow());
+            LogSumsOfGrpc(MonotonicNow());
             FollowMemoryLimit();
           },
       .end_busiest =
@@ -340,8 +341,9 @@ ServerState Server::State() const {
 absl::Status Server::PreparePortFile() const {
   if (options_.port_file.empty()) return absl::OkStatus();
   const std::string path = TemporaryPortFile(options_);
-  std::remove(options_.port_file.c_str());  // an earlier server's
-  std::remove(path.c_str());
+  for (const std::string& earlier : {options_.port_file, path}) {
+    if (unlink(earlier.c_str()) != 0 && errno != ENOENT) return PortFileError(options_);
+  }
   const FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return PortFileError(options_);

@@ -146,10 +146,31 @@ void ContextCache::LimitPool(int64_t bytes) {
     if (allocator_.in_use() <= allocator_.limit()) break;
     Evict(victim);
   }
+  UnplaceLatest();
   for (Entry& entry : entries_) {
     if (entry.state != State::kWaiting) continue;
     absl::Status fits = CheckFits(*entry.context);
     if (!fits.ok()) Fail(&entry, std::move(fits));
+  }
+}
+
+// An encoding fills its range as it proceeds: as many as are beyond the limit end, the latest
+// first, and wait again.
+void ContextCache::UnplaceLatest() {
+  for (auto place = entries_.end(); place != entries_.begin();) {
+    if (allocator_.in_use() <= allocator_.limit()) return;
+    Entry* const entry = &*--place;
+    if (entry->state != State::kReading && entry->state != State::kEncoding) continue;
+    if (entry->pins == 0) {
+      ++place;
+      Drop(entry);
+      continue;
+    }
+    if (entry->work != nullptr) EndJob(entry);
+    entry->read_wanted = false;
+    ReleaseWorkspace(entry);
+    ReleaseKv(entry);
+    SetState(entry, State::kWaiting);
   }
 }
 

@@ -142,8 +142,9 @@ class ContextCache {
                               int64_t max_tenant_bytes = 0);
 
   // From now on contexts take no more than `bytes` of the context pool: the others are evicted,
-  // those that are pinned with their last pin. A context that is larger alone is refused
-  // (FailedPrecondition), by Acquire and while it waits for room. REQUIRES: the backend has no host
+  // those that are pinned with their last pin; the encodings that came last wait for room again. A
+  // context that is larger alone is refused (FailedPrecondition), by Acquire and while it waits for
+  // room. REQUIRES: the backend has no host
   // memory for contexts.
   void LimitPool(int64_t bytes);
 
@@ -218,6 +219,7 @@ class ContextCache {
 
   using EntryList = std::list<Entry>;
 
+  void UnplaceLatest();
   absl::Status CheckFits(const RegisteredContext& context) const;
   void Fail(Entry* entry, absl::Status why);
   bool Place(Entry* entry, absl::Time now);

@@ -163,6 +163,13 @@ absl::StatusOr<std::vector<FileDescriptor>> ListenOnWildcard(const std::string& 
   return CannotListen(text, Reason(error));
 }
 
+// Whether something other than a socket has this path. Connecting to it fails as it does to a
+// socket on which nobody listens, and it must not be removed. Links are not followed.
+bool IsNoSocket(const std::string& path) {
+  struct stat file = {};
+  return lstat(path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode);
+}
+
 // Whether the socket's file is left over: nobody listens there.
 bool IsStale(const SocketAddress& address) {
   const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -176,8 +183,9 @@ absl::StatusOr<std::vector<FileDescriptor>> ListenOnPath(const std::string& text
   std::memcpy(name.sun_path, path.data(), path.size());
   const SocketAddress address = Copy(&name, sizeof(name));
   FileDescriptor socket = OpenSocket(address);
-  if (!socket.valid() && errno == EADDRINUSE && IsStale(address) && unlink(path.c_str()) == 0) {
-    socket = OpenSocket(address);
+  if (!socket.valid() && errno == EADDRINUSE) {
+    if (IsNoSocket(path)) return CannotListen(text, "there is a file of that name, not a socket");
+    if (IsStale(address) && unlink(path.c_str()) == 0) socket = OpenSocket(address);
   }
   if (!socket.valid()) return CannotListen(text, Reason(errno));
   return Only(std::move(socket));

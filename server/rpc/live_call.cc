@@ -198,7 +198,7 @@ void LiveCall::Done() {
   const bool unknown =
       record.code == absl::StatusCode::kUnauthenticated && caller_.tenant == kNoTenant;
   const bool has_lines =
-      !unknown || access_->refusal_log().HasLines(caller_.peer_host, MonotonicNow());
+      !unknown || access_->refusal_lines().HasLine(caller_.peer_host, MonotonicNow());
   telemetry_->End(record, has_lines);
   if (!has_lines) {
     registry_->Remove(this);

@@ -13,11 +13,11 @@
 #include "server/security/caller.h"
 #include "server/security/presented_credentials.h"
 #include "server/security/quotas.h"
-#include "server/security/refusal_log.h"
 #include "server/security/security_options.h"
 #include "server/security/tenant_file.h"
 #include "server/security/tls_identity.h"
 #include "server/security/token_file.h"
+#include "server/telemetry/line_limit.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/method.h"
 
@@ -59,7 +59,7 @@ class AccessControl {
   // Null: plaintext.
   std::shared_ptr<const TlsIdentity> tls() const { return tls_; }
   Quotas& quotas() { return quotas_; }
-  RefusalLog& refusal_log() { return refusal_log_; }
+  LineLimit& refusal_lines() { return refusal_lines_; }
 
  private:
   explicit AccessControl(SecurityOptions options) : options_(std::move(options)) {}
@@ -71,7 +71,7 @@ class AccessControl {
   const SecurityOptions options_;
   std::shared_ptr<TlsIdentity> tls_;
   Quotas quotas_;
-  RefusalLog refusal_log_;
+  LineLimit refusal_lines_{{"refusals_summed", "peer", "calls"}};
   mutable Mutex mutex_;
   std::shared_ptr<const TokenTable> tokens_ ABSL_GUARDED_BY(mutex_) =
       std::make_shared<const TokenTable>();

@@ -5,6 +5,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include <algorithm>
@@ -31,6 +32,8 @@ struct Freer {
 using BioPtr = std::unique_ptr<BIO, Freer<BIO_free>>;
 using CertificatePtr = std::unique_ptr<X509, Freer<X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+using ContextPtr = std::unique_ptr<SSL_CTX, Freer<SSL_CTX_free>>;
+using ConnectionPtr = std::unique_ptr<SSL, Freer<SSL_free>>;
 
 // A server must not ask for a passphrase on its terminal.
 int NoPassphrase(char* /*buffer*/, int /*size*/, int /*writes*/, void* /*data*/) { return -1; }
@@ -91,6 +94,47 @@ std::string SerialOf(const X509& certificate) {
                                  static_cast<size_t>(ASN1_STRING_length(serial))});
 }
 
+// Why OpenSSL's last call failed, in its words.
+std::string LastError() {
+  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+  ERR_clear_error();
+  return reason == nullptr ? "no reason is known" : reason;
+}
+
+// Whether a connection with the pair can be made. Which keys, curves and sizes are allowed, the TLS
+// library decides in several places: so a server and a client shake hands, in memory.
+absl::Status TryHandshake(X509* certificate, EVP_PKEY* key) {
+  const ContextPtr server_context(SSL_CTX_new(TLS_server_method()));
+  const ContextPtr client_context(SSL_CTX_new(TLS_client_method()));
+  if (SSL_CTX_use_certificate(server_context.get(), certificate) != 1 ||
+      SSL_CTX_use_PrivateKey(server_context.get(), key) != 1) {
+    return absl::InvalidArgumentError(LastError());
+  }
+  SSL_CTX_set_min_proto_version(server_context.get(), TLS1_2_VERSION);
+  const ConnectionPtr server(SSL_new(server_context.get()));
+  const ConnectionPtr client(SSL_new(client_context.get()));
+  BIO* to_server = nullptr;
+  BIO* to_client = nullptr;
+  BIO_new_bio_pair(&to_client, 0, &to_server, 0);
+  SSL_set_bio(server.get(), to_client, to_client);
+  SSL_set_bio(client.get(), to_server, to_server);
+  SSL_set_accept_state(server.get());
+  SSL_set_connect_state(client.get());
+  // Each side goes on until it needs the other; a handshake has three such turns at most.
+  for (int turn = 0; turn < 10; ++turn) {
+    for (SSL* const side : {client.get(), server.get()}) {
+      const int result = SSL_do_handshake(side);
+      if (result != 1 && SSL_get_error(side, result) == SSL_ERROR_SSL) {
+        return absl::InvalidArgumentError(LastError());
+      }
+    }
+    if (SSL_is_init_finished(client.get()) == 1 && SSL_is_init_finished(server.get()) == 1) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError("the handshake does not end");
+}
+
 absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
   TlsIdentity::Content content;
   absl::StatusOr<std::string> certificate_text = ReadFileText(files.certificate);
@@ -105,6 +149,11 @@ absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
   if (key == nullptr) return Refuse(files.key, "has no private key in PEM without a passphrase");
   if (X509_check_private_key(certificate, key.get()) != 1) {
     return Refuse(files.key, absl::StrCat("is not the key of ", files.certificate));
+  }
+  if (const absl::Status usable = TryHandshake(certificate, key.get()); !usable.ok()) {
+    return Refuse(files.certificate,
+                  absl::StrCat("no client can connect with this certificate and ", files.key, ": ",
+                               usable.message()));
   }
   const absl::StatusOr<Validity> validity = ValidityOf(files.certificate, *chain);
   RETURN_IF_ERROR(validity.status());

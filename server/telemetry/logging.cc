@@ -28,7 +28,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/monotonic_clock.h"
 #include "base/utf8.h"
+#include "server/telemetry/line_limit.h"
 
 namespace chorale {
 namespace {
@@ -102,6 +104,21 @@ bool IsAboutAddress(absl::string_view message) {
   return absl::StrContains(message, "No match found for server name");
 }
 
+// Of gRPC's warnings. Never destroyed: gRPC's threads may outlive the other statics.
+LineLimit& GrpcLines() {
+  static LineLimit& limit = *new LineLimit({"grpc_lines_summed", "source", "lines"});
+  return limit;
+}
+
+// `line`: of gRPC's source file.
+void LogLineOfGrpc(Level level, absl::string_view file, int line, std::string message) {
+  if (level == spdlog::level::warn) {
+    const absl::string_view name = file.substr(file.rfind('/') + 1);
+    if (!GrpcLines().HasLine(absl::StrCat(name, ":", line), MonotonicNow())) return;
+  }
+  LogEvent(level, "grpc", {{"message", std::move(message)}});
+}
+
 // gRPC's INFO lines are details about sockets: they become DEBUG.
 #ifdef CHORALE_GPR_LOG
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -110,7 +127,7 @@ void LogFromGrpc(gpr_log_func_args* args) {
   if (args->severity == GPR_LOG_SEVERITY_INFO || IsAboutAddress(args->message)) {
     level = spdlog::level::debug;
   }
-  LogEvent(level, "grpc", {{"message", std::string(args->message)}});
+  LogLineOfGrpc(level, args->file, args->line, args->message);
 }
 void StartLogOfGrpc() { gpr_set_log_function(LogFromGrpc); }
 void StopLogOfGrpc() {
@@ -127,7 +144,8 @@ class LogOfAbseil : public absl::LogSink {
     const bool warns =
         entry.log_severity() >= absl::LogSeverity::kError && !IsAboutAddress(entry.text_message());
     const Level level = warns ? spdlog::level::warn : spdlog::level::debug;
-    LogEvent(level, "grpc", {{"message", std::string(entry.text_message())}});
+    LogLineOfGrpc(level, entry.source_filename(), entry.source_line(),
+                  std::string(entry.text_message()));
   }
 };
 LogOfAbseil& TheLogOfAbseil() {
@@ -214,6 +232,8 @@ void SetLogLevel(Level level) {
   if (EventLogger()) EventLogger()->set_level(level);
   SetLogLevelOfGrpc(level);
 }
+
+void LogSumsOfGrpc(absl::Time now) { GrpcLines().LogSums(now); }
 
 int64_t LogLinesDropped() {
   const auto pool = spdlog::thread_pool();

@@ -30,6 +30,11 @@ void StartLogging(LogFormat format, spdlog::level::level_enum level);
 // From now on writes events of this level and above. Thread-safe.
 void SetLogLevel(spdlog::level::level_enum level);
 
+// gRPC logs a warning for each connection whose handshake fails: of one place in its sources only
+// the first few in a second have lines. Logs how many more there were ("grpc_lines_summed"). Call
+// once a second; `now` is monotonic. Thread-safe.
+void LogSumsOfGrpc(absl::Time now);
+
 // Lines that were dropped so far because they were logged faster than they could be written.
 // Thread-safe.
 int64_t LogLinesDropped();

@@ -477,6 +477,15 @@ TEST_F(ProgramTest, APortInUseEndsWithOneAndIsNamed) {
   EXPECT_EQ(first.Wait(), 0);
 }
 
+TEST_F(ProgramTest, APortFileReplacesNoFolder) {
+  const std::string folder = Path("folder");
+  std::filesystem::create_directory(folder);
+  Program program = Run({absl::StrCat("--port_file=", folder)});
+  EXPECT_EQ(program.Wait(), 2);
+  EXPECT_THAT(program.Output(), HasSubstr(absl::StrCat("--port_file: ", folder, " is a folder")));
+  EXPECT_TRUE(std::filesystem::is_directory(folder));
+}
+
 // What a start would say one after the other.
 TEST_F(ProgramTest, AllMistakesAreSaidAtOnce) {
   const std::string file = Path("server.yaml");

@@ -302,6 +302,43 @@ TEST_F(ContextCacheTest, ASmallerPoolRefusesWhatWaitsAndNoLongerFits) {
   MakeResident(large);
 }
 
+TEST_F(ContextCacheTest, ASmallerPoolEndsTheLatestEncodings) {
+  const Context first = Make(3), second = Make(3), nobodys = Make(2), reading = Make(1);
+  auto pin_first = Acquire(first);
+  auto pin_second = Acquire(second);
+  Acquire(nobodys).Reset();
+  auto pin_reading = *cache_->Acquire(reading, now_);  // its data is still to be read
+  ASSERT_EQ(cache_->jobs().size(), 3u);
+  ASSERT_EQ(cache_->TakeReads().size(), 1u);
+  cache_->LimitPool(4 * 64);
+  EXPECT_EQ(cache_->bytes_in_use(), 3 * 64);
+  EXPECT_EQ(cache_->TakeEndedJobs().size(), 2u);
+  EXPECT_FALSE(pin_first.waits_for_room());
+  EXPECT_TRUE(pin_second.waits_for_room());
+  EXPECT_TRUE(pin_reading.waits_for_room());
+  EXPECT_EQ(nobodys->state, ContextState::kEvicted);
+  cache_->OnData(reading, std::move(*DataOf(reading)));  // comes too late: it is read again
+  EXPECT_TRUE(pin_reading.waits_for_room());
+  Settle();
+  EXPECT_TRUE(Resident(first));
+  EXPECT_TRUE(Resident(reading));
+  EXPECT_TRUE(pin_second.waits_for_room());
+  pin_first.Reset();
+  Settle();
+  EXPECT_TRUE(Resident(second));
+  EXPECT_EQ(cache_->bytes_in_use(), 4 * 64);
+}
+
+TEST_F(ContextCacheTest, ASmallerPoolRefusesAnEncodingThatNoLongerFits) {
+  const Context large = Make(6);
+  auto pin = Acquire(large);
+  ASSERT_EQ(cache_->jobs().size(), 1u);
+  cache_->LimitPool(4 * 64);
+  EXPECT_EQ(pin.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(cache_->jobs().empty());
+  EXPECT_EQ(cache_->bytes_in_use(), 0);
+}
+
 TEST_F(ContextCacheTest, EvictsUntilARangeFitsNotOnlyUntilTheBytesDo) {
   // Four of two rows, and two rows free at the end; the second and third are pinned in turn.
   const std::vector<Context> small = {Make(2), Make(2), Make(2), Make(2)};

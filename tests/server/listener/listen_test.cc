@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -99,6 +100,22 @@ TEST(ListenTest, ASocketThatIsLeftOverIsReplacedAndOneInUseIsNot) {
   EXPECT_TRUE(ConnectsToPath(path));
   std::filesystem::remove(path);
   umask(umask_before);
+}
+
+TEST(ListenTest, AFileThatIsNoSocketStays) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/chorale-", getpid(), ".db");
+  const std::string link = path + ".link";
+  std::ofstream(path) << "datasets";
+  std::filesystem::create_symlink(path, link);
+  for (const std::string& taken : {path, link}) {
+    const absl::Status status = ListenOn(absl::StrCat("unix:", taken)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("there is a file of that name"));
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(std::filesystem::file_size(path), 8u);
+  std::filesystem::remove(link);
+  std::filesystem::remove(path);
 }
 
 }  // namespace

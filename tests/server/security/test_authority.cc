@@ -63,10 +63,13 @@ TestAuthority::TestAuthority(const std::string& name)
       certificate_(Pem([&](BIO* bio) { return PEM_write_bio_X509(bio, x509_.get()); })) {}
 
 TestPair TestAuthority::Issue(const TestSubject& subject) const {
-  const Key key(EVP_EC_gen("P-256"), &EVP_PKEY_free);
-  const Certificate x509 = Make(subject, key.get(), x509_.get(), key_.get());
+  return Issue(subject, Key(EVP_EC_gen("P-256"), &EVP_PKEY_free).get());
+}
+
+TestPair TestAuthority::Issue(const TestSubject& subject, EVP_PKEY* key) const {
+  const Certificate x509 = Make(subject, key, x509_.get(), key_.get());
   return {Pem([&](BIO* bio) { return PEM_write_bio_X509(bio, x509.get()); }), Pem([&](BIO* bio) {
-            return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+            return PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
           })};
 }
 

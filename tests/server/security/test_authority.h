@@ -33,6 +33,8 @@ class TestAuthority {
   const std::string& certificate() const { return certificate_; }
   // Signed by this authority. A name in the subject is "CN=...,O=Tests" in RFC 2253's order.
   TestPair Issue(const TestSubject& subject) const;
+  // The same for a key that the caller has made.
+  TestPair Issue(const TestSubject& subject, EVP_PKEY* key) const;
   // For a server on 127.0.0.1.
   TestPair IssueServer(const std::string& name = "server") const {
     return Issue({name, "IP:127.0.0.1"});

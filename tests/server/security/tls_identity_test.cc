@@ -115,6 +115,29 @@ TEST_F(TlsIdentityTest, ExpiresWithTheFirstOfAllCertificates) {
   EXPECT_NEAR(hours(), 3, 0.1);
 }
 
+// The certificate and its key are of each other, but no TLS library connects with them.
+TEST_F(TlsIdentityTest, APairThatNoClientCanUseIsRefused) {
+  const auto put = [&](EVP_PKEY* made) {
+    const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(made, &EVP_PKEY_free);
+    Put(authority_.Issue({"server", "IP:127.0.0.1"}, key.get()));
+  };
+  const auto identity = TlsIdentity::Load(files_);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  const std::string first = (*identity)->content().certificate;
+  for (EVP_PKEY* const unusable : {EVP_RSA_gen(1024), EVP_EC_gen("secp256k1")}) {
+    put(unusable);
+    EXPECT_THAT(LoadError(),
+                AllOf(HasSubstr(Path("crt") + ": no client can connect"), HasSubstr(Path("key"))));
+    EXPECT_FALSE((*identity)->Reload(absl::Now()).ok());
+    EXPECT_EQ((*identity)->content().certificate, first);
+  }
+  for (EVP_PKEY* const usable :
+       {EVP_RSA_gen(2048), EVP_EC_gen("P-384"), EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519")}) {
+    put(usable);
+    EXPECT_EQ(LoadError(), "");
+  }
+}
+
 TEST_F(TlsIdentityTest, ErrorsNameTheFile) {
   const TestPair pair = authority_.IssueServer();
   const auto expect = [&](const std::string& name, const std::string& text,

@@ -1,4 +1,4 @@
-#include "server/security/refusal_log.h"
+#include "server/telemetry/line_limit.h"
 
 #include <memory>
 
@@ -14,43 +14,43 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class RefusalLogTest : public ::testing::Test {
+class LineLimitTest : public ::testing::Test {
  protected:
-  RefusalLogTest() { spdlog::default_logger_raw()->sinks().push_back(recorder_); }
-  ~RefusalLogTest() override { spdlog::default_logger_raw()->sinks().pop_back(); }
+  LineLimitTest() { spdlog::default_logger_raw()->sinks().push_back(recorder_); }
+  ~LineLimitTest() override { spdlog::default_logger_raw()->sinks().pop_back(); }
 
   // How many of so many calls have lines of their own.
   int64_t Calls(const std::string& peer, int64_t count) {
     int64_t lines = 0;
-    for (int64_t i = 0; i < count; ++i) lines += log_.HasLines(peer, now_) ? 1 : 0;
+    for (int64_t i = 0; i < count; ++i) lines += limit_.HasLine(peer, now_) ? 1 : 0;
     return lines;
   }
 
   const std::shared_ptr<LogRecorder> recorder_ = std::make_shared<LogRecorder>();
-  RefusalLog log_;
+  LineLimit limit_{{"refusals_summed", "peer", "calls"}};
   absl::Time now_ = absl::UnixEpoch();
 };
 
-TEST_F(RefusalLogTest, TheFirstOfASecondHaveLinesAndTheOthersOneTogether) {
-  EXPECT_EQ(Calls("10.0.0.1", 1000), RefusalLog::kCallsASecond);
+TEST_F(LineLimitTest, TheFirstOfASecondHaveLinesAndTheOthersOneTogether) {
+  EXPECT_EQ(Calls("10.0.0.1", 1000), LineLimit::kLinesASecond);
   EXPECT_EQ(Calls("10.0.0.2", 3), 3);
   now_ += absl::Milliseconds(500);
   EXPECT_EQ(Calls("10.0.0.1", 10), 0);
-  log_.LogSums(now_);
+  limit_.LogSums(now_);
   EXPECT_THAT(recorder_->lines(), IsEmpty());
   now_ += absl::Milliseconds(500);
-  log_.LogSums(now_);
+  limit_.LogSums(now_);
   EXPECT_THAT(recorder_->lines(), ElementsAre("warning refusals_summed peer=10.0.0.1 calls=1005"));
-  EXPECT_EQ(Calls("10.0.0.1", 1000), RefusalLog::kCallsASecond);
+  EXPECT_EQ(Calls("10.0.0.1", 1000), LineLimit::kLinesASecond);
 }
 
-TEST_F(RefusalLogTest, ManyPeersTakeNoMoreThanAFew) {
-  for (size_t i = 0; i < RefusalLog::kMostPeers; ++i) Calls(absl::StrCat("peer-", i), 1);
+TEST_F(LineLimitTest, ManySourcesTakeNoMoreThanAFew) {
+  for (size_t i = 0; i < LineLimit::kMostSources; ++i) Calls(absl::StrCat("peer-", i), 1);
   int64_t lines = 0;
   for (int i = 0; i < 1000; ++i) lines += Calls(absl::StrCat("more-", i), 1);
-  EXPECT_EQ(lines, RefusalLog::kCallsASecond);
+  EXPECT_EQ(lines, LineLimit::kLinesASecond);
   now_ += absl::Seconds(1);
-  log_.LogSums(now_);
+  limit_.LogSums(now_);
   EXPECT_THAT(recorder_->lines(), ElementsAre("warning refusals_summed peer=(others) calls=995"));
 }
 
