@@ -1,25 +1,33 @@
 // chorale bench
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "client/cli/bench_load.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cpp/connection.h"
 
 namespace chorale::client {
 namespace {
 
-// How long the contexts of the load may take to be deleted after an interrupt.
-constexpr absl::Duration kCleanupTimeout = absl::Seconds(10);
+// The numbers of a context's table, which is made in memory: 1 GiB.
+constexpr int64_t kMaxContextValues = int64_t{1} << 27;
+// The numbers that a call can send.
+constexpr int64_t kMaxCallValues = kMaxMessageBytes / int64_t{sizeof(double)};
+// Deletions that may fail in succession before the others are not tried any longer.
+constexpr int kMostFailedDeletions = 3;
 
 struct BenchArguments {
   std::string method = "sample";
@@ -51,48 +59,91 @@ BenchLoad LoadOf(const BenchArguments& arguments) {
   return load;
 }
 
-// Counts in `registered` those that there are afterwards.
+// The contexts of a run that may be on the server.
+struct Registrations {
+  int64_t attempted = 0;  // the first of the load's
+  int64_t acknowledged = 0;
+};
+
+// InvalidArgument for sizes that no server takes, or this process cannot hold: before anything is
+// registered. The flags' own limits keep the products below 2^63.
+absl::Status CheckSizes(const BenchArguments& arguments) {
+  const auto check = [](absl::string_view flags, int64_t values, int64_t limit,
+                        absl::string_view of) {
+    return values <= limit
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError(absl::StrCat(
+                     flags, ": ", values, " exceeds the limit of ", limit, " values of ", of));
+  };
+  RETURN_IF_ERROR(check("--context-rows x (--features + 1)",
+                        arguments.context_rows * (arguments.features + 1), kMaxContextValues,
+                        "a context"));
+  RETURN_IF_ERROR(check("--query-rows x --features", arguments.query_rows * arguments.features,
+                        kMaxCallValues, "a call"));
+  if (arguments.method != "log-density") return absl::OkStatus();
+  return check("--paths x --query-rows", arguments.paths * arguments.query_rows, kMaxCallValues,
+               "a call");
+}
+
 absl::Status RegisterContexts(const BenchArguments& arguments, const BenchLoad& load,
-                              Client* client, const Environment& environment, int64_t* registered) {
+                              Client* client, const Environment& environment,
+                              Registrations* registrations) {
   Progress progress("contexts registered", arguments.contexts, environment.progress());
   for (int64_t context = 0; context < arguments.contexts; ++context) {
     const std::string& id = load.contexts[context];
-    const absl::Status status =
-        client
-            ->RegisterContext(id, BenchTable(context, arguments.context_rows, arguments.features),
-                              {.target_column = "y",
-                               .model = arguments.model,
-                               .seasons = RegisterOptions::Seasons::kNotSought},
-                              environment.call())
-            .status();
-    // One that was interrupted may have arrived.
-    if (status.ok() || absl::IsCancelled(status) || absl::IsUnavailable(status)) {
-      *registered = context + 1;
-    }
-    RETURN_IF_ERROR(status);
+    const DataFrame table = BenchTable(context, arguments.context_rows, arguments.features);
+    registrations->attempted = context + 1;
+    RETURN_IF_ERROR(client
+                        ->RegisterContext(id, table,
+                                          {.target_column = "y",
+                                           .model = arguments.model,
+                                           .seasons = RegisterOptions::Seasons::kNotSought},
+                                          environment.call())
+                        .status());
+    registrations->acknowledged = context + 1;
     RETURN_IF_ERROR(client->WarmContext(id, environment.call()).status());
     progress.Update(context + 1);
   }
   return absl::OkStatus();
 }
 
-// Whatever became of the run, and with calls of its own, which an interrupt does not cancel.
-// Returns the first error, if contexts may be left.
-absl::Status DeleteContexts(const BenchLoad& load, int64_t registered, Client* client,
-                            const Environment& environment) {
-  const absl::Time deadline = absl::Now() + kCleanupTimeout;
-  absl::Status result;
-  for (int64_t context = 0; context < registered; ++context) {
-    const std::string& id = load.contexts[context];
-    const absl::Duration left = deadline - absl::Now();
-    absl::Status status = left > absl::ZeroDuration()
-                              ? client->DeleteContext(id, {.timeout = left})
-                              : absl::DeadlineExceededError("there was no time left");
-    if (status.ok() || absl::IsNotFound(status)) continue;
-    environment.Note(absl::StrCat("context '", id, "' is not deleted: ", status.message()));
-    result.Update(std::move(status));
-  }
+// `status`, with its details, and another message.
+absl::Status WithMessage(const absl::Status& status, absl::string_view message) {
+  absl::Status result(status.code(), message);
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
   return result;
+}
+
+// Whatever became of the run. Also deletes a context whose registration failed, as it may have
+// arrived. Returns `status`, that of the run, or else the first error if contexts are left.
+absl::Status DeleteContexts(const BenchLoad& load, const Registrations& registrations,
+                            Client* client, const Environment& environment, absl::Status status) {
+  absl::Status first_error;
+  std::vector<std::string> left;
+  int failed = 0;  // in succession
+  for (int64_t context = 0; context < registrations.attempted; ++context) {
+    const std::string& id = load.contexts[context];
+    // A server that does not answer, or a second Ctrl-C, ends it.
+    if (failed < kMostFailedDeletions) {
+      const absl::Status deleted = client->DeleteContext(id, environment.cleanup_call());
+      if (deleted.ok() || absl::IsNotFound(deleted)) {
+        failed = 0;
+        continue;
+      }
+      failed = absl::IsCancelled(deleted) ? kMostFailedDeletions : failed + 1;
+      first_error.Update(deleted);
+    }
+    if (context < registrations.acknowledged) left.push_back(id);
+  }
+  if (left.empty()) return status;
+  const std::string what =
+      absl::StrCat(left.size() == 1 ? absl::StrCat("context '", left[0], "' is")
+                                    : absl::StrCat(left.size(), " contexts from '", left.front(),
+                                                   "' to '", left.back(), "' are"),
+                   " not deleted (", first_error.message(), "): delete with chorale rm");
+  if (status.ok()) return WithMessage(first_error, what);
+  return WithMessage(status, absl::StrCat(status.message(), "; ", what));
 }
 
 Cell PercentileOrNothing(const std::vector<double>& sorted, double p) {
@@ -141,16 +192,32 @@ absl::Status WriteLines(const std::vector<std::vector<Cell>>& lines,
   });
 }
 
+// The part of a run that leaves contexts behind, which the caller deletes. Throws nothing.
+absl::Status RegisterAndMeasure(const BenchArguments& arguments, const BenchLoad& load,
+                                Client* client, const Environment& environment,
+                                Registrations* registrations,
+                                std::vector<std::vector<Cell>>* lines) {
+  try {
+    RETURN_IF_ERROR(RegisterContexts(arguments, load, client, environment, registrations));
+    return Measure(arguments, load, environment, lines);
+  } catch (const std::exception& error) {  // std::bad_alloc
+    return absl::InternalError(absl::StrCat("bench: ", error.what()));
+  }
+}
+
 // What was measured is written, also when the rest failed or was interrupted.
 absl::Status RunBenchCommand(const BenchArguments& arguments, Environment* environment) {
+  RETURN_IF_ERROR(CheckSizes(arguments));
+  RETURN_IF_ERROR(environment->CheckOutput());
   const BenchLoad load = LoadOf(arguments);
   absl::StatusOr<Client*> client = environment->Connect();
   RETURN_IF_ERROR(client.status());
-  int64_t registered = 0;
+  environment->PrepareCleanup();
+  Registrations registrations;
   std::vector<std::vector<Cell>> lines;
-  absl::Status status = RegisterContexts(arguments, load, *client, *environment, &registered);
-  if (status.ok()) status = Measure(arguments, load, *environment, &lines);
-  status.Update(DeleteContexts(load, registered, *client, *environment));
+  absl::Status status =
+      RegisterAndMeasure(arguments, load, *client, *environment, &registrations, &lines);
+  status = DeleteContexts(load, registrations, *client, *environment, std::move(status));
   if (status.ok() || !lines.empty()) status.Update(WriteLines(lines, *environment));
   return status;
 }
@@ -192,7 +259,7 @@ void AddBenchCommand(CLI::App* app, Environment* environment) {
   const auto add_time = [&](const std::string& name, double* seconds, double least,
                             const std::string& description) {
     command->add_option(name, *seconds, description)
-        ->check(CLI::Range(least, 86400.0))
+        ->check(SecondsBetween(least, 86400.0))
         ->type_name("SECONDS")
         ->capture_default_str();
   };
@@ -200,6 +267,7 @@ void AddBenchCommand(CLI::App* app, Environment* environment) {
   add_time("--duration", &arguments->duration_s, 0.1, "Time of each measurement");
   command->footer(
       "Registers contexts with names bench-..., and deletes them at the end, also after Ctrl-C.\n"
+      "A second Ctrl-C ends the deletion and names the contexts that are left.\n"
       "Needs the role register. Writes a line for each number of clients: calls and values that\n"
       "arrived a second; the median and the 99th percentile of the times to the first values and\n"
       "to the end of a call; and how many attempts were refused, because the server was full or a\n"

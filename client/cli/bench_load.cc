@@ -4,8 +4,9 @@
 #include <atomic>
 #include <cmath>
 #include <deque>
-#include <initializer_list>
+#include <exception>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -18,17 +19,6 @@
 
 namespace chorale::client {
 namespace {
-
-// Returns early once one of them is cancelled.
-void Wait(absl::Duration time, std::initializer_list<const Cancellation*> cancellations) {
-  const absl::Time end = absl::Now() + time;
-  for (absl::Time now = absl::Now(); now < end; now = absl::Now()) {
-    for (const Cancellation* cancellation : cancellations) {
-      if (cancellation->cancelled()) return;
-    }
-    absl::SleepFor(std::min(end - now, Cancellation::kCheckInterval));
-  }
-}
 
 // What the clients of one run share. Thread-safe.
 class Recorder {
@@ -77,24 +67,42 @@ class Recorder {
   BenchResult result_ ABSL_GUARDED_BY(mutex_);
 };
 
+// What all calls send. Immutable, so that all clients share one.
+struct BenchInput {
+  explicit BenchInput(const BenchLoad& load)
+      : queries(BenchTable(-1, load.query_rows, load.features)),
+        vectors(load.method == BenchLoad::Method::kLogDensity ? load.paths * load.query_rows : 0) {
+    queries.Remove({"y"});
+  }
+
+  DataFrame queries;
+  std::vector<double> vectors;  // [paths, query_rows]: zeros, as good as any
+};
+
 // One client of the load. Used by one thread.
 class BenchClient {
  public:
-  BenchClient(const BenchLoad& load, int index, std::unique_ptr<Client> client,
-              const CallOptions& call, Recorder* recorder)
+  BenchClient(const BenchLoad& load, const BenchInput& input, int index,
+              std::unique_ptr<Client> client, const CallOptions& call, Recorder* recorder)
       : load_(load),
         context_(load.contexts[index % load.contexts.size()]),
         client_(std::move(client)),
         call_(call),
         recorder_(recorder),
-        queries_(BenchTable(-1, load.query_rows, load.features)),
-        vectors_(load.method == BenchLoad::Method::kLogDensity ? load.paths * load.query_rows : 0),
-        next_seed_(1 + (uint64_t{1} << 32) * index) {
-    queries_.Remove({"y"});
+        input_(input),
+        next_seed_(1 + (uint64_t{1} << 32) * index) {}
+
+  // Calls until an error that is not transient, or the cancellation. Throws nothing.
+  absl::Status Run() {
+    try {
+      return CallInTurn();
+    } catch (const std::exception& error) {  // std::bad_alloc, by large requests
+      return absl::ResourceExhaustedError(absl::StrCat("bench: ", error.what()));
+    }
   }
 
-  // Calls until an error that is not transient, or the cancellation.
-  absl::Status Run() {
+ private:
+  absl::Status CallInTurn() {
     while (!call_.cancellation->cancelled()) {
       const absl::Time start = absl::Now();
       absl::Status status = CallOnce(start);
@@ -103,7 +111,8 @@ class BenchClient {
       } else if (IsTransient(status)) {
         // The last attempt; the others were counted as they were retried. Waits as before a retry.
         recorder_->AddFailedAttempt(status);
-        Wait(DelayAfter(/*failed_attempts=*/1, status, {}, /*jitter=*/0.0), {call_.cancellation});
+        SleepUntil(absl::Now() + DelayAfter(/*failed_attempts=*/1, status, {}, /*jitter=*/0.0),
+                   {call_.cancellation});
       } else {
         return status;
       }
@@ -111,17 +120,17 @@ class BenchClient {
     return absl::OkStatus();
   }
 
- private:
   absl::Status CallOnce(absl::Time start) {
     switch (load_.method) {
       case BenchLoad::Method::kSample:
         return Sample(start);
       case BenchLoad::Method::kPredict:
-        return CountIfOk(client_->Predict(context_, queries_, {}, call_).status(),
+        return CountIfOk(client_->Predict(context_, input_.queries, {}, call_).status(),
                          load_.query_rows);
       case BenchLoad::Method::kLogDensity:
-        return CountIfOk(client_->LogDensity(context_, queries_, vectors_, {}, call_).status(),
-                         load_.paths * load_.query_rows);
+        return CountIfOk(
+            client_->LogDensity(context_, input_.queries, input_.vectors, {}, call_).status(),
+            load_.paths * load_.query_rows);
     }
     return absl::InternalError("unknown method");
   }
@@ -130,7 +139,7 @@ class BenchClient {
     bool first = true;
     return client_
         ->SampleStream(
-            context_, queries_, {.path_count = load_.paths, .seed = next_seed_++},
+            context_, input_.queries, {.path_count = load_.paths, .seed = next_seed_++},
             [&](const v1::SampleBlock& block) {
               if (std::exchange(first, false)) recorder_->AddFirstValues(absl::Now() - start);
               recorder_->AddValues(block.values_size());
@@ -150,8 +159,7 @@ class BenchClient {
   const std::unique_ptr<Client> client_;
   const CallOptions call_;
   Recorder* const recorder_;
-  DataFrame queries_;
-  const std::vector<double> vectors_;  // [paths, query_rows]: zeros, as good as any
+  const BenchInput& input_;
   uint64_t next_seed_;
 };
 
@@ -178,6 +186,7 @@ DataFrame BenchTable(int64_t table, int64_t rows, int64_t features) {
 
 absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
                                      const ConnectClient& connect, const CallOptions& call) {
+  const BenchInput input(load);
   Recorder recorder;
   Cancellation over;
   std::deque<BenchClient> clients;
@@ -185,21 +194,28 @@ absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
     absl::StatusOr<std::unique_ptr<Client>> client = connect(
         [&recorder](const absl::Status& why, absl::Duration) { recorder.AddFailedAttempt(why); });
     RETURN_IF_ERROR(client.status());
-    clients.emplace_back(load, index, *std::move(client),
+    clients.emplace_back(load, input, index, *std::move(client),
                          CallOptions{.timeout = call.timeout, .cancellation = &over}, &recorder);
   }
   std::vector<absl::Status> statuses(concurrency);
   std::vector<std::thread> threads;
   threads.reserve(concurrency);
-  for (int index = 0; index < concurrency; ++index) {
-    threads.emplace_back([&, index] {
-      statuses[index] = clients[index].Run();
-      if (!statuses[index].ok() && !absl::IsCancelled(statuses[index])) over.Cancel();
-    });
+  try {
+    for (int index = 0; index < concurrency; ++index) {
+      threads.emplace_back([&, index] {
+        statuses[index] = clients[index].Run();
+        if (!statuses[index].ok() && !absl::IsCancelled(statuses[index])) over.Cancel();
+      });
+    }
+  } catch (const std::system_error& error) {  // the machine's limit of threads
+    over.Cancel();
+    statuses.back() = absl::InvalidArgumentError(
+        absl::StrCat("--concurrency: no more than ", threads.size(), " of ", concurrency,
+                     " threads can be started: ", error.what()));
   }
-  Wait(load.warm_up, {call.cancellation, &over});
+  SleepUntil(absl::Now() + load.warm_up, {call.cancellation, &over});
   recorder.Start();
-  Wait(load.duration, {call.cancellation, &over});
+  SleepUntil(absl::Now() + load.duration, {call.cancellation, &over});
   BenchResult result = recorder.Stop();
   over.Cancel();
   for (std::thread& thread : threads) thread.join();

@@ -72,6 +72,19 @@ MissingMarks MarksOf(const std::vector<std::string>& values) {
   return MissingMarks(marks);
 }
 
+CLI::Validator SecondsBetween(double least, double most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) {
+        double seconds = 0.0;
+        // Not CLI::Range, which lets NaN pass.
+        const bool good = absl::SimpleAtod(text, &seconds) && seconds >= least && seconds <= most;
+        return good ? std::string()
+                    : absl::StrCat("must be a number of seconds from ", least, " to ", most, ": ",
+                                   text);
+      },
+      "");
+}
+
 void AddNoSnapFlag(CLI::App* command, bool* no_snap) {
   command->add_flag(
       "--no-snap", *no_snap,

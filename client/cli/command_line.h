@@ -58,6 +58,9 @@ MissingMarks MarksOf(const std::vector<std::string>& values);
 // Adds "--seed" with a check that the number is a seed.
 CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description);
 
+// Of an option in seconds: a number from `least` to `most`, which is not NaN.
+CLI::Validator SecondsBetween(double least, double most);
+
 // --no-snap, for the commands that show draws or quantiles.
 void AddNoSnapFlag(CLI::App* command, bool* no_snap);
 

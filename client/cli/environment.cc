@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -26,12 +27,20 @@ namespace {
 
 // Set by the signal handler, which can only use globals.
 Cancellation interrupted;
+Cancellation cleanup_interrupted;  // by a second signal
 volatile sig_atomic_t interrupting_signal = 0;
+// Whether the command has something to undo.
+volatile sig_atomic_t cleans_up = 0;
 
 void OnSignal(int signal) {
-  if (interrupted.cancelled()) _exit(static_cast<int>(ExitCodeOfSignal(signal)));
-  interrupting_signal = signal;
-  interrupted.Cancel();
+  if (!interrupted.cancelled()) {
+    interrupting_signal = signal;
+    interrupted.Cancel();
+  } else if (cleans_up != 0 && !cleanup_interrupted.cancelled()) {
+    cleanup_interrupted.Cancel();
+  } else {
+    _exit(static_cast<int>(ExitCodeOfSignal(signal)));
+  }
 }
 
 void CatchInterrupts() {
@@ -41,6 +50,10 @@ void CatchInterrupts() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // nohup has it ignored, and that stays.
+  struct sigaction before = {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& option, const std::string& path) {
@@ -158,6 +171,15 @@ CallOptions Environment::call() const {
   return CallOptions{.timeout = absl::Seconds(options.timeout_s), .cancellation = &interrupted};
 }
 
+CallOptions Environment::cleanup_call() const {
+  // Much less than --timeout: there may be many such calls, and a server that is gone.
+  constexpr absl::Duration kLongest = absl::Seconds(10);
+  return CallOptions{.timeout = std::min(kLongest, absl::Seconds(options.timeout_s)),
+                     .cancellation = &cleanup_interrupted};
+}
+
+void Environment::PrepareCleanup() const { cleans_up = 1; }
+
 Format Environment::format(Readers readers) const {
   if (options.format == "csv") return Format::kCsv;
   if (options.format == "json") return Format::kJson;
@@ -180,6 +202,10 @@ absl::Status Environment::Write(absl::FunctionRef<void(std::ostream&)> write) co
   std::cout.flush();
   if (!std::cout) return absl::InvalidArgumentError("cannot write to standard output");
   return absl::OkStatus();
+}
+
+absl::Status Environment::CheckOutput() const {
+  return options.output.empty() ? absl::OkStatus() : CheckOutputFile(options.output);
 }
 
 absl::StatusOr<std::string> Environment::WritePartial(

@@ -38,13 +38,18 @@ class Environment {
   SharedOptions options;
   absl::Status result;  // of the command that ran
 
-  // Returns the client, connected on first use. From then on Ctrl-C and SIGTERM cancel the call in
-  // flight, and the second of them ends the program.
+  // Returns the client, connected on first use. From then on Ctrl-C, SIGTERM and SIGHUP cancel the
+  // call in flight, and the second of them ends the program.
   absl::StatusOr<Client*> Connect();
   // Another client, with connections of its own. `on_retry` is called instead of noting a retry.
   absl::StatusOr<std::unique_ptr<Client>> ConnectAnother(
       std::function<void(const absl::Status& why, absl::Duration delay)> on_retry) const;
   CallOptions call() const;
+  // Of a call that undoes what the command did. Ctrl-C does not cancel it; from the first use of
+  // PrepareCleanup on, the second Ctrl-C does, and the third ends the program.
+  CallOptions cleanup_call() const;
+  // To be called before the command does what it has to undo.
+  void PrepareCleanup() const;
   // Of the command that ran: the shells' number if a signal ended it, else that of `result`.
   ExitCode exit_code() const;
 
@@ -55,7 +60,10 @@ class Environment {
   // Calls `write` with standard output or the output file; the file appears only on success.
   absl::Status Write(absl::FunctionRef<void(std::ostream&)> write) const;
 
-  // The same for a part of the results, where the rest failed: the file is then that with
+  // Write's error as far as it can be known before there is anything to write.
+  absl::Status CheckOutput() const;
+
+  // The same as Write for a part of the results, where the rest failed: the file is then that with
   // ".partial" at its end. Returns where the part is.
   absl::StatusOr<std::string> WritePartial(absl::FunctionRef<void(std::ostream&)> write) const;
 

@@ -29,6 +29,7 @@ ExitCode ExitCodeFor(const absl::Status& status) {
 }
 
 ExitCode ExitCodeOfSignal(int signal) {
+  if (signal == SIGHUP) return ExitCode::kHungUp;
   return signal == SIGTERM ? ExitCode::kTerminated : ExitCode::kInterrupted;
 }
 

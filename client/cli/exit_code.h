@@ -14,14 +14,15 @@ enum class ExitCode {
   kNotFound = 3,
   kAlreadyExists = 4,
   kTryAgain = 5,       // the server is full or draining
-  kInterrupted = 130,  // Ctrl-C; the shells' convention, as the next one
+  kHungUp = 129,       // SIGHUP; the shells' convention, as the next ones
+  kInterrupted = 130,  // Ctrl-C
   kTerminated = 143,   // SIGTERM
 };
 
 // Of a status that is not the user's own cancellation, which ExitCodeOfSignal tells.
 ExitCode ExitCodeFor(const absl::Status& status);
 
-// Of a command that SIGINT or SIGTERM ended. Async-signal-safe.
+// Of a command that SIGINT, SIGTERM or SIGHUP ended. Async-signal-safe.
 ExitCode ExitCodeOfSignal(int signal);
 
 }  // namespace chorale::client

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace chorale::client {
 namespace {
@@ -61,18 +62,44 @@ int WriteInto(const std::string& path, absl::FunctionRef<void(std::ostream&)> wr
   return errno == 0 ? EIO : errno;
 }
 
+// What is to be written: the file, or where a chain of links leads.
+struct Destination {
+  std::string target;
+  bool exists = false;
+  struct stat info = {};
+};
+
+absl::Status FindDestination(const std::string& path, Destination* found) {
+  // Links in /proc to pipes lead nowhere by their names.
+  const bool special = stat(path.c_str(), &found->info) == 0 && !S_ISREG(found->info.st_mode);
+  found->target = special ? path : FollowLinks(path).string();
+  std::error_code unknown;
+  if (!special && fs::is_symlink(found->target, unknown)) return CannotWrite(path, ELOOP);
+  found->exists = stat(found->target.c_str(), &found->info) == 0;
+  const bool readonly = found->exists && access(found->target.c_str(), W_OK) != 0;
+  return readonly ? CannotWrite(path, errno) : absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status CheckOutputFile(const std::string& path) {
+  Destination found;
+  RETURN_IF_ERROR(FindDestination(path, &found));
+  if (found.exists) {
+    return S_ISDIR(found.info.st_mode) ? CannotWrite(path, EISDIR) : absl::OkStatus();
+  }
+  const fs::path folder = fs::path(found.target).parent_path();
+  // A name that ends in a slash is that of a folder.
+  if (fs::path(found.target).filename().empty()) return CannotWrite(path, EISDIR);
+  const bool writable = access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
+  return writable ? absl::OkStatus() : CannotWrite(path, errno);
+}
 
 absl::Status WriteOutputFile(const std::string& path,
                              absl::FunctionRef<void(std::ostream&)> write) {
-  struct stat info = {};
-  // Links in /proc to pipes lead nowhere by their names.
-  const bool special = stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
-  const std::string target = special ? path : FollowLinks(path).string();
-  std::error_code unknown;
-  if (!special && fs::is_symlink(target, unknown)) return CannotWrite(path, ELOOP);
-  const bool exists = stat(target.c_str(), &info) == 0;
-  if (exists && access(target.c_str(), W_OK) != 0) return CannotWrite(path, errno);
+  Destination found;
+  RETURN_IF_ERROR(FindDestination(path, &found));
+  const auto& [target, exists, info] = found;
   std::string partial = absl::StrCat(target, ".partial-XXXXXX");
   const int created = exists && MustStay(target, info) ? -1 : mkostemp(partial.data(), O_CLOEXEC);
   if (created < 0) {

@@ -17,6 +17,10 @@ namespace chorale::client {
 // with the reason, if it cannot be written.
 absl::Status WriteOutputFile(const std::string& path, absl::FunctionRef<void(std::ostream&)> write);
 
+// WriteOutputFile's error as far as it can be known without writing anything: for commands that
+// work for long before they have something to write.
+absl::Status CheckOutputFile(const std::string& path);
+
 }  // namespace chorale::client
 
 #endif  // CHORALE_CLIENT_CLI_OUTPUT_FILE_H_

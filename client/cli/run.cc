@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <limits>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "client/cli/command_line.h"
 #include "client/cli/commands.h"
 #include "client/cli/environment.h"
 #include "client/cli/exit_code.h"
@@ -24,7 +26,7 @@ constexpr char kFooter[] =
     "  3  no such context or model\n"
     "  4  the name is taken by other content\n"
     "  5  the server is full or shutting down: try again later\n"
-    "  130  interrupted by Ctrl-C; 143: by SIGTERM\n\n"
+    "  130  interrupted by Ctrl-C; 143: by SIGTERM; 129: by SIGHUP\n\n"
     "Example:\n"
     "  chorale register houses.csv --target price\n"
     "  chorale sample houses new.csv --paths 1000 --summary";
@@ -42,12 +44,12 @@ void AddSharedOptions(CLI::App* app, SharedOptions* options) {
       ->type_name("FORMAT");
   app->add_option("--output", options->output, "Write results to a file")->type_name("FILE");
   app->add_option("--timeout", options->timeout_s, "Seconds that one call may take")
-      ->check(CLI::PositiveNumber)
+      ->check(SecondsBetween(0.001, std::numeric_limits<double>::infinity()))
       ->type_name("SECONDS")
       ->capture_default_str();
   app->add_option("--connect-timeout", options->connect_timeout_s,
                   "Seconds to wait for a server that is not running yet")
-      ->check(CLI::PositiveNumber)
+      ->check(SecondsBetween(0.001, std::numeric_limits<double>::infinity()))
       ->type_name("SECONDS")
       ->capture_default_str();
   app->add_option("--retries", options->retries, "Retries when the server is full or shutting down")

@@ -3,6 +3,7 @@
 #define CHORALE_CLIENT_CPP_CANCELLATION_H_
 
 #include <atomic>
+#include <initializer_list>
 
 #include "absl/time/time.h"
 
@@ -27,6 +28,10 @@ class Cancellation {
   std::atomic<bool> cancelled_{false};
   static_assert(std::atomic<bool>::is_always_lock_free);
 };
+
+// Returns false, without waiting further, if one of the cancellations is set before `end`. Null
+// ones are never set.
+bool SleepUntil(absl::Time end, std::initializer_list<const Cancellation*> cancellations);
 
 }  // namespace chorale::client
 

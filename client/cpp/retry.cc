@@ -12,15 +12,6 @@ namespace {
 
 constexpr double kMostJitter = 0.25;
 
-// Returns false if cancelled before `end`.
-bool SleepUntil(absl::Time end, const Cancellation* cancellation) {
-  for (absl::Time now = absl::Now(); now < end; now = absl::Now()) {
-    if (cancellation != nullptr && cancellation->cancelled()) return false;
-    absl::SleepFor(std::min(end - now, Cancellation::kCheckInterval));
-  }
-  return true;
-}
-
 }  // namespace
 
 bool IsTransient(const absl::Status& status) {
@@ -52,7 +43,7 @@ absl::Status WithRetry(const RetryPolicy& policy, absl::Time deadline,
     const absl::Time next = absl::Now() + delay;
     if (next >= deadline) return status;
     if (policy.on_retry) policy.on_retry(status, delay);
-    if (!SleepUntil(next, cancellation)) return absl::CancelledError("cancelled");
+    if (!SleepUntil(next, {cancellation})) return absl::CancelledError("cancelled");
   }
 }
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/time.h"
 #include "client/cli/bench_load.h"
@@ -15,6 +17,7 @@
 namespace chorale::client {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -23,9 +26,15 @@ using ::testing::Not;
 
 class BenchTest : public CommandLineTest {
  protected:
+  // A small load; `more` may have other values of its options.
   static std::vector<std::string> Command(std::vector<std::string> more) {
-    std::vector<std::string> command = {"bench",       "--context-rows=4", "--contexts=1",
-                                        "--warm-up=0", "--query-rows=3",   "--paths=7"};
+    std::vector<std::string> command = {"bench"};
+    for (const std::string& option : std::vector<std::string>{
+             "--context-rows=4", "--contexts=1", "--warm-up=0", "--query-rows=3", "--paths=7"}) {
+      const std::string prefix = option.substr(0, option.find('=') + 1);
+      const auto has = [&](const std::string& other) { return absl::StartsWith(other, prefix); };
+      if (std::none_of(more.begin(), more.end(), has)) command.push_back(option);
+    }
     command.insert(command.end(), more.begin(), more.end());
     return command;
   }
@@ -106,7 +115,8 @@ TEST_F(BenchTest, CountsWhatTheServerRefuses) {
   EXPECT_EQ(Numbers(result, "calls_per_second"), std::vector<double>{0.0});
   EXPECT_GT(Numbers(result, "refused").at(0), 0.0);
   EXPECT_THAT(result.err, HasSubstr("no call ended within the duration"));
-  EXPECT_THAT(result.err, HasSubstr("is not deleted: full"));
+  EXPECT_THAT(result.err,
+              HasSubstr("is not deleted (full; try again in 1ms): delete with chorale rm"));
 }
 
 TEST_F(BenchTest, AServerThatIsGoneIsNotCalledFull) {
@@ -120,13 +130,29 @@ TEST_F(BenchTest, AServerThatIsGoneIsNotCalledFull) {
   EXPECT_THAT(result.err, HasSubstr("the server was unavailable to"));
 }
 
-TEST_F(BenchTest, NothingIsDeletedThatWasNotRegistered) {
-  server_.service().FailNext({grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no role")});
+TEST_F(BenchTest, OnlyAnAcknowledgedContextIsCalledLeft) {
+  const grpc::Status denied(grpc::StatusCode::PERMISSION_DENIED, "no role");
+  server_.service().FailNext({denied, denied});
   const ProgramResult result = RunProgram(Command({}));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("no role"));
-  EXPECT_THAT(result.err, Not(HasSubstr("is not deleted")));
-  EXPECT_EQ(server_.service().call_count(), 1);
+  EXPECT_THAT(result.err, Not(HasSubstr("not deleted")));
+  EXPECT_EQ(server_.service().call_count(), 2);
+}
+
+TEST_F(BenchTest, AContextWhoseRegistrationDidNotEndInTimeIsDeleted) {
+  server_.service().FailNext({grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "late")});
+  ExpectFailure(Command({"--contexts=3"}), 1, "no complete response");
+  EXPECT_EQ(server_.service().call_count(), 2) << "a registration and a deletion";
+}
+
+TEST_F(BenchTest, AServerThatDoesNotAnswerIsNotAskedToDeleteEachContext) {
+  std::vector<grpc::Status> statuses(12, grpc::Status::OK);  // registration, residency, a call
+  statuses.push_back(WithBadField("bad", "path_count", "must be at most 5"));
+  statuses.resize(10'000, grpc::Status(grpc::StatusCode::INTERNAL, "broken"));
+  server_.service().FailNext(statuses);
+  ExpectFailure(Command({"--contexts=6", "--concurrency=1"}), 2, "6 contexts from 'bench-");
+  EXPECT_EQ(server_.service().call_count(), 13 + 3);
 }
 
 TEST_F(BenchTest, WhatWasMeasuredBeforeAnErrorIsWritten) {
@@ -157,7 +183,52 @@ TEST_F(BenchTest, AnInterruptEndsItAndContextsAreDeleted) {
   ExpectNoContexts();
 }
 
+TEST_F(BenchTest, TheEndOfATerminalEndsItAndContextsAreDeleted) {
+  server_.service().set_stream_fault(StreamFault::kHang);
+  Program program = Start(Command({"--duration=600"}));
+  ASSERT_TRUE(Eventually([&] { return server_.service().last_sample().path_count() == 7; }));
+  program.Signal(SIGHUP);
+  EXPECT_EQ(program.Wait().exit_code, 129);
+  server_.service().set_stream_fault(StreamFault::kNone);
+  ExpectNoContexts();
+}
+
+TEST_F(BenchTest, ASecondInterruptNamesWhatIsLeft) {
+  server_.service().set_stream_fault(StreamFault::kHang);
+  Program program = Start(Command({"--duration=600", "--contexts=5"}));
+  ASSERT_TRUE(Eventually([&] { return server_.service().last_sample().path_count() == 7; }));
+  server_.service().set_delay(absl::Seconds(5));
+  const int calls = server_.service().call_count();
+  program.Signal(SIGTERM);
+  ASSERT_TRUE(Eventually([&] { return server_.service().call_count() > calls; }));
+  program.Signal(SIGTERM);
+  const ProgramResult result = program.Wait();
+  EXPECT_EQ(result.exit_code, 143);
+  EXPECT_THAT(result.err, ContainsRegex("5 contexts from 'bench-[0-9a-f]*-0' to "
+                                        "'bench-[0-9a-f]*-4' are not deleted"));
+}
+
+TEST_F(BenchTest, SizesThatNothingCanHoldAreRefusedBeforeAnyCall) {
+  ExpectFailure(Command({"--method=log-density", "--paths=1000000000", "--query-rows=500000",
+                         "--features=1"}),
+                2, "--paths x --query-rows: 500000000000000 exceeds the limit of 524288 values");
+  ExpectFailure(Command({"--query-rows=1000000", "--features=100000"}), 2,
+                "--query-rows x --features: 100000000000 exceeds the limit of 524288 values");
+  ExpectFailure(Command({"--context-rows=1000000000"}), 2,
+                "--context-rows x (--features + 1): 6000000000 exceeds the limit of 134217728");
+  EXPECT_EQ(server_.service().call_count(), 0);
+}
+
+TEST_F(BenchTest, AnOutputThatCannotBeWrittenIsFoundFirst) {
+  ExpectFailure(Command({"--output", Path("no/such/folder.csv")}), 2, "--output: cannot write");
+  ExpectFailure(Command({"--output", folder_}), 2, "Is a directory");
+  EXPECT_EQ(server_.service().call_count(), 0);
+}
+
 TEST_F(BenchTest, WrongOptionsAreNamed) {
+  ExpectFailure(Command({"--duration=nan"}), 2, "--duration: must be a number of seconds");
+  ExpectFailure(Command({"--warm-up=nan"}), 2, "--warm-up");
+  ExpectFailure(Command({"--timeout=nan"}), 2, "--timeout");
   ExpectFailure(Command({"--concurrency=1,0"}), 2, "--concurrency");
   ExpectFailure(Command({"--method=draw"}), 2, "--method");
   ExpectFailure(Command({"--duration=-1"}), 2, "--duration");
