@@ -102,6 +102,12 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
 
 // What may help when no server answers.
 std::string WhatToDo(const std::string& server, const absl::Status& status) {
+  if (absl::EndsWith(status.message(), "it may want TLS")) {
+    return " - encrypt with --tls, or with --tls-ca FILE if its authority is not the system's";
+  }
+  if (absl::EndsWith(status.message(), "it may want a client certificate")) {
+    return " - give one with --tls-cert and --tls-key";
+  }
   const absl::StatusOr<ServerAddress> address = ParseServerAddress(server);
   const bool here = address.ok() && IsLoopbackAddress(address->address);
   // Nothing listens there; other failures are those of a server that does, or of the way to it.

@@ -17,6 +17,23 @@ absl::string_view LastPart(absl::string_view message) {
   return colon == absl::string_view::npos ? message : message.substr(colon + 2);
 }
 
+// OpenSSL's error in gRPC's message. Newer versions of gRPC add what they know of the certificate.
+absl::string_view SslError(absl::string_view message) {
+  constexpr absl::string_view kBefore = "SSL_ERROR_SSL: ";
+  const size_t begin = message.find(kBefore);
+  if (begin == absl::string_view::npos) return LastPart(message);
+  message.remove_prefix(begin + kBefore.size());
+  return message.substr(0, message.find(": "));
+}
+
+// What may be wrong with the client's own certificate.
+std::string GuessOfCertificate(const TlsOptions& tls) {
+  if (tls.client_certificate.empty()) return "; it may want a client certificate";
+  const std::string dates = WrongDates(tls.client_certificate);
+  return dates.empty() ? "; it may not accept this client's certificate"
+                       : absl::StrCat("; this client's certificate ", dates);
+}
+
 // The error of a TLS handshake that was refused; OK if the connection failed for another reason.
 absl::Status TlsVerdict(const std::string& address, const ClientOptions& options,
                         absl::string_view message) {
@@ -43,8 +60,11 @@ absl::Status TlsVerdict(const std::string& address, const ClientOptions& options
         absl::StrCat("the server at ", address, " does not speak TLS"));
   }
   if (absl::StrContains(message, "SSL_ERROR_SSL")) {
+    const std::string dates =
+        options.tls.has_value() ? WrongDates(options.tls->client_certificate) : "";
     return absl::UnauthenticatedError(absl::StrCat(
-        "the server at ", address, " and this client do not agree on TLS: ", LastPart(message)));
+        "the server at ", address, " and this client do not agree on TLS: ", SslError(message),
+        dates.empty() ? "" : "; this client's certificate ", dates));
   }
   return absl::OkStatus();
 }
@@ -69,9 +89,9 @@ absl::Status ConnectionFailure(const std::string& address, const ClientOptions& 
   if (tls && absl::StrContains(grpc_message, "empty address list")) {
     return absl::InvalidArgumentError("the certificates or the key for TLS are not valid PEM");
   }
-  absl::string_view guess;
+  std::string guess;
   if (absl::StrContains(grpc_message, "Socket closed")) {
-    guess = tls ? "; it may want a client certificate" : "; it may want TLS";
+    guess = tls ? GuessOfCertificate(*options.tls) : "; it may want TLS";
   }
   return NoServer(address, absl::StrCat(LastPart(grpc_message), guess));
 }

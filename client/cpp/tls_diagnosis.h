@@ -1,4 +1,4 @@
-// Why the certificate of a server is not trusted: gRPC does not say.
+// What is wrong with a certificate: gRPC does not say.
 #ifndef CHORALE_CLIENT_CPP_TLS_DIAGNOSIS_H_
 #define CHORALE_CLIENT_CPP_TLS_DIAGNOSIS_H_
 
@@ -11,6 +11,10 @@ namespace chorale::client {
 // `root_certificates`: PEM; empty: the system's. Empty if nothing is, or the server cannot be
 // reached. Takes a few seconds at most.
 std::string WhyNotTrusted(const std::string& address, const std::string& root_certificates);
+
+// "has expired" or "is not valid yet", by this machine's clock, of the first of these certificates
+// (PEM); else empty.
+std::string WrongDates(const std::string& certificate);
 
 }  // namespace chorale::client
 

@@ -12,6 +12,7 @@
 #include "tests/client/cli/command_line_fixture.h"
 #include "tests/client/cli/program.h"
 #include "tests/client/cpp/fake_service.h"
+#include "tests/client/cpp/test_certificate.h"
 #include "tests/eventually.h"
 
 namespace chorale::client {
@@ -484,6 +485,14 @@ TEST_F(CommandLineTest, InterruptCancelsTheCall) {
   EXPECT_THAT(result.err, HasSubstr("cancelled"));
   EXPECT_THAT(result.out, IsEmpty());
   EXPECT_TRUE(Eventually([&] { return server_.service().cancelled_count() == 1; }));
+}
+
+TEST_F(CommandLineTest, AServerThatMayWantTlsIsHintedAt) {
+  const TestCertificate own = MakeTestCertificate("127.0.0.1");
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs.push_back({own.key, own.certificate});
+  const FakeServer tls("127.0.0.1:0", grpc::SslServerCredentials(options));
+  ExpectFailure({"--server", tls.address(), "ls"}, 1, "it may want TLS - encrypt with --tls");
 }
 
 }  // namespace

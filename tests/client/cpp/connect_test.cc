@@ -1,14 +1,20 @@
 // Client::Connect with servers that are late, absent, or use TLS differently.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/file_descriptor.h"
+#include "client/cpp/cancellation.h"
 #include "client/cpp/client.h"
 #include "client/cpp/tls_diagnosis.h"
 #include "tests/client/cpp/fake_service.h"
@@ -169,6 +175,34 @@ TEST_F(TlsTest, SaysWhyACertificateIsNotTrusted) {
   EXPECT_EQ(WhyNotTrusted(tls_.address(), own_.certificate), "");
 }
 
+// Each read of a byte is in time; all of them would take minutes.
+TEST_F(TlsTest, AServerThatSendsSlowlyDoesNotHoldTheDiagnosisUp) {
+  const FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(listener.get(), generic, size), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), generic, &size), 0);
+  Cancellation over;
+  std::thread server([&] {
+    const FileDescriptor connection(accept(listener.get(), nullptr, nullptr));
+    // The header of a record of 16 KiB, and zeros.
+    std::string bytes("\x16\x03\x03\x40\x00", 5);
+    while (send(connection.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0 &&
+           SleepUntil(absl::Now() + absl::Milliseconds(50), {&over})) {
+      bytes = std::string(1, '\0');
+    }
+  });
+  const absl::Time start = absl::Now();
+  EXPECT_EQ(WhyNotTrusted(absl::StrCat("127.0.0.1:", ntohs(address.sin_port)), ""), "");
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  over.Cancel();
+  server.join();
+}
+
 TEST_F(TlsTest, CertificatesThatAreNoneAreRefused) {
   for (const TlsOptions& tls : {TlsOptions{.root_certificates = "nonsense"},
                                 TlsOptions{.root_certificates = own_.certificate,
@@ -224,6 +258,16 @@ TEST_F(TlsTest, AServerThatWantsMoreIsGuessedAt) {
   const absl::Status anonymous = Client::Connect(mutual.address(), options).status();
   EXPECT_EQ(anonymous.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(anonymous.message()), HasSubstr("it may want a client certificate"));
+  const TestCertificate old = MakeTestCertificate("127.0.0.1", -3, -2);
+  const TestCertificate stranger = MakeTestCertificate("127.0.0.2");
+  for (const auto& [certificate, what] :
+       {std::pair{&old, "this client's certificate has expired"},
+        {&stranger, "it may not accept this client's certificate"}}) {
+    options.tls->client_certificate = certificate->certificate;
+    options.tls->client_key = certificate->key;
+    const absl::Status refused = Client::Connect(mutual.address(), options).status();
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(what));
+  }
   options.tls->client_certificate = own_.certificate;
   options.tls->client_key = own_.key;
   EXPECT_TRUE(Client::Connect(mutual.address(), options).ok());

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ from typing import Any
 import chorale_client
 import grpc
 import pytest
+from chorale_client import channel
 from chorale_client.v1 import chorale_pb2 as pb
 from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
 
@@ -70,6 +73,51 @@ def test_tls_to_a_server_without(fake: FakeChorale) -> None:
     with pytest.raises(chorale_client.InvalidArgumentError, match="not valid PEM"):
         tls = chorale_client.Tls(root_certificates=b"nonsense")
         chorale_client.connect(fake.address, tls=tls, connect_timeout=60)
+
+
+def test_the_alert_of_a_server_that_refuses_the_handshake_is_named() -> None:
+    def refuse() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(b"\x15\x03\x03\x00\x02\x02\x28")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with pytest.raises(chorale_client.UnauthenticatedError, match="(?i)alert.handshake.fail"):
+            chorale_client.connect(f"https://127.0.0.1:{listener.getsockname()[1]}")
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_the_certificate_of_a_server_behind_a_proxy_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class VerificationError(grpc.RpcError):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self) -> str:
+            return "SSL_ERROR_SSL: error:1000007d: CERTIFICATE_VERIFY_FAILED"
+
+    def connect(*_: object, **__: object) -> None:
+        raise AssertionError("past the proxy")
+
+    settings = channel.Settings("https://a.example:1", None, None, 1, 1, chorale_client.Retry())
+    monkeypatch.setattr("socket.create_connection", connect)
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    monkeypatch.delenv("grpc_proxy", raising=False)
+    for name in ("no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    failure = channel.Endpoint.of(settings).failure(VerificationError())
+    assert isinstance(failure, chorale_client.UnauthenticatedError)
+    assert "it has expired, is not valid yet, or is not signed" in str(failure)
+    monkeypatch.setenv("no_proxy", "other.example, .EXAMPLE")
+    with pytest.raises(AssertionError, match="past the proxy"):
+        channel.Endpoint.of(settings).failure(VerificationError())
 
 
 def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale_client.Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 from dataclasses import dataclass, field
@@ -135,8 +136,22 @@ class Endpoint:
             return (*self.metadata, ("chorale-context", context))
         return self.metadata
 
+    def _has_proxy(self) -> bool:
+        """Whether gRPC connects through a proxy of the environment, by gRPC's rules."""
+        if is_loopback(self.target) or not _first_set("grpc_proxy", "https_proxy", "http_proxy"):
+            return False
+        host = self.target.rpartition(":")[0].lower()
+        entries = _first_set("no_grpc_proxy", "no_proxy").lower().split(",")
+        return not any(entry.strip() and host.endswith(entry.strip()) for entry in entries)
+
     def _why_not_trusted(self) -> str:
         """What a TLS connection of its own says of the certificate: gRPC keeps that to itself."""
+        unknown = (
+            "is not trusted: it has expired, is not valid yet, or is not signed by an authority "
+            "that this client trusts: give the authority by tls=Tls(root_certificates=...)"
+        )
+        if self._has_proxy():
+            return unknown  # without the proxy it would be another server that answers
         host, _, port = self.target.rpartition(":")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
@@ -163,7 +178,9 @@ class Endpoint:
             )
         if "not yet valid" in reason:
             return "is not valid yet, or this machine's clock is wrong"
-        known = not reason or "issuer" in reason or "self-signed" in reason.replace(" ", "-")
+        if not reason:
+            return unknown
+        known = "issuer" in reason or "self-signed" in reason.replace(" ", "-")
         return (
             "is not signed by an authority that this client trusts, or the server does not send "
             "those in between: give the authority by tls=Tls(root_certificates=...)"
@@ -191,12 +208,28 @@ class Endpoint:
             return UnauthenticatedError(f"the server at {self.target} does not speak TLS")
         if self.tls is not None and "create security handshaker" in message:
             return InvalidArgumentError("the certificates or the key for TLS are not valid PEM")
+        ssl_error = re.search(r"SSL_ERROR_SSL: (.*?)(: |$)", message)
+        if ssl_error is not None:
+            return UnauthenticatedError(
+                f"the server at {self.target} and this client do not agree on TLS: "
+                f"{ssl_error.group(1)}"
+            )
         hint = ""
         if "Socket closed" in message:
-            hint = "; it may want " + ("TLS" if self.tls is None else "a client certificate")
+            if self.tls is None:
+                hint = "; it may want TLS: connect with tls=True"
+            elif self.tls.client_certificate is None:
+                hint = "; it may want a client certificate"
+            else:
+                hint = "; it may not accept this client's certificate, which may have expired"
         return UnavailableError(
             f"no server at {self.target}: {message.rpartition(': ')[2] or message}{hint}"
         )
+
+
+def _first_set(*names: str) -> str:
+    """The value of the first of these variables that is set and not empty."""
+    return next((value for name in names if (value := os.environ.get(name))), "")
 
 
 def read_error(error: grpc.RpcError, timeout: float) -> ChoraleError:
