@@ -35,7 +35,10 @@ import sys
 import urllib.parse
 from collections.abc import Iterator
 
-import xxhash
+try:
+    import xxhash
+except ImportError:  # --help works without it
+    xxhash = None
 
 # What contexts.db says of itself (engine/store/context_table.cc).
 APPLICATION_ID = 0x43484F52
@@ -55,6 +58,8 @@ class Ring:
     an id belongs to the server of the first point that is not below the id's own hash."""
 
     def __init__(self, servers: list[str], places: int = PLACES) -> None:
+        if xxhash is None:
+            raise Unusable('the Python package xxhash is missing (Debian: python3-xxhash)')
         points = sorted((xxhash.xxh64_intdigest(f'{server}_{i}'.encode()), server)
                         for server in servers for i in range(places))
         self._hashes = [point for point, _ in points]

