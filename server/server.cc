@@ -331,6 +331,7 @@ ServerState Server::State() const {
                        .connections = listener_->connections(),
                        .max_connections = options_.max_connections,
                        .memory_limit_bytes = memory_limit_bytes_,
+                       .registration_memory_bytes = registration_memory_.limit(),
                        .registering_bytes = registration_memory_.used(),
                        .certificate_expires = std::nullopt,
                        .left_out_models = left_out_models_};

@@ -313,12 +313,12 @@ MEMORY = [
          'room.', 'context', ['ChoraleContextPoolPinned', 'ChoraleEvictionStorm']),
     pool('Buffer pool', 'What running calls hold.', 'buffer', ['ChoraleBufferPoolFull']),
     timeseries('Other pools', 'Share of each pool that is used: contexts while they are encoded, '
-               'evicted contexts in host memory, tables on their way in. Pools of size 0 are left '
-               'out.',
+               'evicted contexts in host memory, tables on their way in, tables that await their '
+               'first request. Pools of size 0 are left out.',
                [Query(share('sum by (pool) (chorale_pool_used_bytes{' + SCOPE +
-                            ',pool=~"encode|host_context|registration"})',
+                            ',pool=~"encode|host_context|registration|kept_tables"})',
                             'sum by (pool) (chorale_pool_bytes{' + SCOPE +
-                            ',pool=~"encode|host_context|registration"} > 0)'), '{{pool}}')],
+                            ',pool=~"encode|host_context|registration|kept_tables"} > 0)'), '{{pool}}')],
                'percentunit', maximum=1, thresholds=[(0.9, YELLOW)],
                alerts=['ChoraleRegistrationMemoryFull', 'ChoraleHostContextPoolFull']),
     timeseries('GPU memory', 'Device memory by what it is for. Empty on a CPU.',

@@ -108,7 +108,8 @@ const MetricDescription kCatalog[] = {
     {"chorale_pool_bytes", kGauge, "Size of a memory pool."},
     {"chorale_pool_used_bytes", kGauge,
      "Bytes of a memory pool in use, by part. Of the context pool, pinned cannot be evicted: "
-     "running calls use it, or it is to stay."},
+     "running calls use it, or it is to stay. registration: tables that are being registered; "
+     "kept_tables: tables that await their first request."},
     {"chorale_gpu_memory_bytes", kGauge,
      "Memory of the GPU, by part. \"other\" is used by the driver and by other processes."},
     {"chorale_memory_limit_bytes", kGauge, "Limit of the resident memory of the process; 0: none."},

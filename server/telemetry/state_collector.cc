@@ -70,6 +70,11 @@ void AddProcess(Page* page) {
   page->Add("chorale_memory_bytes", allocator.free, {{"part", "allocator_free"}});
 }
 
+void AddPool(const char* name, int64_t bytes, int64_t used, Page* page) {
+  page->Add("chorale_pool_bytes", bytes, {{"pool", name}});
+  page->Add("chorale_pool_used_bytes", used, {{"pool", name}, {"part", "all"}});
+}
+
 void AddServer(const ServerState& state, Page* page) {
   page->Add("chorale_ready", state.ready ? 1 : 0);
   page->Add("chorale_draining", state.draining ? 1 : 0);
@@ -77,6 +82,7 @@ void AddServer(const ServerState& state, Page* page) {
   page->Add("chorale_max_connections", state.max_connections);
   page->Add("chorale_memory_limit_bytes", state.memory_limit_bytes);
   page->Add("chorale_memory_bytes", state.registering_bytes, {{"part", "registering"}});
+  AddPool("registration", state.registration_memory_bytes, state.registering_bytes, page);
   if (state.certificate_expires.has_value()) {
     page->Add("chorale_tls_certificate_expiry_seconds",
               absl::ToDoubleSeconds(*state.certificate_expires - absl::UnixEpoch()));
@@ -86,11 +92,6 @@ void AddServer(const ServerState& state, Page* page) {
   for (const LeftOutModel& model : state.left_out_models) {
     page->Add("chorale_model_left_out", 1, {{"model", model.name}});
   }
-}
-
-void AddPool(const char* name, int64_t bytes, int64_t used, Page* page) {
-  page->Add("chorale_pool_bytes", bytes, {{"pool", name}});
-  page->Add("chorale_pool_used_bytes", used, {{"pool", name}, {"part", "all"}});
 }
 
 void AddContexts(const EngineStats& stats, int64_t pool_bytes, Page* page) {
@@ -117,7 +118,7 @@ void AddStats(const EngineStats& stats, const PoolSizes& pools, Page* page) {
   AddPool("buffer", pools.buffer, stats.buffer_bytes, page);
   AddPool("encode", pools.encode, stats.encode_bytes, page);
   AddPool("host_context", pools.host_context, stats.contexts.host_bytes, page);
-  AddPool("registration", pools.registration, stats.registration_bytes, page);
+  AddPool("kept_tables", pools.registration, stats.registration_bytes, page);
 }
 
 void AddRegistered(const StoreTotals& totals, Page* page) {

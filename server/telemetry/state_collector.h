@@ -25,7 +25,8 @@ struct ServerState {
   int64_t connections = 0;
   int64_t max_connections = 0;
   int64_t memory_limit_bytes = 0;                 // 0: none
-  int64_t registering_bytes = 0;                  // taken of --registration_memory_mib
+  int64_t registration_memory_bytes = 0;          // --registration_memory_mib
+  int64_t registering_bytes = 0;                  // taken of it
   std::optional<absl::Time> certificate_expires;  // nothing without TLS
   std::vector<LeftOutModel> left_out_models;
 };

@@ -24,7 +24,8 @@ class MetricsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     server_ = ServerProcess::Start({.models = {GoldenFolder("golden_tiny")},
-                                    .flags = {"--context_pool_mib=1", "--buffer_pool_mib=64"}});
+                                    .flags = {"--context_pool_mib=1", "--buffer_pool_mib=64",
+                                              "--registration_memory_mib=48"}});
     ASSERT_NE(server_, nullptr);
     client_ = std::make_unique<ApiClient>(server_->address());
   }
@@ -113,6 +114,8 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
   EXPECT_EQ(page.Value("chorale_draining"), 0);
   EXPECT_EQ(page.Value("chorale_pool_bytes", "pool=\"context\""), 1 << 20);
   EXPECT_EQ(page.Value("chorale_pool_bytes", "pool=\"buffer\""), 64 << 20);
+  EXPECT_EQ(page.Value("chorale_pool_bytes", "pool=\"registration\""), 48 << 20);
+  EXPECT_GT(page.Value("chorale_pool_bytes", "pool=\"kept_tables\""), 0);
   EXPECT_GT(page.Value("chorale_data_disk_free_bytes"), 0);
   EXPECT_EQ(page.Value("chorale_max_connections"), 4096);
   // That of the question whether it serves may not have ended yet.
@@ -177,6 +180,8 @@ TEST_F(MetricsTest, CountsWhatHappened) {
   EXPECT_EQ(page.Value("chorale_pool_used_bytes", "pool=\"context\""),
             ContextBytes(tiny, kContextRows));
   EXPECT_EQ(page.Value("chorale_pool_used_bytes", "pool=\"buffer\""), 0);
+  EXPECT_EQ(page.Value("chorale_pool_used_bytes", "pool=\"registration\""), 0)
+      << "no table is on its way in";
   EXPECT_EQ(page.Value("chorale_sessions"), 0);
   // Names of contexts are private, and would make the number of series unbounded.
   EXPECT_FALSE(absl::StrContains(page.text(), "secret"));
