@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(EncodeShape::kThreads, 1)
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
     const int kv_head = task.head / (p.heads / p.kv_heads);
     const uint16_t* const head =
-        tile.context + p.layer * ContextLayerSize(tile.context_rows, p.kv_heads, kEncodeHeadDim) +
-        kv_head * key_blocks * KeyBlockSize(kEncodeHeadDim);
+        tile.context + ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, tile.context_rows,
+                                         p.kv_heads, kEncodeHeadDim);
     RingPlace place;
     FillRing(ring, head, key_blocks, place);
     if (vote.Result()) FillRing(ring, head, key_blocks, place);

@@ -44,10 +44,9 @@ __device__ __forceinline__ void StoreKvToBuffer(const Tile& tile, const LayerPar
 __device__ __forceinline__ void StoreKvToContext(const Tile& tile, const LayerParams& p, int row,
                                                  int kv_head, int d, KvPart part, Words4 words) {
   if (row >= tile.encode_rows) words = {};  // pads the last key block
-  const int64_t key_blocks = ContextKeyBlocks(tile.context_rows);
   uint16_t* key_block =
-      tile.context + p.kv_layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
-      (kv_head * key_blocks + tile.first_row / kKeyBlockKeys) * KeyBlockSize(p.head_dim);
+      tile.context + ContextKeyBlockAt(p.kv_layer, kv_head, tile.first_row / kKeyBlockKeys,
+                                       tile.context_rows, p.kv_heads, p.head_dim);
   if (part == KvPart::kKey) {
     StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, p.head_dim), words);
     return;

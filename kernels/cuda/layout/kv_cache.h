@@ -34,6 +34,12 @@ constexpr int64_t KeyBlockSize(int64_t head_dim) { return int64_t{2} * kKeyBlock
 constexpr int64_t ContextLayerSize(int64_t rows, int64_t kv_heads, int64_t head_dim) {
   return kv_heads * ContextKeyBlocks(rows) * KeyBlockSize(head_dim);
 }
+// A key block of a context of all layers, one after the other. Those of a head are contiguous.
+constexpr int64_t ContextKeyBlockAt(int64_t layer, int64_t kv_head, int64_t key_block, int64_t rows,
+                                    int64_t kv_heads, int64_t head_dim) {
+  return ((layer * kv_heads + kv_head) * ContextKeyBlocks(rows) + key_block) *
+         KeyBlockSize(head_dim);
+}
 
 // Heads of 64 elements and more are also read by wgmma (attention/encode_attention.h), as swizzled
 // rows (SwizzledAt): of keys in K, of columns in V. Narrower ones are in the order of mma alone.

@@ -371,10 +371,9 @@ __global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant_
       p.qkv + int64_t{tile_index} * kTileRows * row_stride + (p.heads + kv_head) * p.head_dim;
   const uint16_t* const values = keys + p.kv_heads * p.head_dim;
   if (!to_context) return StoreTokens(tile, p, keys, values, row_stride, kv_head);
-  const int64_t key_blocks = ContextKeyBlocks(tile.context_rows);
   uint16_t* const key_block =
-      tile.context + p.kv_layer * ContextLayerSize(tile.context_rows, p.kv_heads, p.head_dim) +
-      (kv_head * key_blocks + tile.first_row / kKeyBlockKeys) * KeyBlockSize(p.head_dim);
+      tile.context + ContextKeyBlockAt(p.kv_layer, kv_head, tile.first_row / kKeyBlockKeys,
+                                       tile.context_rows, p.kv_heads, p.head_dim);
   switch (p.head_dim) {
     case 64:
       return StoreSwizzledHead<64>(tile, keys, values, row_stride, key_block);

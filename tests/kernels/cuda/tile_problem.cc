@@ -93,8 +93,8 @@ std::vector<uint16_t> TileProblem::PackContext(const Keys& keys, int rows) const
   const int64_t blocks = ContextKeyBlocks(rows);
   for (int64_t key = 0; key < blocks * kKeyBlockKeys; ++key) {
     for (int64_t h = 0; h < shape_.kv_heads; ++h) {
-      uint16_t* block = packed.data() + kLayer * layer_size +
-                        (h * blocks + key / kKeyBlockKeys) * KeyBlockSize(head_dim);
+      uint16_t* block = packed.data() + ContextKeyBlockAt(kLayer, h, key / kKeyBlockKeys, rows,
+                                                          shape_.kv_heads, head_dim);
       for (int d = 0; d < head_dim; ++d) {
         const int64_t at = (key * shape_.kv_heads + h) * head_dim + d;
         const int in_block = static_cast<int>(key % kKeyBlockKeys);

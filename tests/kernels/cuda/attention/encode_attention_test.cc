@@ -174,8 +174,8 @@ class EncodeProblem {
     const int64_t blocks = ContextKeyBlocks(shape_.rows);
     for (int64_t key = 0; key < blocks * kKeyBlockKeys; ++key) {
       for (int64_t h = 0; h < shape_.kv_heads; ++h) {
-        uint16_t* block = packed.data() + kLayer * layer_size +
-                          (h * blocks + key / kKeyBlockKeys) * KeyBlockSize(kHeadDim);
+        uint16_t* block = packed.data() + ContextKeyBlockAt(kLayer, h, key / kKeyBlockKeys,
+                                                            shape_.rows, shape_.kv_heads, kHeadDim);
         const auto in_block = static_cast<int>(key % kKeyBlockKeys);
         for (int d = 0; d < kHeadDim; ++d) {
           const int64_t at = key * KvWidth() + h * kHeadDim + d;

@@ -69,12 +69,10 @@ class LayerTest : public DeviceTest {
       const double v = qkv[shape.heads * shape.head_dim + kv_width + i];
       const int path = row % 64 / 16 * 8 + row % 8;
       if (row < 64) {
-        const int64_t key_blocks = ContextKeyBlocks(LayerProblem::kEncodedRows);
         const uint16_t* key_block =
-            result.context.data() +
-            LayerProblem::kLayer *
-                ContextLayerSize(LayerProblem::kEncodedRows, shape.kv_heads, shape.head_dim) +
-            (head * key_blocks + 1) * KeyBlockSize(shape.head_dim);
+            result.context.data() + ContextKeyBlockAt(LayerProblem::kLayer, head, /*key_block=*/1,
+                                                      LayerProblem::kEncodedRows, shape.kv_heads,
+                                                      shape.head_dim);
         actual.push_back(FromBf16(key_block[KeyBlockKeyAt(row, d, shape.head_dim)]));
         actual.push_back(FromBf16(key_block[KeyBlockValueAt(row, d, shape.head_dim)]));
         expected.push_back(static_cast<float>(row < 50 ? k : 0));

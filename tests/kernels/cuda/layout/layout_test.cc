@@ -78,6 +78,14 @@ TEST(LayoutTest, Buffers) {
   EXPECT_EQ(BufferValueColumn(10, 16), 4 + 2);
 }
 
+TEST(LayoutTest, KeyBlocksOfAContext) {
+  // 130 rows are 3 key blocks, of 2 * 64 * 16 elements. With 2 heads, a layer has 6 of them.
+  EXPECT_EQ(ContextKeyBlockAt(0, 0, 2, 130, 2, 16), 2 * 2048);
+  EXPECT_EQ(ContextKeyBlockAt(0, 1, 0, 130, 2, 16), 3 * 2048);
+  EXPECT_EQ(ContextKeyBlockAt(2, 1, 1, 130, 2, 16), (2 * 6 + 3 + 1) * 2048);
+  EXPECT_EQ(ContextKeyBlockAt(2, 0, 0, 130, 2, 16), 2 * ContextLayerSize(130, 2, 16));
+}
+
 TEST(LayoutTest, WeightTiles) {
   Indices indices(kWeightTileSize);
   for (int output = 0; output < kWeightTileOutputs; ++output) {

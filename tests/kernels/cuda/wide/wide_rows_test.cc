@@ -207,8 +207,8 @@ TEST_F(WideRowsTest, StoresKeysAndValuesWhereTheTileSays) {
         const int v = (kHeads + kKvHeads + head) * head_dim + d;
         for (int row = 0; row < 64; ++row) {
           uint16_t* const key_block =
-              in_context.data() + kLayer * context_layer +
-              (head * ContextKeyBlocks(kContextRows) + 1) * KeyBlockSize(head_dim);
+              in_context.data() +
+              ContextKeyBlockAt(kLayer, head, /*key_block=*/1, kContextRows, kKvHeads, head_dim);
           const uint16_t* const from = qkv.data() + row * stride;
           key_block[KeyBlockKeyAt(row, d, head_dim)] = row < 50 ? from[k] : 0;
           key_block[KeyBlockValueAt(row, d, head_dim)] = row < 50 ? from[v] : 0;
