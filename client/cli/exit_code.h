@@ -9,11 +9,11 @@ namespace chorale::client {
 // Scripts depend on these numbers; --help lists them.
 enum class ExitCode {
   kOk = 0,
-  kServerError = 1,  // the server failed, did not answer, or cannot be reached
+  kServerError = 1,  // the server failed, did not answer, cannot be reached, or refuses the caller
   kBadInput = 2,     // wrong usage, or a file or value that cannot be used
   kNotFound = 3,
   kAlreadyExists = 4,
-  kTryAgain = 5,       // the server is full or draining
+  kTryAgain = 5,       // the server is full or draining, or a quota is used up
   kHungUp = 129,       // SIGHUP; the shells' convention, as the next ones
   kInterrupted = 130,  // Ctrl-C
   kTerminated = 143,   // SIGTERM

@@ -62,7 +62,7 @@ std::string Message(const grpc::Status& status, const Details& details) {
   }
   if (details.retry_delay != absl::InfiniteDuration()) {
     absl::StrAppend(&message, message.empty() ? "" : "; ", "try again in ",
-                    absl::FormatDuration(details.retry_delay));
+                    absl::FormatDuration(absl::Ceil(details.retry_delay, absl::Milliseconds(1))));
   }
   return message;
 }

@@ -112,7 +112,10 @@ const MetricDescription kCatalog[] = {
      "kept_tables: tables that await their first request."},
     {"chorale_gpu_memory_bytes", kGauge,
      "Memory of the GPU, by part. \"other\" is used by the driver and by other processes."},
-    {"chorale_memory_limit_bytes", kGauge, "Limit of the resident memory of the process; 0: none."},
+    {"chorale_memory_limit_bytes", kGauge,
+     "Limit of the resident memory of the process, by the flag or the cgroup; 0: none, or the one "
+     "that "
+     "the server sets itself, which follows its work."},
     {"chorale_memory_bytes", kGauge,
      "Host memory, by part: used, or kept for later, by the C library's allocator, which has most "
      "of what lies outside the pools; taken by tables that are being registered."},

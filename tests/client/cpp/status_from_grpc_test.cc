@@ -38,6 +38,9 @@ TEST(StatusFromGrpcTest, TellsWhenToTryAgain) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(), "the queue is full; try again in 1.5s");
   EXPECT_EQ(RetryDelay(status), absl::Milliseconds(1500));
+  const absl::Status odd = StatusFromGrpc(WithRetryInfo(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                                        "full", absl::Nanoseconds(1'196'283'088)));
+  EXPECT_EQ(odd.message(), "full; try again in 1.197s") << "to the millisecond";
 }
 
 TEST(StatusFromGrpcTest, SurvivesStrangeDetails) {
