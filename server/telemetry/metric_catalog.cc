@@ -133,6 +133,9 @@ const MetricDescription kCatalog[] = {
     {"chorale_config_reloads_total", kCounter,
      "Times that the configuration was read again, by result: ok, or error, which changes "
      "nothing."},
+    {"chorale_config_last_reload_successful", kGauge,
+     "0 while something in the files of the configuration is refused, so that the server runs with "
+     "what they said before, else 1."},
     {"chorale_tls_certificate_expiry_seconds", kGauge,
      "When the first of all certificates in the server's files expires, since the Unix epoch. Only "
      "with TLS."},

@@ -70,6 +70,8 @@ PrometheusMetrics::PrometheusMetrics()
   streams_live_ = AddGauge(r, "chorale_streams_live");
   reloads_ok_ = AddCounter(r, "chorale_config_reloads_total", {{"result", "ok"}});
   reloads_failed_ = AddCounter(r, "chorale_config_reloads_total", {{"result", "error"}});
+  last_reload_ok_ = AddGauge(r, "chorale_config_last_reload_successful");
+  last_reload_ok_->Set(1);  // the start was
   spans_dropped_ = AddCounter(r, "chorale_spans_dropped_total");
   for (const char* reason : kConnectionRefusals) {
     connections_refused_[reason] =
@@ -222,6 +224,7 @@ void PrometheusMetrics::SpansDropped(int64_t count) {
 
 void PrometheusMetrics::ConfigReloaded(bool ok) {
   (ok ? reloads_ok_ : reloads_failed_)->Increment();
+  last_reload_ok_->Set(ok ? 1 : 0);
 }
 
 }  // namespace chorale

@@ -109,6 +109,7 @@ class PrometheusMetrics : public MetricsSink {
   prometheus::Counter* stalled_streams_;
   prometheus::Counter* reloads_ok_;
   prometheus::Counter* reloads_failed_;
+  prometheus::Gauge* last_reload_ok_;
   prometheus::Counter* spans_dropped_;
   std::map<std::string, prometheus::Counter*, std::less<>> connections_refused_;  // by reason
   std::map<std::string, prometheus::Counter*, std::less<>> connections_ended_;    // by reason

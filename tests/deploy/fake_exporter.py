@@ -95,6 +95,7 @@ METRICS = [
     _gauge('chorale_draining', 0), _gauge('chorale_ready', 1),
     _counter('chorale_log_lines_dropped_total', 0), _counter('chorale_spans_dropped_total', 0),
     _counter('chorale_config_reloads_total', 0, result=['ok', 'error']),
+    _gauge('chorale_config_last_reload_successful', 1),
     _gauge('chorale_tls_certificate_expiry_seconds', 4e9),
     _gauge('chorale_build_info', 1, version=['0.1.0'], commit=['f4d3b57']),
     _gauge('chorale_backend_info', 1, backend=['cuda'], device=['NVIDIA H200'], threads=['16']),
