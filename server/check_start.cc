@@ -1,5 +1,6 @@
 #include "server/check_start.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,8 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/config/file_text.h"
 #include "server/lifecycle/available_resources.h"
 #include "server/listener/address.h"
+#include "server/listener/file_limit.h"
 #include "server/machine_plan.h"
 #include "server/security/access_control.h"
 #include "server/telemetry/logging.h"
@@ -52,7 +55,25 @@ absl::Status CheckAddress(absl::string_view flag, const std::string& text) {
     return absl::InvalidArgumentError(absl::StrCat(flag, ": ", address.status().message()));
   }
   if (address->path.empty()) return absl::OkStatus();
+  struct stat info;
+  if (lstat(address->path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": ", address->path, " is there and is no socket"));
+  }
   return CheckFolder(flag, FolderOf(address->path));
+}
+
+absl::Status CheckPortFile(const std::string& file) {
+  struct stat info;
+  const bool exists = lstat(file.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat("--port_file: ", file, " is a folder"));
+  }
+  if (!exists && errno == ENAMETOOLONG) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--port_file: ", file, ": ", std::generic_category().message(ENAMETOOLONG)));
+  }
+  return CheckFolder("--port_file", FolderOf(file));
 }
 
 // Each file by itself, so that a mistake in one hides none in another.
@@ -60,7 +81,12 @@ void CheckSecurity(const SecurityOptions& options, StartCheck* check) {
   SecurityOptions certificate;
   SecurityOptions tokens;
   SecurityOptions tenants;
-  certificate.tls = options.tls;
+  for (const std::string& file :
+       {options.tls.certificate, options.tls.key, options.tls.client_ca}) {
+    if (!file.empty()) check->mistakes.Add(ReadFileText(file).status());
+  }
+  // One without the other is a mistake of the flags.
+  if (!options.tls.key.empty()) certificate.tls = options.tls;
   tokens.token_file = options.token_file;
   tenants.tenant_file = options.tenant_file;
   for (const SecurityOptions& one : {certificate, tokens, tenants}) {
@@ -73,6 +99,9 @@ void CheckSecurity(const SecurityOptions& options, StartCheck* check) {
         options.tls.certificate, ": is valid from ", LogTime(tls->content().valid_from), " until ",
         LogTime(tls->content().valid_until), ": clients will not connect"));
   }
+  for (const LogField& field : (*access)->ExpiredTokens(absl::Now())) {
+    check->warnings.push_back(FormatText(options.token_file + ":", {field}));
+  }
   for (const LogField& field : (*access)->UnmatchedTenants()) {
     check->warnings.push_back(FormatText(options.tenant_file + ":", {field}));
   }
@@ -80,19 +109,26 @@ void CheckSecurity(const SecurityOptions& options, StartCheck* check) {
 
 }  // namespace
 
-StartCheck CheckFiles(ProgramOptions options) {
+StartCheck CheckFiles(ProgramOptions options, const AvailableResources& resources) {
   StartCheck check;
   const absl::StatusOr<MachinePlan> plan =
-      FitToMachine(FindResources(), WeightBytes(options.engine.models), &options);
-  check.mistakes.Add(plan.status());
-  if (plan.ok() && !plan->warning.empty()) check.warnings.push_back(plan->warning);
+      FitToMachine(resources, WeightBytes(options.engine.models), &options);
+  (absl::IsUnavailable(plan.status()) ? check.passing : check.mistakes).Add(plan.status());
+  if (plan.ok()) {
+    for (const std::string& warning : {plan->warning, plan->limit_warning}) {
+      if (!warning.empty()) check.warnings.push_back(warning);
+    }
+  }
+  check.mistakes.Add(CheckFileLimit(RaiseFileLimit()));
   CheckSecurity(options.server.security, &check);
-  check.mistakes.Add(CheckAddress("--listen_address", options.server.listen_address));
+  if (!options.server.listen_address.empty()) {  // else a mistake of the flags
+    check.mistakes.Add(CheckAddress("--listen_address", options.server.listen_address));
+  }
   if (!options.server.metrics_address.empty()) {
     check.mistakes.Add(CheckAddress("--metrics_address", options.server.metrics_address));
   }
   if (const std::string& file = options.server.port_file; !file.empty()) {
-    check.mistakes.Add(CheckFolder("--port_file", FolderOf(file)));
+    check.mistakes.Add(CheckPortFile(file));
   }
   check.mistakes.Add(CheckFolder("--data_dir", FirstThatExists(options.engine.data_dir)));
   return check;

@@ -8,7 +8,6 @@
 #include "base/status_macros.h"
 #include "server/config/config_file.h"
 #include "server/config/environment_variables.h"
-#include "server/config/mistakes.h"
 #include "server/flags.h"
 #include "server/lifecycle/reload_trigger.h"
 
@@ -70,23 +69,25 @@ std::string FindFile(const std::vector<std::string>& arguments,
 }
 
 // Fills what the configuration has beside options and values. `file_entries` is that of the one
-// before. Fails if the file cannot be read: what would be missing then is no mistake of its own.
-absl::Status Apply(const ConfigurationSources& sources, FlagOrigins* origins,
-                   Configuration* configuration, Mistakes* mistakes) {
+// before. False if the file cannot be read: what is missing then is no mistake of its own.
+bool Apply(const ConfigurationSources& sources, FlagOrigins* origins, Configuration* configuration,
+           Mistakes* mistakes) {
   const std::vector<FlagVariable> variables = FlagVariables(sources.environment);
   ResetFlags();
   configuration->file = FindFile(sources.arguments, variables);
   configuration->file_version = FileVersion(configuration->file);
   ResetFlags();
+  bool has_file = true;
   if (!configuration->file.empty()) {
     const absl::StatusOr<int64_t> entries =
         ApplyFile(configuration->file, configuration->file_entries, origins, mistakes);
-    RETURN_IF_ERROR(entries.status());
-    configuration->file_entries = *entries;
+    mistakes->Add(entries.status());
+    has_file = entries.ok();
+    if (has_file) configuration->file_entries = *entries;
   }
   ApplyEnvironment(variables, origins, &configuration->unknown_variables, mistakes);
   mistakes->Add(ParseFlags(sources.arguments, origins).status());
-  return absl::OkStatus();
+  return has_file;
 }
 
 }  // namespace
@@ -95,22 +96,28 @@ absl::StatusOr<ListenTarget> LoadListenTarget(const ConfigurationSources& source
   FlagOrigins origins;
   Configuration configuration;
   Mistakes mistakes;
-  RETURN_IF_ERROR(Apply(sources, &origins, &configuration, &mistakes));
+  Apply(sources, &origins, &configuration, &mistakes);
   RETURN_IF_ERROR(mistakes.ToStatus());
   return ListenTargetOfFlags();
 }
 
 absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sources,
                                                 int64_t file_entries_before) {
+  Mistakes mistakes;
+  Configuration configuration = ReadConfiguration(sources, file_entries_before, &mistakes);
+  RETURN_IF_ERROR(mistakes.ToStatus());
+  return configuration;
+}
+
+Configuration ReadConfiguration(const ConfigurationSources& sources, int64_t file_entries_before,
+                                Mistakes* mistakes) {
   Configuration configuration;
   configuration.file_entries = file_entries_before;
   FlagOrigins origins;
-  Mistakes mistakes;
-  RETURN_IF_ERROR(Apply(sources, &origins, &configuration, &mistakes));
-  absl::StatusOr<ProgramOptions> options = OptionsFromFlags(origins);
-  mistakes.Add(options.status());
-  RETURN_IF_ERROR(mistakes.ToStatus());
-  configuration.options = *std::move(options);
+  const bool has_file = Apply(sources, &origins, &configuration, mistakes);
+  Mistakes of_options;
+  configuration.options = OptionsFromFlags(origins, &of_options);
+  if (has_file) mistakes->Add(of_options.ToStatus());
   configuration.values = FlagValues();
   return configuration;
 }

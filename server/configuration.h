@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/config/mistakes.h"
 #include "server/server_options.h"
 
 namespace chorale {
@@ -34,6 +35,11 @@ struct Configuration {
 // configuration that is to be replaced (ReadConfigFile).
 absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sources,
                                                 int64_t file_entries_before = 0);
+
+// The same, as far as it can be read, so that what it names can be looked at as well: what is wrong
+// counts as not given.
+Configuration ReadConfiguration(const ConfigurationSources& sources, int64_t file_entries_before,
+                                Mistakes* mistakes);
 
 // Only where the server listens: other flags must be well-formed, but need not be valid together.
 absl::StatusOr<ListenTarget> LoadListenTarget(const ConfigurationSources& sources);

@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "base/loopback.h"
 #include "base/status_macros.h"
-#include "server/config/mistakes.h"
+#include "engine/backend/cpu/backend.h"
 
 ABSL_FLAG(
     std::string, listen_address, "127.0.0.1:50051",
@@ -180,7 +180,8 @@ ABSL_FLAG(
     bool, check_config, false,
     "Open what a start would open: the models, the files of certificates, tokens and tenants, "
     "the backend; plan the memory; print all mistakes, and exit: with status 0 if the server "
-    "would start, else with 2. Changes nothing; a server may run beside.");
+    "would start, with 1 if only memory is missing that others use now, else with 2. Changes "
+    "nothing; a server may run beside.");
 ABSL_FLAG(bool, check, false,
           "Ask the server at --listen_address whether it is ready, and exit: with status 0 if it "
           "is, else with 1 and the reason.");
@@ -258,7 +259,7 @@ struct Range {
 // Reads flags into options, and keeps what is wrong.
 class Reader {
  public:
-  explicit Reader(const FlagOrigins& origins) : origins_(origins) {}
+  Reader(const FlagOrigins& origins, Mistakes* mistakes) : origins_(origins), mistakes_(mistakes) {}
 
   template <typename T>
   void Integer(const absl::Flag<int64_t>& flag, Range range, T* out, int64_t unit = 1) {
@@ -303,15 +304,13 @@ class Reader {
 
   void Fail(const absl::CommandLineFlag& flag, absl::string_view what) {
     const auto origin = origins_.find(flag.Name());
-    mistakes_.Add(absl::StrCat(origin == origins_.end() ? CommandLineOrigin(flag) : origin->second,
-                               " ", what));
+    mistakes_->Add(absl::StrCat(origin == origins_.end() ? CommandLineOrigin(flag) : origin->second,
+                                " ", what));
   }
-
-  absl::Status status() const { return mistakes_.ToStatus(); }
 
  private:
   const FlagOrigins& origins_;
-  Mistakes mistakes_;
+  Mistakes* const mistakes_;
 };
 
 void ReadLimits(Reader* reader, Limits* limits) {
@@ -386,7 +385,7 @@ void ReadBackend(Reader* reader, EngineSetup* engine) {
   } else {
     reader->Fail(absl::GetFlagReflectionHandle(FLAGS_backend), "must be auto, cpu or cuda");
   }
-  reader->Integer(FLAGS_threads, {0, 4096}, &engine->threads);
+  reader->Integer(FLAGS_threads, {0, cpu::kMaxThreads}, &engine->threads);
   reader->Integer(FLAGS_context_pool_mib, {0, 1 << 24}, &engine->context_pool_bytes, kMiB);
   reader->Integer(FLAGS_buffer_pool_mib, {0, 1 << 24}, &engine->buffer_pool_bytes, kMiB);
   reader->Integer(FLAGS_weights_pool_mib, {0, 1 << 24}, &engine->weights_pool_bytes, kMiB);
@@ -499,6 +498,10 @@ absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,
     if (origins != nullptr) (*origins)[std::string(flag->Name())] = CommandLineOrigin(*flag);
   }
   RETURN_IF_ERROR(mistakes.ToStatus());
+  return AskedAction();
+}
+
+FlagAction AskedAction() {
   if (absl::GetFlag(FLAGS_check)) return FlagAction::kCheck;
   if (absl::GetFlag(FLAGS_check_config)) return FlagAction::kCheckConfig;
   return absl::GetFlag(FLAGS_print_config) ? FlagAction::kPrintConfig : FlagAction::kRun;
@@ -537,9 +540,16 @@ std::map<std::string, std::string> FlagValues() {
 }
 
 absl::StatusOr<ProgramOptions> OptionsFromFlags(const FlagOrigins& origins) {
+  Mistakes mistakes;
+  ProgramOptions options = OptionsFromFlags(origins, &mistakes);
+  RETURN_IF_ERROR(mistakes.ToStatus());
+  return options;
+}
+
+ProgramOptions OptionsFromFlags(const FlagOrigins& origins, Mistakes* mistakes) {
   ProgramOptions options;
   for (const auto& [flag, origin] : origins) options.given.insert(flag);
-  Reader reader(origins);
+  Reader reader(origins, mistakes);
   ReadLimits(&reader, &options.server.limits);
   ReadServer(&reader, &options.server);
   ReadSecurity(&reader, &options.server);
@@ -554,7 +564,6 @@ absl::StatusOr<ProgramOptions> OptionsFromFlags(const FlagOrigins& origins) {
         std::min(options.engine.registered_tables_bytes,
                  options.server.memory_limit_bytes / kRegisteredTablesShare);
   }
-  RETURN_IF_ERROR(reader.status());
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/config/mistakes.h"
 #include "server/server_options.h"
 
 namespace chorale {
@@ -26,6 +27,9 @@ using FlagOrigins = std::map<std::string, std::string, std::less<>>;
 // parser exits the process, with status 1 for an error and for --help.)
 absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,
                                       FlagOrigins* origins = nullptr);
+
+// What the arguments that ParseFlags saw last ask for, also where some of them are wrong.
+FlagAction AskedAction();
 
 // Sets a flag from another source, and notes its origin. InvalidArgument names the origin.
 // REQUIRES: IsConfigurable(name).
@@ -48,8 +52,10 @@ void ResetFlags();
 // Names and values of all flags that can be configured, by name.
 std::map<std::string, std::string> FlagValues();
 
-// The options that the flags set. InvalidArgument has a line for each mistake, which names the
-// flag, or its origin, and its valid values.
+// The options that the flags set. Each mistake names the flag, or its origin, and its valid values;
+// the option then has its default.
+ProgramOptions OptionsFromFlags(const FlagOrigins& origins, Mistakes* mistakes);
+// InvalidArgument with a line for each mistake.
 absl::StatusOr<ProgramOptions> OptionsFromFlags(const FlagOrigins& origins = {});
 
 // All flags with their meanings, units and defaults.

@@ -1,33 +1,56 @@
 #include "server/load_models.h"
 
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/config/mistakes.h"
 #include "server/model_folders.h"
 
 namespace chorale {
+namespace {
+
+absl::Status CannotLoad(const std::string& folder, const absl::Status& why) {
+  std::error_code error;
+  const bool no_model =
+      !std::filesystem::exists(std::filesystem::path(folder) / "config.json", error);
+  return absl::Status(why.code(),
+                      absl::StrCat("cannot load the model in ", folder, ": ", why.message(),
+                                   no_model ? "; a model's folder has a config.json, a folder of "
+                                              "models has such folders"
+                                            : ""));
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<Model>> LoadModels(const std::vector<std::string>& entries,
                                               absl::FunctionRef<bool()> stopped) {
   std::vector<Model> models;
+  std::map<std::string, std::string> folders;  // by the model's name
+  Mistakes mistakes;
+  absl::StatusCode code = absl::StatusCode::kOk;  // of the first
+  const auto add = [&](const absl::Status& status) {
+    mistakes.Add(status);
+    if (code == absl::StatusCode::kOk) code = status.code();
+  };
   for (const std::string& folder : FindModelFolders(entries)) {
     if (stopped()) return absl::CancelledError("the models are not needed any more");
     absl::StatusOr<Model> model = LoadModel(folder);
     if (!model.ok()) {
-      std::error_code error;
-      const bool no_model =
-          !std::filesystem::exists(std::filesystem::path(folder) / "config.json", error);
-      return absl::Status(
-          model.status().code(),
-          absl::StrCat("cannot load the model in ", folder, ": ", model.status().message(),
-                       no_model ? "; a model's folder has a config.json, a folder of models has "
-                                  "such folders"
-                                : ""));
+      add(CannotLoad(folder, model.status()));
+      continue;
     }
-    models.push_back(*std::move(model));
+    const auto [other, is_new] = folders.emplace(model->name, folder);
+    if (!is_new) {
+      add(absl::InvalidArgumentError(absl::StrCat("two models are called '", model->name,
+                                                  "': those in ", other->second, " and ", folder)));
+    }
+    // Of those that cannot be served together one mistake after the other needs no memory.
+    if (mistakes.empty()) models.push_back(*std::move(model));
   }
+  if (!mistakes.empty()) return absl::Status(code, mistakes.ToStatus().message());
   return models;
 }
 

@@ -11,8 +11,9 @@
 
 namespace chorale {
 
-// The models in these entries, in this order. Errors name the folder at fault, and what is wrong
-// with it. `stopped` is asked before each model: Cancelled once it says true.
+// The models in these entries, in this order. An error has a line for each folder at fault, which
+// names it and what is wrong with it: also where two models have one name. `stopped` is asked
+// before each model: Cancelled once it says true.
 absl::StatusOr<std::vector<Model>> LoadModels(const std::vector<std::string>& entries,
                                               absl::FunctionRef<bool()> stopped);
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/backend/cpu/backend.h"
 #include "server/lifecycle/memory_watch.h"
 #include "server/lifecycle/own_memory_limit.h"
 #include "server/model_folders.h"
@@ -15,9 +16,10 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
+constexpr char kAskedFor[] = "--memory_limit_mib";
+
 // Of a server without models and pools: code, gRPC, threads, database.
 constexpr int64_t kProgramBytes = 64 * kMiB;
-constexpr int kMostThreads = 1024;  // of the CPU backend
 
 // One thing that takes host memory. The least is what small tables need: 32 MiB of contexts are
 // 2,700 rows of the default model.
@@ -85,6 +87,10 @@ int64_t Divide(int64_t room, std::vector<Pool>* pools) {
   return std::max<int64_t>(0, least - room);
 }
 
+int64_t PlannedPart(int64_t bytes) {
+  return static_cast<int64_t>(kPlannedMemoryShare * static_cast<double>(bytes));
+}
+
 // Says what is short of what.
 std::string Shortage(const MemoryBound& memory, int64_t own, int64_t missing) {
   const auto needed = static_cast<int64_t>(static_cast<double>(missing) / kPlannedMemoryShare);
@@ -94,10 +100,21 @@ std::string Shortage(const MemoryBound& memory, int64_t own, int64_t missing) {
                       " for the program and its models, the rest for pools and requests");
 }
 
+// Takes back a --memory_limit_mib that could never be reached. Returns the warning; empty: none.
+std::string RefuseHighLimit(const AvailableResources& resources, ServerOptions* server) {
+  const int64_t asked = server->memory_limit_bytes;
+  const MemoryBound& bound = resources.cgroup.known() ? resources.cgroup : resources.machine;
+  if (!bound.known() || asked <= bound.bytes) return "";
+  server->memory_limit_bytes = 0;
+  return absl::StrCat("--memory_limit_mib=", asked / kMiB, " is above the ", bound.bytes / kMiB,
+                      " MiB that there are (", bound.source,
+                      "), so that it is no limit: it counts as not given");
+}
+
 void PlanThreads(const AvailableResources& resources, ProgramOptions* options, MachinePlan* plan) {
   int& threads = options->engine.threads;
   const bool given = threads > 0;
-  if (!given) threads = std::min(resources.threads(), kMostThreads);
+  if (!given) threads = std::min(resources.threads(), cpu::kMaxThreads);
   plan->fields.push_back({"processors", resources.processors.processors});
   plan->fields.push_back({"processors_from", resources.processors.source});
   plan->fields.push_back({"threads", int64_t{threads}});
@@ -109,17 +126,17 @@ absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, in
                                          ProgramOptions* options) {
   MachinePlan plan;
   ServerOptions& server = options->server;
+  const bool none_asked =
+      options->given.contains("memory_limit_mib") && server.memory_limit_bytes == 0;
+  plan.limit_warning = RefuseHighLimit(resources, &server);
   MemoryBound memory = resources.memory();
   bool is_limit = resources.limit.known() && memory.source == resources.limit.source;
   if (server.memory_limit_bytes > 0 &&
       (!memory.known() || server.memory_limit_bytes < memory.bytes)) {
-    memory = {server.memory_limit_bytes, "--memory_limit_mib"};
+    memory = {server.memory_limit_bytes, kAskedFor};
     is_limit = true;
   }
-  // One that was asked for beyond that of the cgroup could never be reached.
-  const int64_t asked = server.memory_limit_bytes;
-  const bool none_asked = options->given.contains("memory_limit_mib") && asked == 0;
-  if (resources.cgroup.known() && !none_asked && (asked == 0 || asked > resources.cgroup.bytes)) {
+  if (resources.cgroup.known() && !none_asked && server.memory_limit_bytes == 0) {
     server.memory_limit_bytes = resources.cgroup.bytes;
     server.memory_limit_found = true;
   }
@@ -127,14 +144,19 @@ absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, in
   const bool on_host = PoolsAreOnHost(options->engine, memory);
   std::vector<Pool> pools = PoolsOf(on_host, options);
   const int64_t own = kProgramBytes + OwnMemoryLimit::kCopiesOfWeights * weight_bytes;
-  const auto planned =
-      static_cast<int64_t>(kPlannedMemoryShare * static_cast<double>(memory.bytes)) - own;
   if (memory.known()) {
-    if (const int64_t missing = Divide(planned, &pools); missing > 0) {
+    if (const int64_t missing = Divide(PlannedPart(memory.bytes) - own, &pools); missing > 0) {
       plan.warning = Shortage(memory, own, missing);
       const bool any_given =
           std::any_of(pools.begin(), pools.end(), [](const Pool& pool) { return pool.given; });
-      if (is_limit && !any_given) return absl::InvalidArgumentError(plan.warning);
+      if (is_limit && !any_given) {
+        const bool lasts =
+            memory.source == kAskedFor ||
+            missing > PlannedPart(resources.lasting_limit.bytes) - PlannedPart(memory.bytes);
+        return absl::Status(
+            lasts ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kUnavailable,
+            plan.warning);
+      }
     }
     plan.fields = {{"memory_mib", memory.bytes / kMiB}, {"memory_from", memory.source}};
   }
@@ -173,8 +195,11 @@ MemoryShares DivideAnew(const MemoryBound& cgroup, int64_t weight_bytes, bool on
   for (const char* const flag : {"registration_memory_mib", "host_context_pool_mib"}) {
     options.given.erase(flag);
   }
+  // One that was no limit at the start is none now.
+  if (planned.server.own_memory_limit) options.server.memory_limit_bytes = 0;
   AvailableResources resources;
   resources.limit = cgroup;
+  resources.lasting_limit = cgroup;
   resources.cgroup = cgroup;
   const absl::StatusOr<MachinePlan> plan = FitToMachine(resources, weight_bytes, &options);
   return {.limit_bytes = options.server.memory_limit_bytes,

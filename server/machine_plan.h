@@ -16,7 +16,8 @@ namespace chorale {
 // What was chosen, and why.
 struct MachinePlan {
   std::vector<LogField> fields;  // of a line in the log
-  std::string warning;           // empty: none
+  std::string warning;           // too little memory; empty: none
+  std::string limit_warning;     // of --memory_limit_mib; empty: none
 };
 
 // Fits what no flag has set (ProgramOptions::given) to what the process may use:
@@ -24,12 +25,14 @@ struct MachinePlan {
 //     their defaults, or else in the same proportions in what remains of kPlannedMemoryShare of the
 //     memory after the program, `weight_bytes` of models, and what flags have set;
 //   - the limit of memory: that of the cgroup, if it has one below the machine's memory; also where
-//     a larger one was asked for. Where there is neither, the process has its own (OwnMemoryLimit);
+//     a larger one was asked for. Where there is neither, or one was asked for that is above the
+//     machine's memory, the process has its own (OwnMemoryLimit);
 //   - the threads of the CPU backend.
 // The memory is the least of what was found and of --memory_limit_mib.
 //
 // InvalidArgument, with what is needed, if a limit leaves no room for pools that serve, and no
-// flag says that it should be tried. Memory that others use at the moment is no such limit.
+// flag says that it should be tried. Unavailable if it would leave room once others give back what
+// they have taken of it. Memory of the machine that others use at the moment is no limit.
 absl::StatusOr<MachinePlan> FitToMachine(const AvailableResources& resources, int64_t weight_bytes,
                                          ProgramOptions* options);
 

@@ -12,6 +12,7 @@
 #include "server/check_server.h"
 #include "server/check_start.h"
 #include "server/config/config_file.h"
+#include "server/config/mistakes.h"
 #include "server/configuration.h"
 #include "server/flags.h"
 #include "server/lifecycle/prepare_process.h"
@@ -29,6 +30,7 @@ constexpr absl::Duration kCheckTimeout = absl::Seconds(2);
 
 // A line for each of the message.
 void PrintError(const absl::Status& status) {
+  if (status.ok()) return;
   for (const absl::string_view line : absl::StrSplit(status.message(), '\n')) {
     std::cerr << "chorale-server: " << line << "\n";
   }
@@ -49,17 +51,21 @@ int Check(const ConfigurationSources& sources) {
   return kNotReady;
 }
 
-int CheckConfig(const Configuration& configuration) {
+// `mistakes` are those of the configuration itself.
+int CheckConfig(const Configuration& configuration, Mistakes mistakes) {
   SetLogLevel(spdlog::level::off);  // what it says is said below
   const StartCheck check = CheckEverything(configuration.options);
+  mistakes.Add(check.mistakes.ToStatus());
   for (const std::string& variable : configuration.unknown_variables) {
     std::cerr << "chorale-server: warning: " << variable << " is no flag\n";
   }
   for (const std::string& warning : check.warnings) {
     std::cerr << "chorale-server: warning: " << warning << "\n";
   }
-  if (check.mistakes.empty()) return Print("the server would start\n");
-  PrintError(check.mistakes.ToStatus());
+  if (mistakes.empty() && check.passing.empty()) return Print("the server would start\n");
+  PrintError(mistakes.ToStatus());
+  PrintError(check.passing.ToStatus());
+  if (mistakes.empty()) return kNotReady;
   return kWrongConfiguration;
 }
 
@@ -70,16 +76,18 @@ int Main(const ConfigurationSources& sources) {
     return Print("chorale-server " CHORALE_VERSION "\n");
   if (action.ok() && *action == FlagAction::kCheck) return Check(sources);
   // Also where the arguments are wrong: their mistakes are among those that it names.
-  const absl::StatusOr<Configuration> configuration = LoadConfiguration(sources);
-  if (!configuration.ok()) {
-    PrintError(configuration.status());
+  Mistakes mistakes;
+  const Configuration configuration =
+      ReadConfiguration(sources, /*file_entries_before=*/0, &mistakes);
+  if (AskedAction() == FlagAction::kCheckConfig) return CheckConfig(configuration, mistakes);
+  if (!mistakes.empty()) {
+    PrintError(mistakes.ToStatus());
     return kWrongConfiguration;
   }
   if (*action == FlagAction::kPrintConfig)
-    return Print(FormatConfig({configuration->values.begin(), configuration->values.end()},
-                              configuration->options.given));
-  if (*action == FlagAction::kCheckConfig) return CheckConfig(*configuration);
-  return RunServer(sources, *configuration);
+    return Print(FormatConfig({configuration.values.begin(), configuration.values.end()},
+                              configuration.options.given));
+  return RunServer(sources, configuration);
 }
 
 }  // namespace

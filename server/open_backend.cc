@@ -13,16 +13,6 @@
 namespace chorale {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const EngineSetup& setup) {
-  cpu::BackendOptions options;
-  options.threads = setup.threads;
-  options.context_pool_bytes =
-      setup.context_pool_bytes > 0 ? setup.context_pool_bytes : setup.cpu_context_pool_bytes;
-  options.buffer_pool_bytes =
-      setup.buffer_pool_bytes > 0 ? setup.buffer_pool_bytes : setup.cpu_buffer_pool_bytes;
-  return cpu::NewBackend(options);
-}
-
 absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const EngineSetup& setup) {
   cuda::BackendOptions options;
   options.memory.context_pool_bytes = setup.context_pool_bytes;
@@ -39,23 +29,41 @@ bool IsBackendAbsent(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsUnavailable(status);
 }
 
+absl::Status NoCuda(const absl::Status& why) {
+  return absl::Status(why.code(), absl::StrCat("--backend=cuda: ", why.message()));
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> Choose(const EngineSetup& setup) {
-  if (setup.backend == BackendChoice::kCpu) return OpenCpu(setup);
+  if (setup.backend == BackendChoice::kCpu) return cpu::NewBackend(CpuOptions(setup));
   absl::StatusOr<std::unique_ptr<Backend>> cuda = OpenCuda(setup);
   if (cuda.ok()) return cuda;
   const std::string reason(cuda.status().message());
-  if (setup.backend == BackendChoice::kCuda) {
-    return absl::Status(cuda.status().code(), absl::StrCat("--backend=cuda: ", reason));
-  }
+  if (setup.backend == BackendChoice::kCuda) return NoCuda(cuda.status());
   if (!IsBackendAbsent(cuda.status())) {
     return absl::Status(cuda.status().code(),
                         absl::StrCat(reason, "; --backend=cpu serves without a GPU"));
   }
   LogEvent(spdlog::level::info, "no_gpu", {{"falls_back_to", "cpu"}, {"reason", reason}});
-  return OpenCpu(setup);
+  return cpu::NewBackend(CpuOptions(setup));
 }
 
 }  // namespace
+
+cpu::BackendOptions CpuOptions(const EngineSetup& setup) {
+  cpu::BackendOptions options;
+  options.threads = setup.threads;
+  options.context_pool_bytes =
+      setup.context_pool_bytes > 0 ? setup.context_pool_bytes : setup.cpu_context_pool_bytes;
+  options.buffer_pool_bytes =
+      setup.buffer_pool_bytes > 0 ? setup.buffer_pool_bytes : setup.cpu_buffer_pool_bytes;
+  return options;
+}
+
+absl::Status CheckBackendIsThere(const EngineSetup& setup) {
+  if (setup.backend != BackendChoice::kCuda) return absl::OkStatus();
+  const absl::Status library = cuda::CheckLibrary(cuda::LibraryPath());
+  return library.ok() ? library : NoCuda(library);
+}
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const EngineSetup& setup) {
   absl::StatusOr<std::unique_ptr<Backend>> backend = Choose(setup);

@@ -4,11 +4,19 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/backend.h"
 #include "server/server_options.h"
 
 namespace chorale {
+
+// What the CPU backend gets.
+cpu::BackendOptions CpuOptions(const EngineSetup& setup);
+
+// The errors of OpenBackend that show without opening anything.
+absl::Status CheckBackendIsThere(const EngineSetup& setup);
 
 // BackendChoice::kAuto opens the CPU backend, and logs why, if there is no GPU backend library, no
 // driver or no supported GPU. If there is a GPU but it cannot be opened, or has too little memory,

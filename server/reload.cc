@@ -8,7 +8,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "server/check_start.h"
 #include "server/config/mistakes.h"
 #include "server/model_folders.h"
 
@@ -28,11 +27,13 @@ constexpr absl::string_view kReloadable[] = {
 bool IsReloadable(absl::string_view flag) { return absl::c_linear_search(kReloadable, flag); }
 
 Reloader::Reloader(ConfigurationSources sources, Configuration configuration,
-                   std::string models_version, LoadModels load_models, Server* server)
+                   std::string models_version, LoadModels load_models, CheckStart check_start,
+                   Server* server)
     : sources_(std::move(sources)),
       current_(std::move(configuration)),
       models_version_(std::move(models_version)),
       load_models_(std::move(load_models)),
+      check_start_(std::move(check_start)),
       server_(server) {}
 
 void Reloader::Reload() {
@@ -43,10 +44,12 @@ void Reloader::Reload() {
   for (const absl::Status& status : security.refusals) refused.Add(status);
   refused.Add(next.ok() ? Apply(*next, &fields) : next.status());
   absl::c_move(security.changes, std::back_inserter(fields));
+  const bool warns = !security.warnings.empty();
+  absl::c_move(security.warnings, std::back_inserter(fields));
   // What was not refused may still name what a start cannot use.
   std::vector<std::string> would_not_start;
   if (next.ok()) {
-    const StartCheck start = CheckFiles(next->options);
+    const StartCheck start = check_start_(next->options);
     absl::c_copy_if(start.mistakes.lines(), std::back_inserter(would_not_start),
                     [&](const std::string& mistake) {
                       return !absl::c_linear_search(refused.lines(), mistake);
@@ -57,8 +60,8 @@ void Reloader::Reload() {
   }
   server_->metrics()->ConfigReloaded(refused.empty());
   if (refused.empty()) {
-    LogEvent(would_not_start.empty() ? spdlog::level::info : spdlog::level::warn, "reloaded",
-             fields);
+    LogEvent(would_not_start.empty() && !warns ? spdlog::level::info : spdlog::level::warn,
+             "reloaded", fields);
     return;
   }
   fields.insert(fields.begin(), {"reason", absl::StrJoin(refused.lines(), "; ")});
@@ -95,8 +98,8 @@ absl::Status Reloader::Apply(const Configuration& next, std::vector<LogField>* f
   limits.max_response_bytes = current_.options.server.limits.max_response_bytes;
   server_->SetLimits(limits);
   current_.file_entries = next.file_entries;
-  fields->push_back({"changed", absl::StrJoin(changed, ",")});
-  fields->push_back({"need_restart", absl::StrJoin(need_restart, ",")});
+  if (!changed.empty()) fields->push_back({"changed", absl::StrJoin(changed, ",")});
+  if (!need_restart.empty()) fields->push_back({"need_restart", absl::StrJoin(need_restart, ",")});
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/model/model.h"
+#include "server/check_start.h"
 #include "server/configuration.h"
 #include "server/server.h"
 #include "server/telemetry/logging.h"
@@ -30,11 +31,14 @@ class Reloader {
   using LoadModels =
       std::function<absl::StatusOr<std::vector<Model>>(const std::vector<std::string>& entries)>;
 
+  // Says what would keep a server with these options from starting.
+  using CheckStart = std::function<StartCheck(const ProgramOptions& options)>;
+
   // `server` is open, and outlives this. `configuration` is the one that it runs with, and
   // `models_version` the ModelsVersion of its models, from before they were loaded; empty if some
   // were left out.
   Reloader(ConfigurationSources sources, Configuration configuration, std::string models_version,
-           LoadModels load_models, Server* server);
+           LoadModels load_models, CheckStart check_start, Server* server);
 
   // Reads the sources again, and all models if any has changed or was left out
   // (server/update_models.h): what it needs may be there by now.
@@ -49,6 +53,7 @@ class Reloader {
   Configuration current_;
   std::string models_version_;  // empty: of no models
   const LoadModels load_models_;
+  const CheckStart check_start_;
   Server* const server_;
 };
 

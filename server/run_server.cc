@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "server/build_engine.h"
 #include "server/check_start.h"
+#include "server/config/mistakes.h"
 #include "server/lifecycle/available_resources.h"
 #include "server/lifecycle/reload_trigger.h"
 #include "server/lifecycle/shutdown_signal.h"
@@ -74,7 +75,9 @@ void LogFailure(absl::string_view reason) {
 
 // Returns the exit status.
 int CannotStart(const absl::Status& status) {
-  LogFailure(status.message());
+  Mistakes mistakes;
+  mistakes.Add(status);
+  for (const std::string& mistake : mistakes.lines()) LogFailure(mistake);
   const bool mistake = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
   return mistake ? kWrongConfiguration : kFailed;
 }
@@ -103,6 +106,9 @@ absl::Status ChooseForMachine(const AvailableResources& resources, ProgramOption
   if (!plan->warning.empty()) {
     LogEvent(spdlog::level::warn, "little_memory", {{"reason", plan->warning}});
   }
+  if (!plan->limit_warning.empty()) {
+    LogEvent(spdlog::level::warn, "memory_limit_too_high", {{"reason", plan->limit_warning}});
+  }
   return absl::OkStatus();
 }
 
@@ -121,10 +127,13 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
           ShutdownSignal* signal, ReloadTrigger* reload, SignalTarget* serving) {
   ProgramOptions options = configuration.options;
   // All mistakes; what follows would end with the first.
-  const StartCheck check = CheckFiles(options);
-  for (const std::string& mistake : check.mistakes.lines()) LogFailure(mistake);
-  if (!check.mistakes.empty()) return kWrongConfiguration;
   const AvailableResources resources = FindResources();
+  const StartCheck check = CheckFiles(options, resources);
+  for (const Mistakes* const mistakes : {&check.mistakes, &check.passing}) {
+    for (const std::string& mistake : mistakes->lines()) LogFailure(mistake);
+  }
+  if (!check.mistakes.empty()) return kWrongConfiguration;
+  if (!check.passing.empty()) return kFailed;
   if (const absl::Status status = ChooseForMachine(resources, &options); !status.ok()) {
     return CannotStart(status);
   }
@@ -136,11 +145,13 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
   if (!started.ok()) return CannotStart(started.status());
   const std::unique_ptr<Server> server = *std::move(started);
   bool left_out_models = false;
+  bool on_gpu = false;
   const absl::Status opened = server->Open(
       [&](PrometheusMetrics* metrics) -> absl::StatusOr<std::unique_ptr<Engine>> {
         absl::StatusOr<BuiltEngine> built = BuildEngine(options.engine, metrics);
         RETURN_IF_ERROR(built.status());
         left_out_models = !built->left_out_models.empty();
+        on_gpu = built->engine->backend_info().backend != "cpu";
         server->SetLeftOutModels(std::move(built->left_out_models));
         WarmOnStart(*built->engine, options.engine.warm_on_start, options.engine.max_queued);
         // From here on it may acknowledge calls, so a signal must drain it.
@@ -155,8 +166,9 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
   const auto load_models = [reload](const std::vector<std::string>& entries) {
     return LoadModels(entries, [reload] { return reload->stop_requested(); });
   };
-  Reloader reloader(sources, configuration, left_out_models ? "" : models_version, load_models,
-                    server.get());
+  Reloader reloader(
+      sources, configuration, left_out_models ? "" : models_version, load_models,
+      [on_gpu](const ProgramOptions& next) { return CheckNextStart(next, on_gpu); }, server.get());
   reload->Start(kReloadPeriod, [&reloader] { reloader.Reload(); });
   signal->Wait();
   reload->RequestStop();  // but a model that is being read takes no time from the calls in flight

@@ -181,6 +181,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   if (const auto unmatched = server->access_->UnmatchedTenants(); !unmatched.empty()) {
     LogEvent(spdlog::level::warn, "unmatched_tenants", unmatched);
   }
+  if (const auto expired = server->access_->ExpiredTokens(absl::Now()); !expired.empty()) {
+    LogEvent(spdlog::level::warn, "expired_tokens", expired);
+  }
   server->environment_.access = server->access_.get();
   RETURN_IF_ERROR(server->Bind());
   RETURN_IF_ERROR(server->StartHttp());

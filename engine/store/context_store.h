@@ -153,6 +153,11 @@ class ContextStore {
 // the same content.
 absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::string& folder);
 
+// All that would keep OpenSqliteContextStore from opening the folder, as far as it can be found
+// while nothing is changed and another process may have it open: not that one has it, and of a
+// database with a log only what ContextTable::Check says. Reads the whole database.
+std::vector<absl::Status> CheckContextStore(const std::string& folder);
+
 }  // namespace chorale
 
 #endif  // CHORALE_ENGINE_STORE_CONTEXT_STORE_H_

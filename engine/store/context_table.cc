@@ -76,6 +76,14 @@ StoredContext CopyRow(const SqliteStatement& row) {
   return stored;
 }
 
+absl::Status RefuseNew(const std::string& path, ContextTable::IfNew if_new) {
+  if (if_new == ContextTable::IfNew::kCreate) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      path,
+      ": is missing or empty although there are datasets beside it; restore it, or remove "
+      "the datasets to start afresh"));
+}
+
 // Rolls back unless committed.
 class Transaction {
  public:
@@ -136,12 +144,7 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
   // Before anything is written, so that no foreign database is changed.
   RETURN_IF_ERROR(table->CheckIdentity());
   RETURN_IF_ERROR(table->CheckPages());
-  if (table->is_new_ && if_new == IfNew::kRefuse) {
-    return absl::DataLossError(absl::StrCat(
-        path,
-        ": is missing or empty although there are datasets beside it; restore it, or remove "
-        "the datasets to start afresh"));
-  }
+  RETURN_IF_ERROR(table->CheckAge(if_new));
   RETURN_IF_ERROR(
       table->connection_->Execute("PRAGMA journal_mode = WAL;"
                                   "PRAGMA synchronous = FULL;"
@@ -151,6 +154,23 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
     RETURN_IF_ERROR(table->CreateSchema());
   }
   return table;
+}
+
+absl::Status ContextTable::Check(const std::string& path, IfNew if_new) {
+  const bool has_log = IdentityOf(absl::StrCat(path, "-wal")).has_value();
+  if (!IdentityOf(path).has_value()) return has_log ? absl::OkStatus() : RefuseNew(path, if_new);
+  absl::StatusOr<std::unique_ptr<SqliteConnection>> connection =
+      SqliteConnection::OpenUnchanged(path);
+  RETURN_IF_ERROR(connection.status());
+  ContextTable table(*std::move(connection));
+  RETURN_IF_ERROR(table.CheckIdentity());
+  if (has_log) return absl::OkStatus();
+  RETURN_IF_ERROR(table.CheckPages());
+  return table.CheckAge(if_new);
+}
+
+absl::Status ContextTable::CheckAge(IfNew if_new) const {
+  return is_new_ ? RefuseNew(connection_->path(), if_new) : absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> ContextTable::Pragma(const char* name) {

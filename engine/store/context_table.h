@@ -41,6 +41,11 @@ class ContextTable {
   // or refused because it is new.
   static absl::StatusOr<std::unique_ptr<ContextTable>> Open(const std::string& path, IfNew if_new);
 
+  // The errors of Open, as far as they can be found while nothing is changed and another process
+  // may have the database open. Where there is a log, which may be newer than the file, only what a
+  // log cannot put right: that the file is of something else or of another version.
+  static absl::Status Check(const std::string& path, IfNew if_new);
+
   // NotFound when there is none.
   absl::StatusOr<StoredContext> Read(const std::string& tenant, const std::string& name);
 
@@ -82,6 +87,7 @@ class ContextTable {
   absl::StatusOr<int64_t> Pragma(const char* name);
   absl::Status CheckIdentity();
   absl::Status CheckPages();
+  absl::Status CheckAge(IfNew if_new) const;
   absl::Status CreateSchema();
   absl::Status InsertRows(const ContextRecord& record, const std::string& columns);
   absl::Status RemoveRows(const std::string& tenant, const std::string& name);

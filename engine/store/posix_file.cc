@@ -144,6 +144,19 @@ absl::StatusOr<FileDescriptor> LockFolder(const std::string& path) {
   return folder;
 }
 
+absl::Status RefuseLinks(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    struct stat info;
+    if (lstat(part.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+      return absl::FailedPreconditionError(
+          part == path ? absl::StrCat(path, ": is a link")
+                       : absl::StrCat(path, ": cannot be opened, because ", part, " is a link"));
+    }
+    if (end == std::string::npos) return absl::OkStatus();
+  }
+}
+
 std::optional<FileIdentity> IdentityOf(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return std::nullopt;

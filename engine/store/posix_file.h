@@ -44,6 +44,9 @@ absl::StatusOr<FileDescriptor> LockFile(const std::string& path);
 // The same for a folder that exists, where its file system can.
 absl::StatusOr<FileDescriptor> LockFolder(const std::string& path);
 
+// FailedPrecondition, naming it, if any part of the path is a link.
+absl::Status RefuseLinks(const std::string& path);
+
 // Tells a file or folder from another one that has taken its name.
 struct FileIdentity {
   dev_t device = 0;

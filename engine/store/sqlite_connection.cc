@@ -6,10 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "engine/store/posix_file.h"
 
 namespace chorale {
 namespace {
@@ -70,12 +74,27 @@ void RestrictToOwner(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error);
+  RETURN_IF_ERROR(RefuseLinks(error ? path : whole.string()));
   RestrictToOwner(path);
+  return OpenAs(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+}
+
+absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::OpenUnchanged(
+    const std::string& path) {
+  // What has a meaning in the address of a file.
+  const std::string escaped = absl::StrReplaceAll(path, {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}});
+  return OpenAs(path, absl::StrCat("file:", escaped, "?immutable=1"),
+                SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+}
+
+absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::OpenAs(const std::string& path,
+                                                                           const std::string& name,
+                                                                           int flags) {
   sqlite3* handle = nullptr;
-  const int result = sqlite3_open_v2(
-      path.c_str(), &handle,
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
-      nullptr);
+  const int result = sqlite3_open_v2(name.c_str(), &handle,
+                                     flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, nullptr);
   if (handle == nullptr) return absl::InternalError(absl::StrCat(path, ": out of memory"));
   std::unique_ptr<SqliteConnection> connection(new SqliteConnection(path, handle));
   if (result != SQLITE_OK) return connection->Error("open");

@@ -18,6 +18,10 @@ class SqliteConnection {
  public:
   // Opens `path`, creating an empty database where there is none.
   static absl::StatusOr<std::unique_ptr<SqliteConnection>> Open(const std::string& path);
+  // Opens a database that is there, only to read, and changes nothing, also of the files beside it:
+  // what a log holds is not seen. Another process may use the database; while it writes to the file
+  // itself, what is read may be torn.
+  static absl::StatusOr<std::unique_ptr<SqliteConnection>> OpenUnchanged(const std::string& path);
   ~SqliteConnection();
   SqliteConnection(const SqliteConnection&) = delete;
   SqliteConnection& operator=(const SqliteConnection&) = delete;
@@ -40,6 +44,10 @@ class SqliteConnection {
   const std::string& path() const { return path_; }
 
  private:
+  // `name` is the path, or an address with parameters.
+  static absl::StatusOr<std::unique_ptr<SqliteConnection>> OpenAs(const std::string& path,
+                                                                  const std::string& name,
+                                                                  int flags);
   SqliteConnection(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
 
   const std::string path_;

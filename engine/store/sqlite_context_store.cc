@@ -45,8 +45,6 @@ absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset)
 
 absl::Status ClosedError() { return absl::FailedPreconditionError("the context store is closed"); }
 
-std::string DatabaseIn(const std::string& folder) { return absl::StrCat(folder, "/contexts.db"); }
-
 absl::Status NoContext(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
 }
@@ -75,16 +73,16 @@ absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::
 
 absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std::string& folder) {
   RETURN_IF_ERROR(MakeFolder(folder));
-  absl::StatusOr<FileDescriptor> lock = LockFile(absl::StrCat(folder, "/LOCK"));
+  const StorePaths paths(folder);
+  absl::StatusOr<FileDescriptor> lock = LockFile(paths.lock);
   RETURN_IF_ERROR(lock.status());
   absl::StatusOr<FileDescriptor> folder_lock = LockFolder(folder);
   RETURN_IF_ERROR(folder_lock.status());
-  auto room = std::make_unique<DiskRoom>(absl::StrCat(folder, "/RESERVE"));
+  auto room = std::make_unique<DiskRoom>(paths.reserve);
   RETURN_IF_ERROR(room->Open());
   // What opening writes must find room, so that a server starts on a full disk and can delete.
   if (room->full()) room->Release();
-  auto files = std::make_unique<DatasetFiles>(absl::StrCat(folder, "/datasets"),
-                                              absl::StrCat(folder, "/lost"));
+  auto files = std::make_unique<DatasetFiles>(paths.datasets, paths.lost);
   RETURN_IF_ERROR(files->Open());
   absl::StatusOr<std::set<std::string>> present = files->List();
   RETURN_IF_ERROR(present.status());
@@ -92,32 +90,31 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
   // A new database beside datasets means that the old one was lost. To continue would move all
   // datasets to `lost`.
   absl::StatusOr<std::unique_ptr<ContextTable>> table =
-      ContextTable::Open(DatabaseIn(folder), present->empty() ? ContextTable::IfNew::kCreate
-                                                              : ContextTable::IfNew::kRefuse);
+      ContextTable::Open(paths.database, present->empty() ? ContextTable::IfNew::kCreate
+                                                          : ContextTable::IfNew::kRefuse);
   RETURN_IF_ERROR(table.status());
   RETURN_IF_ERROR(SyncFolder(folder));
   if (room->full()) room->TakeWhatIsLeft();
 
   std::unique_ptr<SqliteContextStore> store(
-      new SqliteContextStore(folder, {*std::move(lock), *std::move(folder_lock)}, std::move(room),
+      new SqliteContextStore(paths, {*std::move(lock), *std::move(folder_lock)}, std::move(room),
                              *std::move(table), std::move(files)));
   RETURN_IF_ERROR(store->MatchFiles(*std::move(present)));
   return store;
 }
 
-SqliteContextStore::SqliteContextStore(const std::string& folder, Locks locks,
+SqliteContextStore::SqliteContextStore(const StorePaths& paths, Locks locks,
                                        std::unique_ptr<DiskRoom> room,
                                        std::unique_ptr<ContextTable> table,
                                        std::unique_ptr<DatasetFiles> files)
-    : database_(DatabaseIn(folder)),
+    : database_(paths.database),
       files_(std::move(files)),
       room_(std::move(room)),
       table_(std::move(table)),
       locks_(std::move(locks)),
       log_emptier_(
           std::make_unique<RateLimitedTask>(kLogEmptyingPeriod, [this] { return EmptyLog(); })) {
-  for (std::string path :
-       {database_, absl::StrCat(database_, "-wal"), absl::StrCat(folder, "/datasets")}) {
+  for (std::string path : {database_, absl::StrCat(database_, "-wal"), paths.datasets}) {
     const std::optional<FileIdentity> identity = IdentityOf(path);
     if (identity.has_value()) watched_.push_back({std::move(path), *identity});
   }

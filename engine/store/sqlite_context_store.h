@@ -20,6 +20,7 @@
 #include "engine/store/disk_room.h"
 #include "engine/store/posix_file.h"
 #include "engine/store/rate_limited_task.h"
+#include "engine/store/store_paths.h"
 
 namespace chorale {
 
@@ -71,7 +72,7 @@ class SqliteContextStore : public ContextStore {
     FileDescriptor folder;  // in case somebody removes the file
   };
 
-  SqliteContextStore(const std::string& folder, Locks locks, std::unique_ptr<DiskRoom> room,
+  SqliteContextStore(const StorePaths& paths, Locks locks, std::unique_ptr<DiskRoom> room,
                      std::unique_ptr<ContextTable> table, std::unique_ptr<DatasetFiles> files);
 
   absl::StatusOr<PutOutcome> StoreContext(const ContextRecord& record, absl::string_view dataset,

@@ -1,6 +1,7 @@
 #include "server/config/mistakes.h"
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
@@ -19,6 +20,14 @@ void Mistakes::Add(absl::string_view lines) {
 absl::Status Mistakes::ToStatus() const {
   if (lines_.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
+}
+
+absl::Status Mistakes::ToStatusOf(absl::string_view file) const {
+  constexpr size_t kMost = 10;
+  if (lines_.size() <= kMost) return ToStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::StrJoin(lines_.begin(), lines_.begin() + kMost, "\n"), "\n", file,
+                   ": and ", lines_.size() - kMost, " more mistakes"));
 }
 
 }  // namespace chorale

@@ -20,6 +20,9 @@ class Mistakes {
   const std::vector<std::string>& lines() const { return lines_; }
   // OK, or InvalidArgument with a line for each.
   absl::Status ToStatus() const;
+  // The same for those of one file, which may have thousands: the first of them, and a line that
+  // says how many more there are.
+  absl::Status ToStatusOf(absl::string_view file) const;
 
  private:
   std::vector<std::string> lines_;

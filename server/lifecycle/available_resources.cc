@@ -155,6 +155,7 @@ void NarrowByCgroup(int64_t limit, int64_t used, int64_t given_back, const std::
                     AvailableResources* found) {
   if (limit < 0 || limit >= kUnlimitedBytes) return;  // -1, too, is "none"
   Narrow(&found->cgroup, limit, source);
+  Narrow(&found->lasting_limit, limit, source);
   const int64_t left = LeftOf(limit, used, given_back);
   Narrow(
       &found->limit, left,
@@ -231,6 +232,8 @@ void ReadMachine(const std::string& root, AvailableResources* found) {
   const int64_t total = ValueOf(memory, "MemTotal");
   if (total > 0 && found->cgroup.bytes >= total) found->cgroup = {};
   if (total > 0 && found->limit.bytes >= total) found->limit = {};
+  if (total > 0 && found->lasting_limit.bytes >= total) found->lasting_limit = {};
+  if (total > 0) found->machine = {total, "MemTotal in /proc/meminfo"};
 }
 
 }  // namespace
@@ -238,6 +241,13 @@ void ReadMachine(const std::string& root, AvailableResources* found) {
 const MemoryBound& AvailableResources::memory() const {
   if (!limit.known()) return free;
   return free.known() && free.bytes < limit.bytes ? free : limit;
+}
+
+AvailableResources AvailableResources::WithoutOthers() const {
+  AvailableResources all = *this;
+  all.limit = lasting_limit;
+  all.free = machine;
+  return all;
 }
 
 int AvailableResources::threads() const {
@@ -284,8 +294,10 @@ AvailableResources FindResources(const ProcessLimits& limits, const std::string&
   }
   ReadMachine(root, &found);
   if (limits.address_space_bytes > 0) {
-    Narrow(&found.limit, std::max<int64_t>(0, limits.address_space_bytes - kAddressSpaceOverhead),
-           "setrlimit(RLIMIT_AS or RLIMIT_DATA), less 1 GiB for stacks and libraries");
+    for (MemoryBound* const bound : {&found.limit, &found.lasting_limit}) {
+      Narrow(bound, std::max<int64_t>(0, limits.address_space_bytes - kAddressSpaceOverhead),
+             "setrlimit(RLIMIT_AS or RLIMIT_DATA), less 1 GiB for stacks and libraries");
+    }
   }
   return found;
 }

@@ -23,15 +23,21 @@ struct AvailableResources {
   // What ends or refuses: the kernel kills the process beyond it, or refuses it more. Limits of
   // cgroups, less what others in the same one have taken, and those of setrlimit().
   MemoryBound limit;
+  // The same without what others have taken, which they may give back.
+  MemoryBound lasting_limit;
   // The limit of the innermost cgroups by itself, whoever uses it: what the memory of this process
   // is to stay below. Unknown where there is none below the machine's memory.
   MemoryBound cgroup;
   // What the machine has left now, without what is easily given back.
   MemoryBound free;
+  // All that the machine has.
+  MemoryBound machine;
   ProcessorBound processors;
 
   // The smaller one of `limit` and `free`.
   const MemoryBound& memory() const;
+  // As if nobody used anything at the moment.
+  AvailableResources WithoutOthers() const;
   // Threads that can compute at the same time: at least one; a fraction counts as a whole.
   int threads() const;
 };

@@ -76,7 +76,7 @@ LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context,
 absl::Status LiveCall::Admit(const ServiceEnvironment& environment) {
   const PresentedCredentials presented = CredentialsOf(*context_);
   caller_.peer_host = presented.peer_host;
-  absl::StatusOr<Caller> caller = access_->Authenticate(presented, absl::Now());
+  absl::StatusOr<Caller> caller = access_->Authenticate(presented, absl::Now(), &expired_token_);
   RETURN_IF_ERROR(caller.status());
   caller_ = *std::move(caller);
   share_ = ShareOf(caller_, context_->peer());
@@ -206,7 +206,12 @@ void LiveCall::Done() {
   }
   std::vector<LogField> about_call = IdentityFields(record.identity);
   about_call.insert(about_call.end(), record.notes.begin(), record.notes.end());
-  AuditCall(method_, record.code, caller_, about_call);
+  Caller audited = caller_;
+  if (!expired_token_.empty()) {
+    audited.name = expired_token_;
+    about_call.insert(about_call.begin(), {"reason", std::string("expired")});
+  }
+  AuditCall(method_, record.code, audited, about_call);
   registry_->Remove(this);
 }
 

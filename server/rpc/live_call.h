@@ -106,8 +106,9 @@ class LiveCall {
   const std::function<void(grpc::Status)> finish_;
   const absl::Time deadline_;
   const std::chrono::steady_clock::time_point arrival_;
-  Caller caller_;           // constant after construction
-  absl::Status admission_;  // likewise
+  Caller caller_;              // constant after construction
+  std::string expired_token_;  // likewise; of a caller who was refused for that: its name
+  absl::Status admission_;     // likewise
 
   std::atomic<std::chrono::steady_clock::time_point> client_wait_start_;
 

@@ -67,6 +67,7 @@ AccessControl::Reloaded AccessControl::Reload(absl::Time now) {
   add("tokens", ReloadTokens());
   add("tenants", ReloadTenants());
   if (entries_changed) absl::c_move(UnmatchedTenants(), std::back_inserter(reloaded.changes));
+  reloaded.warnings = ExpiredTokens(now);
   return reloaded;
 }
 
@@ -120,8 +121,15 @@ std::vector<LogField> AccessControl::UnmatchedTenants() const {
   return fields;
 }
 
+std::vector<LogField> AccessControl::ExpiredTokens(absl::Time now) const {
+  MutexLock lock(&mutex_);
+  const std::vector<std::string> names = tokens_->Expired(now);
+  if (names.empty()) return {};
+  return {{"expired_tokens", absl::StrCat(names.size(), ": ", FirstNames(names))}};
+}
+
 absl::StatusOr<Caller> AccessControl::Authenticate(const PresentedCredentials& presented,
-                                                   absl::Time now) const {
+                                                   absl::Time now, std::string* expired) const {
   std::shared_ptr<const TokenTable> tokens;
   std::shared_ptr<const TenantTable> tenants;
   {
@@ -139,6 +147,7 @@ absl::StatusOr<Caller> AccessControl::Authenticate(const PresentedCredentials& p
     if (presented.authorization.size() > 1) return NotAuthenticated();
     const std::optional<absl::string_view> token = BearerToken(presented.authorization[0]);
     const TokenTable::Entry* entry = token.has_value() ? tokens->Find(*token) : nullptr;
+    if (entry != nullptr && now >= entry->expires && expired != nullptr) *expired = entry->name;
     if (entry == nullptr || now >= entry->expires) return NotAuthenticated();
     caller.tenant = entry->tenant;
     caller.name = entry->name;

@@ -3,6 +3,7 @@
 #define CHORALE_SERVER_SECURITY_ACCESS_CONTROL_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -40,6 +41,7 @@ class AccessControl {
   struct Reloaded {
     std::vector<LogField> changes;       // what was taken over: counts and serials, no secrets
     std::vector<absl::Status> refusals;  // of the files that were not
+    std::vector<LogField> warnings;      // ExpiredTokens
   };
   // Reads all files again. One that cannot be taken over, or that has lost all of its entries
   // (CheckEmptied), leaves what it said before; the others are taken over all the same.
@@ -50,8 +52,14 @@ class AccessControl {
   // so that they have no quota. None if there are none.
   std::vector<LogField> UnmatchedTenants() const;
 
-  // Unauthenticated, in the same words whatever was wrong.
-  absl::StatusOr<Caller> Authenticate(const PresentedCredentials& presented, absl::Time now) const;
+  // Of tokens that have expired, a field for the log with how many and the first names; none if
+  // there are none.
+  std::vector<LogField> ExpiredTokens(absl::Time now) const;
+
+  // Unauthenticated, in the same words whatever was wrong. `expired`, which may be null, gets the
+  // name of the token if it is one that has expired, for the log alone.
+  absl::StatusOr<Caller> Authenticate(const PresentedCredentials& presented, absl::Time now,
+                                      std::string* expired = nullptr) const;
   // PermissionDenied, naming the role that the method needs.
   static absl::Status Authorize(const Caller& caller, Method method);
 

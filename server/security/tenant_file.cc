@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/names.h"
 #include "base/status_macros.h"
+#include "server/config/mistakes.h"
 #include "server/config/yaml_document.h"
 #include "yaml-cpp/yaml.h"
 
@@ -50,30 +51,40 @@ class TenantFileReader {
     return absl::InvalidArgumentError(
         absl::StrCat(file_, ": line ", at.Mark().line + 1, ": ", what));
   }
-  // The entries of a map, each once.
-  absl::StatusOr<std::vector<Field>> FieldsOf(const YAML::Node& map, absl::string_view what) const;
+  // The entries of a map, each once. Notes the mistakes.
+  std::vector<Field> FieldsOf(const YAML::Node& map, absl::string_view what);
   absl::StatusOr<int64_t> Integer(const Field& field, int64_t high) const;
-  absl::Status ReadTop(const YAML::Node& top);
-  absl::Status ReadTenant(const Field& tenant);
+  void ReadTop(const YAML::Node& top);
+  void ReadTenant(const Field& tenant);
   // False: it is no field of a policy.
   absl::StatusOr<bool> ReadPolicyField(const Field& field, TenantPolicy* policy) const;
-  absl::Status ReadCertificates(const std::string& tenant, const YAML::Node& list);
+  // What is neither is no field of `what`.
+  void ReadPolicy(const Field& field, absl::string_view what, TenantPolicy* policy);
+  void ReadCertificates(const std::string& tenant, const YAML::Node& list);
   absl::Status ReadCertificate(const std::string& tenant, const YAML::Node& certificate);
 
   const absl::string_view file_;
   TenantTable table_;
+  Mistakes mistakes_;
 };
 
-absl::StatusOr<std::vector<TenantFileReader::Field>> TenantFileReader::FieldsOf(
-    const YAML::Node& map, absl::string_view what) const {
-  if (!map.IsMap()) return Refuse(map, absl::StrCat(what, " must be a map of names to values"));
+std::vector<TenantFileReader::Field> TenantFileReader::FieldsOf(const YAML::Node& map,
+                                                                absl::string_view what) {
   std::vector<Field> fields;
+  if (!map.IsMap()) {
+    mistakes_.Add(Refuse(map, absl::StrCat(what, " must be a map of names to values")));
+    return fields;
+  }
   std::set<std::string> names;
   for (const auto& pair : map) {
-    if (!pair.first.IsScalar()) return Refuse(pair.first, "a key must be a name");
+    if (!pair.first.IsScalar()) {
+      mistakes_.Add(Refuse(pair.first, "a key must be a name"));
+      continue;
+    }
     const std::string& name = pair.first.Scalar();
     if (!names.insert(name).second) {
-      return Refuse(pair.first, absl::StrCat(QuoteName(name), " is given twice"));
+      mistakes_.Add(Refuse(pair.first, absl::StrCat(QuoteName(name), " is given twice")));
+      continue;
     }
     fields.emplace_back(name, pair.second);
   }
@@ -110,11 +121,10 @@ absl::StatusOr<bool> TenantFileReader::ReadPolicyField(const Field& field,
 
 absl::Status TenantFileReader::ReadCertificate(const std::string& tenant,
                                                const YAML::Node& certificate) {
-  const absl::StatusOr<std::vector<Field>> fields = FieldsOf(certificate, "a certificate");
-  RETURN_IF_ERROR(fields.status());
+  if (!certificate.IsMap()) return Refuse(certificate, "a certificate must be a map");
   std::string key;
   std::optional<Role> role;
-  for (const auto& [name, node] : *fields) {
+  for (const auto& [name, node] : FieldsOf(certificate, "a certificate")) {
     if (!node.IsScalar() || node.Scalar().empty()) {
       return Refuse(node, absl::StrCat(QuoteName(name), " must be one value"));
     }
@@ -136,56 +146,50 @@ absl::Status TenantFileReader::ReadCertificate(const std::string& tenant,
   return absl::OkStatus();
 }
 
-absl::Status TenantFileReader::ReadCertificates(const std::string& tenant, const YAML::Node& list) {
-  if (!list.IsSequence()) return Refuse(list, "certificates must be a list");
-  for (const YAML::Node& certificate : list) RETURN_IF_ERROR(ReadCertificate(tenant, certificate));
-  return absl::OkStatus();
+void TenantFileReader::ReadCertificates(const std::string& tenant, const YAML::Node& list) {
+  if (!list.IsSequence()) return mistakes_.Add(Refuse(list, "certificates must be a list"));
+  for (const YAML::Node& certificate : list) mistakes_.Add(ReadCertificate(tenant, certificate));
 }
 
-absl::Status TenantFileReader::ReadTenant(const Field& tenant) {
+void TenantFileReader::ReadPolicy(const Field& field, absl::string_view what,
+                                  TenantPolicy* policy) {
+  const absl::StatusOr<bool> known = ReadPolicyField(field, policy);
+  mistakes_.Add(known.status());
+  if (!known.ok() || *known) return;
+  mistakes_.Add(
+      Refuse(field.second, absl::StrCat(QuoteName(field.first), " is no field of ", what)));
+}
+
+void TenantFileReader::ReadTenant(const Field& tenant) {
   const auto& [name, node] = tenant;
   if (const absl::Status valid = ValidateName("the tenant", name); !valid.ok()) {
-    return Refuse(node, valid.message());
+    mistakes_.Add(Refuse(node, valid.message()));
   }
-  const absl::StatusOr<std::vector<Field>> fields = FieldsOf(node, QuoteName(name));
-  RETURN_IF_ERROR(fields.status());
   TenantPolicy& policy = table_.tenants_[name];
-  for (const Field& field : *fields) {
+  for (const Field& field : FieldsOf(node, QuoteName(name))) {
     if (field.first == "certificates") {
-      RETURN_IF_ERROR(ReadCertificates(name, field.second));
-      continue;
-    }
-    const absl::StatusOr<bool> known = ReadPolicyField(field, &policy);
-    RETURN_IF_ERROR(known.status());
-    if (!*known) {
-      return Refuse(field.second, absl::StrCat(QuoteName(field.first), " is no field of a tenant"));
+      ReadCertificates(name, field.second);
+    } else {
+      ReadPolicy(field, "a tenant", &policy);
     }
   }
-  return absl::OkStatus();
 }
 
-absl::Status TenantFileReader::ReadTop(const YAML::Node& top) {
-  const absl::StatusOr<std::vector<Field>> sections = FieldsOf(top, "the file");
-  RETURN_IF_ERROR(sections.status());
-  for (const auto& [section, node] : *sections) {
+void TenantFileReader::ReadTop(const YAML::Node& top) {
+  for (const auto& [section, node] : FieldsOf(top, "the file")) {
     if (section != "tenants" && section != "others") {
-      return Refuse(node, absl::StrCat(QuoteName(section), " is neither tenants nor others"));
+      mistakes_.Add(
+          Refuse(node, absl::StrCat(QuoteName(section), " is neither tenants nor others")));
+      continue;
     }
-    const absl::StatusOr<std::vector<Field>> fields = FieldsOf(node, section);
-    RETURN_IF_ERROR(fields.status());
-    for (const Field& field : *fields) {
+    for (const Field& field : FieldsOf(node, section)) {
       if (section == "tenants") {
-        RETURN_IF_ERROR(ReadTenant(field));
-        continue;
-      }
-      const absl::StatusOr<bool> known = ReadPolicyField(field, &table_.others_);
-      RETURN_IF_ERROR(known.status());
-      if (!*known) {
-        return Refuse(field.second, absl::StrCat(QuoteName(field.first), " is no field of others"));
+        ReadTenant(field);
+      } else {
+        ReadPolicy(field, section, &table_.others_);
       }
     }
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<TenantTable> TenantFileReader::Read(const std::string& text) {
@@ -193,7 +197,8 @@ absl::StatusOr<TenantTable> TenantFileReader::Read(const std::string& text) {
   if (!document.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(file_, ": ", document.status().message()));
   }
-  if (!document->IsNull()) RETURN_IF_ERROR(ReadTop(*document));
+  if (!document->IsNull()) ReadTop(*document);
+  RETURN_IF_ERROR(mistakes_.ToStatusOf(file_));
   return std::move(table_);
 }
 

@@ -50,7 +50,8 @@ class TenantTable {
   };
 
   TenantTable() = default;
-  // InvalidArgument names `file` and the line: text that is not YAML, a field that is unknown,
+  // InvalidArgument has a line for each mistake (Mistakes::ToStatusOf), which names `file` and the
+  // line: text that is not YAML, a field that is unknown,
   // malformed, out of range or given twice, a certificate that two entries name.
   static absl::StatusOr<TenantTable> Parse(const std::string& text, absl::string_view file);
 

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "base/names.h"
 #include "base/status_macros.h"
+#include "server/config/mistakes.h"
 
 namespace chorale {
 namespace {
@@ -71,6 +72,7 @@ absl::StatusOr<TokenTable::HashedEntry> TokenTable::ParseLine(absl::string_view 
 
 absl::StatusOr<TokenTable> TokenTable::Parse(absl::string_view text, absl::string_view file) {
   TokenTable table;
+  Mistakes mistakes;
   std::set<std::string> names;
   int64_t number = 0;
   for (const absl::string_view raw : absl::StrSplit(text, '\n')) {
@@ -78,19 +80,23 @@ absl::StatusOr<TokenTable> TokenTable::Parse(absl::string_view text, absl::strin
     const absl::string_view line = absl::StripAsciiWhitespace(raw);
     if (line.empty() || absl::StartsWith(line, "#")) continue;
     const auto refuse = [&](absl::string_view what) {
-      return absl::InvalidArgumentError(absl::StrCat(file, ": line ", number, ": ", what));
+      mistakes.Add(absl::StrCat(file, ": line ", number, ": ", what));
     };
     absl::StatusOr<HashedEntry> parsed = ParseLine(line);
-    if (!parsed.ok()) return refuse(parsed.status().message());
+    if (!parsed.ok()) {
+      refuse(parsed.status().message());
+      continue;
+    }
     const std::string name = parsed->entry.name;
     if (!names.insert(name).second) {
-      return refuse(absl::StrCat("the name ", QuoteName(name), " is given twice"));
+      refuse(absl::StrCat("the name ", QuoteName(name), " is given twice"));
     }
     const uint64_t key = KeyOf(parsed->digest);
     if (!table.entries_.emplace(key, *std::move(parsed)).second) {
-      return refuse("the hash is given twice");
+      refuse("the hash is given twice");
     }
   }
+  RETURN_IF_ERROR(mistakes.ToStatusOf(file));
   return table;
 }
 
@@ -98,6 +104,14 @@ std::map<absl::string_view, const TokenTable::HashedEntry*> TokenTable::ByName()
   std::map<absl::string_view, const HashedEntry*> by_name;
   for (const auto& [key, hashed] : entries_) by_name.emplace(hashed.entry.name, &hashed);
   return by_name;
+}
+
+std::vector<std::string> TokenTable::Expired(absl::Time now) const {
+  std::vector<std::string> names;
+  for (const auto& [name, hashed] : ByName()) {
+    if (now >= hashed->entry.expires) names.emplace_back(name);
+  }
+  return names;
 }
 
 std::set<std::string> TokenTable::Tenants() const {

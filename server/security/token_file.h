@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -38,7 +39,8 @@ class TokenTable {
   };
 
   TokenTable() = default;
-  // InvalidArgument names `file` and the line: a field that is missing, malformed or too many, a
+  // InvalidArgument has a line for each mistake (Mistakes::ToStatusOf), which names `file` and the
+  // line: a field that is missing, malformed or too many, a
   // name or a hash that occurs twice.
   static absl::StatusOr<TokenTable> Parse(absl::string_view text, absl::string_view file);
 
@@ -47,6 +49,8 @@ class TokenTable {
   const Entry* Find(absl::string_view token) const;
 
   size_t size() const { return entries_.size(); }
+  // The names of the tokens that are of no use any more.
+  std::vector<std::string> Expired(absl::Time now) const;
   // That some token is of.
   std::set<std::string> Tenants() const;
   // By name: a token whose hash, tenant, role or end is another one is changed.

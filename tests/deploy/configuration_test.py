@@ -49,21 +49,24 @@ class ConfigurationTest(unittest.TestCase):
                 run = start_and_stop(f'--config={file}')
                 self.assertEqual(run.returncode, 0, run.stdout)
 
-    def test_each_has_a_limit_of_memory_that_counts(self) -> None:
-        """The pools must fit below it, which the server checks."""
-        for file in (DEBIAN, IMAGE):
-            with self.subTest(file=file.name):
-                limit = load_yaml(file.read_text(encoding='utf-8')).get('memory_limit_mib', 0)
-                self.assertGreater(limit, 0)
-                run = start_and_stop(f'--config={file}', f'--context_pool_mib={limit}')
-                self.assertNotEqual(run.returncode, 0)
-                self.assertIn(f'--memory_limit_mib={limit} is too small', run.stdout)
+    def test_the_images_limit_of_memory_counts(self) -> None:
+        """The pools must fit below it, which the server checks, unless the machine has less."""
+        limit = load_yaml(IMAGE.read_text(encoding='utf-8'))['memory_limit_mib']
+        run = start_and_stop(f'--config={IMAGE}', f'--context_pool_mib={limit}')
+        if os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') < limit << 20:
+            self.assertIn('memory_limit_too_high', run.stdout)
+        else:
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(f'--memory_limit_mib={limit} is too small', run.stdout)
 
-    def test_the_limit_lies_below_that_of_the_unit(self) -> None:
+    def test_the_limit_of_the_package_is_that_of_the_unit(self) -> None:
+        """Which the server finds by itself; another number in the file would hide it."""
         unit = (ROOT / 'deploy/debian/chorale.service').read_text(encoding='utf-8')
         [gibibytes] = re.findall(r'^MemoryMax=(\d+)G$', unit, re.MULTILINE)
-        limit = load_yaml(DEBIAN.read_text(encoding='utf-8'))['memory_limit_mib']
-        self.assertLess(limit, int(gibibytes) * 1024)
+        text = DEBIAN.read_text(encoding='utf-8')
+        self.assertNotIn('memory_limit_mib', load_yaml(text))
+        [example] = re.findall(r'^# memory_limit_mib: (\d+)$', text, re.MULTILINE)
+        self.assertLess(int(example), int(gibibytes) * 1024)
 
 
 @unittest.skipUnless(ENVOY.is_file(), 'there is no Envoy')

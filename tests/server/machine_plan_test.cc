@@ -129,6 +129,38 @@ TEST(MachinePlanTest, ALimitAboveThatOfTheCgroupIsThatOfTheCgroup) {
   EXPECT_LT(static_cast<double>(Planned(options)), kAlmostAll * 300 * kMiB);
 }
 
+// It would switch the limit off that the process has of its own.
+TEST(MachinePlanTest, ALimitAboveTheMachinesMemoryCountsAsNotGiven) {
+  AvailableResources machine = Machine(0);
+  machine.machine = {4000 * kMiB, "MemTotal"};
+  ProgramOptions options;
+  options.given = {"memory_limit_mib"};
+  options.server.memory_limit_bytes = 9000 * kMiB;
+  const auto plan = FitToMachine(machine, kWeights, &options);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(options.server.memory_limit_bytes, 0);
+  EXPECT_TRUE(options.server.own_memory_limit);
+  EXPECT_THAT(plan->limit_warning,
+              HasSubstr("--memory_limit_mib=9000 is above the 4000 MiB that there are (MemTotal)"));
+  options.server.memory_limit_bytes = 3000 * kMiB;
+  EXPECT_EQ(FitToMachine(machine, kWeights, &options)->limit_warning, "");
+  EXPECT_EQ(options.server.memory_limit_bytes, 3000 * kMiB);
+}
+
+// Another start may find it free.
+TEST(MachinePlanTest, WhatOthersHaveTakenOfTheLimitIsNoMistake) {
+  AvailableResources machine = Machine(260);
+  machine.lasting_limit = machine.cgroup;
+  machine.limit.bytes = 106 * kMiB;
+  ProgramOptions options;
+  EXPECT_EQ(FitToMachine(machine, kWeights, &options).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(FitToMachine(machine.WithoutOthers(), kWeights, &options).ok());
+  machine.lasting_limit.bytes = 120 * kMiB;
+  EXPECT_EQ(FitToMachine(machine, kWeights, &options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(MachinePlanTest, TooLittleToServeIsSaidAtTheStart) {
   ProgramOptions options;
   const absl::Status status = FitToMachine(Machine(100), kWeights, &options).status();

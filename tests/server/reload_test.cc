@@ -43,7 +43,7 @@ class ReloadTest : public ServerFixture {
     StartServer();
     OpenServer();
     reloader_ = std::make_unique<Reloader>(sources_, *configuration, ModelsVersion(models),
-                                           LoadFakes(), server_.get());
+                                           LoadFakes(), CheckTheFiles, server_.get());
   }
   void Write(const std::string& text) {
     std::ofstream(file_) << "models: [" << models_ << "]\ndata_dir: d\n" << text;
@@ -66,6 +66,9 @@ class ReloadTest : public ServerFixture {
     std::vector<std::string> names;
     for (const Engine::ModelInfo& info : engine_->Models()) names.push_back(info.name);
     return names;
+  }
+  static StartCheck CheckTheFiles(const ProgramOptions& options) {
+    return CheckFiles(options, FindResources());
   }
   void Reload(const std::string& text) {
     Write(text);
@@ -166,7 +169,7 @@ TEST_F(ReloadTest, AModelThatWasLeftOutAtTheStartIsTriedAgain) {
   models_ = "wide, m";
   Run("");
   reloader_ = std::make_unique<Reloader>(sources_, LoadConfiguration(sources_).value(), "",
-                                         LoadFakes(), server_.get());
+                                         LoadFakes(), CheckTheFiles, server_.get());
   Reload("");
   EXPECT_THAT(Models(), ElementsAre("m"));
   engine_->has_library = true;
@@ -199,12 +202,30 @@ TEST_F(ReloadTest, AWrongFileChangesNothing) {
   EXPECT_EQ(Reloads("error"), 5);
 }
 
+// Until the files are taken over, however long that takes.
+TEST_F(ReloadTest, TheMetricsSayThatAFileIsRefused) {
+  const auto successful = [this] {
+    for (const auto& family : server_->metrics()->registry()->Collect()) {
+      if (family.name == "chorale_config_last_reload_successful") {
+        return family.metric[0].gauge.value;
+      }
+    }
+    return -1.0;
+  };
+  Run("");
+  EXPECT_EQ(successful(), 1);
+  Reload("max_paths: none\n");
+  EXPECT_EQ(successful(), 0);
+  Reload("max_paths: 5\n");
+  EXPECT_EQ(successful(), 1);
+}
+
 TEST_F(ReloadTest, SaysWhatWouldNotStart) {
   Run("");
   const auto log = std::make_shared<LogRecorder>();
   spdlog::default_logger_raw()->sinks().push_back(log);
   Reload("max_targets: 3\n");
-  EXPECT_THAT(log->lines(), ElementsAre("info reloaded changed=max_targets need_restart=\"\""));
+  EXPECT_THAT(log->lines(), ElementsAre("info reloaded changed=max_targets"));
   Reload("max_targets: 4\ntoken_file: /nowhere/tokens\nport_file: /nowhere/else/port\n");
   EXPECT_EQ(Reloads("error"), 0);
   spdlog::default_logger_raw()->sinks().pop_back();
@@ -219,7 +240,7 @@ TEST_F(ReloadTest, TheEnvironmentAndTheCommandLineStillHavePrecedence) {
   ConfigurationSources sources = sources_;
   sources.environment = {"CHORALE_MAX_TARGETS=1000"};
   reloader_ = std::make_unique<Reloader>(sources, LoadConfiguration(sources).value(), "",
-                                         LoadFakes(), server_.get());
+                                         LoadFakes(), CheckTheFiles, server_.get());
   Reload("max_targets: 1\n");
   EXPECT_TRUE(Predict().ok());
 }

@@ -23,8 +23,6 @@
 namespace chorale::cpu {
 namespace {
 
-constexpr int kMaxThreads = 1'024;
-
 // Thread contract: that of Backend.
 class Backend : public chorale::Backend {
  public:

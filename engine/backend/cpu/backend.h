@@ -11,6 +11,8 @@
 
 namespace chorale::cpu {
 
+inline constexpr int kMaxThreads = 1'024;
+
 struct BackendOptions {
   int threads = 0;                         // 0: one per processor
   int64_t context_pool_bytes = 4LL << 30;  // address space; memory is taken as it is used

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "engine/backend/cuda_plugin/cuda_library.h"
 
 namespace chorale::cuda {
@@ -34,11 +35,15 @@ std::string LibraryPath() {
   return program.parent_path().parent_path() / "lib" / kFileName;
 }
 
+absl::Status CheckLibrary(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("there is no ", path));
+}
+
 absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string& path,
                                                               const BackendOptions& options) {
-  if (std::error_code error; !std::filesystem::exists(path, error)) {
-    return absl::NotFoundError(absl::StrCat("there is no ", path));
-  }
+  RETURN_IF_ERROR(CheckLibrary(path));
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("cannot open ", path, ": ", LastError()));

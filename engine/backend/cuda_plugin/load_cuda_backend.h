@@ -16,7 +16,10 @@ namespace chorale::cuda {
 // running program, then in ../lib from there.
 std::string LibraryPath();
 
-// NotFound when there is no such file; FailedPrecondition when it cannot be opened or was built
+// NotFound when there is no such file.
+absl::Status CheckLibrary(const std::string& path);
+
+// Of CheckLibrary; FailedPrecondition when it cannot be opened or was built
 // from other sources than this program; else the errors of NewBackend. The shared object
 // stays open.
 absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string& path,

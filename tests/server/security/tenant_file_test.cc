@@ -122,5 +122,14 @@ TEST(TenantFileTest, ErrorsNameTheLineAndTheField) {
   EXPECT_THAT(ErrorOf(","), HasSubstr("tenants.yaml: "));
 }
 
+TEST(TenantFileTest, AllMistakesAreNamed) {
+  EXPECT_THAT(ErrorOf("tenants:\n  a:\n    weight: 0\n    max_contexts: many\n"
+                      "    certificates: [x, {dns: y}]\n  b: 1\nothers: {wait: 1}\nmore: {}\n"),
+              AllOf(HasSubstr("line 3: weight"), HasSubstr("line 4: max_contexts"),
+                    HasSubstr("a certificate must be a map"), HasSubstr("needs a role"),
+                    HasSubstr("line 6: \"b\" must be a map"), HasSubstr("no field of others"),
+                    HasSubstr("line 8: \"more\" is neither")));
+}
+
 }  // namespace
 }  // namespace chorale

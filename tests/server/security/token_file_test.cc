@@ -11,7 +11,9 @@
 namespace chorale {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // SHA-256 of "secret" and of "other".
 constexpr char kSecret[] = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
@@ -20,6 +22,8 @@ constexpr char kOther[] = "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2
 std::string ErrorOf(const std::string& text) {
   return std::string(TokenTable::Parse(text, "tokens").status().message());
 }
+
+constexpr char kForm[] = "a line is NAME SHA256 TENANT ROLE [EXPIRES], separated by spaces";
 
 TEST(TokenFileTest, FindsTokensByTheirHashes) {
   const auto table = TokenTable::Parse(
@@ -88,6 +92,15 @@ TEST(TokenFileTest, ErrorsNameTheLineAndTheField) {
               HasSubstr("line 2: the name \"a\" is given twice"));
   EXPECT_THAT(ErrorOf(absl::StrCat(good, "\nb ", kSecret, " zeta read")),
               HasSubstr("line 2: the hash is given twice"));
+}
+
+TEST(TokenFileTest, AllMistakesAreNamedUpToTen) {
+  EXPECT_EQ(ErrorOf("a\n\nb\n"), absl::StrCat("tokens: line 1: has 1 fields; ", kForm,
+                                              "\ntokens: line 3: has 1 fields; ", kForm));
+  std::string many;
+  for (int i = 0; i < 12; ++i) absl::StrAppend(&many, "a\n");
+  EXPECT_THAT(ErrorOf(many), AllOf(HasSubstr("tokens: line 10: "), Not(HasSubstr("line 11")),
+                                   HasSubstr("\ntokens: and 2 more mistakes")));
 }
 
 }  // namespace
