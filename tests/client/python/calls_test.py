@@ -151,7 +151,9 @@ def test_answers_that_are_not_whole(fake: FakeChorale, context: chorale_client.C
 def test_rows_without_rows_or_columns(context: chorale_client.Context) -> None:
     with pytest.raises(chorale_client.InvalidArgumentError, match="rows: there are none"):
         context.predict({"area": [], "town": []})
-    with pytest.raises(chorale_client.InvalidArgumentError, match="no column 'town'") as caught:
+    with pytest.raises(
+        chorale_client.InvalidArgumentError, match="column 'town' is missing"
+    ) as caught:
         context.sample({"area": [1]})
     assert caught.value.field == "town"
 
@@ -221,19 +223,19 @@ def test_random_orders_come_back_in_the_order_of_the_rows(
     ("messages", "order", "message"),
     [
         ([summary()], "given", "0 of 2 values"),
-        ([blocks(block(0, 0, [[1.0, 2.0]]))], "given", "no summary"),
+        ([blocks(block(0, 0, [[1.0, 2.0]]))], "given", "summary is missing"),
         ([blocks(block(0, 0, [[1.0]])), summary()], "given", "1 of 2 values"),
-        ([blocks(*[block(0, 0, [[1.0]])] * 2), summary()], "given", "but some came twice"),
-        ([blocks(*[block(0, 0, [[1.0]])] * 3)], "given", "values came twice"),
+        ([blocks(*[block(0, 0, [[1.0]])] * 2), summary()], "given", "but some arrived twice"),
+        ([blocks(*[block(0, 0, [[1.0]])] * 3)], "given", "values arrived twice"),
         ([blocks(block(1, 0, [[1.0]]))], "given", "a block of paths 1 "),
         ([blocks(block(0, 1, [[1.0, 2.0]]))], "given", "steps 1 "),
-        ([blocks(block(0, 0, [[1.0]], targets=[0]))], "given", "says the rows"),
-        ([blocks(block(0, 0, [[1.0]]))], "random", "says the rows"),
-        ([blocks(block(0, 0, [[1.0]], targets=[2]))], "random", "was not asked about"),
+        ([blocks(block(0, 0, [[1.0]], targets=[0]))], "given", "row indices"),
+        ([blocks(block(0, 0, [[1.0]]))], "random", "row indices"),
+        ([blocks(block(0, 0, [[1.0]], targets=[2]))], "random", "not in the request"),
         (
             [blocks(block(0, 0, [[1.0, 2.0]], targets=[1, 1])), summary()],
             "random",
-            "but some came twice",
+            "but some arrived twice",
         ),
         (
             [blocks(block(0, 0, [[1.0]], log_densities=[1.0]))],
@@ -344,7 +346,7 @@ def test_log_densities_of_many_vectors_take_several_calls_of_one_source_and_seed
         ([1, None], {}, "nan in vector 0 at row 1"),
         ([[1, 2], [float("inf"), 2]], {}, "inf in vector 1 at row 0"),
         (["a", "b"], {}, "values: could not convert"),
-        ([1, 2], {"terms": True, "orders": 2}, "terms: not with random orders"),
+        ([1, 2], {"terms": True, "orders": 2}, "terms: not available with random orders"),
         ([1, 2], {"orders": -1}, "orders: -1"),
         (None, {}, "the rows have no column 'price'"),
     ],

@@ -60,7 +60,7 @@ def test_columns_that_are_only_numbered() -> None:
 
 def test_numbers_by_name_are_no_positions() -> None:
     two = pd.DataFrame({"a": [0.5], "g": [1]})
-    with pytest.raises(ValueError, match="give a mask as booleans"):
+    with pytest.raises(ValueError, match="convert a mask to booleans"):
         categorical_names(pd.Series([0, 1], index=["a", "g"]), two, ["a", "g"])
     assert categorical_names(pd.Series([0, 1]), two, ["a", "g"]) == ["a", "g"]
 
@@ -68,20 +68,20 @@ def test_numbers_by_name_are_no_positions() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        (["f"], "no column 'f'; there are 'a', 'b', 'g'"),
+        (["f"], "no column 'f'; the columns are 'a', 'b', 'g'"),
         (["A"], "no column 'A'; did you mean 'a'"),
         ("category", "no column 'category'"),
         ([3], "no column at position 3: there are 3"),
-        ([0, 0, 1], "3 numbers, all 0 or 1.* give a mask as booleans"),
-        (np.array([0, 1, 1]), "give a mask as booleans"),
-        ((FRAME.dtypes == "int64").astype(int), "give a mask as booleans"),
+        ([0, 0, 1], "3 numbers, all 0 or 1.* convert a mask to booleans"),
+        (np.array([0, 1, 1]), "convert a mask to booleans"),
+        ((FRAME.dtypes == "int64").astype(int), "convert a mask to booleans"),
         ([-4], "no column at position -4"),
         ([False, True], "the mask has 2 values for 3 columns"),
         ([False, None, True], "the mask has missing values"),
-        ([True, 2, "a"], "booleans beside names or positions"),
-        ([1.0], "1.0 is none of a name, a position"),
-        (True, "True is none of"),
-        ({"a"}, "is none of a name, a position"),
+        ([True, 2, "a"], "booleans mixed with names or positions"),
+        ([1.0], "1.0 is not a name, a position"),
+        (True, "True is not a name"),
+        ({"a"}, "is not a name, a position"),
         (np.zeros((1, 3), dtype=bool), "2 dimensions"),
         (pd.Series([True, False, False], index=["a", "b", "z"]), "its labels are not those"),
         (slice("z", None), "no column 'z'"),

@@ -69,21 +69,30 @@ def test_notes_say_what_to_do() -> None:
 
     assert "types={'x': 'numeric'} reads them" in note(["1", "2", "3"])
     assert "3 of its 4 cells look like numbers" in note(["1,5", "2,5", "a", "3,5"])
-    assert "row 1 is 'n/a': if these are missing, set them to None" in note(["1", "n/a", "3"])
-    assert "row 0 is 'Jan 2012': convert them to dates" in note(["Jan 2012", "Feb 2012"])
+    assert "(row 1 is 'n/a'): if these are missing, set them to None" in note(["1", "n/a", "3"])
+    assert "(row 0 is 'Jan 2012'): convert them to dates" in note(["Jan 2012", "Feb 2012"])
     assert "to_datetime(..., format='%Y%m'), or" in note(["201501", "201502", "201503"])
-    assert "types={'x': 'categorical'} keeps the texts" in note(["2012-01", "2012-02"])
-    assert "leave the column out" in note([f"id {i}x" for i in range(30)])
+    assert "types={'x': 'categorical'} keeps the strings" in note(["2012-01", "2012-02"])
+    assert "drop the column" in note([f"id {i}x" for i in range(30)])
 
 
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["2023-02-28", "2023-02-30", "2023-03-01"], "1 of its 3 cells are no .* row 1 is '2023-0"),
-        (["2023-02", "2023-03", "n/a"], "1 of its 3 cells are no .* row 2 is 'n/a': correct these"),
+        (
+            ["2023-02-28", "2023-02-30", "2023-03-01"],
+            r"1 of its 3 cells are not .* \(row 1 is '2023-0",
+        ),
+        (
+            ["2023-02", "2023-03", "n/a"],
+            r"1 of its 3 cells are not .* \(row 2 is 'n/a'\): correct these",
+        ),
         (["2023-02-01", "5", "2023-03-01"], "row 1 is '5'"),
-        (["2023-02-28", "31.1.2023", "1.2.2023"], "3 of its 3 cells look .* row 1 is '31.1.2023'"),
-        (["0000-00-00", "2023-13-01"], "2 of its 2 cells look .* row 0 is '0000-00-00'"),
+        (
+            ["2023-02-28", "31.1.2023", "1.2.2023"],
+            r"3 of its 3 cells look .* \(row 1 is '31.1.2023'",
+        ),
+        (["0000-00-00", "2023-13-01"], r"2 of its 2 cells look .* \(row 0 is '0000-00-00'"),
     ],
 )
 def test_notes_on_dates_show_the_cell_that_is_none(cells: list[str], message: str) -> None:

@@ -227,7 +227,7 @@ def test_a_target_that_cannot_be_one_is_refused_before_anything_is_sent(
         client.register({"y": []}, target="y")
     with pytest.raises(chorale_client.InvalidArgumentError, match="3 values for 2 rows"):
         client.register(table, target=[1, 2, 3])
-    with pytest.raises(chorale_client.InvalidArgumentError, match="has a column 'target' already"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="already has a column 'target'"):
         client.register({"target": [1, 2]}, target=[1, 2])
     assert not fake.calls
 
@@ -346,7 +346,7 @@ def test_closing_a_stream_cancels_the_call(
 
 def test_a_call_that_takes_too_long_ends(fake: FakeChorale, client: chorale_client.Client) -> None:
     fake.answers["GetContext"].append(Hang())
-    with pytest.raises(TimeoutError, match="no complete answer within 0.2 s"):
+    with pytest.raises(TimeoutError, match="no complete response within 0.2 s"):
         client.context("houses", timeout=0.2)
 
 

@@ -102,9 +102,9 @@ def test_reasons_and_delays(fake: FakeChorale, client: chorale_client.Client) ->
 @pytest.mark.parametrize(
     ("refusal", "way_out"),
     [
-        ('has 6000 categories; the limit is 4096 (column "id")', "leave the column out, if it has"),
-        ("has 150 feature columns; the model takes 100", "leave out those that tell least"),
-        ("has 1025 feature columns; the limit is 1024", "leave out those that tell least"),
+        ('has 6000 categories; the limit is 4096 (column "id")', "drop the column if it contains"),
+        ("has 150 feature columns; the model takes 100", "drop the least informative"),
+        ("has 1025 feature columns; the limit is 1024", "drop the least informative"),
     ],
 )
 def test_refused_tables_have_a_way_out(

@@ -103,9 +103,7 @@ def test_rows_from_a_file_meet_the_table(fake: FakeChorale, client: chorale_clie
     with pytest.raises(chorale_client.InvalidArgumentError, match="'day' holds dates") as caught:
         context.predict({**texts, "day": [20210610, 20210611]})
     assert caught.value.field == "day"
-    with pytest.raises(
-        chorale_client.InvalidArgumentError, match="'day' is one of dates"
-    ) as caught:
+    with pytest.raises(chorale_client.InvalidArgumentError, match="'day' contains dates") as caught:
         context.predict({**texts, "day": ["tomorrow", "2024-01-01"]})
     assert caught.value.field == "day"
 
@@ -205,7 +203,7 @@ SPANS = pd.to_timedelta([1, 2], "D")
 def test_numbers_that_are_no_days_are_refused_among_dates(
     values: Any, shown: str, how: str
 ) -> None:
-    message = f"'x' holds dates in the context, but its {shown} .* give dates, .*{how}"
+    message = f"'x' holds dates in the context, but its {shown} .* use dates, .*{how}"
     with pytest.raises(chorale_client.InvalidArgumentError, match=message) as caught:
         ask(values, "date")
     assert caught.value.field == "x"
@@ -214,15 +212,30 @@ def test_numbers_that_are_no_days_are_refused_among_dates(
 @pytest.mark.parametrize(
     ("values", "held", "count", "message"),
     [
-        ([19723, None], "date", 1, "'x' holds dates .* row 0 is 19723, which is 2024-01-01: read"),
+        (
+            [19723, None],
+            "date",
+            1,
+            r"'x' holds dates .*row 0 is 19723, which is 2024-01-01\): read",
+        ),
         (["19723.5", "2024-01-01"], "date", 1, "row 0 is 19723.5, which is 2024-01-01"),
         (np.array([-719162, 2932896.5]), "date", 2, "which is 0001-01-01"),
-        ([NEW_YEAR, 2021], "date", 1, "in 1 of 2 cells, row 1 is 2021, which is 1975-07-15"),
+        (
+            [NEW_YEAR, 2021],
+            "date",
+            1,
+            r"1 of 2 cells are numbers \(row 1 is 2021, which is 1975-07-15",
+        ),
         (TIMES, "number", 2, "'x' holds numbers .* dates .*: read as days since 1970-01-01"),
-        ([1.5, NEW_YEAR], "number", 1, "the first in row 1: read as days since"),
-        (SPANS, "number", 2, "durations are given .* read as numbers of days"),
-        ([3600.0, 60], "duration", 2, "row 0 is 3600: read as numbers of days; .* give durations"),
-        (["1 days", "7"], "duration", 1, "row 1 is 7: read"),
+        ([1.5, NEW_YEAR], "number", 1, r"the first in row 1\): read as days since"),
+        (SPANS, "number", 2, "cells are durations .* read as numbers of days"),
+        (
+            [3600.0, 60],
+            "duration",
+            2,
+            r"row 0 is 3600\): read as numbers of days; .* use durations",
+        ),
+        (["1 days", "7"], "duration", 1, r"row 1 is 7\): read"),
     ],
 )
 def test_cells_of_another_meaning_are_told(
@@ -236,14 +249,14 @@ def test_cells_of_another_meaning_are_told(
 @pytest.mark.parametrize(
     ("values", "held", "message"),
     [
-        ([True, None], "date", "'x' holds dates .* row 0 is a boolean: give dates"),
+        ([True, None], "date", "'x' holds dates .* row 0 is a boolean: use dates"),
         (SPANS, "date", "'x' holds dates .* row 0 is a duration"),
-        ([None, NEW_YEAR], "duration", "'x' holds durations .* row 1 is a date: give durations"),
+        ([None, NEW_YEAR], "duration", "'x' holds durations .* row 1 is a date: use durations"),
         (TIMES, "boolean", "'x' holds booleans .* row 0 is a date"),
-        (np.array([1, 2]), "boolean", "'x' holds booleans .* row 1 is 2: give true or false, or 1"),
-        ([True, 0.5], "boolean", "row 1 is 0.5: give true or false"),
-        (pl.Series([None, -1]), "boolean", "row 1 is -1: give true or false"),
-        (["1", "2"], "boolean", "'x' is one of booleans, but its row 1 is '2': give true or false"),
+        (np.array([1, 2]), "boolean", "'x' holds booleans .* row 1 is 2: use true and false, or 1"),
+        ([True, 0.5], "boolean", "row 1 is 0.5: use true and false"),
+        (pl.Series([None, -1]), "boolean", "row 1 is -1: use true and false"),
+        (["1", "2"], "boolean", "'x' contains booleans, but its row 1 is '2': use true or false"),
     ],
 )
 def test_cells_that_cannot_be_meant_are_refused(values: Any, held: Meaning, message: str) -> None:

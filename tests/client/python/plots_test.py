@@ -124,7 +124,7 @@ def test_calibration_counts_the_values_in_each_interval() -> None:
     share = dict(zip(np.round(covered.get_xdata(), 2), covered.get_ydata(), strict=True))
     assert share[0.49] == pytest.approx(1 / 3)
     assert share[0.51] == 1
-    with pytest.raises(chorale_client.InvalidArgumentError, match="no value is known"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="all values are missing"):
         samples.plot_calibration([np.nan] * 4)
 
 

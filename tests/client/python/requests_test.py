@@ -77,7 +77,7 @@ def test_options_of_samples() -> None:
 
 def test_requests_that_are_too_large_are_not_sent() -> None:
     requests.check_size(4 << 20)
-    with pytest.raises(chorale_client.InvalidArgumentError, match="ask about fewer rows") as caught:
+    with pytest.raises(chorale_client.InvalidArgumentError, match="send fewer rows") as caught:
         requests.check_size((4 << 20) + 1)
     assert caught.value.limit == 4 << 20
 

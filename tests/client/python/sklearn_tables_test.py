@@ -64,7 +64,7 @@ def test_standard_deviations(table: Table) -> None:
     expected = model.context_.predict(X[100:])
     np.testing.assert_array_equal(means, expected.means)
     np.testing.assert_array_equal(stds, expected.stds)
-    with pytest.raises(ValueError, match="return_std: not with output_type='median'"):
+    with pytest.raises(ValueError, match="return_std: requires output_type='mean', not 'median'"):
         model.predict(X[100:], output_type="median", return_std=True)
 
 

@@ -198,7 +198,7 @@ def test_rows_become_what_the_context_has() -> None:
     assert cells(asked, "c") == ["7", "8"]
     assert cells(asked, "n") == [1.0, 2.0]
     with pytest.raises(
-        chorale_client.InvalidArgumentError, match="no column 'B'.*did you mean 'b'"
+        chorale_client.InvalidArgumentError, match="column 'B' is missing.*did you mean 'b'"
     ):
         read_rows(rows, {"B": "numeric"})
 
@@ -325,7 +325,7 @@ def test_an_index_that_may_be_meant_as_a_column_is_told(index: Any, names: list[
         assert [note.column for note in table.notes] == names
         for note in table.notes:
             assert (note.reason, note.cell_count) == ("UNUSED_INDEX", 3)
-            assert ".reset_index() makes it a column" in note.message
+            assert ".reset_index() converts it to a column" in note.message
     frame = pd.DataFrame(VALUES, index=index)
     assert read_rows(frame, {"x": "numeric"}).notes == []
     assert read_table(frame, only=["x"]).notes == []
@@ -356,7 +356,7 @@ def test_a_column_without_a_name_in_its_file(name: str, values: list[Any], is_in
     if is_index:
         (note,) = table.notes
         assert (note.reason, note.column, note.cell_count) == ("UNUSED_INDEX", name, 3)
-        assert "it is left out as an index; to keep it, give it another name" in note.message
+        assert "dropped as an index; to keep it, rename it" in note.message
         assert name in read_table({name: values}, types={name: "numeric"}).columns
         assert name in read_table({name: values}, only=[name]).columns
 
@@ -410,8 +410,8 @@ SPAN = datetime.timedelta(days=2)
         ([pd.Timestamp(NEW_YEAR), True], 1, "1 date and 1 boolean"),
         ([SPAN, SPAN, 5], 1, "2 durations and 1 number"),
         ([SPAN, NEW_YEAR, NEW_YEAR], 1, "2 dates and 1 duration"),
-        (["n/a", NEW_YEAR], 1, "has dates and 1 text such as 'n/a'"),
-        ([1, "n/a", NEW_YEAR, "?"], 2, "has numbers and dates and 2 texts such as 'n/a'"),
+        (["n/a", NEW_YEAR], 1, "has dates and 1 string such as 'n/a'"),
+        ([1, "n/a", NEW_YEAR, "?"], 2, "has numbers and dates and 2 strings such as 'n/a'"),
     ],
 )
 def test_mixtures_are_told(cells: list[Any], count: int, message: str) -> None:
@@ -449,7 +449,7 @@ def test_numbers_of_several_types_are_no_mixture(cells: list[Any]) -> None:
     ],
 )
 def test_a_name_that_is_missing_is_none(data: Any) -> None:
-    message = "column without a name: that at position 0"
+    message = "column without a name: the name at position 0"
     with pytest.raises(chorale_client.InvalidArgumentError, match=message):
         read_table(data)
     with pytest.raises(chorale_client.InvalidArgumentError, match=message):
@@ -469,7 +469,7 @@ def test_texts_that_have_no_utf_8_are_refused_by_their_column() -> None:
         with pytest.raises(chorale_client.InvalidArgumentError, match="'town': its category"):
             read_rows({"town": values}, {"town": "categorical"})
     with pytest.raises(
-        chorale_client.InvalidArgumentError, match=r"name of column 'b\\ud83d' is no valid Unicode"
+        chorale_client.InvalidArgumentError, match=r"name of column 'b\\ud83d' is not valid Unicode"
     ):
         read_table({half: [1]})
 
@@ -478,18 +478,18 @@ def test_texts_that_have_no_utf_8_are_refused_by_their_column() -> None:
     ("data", "message"),
     [
         ({"a": [1, 2], "b": [1]}, r"differ in length: \{'a': 2, 'b': 1\}"),
-        ({"a": "text"}, "'a' is a str, must be a list or an array"),
-        ({"a": 1}, "'a' is a int"),
+        ({"a": "text"}, "'a' has the type str, must be a list or an array"),
+        ({"a": 1}, "'a' has the type int"),
         (
             {"a": [object()]},
-            "'a' has a object, which is neither a number, a date nor a text",
+            "'a' has a cell of type object, which is not a number, a date or a string",
         ),
-        ({"a": [datetime.time(1)]}, "'a' has a time, which is neither"),
+        ({"a": [datetime.time(1)]}, "'a' has a cell of type time, which is not"),
         ({"a": [1.0, float("inf")]}, "'a' is infinite in row 1"),
         ({" ": [1]}, "a column without a name"),
         ({1: [1], "1": [2]}, "more than one column '1'"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column 'a'"),
-        (3, "the table is a int, must be a DataFrame"),
+        (3, "the table has the type int, must be a pandas"),
     ],
 )
 def test_tables_that_cannot_be_used(data: Any, message: str) -> None:

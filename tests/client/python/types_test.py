@@ -161,10 +161,10 @@ def test_cells_of_other_types_are_read_and_told(of_context: Any, given: Any, exp
 @pytest.mark.parametrize(
     ("of_context", "cell", "message"),
     [
-        ("boolean", "maybe", "'x' is one of booleans, but its row 0 is 'maybe': give true or"),
-        ("date", "Jan 2024", "'x' is one of dates, .* give a date such as 2024-01-31, or None"),
-        ("duration", "long", "give a duration"),
-        ("number", "1,5", "'x' is numeric, .* a number, which is written like -1234.5, or None"),
+        ("boolean", "maybe", "'x' contains booleans, but its row 0 is 'maybe': use true or"),
+        ("date", "Jan 2024", "'x' contains dates, .* use a date such as 2024-01-31, or None"),
+        ("duration", "long", "use a duration"),
+        ("number", "1,5", "'x' is numeric, .* a number in the notation -1234.5, or None"),
         ("number", "2024-01-01", "'x' is numeric, but its row 0 is '2024-01-01'"),
         ("number", [1], "'x' is numeric, but its row 0 is"),
     ],

@@ -1,11 +1,11 @@
-"""Joint samples of tables from in-context models: a client of the Chorale server.
+"""Client for Chorale, a server for joint samples from in-context tabular models.
 
-import chorale_client
-
-client = chorale_client.connect("127.0.0.1:50051")
-penguins = client.register(frame, target="body_mass_g")
-samples = penguins.sample(new_rows, paths=1000)
-samples.sum()  # [paths]: the sum over the rows, on each path
+Examples:
+    >>> import chorale_client
+    >>> client = chorale_client.connect("127.0.0.1:50051")
+    >>> penguins = client.register(frame, target="body_mass_g")
+    >>> samples = penguins.sample(rows, paths=1000)
+    >>> samples.sum()  # [paths]: the sum over the rows of each path
 """
 
 from typing import TYPE_CHECKING, Any
@@ -79,7 +79,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`serve` and `Server`: imported when they are used, as they cannot be on every system."""
+    """Imports `serve` and `Server` on first use, because some systems do not support them."""
     if name in ("Server", "serve"):
         from chorale_client import serving
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from chorale_client.errors import InvalidArgumentError
 
 _EXPECTED = "expected HOST:PORT, [IPV6]:PORT, unix:PATH or https://HOST"
-# Of gRPC: addresses of these forms go to it as they are.
+# Forms of gRPC, which are passed to it unchanged.
 _OTHER_FORMS = (
     "unix:", "unix-abstract:", "vsock:", "xds:", "dns:", "ipv4:", "ipv6:", "xds-experimental:",
     "google-c2p:",
@@ -17,7 +17,7 @@ _OTHER_FORMS = (
 
 @dataclass(frozen=True)
 class Address:
-    """An address for gRPC; `tls` is None where the text does not say."""
+    """An address for gRPC; `tls` is None if the address does not specify it."""
 
     target: str
     tls: bool | None = None
@@ -28,9 +28,9 @@ def _refuse(text: str, why: str) -> InvalidArgumentError:
 
 
 def parse_address(text: str) -> Address:
-    """Reads HOST:PORT, [IPV6]:PORT, unix:PATH, a URL without a path, or another form of gRPC.
+    """Parses HOST:PORT, [IPV6]:PORT, unix:PATH, a URL without a path, or another form of gRPC.
 
-    https:// without a port means 443. A host without a port is refused, where gRPC would try 443.
+    https:// without a port means port 443. A host without a port is rejected; gRPC would use 443.
     """
     rest = _without_form(text.strip())
     if not rest:
@@ -53,7 +53,7 @@ def parse_address(text: str) -> Address:
 
 
 def _without_form(text: str) -> str:
-    """Without gRPC's "dns:", "ipv4:" or "ipv6:", where that means what HOST:PORT does."""
+    """Removes gRPC's "dns:", "ipv4:" or "ipv6:" if the rest is equivalent to HOST:PORT."""
     if "," in text:
         return text
     for form in ("dns:///", "dns:", "ipv4:", "ipv6:"):
@@ -82,7 +82,7 @@ def _host_and_port(text: str, whole: str, default_port: str | None) -> str:
 
 
 def is_loopback(target: str) -> bool:
-    """Whether nothing but this machine can be at the other end."""
+    """Whether the address can only refer to this machine."""
     if target.startswith("unix:"):
         return True
     host = target.rpartition(":")[0]

@@ -1,13 +1,14 @@
-"""The same surface for asyncio: what takes time is awaited.
+"""The client for asyncio.
 
-    async with chorale_client.aio.connect("127.0.0.1:50051") as client:
-        penguins = await client.register(frame, target="body_mass_g")
-        samples = await penguins.sample(rows)
-        async for block in penguins.stream(rows):
-            ...
+Arguments, results and errors are the same as those of `chorale_client.Client` and
+`chorale_client.Context`. Cancelling a task cancels its call on the server.
 
-Cancelling a task cancels its call on the server. Arguments, results and errors are those of
-`chorale_client.Client` and `chorale_client.Context`.
+Examples:
+    >>> async with chorale_client.aio.connect("127.0.0.1:50051") as client:
+    ...     penguins = await client.register(frame, target="body_mass_g")
+    ...     samples = await penguins.sample(rows)
+    ...     async for block in penguins.stream(rows):
+    ...         print(block.values.shape)
 """
 
 from __future__ import annotations
@@ -71,12 +72,20 @@ def connect(
     connect_timeout: float = 5.0,
     retry: Retry | None = None,
 ) -> Connecting:
-    """Connects to a server, as `chorale_client.connect` does; await it, or use `async with`."""
+    """Connects to a server; see `chorale_client.connect`.
+
+    Returns:
+        An object to await for a `Client`, or to use in `async with`.
+
+    Examples:
+        >>> async with chorale_client.aio.connect("127.0.0.1:50051") as client:
+        ...     contexts = await client.contexts()
+    """
     return Connecting(Settings(address, tls, token, timeout, connect_timeout, retry or Retry()))
 
 
 class Connecting:
-    """What `connect` returns."""
+    """The result of `connect`: await it, or use it in `async with`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -99,7 +108,7 @@ class Connecting:
             await self._client.close()
 
     async def _connect(self) -> Client:
-        # A server of one's own may have to be started: not in the event loop's thread.
+        # This may start a server, which must not block the event loop.
         endpoint = await asyncio.to_thread(Endpoint.of, self._settings)
         client = Client(self._settings, endpoint)
         try:
@@ -111,7 +120,7 @@ class Connecting:
 
 
 class Client:
-    """A connection to a server, for one event loop; made by `connect`."""
+    """A connection to a server, for a single event loop; created by `connect`."""
 
     def __init__(self, settings: Settings, endpoint: Endpoint) -> None:
         self._settings = settings
@@ -133,7 +142,7 @@ class Client:
 
     @property
     def address(self) -> str:
-        """Of the server."""
+        """The address of the server."""
         return self._endpoint.target
 
     async def register(
@@ -159,16 +168,16 @@ class Client:
         return Context(self, message, warnings)
 
     async def context(self, name: str, *, timeout: float | None = None) -> Context:
-        """The context with this name."""
+        """Returns the context with this name; see `chorale_client.Client.context`."""
         return Context(self, await self._run(get_job(name), timeout))
 
     async def contexts(self, *, timeout: float | None = None) -> list[Context]:
-        """All contexts, sorted by name."""
+        """Returns all contexts, sorted by name."""
         messages = await self._run(list_contexts_job(), timeout)
         return [Context(self, message) for message in messages]
 
     async def models(self, *, timeout: float | None = None) -> list[Model]:
-        """The models that the server has loaded, sorted by name."""
+        """Returns the models that the server has loaded, sorted by name."""
         return [Model.of(message) for message in await self._run(list_models_job(), timeout)]
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
@@ -176,7 +185,7 @@ class Client:
         await self._run(delete_job(name), timeout)
 
     async def close(self) -> None:
-        """Ends the connection, and the calls in flight."""
+        """Closes the connection and cancels the calls in flight."""
         self._closed = True
         for channel in self._channels:
             await channel.close(grace=None)
@@ -198,7 +207,7 @@ class Client:
     def __repr__(self) -> str:
         return f"<asyncio Client of {self.address}>"
 
-    # ---- How calls are made ----------------------------------------------------------------
+    # ---- Calls -----------------------------------------------------------------------------
 
     async def _wait_until_ready(self) -> None:
         attempts = Attempts(self._settings.retry, self._settings.connect_timeout)
@@ -281,7 +290,7 @@ class Context(Description[Client]):
         snap: bool = True,
         timeout: float | None = None,
     ) -> Predictions:
-        """Predicts each row by itself; see `chorale_client.Context.predict`."""
+        """Returns marginal predictions; see `chorale_client.Context.predict`."""
         table = rows_to_ask(self, rows)
         job = predict_job(
             self.name, table, self.target, self.source, quantiles, mixtures=mixtures, snap=snap
@@ -338,9 +347,9 @@ class Context(Description[Client]):
         snap: bool = True,
         timeout: float | None = None,
     ) -> AsyncGenerator[Block, None]:
-        """Draws as `sample` does, and yields blocks as they come: `chorale_client.Context.stream`.
+        """Draws joint samples and yields blocks; see `chorale_client.Context.stream`.
 
-        `contextlib.aclosing` around it cancels the call when the loop is left.
+        To cancel the call when you leave the loop, wrap the generator in `contextlib.aclosing`.
         """
         table = rows_to_ask(self, rows)
         request = sample_request(
@@ -375,7 +384,7 @@ class Context(Description[Client]):
         wrap: bool = False,
         timeout: float | None = None,
     ) -> LogDensities:
-        """The joint log-density of values of the rows; see `chorale_client.Context.log_density`."""
+        """Returns the joint log-density of values; see `chorale_client.Context.log_density`."""
         table = rows_to_ask(self, rows)
         job = log_density_job(
             self.name,
@@ -393,11 +402,11 @@ class Context(Description[Client]):
         return result
 
     async def warm(self, *, timeout: float | None = None) -> None:
-        """Makes the context resident, so that the next call does not wait for that."""
+        """Makes the context resident, so that the next call does not wait for encoding."""
         self._message = await self._client._run(warm_job(self.name), timeout)
 
     async def refresh(self, *, timeout: float | None = None) -> None:
-        """Reads anew what the context is: calls then hold to that."""
+        """Binds this object to the current content of the context."""
         self._message = await self._client._run(get_job(self.name), timeout)
 
     async def delete(self, *, timeout: float | None = None) -> None:

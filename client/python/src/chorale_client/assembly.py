@@ -1,4 +1,4 @@
-"""Joint samples put together from the blocks of a stream."""
+"""Assembles joint samples from the blocks of a stream."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from chorale_client.v1 import chorale_pb2 as pb
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The values of some paths at some steps, as `stream` gives them.
+    """The values of some paths at some steps, as `stream` yields them.
 
     Attributes:
-        first_path: The number of the first path.
-        first_step: The number of the first step.
-        values: [paths, steps], in the target's unit.
-        rows: [paths, steps]: the row of each value; None if the order is given: step t is row t.
-        log_densities: [paths, steps]: of each value given those before it on its path; None unless
-            asked for.
+        first_path: The index of the first path, from 0.
+        first_step: The index of the first step, from 0.
+        values: [paths, steps]: the values, in the target's unit.
+        rows: [paths, steps]: the index of the row of each value. None if the order is "given", in
+            which case step t is row t.
+        log_densities: [paths, steps]: the log-density of each value, conditional on the earlier
+            values of its path; None unless requested.
     """
 
     first_path: int
@@ -39,16 +40,16 @@ class Block:
 
     @classmethod
     def of(cls, raw: RawBlock) -> Block:
-        """From the message."""
+        """Converts the message."""
         return cls(raw.first_path, raw.first_step, raw.values, raw.targets, raw.log_densities)
 
 
 def _loss(what: str) -> DataLossError:
-    return DataLossError(f"the server's samples are not whole: {what}")
+    return DataLossError(f"the server's samples are incomplete or damaged: {what}")
 
 
 class Assembly:
-    """Takes the messages of one stream in any order of blocks; each value must come once."""
+    """Collects the messages of a stream. Blocks may arrive in any order, each value only once."""
 
     def __init__(
         self,
@@ -65,13 +66,13 @@ class Assembly:
         self._target = target
         self._done = done
         self._count = 0
-        # Made with the first block: a request that the server refuses takes no memory.
+        # Allocated with the first block, so that a rejected request needs no memory.
         self._values: Floats | None = None
         self._densities: Floats | None = None
         self._summary: pb.SampleSummary | None = None
 
     def add(self, message: SampleMessage) -> None:
-        """Takes a message; DataLossError if a block does not fit, or too many values come."""
+        """Adds a message; DataLossError if a block is invalid, or too many values arrive."""
         for block in message.blocks:
             self._add(block)
         if message.blocks:
@@ -88,9 +89,9 @@ class Assembly:
                 f"in {self._paths} paths of {self._rows} steps"
             )
         if (block.targets is not None) != self._random:
-            raise _loss("a block says the rows of its values where it should not, or does not")
+            raise _loss("a block has row indices that were not requested, or lacks them")
         if (block.log_densities is not None) != self._with_densities:
-            raise _loss("a block has log-densities where it should not, or has none")
+            raise _loss("a block has log-densities that were not requested, or lacks them")
         if self._values is None:
             self._values = np.full((self._paths, self._rows), np.nan)
             if self._with_densities:
@@ -98,25 +99,25 @@ class Assembly:
         place: Any = (slice(block.first_path, last_path), slice(block.first_step, last_step))
         if block.targets is not None:
             if block.targets.min() < 0 or block.targets.max() >= self._rows:
-                raise _loss("a block has a value of a row that was not asked about")
+                raise _loss("a block has a value of a row that is not in the request")
             place = (np.arange(block.first_path, last_path)[:, None], block.targets)
         self._values[place] = block.values
         if self._densities is not None:
             self._densities[place] = block.log_densities
         self._count += block.values.size
         if self._count > self._values.size:
-            raise _loss("values came twice")
+            raise _loss("values arrived twice")
 
     def finish(self) -> Samples:
-        """The samples; DataLossError if something is missing."""
+        """Returns the samples; DataLossError if values are missing."""
         if self._summary is None:
-            raise _loss("there is no summary")
+            raise _loss("the summary is missing")
         total = self._paths * self._rows
-        # Values are finite, so NaN is one that has not come.
+        # Values are finite, so NaN marks a missing value.
         if self._values is None or self._count < total:
             raise _loss(f"{self._count} of {total} values arrived")
         if np.isnan(self._values).any():
-            raise _loss(f"{total} values arrived, but some came twice")
+            raise _loss(f"{total} values arrived, but some arrived twice")
         return Samples(
             values=self._values,
             labels=self._table.labels,

@@ -1,4 +1,4 @@
-"""Which columns of an estimator's table are categories, by what its user has said."""
+"""The argument `categorical_features` of estimators."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ Choice = str | int | slice | Sequence[Any] | Callable[[Any], Any] | None
 
 
 def categorical_names(choice: Any, table: Any, names: Sequence[str]) -> list[str]:
-    """The names of the columns that are categories whatever their type is.
+    """Returns the names of the columns to read as categories regardless of their types.
 
     Args:
-        choice: None or "from_dtype": none. Else a name or position, several of these, a slice of
-            positions or, both ends within, of names; a mask [columns], which a Series of pandas may
-            give by name; or a function of the table that returns one of these.
-        table: What the function is called with.
-        names: [columns].
+        choice: None or "from_dtype": no columns. Otherwise a name or position; a sequence of these;
+            a slice of positions, or of names with both ends included; a mask [columns], which may
+            be a pandas Series labelled with names; or a function of the table that returns any of
+            these.
+        table: The table to which the function is applied.
+        names: [columns]: the names of the columns.
 
     Raises:
-        InvalidArgumentError: A `ValueError`: it is none of these, or there is no such column.
+        InvalidArgumentError: The choice has another type, or names an unknown column. A
+            `ValueError`.
     """
     if callable(choice):
         choice = choice(table)
@@ -50,8 +52,8 @@ def categorical_names(choice: Any, table: Any, names: Sequence[str]) -> list[str
         by_name = is_labelled(choice) and sorted(map(str, choice.index)) == sorted(names)
         if looks_like_mask(items) and (by_name or len(set(items)) < len(items)):
             raise _error(
-                f"{len(items)} numbers, all 0 or 1, not different positions: give a mask "
-                "as booleans, for example by .astype(bool)"
+                f"{len(items)} numbers, all 0 or 1, which are not distinct positions: convert a "
+                "mask to booleans, for example by .astype(bool)"
             )
         return [_name(item, names, known) for item in items]
     if len(items) != len(names):
@@ -65,12 +67,12 @@ def _is_mask(items: Sequence[Any]) -> bool:
     present = [item for item in items if not is_missing(item)]
     booleans = [isinstance(item, bool | np.bool_) for item in present]
     if any(booleans) and not all(booleans):
-        raise _error("booleans beside names or positions: give a mask, or names and positions")
+        raise _error("booleans mixed with names or positions: use a mask, or names and positions")
     return any(booleans)
 
 
 def _index_of(mask: Any, table: Any) -> Any:
-    """The table's names, to which the mask is aligned; None if it is only numbered."""
+    """Returns the names to which a mask is aligned; None if its index only numbers the rows."""
     numbered = list(mask.index) == list(range(len(mask)))
     return None if numbered else getattr(table, "columns", None)
 
@@ -82,16 +84,14 @@ def _name(choice: Any, names: Sequence[str], known: Names) -> str:
             raise _error(f"there is no column {choice!r}{did_you_mean(choice, names)}")
         return name
     if isinstance(choice, bool | np.bool_) or not isinstance(choice, int | np.integer):
-        raise _error(
-            f"{choice!r} is none of a name, a position, a mask, {FROM_DTYPE!r} and a function"
-        )
+        raise _error(f"{choice!r} is not a name, a position, a mask, {FROM_DTYPE!r} or a function")
     if not -len(names) <= choice < len(names):
         raise _error(f"there is no column at position {choice}: there are {len(names)}")
     return names[int(choice)]
 
 
 def _slice(choice: slice, names: Sequence[str], known: Names) -> slice:
-    """The slice in positions; as in pandas, one of names has its end within."""
+    """Converts a slice to positions; as in pandas, a slice of names includes its end."""
     start, stop = choice.start, choice.stop
     if isinstance(start, str):
         start = names.index(_name(start, names, known))

@@ -1,4 +1,4 @@
-"""A column from Python objects, one a cell."""
+"""Reads a column from Python objects, one for each cell."""
 
 from __future__ import annotations
 
@@ -35,17 +35,16 @@ def column_from_cells(
     notes: list[DataWarning],
     held: Meaning | None = None,
 ) -> Column:
-    """A column from Python objects.
+    """Reads a column from Python objects.
 
     Args:
-        name: Of the column.
+        name: The name of the column.
         cells: [rows].
-        kind: None: it follows from the cells.
-        notes: Gets what was not taken as it stands.
-        held: What the numbers of the context's column stand for, if rows are asked about; None: it
-            follows from the cells.
+        kind: The type of the column; None: inferred from the cells.
+        notes: The list to which warnings are added.
+        held: For query rows, the meaning of the context's column; None: inferred from the cells.
     """
-    if kind == "categorical":  # who has said that they are categories need not be asked
+    if kind == "categorical":  # the caller's choice needs no warnings
         return categorical_from_cells(name, cells)
     if held is not None:
         values = _numbers(name, cells, held, notes)
@@ -75,7 +74,7 @@ def column_from_cells(
 
 
 def categorical_from_cells(name: str, cells: Sequence[Any]) -> CategoricalColumn:
-    """Categories by the cells' texts, in the order in which they come."""
+    """Reads the string forms of cells as categories, in the order of their first occurrence."""
     codes = np.empty(len(cells), dtype=np.int32)
     code_of_cell: dict[tuple[type, Any], int] = {}  # 1, 1.0 and True are equal in a dictionary
     code_of_text: dict[str, int] = {}
@@ -95,7 +94,7 @@ def categorical_from_cells(name: str, cells: Sequence[Any]) -> CategoricalColumn
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell stands for no value: None, NaN, NaT, pandas' NA, a text with nothing in it."""
+    """Whether a cell is missing: None, NaN, NaT, pandas' NA, or a blank string."""
     if cell is None:
         return True
     if isinstance(cell, str):
@@ -108,26 +107,26 @@ def is_missing(cell: Any) -> bool:
 
 
 def days(spans: npt.NDArray[np.timedelta64]) -> Floats:
-    """Days with their fraction; NaN for NaT."""
+    """Converts to days with a fraction; NaN for NaT."""
     whole = spans.astype("m8[D]")
-    rest = spans - whole  # exact, where one division of nanoseconds by a day would round
+    rest = spans - whole  # exact; dividing nanoseconds by a day would round
     result: Floats = whole.astype(np.float64) + rest / _DAY
     result[np.isnat(spans)] = np.nan
     return result
 
 
 def days_since_1970(times: npt.NDArray[np.datetime64]) -> Floats:
-    """Days since 1970-01-01 with the time of day as a fraction; NaN for NaT."""
+    """Converts to days since 1970-01-01 with the time of day as a fraction; NaN for NaT."""
     since: npt.NDArray[np.timedelta64] = np.subtract(times, _EPOCH_DAY)
     return days(since)
 
 
 def finite(name: str, values: Floats) -> Floats:
-    """The values; InvalidArgumentError if one is infinite."""
+    """Returns the values; InvalidArgumentError if a value is infinite."""
     infinite = np.isinf(values)
     if infinite.any():
         raise InvalidArgumentError(
-            f"column {name!r} is infinite in row {int(infinite.argmax())}: give a finite number, "
+            f"column {name!r} is infinite in row {int(infinite.argmax())}: use a finite number, "
             "or None if it is missing",
             fields=[name],
         )
@@ -135,22 +134,22 @@ def finite(name: str, values: Floats) -> Floats:
 
 
 class _Types:
-    """What the cells of a column are."""
+    """The types of the cells of a column."""
 
     def __init__(self) -> None:
         self.texts = 0
         self.example: Any = None  # the first text
-        self.counts: dict[Meaning, int] = {}  # of the others, by what they stand for
-        self.rows: dict[Meaning, int] = {}  # the first of each
+        self.counts: dict[Meaning, int] = {}  # the other cells, by their meaning
+        self.rows: dict[Meaning, int] = {}  # the first row of each meaning
 
     @property
     def others(self) -> int:
-        """How many cells are no texts."""
+        """The number of cells that are not strings."""
         return sum(self.counts.values())
 
     @property
     def meaning(self) -> Meaning:
-        """Of the numbers: that of all of them, else "number"."""
+        """The meaning of the cells that are not strings; "number" if they have several."""
         return next(iter(self.counts)) if len(self.counts) == 1 else "number"
 
 
@@ -166,8 +165,8 @@ def _find_types(name: str, cells: Iterable[Any]) -> _Types:
         meaning = _meaning_of_cell(cell)
         if meaning is None:
             raise InvalidArgumentError(
-                f"column {name!r} has a {type(cell).__name__}, which is neither a number, a date "
-                "nor a text: convert it, or leave the column out",
+                f"column {name!r} has a cell of type {type(cell).__name__}, which is not a number, "
+                "a date or a string: convert it, or drop the column",
                 fields=[name],
             )
         found.counts[meaning] = found.counts.get(meaning, 0) + 1
@@ -186,12 +185,12 @@ def _meaning_of_cell(cell: Any) -> Meaning | None:
 
 
 def _is_period(cell: Any) -> bool:
-    """Whether a cell is a Period of pandas, which need not be installed."""
+    """Whether a cell is a pandas Period; does not require pandas."""
     return type(cell).__name__ == "Period" and hasattr(cell, "start_time")
 
 
 def _meanings_of_cells(cells: Sequence[Any], held: Meaning) -> npt.NDArray[Any]:
-    """What the cells of a request stand for [rows]; texts are read as `held`, unless as numbers."""
+    """Returns the meanings of the cells of query rows [rows]; strings are numbers or `held`."""
     of_type: dict[type, Meaning | None] = {}
     for cell in cells:
         if type(cell) not in of_type:
@@ -212,7 +211,7 @@ def _counted(count: int, what: str) -> str:
 def _mixture_with_texts(name: str, found: _Types) -> DataWarning:
     others = " and ".join(f"{meaning}s" for meaning in _ORDER if meaning in found.counts)
     return DataWarning(
-        f"column {name!r} has {others} and {_counted(found.texts, 'text')} such as "
+        f"column {name!r} has {others} and {_counted(found.texts, 'string')} such as "
         f"{found.example!r}: read as categories; if such cells are missing, set them to None",
         "MIXED_TYPES",
         name,
@@ -221,7 +220,7 @@ def _mixture_with_texts(name: str, found: _Types) -> DataWarning:
 
 
 def _mixture(name: str, found: _Types) -> DataWarning:
-    """Of a column that has dates or durations, and other cells."""
+    """Returns the warning for a column that mixes dates or durations with other cells."""
     several = sorted(found.counts, key=lambda meaning: -found.counts[meaning])
     counted = " and ".join(_counted(found.counts[meaning], meaning) for meaning in several)
     read = ["dates as days since 1970-01-01"] if "date" in several else []
@@ -229,8 +228,7 @@ def _mixture(name: str, found: _Types) -> DataWarning:
     fewest = several[-1]
     return DataWarning(
         f"column {name!r} has {counted}, the first {fewest} in row {found.rows[fewest]}: read "
-        f"as numbers, {' and '.join(read)}; give cells of one type, and None where a cell is "
-        "missing",
+        f"as numbers, {' and '.join(read)}; use a single type, and None for missing cells",
         "MIXED_TYPES",
         name,
         found.counts[fewest],
@@ -267,11 +265,11 @@ def _number(name: str, row: int, cell: Any, meaning: Meaning) -> float:
             return math.inf
         except (TypeError, ValueError):
             pass
-    called = "numeric" if meaning == "number" else f"one of {meaning}s"
+    called = "is numeric" if meaning == "number" else f"contains {meaning}s"
     spelling = isinstance(cell, str) and meaning == "number" and looks_like_number(cell)
     raise InvalidArgumentError(
-        f"column {name!r} is {called}, but its row {row} is {cell!r}: give {EXAMPLES[meaning]}"
-        f"{', which is written like -1234.5' if spelling else ''}, or None if it is missing",
+        f"column {name!r} {called}, but its row {row} is {cell!r}: use {EXAMPLES[meaning]}"
+        f"{' in the notation -1234.5' if spelling else ''}, or None if it is missing",
         fields=[name],
     )
 

@@ -32,7 +32,7 @@ _MAX_CONTEXT_BYTES = 256
 _OPTIONS: list[tuple[str, Any]] = [
     # Channels with the same options would share one connection.
     ("grpc.use_local_subchannel_pool", 1),
-    # A dead connection is found within 80 s, at a ping rate that servers and proxies tolerate.
+    # This detects a dead connection within 80 s, at a ping rate that servers and proxies accept.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     # By default gRPC waits up to two minutes between attempts.
@@ -46,13 +46,16 @@ _OPTIONS: list[tuple[str, Any]] = [
 
 @dataclass(frozen=True)
 class Tls:
-    """How a connection is encrypted. Each is PEM as bytes, or the path of a file with it.
+    """Certificates for an encrypted connection, as PEM bytes or as the path of a PEM file.
 
     Attributes:
-        root_certificates: Authorities that may have signed the server's certificate; None: the
-            system's.
-        client_certificate: The certificate that says who the caller is; None: none.
-        client_key: Its key.
+        root_certificates: The authorities that the client trusts; None: those of the system.
+        client_certificate: The certificate that identifies the caller; None: no certificate.
+        client_key: The private key of `client_certificate`.
+
+    Examples:
+        >>> tls = chorale_client.Tls(root_certificates="ca.pem")
+        >>> client = chorale_client.connect("chorale.example.com:443", tls=tls)
     """
 
     root_certificates: Pem | None = None
@@ -74,12 +77,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where to connect, and how.
+    """The server to connect to.
 
     Attributes:
         target: The address for gRPC.
-        tls: None without encryption.
-        metadata: Of every call: the token.
+        tls: The certificates; None without encryption.
+        metadata: The metadata of every call: the token.
     """
 
     target: str
@@ -88,7 +91,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, settings: Settings) -> Endpoint:
-        """Finds the server: the address given, $CHORALE_SERVER, or the user's own server."""
+        """Finds the server: the given address, $CHORALE_SERVER, or the user's own server."""
         text = settings.address or os.environ.get("CHORALE_SERVER")
         if not text:
             from chorale_client.serving import shared_address
@@ -104,7 +107,7 @@ class Endpoint:
             )
         if settings.tls is False and address.tls:
             raise InvalidArgumentError(
-                f"the server's address {text!r} is one with encryption, but tls=False"
+                f"the server's address {text!r} requires encryption, but tls=False"
             )
         metadata: Metadata = ()
         if settings.token:
@@ -113,14 +116,14 @@ class Endpoint:
         return cls(address.target, tls, metadata)
 
     def options(self) -> list[tuple[str, Any]]:
-        """Of a channel."""
+        """Returns the options of a channel."""
         if is_loopback(self.target):
-            # gRPC would send even these through the proxy of the environment, token and all.
+            # Otherwise, gRPC sends even these calls, and the token, through an HTTP proxy.
             return [*_OPTIONS, ("grpc.enable_http_proxy", 0)]
         return list(_OPTIONS)
 
     def credentials(self) -> grpc.ChannelCredentials | None:
-        """Of a channel; None for one without encryption."""
+        """Returns the credentials of a channel; None without encryption."""
         if self.tls is None:
             return None
         return grpc.ssl_channel_credentials(
@@ -130,7 +133,7 @@ class Endpoint:
         )
 
     def metadata_about(self, context: str) -> Metadata:
-        """Of a call about a context: by its name a proxy finds the server that holds it."""
+        """Returns the metadata of a call about a context; proxies route by the context's name."""
         fits = context.isascii() and context.isprintable() and len(context) <= _MAX_CONTEXT_BYTES
         if context and fits and context.strip() == context:
             return (*self.metadata, ("chorale-context", context))
@@ -233,7 +236,7 @@ def _first_set(*names: str) -> str:
 
 
 def read_error(error: grpc.RpcError, timeout: float) -> ChoraleError:
-    """The exception for a call that failed."""
+    """Returns the exception for a failed call."""
     details = None
     metadata: Any = error.trailing_metadata()
     for key, value in metadata or ():

@@ -1,16 +1,16 @@
-"""A column from what users have: a series of a library, an array, or a sequence of cells.
+"""Reads a column from a series of a library, an array, or a sequence of cells.
 
-The type of a series or an array decides first, then its cells:
+The type of a series or an array determines the column; otherwise its cells do:
 
 | cells | column |
 | --- | --- |
-| of a type of categories: pandas' category, Enum, Categorical, Arrow's dictionary, of whatever cells | categorical, by their texts; whole numbers as "1" |
+| of a categorical type (pandas' category, Enum, Categorical, Arrow's dictionary), whatever the type of the categories | categorical, by the string form; integers as "1" |
 | integers, floats, decimals | numeric |
-| booleans, texts "true" and "false" in capitals or small letters, and 0 and 1 beside such texts | numeric, 0 and 1; as categories "True" and "False" |
-| dates and times, periods (their start), texts that are dates of ISO 8601 | numeric: days since 1970-01-01, with the time of day as a fraction; of times with a zone those of UTC |
+| booleans; strings "true" and "false", regardless of case, also mixed with 0 and 1 | numeric, 0 and 1; as categories "True" and "False" |
+| dates and times, periods (their start), strings that are ISO 8601 dates | numeric: days since 1970-01-01, with the time of day as a fraction; in UTC if they have a time zone |
 | durations | numeric: days |
-| other texts | categorical |
-| None, NaN, NaT, NA, and texts without a visible character | missing |
+| other strings | categorical |
+| None, NaN, NaT, NA, and strings without a visible character | missing |
 """  # noqa: E501
 
 from __future__ import annotations
@@ -44,18 +44,17 @@ def read_column(
     notes: list[DataWarning],
     held: Meaning | None = None,
 ) -> Column:
-    """A column from a series of a library, an array, or a sequence.
+    """Reads a column from a series of a library, an array, or a sequence.
 
     Args:
-        name: Of the column.
+        name: The name of the column.
         values: [rows].
-        kind: None: it follows from the type, else from the cells.
-        notes: Gets what was not taken as it stands.
-        held: What the numbers of the context's column stand for, if rows are asked about; None: it
-            follows likewise.
+        kind: The type of the column; None: inferred from the type of the values or from the cells.
+        notes: The list to which warnings are added.
+        held: For query rows, the meaning of the context's column; None: inferred in the same way.
 
     Raises:
-        InvalidArgumentError: The values are none of these, or a cell cannot be read.
+        InvalidArgumentError: The values have another type, or a cell cannot be read.
     """
     series = nw.from_native(_as_series(values), series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
@@ -66,15 +65,15 @@ def read_column(
         if hasattr(values, "__array__"):
             return _read_array(name, np.asarray(values), kind, notes, held)
         raise InvalidArgumentError(
-            f"column {name!r} is a {type(values).__name__}, must be a list or an array with a "
-            "value for each row",
+            f"column {name!r} has the type {type(values).__name__}, must be a list or an array "
+            "with a value for each row",
             fields=[name],
         )
     return column_from_cells(name, values, kind, notes, held)
 
 
 def _as_series(values: Any) -> Any:
-    """Arrays and indexes of pandas and PyArrow as series, which have their types."""
+    """Converts arrays and indexes of pandas and PyArrow to series, which keep their types."""
     library = type(values).__module__.partition(".")[0]
     if library == "pandas" and hasattr(values, "dtype") and hasattr(values, "__len__"):
         if not hasattr(values, "index"):  # a Series has one; indexes and arrays have none
@@ -96,7 +95,7 @@ def _read_series(
     held: Meaning | None,
 ) -> Column:
     dtype = series.dtype
-    # Narwhals has one of these two for every type of categories, whatever the cells are.
+    # Narwhals maps every categorical type to one of these two, whatever the categories are.
     if dtype == nw.Categorical or dtype == nw.Enum:
         if kind != "numeric":
             return categorical_from_cells(name, series.to_list())
@@ -109,7 +108,7 @@ def _read_series(
 
 
 def _as_numbers(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
-    """A series of numbers or times as an array [rows]; None if it is of another type."""
+    """Converts a series of numbers or times to an array [rows]; None for other types."""
     dtype = series.dtype
     if dtype.is_float() or dtype == nw.Boolean:
         return series.cast(nw.Float64).to_numpy().astype(np.float64)
@@ -131,19 +130,19 @@ def _read_array(
     held: Meaning | None,
     own: Meaning = "number",
 ) -> Column:
-    """A column from a numpy array of one dimension, of any dtype.
+    """Reads a column from a one-dimensional numpy array of any dtype.
 
     Args:
-        name: Of the column.
+        name: The name of the column.
         array: [rows].
         kind: See `read_column`.
         notes: See `read_column`.
         held: See `read_column`.
-        own: What the array's floats stand for.
+        own: The meaning of an array of floats.
     """
     if array.ndim != 1:
         raise InvalidArgumentError(
-            f"column {name!r} has {array.ndim} dimensions, must have 1: one value a row",
+            f"column {name!r} has {array.ndim} dimensions, must have 1: a value for each row",
             fields=[name],
         )
     if isinstance(array, np.ma.MaskedArray):

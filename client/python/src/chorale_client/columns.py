@@ -1,4 +1,4 @@
-"""One column of a table: numbers and what they stand for, or categories and codes."""
+"""Columns of a table: numbers with a meaning, or categories and codes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class NumericColumn:
-    """Numbers.
+    """A numeric column.
 
     Attributes:
-        name: Of the column.
-        values: [rows], NaN where a cell is missing. Booleans are 0 and 1, dates days since
-            1970-01-01, durations days.
+        name: The name of the column.
+        values: [rows]; NaN for missing cells. Booleans are 0 and 1, dates are days since
+            1970-01-01, and durations are days.
         meaning: "number", "boolean", "date" or "duration".
     """
 
@@ -31,20 +31,26 @@ class NumericColumn:
 
     @property
     def kind(self) -> Kind:
-        """Numeric."""
+        """The type of the column: numeric."""
         return "numeric"
 
     def __len__(self) -> int:
         return len(self.values)
 
     def missing(self) -> npt.NDArray[np.bool_]:
-        """[rows]."""
+        """Returns which cells are missing [rows]."""
         return np.isnan(self.values)
 
 
 @dataclass(frozen=True, eq=False)
 class CategoricalColumn:
-    """Attributes: name; categories, all different; codes [rows], -1 where a cell is missing."""
+    """A categorical column.
+
+    Attributes:
+        name: The name of the column.
+        categories: The distinct categories.
+        codes: [rows]: indices into `categories`; -1 for missing cells.
+    """
 
     name: str
     categories: list[str]
@@ -52,14 +58,14 @@ class CategoricalColumn:
 
     @property
     def kind(self) -> Kind:
-        """Categorical."""
+        """The type of the column: categorical."""
         return "categorical"
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def missing(self) -> npt.NDArray[np.bool_]:
-        """[rows]."""
+        """Returns which cells are missing [rows]."""
         return self.codes < 0
 
 

@@ -1,4 +1,4 @@
-"""Connections to a server, for code that waits for its answers."""
+"""Blocking connections to a server."""
 
 from __future__ import annotations
 
@@ -57,19 +57,27 @@ def connect(
     """Connects to a server.
 
     Args:
-        address: "host:port", "unix:path" or "https://host". None: what the environment variable
-            CHORALE_SERVER says, else a server of your own, which is started if need be (this needs
-            the package chorale-server).
-        tls: Whether to encrypt, or `Tls` with certificates; None: as the address says.
-        token: Says who calls. It is sent over TLS or to this machine only.
-        timeout: Seconds for each call that does not set its own.
-        connect_timeout: Seconds to wait for a server that does not answer yet.
-        retry: How calls that fail for a passing reason are tried again.
+        address: "host:port", "unix:path" or "https://host". None: the address in the environment
+            variable CHORALE_SERVER. If the variable is not set, the client starts a server of your
+            own, which requires the package chorale-server, or connects to it if it is running.
+        tls: Whether to encrypt the connection, or `Tls` with certificates; None: as in the address.
+        token: The token that identifies the caller. The client sends it only over TLS or to this
+            machine.
+        timeout: Seconds for each call that does not set a timeout.
+        connect_timeout: Seconds to wait for a server that does not accept connections yet.
+        retry: How to retry calls that fail with a transient error; None: the defaults of `Retry`.
+
+    Returns:
+        A connected client. Use it as a context manager, or call `close`.
 
     Raises:
         UnavailableError: No server answers.
         UnauthenticatedError: The server's certificate is not trusted.
-        InvalidArgumentError: The address is none, or the token cannot be sent.
+        InvalidArgumentError: The address or the token is invalid.
+
+    Examples:
+        >>> with chorale_client.connect("127.0.0.1:50051") as client:
+        ...     print([context.name for context in client.contexts()])
     """
     client = Client(Settings(address, tls, token, timeout, connect_timeout, retry or Retry()))
     try:
@@ -81,10 +89,10 @@ def connect(
 
 
 class Client:
-    """A connection to a server; made by `connect`.
+    """A connection to a server; created by `connect`.
 
-    Threads may share it. It can be pickled: each process connects by itself. After a fork, the
-    child cannot use the parent's.
+    Threads may share a client. A client can be pickled: each process opens its own connections. A
+    forked process cannot use the client of its parent.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -92,8 +100,8 @@ class Client:
         self._endpoint = Endpoint.of(settings)
         self._process = os.getpid()
         self._closed = False
-        # Streams have a connection of their own: on a shared one, a stream that is read slowly
-        # would hold up the other calls.
+        # Streams use a separate connection: on a shared connection, a slow reader of a stream
+        # would block the other calls.
         self._channels = [self._open(), self._open()]
         self._stub: Any = rpc.ChoraleStub(self._channels[0])  # type: ignore[no-untyped-call]
         self._sample = self._channels[1].unary_stream(
@@ -110,7 +118,7 @@ class Client:
 
     @property
     def address(self) -> str:
-        """Of the server."""
+        """The address of the server."""
         return self._endpoint.target
 
     def register(
@@ -125,27 +133,41 @@ class Client:
         progress: Option = None,
         timeout: float | None = None,
     ) -> Context:
-        """Registers a table. The same table again under the same name changes nothing.
+        """Registers a table as a context.
+
+        Registration is idempotent: registering the same table again under the same name has no
+        effect.
 
         Args:
-            data: A DataFrame of pandas, polars or PyArrow, a dictionary of columns, or a numpy
-                array. `chorale_client.column_reading` says what becomes of booleans, dates, texts
-                and categories.
-            target: The name of the column to predict, or its values [rows]: numeric, none missing.
-                A Series of pandas goes by its labels, which must be those of the rows.
-            name: Of the context: small letters, digits, and ".", "_", "-". None: one that follows
-                from the content, so that the same table is the same context.
-            model: The model's name; None: the server's default.
-            types: {"column": "categorical" or "numeric"} where the kind is not to follow from the
-                column's type and cells.
-            seasons: Whether the model is told of a season of the target, where the server finds
-                one; the context's `warnings` then say so. If False, it is another content.
+            data: A pandas or polars DataFrame, a PyArrow table, a dictionary of columns, or a numpy
+                array. `chorale_client.column_reading` describes how columns are read.
+            target: The name of the column to predict, or its values [rows]. They are numeric, and
+                none is missing. A pandas Series is aligned by its labels, which must be the labels
+                of the rows.
+            name: The name of the context: lower-case letters, digits, ".", "_" and "-". None: a
+                name derived from the content, so that registering the same table again returns the
+                same context.
+            model: The name of the model; None: the server's default model.
+            types: {"column": "categorical" or "numeric"} for columns whose type the client should
+                not infer.
+            seasons: Whether the server searches for a season of the target. If it finds one, the
+                model gets the phase as an additional feature, and `Context.warnings` has an entry.
+                This choice is part of the content.
             progress: See `Context.sample`.
-            timeout: Seconds; None: the client's.
+            timeout: Seconds; None: the client's timeout.
+
+        Returns:
+            The registered context.
 
         Raises:
-            InvalidArgumentError: The table, or its target, cannot be used; `field` says which.
-            AlreadyExistsError: The name has other content.
+            InvalidArgumentError: The table or its target is invalid; `field` names the column or
+                argument.
+            AlreadyExistsError: A context with this name and different content exists.
+            ExhaustedError: The server's disk is full, or a quota is used up; see `reason`.
+
+        Examples:
+            >>> frame = pandas.read_csv("datasets/penguins.csv")
+            >>> context = client.register(frame, target="body_mass_g")
         """
         table, target_name, name = table_to_register(
             data, target, name, model, types, seasons=seasons
@@ -157,31 +179,43 @@ class Client:
         return Context(self, message, warnings)
 
     def context(self, name: str, *, timeout: float | None = None) -> Context:
-        """The context with this name.
+        """Returns the context with this name.
+
+        Args:
+            name: The name of the context.
+            timeout: Seconds; None: the client's timeout.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such context.
+
+        Examples:
+            >>> context = client.context("penguins")
+            >>> [feature.name for feature in context.features]
         """
         return Context(self, self._run(get_job(name), timeout))
 
     def contexts(self, *, timeout: float | None = None) -> list[Context]:
-        """All contexts, sorted by name."""
+        """Returns all contexts, sorted by name."""
         return [Context(self, message) for message in self._run(list_contexts_job(), timeout)]
 
     def models(self, *, timeout: float | None = None) -> list[Model]:
-        """The models that the server has loaded, sorted by name."""
+        """Returns the models that the server has loaded, sorted by name."""
         return [Model.of(message) for message in self._run(list_models_job(), timeout)]
 
     def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Deletes a context. Calls that already use it finish normally.
 
+        Args:
+            name: The name of the context.
+            timeout: Seconds; None: the client's timeout.
+
         Raises:
-            NotFoundError: There is none with this name.
+            NotFoundError: There is no such context.
         """
         self._run(delete_job(name), timeout)
 
     def close(self) -> None:
-        """Ends the connection, and the calls in flight."""
+        """Closes the connection and cancels the calls in flight."""
         self._closed = True
         if self._process == os.getpid():
             for channel in self._channels:
@@ -204,16 +238,16 @@ class Client:
     def __repr__(self) -> str:
         return f"<Client of {self.address}>"
 
-    # ---- How calls are made ----------------------------------------------------------------
+    # ---- Calls -----------------------------------------------------------------------------
 
     def _check_usable(self) -> None:
         if self._closed:
             raise FailedPreconditionError(CLOSED)
         if self._process != os.getpid():
             raise FailedPreconditionError(
-                "this client was made before the process forked, and gRPC does not survive a fork: "
-                "call chorale_client.connect() in the child, or use the start method 'spawn' or "
-                "'forkserver'"
+                "this client was created before the process forked, and gRPC does not support "
+                "forks: call chorale_client.connect() in the child process, or use the start "
+                "method 'spawn' or 'forkserver'"
             )
 
     def _wait_until_ready(self) -> None:
@@ -234,7 +268,7 @@ class Client:
             time.sleep(RETRY_CONNECT_SECONDS)
 
     def _run(self, job: Job[Result], timeout: float | None) -> Result:
-        """Makes a job's calls, each as often as need be; `timeout` is for all of them together."""
+        """Makes the calls of a job, with retries; `timeout` is for all of them together."""
         self._check_usable()
         attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
         answer: Any = None
@@ -259,7 +293,7 @@ class Client:
                 return future.result()
             except grpc.RpcError as error:
                 failure = read_error(error, attempts.timeout)
-            except BaseException:  # Ctrl-C above all: the server is not to go on
+            except BaseException:  # such as Ctrl-C: the server should stop its work
                 if future is not None:
                     future.cancel()
                 raise
@@ -270,7 +304,7 @@ class Client:
     def _messages(
         self, request: pb.SampleRequest, context: str, timeout: float | None
     ) -> Generator[SampleMessage, None, None]:
-        """The messages of a stream. Closing the generator cancels the call."""
+        """Yields the messages of a stream. Closing the generator cancels the call."""
         self._check_usable()
         attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
         metadata = self._endpoint.metadata_about(context)

@@ -1,4 +1,4 @@
-"""A registered table, and the calls about it."""
+"""A registered table, and the calls that use it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class Context(Description["Client"]):
-    """A registered table; made by `Client.register` or `Client.context`.
+    """A registered table; created by `Client.register` or `Client.context`.
 
-    Calls hold to the content that the context had when this object was made: if somebody gives the
-    name to another table, they raise `SourceChangedError`.
+    The object is bound to the content that the context had when the object was created. If another
+    table replaces that content under the same name, calls raise `SourceChangedError` until you
+    call `refresh`.
     """
 
     def predict(
@@ -41,20 +42,32 @@ class Context(Description["Client"]):
         snap: bool = True,
         timeout: float | None = None,
     ) -> Predictions:
-        """Predicts each row by itself. For sums, maxima and ranks over rows, take `sample`.
+        """Returns marginal predictions, each row regardless of the others.
+
+        For sums, maxima and ranks over rows, use `sample`.
 
         Args:
-            rows: A table with the context's feature columns, in any order; others are not sent.
-                Cells are read as what they are in the context (`Feature.meaning`).
+            rows: A table with the context's feature columns, in any order. Other columns are not
+                sent. Cells are read by the meaning of the context's column (`Feature.meaning`).
             quantiles: Probabilities between 0 and 1, at most 64.
             mixtures: Whether to return the predictive distributions.
-            snap: Whether quantiles are snapped to the values that the target can take, where the
-                context repeats values of it, as counts do. Means and standard deviations never are.
-            timeout: Seconds for all calls together; None: the client's.
+            snap: Whether to snap quantiles to the possible values of the target, if the context
+                repeats target values, as counts do. Means and standard deviations are not snapped.
+            timeout: Seconds for all calls together; None: the client's timeout.
+
+        Returns:
+            `means` [rows], `stds` [rows] and `quantiles` [rows, probabilities], in the target's
+            unit.
 
         Raises:
-            InvalidArgumentError: A column is absent, or a value cannot be used.
-            SourceChangedError: The context is not any more what it was.
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
+            NotFoundError: The context was deleted.
+            SourceChangedError: Another table has replaced the context's content.
+            DeadlineError: The calls took longer than `timeout`.
+
+        Examples:
+            >>> predictions = context.predict(rows, quantiles=[0.05, 0.95])
+            >>> predictions.to_frame()  # columns "mean", "std", "q05", "q95"
         """
         table = rows_to_ask(self, rows)
         job = predict_job(
@@ -77,27 +90,43 @@ class Context(Description["Client"]):
         progress: Option = None,
         timeout: float | None = None,
     ) -> Samples:
-        """Draws joint samples: on each path, each row given the values drawn before it.
+        """Draws joint samples.
+
+        On each path, the value of each row is drawn conditional on the values already drawn.
 
         Args:
-            rows: A table with the context's feature columns, in any order; others are not sent.
-            paths: How many joint samples.
-            seed: The same seed gives the same samples; None: the server chooses one, which the
-                result tells. Two calls with one seed for different rows are not independent.
-            order: In which a path draws its rows: "given", or "random" for each path.
+            rows: A table with the context's feature columns, in any order. Other columns are not
+                sent.
+            paths: The number of joint samples.
+            seed: The same seed returns the same samples. None: the server chooses a seed, which the
+                result has as `seed`. Two calls with the same seed for different rows of a context
+                are not independent.
+            order: The order in which a path draws its rows: "given", or "random" for each path.
             log_densities: Whether to return the log-density of each value.
-            wrap: Whether more rows are allowed than the model was trained for.
-            snap: Whether values are snapped to those that the target can take, where the context
-                repeats values of it: counts become whole numbers, and amounts that are mostly zero
-                become zero. Log-densities are those of the values before.
-            progress: True: a bar; False: none; a function is called with (done, total); None: a
-                bar if the call takes longer than a second and somebody watches.
-            timeout: Seconds; None: the client's.
+            wrap: Whether to allow more rows than the model was trained for (`Model.buffer_size`).
+            snap: Whether to snap values to the possible values of the target, if the context
+                repeats target values: counts become integers, and small amounts of a target that
+                is mostly zero become zero. Log-densities are those of the values before snapping.
+            progress: True: show a progress bar; False: do not; a function: call it with (done,
+                total); None: show a bar if the call takes longer than a second and standard error
+                is a terminal or the code runs in a notebook.
+            timeout: Seconds; None: the client's timeout.
+
+        Returns:
+            `values` [paths, rows], in the target's unit.
 
         Raises:
-            InvalidArgumentError: A column is absent, a value cannot be used, or a limit is
-                exceeded: `field` and `limit` say which.
-            SourceChangedError: The context is not any more what it was.
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded;
+                `field` and `limit` name them.
+            NotFoundError: The context was deleted.
+            SourceChangedError: Another table has replaced the context's content.
+            ExhaustedError: The server was too busy for every attempt, or the request needs more
+                memory than it has.
+            DeadlineError: The call took longer than `timeout`.
+
+        Examples:
+            >>> samples = context.sample(rows, paths=1000, seed=1)
+            >>> (samples.sum() > 105_000).mean()  # the probability that the sum exceeds 105,000
         """
         table = rows_to_ask(self, rows)
         request = sample_request(
@@ -135,19 +164,30 @@ class Context(Description["Client"]):
         snap: bool = True,
         timeout: float | None = None,
     ) -> Generator[Block, None, None]:
-        """Draws as `sample` does, and gives blocks as they come, in no defined order of paths.
+        """Draws joint samples as `sample` does, and yields blocks as they are drawn.
 
-        Closing the iterator, or leaving the loop and dropping it, cancels the call.
+        The order of the paths is undefined. To cancel the call, close the generator or drop it.
 
         Args:
-            rows: As for `sample`, and so are the others.
-            paths: How many joint samples.
-            seed: None: the server chooses one.
-            order: "given" or "random".
-            log_densities: Whether blocks have the log-density of each value.
-            wrap: Whether more rows are allowed than the model was trained for.
-            snap: Whether values are snapped to those that the target can take.
-            timeout: Seconds for the whole stream.
+            rows: A table, as for `sample`.
+            paths: The number of joint samples.
+            seed: As for `sample`. None: the server chooses a seed, and does not return it.
+            order: "given" or "random", as for `sample`.
+            log_densities: Whether to return the log-density of each value.
+            wrap: Whether to allow more rows than the model was trained for.
+            snap: Whether to snap values to the possible values of the target.
+            timeout: Seconds for the whole stream; None: the client's timeout.
+
+        Yields:
+            Block: `values` [paths, steps], in the target's unit.
+
+        Raises:
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
+            ChoraleError: Another error of `sample`. It may occur after some blocks.
+
+        Examples:
+            >>> for block in context.stream(rows, paths=1000):
+            ...     print(block.first_path, block.values.shape)
         """
         table = rows_to_ask(self, rows)
         request = sample_request(
@@ -175,23 +215,33 @@ class Context(Description["Client"]):
         wrap: bool = False,
         timeout: float | None = None,
     ) -> LogDensities:
-        """The joint log-density of values of the rows.
+        """Returns the joint log-density of values of the rows.
 
         Args:
             rows: A table with the context's feature columns.
-            values: [rows], or [vectors, rows], in the target's unit; None: the column of `rows`
-                that is named like the target. A Series of pandas goes by its labels, a DataFrame by
-                its columns, which must be those of the rows.
-            orders: Over how many random orders of the rows the density is averaged; 0: the order
-                given.
-            seed: Of the random orders; None: the server chooses one.
+            values: [rows] or [vectors, rows], in the target's unit. None: the column of `rows` with
+                the name of the target. A pandas Series is aligned by its labels, and a DataFrame by
+                its column names, which must be the labels of the rows.
+            orders: The number of random orders of the rows over which the density is averaged; 0:
+                the given order.
+            seed: The seed of the random orders; None: the server chooses a seed.
             terms: Whether to return the term of each row.
-            wrap: Whether more rows are allowed than the model was trained for.
-            timeout: Seconds for all calls together; None: the client's.
+            wrap: Whether to allow more rows than the model was trained for.
+            timeout: Seconds for all calls together; None: the client's timeout.
+
+        Returns:
+            `joint` [vectors]: natural logarithms of densities per unit of the target. A result with
+            a single vector converts with `float()`.
 
         Raises:
-            InvalidArgumentError: A column is absent, or a value cannot be used.
-            SourceChangedError: The context is not any more what it was.
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
+            NotFoundError: The context was deleted.
+            SourceChangedError: Another table has replaced the context's content.
+            DeadlineError: The calls took longer than `timeout`.
+
+        Examples:
+            >>> actual = [3700.0, 4100.0, 5250.0]  # a value for each row
+            >>> float(context.log_density(rows, actual))
         """
         table = rows_to_ask(self, rows)
         job = log_density_job(
@@ -210,15 +260,36 @@ class Context(Description["Client"]):
         return result
 
     def warm(self, *, timeout: float | None = None) -> None:
-        """Makes the context resident, so that the next call does not wait for that."""
+        """Makes the context resident, so that the next call does not wait for encoding.
+
+        Args:
+            timeout: Seconds; None: the client's timeout.
+
+        Raises:
+            NotFoundError: The context was deleted.
+        """
         self._message = self._client._run(warm_job(self.name), timeout)
 
     def refresh(self, *, timeout: float | None = None) -> None:
-        """Reads anew what the context is: calls then hold to that."""
+        """Binds this object to the current content of the context.
+
+        Args:
+            timeout: Seconds; None: the client's timeout.
+
+        Raises:
+            NotFoundError: The context was deleted.
+        """
         self._message = self._client._run(get_job(self.name), timeout)
 
     def delete(self, *, timeout: float | None = None) -> None:
-        """Deletes the context."""
+        """Deletes the context. Calls that already use it finish normally.
+
+        Args:
+            timeout: Seconds; None: the client's timeout.
+
+        Raises:
+            NotFoundError: The context was already deleted.
+        """
         self._client._run(delete_job(self.name), timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Warnings about data: what of a table was not taken as it stands."""
+"""Warnings about tables: cells that were changed or are suspicious."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from chorale_client.v1 import chorale_pb2 as pb
 _PACKAGE = str(Path(__file__).parent)
 
 _SEVERAL = "SEVERAL"
-_MOST_NAMES = 20  # of columns in a message
+_MOST_NAMES = 20  # columns in a message
 _SEASON = pb.Warning.Reason.Name(pb.Warning.SEASON)
 _SNAPPED = pb.Warning.Reason.Name(pb.Warning.SNAPPED)
 _FAR_TARGET = pb.Warning.Reason.Name(pb.Warning.FAR_TARGET)
 
 
 class DataWarning(UserWarning):
-    r"""Cells that were not taken as they stand, of one column and for one reason; or a season.
+    r"""A warning about cells of a column that were changed or are suspicious, or about a season.
 
-    Results list all of them. Python warns of them once a call, in one `DataWarning` whose `parts`
-    are those that a result lists; and not of a season, which is no defect, nor at registration of
-    the values that draws will be snapped to. As a text, a warning has its reason at its end, so
-    filters can name it:
+    The `warnings` of a result have an entry for each column and reason. Python issues a single
+    `DataWarning` per call, whose `parts` are these entries. It does not issue warnings about
+    seasons, which are not defects, or about the snapping of future draws when a table is
+    registered. The text of a warning ends with its reason, so that filters can match the reason:
 
         warnings.filterwarnings("ignore", r".*\[OUTSIDE_BULK\]", chorale_client.DataWarning)
 
-    leaves those of this reason out, and keeps the others.
+    ignores the warnings with this reason, and keeps the others.
 
     Attributes:
-        message: A sentence.
+        message: The warning as human-readable text.
         reason: "OUTSIDE_BULK", "LEFT_OUT", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "FAR_TARGET",
             "SEASON", "SNAPPED" or "NO_INDEX" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT",
             "DATES_AS_TEXT", "DATES_AS_NUMBERS", "READ_AS_DATES", "OTHER_MEANING", "ALL_DIFFERENT",
-            "LOST_DIGITS" or "UNUSED_INDEX" from this package; "SEVERAL" if the parts have several.
-        column: The column's name; empty where some warnings had no room, or the parts are of
-            several columns.
-        cell_count: How many cells, of all parts.
+            "LOST_DIGITS" or "UNUSED_INDEX" from this package; "SEVERAL" if the parts have several
+            reasons.
+        column: The name of the column; empty if the server truncated its list of warnings, or if
+            the parts are about several columns.
+        cell_count: The number of affected cells, over all parts.
     """
 
     def __init__(
@@ -60,12 +61,12 @@ class DataWarning(UserWarning):
 
     @property
     def parts(self) -> tuple[DataWarning, ...]:
-        """Those that this one tells of, each of one column and reason: else itself."""
+        """The joined warnings, each about one column and reason, or otherwise this warning."""
         return self._parts or (self,)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns of all parts, each once."""
+        """The distinct names of the columns of all parts."""
         return tuple(dict.fromkeys(part.column for part in self.parts))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -74,7 +75,7 @@ class DataWarning(UserWarning):
 
 
 def read_warnings(messages: Iterable[pb.Warning]) -> tuple[DataWarning, ...]:
-    """The server's warnings."""
+    """Converts the server's warnings."""
     return tuple(
         DataWarning(m.message, pb.Warning.Reason.Name(m.reason), m.column, m.cell_count)
         for m in messages
@@ -82,7 +83,7 @@ def read_warnings(messages: Iterable[pb.Warning]) -> tuple[DataWarning, ...]:
 
 
 def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarning, ...]:
-    """The warnings of answers about parts of one table: of a column and reason, one."""
+    """Merges the warnings about parts of a table into one warning per column and reason."""
     merged: dict[tuple[str, str], list[DataWarning]] = {}
     for answer in answers:
         for warning in answer:
@@ -90,19 +91,19 @@ def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarn
     result = []
     for same in merged.values():
         first = same[0]
-        if first.reason == _FAR_TARGET:  # it counts the context's values, whatever was asked
+        if first.reason == _FAR_TARGET:  # it counts values of the context, not of the request
             result.append(first)
             continue
         count = sum(warning.cell_count for warning in same)
         message = first.message
-        if len(same) > 1 and count > 0:  # the sentence has the count of the first answer
+        if len(same) > 1 and count > 0:  # the message has the count of the first part
             message += f"; {count} cells in all rows together"
         result.append(DataWarning(message, first.reason, first.column, count))
     return tuple(result)
 
 
 def join_warnings(found: Sequence[DataWarning]) -> DataWarning:
-    """One warning of all; of those with one reason it has the first's sentence."""
+    """Joins warnings into one, with the first message of each reason."""
     if len(found) == 1:
         return found[0]
     by_reason: dict[str, list[DataWarning]] = {}
@@ -126,12 +127,12 @@ def join_warnings(found: Sequence[DataWarning]) -> DataWarning:
 
 
 def tell(found: Iterable[DataWarning], *, registered: bool = False) -> None:
-    """Gives the warnings of a call to Python's, as one, at the line outside of this package.
+    """Issues the warnings of a call as a single Python warning, at the caller's line.
 
-    All but seasons and, when a table was `registered`, the values that draws will be snapped to:
-    these are no defects, and nobody who turns warnings into errors should lose the context for
-    them. And all but those that a filter ignores, so that a filter for one
-    reason or column works although they are joined.
+    Omits seasons and, when a table was `registered`, the snapping of future draws. These are not
+    defects, and must not prevent registration in programs that turn warnings into errors. Also
+    omits the warnings that a filter ignores, so that filters for a reason or column apply to
+    joined warnings.
     """
     level = 1
     frame = sys._getframe()
@@ -150,7 +151,7 @@ def tell(found: Iterable[DataWarning], *, registered: bool = False) -> None:
 
 
 def _is_ignored(warning: DataWarning, module: str, line: int) -> bool:
-    """Whether the first of Python's filters that is about the warning ignores it."""
+    """Whether the first of Python's filters that matches the warning ignores it."""
     for action, message, category, where, at in warnings.filters:
         if (
             issubclass(DataWarning, category)
@@ -163,7 +164,7 @@ def _is_ignored(warning: DataWarning, module: str, line: int) -> bool:
 
 
 def _is_about(pattern: Any, text: str) -> bool:
-    """Whether a part of a filter, which has a pattern, a text or None, is about a text."""
+    """Whether a part of a filter (a pattern, a string or None) matches a text."""
     if pattern is None or isinstance(pattern, str):
         return pattern is None or pattern == text
     return pattern.match(text) is not None

@@ -1,4 +1,4 @@
-"""Dates in texts: those of ISO 8601, which can be read, and others, which are only recognised."""
+"""Dates as text: ISO 8601 dates, which are parsed, and others, which are only recognised."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _FORMS = (
 )
 _LIKE_DATE = re.compile(_WEEKDAY + "(?:" + "|".join(_FORMS) + ")", re.ASCII | re.IGNORECASE)
 _COMPACT_MONTH = re.compile(r"(19\d{2}|20\d{2}|2100)(0[1-9]|1[0-2])", re.ASCII)
-_COMPACT = re.compile(r"(1[6-9]|2[01])\d{6}", re.ASCII)  # of the years 1600 to 2199
+_COMPACT = re.compile(r"(1[6-9]|2[01])\d{6}", re.ASCII)  # the years 1600 to 2199
 
 
 def parse_date(text: str) -> float | None:
-    """Days since 1970-01-01 of a date of ISO 8601, with the time of day as a fraction.
+    """Converts an ISO 8601 date to days since 1970-01-01, with the time of day as a fraction.
 
-    Dates are YYYY-MM-DD, with a time HH:MM[:SS[.FFFFFFFFF]] after "T" or a space and its zone (Z,
-    +HH, +HH:MM, +HHMM) or without, or YYYY-MM, which is the month's first day. A time with a zone
-    becomes that of UTC. None if the text is none of these, or such a day does not exist.
+    Formats are YYYY-MM-DD, optionally followed by "T" or a space, a time HH:MM[:SS[.FFFFFFFFF]] and
+    an optional zone (Z, +HH, +HH:MM, +HHMM); and YYYY-MM, which denotes the first day of the month.
+    A time with a zone is converted to UTC. None for other texts, and for days that do not exist.
     """
     found = _ISO.fullmatch(text)
     if found is None:
@@ -67,12 +67,12 @@ def parse_date(text: str) -> float | None:
 
 
 def looks_like_date(text: str) -> bool:
-    """Whether a person reads a date, a month, a quarter or a week, of whatever spelling."""
+    """Whether a person reads a text as a date, month, quarter or week, in any notation."""
     return _LIKE_DATE.fullmatch(text) is not None
 
 
 def is_compact_date(text: str) -> bool:
-    """Whether a text is a day that exists, as YYYYMMDD."""
+    """Whether a text is an existing day in the notation YYYYMMDD."""
     return (
         _COMPACT.fullmatch(text) is not None
         and parse_date(f"{text[:4]}-{text[4:6]}-{text[6:]}") is not None
@@ -80,5 +80,5 @@ def is_compact_date(text: str) -> bool:
 
 
 def is_compact_month(text: str) -> bool:
-    """Whether a text is a month of the years 1900 to 2100, as YYYYMM."""
+    """Whether a text is a month of the years 1900 to 2100 in the notation YYYYMM."""
     return _COMPACT_MONTH.fullmatch(text) is not None

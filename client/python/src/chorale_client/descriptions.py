@@ -1,4 +1,4 @@
-"""What the server says of contexts, models and answers, as Python objects."""
+"""Descriptions of contexts, models and results."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from chorale_client.data_warnings import DataWarning
 from chorale_client.meanings import Meaning
 from chorale_client.v1 import chorale_pb2 as pb
 
-ClientT = TypeVar("ClientT")  # of the sync or the asyncio client
+ClientT = TypeVar("ClientT")  # the blocking or the asyncio client
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a result was computed from. Names can be given to something else; digests cannot.
+    """The origin of a result. A name can refer to other content later; a digest cannot.
 
     Attributes:
-        context_digest: SHA-256 of the context's content, in hexadecimal.
-        model_digest: SHA-256 of the model's files.
+        context_digest: The SHA-256 of the context's content, in hexadecimal.
+        model_digest: The SHA-256 of the model's files, in hexadecimal.
     """
 
     context_digest: str = ""
@@ -30,23 +30,23 @@ class Source:
 
     @classmethod
     def of(cls, message: pb.Source) -> Source:
-        """From the server's message."""
+        """Converts the server's message."""
         return cls(message.context_digest, message.model_digest)
 
     def message(self) -> pb.Source:
-        """For a request."""
+        """Returns the message for a request."""
         return pb.Source(context_digest=self.context_digest, model_digest=self.model_digest)
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Where the time of a call went in the server, in seconds.
+    """The durations of the phases of a call on the server, in seconds.
 
     Attributes:
         queued: The wait for admission.
-        encoding: The wait for the context to become resident.
-        first_step: From the call's arrival to the first values.
-        total: From the call's arrival to its end.
+        encoding: The wait until the context was resident.
+        first_step: The time from the arrival of the call to its first values.
+        total: The time from the arrival of the call to its end.
     """
 
     queued: float = 0.0
@@ -56,7 +56,7 @@ class Timings:
 
     @classmethod
     def of(cls, message: pb.Timings) -> Timings:
-        """From the server's message."""
+        """Converts the server's message."""
 
         def seconds(duration: duration_pb2.Duration) -> float:
             return duration.seconds + duration.nanos * 1e-9
@@ -69,7 +69,7 @@ class Timings:
         )
 
 
-_MEANINGS: dict[int, Meaning] = {  # an unknown one, of a newer server, is "number"
+_MEANINGS: dict[int, Meaning] = {  # others, of a newer server, become "number"
     pb.NumericValues.MEANING_BOOLEAN: "boolean",
     pb.NumericValues.MEANING_DATE: "date",
     pb.NumericValues.MEANING_DURATION: "duration",
@@ -86,12 +86,13 @@ class Feature:
         categories: The number of distinct categories; 0 for a numeric column.
         missing: The number of missing cells.
         outside_bulk: The number of cells far outside the bulk of the column.
-        left_out: Whether the column says nothing, and is left out.
-        season_steps: The period of the season that the target has by this column, which counts the
-            rows; 0 if none was found.
-        meaning: What its numbers were: "number", "boolean", "date" (days since 1970-01-01) or
-            "duration" (days); "category" for a categorical column. Rows that are asked about are
-            read accordingly. Contexts that were registered before servers kept it have "number".
+        left_out: Whether the column is dropped, because all of its cells are equal or missing.
+        season_steps: The period of the season of the target, in time steps, if this column counts
+            time; 0 if the server found no season.
+        meaning: The meaning of the numbers: "number", "boolean", "date" (days since 1970-01-01) or
+            "duration" (days); "category" for a categorical column. Query rows are read accordingly.
+            Contexts that were registered with a server version that did not store the meaning have
+            "number".
     """
 
     name: str
@@ -105,7 +106,7 @@ class Feature:
 
     @classmethod
     def of(cls, message: pb.ColumnSummary) -> Feature:
-        """From the server's message."""
+        """Converts the server's message."""
         categorical = message.type == pb.ColumnSummary.CATEGORICAL
         return cls(
             message.name,
@@ -124,19 +125,20 @@ class Model:
     """A model that the server has loaded.
 
     Attributes:
-        name: Its name, as `register(model=...)` takes it.
-        digest: SHA-256 of its files, in hexadecimal.
+        name: The name, for `register(model=...)`.
+        digest: The SHA-256 of the model's files, in hexadecimal.
         model_type: The architecture.
-        row_encoder: The part of it that encodes a row's features.
-        parameter_count: Of learned parameters.
-        buffer_size: K: the most rows of one call that the model was trained for.
-        max_features: The most feature columns; 0 means no limit.
-        component_count: M: components of its mixtures.
-        resident_bytes_per_row: Device memory of a resident context.
-        is_default: Whether contexts that do not name a model use it.
-        notice: Of the model's authors to users; may be empty.
-        form: How the server's GPU computes it: "fused", or "wide" if it is too large for that;
-            the last bits of samples differ. Empty where there is one form, as on a CPU.
+        row_encoder: The part of the architecture that encodes the features of a row.
+        parameter_count: The number of learned parameters.
+        buffer_size: K: the largest number of query rows in a call for which it was trained.
+        max_features: The maximum number of feature columns; 0 means no limit.
+        component_count: M: the number of mixture components.
+        resident_bytes_per_row: The device memory of a resident context, in bytes per row.
+        is_default: Whether contexts that do not name a model use this model.
+        notice: A notice from the model's authors to users; may be empty.
+        form: The form in which the server's GPU computes the model: "fused", or "wide" (unfused) if
+            the model is too large for the fused kernels. The last bits of samples differ. Empty on
+            devices with a single form, such as CPUs.
     """
 
     name: str
@@ -154,7 +156,7 @@ class Model:
 
     @classmethod
     def of(cls, message: pb.Model) -> Model:
-        """From the server's message."""
+        """Converts the server's message."""
         return cls(
             name=message.name.removeprefix("models/"),
             digest=message.digest,
@@ -172,7 +174,7 @@ class Model:
 
 
 class Description(Generic[ClientT]):
-    """What is known of a context since it was registered, read or refreshed."""
+    """The description of a context when it was last registered, read or refreshed."""
 
     def __init__(
         self, client: ClientT, message: pb.Context, warnings: tuple[DataWarning, ...] = ()
@@ -183,12 +185,12 @@ class Description(Generic[ClientT]):
 
     @property
     def client(self) -> ClientT:
-        """The connection that calls go through."""
+        """The client that makes the calls."""
         return self._client
 
     @property
     def warnings(self) -> tuple[DataWarning, ...]:
-        """Of the table, if this object was made by `register`."""
+        """Warnings about the table; empty unless `register` returned this object."""
         return self._warnings
 
     @property
@@ -198,7 +200,7 @@ class Description(Generic[ClientT]):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the content, in hexadecimal."""
+        """The SHA-256 of the content, in hexadecimal."""
         return self._message.digest
 
     @property
@@ -223,32 +225,32 @@ class Description(Generic[ClientT]):
 
     @property
     def state(self) -> str:
-        """Whether the next call begins at once: "resident", "encoding" or "evicted"."""
+        """The state: "resident", "encoding" or "evicted"."""
         return pb.Context.State.Name(self._message.state).lower()
 
     @property
     def created(self) -> datetime.datetime:
-        """When the context was registered, in UTC."""
+        """The time of registration, in UTC."""
         return self._message.create_time.ToDatetime(datetime.timezone.utc)
 
     @property
     def resident_bytes(self) -> int:
-        """Bytes of device memory that the context takes while it is resident."""
+        """The size of the context in device memory while it is resident, in bytes."""
         return self._message.resident_bytes
 
     @property
     def dataset_bytes(self) -> int:
-        """Bytes of the content on the server's disk."""
+        """The size of the content on the server's disk, in bytes."""
         return self._message.dataset_bytes
 
     @property
     def far_target_count(self) -> int:
-        """How many values of the target are taken for errors."""
+        """The number of target values that the server clips, because they are probably errors."""
         return self._message.far_target_count
 
     @property
     def source(self) -> Source:
-        """What calls about this context hold to: its digest."""
+        """The digest that calls about this context expect."""
         return Source(context_digest=self.digest)
 
     def _kinds(self) -> dict[str, Kind]:

@@ -1,4 +1,4 @@
-"""Texts that cannot be sent: those with half of a surrogate pair, which have no UTF-8."""
+"""Strings that cannot be sent: strings with half of a surrogate pair have no UTF-8 encoding."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from chorale_client.errors import InvalidArgumentError
 
 
 def check_encodable(texts: Iterable[str], what: str, field: str) -> None:
-    """InvalidArgumentError if one of the texts has no UTF-8.
+    """Raises InvalidArgumentError if a string has no UTF-8 encoding.
 
     Args:
-        texts: Of any number.
-        what: What has the text, for the message, such as "column 'town': its category".
+        texts: The strings.
+        what: The owner of the string, for the message, such as "column 'town': its category".
         field: The name of the argument or column.
     """
     for text in texts:
@@ -20,7 +20,7 @@ def check_encodable(texts: Iterable[str], what: str, field: str) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise InvalidArgumentError(
-                f"{what} {text!r} is no valid Unicode text: its character {error.start} is half of "
-                "a surrogate pair; read the texts again in their encoding, or replace it",
+                f"{what} {text!r} is not valid Unicode: its character {error.start} is half of a "
+                "surrogate pair; read the data in its actual encoding, or replace the character",
                 fields=[field],
             ) from None

@@ -1,7 +1,7 @@
-"""The exceptions of this package, and how the server's errors become them.
+"""The exceptions of this package.
 
-Each is a `ChoraleError` and, where Python has one of the same meaning, that one too: code that
-handles `ValueError` or `ConnectionError` handles these.
+All derive from `ChoraleError`. If Python has a built-in exception of the same meaning, such as
+`ValueError` or `ConnectionError`, the exception also derives from that class.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
-# A server may send anything: longer delays are cut to an hour.
+# Longer delays are reduced to an hour, because a server may send any value.
 _MAX_RETRY_SECONDS = 3600.0
 
 
@@ -21,13 +21,19 @@ class ChoraleError(Exception):
     """An error of the server, or of a request that cannot be sent.
 
     Attributes:
-        code: The status, such as "INVALID_ARGUMENT".
-        message: A sentence that says what is wrong and what to do.
-        field: The field of the request that was refused, such as `path_count`; else None.
-        fields: All fields that were refused.
-        limit: The limit that was exceeded, where there is one and the server said it; else None.
-        reason: A word for programs, such as "DISK_FULL"; else None.
-        retry_delay: Seconds after which the server asks to try again; None if that does not help.
+        code: The status code, such as "INVALID_ARGUMENT".
+        message: The error and the remedy, as human-readable text.
+        field: The invalid field of the request, such as `path_count`; None if there is none.
+        fields: All invalid fields.
+        limit: The exceeded limit, if the server returned it; otherwise None.
+        reason: A machine-readable reason, such as "DISK_FULL"; None if there is none.
+        retry_delay: Seconds after which to retry the call; None if a retry does not help.
+
+    Examples:
+        >>> try:
+        ...     samples = context.sample(rows, paths=10**9)
+        ... except chorale_client.InvalidArgumentError as error:
+        ...     print(error.field, error.limit)
     """
 
     code = "UNKNOWN"
@@ -64,25 +70,28 @@ class InvalidArgumentError(ChoraleError, ValueError):
 
 
 class NotFoundError(ChoraleError, LookupError):
-    """There is no such context or model."""
+    """The context or model does not exist, or belongs to another tenant."""
 
     code = "NOT_FOUND"
 
 
 class AlreadyExistsError(ChoraleError):
-    """A context with this name and other content exists."""
+    """A context with this name and different content exists."""
 
     code = "ALREADY_EXISTS"
 
 
 class FailedPreconditionError(ChoraleError):
-    """What the call needs is not so: the context's model is not served, for example."""
+    """The state of the server or the client does not allow the call.
+
+    For example, the context's model is not served.
+    """
 
     code = "FAILED_PRECONDITION"
 
 
 class SourceChangedError(FailedPreconditionError):
-    """The context, or its model, is not any more what the call means."""
+    """The content of the context, or its model, was replaced. See `Context.refresh`."""
 
 
 class ExhaustedError(ChoraleError):
@@ -92,7 +101,7 @@ class ExhaustedError(ChoraleError):
 
 
 class UnauthenticatedError(ChoraleError, PermissionError):
-    """The server does not know the caller, or the caller does not trust the server."""
+    """The server cannot identify the caller, or the client does not trust the server."""
 
     code = "UNAUTHENTICATED"
 
@@ -104,31 +113,31 @@ class PermissionDeniedError(ChoraleError, PermissionError):
 
 
 class UnavailableError(ChoraleError, ConnectionError):
-    """No server answers, or it is starting, ending, or has lost its device or its store."""
+    """No server answers, or the server is starting or draining, or its device or store failed."""
 
     code = "UNAVAILABLE"
 
 
 class DeadlineError(ChoraleError, TimeoutError):
-    """The call took longer than its timeout; the server has stopped the work."""
+    """The call took longer than its timeout. The server has stopped its work."""
 
     code = "DEADLINE_EXCEEDED"
 
 
 class DataLossError(ChoraleError):
-    """The server's answer is not whole."""
+    """The server's response is incomplete, or the context's dataset is damaged on the server."""
 
     code = "DATA_LOSS"
 
 
 class UnimplementedError(ChoraleError, NotImplementedError):
-    """The server does not have this call: it is older than this package, or another program."""
+    """The server does not support the call: it is older than this package, or another program."""
 
     code = "UNIMPLEMENTED"
 
 
 class InternalError(ChoraleError, RuntimeError):
-    """A defect of the server, or of what lies between."""
+    """A defect of the server or of a proxy."""
 
     code = "INTERNAL"
 
@@ -159,7 +168,7 @@ def _restore(kind: type[ChoraleError], message: str, state: dict[str, Any]) -> C
 
 
 def _limit_in(text: str) -> float | None:
-    """The number after "limit is", "at most", "up to" or "below" in a sentence of the server."""
+    """Returns the number after "limit is", "at most", "up to" or "below" in a message."""
     found = re.search(
         r"\b(?:limit is(?: \d+ to)?|at most|up to|no more than|below)\s+(-?[\d.e+]*\d)", text
     )
@@ -167,33 +176,33 @@ def _limit_in(text: str) -> float | None:
 
 
 def _way_out(text: str) -> str:
-    """What to do about a table that the server refuses; empty if its message is about another."""
+    """Returns the remedy for a table that the server rejects; empty for other messages."""
     if re.search(r"\d categories; the limit is \d", text):
         return (
-            ": leave the column out, if it has ids or free texts; if its texts are numbers or "
-            "dates, convert them"
+            ": drop the column if it contains IDs or free text; convert it if it contains numbers "
+            "or dates"
         )
     if re.search(r"\d feature columns; the (limit is|model takes) \d", text):
-        return ": leave out those that tell least"
+        return ": drop the least informative columns"
     return ""
 
 
 def from_rpc(
     code: grpc.StatusCode, message: str | None, details: bytes | None, timeout: float
 ) -> ChoraleError:
-    """The exception for a call that has ended with `code`.
+    """Returns the exception for a call that has ended with `code`.
 
     Args:
-        code: gRPC's status; not OK.
+        code: gRPC's status code; not OK.
         message: gRPC's message.
         details: The bytes of the trailing metadata "grpc-status-details-bin"; None if absent.
-        timeout: Of the call, in seconds: for the message of `DeadlineError`.
+        timeout: The timeout of the call in seconds, for the message of `DeadlineError`.
     """
     text = message or ""
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return DeadlineError(f"no complete answer within {timeout:g} s: allow more by timeout=")
+        return DeadlineError(f"no complete response within {timeout:g} s: increase timeout")
     if code is grpc.StatusCode.CANCELLED:
-        # The caller's own cancellation never comes here: it is a server that ends, or a proxy.
+        # A cancellation by the caller is not handled here: a server that stops, or a proxy, did it.
         return UnavailableError(f"the server cancelled the call: {text}")
     fields: list[str] = []
     descriptions: list[str] = []
@@ -219,13 +228,13 @@ def from_rpc(
             reason = info.reason
     if retry_delay is not None:
         text += f"{'; ' if text else ''}try again in {retry_delay:g} s"
-    # The server names the field of its message, people write arguments.
+    # The server names the field of the message; users set the argument.
     text = text.replace("set beyond_buffer to WRAP", "set wrap=True")
     text += _way_out(text)
     kind = _BY_CODE.get(code.name, ChoraleError)
     if reason == "SOURCE_CHANGED":
         kind = SourceChangedError
-        text += ": call refresh() on the context to use what it is now"
+        text += ": call refresh() on the context to use its current content"
     elif kind is AlreadyExistsError:
         text += ": register under another name, or delete the context first"
     error = kind(

@@ -1,14 +1,15 @@
-"""Contexts that live as long as somebody in this process uses them.
+"""Contexts that exist while this process uses them.
 
-Estimators register tables that nobody has named, hundreds of them in a search, and would fill a
-server. So a context is held by `Held` objects, and is deleted when the last one for it is gone.
-That is not done at once, since objects go at any moment, even within a call: the names are noted,
-and the contexts deleted when the next one is held, and when the process ends. What a process leaves
-that is killed, another one finds and deletes a day later.
+Estimators register tables without names, hundreds of them in a grid search, which would fill a
+server. A context is therefore held by `Held` objects, and deleted after the last of them is
+garbage-collected. The deletion is deferred, because garbage collection can occur at any moment,
+even within a call: the context's name is queued, and the context is deleted when the next context
+is held, or when the process ends. If a process is killed, another process deletes its contexts a
+day later.
 
-Names follow from the content, so processes may share a context, and one may delete what another
-holds. Who gets `NotFoundError` for a `Held` context registers it again, which takes as long as the
-first time.
+Names are derived from the content. Processes may therefore share a context, and a process may
+delete a context that another process holds. A process that gets `NotFoundError` for a `Held`
+context registers it again, which takes as long as the first registration.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ _Key = tuple[str, str]  # the server's address, the context's name
 
 
 class Held:
-    """A context that this process uses; made by `hold`."""
+    """A context that this process uses; created by `hold`."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.process = os.getpid()
         end = weakref.finalize(self, _dropped.put, (context.client, context.name, self.process))
-        end.atexit = False  # then all that are held are deleted, dropped or not
+        end.atexit = False  # at exit, forget_all deletes all held contexts
 
 
 def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
-    """Registers a table under a name that follows from its content, and holds it.
+    """Registers a table under a name derived from its content, and holds it.
 
-    The warnings about it are given to Python's.
+    Issues the warnings about the table as a Python warning.
     """
     _prepare(client)
     name = PREFIX + name_from_content(table, target, model)
@@ -59,7 +60,7 @@ def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
     with _mutex:
         held = _held.get(key)
         if held is None:
-            # With the lock, so that nobody deletes what is being registered.
+            # With the lock, so that no other thread deletes the context during registration.
             job = register_job(name, dataclasses.replace(table, notes=[]), target, model, _no_bar)
             message, warnings = client._run(job, None)
             held = _held[key] = Held(Context(client, message, warnings))
@@ -69,7 +70,7 @@ def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
 
 
 def renew(client: Client, table: Table, target: str, model: str | None) -> Held:
-    """Holds a context anew that has been deleted by somebody else."""
+    """Registers and holds a context again that another process has deleted."""
     name = PREFIX + name_from_content(table, target, model)
     with _mutex:
         _held.pop((client.address, name), None)
@@ -77,7 +78,7 @@ def renew(client: Client, table: Table, target: str, model: str | None) -> Held:
 
 
 def forget_all() -> None:
-    """Deletes the contexts that this process holds, or has held: it ends."""
+    """Deletes the contexts that this process holds or has held, when the process ends."""
     with _mutex:
         for held in list(_held.values()):
             _dropped.put((held.context.client, held.context.name, held.process))
@@ -86,16 +87,16 @@ def forget_all() -> None:
 
 
 def _no_bar(done: int) -> None:
-    """Progress that nobody watches."""
+    """Ignores progress."""
 
 
 def _forget_dropped() -> None:
-    """Deletes what nobody here holds any more, with the lock.
+    """Deletes the queued contexts that this process no longer holds. Requires the lock.
 
-    It may be gone already, or not this caller's to delete, or the server has ended, or the client
-    was closed (a ValueError of gRPC).
+    Ignores errors: a context may already be deleted, the caller may lack the permission, the server
+    may have ended, or the client may be closed (a ValueError of gRPC).
     """
-    away: set[str] = set()  # servers that do not answer, which is not waited for again
+    away: set[str] = set()  # servers that did not answer, which are skipped
     with contextlib.suppress(queue.Empty):
         while True:
             client, name, process = _dropped.get_nowait()
@@ -110,11 +111,11 @@ def _forget_dropped() -> None:
 
 
 def _prepare(client: Client) -> None:
-    """Once for each server: deletes what processes have left that were killed."""
+    """Deletes the contexts of killed processes, once for each server."""
     with _mutex:
         if not _prepared:
             atexit.register(forget_all)
-            # Processes of multiprocessing end without the functions of atexit.
+            # Processes of multiprocessing do not run the functions of atexit.
             multiprocessing.util.Finalize(None, forget_all, exitpriority=0)
         if client.address in _prepared:
             return
@@ -134,7 +135,7 @@ _prepared: set[str] = set()
 
 
 def _after_fork_in_child() -> None:
-    """The parent's contexts are not the child's to delete."""
+    """Clears the held contexts, which belong to the parent process."""
     global _mutex, _held
     _mutex = threading.Lock()
     _held = weakref.WeakValueDictionary()

@@ -1,6 +1,6 @@
-"""What numbers or names the rows and is no feature: pandas' index, and what one becomes in a file.
+"""Columns that number or name the rows: pandas' index, and an index that was written to a file.
 
-The command line leaves out the same columns of a file.
+The command line drops the same columns of a file.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from chorale_client.columns import Column, NumericColumn
 from chorale_client.data_warnings import DataWarning
 
 _REASON = "UNUSED_INDEX"
-# What pandas calls a column of a file that has no name, such as an index that was written with it.
+# The name that pandas gives to columns without a name, such as an index that was written to a file.
 _UNNAMED = re.compile(r"Unnamed: \d+(?:\.\d+)*", re.ASCII)
 
 
 def note_index(index: Any, columns: Mapping[str, Column], notes: list[DataWarning]) -> None:
-    """Notes the levels of an index that may be meant as columns: dates, and what has a name.
+    """Warns about levels of an index that may be meant as columns: dates, and named levels.
 
     Args:
-        index: pandas' index of the rows, or anything else, which is none.
-        columns: Of the table, by name.
-        notes: Gets a note for each such level that no column repeats.
+        index: The pandas index of the rows; other objects are ignored.
+        columns: The columns of the table, by name.
+        notes: The list to which a warning is added for each such level that no column repeats.
     """
     for level in range(getattr(index, "nlevels", 0)):
         labels = index.get_level_values(level)
@@ -40,7 +40,7 @@ def note_index(index: Any, columns: Mapping[str, Column], notes: list[DataWarnin
         called = f"index {name!r}" if name else "index of dates"
         notes.append(
             DataWarning(
-                f"the table's {called} is not used: .reset_index() makes it a column",
+                f"the table's {called} is not used: .reset_index() converts it to a column",
                 _REASON,
                 name or "",
                 len(labels),
@@ -62,12 +62,12 @@ def _is_among(dates: Any, columns: Iterable[Column]) -> bool:
 def leave_out_unnamed(
     columns: Mapping[str, Column], keep: Iterable[str], notes: list[DataWarning]
 ) -> dict[str, Column]:
-    """The columns without those that have no name in a file and count the rows.
+    """Drops the columns that have no name in a file and count the rows.
 
     Args:
-        columns: Of a table, by name.
-        keep: Names of columns of which the caller has said what they are.
-        notes: Gets a note for each that is left out.
+        columns: The columns of a table, by name.
+        keep: The names of columns whose type the caller has set.
+        notes: The list to which a warning is added for each dropped column.
     """
     kept = dict(columns)
     for name, column in columns.items():
@@ -76,8 +76,8 @@ def leave_out_unnamed(
         del kept[name]
         notes.append(
             DataWarning(
-                f"column {name!r} has no name in its file and counts the rows: it is left out as "
-                "an index; to keep it, give it another name",
+                f"column {name!r} has no name in its file and counts the rows: dropped as an "
+                "index; to keep it, rename it",
                 _REASON,
                 name,
                 len(column),
@@ -87,7 +87,7 @@ def leave_out_unnamed(
 
 
 def _counts_rows(column: Column) -> bool:
-    """Whether a column has whole numbers, each one more than the one before."""
+    """Whether a column has consecutive integers."""
     if not isinstance(column, NumericColumn) or column.meaning != "number" or not len(column):
         return False
     first = column.values[0]

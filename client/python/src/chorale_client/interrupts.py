@@ -1,4 +1,4 @@
-"""Ctrl-C while a call begins."""
+"""Ctrl-C at the start of a call."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import FrameType, TracebackType
 
 
 class Uninterrupted:
-    """Holds Ctrl-C back until the end of the with-block, where it then counts.
+    """Defers Ctrl-C until the end of the with-block.
 
-    An interrupt in the middle of gRPC's function that begins a call would leave nothing by which
-    the call could be cancelled, and the server would go on.
+    An interrupt within gRPC's function that starts a call would leave no object with which to
+    cancel the call, and the server would continue its work.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""What each call of the package sends, and what it makes of the answers; without any I/O.
+"""The requests of each method and the conversion of the responses, without I/O.
 
-A job is a generator: it yields calls, is sent the answer to each, and returns the result. `Client`
-runs it in the caller's thread, `aio.Client` in an event loop.
+A job is a generator: it yields calls, receives the response to each, and returns the result.
+`Client` runs it in the caller's thread, and `aio.Client` in an event loop.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from chorale_client.v1 import chorale_pb2 as pb
 
 Floats = npt.NDArray[np.float64]
 Result = TypeVar("Result")
-Done = Callable[[int], None]  # called with how much of a job is done
+Done = Callable[[int], None]  # called with the number of rows sent
 
 PAGE_SIZE = 1000
-_MAX_DENSITY_BYTES = 2 << 20  # of the values of one call, and of its terms
+_MAX_DENSITY_BYTES = 2 << 20  # the values of a call, and its terms
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the API that has one answer.
+    """A call of the API with a single response.
 
     Attributes:
-        method: Its name.
-        context: The context that it is about; empty if it is about none. Proxies route by it.
-        request: The message; of RegisterContext a function that makes its messages.
-        idempotent: Whether it may be tried again.
+        method: The name of the method.
+        context: The name of the context, by which proxies route; empty if there is none.
+        request: The message; for RegisterContext, a function that yields the messages.
+        idempotent: Whether the call may be retried.
     """
 
     method: str
@@ -96,7 +96,7 @@ def register_job(
 
 
 def get_job(name: str) -> Job[pb.Context]:
-    """Reads a context."""
+    """Returns a context."""
     check_encodable([name], "name:", "name")
     context: pb.Context = yield Call(
         "GetContext", name, pb.GetContextRequest(name=f"contexts/{name}")
@@ -113,24 +113,24 @@ def warm_job(name: str) -> Job[pb.Context]:
 
 
 def delete_job(name: str) -> Job[None]:
-    """Deletes a context. If only the answer was lost, another attempt would find none."""
+    """Deletes a context. Not retried: if the response was lost, a retry would find no context."""
     check_encodable([name], "name:", "name")
     request = pb.DeleteContextRequest(name=f"contexts/{name}")
     yield Call("DeleteContext", name, request, idempotent=False)
 
 
 def list_contexts_job() -> Job[list[pb.Context]]:
-    """All contexts."""
+    """Returns all contexts."""
     return _list_job("ListContexts", pb.ListContextsRequest, "contexts")
 
 
 def list_models_job() -> Job[list[pb.Model]]:
-    """All models."""
+    """Returns all models."""
     return _list_job("ListModels", pb.ListModelsRequest, "models")
 
 
 def _list_job(method: str, request: Callable[..., Message], field: str) -> Job[list[Any]]:
-    """All that a call lists, page by page."""
+    """Returns the entries of all pages."""
     found: list[Any] = []
     token = ""
     tokens = set()
@@ -158,7 +158,7 @@ def predict_job(
     mixtures: bool,
     snap: bool,
 ) -> Job[Predictions]:
-    """Predicts rows, 1,024 in a call; all of them from the source of the first answer."""
+    """Predicts rows, at most 1,024 per call; later calls expect the source of the first."""
     check_rows(rows)
     wanted = probabilities(quantiles)
     cut = cut_texts(rows)
@@ -208,13 +208,13 @@ def log_density_job(
     terms: bool,
     wrap: bool,
 ) -> Job[LogDensities]:
-    """Log-densities of vectors of values, in as many calls as messages need."""
+    """Returns log-densities of vectors of values, in calls of limited size."""
     check_rows(rows)
     vectors = _vectors(values, rows.row_count)
     orders = whole_number("orders", orders, 0)
     if terms and orders:
         raise InvalidArgumentError(
-            "terms: not with random orders, of which each has terms of its own", fields=["terms"]
+            "terms: not available with random orders: omit terms or orders", fields=["terms"]
         )
     encoded = encode_table(cut_texts(rows))
     at_once = max(1, _MAX_DENSITY_BYTES // (8 * rows.row_count))
@@ -256,7 +256,7 @@ def log_density_job(
 
 
 def _vectors(values: npt.ArrayLike, row_count: int) -> Floats:
-    """[vectors, rows]."""
+    """Returns the values as [vectors, rows]."""
     try:
         vectors = np.atleast_2d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError) as error:
@@ -264,7 +264,7 @@ def _vectors(values: npt.ArrayLike, row_count: int) -> Floats:
     if vectors.ndim != 2 or vectors.shape[1] != row_count or not len(vectors):
         raise InvalidArgumentError(
             f"values: the shape is {np.shape(values)}, must be ({row_count},) or "
-            f"(vectors, {row_count}): one value for each row",
+            f"(vectors, {row_count}): a value for each row",
             fields=["values"],
         )
     bad = ~np.isfinite(vectors)

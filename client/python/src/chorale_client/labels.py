@@ -1,4 +1,4 @@
-"""Labels of rows, and results in the same kind of frame as the rows came in."""
+"""Labels of rows, and DataFrames of the same library as the rows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ class Labels:
     """The labels of a table's rows.
 
     Attributes:
-        index: pandas' index of the rows, or the row numbers [rows] where the caller's kind of table
-            has no labels.
-        backend: The library that the table is of, as Narwhals names it: "pandas", "polars",
-            "pyarrow", ...; None for arrays and dictionaries.
+        index: The pandas index of the rows, or the row numbers [rows] if the rows have no labels.
+        backend: Narwhals' name of the library of the table: "pandas", "polars", "pyarrow", ...;
+            None for arrays and dictionaries.
     """
 
     index: Any = None
@@ -35,29 +34,29 @@ class Labels:
 
     @classmethod
     def of_frame(cls, native: Any) -> Labels:
-        """The labels of a frame of a library."""
+        """Returns the labels of a DataFrame."""
         backend = nw.from_native(native).implementation.value
         index = native.index if backend in ("pandas", "modin", "cudf") else None
         return cls(index, backend)
 
     @classmethod
     def of_series(cls, series: Any) -> Labels:
-        """The labels of a Series of pandas; tables of such are of no library."""
+        """Returns the labels of a pandas Series."""
         return cls(series.index)
 
     def of_length(self, count: int) -> Labels:
-        """The same, with row numbers where there are no labels."""
+        """Returns these labels, or row numbers if there are none."""
         return self if self.index is not None else Labels(np.arange(count), self.backend)
 
     def __len__(self) -> int:
         return 0 if self.index is None else len(self.index)
 
     def take(self, positions: Integers) -> Labels:
-        """The labels of some rows."""
+        """Returns the labels of some rows."""
         return Labels(self.index[positions], self.backend)
 
     def position(self, label: Any) -> Integers | int:
-        """Where the row with this label is; several positions if several rows have it.
+        """Returns the position of the row with this label, or the positions of several rows.
 
         Raises:
             KeyError: There is no such label.
@@ -83,16 +82,16 @@ class Labels:
         return at
 
     def positions(self, rows: Any) -> Integers:
-        """Where some rows are.
+        """Returns the positions of some rows.
 
         Args:
-            rows: None for all; a mask [rows], which a Series of pandas gives by label; a slice of
-                positions; or labels. A tuple is one label where the rows' labels are tuples, else
-                it has several.
+            rows: None for all rows; a mask [rows], where a pandas Series is aligned by its labels;
+                a slice of positions; or labels. A tuple is a single label if the labels of the rows
+                are tuples, and otherwise several labels.
 
         Raises:
-            InvalidArgumentError: The mask has missing cells, another length or other labels, or
-                numbers in place of booleans; or the slice is one of labels.
+            InvalidArgumentError: The mask has missing values, another length, other labels, or
+                numbers instead of booleans; or the slice has labels.
             KeyError: There is no such label.
         """
         if rows is None:
@@ -102,7 +101,7 @@ class Labels:
                 return np.arange(len(self.index))[rows]
             except TypeError:
                 raise InvalidArgumentError(
-                    f"rows: {rows!r} is no slice of positions: of labels, give a list",
+                    f"rows: {rows!r} is not a slice of positions: use a list of labels",
                     fields=["rows"],
                 ) from None
         if hasattr(rows, "to_pylist"):  # an array of PyArrow
@@ -126,8 +125,8 @@ class Labels:
             or (len(labels) == len(self.index) and not all(map(self._has, labels)))
         ):
             raise InvalidArgumentError(
-                f"rows: {len(labels)} numbers, all 0 or 1, which are not different labels of rows: "
-                "give a mask as booleans, for example by .astype(bool)",
+                f"rows: {len(labels)} numbers, all 0 or 1, which are not distinct labels of rows: "
+                "convert a mask to booleans, for example by .astype(bool)",
                 fields=["rows"],
             )
         found = [np.atleast_1d(self.position(label)) for label in labels]
@@ -147,22 +146,26 @@ class Labels:
             shown = ", ".join(map(repr, self.index[:_MOST_SHOWN].tolist()))
             more = ", ..." if len(self.index) > _MOST_SHOWN else ""
             known = f"the labels are {shown}{more}"
-        hint = "; .select() takes several" if isinstance(label, list | slice | np.ndarray) else ""
+        hint = (
+            "; use .select() for several rows"
+            if isinstance(label, list | slice | np.ndarray)
+            else ""
+        )
         return KeyError(f"there is no row with the label {label!r}: {known}{hint}")
 
     def names(self) -> list[str]:
-        """The labels as texts."""
+        """Returns the labels as strings."""
         names = [str(label) for label in self.index]
         if all(name.endswith(_MIDNIGHT) for name in names):  # dates
             return [name.removesuffix(_MIDNIGHT) for name in names]
         return names
 
     def frame(self, columns: Mapping[str, Any], *, by_row: bool = True) -> Any:
-        """A frame with these columns, of the kind that the rows came in; else pandas, else polars.
+        """Returns a DataFrame of the library of the rows, or of the first installed library.
 
         Args:
-            columns: By name; of one length.
-            by_row: Whether the frame has a line for each row, and so their index.
+            columns: The columns by name, of equal length.
+            by_row: Whether the DataFrame has a line for each row, so that it gets their index.
         """
         backend: Any = self.backend or _first_backend()
         frame = nw.from_dict(dict(columns), backend=backend).to_native()
@@ -178,15 +181,15 @@ def _first_backend() -> str:
         except ImportError:
             continue
         return name
-    raise ImportError("frames need a library: pip install 'chorale-client[pandas]'")
+    raise ImportError("DataFrames require a library: pip install 'chorale-client[pandas]'")
 
 
 class Labelled:
-    """An answer about labelled rows."""
+    """A result for labelled rows."""
 
     labels: Labels
 
     @property
     def index(self) -> Any:
-        """Pandas' index of the rows, or their numbers."""
+        """The pandas index of the rows, or their numbers."""
         return self.labels.index

@@ -16,18 +16,19 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LogDensities(Labelled):
-    """What `log_density` returns: natural logarithms of densities per unit of the target.
+    """The result of `log_density`: natural logarithms of densities per unit of the target.
 
     Attributes:
-        joint: [vectors]: of each vector of values.
-        standard_errors: [vectors], over the random orders; None with fewer than two of them.
-        terms: [vectors, rows]: log p(y_t | context, y_0 ... y_t-1), which sum to `joint`; None
-            unless asked for.
-        seed: Of the random orders; None if there are none.
-        labels: Of the rows.
-        target: The name of the column.
-        source: What the answer was computed from.
-        warnings: Of the rows.
+        joint: [vectors]: the joint log-density of each vector of values.
+        standard_errors: [vectors]: standard errors over the random orders; None with fewer than two
+            orders.
+        terms: [vectors, rows]: log p(y_t | context, y_0 ... y_t-1), whose sum over the rows is
+            `joint`; None unless requested.
+        seed: The seed of the random orders; None if there are none.
+        labels: The labels of the rows.
+        target: The name of the target column.
+        source: The digests of the context and the model.
+        warnings: Warnings about the rows.
     """
 
     joint: Floats
@@ -43,7 +44,7 @@ class LogDensities(Labelled):
         return len(self.joint)
 
     def __float__(self) -> float:
-        """The joint log-density, if there is one vector."""
+        """Returns the joint log-density of a single vector."""
         return float(self.joint.item())
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""What the numbers of a numeric column stand for, and texts that stand for such numbers.
+"""Meanings of numeric columns, and the conversion of text to such numbers.
 
-The API stores all of them as numbers: booleans as 0 and 1, dates as days since 1970-01-01,
-durations as days. A context keeps what they were, so that rows in another form meet them.
+The API represents booleans as 0 and 1, dates as days since 1970-01-01, and durations as days. A
+context stores the meaning of each column, so that clients can convert query rows in other forms.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ EXAMPLES: dict[Meaning, str] = {
 
 
 def is_boolean_text(text: str) -> bool:
-    """Whether a text is "true" or "false", in capitals or small letters."""
+    """Whether a text is "true" or "false", regardless of case."""
     return text.casefold() in ("true", "false")
 
 
 def parse_as(text: str, meaning: Meaning) -> float | None:
-    """The number that a text stands for in a column of a meaning; None if there is none.
+    """Converts text to a number in a column with a meaning; None if that is not possible.
 
-    A plain number stands for itself in each of them; of booleans there are only 0 and 1.
+    Plain numbers are valid for each meaning; for booleans, only 0 and 1 are.
     """
     if meaning == "boolean":
         small = text.casefold()
@@ -58,7 +58,7 @@ def parse_as(text: str, meaning: Meaning) -> float | None:
 
 
 def _parse_duration(text: str) -> float | None:
-    """Days of a duration as Python and pandas write them: "-1 day, 12:00:00", "36:00"."""
+    """Converts a duration in the notation of Python or pandas to days: "-1 day, 12:00:00"."""
     found = _DURATION.fullmatch(text)
     if found is None or (found["days"] is None and found["hour"] is None):
         return None

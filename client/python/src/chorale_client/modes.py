@@ -10,16 +10,17 @@ from chorale_client.predictions import Mixtures
 Floats = npt.NDArray[np.float64]
 
 _STEPS = 200
-_TOLERANCE = 1e-6  # of a component's standard deviation
-_MAX_CELLS = 1 << 21  # of the arrays at a time
+_TOLERANCE = 1e-6  # in standard deviations of a component
+_MAX_CELLS = 1 << 21  # in the arrays of a batch
 
 
 def modes(mixtures: Mixtures) -> Floats:
-    """The value of the highest density of each row's mixture, [rows].
+    """Returns the value with the highest density of each row's mixture [rows].
 
-    From the mean of each component, mean-shift steps climb to a mode: at x, component m has the
-    weight p_m(x) / std_m^2, and x becomes the weighted mean of the components' means. Each step
-    raises the density (it is one of expectation maximisation). The highest of the modes is taken.
+    Mean-shift steps lead from the mean of each component to a mode: at x, component m has the
+    weight p_m(x) / std_m^2, and the next x is the weighted mean of the components' means. A step
+    never decreases the density, because it is a step of expectation maximisation. The result is
+    the mode with the highest density.
     """
     rows, components = mixtures.means.shape
     size = max(1, _MAX_CELLS // (components * components))
@@ -31,7 +32,7 @@ def modes(mixtures: Mixtures) -> Floats:
 
 
 def _modes_of(means: Floats, stds: Floats, weights: Floats) -> Floats:
-    """For [rows, components] each."""
+    """Returns the modes [rows] for arrays [rows, components]."""
     part = Mixtures(means, stds, weights)
     at = means.copy()
     for _ in range(_STEPS):

@@ -1,4 +1,4 @@
-"""Texts that look equal: one form for all of them."""
+"""Normalisation of text, so that strings that look equal are equal."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import itertools
 import unicodedata
 from collections.abc import Iterable
 
-_FEW = 256  # characters of which any order is found at once
+_FEW = 256  # characters for which any normalisation is fast
 
 
 def normal_text(text: str) -> str:
-    """The one form of all texts that look equal: NFC, single spaces, nothing that is invisible."""
+    """Returns the normal form of a text: NFC, single spaces, no invisible characters."""
     if (
         text.isprintable()
         and "  " not in text
@@ -22,10 +22,10 @@ def normal_text(text: str) -> str:
 
 
 def _composed(text: str) -> str:
-    """Unicode's NFC.
+    """Returns the Unicode normal form NFC.
 
-    Marks of a letter are put into their canonical order first: `unicodedata` finds it by insertion,
-    which takes n^2 steps for n marks.
+    Sorts the combining marks of a character first: `unicodedata` sorts by insertion, in n^2 steps
+    for n marks.
     """
     if len(text) > _FEW and not unicodedata.is_normalized("NFC", text):
         parts = "".join(unicodedata.normalize("NFD", character) for character in text)
@@ -38,14 +38,14 @@ def _composed(text: str) -> str:
 
 
 class Names:
-    """Names to look others up among."""
+    """Names, for lookups by their normal form."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = dict.fromkeys(names)
-        self._by_normal_text: dict[str, str] | None = None  # made when it is first needed
+        self._by_normal_text: dict[str, str] | None = None  # created on first use
 
     def find(self, name: str) -> str | None:
-        """The one that is `name`, else the first that looks like it; None: there is none."""
+        """Returns `name` if it exists, or the first name with the same normal form, or None."""
         if name in self._names:
             return name
         if self._by_normal_text is None:

@@ -1,4 +1,4 @@
-"""Notes on columns of numbers: dates that are written as numbers, integers that lose digits."""
+"""Warnings about numeric columns: dates written as numbers, and integers that lose digits."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import numpy.typing as npt
 from chorale_client.columns import Floats
 from chorale_client.data_warnings import DataWarning
 
-_EXACT = 2**53  # integers beyond are rounded by float64
-_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # as the command line has it
-_LEAST_DATES = 3  # different ones; the distances of two tell nothing
+_EXACT = 2**53  # float64 rounds integers beyond
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # as in the command line
+_LEAST_DATES = 3  # distinct dates
 _DIGITS = re.compile(r"[+\-\u2212]?\d+", re.ASCII)
 
 
 def note_dates(name: str, values: Floats, notes: list[DataWarning]) -> None:
-    """Notes a column whose numbers are all dates written like 20240131, or months like 202401."""
+    """Warns about a column whose numbers are all dates like 20240131, or months like 202401."""
     present = ~np.isnan(values)
     dates = values[present]
     form = compact_form(dates)
@@ -30,8 +30,8 @@ def note_dates(name: str, values: Floats, notes: list[DataWarning]) -> None:
     row = int(present.argmax())
     notes.append(
         DataWarning(
-            f"column {name!r} is read as numbers, but all look like dates written as numbers, row "
-            f"{row} is {int(dates[0])}, which are not evenly spaced: convert them to dates, for "
+            f"column {name!r} is read as numbers, but all look like dates written as numbers (row "
+            f"{row} is {int(dates[0])}), which are not evenly spaced: convert them to dates, for "
             f"example by pandas.to_datetime(..., format={form!r}); "
             f"types={{{name!r}: 'numeric'}} keeps the numbers",
             "DATES_AS_NUMBERS",
@@ -42,13 +42,13 @@ def note_dates(name: str, values: Floats, notes: list[DataWarning]) -> None:
 
 
 def compact_form(values: Floats) -> str | None:
-    """How pandas names the form of numbers that are all days or months.
+    """Returns the format of numbers that are all days or months, in the notation of pandas.
 
     Args:
-        values: Of which none is NaN.
+        values: Numbers without NaN.
 
     Returns:
-        "%Y%m%d" for days that exist, such as 20240131; "%Y%m" for months, such as 202401; else
+        "%Y%m%d" for existing days such as 20240131; "%Y%m" for months such as 202401; otherwise
         None.
     """
     if not values.size or values.min() < 100 * _FIRST_YEAR or values.max() >= 10**8:
@@ -67,27 +67,27 @@ def compact_form(values: Floats) -> str | None:
 
 
 def note_lost_digits_of_array(name: str, array: npt.NDArray[Any], notes: list[DataWarning]) -> None:
-    """Notes the integers of an array of such that float64 rounds."""
+    """Warns about integers of an integer array that float64 rounds."""
     _note_lost_digits(name, int(((array > _EXACT) | (array < -_EXACT)).sum()), notes)
 
 
 def note_lost_digits_of_cells(
     name: str, cells: Sequence[Any], values: Floats, notes: list[DataWarning]
 ) -> None:
-    """Notes the integers among cells that float64 rounds.
+    """Warns about integers among cells that float64 rounds.
 
     Args:
-        name: Of the column.
+        name: The name of the column.
         cells: [rows], of any type.
-        values: [rows]: the numbers that they became.
-        notes: Gets the note.
+        values: [rows]: the converted numbers.
+        notes: The list to which the warning is added.
     """
     large = np.flatnonzero(np.abs(values) >= _EXACT)
     _note_lost_digits(name, sum(_is_beyond(cells[row]) for row in large.tolist()), notes)
 
 
 def _is_beyond(cell: Any) -> bool:
-    """Whether a cell is an integer beyond 2**53; floats have no digits to lose."""
+    """Whether a cell is an integer beyond 2**53; floats lose no digits."""
     if isinstance(cell, str):
         text = cell.strip().replace("\u2212", "-")
         return _DIGITS.fullmatch(text) is not None and abs(decimal.Decimal(text)) > _EXACT
@@ -100,8 +100,8 @@ def _note_lost_digits(name: str, count: int, notes: list[DataWarning]) -> None:
     if count:
         notes.append(
             DataWarning(
-                f"column {name!r} has {count} integers beyond 2**53, whose last digits are lost: "
-                "leave it out if they are ids",
+                f"column {name!r} has {count} integers beyond 2**53, which lose their last digits: "
+                "drop the column if they are IDs",
                 "LOST_DIGITS",
                 name,
                 count,

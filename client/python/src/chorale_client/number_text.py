@@ -1,4 +1,4 @@
-"""Numbers in texts: those that can be read, and those in another spelling."""
+"""Numbers as text: numbers that are parsed, and numbers in another notation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 
 _PLAIN = re.compile(r"[+\-\u2212]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
-_LONGEST = 64  # a longer text is no number to a reader
-# What may stand before or after a number: comparisons, signs, currencies, shares, parentheses.
+_LONGEST = 64  # characters of a text that a person reads as a number
+# Text before or after a number: comparisons, signs, currencies, percent signs, parentheses.
 _DECORATIONS = re.compile(
     r"(?:[<>=~*()+\-%$\u00a3\u00a5\u20ac\u20b9\u20bd\u2264\u2265\u2248\u2030\u2212\u2013 ]"
     r"|USD|EUR|GBP|CHF|JPY|Rs\.?|kr)+"
 )
 _STARTS = re.compile(rf"(?:{_DECORATIONS.pattern})?[\d.\u221eiI]", re.ASCII)
-# In small letters. Single letters are those that seldom end codes.
+# In lower case. Single letters are included if codes seldom end with them.
 _UNITS = (
     "kg", "mg", "\u00b5g", "ug", "g", "t", "lb", "lbs", "oz", "km", "cm", "mm", "\u00b5m", "um",
     "nm", "m", "mi", "miles", "ft", "yd", "in", "inch", "inches", "m2", "m\u00b2", "m3",
@@ -31,9 +31,9 @@ _WIDE_SPACES = str.maketrans({"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u20
 
 
 def parse_number(text: str) -> float | None:
-    """The number that a text is, such as "-1234.5" or "1e-3"; None if it is none, or infinite.
+    """Parses a number such as "-1234.5" or "1e-3"; None for other texts and for infinity.
 
-    The minus may be the typographic one.
+    The minus may be the typographic minus.
     """
     if _PLAIN.fullmatch(text) is None:
         return None
@@ -42,7 +42,7 @@ def parse_number(text: str) -> float | None:
 
 
 def looks_like_number(text: str) -> bool:
-    """Whether a person reads a number that `parse_number` does not: "1,5", "$3", "7 %", "5 kg"."""
+    """Whether a person reads a number that `parse_number` rejects: "1,5", "$3", "7 %", "5 kg"."""
     if len(text) > _LONGEST or not _STARTS.match(text) or parse_number(text) is not None:
         return False
     plain = _without_unit(_without_decorations(text.translate(_WIDE_SPACES)))
@@ -52,7 +52,7 @@ def looks_like_number(text: str) -> bool:
 
 
 def has_leading_zero(text: str) -> bool:
-    """Whether a text is an integer which loses a zero at its beginning, as a zip code does."""
+    """Whether a text is an integer with a leading zero, such as a ZIP code."""
     return re.fullmatch(r"[+\-\u2212]?0\d+", text, re.ASCII) is not None
 
 
@@ -77,7 +77,7 @@ def _without_unit(text: str) -> str:
 
 
 def _is_grouped(text: str) -> bool:
-    """Whether digits with signs of thousands, and of decimals at the end, make up the text."""
+    """Whether a text has digits with thousands separators and an optional decimal separator."""
     if re.fullmatch(r"\d+([ ,.'_]\d+)*", text, re.ASCII) is None:
         return False
     signs = re.findall(r"[ ,.'_]", text)
@@ -85,7 +85,7 @@ def _is_grouped(text: str) -> bool:
     for i, sign in enumerate(signs):
         last = i + 1 == len(signs)
         if last and sign in ",." and (i == 0 or sign != signs[i - 1]):
-            continue  # it may be the sign of decimals
+            continue  # it may be the decimal separator
         in_pairs = not last and sign == "," and sizes[i + 1] == 2  # as in India
         if sign != signs[0] or (sizes[i + 1] != 3 and not in_pairs):
             return False

@@ -1,4 +1,4 @@
-"""Cells of a request that stand for something else than the context's column holds."""
+"""Query rows whose cells have another meaning than the context's column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chorale_client.number_notes import compact_form
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _FIRST_DAY = datetime.date.min.toordinal() - _EPOCH
 _LAST_DAY = datetime.date.max.toordinal() - _EPOCH
-# What a number that is no day may count since 1970, and the least such number.
+# The units in which a number may count time since 1970, and the least such number.
 _UNITS = (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e8))
 
 _CALLED: dict[Meaning, str] = {
@@ -32,21 +32,21 @@ _READ_AS: dict[Meaning, str] = {
 
 
 def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[DataWarning]) -> None:
-    """Holds cells of a request to what the context's column holds.
+    """Checks cells of query rows against the meaning of the context's column.
 
-    Numbers stand for themselves in each column, as the API takes them. Where they can be no days,
-    as 20240131 or seconds since 1970, they are refused in a column of dates, and so is what is
-    neither 0 nor 1 in one of booleans; else a note tells how they are read.
+    Numbers are valid for each meaning, as in the API, with a warning. Exceptions are numbers that
+    cannot be days, such as 20240131 or seconds since 1970, in a column of dates, and numbers other
+    than 0 and 1 in a column of booleans. These are rejected.
 
     Args:
-        name: Of the column.
-        values: [rows]; NaN where a cell is missing, or is not of the meaning `own`.
-        own: What the cells stand for.
-        held: What the context's column holds.
-        notes: Gets a note if they differ.
+        name: The name of the column.
+        values: [rows]; NaN for missing cells, and for cells with another meaning than `own`.
+        own: The meaning of the cells.
+        held: The meaning of the context's column.
+        notes: The list to which a warning is added if the meanings differ.
 
     Raises:
-        InvalidArgumentError: The column cannot take them.
+        InvalidArgumentError: The cells are not valid for the column.
     """
     present = ~np.isnan(values)
     called = f"column {name!r} holds {_CALLED[held]} in the context, but "
@@ -57,7 +57,7 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
     row = int(present.argmax())
     if "number" not in (own, held):
         raise InvalidArgumentError(
-            f"{called}its row {row} is a {own}: give {_CALLED[held]}", fields=[name]
+            f"{called}its row {row} is a {own}: use {_CALLED[held]}", fields=[name]
         )
     if held == "date":
         _check_days(called, name, values, present)
@@ -67,8 +67,8 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
     count = int(present.sum())
     notes.append(
         DataWarning(
-            f"{called}{_CALLED[own]} are given in {count} of {len(values)} cells, {shown}: read as "
-            f"{_READ_AS[own if held == 'number' else held]}; if that is not meant, "
+            f"{called}{count} of {len(values)} cells are {_CALLED[own]} ({shown}): read as "
+            f"{_READ_AS[own if held == 'number' else held]}; if this is not intended, "
             f"{_way_out(held)}",
             "OTHER_MEANING",
             name,
@@ -78,32 +78,32 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
 
 
 def _check_truth(called: str, name: str, values: Floats, present: npt.NDArray[np.bool_]) -> None:
-    """InvalidArgumentError if a number is neither 0 nor 1."""
+    """Raises InvalidArgumentError if a number is neither 0 nor 1."""
     outside = present & (values != 0) & (values != 1)
     if outside.any():
         row = int(outside.argmax())
         raise InvalidArgumentError(
-            f"{called}its row {row} is {_text(values[row])}: give true or false, or 1 and 0",
+            f"{called}its row {row} is {_text(values[row])}: use true and false, or 1 and 0",
             fields=[name],
         )
 
 
 def _check_days(called: str, name: str, values: Floats, present: npt.NDArray[np.bool_]) -> None:
-    """InvalidArgumentError if a number is a day of no date."""
+    """Raises InvalidArgumentError if a number of days is outside the range of dates."""
     outside = present & ~((values >= _FIRST_DAY) & (values < _LAST_DAY + 1))
     if not outside.any():
         return
     row = int(outside.argmax())
     how = _conversion(values[outside])
     raise InvalidArgumentError(
-        f"{called}its row {row} is {_text(values[row])}, which is no date as a number of days "
-        f"since 1970-01-01: {_way_out('date')}, for example by pandas.to_datetime(...{how})",
+        f"{called}its row {row} is {_text(values[row])}, which is not a valid number of days since "
+        f"1970-01-01: {_way_out('date')}, for example by pandas.to_datetime(...{how})",
         fields=[name],
     )
 
 
 def _conversion(values: Floats) -> str:
-    """The arguments of pandas.to_datetime that numbers probably need."""
+    """Returns the arguments of pandas.to_datetime that numbers probably need."""
     form = compact_form(values)
     if form is not None:
         return f", format={form!r}"
@@ -113,8 +113,8 @@ def _conversion(values: Floats) -> str:
 
 def _way_out(held: Meaning) -> str:
     if held == "date":
-        return "give dates, or texts such as '2024-01-31'"
-    return f"give {_CALLED[held]}"
+        return "use dates, or strings such as '2024-01-31'"
+    return f"use {_CALLED[held]}"
 
 
 def _text(value: float) -> str:

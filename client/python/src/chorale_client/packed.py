@@ -1,8 +1,8 @@
-"""Doubles in and out of protobuf's wire format, without a Python object for each.
+"""Reads and writes doubles in protobuf's wire format, without a Python object for each number.
 
-Protobuf's own lists make a Python float of every number that is read or written, which takes longer
-than all else where there are millions. Packed doubles lie in a message as they lie in memory, so
-numpy can read them in place. Everything else is left to protobuf.
+Protobuf's lists create a Python float for every number, which takes most of the time of calls with
+millions of numbers. Packed doubles have the same layout in a message as in memory, so that numpy
+can read them in place. Protobuf reads and writes all other fields.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PLAIN_VALUES = 5 << 3 | _BYTES
 
 
 class RawBlock(NamedTuple):
-    """A SampleBlock; a tuple, as there are thousands in a call.
+    """A SampleBlock; a tuple, because a call may have thousands.
 
     Attributes:
-        first_path: Of all paths.
-        first_step: Of all steps.
+        first_path: The index of the first path.
+        first_step: The index of the first step.
         values: [paths, steps].
         log_densities: [paths, steps]; None if the block has none.
         targets: [paths, steps]: the row of each value; None if step t is row t.
@@ -52,13 +52,13 @@ class SampleMessage:
 
 
 def numeric_values(values: Floats) -> pb.NumericValues:
-    """NumericValues with these numbers."""
+    """Returns NumericValues with these numbers."""
     body = np.ascontiguousarray(values, dtype="<f8").tobytes()
     return pb.NumericValues.FromString(b"\x0a" + _varint_bytes(len(body)) + body)
 
 
 def read_sample_response(message: bytes) -> SampleMessage:
-    """Reads a SampleResponse; ValueError if the bytes are none."""
+    """Reads a SampleResponse; ValueError if the bytes are invalid."""
     blocks: list[RawBlock] = []
     summary = None
     for number, value in _fields(message, 0, len(message)):
@@ -74,11 +74,11 @@ def read_sample_response(message: bytes) -> SampleMessage:
 
 
 def _read_plain_block(message: bytes, at: int, end: int) -> RawBlock | None:
-    """Reads a block as most are: four numbers, then values and nothing else; None: it is another.
+    """Reads a block in the common form: four numbers, then values; None for other forms.
 
-    A server may send blocks of a few dozen values, and then this is most of what a call costs.
+    Fast, because this function dominates the time of a call if blocks have only dozens of values.
     """
-    numbers = [0, 0, 0, 0, 0]  # by field; [0] is none
+    numbers = [0, 0, 0, 0, 0]  # by field number; [0] is unused
     try:
         while at < end:
             tag = message[at]
@@ -102,7 +102,7 @@ def _read_plain_block(message: bytes, at: int, end: int) -> RawBlock | None:
 
 
 def _read_block(message: bytes, at: int, end: int) -> RawBlock:
-    numbers = [0, 0, 0, 0, 0]  # by field; [0] is none
+    numbers = [0, 0, 0, 0, 0]  # by field number; [0] is unused
     doubles: dict[int, list[Floats]] = {5: [], 6: []}
     targets = bytearray()
     for number, value in _fields(message, at, end):
@@ -135,7 +135,7 @@ def _joined(parts: list[Floats]) -> Floats:
 
 
 def _fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int | tuple[int, int]]]:
-    """The fields of a part of a message: number, and an integer, or where its bytes are."""
+    """Yields the fields in a range of a message: number, and an integer or a range of bytes."""
     while at < end:
         tag, at = _varint(message, at, end)
         kind = tag & 7
@@ -158,7 +158,7 @@ def _fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int | tupl
 
 
 def _varint(message: bytes, at: int, end: int) -> tuple[int, int]:
-    """The integer at `at`, and where it ends."""
+    """Returns the integer at `at` and the position of its end."""
     value = shift = 0
     while True:
         if at >= end or shift > 63:

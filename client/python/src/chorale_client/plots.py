@@ -1,4 +1,4 @@
-"""Pictures of joint samples. Matplotlib is imported when one is drawn."""
+"""Plots of joint samples. Matplotlib is imported on first use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.float64]
 
 _JOINT, _OTHER, _INK = "#1f5fa8", "#d9722e", "#333333"
 _MOST_MARGINALS, _MOST_PAIRS = 12, 4
-_MOST_LETTERS = 90  # of the rows' labels beside each other
+_MOST_LETTERS = 90  # in the horizontal labels of the rows
 _MOST_LABELS, _MOST_SLANTED = 40, 24
-_MOST_POINTS = 1500  # of a scatter plot
+_MOST_POINTS = 1500  # in a scatter plot
 
 
 def plot_fan(samples: Samples, *, paths: int, sort: bool, ax: Axes | None) -> Axes:
@@ -32,7 +32,7 @@ def plot_fan(samples: Samples, *, paths: int, sort: bool, ax: Axes | None) -> Ax
     x = np.arange(count)
     for level, shade in ((90, 0.18), (50, 0.32)):
         low, high = np.percentile(values, [50 - level / 2, 50 + level / 2], axis=0)
-        if count == 1:  # a band of one row would have no width
+        if count == 1:  # the band of a single row would have no width
             ax.fill_between([-0.3, 0.3], [low[0]] * 2, [high[0]] * 2, color=_JOINT, alpha=shade,
                             lw=0, label=f"{level} %")  # fmt: skip
         else:
@@ -143,10 +143,12 @@ def plot_calibration(samples: Samples, actual: npt.ArrayLike, *, ax: Axes | None
     pit = samples.pit(actual)
     known = ~np.isnan(pit)
     if not known.any():
-        raise InvalidArgumentError("actual: no value is known", fields=["actual"])
+        raise InvalidArgumentError(
+            "actual: all values are missing; at least one must be known", fields=["actual"]
+        )
     ax = _axes(ax, width=4.8, height=4.8)
     levels = np.linspace(0, 1, 101)
-    # Each path plays the part of the known values: how far from the diagonal chance alone leads.
+    # Each path serves as observed values, which gives the deviations from the diagonal by chance.
     places = samples.values.argsort(axis=0).argsort(axis=0)[:, known]
     expected = _coverage((places + 0.5) / samples.paths, levels)
     low, high = np.percentile(expected, [5, 95], axis=0)
@@ -173,20 +175,20 @@ def plot_calibration(samples: Samples, actual: npt.ArrayLike, *, ax: Axes | None
 
 
 def _coverage(pit: Floats, levels: Floats) -> Floats:
-    """[sets, levels]: the share of each set's values in the central interval of each level."""
-    distance = np.abs(2 * pit - 1)  # a value lies in all intervals of larger levels
+    """Returns the share of values in the central interval of each level [sets, levels]."""
+    distance = np.abs(2 * pit - 1)  # a value is in all intervals of larger levels
     return np.stack([(distance <= level).mean(axis=1) for level in levels], axis=1)
 
 
 def _most_of(draws: Floats) -> tuple[float, float]:
-    """The range of all draws but the farthest, which would take the room of the others."""
+    """Returns the range of the draws without the most extreme, which would compress the rest."""
     low, high = (float(end) for end in np.percentile(draws, [0.2, 99.8]))
     margin = 0.08 * (high - low) or max(abs(low), 1.0) * 0.01
     return low - margin, high + margin
 
 
 def _mean_and_spread(draws: Floats) -> str:
-    """The mean and the standard deviation, to two digits of the latter."""
+    """Formats the mean and the standard deviation, to two digits of the latter."""
     mean, spread = float(np.mean(draws)), float(np.std(draws, ddof=1))
     if not spread > 0:
         return f"{mean:,.6g}"
@@ -196,7 +198,7 @@ def _mean_and_spread(draws: Floats) -> str:
 
 
 def _density(draws: Floats, grid: Floats) -> Floats:
-    """A smoothed histogram: normal kernels of Silverman's width on a fine grid."""
+    """Estimates a density with Gaussian kernels of Silverman's bandwidth, from a fine histogram."""
     spread = min(float(np.std(draws)), float(np.subtract(*np.percentile(draws, [75, 25]))) / 1.349)
     spread = spread or float(np.std(draws)) or float(grid[-1] - grid[0]) / 100
     width = 0.9 * spread * len(draws) ** -0.2
@@ -212,7 +214,7 @@ def _axes(ax: Axes | None, *, width: float, height: float) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'chorale-client[plots]'") from None
+        raise ImportError("plots require matplotlib: pip install 'chorale-client[plots]'") from None
     if ax is None:
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     _plain(ax)
@@ -224,7 +226,7 @@ def _plain(ax: Axes) -> None:
 
 
 def _row_ticks(ax: Axes, names: list[str]) -> None:
-    """The rows' labels, or some of them, at an angle if they are long."""
+    """Adds the labels of the rows, or some of them, slanted if they are long."""
     longest = max(map(len, names))
     long = longest * min(len(names), _MOST_LABELS) > _MOST_LETTERS
     every = max(1, -(-len(names) // (_MOST_SLANTED if long else _MOST_LABELS)))

@@ -1,4 +1,4 @@
-"""Point predictions: each row by itself."""
+"""Marginal predictions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Mixtures:
-    """The predictive distribution of each row, as a mixture of normal distributions.
+    """The predictive distribution of each row: a mixture of normal distributions.
 
     Attributes:
         means: [rows, components], in the target's unit.
-        stds: [rows, components], standard deviations.
-        weights: [rows, components]; those of a row sum to 1.
+        stds: [rows, components]: standard deviations, in the target's unit.
+        weights: [rows, components]: weights; the weights of a row sum to 1.
     """
 
     means: Floats
@@ -30,13 +30,14 @@ class Mixtures:
     weights: Floats
 
     def density(self, values: npt.ArrayLike) -> Floats:
-        """The density of each row's mixture at some values.
+        """Returns the density of each row's mixture.
 
         Args:
-            values: [points], or [rows, points] with other values for each row.
+            values: [points], or [rows, points] with separate points for each row, in the target's
+                unit.
 
         Returns:
-            [rows, points].
+            [rows, points]: densities per unit of the target.
         """
         points = np.asarray(values, dtype=np.float64)
         points = np.broadcast_to(points, (len(self.means), points.shape[-1]))[:, :, None]
@@ -48,18 +49,19 @@ class Mixtures:
 
 @dataclass(frozen=True, eq=False)
 class Predictions(Labelled):
-    """What `predict` returns. Each row is by itself: for sums and maxima, take `sample`.
+    """The result of `predict`: marginal predictions. For sums and maxima, use `sample`.
 
     Attributes:
-        means: [rows], in the target's unit.
-        stds: [rows], standard deviations of the predictive distributions.
-        quantiles: [rows, probabilities], in the order of `probabilities`.
-        probabilities: [probabilities]: those that were asked for.
-        mixtures: The predictive distributions; None unless asked for.
-        labels: Of the rows.
-        target: The name of the column that is predicted.
-        source: What the answer was computed from.
-        warnings: Of the rows.
+        means: [rows]: means, in the target's unit.
+        stds: [rows]: standard deviations of the predictive distributions, in the target's unit.
+        quantiles: [rows, probabilities]: quantiles, in the target's unit and in the order of
+            `probabilities`.
+        probabilities: [probabilities]: the requested probabilities.
+        mixtures: The predictive distributions; None unless requested.
+        labels: The labels of the rows.
+        target: The name of the predicted column.
+        source: The digests of the context and the model.
+        warnings: Warnings about the rows.
     """
 
     means: Floats
@@ -76,9 +78,9 @@ class Predictions(Labelled):
         return len(self.means)
 
     def columns(self) -> dict[str, Floats]:
-        """By name: "mean", "std", and for each quantile "q05" and the like.
+        """Returns the columns by name: "mean", "std", and a name such as "q05" for each quantile.
 
-        Quantiles that were asked for twice are told apart by their number: "q50[2]", "q50[3]".
+        The names of repeated quantiles contain their positions: "q50[2]", "q50[3]".
         """
         columns = {"mean": self.means, "std": self.stds}
         names = [quantile_name(probability) for probability in self.probabilities.tolist()]
@@ -88,14 +90,15 @@ class Predictions(Labelled):
         return columns
 
     def to_frame(self) -> Any:
-        """A frame with a line for each row, of the kind that the rows came in.
+        """Returns a DataFrame of the library of the query rows, or otherwise of pandas.
 
-        Its columns are "mean", "std" and, for each quantile, "q" and its percentage.
+        It has a line for each row, and the columns "mean", "std" and, for each quantile, "q"
+        followed by its percentage.
         """
         return self.labels.frame(self.columns())
 
     def to_arrow(self) -> Any:
-        """The same as a `pyarrow.Table`."""
+        """Returns the same columns as a `pyarrow.Table`."""
         return Labels(self.index, "pyarrow").frame(self.columns(), by_row=False)
 
     def __repr__(self) -> str:
@@ -103,7 +106,7 @@ class Predictions(Labelled):
 
 
 def quantile_name(probability: float) -> str:
-    """The name of a quantile's column: 0.05 becomes "q05", 0.975 "q97.5"."""
-    digits = float(f"{probability * 100:.15g}")  # all that are not of rounding
+    """Returns the name of a quantile's column: "q05" for 0.05, "q97.5" for 0.975."""
+    digits = float(f"{probability * 100:.15g}")  # removes digits from rounding
     percent = np.format_float_positional(digits, trim="-")
     return f"q0{percent}" if percent[1:2] in ("", ".") else f"q{percent}"

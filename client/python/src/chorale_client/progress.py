@@ -13,14 +13,14 @@ _DELAY_SECONDS = 1.0
 
 
 class Progress:
-    """Shows how much of a call is done, while the with-block runs.
+    """Shows the progress of a call while the with-block runs.
 
     Args:
-        option: True: a bar; False: none; a function is called with (done, total); None: a bar, once
-            the call takes longer than a second, if standard error is a terminal or this is a
-            notebook, and tqdm is installed.
-        total: How much there is.
-        what: Of which there is so much: "rows", "values".
+        option: True: show a bar; False: do not; a function: call it with (done, total); None: show
+            a bar when the call takes longer than a second, if standard error is a terminal or the
+            code runs in a notebook, and tqdm is installed.
+        total: The total amount.
+        what: The unit of the amount: "rows" or "values".
     """
 
     def __init__(self, option: Option, total: int, what: str) -> None:
@@ -34,7 +34,7 @@ class Progress:
         except ImportError:
             if option:
                 raise ImportError(
-                    "progress=True needs tqdm: pip install 'chorale-client[progress]'"
+                    "progress=True requires tqdm: pip install 'chorale-client[progress]'"
                 ) from None
             return
         self._bar = tqdm(
@@ -46,7 +46,7 @@ class Progress:
         )
 
     def __call__(self, done: int) -> None:
-        """Says how much is done, in all."""
+        """Updates the amount done so far."""
         if self._call is not None:
             self._call(done, self._total)
         if self._bar is not None:

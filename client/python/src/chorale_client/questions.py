@@ -1,4 +1,4 @@
-"""What a call about a context asks: its rows and values, read by what the context has."""
+"""Reads the tables, rows and values that calls send, by the columns of the context."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def table_to_register(
     *,
     seasons: bool = True,
 ) -> tuple[Table, str, str]:
-    """The table, the name of its target column, and that of the context."""
+    """Returns the table, the name of its target column, and the name of the context."""
     table = read_table(data, types=types)
     if isinstance(target, str | int):
         target_name = Names(table.columns).find(str(target)) or str(target)
@@ -38,8 +38,8 @@ def table_to_register(
         check_encodable([target_name], "target: its name", "target")
         if target_name in table.columns:
             raise InvalidArgumentError(
-                f"target: the table has a column {target_name!r} already: leave it out, or give "
-                "the target by its name",
+                f"target: the table already has a column {target_name!r}: drop the column, or "
+                "pass its name as the target",
                 fields=["target"],
             )
         aligned = align(target, table.labels.index, "target")
@@ -50,7 +50,7 @@ def table_to_register(
             )
         table = table.with_column(column)
     check_target(table, target_name)
-    # What a target's numbers stood for, the server does not keep: it is not a part of the content.
+    # The server does not store the meaning of a target; it is not part of the content.
     column = table.columns[target_name]
     assert isinstance(column, NumericColumn)
     table = table.with_column(dataclasses.replace(column, meaning="number"))
@@ -59,13 +59,13 @@ def table_to_register(
 
 
 def rows_to_ask(context: Description[Any], data: Data) -> Table:
-    """The columns of `data` that the context has, as what they are there."""
+    """Returns the context's columns of `data`, read by their types and meanings in the context."""
     kinds, meanings = context._kinds(), context._meanings()
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
-        # An array has no names: with as many columns as features it has them in their order.
+        # An array has no names. With as many columns as features, it has the features in order.
         data = {name: data[:, i] for i, name in enumerate(kinds)}
     table = read_rows(data, kinds, meanings)
-    # Of a column that says nothing, such as one that was empty, it does not matter what it holds.
+    # The model does not read dropped columns, so the meanings of their cells have no effect.
     left_out = {feature.name for feature in context.features if feature.left_out}
     table.notes[:] = [
         note
@@ -76,12 +76,12 @@ def rows_to_ask(context: Description[Any], data: Data) -> Table:
 
 
 def values_to_weigh(context: Description[Any], data: Data, rows: Table, values: Any) -> Any:
-    """The values given, in the order of the rows, else the target's column of these.
+    """Returns the values in the order of the rows, or the target column of the rows.
 
     Args:
-        context: Which is asked.
-        data: The rows as the caller gave them.
-        rows: The same, read.
+        context: The context of the call.
+        data: The rows, as passed by the caller.
+        rows: The same rows as a table.
         values: [rows] or [vectors, rows], or None.
     """
     index = rows.labels.index
@@ -93,7 +93,7 @@ def values_to_weigh(context: Description[Any], data: Data, rows: Table, values: 
     column = table.columns.get(context.target)
     if column is None:
         raise InvalidArgumentError(
-            f"values: the rows have no column {context.target!r}, so give the values",
+            f"values: the rows have no column {context.target!r}: pass the values",
             fields=["values"],
         )
     if isinstance(column, CategoricalColumn) or column.missing().any():

@@ -1,4 +1,4 @@
-"""The messages of requests, made from tables."""
+"""Encodes tables as request messages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from chorale_client.v1 import chorale_pb2 as pb
 Order = Literal["given", "random"]
 
 MAX_MESSAGE_BYTES = 4 << 20
-MAX_CHUNK_BYTES = 512 << 10  # fast over a network, little memory in the server
+MAX_CHUNK_BYTES = 512 << 10  # fast over a network, with little memory on the server
 MAX_CHUNK_ROWS = 1 << 16
 MAX_PREDICT_ROWS = 1024
 MAX_PREDICT_BYTES = 1 << 20
 LARGEST_SEED = 2**64 - 1
-MAX_TEXT_BYTES = 256  # of a category that can be registered
+MAX_TEXT_BYTES = 256  # in a category of a registered table
 
 _COLUMN_BYTES, _NUMBER_BYTES, _CODE_BYTES, _CATEGORY_BYTES = 32, 8, 5, 6  # at most, on the wire
 
@@ -43,14 +43,14 @@ _MEANINGS: dict[Meaning, pb.NumericValues.Meaning] = {
 def encode_table(
     table: Table, start: int = 0, end: int | None = None, *, meanings: bool = False
 ) -> pb.Table:
-    """The rows from `start` to `end` as a message.
+    """Encodes the rows from `start` to `end` as a message.
 
     Args:
         table: The table.
         start: The first row.
-        end: The row after the last; None: all further ones.
-        meanings: Whether the message says what numbers stand for, as at registration. In a request
-            about rows it does not: there, any number may be asked about, also beside 0 and 1.
+        end: The row after the last; None: all further rows.
+        meanings: Whether to include the meanings of numbers, for registration. Query rows have no
+            meanings, so that any number is valid for booleans.
     """
     message = pb.Table()
     for column in table.columns.values():
@@ -67,7 +67,7 @@ def encode_table(
 
 
 def restore_meanings(context: pb.Context, table: Table) -> None:
-    """Notes what the numbers of a registered table stand for, where an older server has not."""
+    """Adds the meanings of a registered table's columns, which older servers do not store."""
     for feature in context.features:
         column = table.columns.get(feature.name)
         if isinstance(column, NumericColumn) and feature.type == pb.ColumnSummary.NUMERIC:
@@ -77,7 +77,7 @@ def restore_meanings(context: pb.Context, table: Table) -> None:
 def _used(
     column: CategoricalColumn, start: int, end: int | None
 ) -> tuple[list[str], npt.NDArray[np.int32]]:
-    """The categories that some rows have, and the codes of these."""
+    """Returns the categories that occur in some rows, and the codes of the rows."""
     codes = column.codes[start:end]
     used, inverse = np.unique(codes, return_inverse=True)
     texts = [column.categories[code] for code in used if code >= 0]
@@ -86,7 +86,7 @@ def _used(
 
 
 def cut_texts(table: Table) -> Table:
-    """The table with so much of each category as decides that no context has it."""
+    """Truncates categories that are too long for any context, so that they stay unknown."""
     columns: dict[str, Column] = {}
     for name, column in table.columns.items():
         columns[name] = column
@@ -102,7 +102,7 @@ def cut_texts(table: Table) -> Table:
 
 
 def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows whose messages have at most so many bytes and rows, and at least one row."""
+    """Yields ranges of rows for messages of limited size; each has at least one row."""
     row_bytes = 0
     for column in table.columns.values():
         row_bytes += _NUMBER_BYTES if isinstance(column, NumericColumn) else _CODE_BYTES
@@ -129,7 +129,7 @@ def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[in
 
 
 def check_target(table: Table, target: str) -> None:
-    """InvalidArgumentError if the column cannot be a target."""
+    """Raises InvalidArgumentError if the column cannot be a target."""
     if table.row_count == 0:
         raise InvalidArgumentError("the table has no rows")
     column = table.columns.get(target)
@@ -147,13 +147,13 @@ def check_target(table: Table, target: str) -> None:
     if missing:
         raise InvalidArgumentError(
             f"target: column {target!r} has {missing} missing cells, but a target must have none: "
-            "leave these rows out",
+            "drop these rows",
             fields=["target"],
         )
 
 
 def name_from_content(table: Table, target: str, model: str | None, *, seasons: bool = True) -> str:
-    """A name that only this content has: the target's, and a digest."""
+    """Returns a name derived from the content: the name of the target and a digest."""
     digest = hashlib.sha256(repr((target, model)).encode())
     if not seasons:
         digest.update(b"no seasons")
@@ -171,7 +171,7 @@ def name_from_content(table: Table, target: str, model: str | None, *, seasons: 
 
 
 def check_rows(table: Table) -> None:
-    """InvalidArgumentError if there is nothing to ask about."""
+    """Raises InvalidArgumentError if there are no rows."""
     if table.row_count == 0:
         raise InvalidArgumentError("rows: there are none", fields=["rows"])
 
@@ -185,7 +185,7 @@ def predict_request(
     snap: bool,
     source: Source,
 ) -> pb.PredictRequest:
-    """A request for one piece of the rows."""
+    """Returns a request for a part of the rows."""
     return pb.PredictRequest(
         context=f"contexts/{context}",
         targets=rows,
@@ -208,7 +208,7 @@ def sample_request(
     snap: bool,
     source: Source,
 ) -> pb.SampleRequest:
-    """A request for joint paths over all rows."""
+    """Returns a request for joint paths over all rows."""
     check_rows(rows)
     if order not in ("given", "random"):
         raise InvalidArgumentError(
@@ -230,28 +230,28 @@ def sample_request(
 
 
 def beyond_buffer(wrap: bool) -> pb.BeyondBuffer:
-    """What to do with more rows than the model was trained for."""
+    """Returns how the server handles more rows than the model was trained for."""
     return pb.WRAP if wrap else pb.BEYOND_BUFFER_UNSPECIFIED
 
 
 def snapping(snap: bool) -> pb.Snapping:
-    """Whether draws and quantiles are snapped to the values that the target can take."""
+    """Returns whether the server snaps draws and quantiles."""
     return pb.SNAPPING_UNSPECIFIED if snap else pb.SNAPPING_OFF
 
 
 def whole_number(field: str, value: int, least: int) -> int:
-    """The value as an int; InvalidArgumentError if it is none, or too small."""
+    """Returns the value as an int; InvalidArgumentError if it is not an integer, or too small."""
     if isinstance(value, bool) or int(value) != value or value < least:
         raise InvalidArgumentError(
-            f"{field}: {value!r}, must be a whole number of at least {least}", fields=[field]
+            f"{field}: {value!r}, must be an integer of at least {least}", fields=[field]
         )
     return int(value)
 
 
 def seed_number(seed: int | None) -> int:
-    """A seed as the API takes it: 0 means there that the server chooses one.
+    """Returns a seed for the API, in which 0 means that the server chooses a seed.
 
-    So None becomes 0, and the seed 0 the largest that there is.
+    None becomes 0, and the seed 0 becomes the largest seed.
     """
     if seed is None:
         return 0
@@ -262,18 +262,18 @@ def seed_number(seed: int | None) -> int:
 
 
 def check_size(size: int) -> None:
-    """InvalidArgumentError if a message is larger than the API's limit."""
+    """Raises InvalidArgumentError if a message is larger than the API's limit."""
     if size > MAX_MESSAGE_BYTES:
         raise InvalidArgumentError(
-            f"the request takes {size} bytes, at most {MAX_MESSAGE_BYTES} are possible: ask about "
-            "fewer rows or values at a time",
+            f"the request has {size} bytes, which exceeds the limit of {MAX_MESSAGE_BYTES}: send "
+            "fewer rows or values in a call",
             fields=["rows"],
             limit=MAX_MESSAGE_BYTES,
         )
 
 
 def probabilities(quantiles: object) -> list[float]:
-    """Probabilities as a list; InvalidArgumentError if one is none."""
+    """Returns probabilities as a list; InvalidArgumentError if a value is not a probability."""
     values = [float(q) for q in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
     for value in values:
         if math.isnan(value) or not 0.0 < value < 1.0:

@@ -1,4 +1,4 @@
-"""Which failed calls are tried again, and when."""
+"""Retries of failed calls."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ _MOST_JITTER = 0.25
 
 @dataclass(frozen=True)
 class Retry:
-    """How calls that failed for a passing reason are tried again.
+    """How the client retries calls that fail with a transient error.
 
-    Tried again are calls that change nothing when they are repeated, which is all but `delete`, if
-    the server was unavailable or asked to come back later. A stream is tried again only if none of
-    its blocks has arrived. A wait that would end after the call's timeout is not begun.
+    The client retries idempotent calls, which are all calls except `delete`, if the server is
+    unavailable or returns a retry delay. It retries a stream only if no block has arrived. If the
+    next attempt would start after the call's timeout, the client raises the error immediately.
 
     Attributes:
-        max_attempts: Attempts in all; 1 means no retries.
-        first_delay: Seconds before the second attempt, unless the server says how long to wait.
-        max_delay: The most seconds between two attempts, unless the server asks for more.
-        multiplier: By which delays grow.
-        on_retry: Called with the error and the delay in seconds before each wait.
+        max_attempts: The maximum number of attempts; 1 means no retries.
+        first_delay: Seconds before the second attempt, unless the server returns a retry delay.
+        max_delay: The maximum number of seconds between attempts, unless the server returns a
+            longer retry delay.
+        multiplier: The factor between successive delays.
+        on_retry: A function that is called with the error and the delay in seconds before each
+            wait.
+
+    Examples:
+        >>> retry = chorale_client.Retry(max_attempts=6, max_delay=30.0)
+        >>> client = chorale_client.connect("127.0.0.1:50051", retry=retry)
     """
 
     max_attempts: int = 4
@@ -36,17 +42,17 @@ class Retry:
 
 
 def is_transient(error: ChoraleError) -> bool:
-    """Whether another attempt can succeed."""
-    # Without a delay, RESOURCE_EXHAUSTED is a quota, or gRPC's error for a message too large.
+    """Whether a retry can succeed."""
+    # RESOURCE_EXHAUSTED without a delay is a quota, or gRPC's error for too large a message.
     return isinstance(error, UnavailableError) or (
         isinstance(error, ExhaustedError) and error.retry_delay is not None
     )
 
 
 def delay_after(failed_attempts: int, error: ChoraleError, retry: Retry, jitter: float) -> float:
-    """Seconds to wait after the n-th failed attempt.
+    """Returns the seconds to wait after the n-th failed attempt.
 
-    `jitter` in [0, 1) adds up to a quarter, so that clients do not all come back at one time.
+    `jitter` in [0, 1) adds up to a quarter, so that clients do not all retry at the same time.
     """
     delay = error.retry_delay
     if delay is None:
@@ -64,11 +70,11 @@ class Attempts:
         self._failed = 0
 
     def remaining(self) -> float:
-        """Seconds until the deadline; not negative."""
+        """Returns the seconds until the deadline; not negative."""
         return max(self._deadline - time.monotonic(), 0.0)
 
     def delay_or_raise(self, error: ChoraleError) -> float:
-        """Seconds to wait before the next attempt; raises `error` if there is to be none."""
+        """Returns the seconds until the next attempt; raises `error` if there is none."""
         self._failed += 1
         if not is_transient(error) or self._failed >= self._retry.max_attempts:
             raise error

@@ -1,4 +1,4 @@
-"""Values for rows that have labels: by label where they have some, else by position."""
+"""Aligns values with labelled rows: by label if they have labels, otherwise by position."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _MOST_SHOWN = 3  # labels in a message
 
 
 def is_labelled(values: Any) -> bool:
-    """Whether values are a Series of pandas, or of a library that is like it."""
+    """Whether values are a Series of pandas or of a similar library."""
     return getattr(values, "ndim", None) == 1 and all(
         hasattr(values, name) for name in ("index", "iloc")
     )
 
 
 def align(values: Any, index: Any, what: str) -> Any:
-    """Values in the order of the rows.
+    """Returns values in the order of the rows.
 
     Args:
-        values: [rows]. A Series whose labels are those of the rows, in whatever order, is put into
-            theirs. Values without labels are in the order of the rows already.
-        index: pandas' index of the rows. Anything else: the rows have no labels, and a Series is
-            taken as it stands, unless its labels number the rows in another order.
-        what: The argument's name, for messages.
+        values: [rows]. A Series with the labels of the rows, in any order, is reordered. Values
+            without labels are in the order of the rows.
+        index: The pandas index of the rows. Any other object means that the rows have no labels; a
+            Series is then unchanged, unless its labels number the rows in another order.
+        what: The name of the argument, for messages.
 
     Raises:
-        InvalidArgumentError: The Series has other labels, or some repeat and the order differs.
+        InvalidArgumentError: The Series has other labels, or labels repeat and the order differs.
     """
     if not is_labelled(values):
         return values
@@ -47,16 +47,16 @@ def align(values: Any, index: Any, what: str) -> Any:
 
 
 def align_vectors(values: Any, index: Any, names: list[str], what: str) -> Any:
-    """Vectors of values, in the order of the rows.
+    """Returns vectors of values in the order of the rows.
 
     Args:
-        values: [vectors, rows]. A frame whose columns are the rows' labels, or these as texts, is
-            put into their order. One of pandas with other columns must have them only numbered, and
-            is taken as it stands, as are frames of other libraries and any other array. In a list
-            of vectors, each Series of pandas is aligned.
-        index: pandas' index of the rows. Anything else: the rows have no labels.
-        names: [rows]: the labels as texts.
-        what: The argument's name, for messages.
+        values: [vectors, rows]. A DataFrame whose column names are the labels of the rows, or their
+            string forms, is reordered. A pandas DataFrame with other columns must have numbered
+            columns. It is unchanged, and so are DataFrames of other libraries and arrays. In a list
+            of vectors, each pandas Series is aligned.
+        index: The pandas index of the rows. Any other object means that the rows have no labels.
+        names: [rows]: the labels as strings.
+        what: The name of the argument, for messages.
 
     Raises:
         InvalidArgumentError: The columns have other labels; see `align`.
@@ -81,23 +81,23 @@ def align_vectors(values: Any, index: Any, names: list[str], what: str) -> Any:
     numbered = own == list(range(len(own))) and set(own) != set(index.tolist())
     if not of_pandas and not place.keys().isdisjoint(names):
         raise InvalidArgumentError(
-            f"{what}: only some of its columns are called like rows: give an array, such as "
-            ".to_numpy(), to go by position",
+            f"{what}: only some of its columns are labels of rows: to match by position, pass an "
+            "array, for example by .to_numpy()",
             fields=[what],
         )
     return values if numbered or not of_pandas else values.iloc[:, _places(columns, index, what)]
 
 
 def values_for_rows(values: Any, index: Any, what: str) -> Floats:
-    """Numbers in the order of the rows, [rows]; NaN where one is missing.
+    """Returns numbers in the order of the rows [rows]; NaN for missing values.
 
     Args:
-        values: [rows], of any kind that a numeric column may have; see `align`.
-        index: Of the rows.
-        what: The argument's name, for messages.
+        values: [rows], of any type of a numeric column; see `align`.
+        index: The index of the rows.
+        what: The name of the argument, for messages.
 
     Raises:
-        InvalidArgumentError: See `align`; or a value is no number.
+        InvalidArgumentError: See `align`; or a value is not a number.
     """
     column = read_column(what, align(values, index, what), "numeric", [])
     assert isinstance(column, NumericColumn)
@@ -105,14 +105,14 @@ def values_for_rows(values: Any, index: Any, what: str) -> Floats:
 
 
 def as_mask(rows: Any, index: Any) -> npt.NDArray[np.bool_] | None:
-    """A mask in the order of the rows; None if `rows` are no booleans.
+    """Returns a mask in the order of the rows; None if `rows` are not booleans.
 
     Args:
-        rows: Booleans of any type [rows], or anything else.
-        index: Of the rows; see `align`.
+        rows: Booleans of any type [rows], or another object.
+        index: The index of the rows; see `align`.
 
     Raises:
-        InvalidArgumentError: A boolean is missing, or see `align`.
+        InvalidArgumentError: A boolean is missing; or see `align`.
     """
     array = np.asarray(rows)
     if array.dtype != np.bool_:
@@ -132,12 +132,12 @@ def as_mask(rows: Any, index: Any) -> npt.NDArray[np.bool_] | None:
 
 
 def has_tuples(rows: Any) -> bool:
-    """Whether `rows` are several labels of which some are tuples, and so no mask."""
+    """Whether `rows` are several labels, some of them tuples, and therefore not a mask."""
     return isinstance(rows, list | tuple) and any(isinstance(row, tuple) for row in rows)
 
 
 def looks_like_mask(labels: Sequence[Any]) -> bool:
-    """Whether labels are numbers that are all 0 or 1, as in a mask that is not of booleans."""
+    """Whether labels are all 0 or 1, as in a mask of numbers."""
     present = [label for label in labels if not is_missing(label)]
     return bool(present) and all(
         isinstance(label, numbers.Real) and label in (0, 1) for label in present
@@ -145,36 +145,35 @@ def looks_like_mask(labels: Sequence[Any]) -> bool:
 
 
 def _check_order(own: list[Any], numbers: list[Any], what: str) -> None:
-    """Refuses labels that are the numbers of rows without labels in another order."""
+    """Rejects labels that number rows without labels in another order."""
     if own != numbers and len(own) == len(numbers) and set(own) == set(numbers):
         raise InvalidArgumentError(
             f"{what}: its labels are the numbers of the rows in another order, but the rows have "
-            "no labels: give an array, such as .to_numpy(), to go by position",
+            "no labels: to match by position, pass an array, for example by .to_numpy()",
             fields=[what],
         )
 
 
 def _places(own: Any, wanted: Any, what: str) -> Any:
-    """Where the labels of the rows are among those of the values."""
+    """Returns the positions of the rows' labels among the labels of the values."""
     if own.equals(wanted):
         return slice(None)
     extra, absent = own.difference(wanted, sort=False), wanted.difference(own, sort=False)
     if len(extra) or len(absent):
         parts = []
         if len(absent):
-            parts.append(f"{_some(absent)} of the rows {_is(absent)} not among them")
+            parts.append(f"{_some(absent)} of the rows {_is(absent)} missing")
         if len(extra):
-            parts.append(f"{_some(extra)} {_is(extra)} none of the rows'")
+            parts.append(f"{_some(extra)} {_is(extra)} unknown")
         raise InvalidArgumentError(
             f"{what}: its labels are not those of the rows: {', and '.join(parts)}; "
-            "give an array, such as .to_numpy(), to go by position",
+            "to match by position, pass an array, for example by .to_numpy()",
             fields=[what],
         )
     if not own.is_unique or not wanted.is_unique or len(own) != len(wanted):
         raise InvalidArgumentError(
-            f"{what}: labels come more than once, such as {_some(own[own.duplicated()][:1])}, and "
-            "the order is not that of the rows: give an array, such as .to_numpy(), to go by "
-            "position",
+            f"{what}: labels repeat, such as {_some(own[own.duplicated()][:1])}, and the order is "
+            "not that of the rows: to match by position, pass an array, for example by .to_numpy()",
             fields=[what],
         )
     return own.get_indexer(wanted)

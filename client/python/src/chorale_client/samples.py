@@ -1,4 +1,4 @@
-"""Joint samples, and what follows from them: quantiles, sums, maxima, ranks."""
+"""Joint samples, and statistics of them: quantiles, sums, maxima, ranks."""
 
 from __future__ import annotations
 
@@ -24,22 +24,27 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Samples(Labelled):
-    """Joint sample paths: on each path, each row was drawn given the values drawn before it.
+    """Joint sample paths.
 
-    So whatever is computed on each path by itself is a sample of it: `samples.values.sum(axis=1)`
-    are draws of the sum. `samples[label]` are the draws of one row, or of several rows that have
-    that label.
+    On each path, the value of each row was drawn conditional on the values already drawn. A
+    statistic of the values of a path is therefore a draw of that statistic:
+    `samples.values.sum(axis=1)` are draws of the sum. `samples[label]` are the draws of a row, or
+    of all rows with that label.
 
     Attributes:
         values: [paths, rows], in the target's unit.
-        labels: Of the rows.
+        labels: The labels of the rows.
         target: The name of the column that was drawn.
-        seed: Draws the same samples again.
-        source: What the samples were drawn from.
-        timings: Where the time went in the server.
-        log_densities: [paths, rows]: of each value given those before it on its path; None unless
-            asked for.
-        warnings: Of the rows.
+        seed: The seed, which reproduces the samples.
+        source: The digests of the context and the model.
+        timings: The durations of the phases of the call on the server.
+        log_densities: [paths, rows]: the log-density of each value, conditional on the earlier
+            values of its path; None unless requested.
+        warnings: Warnings about the rows.
+
+    Examples:
+        >>> samples.quantile([0.05, 0.95])  # [rows, 2]
+        >>> samples.sum(["G12", "G13"])  # [paths]: draws of the sum of two rows
     """
 
     values: Floats
@@ -75,11 +80,18 @@ class Samples(Labelled):
         return f"<Samples of {self.target!r}: {self.paths} paths of {len(self)} rows>"
 
     def select(self, rows: Any) -> Samples:
-        """The samples of some rows, which stay joint.
+        """Returns the joint samples of some rows.
 
         Args:
-            rows: Labels, a mask [rows], or a slice of positions. A mask that is a Series of pandas
-                goes by its labels, which must be those of the rows.
+            rows: Labels, a mask [rows], or a slice of positions. A mask that is a pandas Series is
+                aligned by its labels, which must be the labels of the rows.
+
+        Returns:
+            The samples of these rows.
+
+        Raises:
+            InvalidArgumentError: The mask or the slice is invalid.
+            KeyError: No row has such a label.
         """
         at = self.labels.positions(rows)
         densities = None if self.log_densities is None else self.log_densities[:, at]
@@ -87,79 +99,93 @@ class Samples(Labelled):
             self, values=self.values[:, at], labels=self.labels.take(at), log_densities=densities
         )
 
-    # ---- Of each row -----------------------------------------------------------------------
+    # ---- Statistics of each row ------------------------------------------------------------
 
     def quantile(self, q: npt.ArrayLike) -> Floats:
-        """Quantiles of each row, linear between draws.
+        """Returns quantiles of each row, with linear interpolation between draws.
 
         Args:
             q: A probability, or several.
 
         Returns:
-            [rows] for one probability, else [rows, probabilities].
+            [rows] for one probability, otherwise [rows, probabilities], in the target's unit.
         """
         wanted = np.asarray(q, dtype=np.float64)
         quantiles = np.asarray(np.quantile(self.values, wanted, axis=0))
         return np.moveaxis(quantiles, 0, -1) if wanted.ndim else quantiles
 
     def interval(self, level: float = 0.9) -> Floats:
-        """The central interval of each row: [rows, 2], its lower and its upper end."""
+        """Returns the central interval of each row.
+
+        Args:
+            level: The probability of the interval, between 0 and 1.
+
+        Returns:
+            [rows, 2]: the lower and the upper bound, in the target's unit.
+        """
         if not 0.0 < level < 1.0:
             raise InvalidArgumentError(f"level: {level}, must be between 0 and 1")
         return self.quantile([(1 - level) / 2, (1 + level) / 2])
 
     def mean(self) -> Floats:
-        """[rows]."""
+        """Returns the mean of each row [rows], in the target's unit."""
         return np.asarray(self.values.mean(axis=0))
 
     def std(self) -> Floats:
-        """Standard deviations [rows], with the denominator paths - 1."""
+        """Returns the standard deviation of each row [rows]; the denominator is paths - 1."""
         return np.asarray(self.values.std(axis=0, ddof=1))
 
-    # ---- Of rows together ------------------------------------------------------------------
+    # ---- Statistics over several rows ------------------------------------------------------
 
     def cov(self) -> Floats:
-        """Covariances [rows, rows], with the denominator paths - 1."""
+        """Returns the covariances [rows, rows]; the denominator is paths - 1."""
         return np.atleast_2d(np.cov(self.values, rowvar=False))
 
     def corr(self) -> Floats:
-        """Correlations [rows, rows]; NaN for a row that does not vary."""
+        """Returns the correlations [rows, rows]; NaN for rows that do not vary."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.atleast_2d(np.corrcoef(self.values, rowvar=False))
 
     def sum(self, rows: Any = None) -> Floats:
-        """Draws of the sum over rows [paths].
+        """Returns draws of the sum over rows.
 
         Args:
-            rows: None for all; labels; or a mask [rows], as for `select`.
+            rows: Labels or a mask [rows], as for `select`; None: all rows.
+
+        Returns:
+            [paths], in the target's unit.
         """
         return np.asarray(self.values[:, self.labels.positions(rows)].sum(axis=1))
 
     def max(self, rows: Any = None) -> Floats:
-        """Draws of the largest value of the rows [paths]; `rows` as for `sum`."""
+        """Returns draws of the largest value of the rows [paths]; `rows` as for `sum`."""
         return np.asarray(self.values[:, self._some(rows)].max(axis=1))
 
     def min(self, rows: Any = None) -> Floats:
-        """Draws of the smallest value of the rows [paths]; `rows` as for `sum`."""
+        """Returns draws of the smallest value of the rows [paths]; `rows` as for `sum`."""
         return np.asarray(self.values[:, self._some(rows)].min(axis=1))
 
     def ranks(self) -> npt.NDArray[np.int64]:
-        """[paths, rows]: the place of each row on each path; 1 is the largest value."""
+        """Returns the rank of each row on each path [paths, rows]; 1 is the largest value."""
         order = np.argsort(-self.values, axis=1, kind="stable")
         places = np.empty(order.shape, dtype=np.int64)
         np.put_along_axis(places, order, np.arange(1, len(self) + 1)[None, :], axis=1)
         return places
 
     def argmax_probabilities(self) -> Floats:
-        """[rows]: on what share of the paths the row has the largest value; they sum to 1."""
+        """Returns the probability of each row to have the largest value [rows]; the sum is 1."""
         best = np.bincount(self.values.argmax(axis=1), minlength=len(self))
         return np.asarray(best / self.paths)
 
     def independent(self, seed: int = 0) -> Samples:
-        """Each row's draws, permuted on their own: the same rows as if they were independent.
+        """Returns the samples with the draws of each row permuted separately.
 
-        What a decision would rest on without joint samples; to compare with. Log-densities, which
-        are of whole paths, are left out.
+        The marginal distributions are unchanged, and the rows are independent. Compare with these
+        samples to measure the effect of joint samples. The result has no log-densities, because
+        they belong to whole paths.
+
+        Args:
+            seed: The seed of the permutations.
         """
         rng = np.random.default_rng(seed)
         return dataclasses.replace(
@@ -172,15 +198,15 @@ class Samples(Labelled):
             raise InvalidArgumentError("rows: there are none", fields=["rows"])
         return at
 
-    # ---- For other libraries ---------------------------------------------------------------
+    # ---- Conversions -----------------------------------------------------------------------
 
     def to_frame(self, *, summary: bool = False) -> Any:
-        """A frame of the kind that the rows came in.
+        """Returns a DataFrame of the library of the query rows, or otherwise of pandas.
 
         Args:
-            summary: False: a line for each path, and a column for each row, named like it. True: a
-                line for each row, with its index, and columns "mean", "std", "q05", "q25", "q50",
-                "q75", "q95".
+            summary: False: a line for each path, and a column for each row, named by its label.
+                True: a line for each row, with its label, and the columns "mean", "std", "q05",
+                "q25", "q50", "q75" and "q95".
         """
         if not summary:
             return self.labels.frame(self._columns(), by_row=False)
@@ -191,22 +217,22 @@ class Samples(Labelled):
         return self.labels.frame(columns)
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a line for each path, and a column for each row."""
+        """Returns a `pyarrow.Table` with a line for each path and a column for each row."""
         return Labels(self.index, "pyarrow").frame(self._columns(), by_row=False)
 
     def _columns(self) -> dict[str, Floats]:
         names = self.labels.names()
-        if len(set(names)) < len(names):  # rows that have one label are told apart by their number
+        if len(set(names)) < len(names):  # equal labels are made distinct by their positions
             names = [f"{name}[{i}]" for i, name in enumerate(names)]
         return {name: self.values[:, i] for i, name in enumerate(names)}
 
     def to_xarray(self) -> Any:
-        """An `xarray.DataArray` with the dimensions "path" and "row"."""
+        """Returns an `xarray.DataArray` with the dimensions "path" and "row"."""
         try:
             import xarray
         except ImportError:
             raise ImportError(
-                "to_xarray() needs xarray: pip install 'chorale-client[xarray]'"
+                "to_xarray() requires xarray: pip install 'chorale-client[xarray]'"
             ) from None
         return xarray.DataArray(
             self.values,
@@ -221,12 +247,12 @@ class Samples(Labelled):
         )
 
     def to_arviz(self) -> Any:
-        """ArviZ's data with the paths as one chain of `posterior_predictive`."""
+        """Returns an `arviz.InferenceData` with the paths as a chain of `posterior_predictive`."""
         try:
             import arviz
         except ImportError:
             raise ImportError(
-                "to_arviz() needs arviz: pip install 'chorale-client[arviz]'"
+                "to_arviz() requires arviz: pip install 'chorale-client[arviz]'"
             ) from None
         return arviz.from_dict(
             posterior_predictive={self.target: self.values[None, :, :]},
@@ -237,72 +263,87 @@ class Samples(Labelled):
     # ---- Plots -----------------------------------------------------------------------------
 
     def plot(self, *, paths: int = 20, sort: bool = False, ax: Axes | None = None) -> Axes:
-        """A fan chart: medians, intervals of 50 % and 90 %, and some paths.
+        """Draws a fan chart: medians, intervals of 50 % and 90 %, and some paths.
 
         Args:
-            paths: How many paths to draw, the first ones.
+            paths: The number of paths to draw, from the first.
             sort: Whether to order the rows by their medians.
-            ax: Where to draw; None: a new figure.
+            ax: The axes to draw into; None: those of a new figure.
+
+        Returns:
+            The axes.
         """
         from chorale_client.plots import plot_fan
 
         return plot_fan(self, paths=paths, sort=sort, ax=ax)
 
     def plot_marginals(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
-        """The density of each row's draws, one above the other.
+        """Draws the density of each row's draws, stacked vertically.
 
         Args:
-            rows: Labels or a mask; None: the first 12.
-            ax: Where to draw; None: a new figure.
+            rows: Labels or a mask; None: the first 12 rows.
+            ax: The axes to draw into; None: those of a new figure.
+
+        Returns:
+            The axes.
         """
         from chorale_client.plots import plot_marginals
 
         return plot_marginals(self, rows, ax=ax)
 
     def plot_pairs(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
-        """The draws of rows against each other, two by two, and each row's histogram.
+        """Draws scatter plots of all pairs of rows, and a histogram of each row.
 
         Args:
-            rows: Labels or a mask; None: the first 4.
-            ax: The place in which the grid is drawn; None: a new figure.
+            rows: Labels or a mask; None: the first 4 rows.
+            ax: The axes that contain the grid; None: those of a new figure.
+
+        Returns:
+            The axes.
         """
         from chorale_client.plots import plot_pairs
 
         return plot_pairs(self, rows, ax=ax)
 
     def plot_sum(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
-        """The sum over rows, and what it would be if the rows were independent.
+        """Draws the distribution of the sum over rows, joint and as if rows were independent.
 
         Args:
-            rows: Labels or a mask; None: all.
-            ax: Where to draw; None: a new figure.
+            rows: Labels or a mask; None: all rows.
+            ax: The axes to draw into; None: those of a new figure.
+
+        Returns:
+            The axes.
         """
         from chorale_client.plots import plot_sum
 
         return plot_sum(self, rows, ax=ax)
 
     def plot_calibration(self, actual: npt.ArrayLike, *, ax: Axes | None = None) -> Axes:
-        """How many known values lie in the rows' central intervals of each level.
+        """Draws the share of observed values in the central intervals of each level.
 
         Args:
-            actual: [rows]: the known values; NaN where there is none. A Series of pandas goes by
-                its labels, which must be those of the rows.
-            ax: Where to draw; None: a new figure.
+            actual: [rows]: the observed values, in the target's unit; NaN: unknown. A pandas Series
+                is aligned by its labels, which must be the labels of the rows.
+            ax: The axes to draw into; None: those of a new figure.
+
+        Returns:
+            The axes.
         """
         from chorale_client.plots import plot_calibration
 
         return plot_calibration(self, actual, ax=ax)
 
     def pit(self, actual: npt.ArrayLike) -> Floats:
-        """Where the known values lie in their rows' draws.
+        """Returns the probability integral transform (PIT) of observed values.
 
         Args:
-            actual: [rows]: the known values; NaN where there is none. A Series of pandas goes by
-                its labels, which must be those of the rows.
+            actual: [rows]: the observed values, in the target's unit; NaN: unknown. A pandas Series
+                is aligned by its labels, which must be the labels of the rows.
 
         Returns:
-            [rows]: the share of draws below the value, and half of those that equal it; uniform
-            between 0 and 1 if the model is right.
+            [rows]: the share of draws below the value, plus half of the share of equal draws.
+            Uniform between 0 and 1 for a calibrated model; NaN for unknown values.
         """
         known = values_for_rows(actual, self.index, "actual")
         if known.shape != (len(self),):

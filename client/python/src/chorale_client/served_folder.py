@@ -1,18 +1,19 @@
-"""A data folder, and what lies in it for the processes that share its server.
+"""A data folder, and the files in it by which processes share its server.
 
 The files are in the folder "embedded" of the data folder:
 
-    users        a shared lock of it is held by who uses the server
-    start        locked by who looks for a server, or starts one
-    keeper       locked while there is a server, by its keeper (chorale_client.server_keeper)
-    server.json  where the server is
-    server.log   what it says; emptied when it starts, and when it is large
-    socket       by which it is reached
+    users        processes that use the server hold a shared lock
+    start        a process that finds or starts the server holds a lock
+    keeper       the server's keeper (chorale_client.server_keeper) holds a lock while it runs
+    server.json  the address of the server
+    server.log   the log of the server; truncated at its start and when it is too large
+    socket       the server's socket
 
-The locks are the kernel's: they go with the process that holds them, however it ends.
+The kernel releases the locks of a process when the process ends, in whatever way.
 
-What lies there is believed: where to connect, and which process to end. So the folder has to be
-this user's alone, whoever made the data folder around it.
+Processes trust these files: they connect to the address, and end the process that a file names.
+The folder must therefore belong to this user, and must not be accessible to others, whoever owns
+the data folder.
 """
 
 from __future__ import annotations
@@ -42,11 +43,15 @@ _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR, 
 
 
 class ServedFolder:
-    """A data folder, which is made if it does not exist; `temporary`: it goes with its server.
+    """A data folder, which is created if it does not exist.
+
+    Args:
+        data: The path of the folder.
+        temporary: Whether the folder is deleted when the server ends.
 
     Raises:
-        FailedPreconditionError: Others may write in it, or the folder "embedded" is not this user's
-            alone.
+        FailedPreconditionError: Other users can write to the folder, or can access its folder
+            "embedded".
     """
 
     def __init__(self, data: Path, *, temporary: bool = False) -> None:
@@ -60,17 +65,17 @@ class ServedFolder:
             self._check(embedded, embedded.lstat(), {os.geteuid()}, stat.S_IRWXG | stat.S_IRWXO)
 
     def path(self, name: str) -> Path:
-        """Of one of the files above."""
+        """Returns the path of one of the files above."""
         return self.data / "embedded" / name
 
     def open(self, name: str, flags: int = os.O_CREAT | os.O_RDWR) -> int:
-        """Opens one of the files, which is no link."""
+        """Opens one of the files; an error if it is a symbolic link."""
         with self._refused():
             return os.open(self.path(name), flags | os.O_NOFOLLOW, 0o600)
 
     @contextlib.contextmanager
     def _refused(self) -> Iterator[None]:
-        """What the system refuses here, as an error with advice; not that a file is missing."""
+        """Converts errors of the system, except for missing files, to errors with a remedy."""
         try:
             yield
         except OSError as error:
@@ -79,28 +84,28 @@ class ServedFolder:
             raise self._unusable(f"{error.filename}: {error.strerror}") from error
 
     def _check(self, path: Path, found: os.stat_result, owners: set[int], denied: int) -> None:
-        """Refuses what is of another owner than these, or gives others one of the rights."""
+        """Raises an error if the owner is not among `owners`, or if others have `denied` rights."""
         if not stat.S_ISDIR(found.st_mode):
             raise self._unusable(f"{path} is not a folder")
         if found.st_uid not in owners:
             raise self._unusable(f"{path} belongs to another user ({found.st_uid})")
-        # In a folder like /tmp everybody may write, and only owners may remove or rename.
+        # In a folder with the sticky bit, such as /tmp, only owners can delete or rename files.
         if found.st_mode & denied and not found.st_mode & stat.S_ISVTX:
             raise self._unusable(
-                f"others have rights to {path} ({stat.filemode(found.st_mode)}), chmod "
-                f"{stat.S_IMODE(found.st_mode) & ~denied:o} takes them away"
+                f"other users have access to {path} ({stat.filemode(found.st_mode)}): run "
+                f"chmod {stat.S_IMODE(found.st_mode) & ~denied:o} on it"
             )
 
     def _unusable(self, why: str) -> FailedPreconditionError:
         return FailedPreconditionError(
-            f"no server can be kept in {self.data}: {why}; or take another folder (the argument "
-            "data_dir, or CHORALE_HOME)"
+            f"the folder {self.data} cannot be used for a server: {why}; or use another folder "
+            "(the argument data_dir, or CHORALE_HOME)"
         )
 
     def use(self) -> int:
-        """Locks "users" as one of them, until the file is closed.
+        """Locks "users" as a user of the server, until the returned file is closed.
 
-        Waits while an earlier server ends.
+        Waits while a previous server ends.
         """
         file = self.open("users")
         try:
@@ -112,7 +117,7 @@ class ServedFolder:
 
     @contextlib.contextmanager
     def locked(self, name: str, how: int = fcntl.LOCK_EX) -> Iterator[int | None]:
-        """Locks a file; gives its descriptor, or None if `how` has LOCK_NB and it is locked."""
+        """Locks a file; yields its descriptor, or None if it is locked and `how` has LOCK_NB."""
         file = self.open(name)
         try:
             try:
@@ -125,18 +130,19 @@ class ServedFolder:
             os.close(file)
 
     def has_keeper(self) -> bool:
-        """Whether there is a server, or one that starts or ends."""
+        """Whether a server is running, starting or ending."""
         with self.locked("keeper", TRY) as free:
             return free is None
 
     def end_server_if_unused(self) -> None:
-        """Ends the server and waits for that, unless somebody uses it."""
+        """Ends the server and waits until it has ended, unless another process uses it."""
         with self.locked("users", TRY) as alone:
             if alone is None:
                 with self.locked("users", fcntl.LOCK_SH | fcntl.LOCK_NB) as others:
                     if others is not None:
                         return
-            # Without the lock, the keeper has it: for good, or for a moment if it then waits.
+            # If "users" is locked exclusively, the keeper holds the lock: until it ends, or, during
+            # a grace period, for a moment.
             running = self.running()
             if alone is None and running is not None and running["grace"] > 0:
                 return
@@ -147,7 +153,7 @@ class ServedFolder:
                 pass
 
     def _end(self, keeper: int) -> None:
-        process = os.pidfd_open(keeper)  # from here on no other process can have the number
+        process = os.pidfd_open(keeper)  # from here on, the number cannot refer to another process
         try:
             if self.has_keeper():
                 signal.pidfd_send_signal(process, signal.SIGTERM)
@@ -155,7 +161,7 @@ class ServedFolder:
             os.close(process)
 
     def running(self) -> dict[str, Any] | None:
-        """What the keeper has written about its server; None if it has not, or was killed."""
+        """Returns the state that the keeper has written; None if there is no running server."""
         try:
             file = self.open("server.json", os.O_RDONLY)
         except FileNotFoundError:
@@ -166,14 +172,14 @@ class ServedFolder:
             raise self._unusable(f"{self.path('server.json')} is damaged: remove it")
         if found["place"] != place():
             raise FailedPreconditionError(
-                f"{self.data} is served on {found['place'][0]}, out of reach: take another folder "
-                "(CHORALE_HOME)"
+                f"{self.data} is in use by a server on {found['place'][0]}, which this process "
+                "cannot reach: use another folder (CHORALE_HOME)"
             )
         return found if _is_there(found["keeper"]) else None
 
 
 def _state(text: str) -> dict[str, Any] | None:
-    """What server.json says; None if no keeper can have written it."""
+    """Parses server.json; None if it is damaged."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -193,13 +199,13 @@ def _state(text: str) -> dict[str, Any] | None:
 def _is_there(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, PermissionError):  # gone, or the number is another user's now
+    except (ProcessLookupError, PermissionError):  # ended; the number may be another user's
         return False
     return True
 
 
 def place() -> list[str]:
-    """This machine, and the processes that can be seen from here."""
+    """Returns the names of this machine and of its process namespace."""
     try:
         processes = os.readlink("/proc/self/ns/pid")
     except OSError:

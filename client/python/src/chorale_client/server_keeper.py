@@ -1,18 +1,20 @@
-"""Keeps a server running while somebody uses it: a program that chorale_client.serving starts.
+"""Keeps a server running while processes use it: a program that chorale_client.serving starts.
 
     python server_keeper.py PLAN LOCK
 
-PLAN is JSON (`chorale_client.serving.plan_of`), LOCK the number of an inherited file descriptor
-that holds the lock of the file "keeper". This program says on its standard output, in one line of
+PLAN is JSON (`chorale_client.serving.plan_of`). LOCK is the number of an inherited file descriptor
+that holds the lock of the file "keeper". The program reports on standard output, in one line of
 JSON, that the server is ready, or why it is not.
 
-It is a process of its own, between those who use the server and the server, for three reasons. The
-server has to survive the process that started it as long as others use it. The signal that the
-kernel sends when a parent dies comes from the thread that started the child: this program has one
-thread that lives to the end, a user's process may not. And who uses the server holds a lock that
-the kernel takes away when a process ends in whatever way, while this program waits for that lock.
+The keeper is a separate process between the users of the server and the server, for three reasons:
 
-It imports nothing but the standard library, and is started without the package.
+- The server must survive the process that started it while other processes use it.
+- The kernel signals the death of a parent when the thread that started the child ends. The keeper
+  has a thread that runs to the end; a user's process may not have one.
+- Each user of the server holds a lock that the kernel releases when the process ends, in whatever
+  way. The keeper waits for this lock.
+
+It imports only the standard library, and is started without the package.
 """
 
 from __future__ import annotations
@@ -35,26 +37,24 @@ PR_SET_PDEATHSIG = 1
 WATCHED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 MAX_LOG_BYTES = 16 << 20
 LOG_PERIOD_SECONDS = 60.0
-START_SECONDS = (
-    300.0  # a server that has to make room on a GPU, or to read a large model, takes time
-)
-STOP_SECONDS = 20.0  # more than the server's own drain
+START_SECONDS = 300.0  # a server may wait for memory of a GPU, or read a large model
+STOP_SECONDS = 20.0  # longer than the server's drain timeout
 TAIL_LINES = 20
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def start_server(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Starts the server, so that it is killed when this process ends in whatever way."""
+    """Starts the server, which the kernel kills when this process ends in whatever way."""
     keeper = os.getpid()
 
     def end_with_keeper() -> None:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != keeper:  # it was killed before the kernel was asked
+        if os.getppid() != keeper:  # the keeper ended before the call of prctl
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
 
-    # For appending, so that it can be emptied while it is written.
+    # Opened for appending, so that this process can truncate it while the server writes.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     with open(os.open(log, flags, 0o600), "ab") as output:
         return subprocess.Popen(
@@ -67,7 +67,7 @@ def start_server(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def wait_until_ready(server: subprocess.Popen[bytes], port_file: Path) -> str | None:
-    """Waits for the file that the server writes when it is ready; returns why it is not."""
+    """Waits for the file that the server writes when it is ready; returns an error, or None."""
     deadline = time.monotonic() + START_SECONDS
     while not port_file.exists():
         if server.poll() is not None:
@@ -76,14 +76,14 @@ def wait_until_ready(server: subprocess.Popen[bytes], port_file: Path) -> str | 
             return f"it was not ready after {START_SECONDS:g} s"
         got = signal.sigtimedwait(WATCHED, 0.01)
         if got is not None and got.si_signo != signal.SIGCHLD:
-            return "it was told to end"
+            return "it was stopped by a signal"
     return None
 
 
 def wait_until_unused(users: Path, grace: float) -> None:
-    """Waits until nobody has held a lock of `users` for `grace` seconds, and locks it for good.
+    """Waits until `users` was unlocked for `grace` seconds, and locks it permanently.
 
-    Who comes later waits for the end of this process, and then starts a server anew.
+    Later users wait until this process has ended, and then start a new server.
     """
     lock = os.open(users, os.O_RDWR)
     while True:
@@ -98,13 +98,13 @@ def wait_until_unused(users: Path, grace: float) -> None:
 
 
 def watch_users(users: Path, grace: float) -> None:
-    """Asks this process to end when nobody uses the server any more."""
+    """Signals this process to end when no process uses the server."""
     wait_until_unused(users, grace)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def serve_until_unused(server: subprocess.Popen[bytes], log: Path) -> None:
-    """Returns when the server has ended, or is to end."""
+    """Returns when the server has ended or should end."""
     while server.poll() is None:
         got = signal.sigtimedwait(WATCHED, LOG_PERIOD_SECONDS)
         if got is not None and got.si_signo != signal.SIGCHLD:
@@ -114,7 +114,7 @@ def serve_until_unused(server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def stop_server(server: subprocess.Popen[bytes]) -> None:
-    """Ends the server: calls in flight get what was drawn; if that takes too long, by force."""
+    """Drains the server, which sends the values drawn so far; kills it after a timeout."""
     if server.poll() is None:
         server.send_signal(signal.SIGINT)
     try:
@@ -125,7 +125,7 @@ def stop_server(server: subprocess.Popen[bytes]) -> None:
 
 
 def report(message: dict[str, Any]) -> None:
-    """Answers the process that has started this one, if it is still there."""
+    """Reports to the process that has started this process, if it is still running."""
     with contextlib.suppress(BrokenPipeError):
         os.write(1, json.dumps(message).encode() + b"\n")
     nothing = os.open(os.devnull, os.O_WRONLY)
@@ -134,13 +134,13 @@ def report(message: dict[str, Any]) -> None:
 
 
 def tail(log: Path) -> str:
-    """The last lines of the log."""
+    """Returns the last lines of the log."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return "\n".join(lines[-TAIL_LINES:])
 
 
 def keep(plan: dict[str, Any]) -> None:
-    """The life of a server: started, ready, unused, ended."""
+    """Runs a server from its start until it is unused, and ends it."""
     folder = Path(plan["folder"])
     log, state, port_file = folder / "server.log", folder / "server.json", folder / "port"
     server = start_server(plan["command"], log)
@@ -170,13 +170,13 @@ def keep(plan: dict[str, Any]) -> None:
         for path in plan["remove"]:
             shutil.rmtree(path, ignore_errors=True)
         if failed is not None:
-            report(failed)  # when nothing is left
+            report(failed)  # after everything is removed
 
 
 def main() -> None:
-    """Holds LOCK, which nobody closes, to its end."""
+    """Keeps the server in a child process, which holds LOCK until it ends."""
     if os.fork() != 0:
-        os._exit(0)  # the process that has started this one need not wait for the child
+        os._exit(0)  # the process that has started this process does not wait for the child
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     os.set_inheritable(int(sys.argv[2]), False)

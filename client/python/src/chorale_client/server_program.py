@@ -1,4 +1,4 @@
-"""Where the server is that this package can start: in the package chorale-server, or a folder."""
+"""Finds the server program: in the package chorale-server, or in a folder."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _CUDA_VARIABLE = "CHORALE_CUDA_LIBRARY"
 
 
 def bundle() -> Path:
-    """The folder with bin/chorale-server and share/chorale/models/default.
+    """Returns the folder with bin/chorale-server and share/chorale/models/default.
 
-    That which CHORALE_SERVER_BUNDLE names, such as an unpacked release archive, else that of the
-    package chorale-server.
+    It is the folder in CHORALE_SERVER_BUNDLE, such as an unpacked release archive, or otherwise
+    the folder of the package chorale-server.
 
     Raises:
-        UnavailableError: There is none; the message says what to do.
+        UnavailableError: There is no such folder; the message has the remedy.
     """
     named = os.environ.get(_BUNDLE_VARIABLE)
     if named:
         folder = Path(named).absolute()
         if not (folder / "bin/chorale-server").exists():
             raise UnavailableError(
-                f"{_BUNDLE_VARIABLE} names {folder}, where there is no bin/chorale-server"
+                f"{_BUNDLE_VARIABLE}: {folder} does not contain bin/chorale-server"
             )
         return folder
     try:
@@ -39,25 +39,25 @@ def bundle() -> Path:
 
 
 def missing() -> str:
-    """Why there is no server, and what to do."""
+    """Returns the message for a missing server program, with the remedy."""
     if platform.system() == "Linux" and platform.machine() == "x86_64":
         return (
             "there is no server: install the package chorale-server (pip install chorale-server), "
-            "or give the address of one that runs: chorale_client.connect('HOST:PORT'), or the "
+            "or give the address of a running server: chorale_client.connect('HOST:PORT'), or the "
             "environment variable CHORALE_SERVER"
         )
     return (
         f"there is no server for {platform.system()} on {platform.machine()}: the package "
-        "chorale-server is for Linux on x86-64. Give the address of a server that runs elsewhere: "
+        "chorale-server supports only Linux on x86-64. Give the address of a server elsewhere: "
         "chorale_client.connect('HOST:PORT'), or the environment variable CHORALE_SERVER"
     )
 
 
 def environment() -> dict[str, str]:
-    """The environment of a server that this package starts.
+    """Returns the environment of a server that this package starts.
 
-    It is this process's, without the variables by which a server is configured: what it does
-    follows from the arguments of `chorale_client.serve` alone.
+    It is the environment of this process without the variables that configure a server, so that
+    the effective configuration depends only on the arguments of `chorale_client.serve`.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
     library = os.environ.get(_CUDA_VARIABLE) or _cuda_library()

@@ -1,7 +1,7 @@
-"""Servers that this package starts itself.
+"""Servers that this package starts.
 
-Processes that ask for the same data folder share one server: `ServedFolder` says how they find each
-other, chorale_client.server_keeper how long it lives.
+Processes that use the same data folder share a server. `ServedFolder` describes how they find it,
+and chorale_client.server_keeper when it ends.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 Path_ = str | os.PathLike[str]
 
-# For how long the user's own server stays when its last user has gone: the next program may follow
-# at once, and finds its tables encoded.
+# How long the user's own server runs after its last user has ended. A program that starts in the
+# meantime finds its tables encoded.
 SHARED_GRACE_SECONDS = 10.0
 _KEEPER = Path(__file__).with_name("server_keeper.py")
-_MAX_SOCKET_PATH = 100  # bytes; Linux takes 107
+_MAX_SOCKET_PATH = 100  # bytes; the limit of Linux is 107
 
 
 def serve(
@@ -44,45 +44,53 @@ def serve(
     memory_mib: int | None = None,
     flags: Sequence[str] = (),
 ) -> Server:
-    """Starts a server on this machine, or joins the one that serves the same data folder.
+    """Starts a server on this machine, or joins the server of the same data folder.
 
     The server ends when the last process that uses it has called `stop`, left the `with` block, or
-    ended in whatever way, `kill -9` among them. A process uses it while it has a `Server`; one that
-    it forks does not, unless it asks for one itself. Needs Linux and the package chorale-server.
+    ended, even by `kill -9`. A process uses the server while it has a `Server` object. A forked
+    process does not use the server of its parent, unless it calls `serve`. Requires Linux and the
+    package chorale-server.
 
     Args:
-        data_dir: Where registered tables are kept; made if it does not exist. None: a temporary
-            folder, which goes with the server.
-        models: Model folders, the first of which is the default. None: the one that comes with the
-            package.
-        address: Where it listens: "unix:PATH", or "127.0.0.1:0" for a free port, to which every
-            user of this machine can connect. None: a Unix socket, which no other user can open.
-        memory_mib: MiB of memory that the server should stay below; None: no limit of its own.
-        flags: More flags, such as "--threads=2"; `chorale-server --help` lists them. Variables of
-            the environment do not count.
+        data_dir: The folder for registered tables, which is created if it does not exist. None: a
+            temporary folder, which is deleted when the server ends.
+        models: Model folders; the first is the default model. None: the model of the package.
+        address: The address to listen on: "unix:PATH", or "127.0.0.1:0" for a free port, to which
+            every user of this machine can connect. None: a Unix socket that only this user can
+            open.
+        memory_mib: The memory limit of the server in MiB; None: no limit.
+        flags: Additional flags, such as "--threads=2"; see `chorale-server --help`. The server
+            ignores environment variables.
+
+    Returns:
+        The server; it is ready.
 
     Raises:
-        UnavailableError: There is no server to start, or it does not start: the message has its
-            log.
-        FailedPreconditionError: The folder is served with other arguments than those given, or on
-            another machine, or others than this user may write in it.
+        UnavailableError: The package chorale-server is not installed, or the server does not start;
+            the message contains the end of its log.
+        FailedPreconditionError: The folder is served with different arguments or on another
+            machine, or other users can write to it.
+
+    Examples:
+        >>> with serve("data") as server:
+        ...     context = server.connect().register(frame, target="price")
     """
     options = _options(models, address, memory_mib, flags)
     if data_dir is not None:
         return Server(ServedFolder(Path(data_dir).expanduser().resolve()), options)
-    server_program.bundle()  # if there is none, no folder is left behind
+    server_program.bundle()  # raises an error before a folder is created
     temporary = Path(tempfile.mkdtemp(prefix="chorale-"))
     return Server(ServedFolder(temporary, temporary=True), options)
 
 
 def shared_address() -> str:
-    """The address of this user's own server, which is started if nobody has.
+    """Returns the address of this user's own server, and starts it if it is not running.
 
-    Its data folder is $CHORALE_HOME, else "chorale" in $XDG_CACHE_HOME (~/.cache). It ends ten
-    seconds after the last process that has called this.
+    The data folder is $CHORALE_HOME, or otherwise "chorale" in $XDG_CACHE_HOME (~/.cache). The
+    server ends ten seconds after the last process that has called this function.
 
     Raises:
-        UnavailableError: There is no server to start, or it does not start.
+        UnavailableError: The package chorale-server is not installed, or the server does not start.
     """
     home = os.environ.get("CHORALE_HOME")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -96,9 +104,9 @@ def shared_address() -> str:
 
 
 class Server:
-    """A server on this machine that this process uses; made by `serve`.
+    """A server on this machine that this process uses; created by `serve`.
 
-    Pickled, it is the same server for the process that reads it, as long as it runs.
+    It can be pickled: the process that reads the pickle uses the same server, if it is running.
     """
 
     def __init__(
@@ -119,42 +127,43 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where it listens, as `chorale_client.connect` takes it."""
+        """The address of the server, for `chorale_client.connect`."""
         return str(self._running["address"])
 
     @property
     def data_dir(self) -> Path:
-        """Where it keeps registered tables."""
+        """The folder with registered tables."""
         return self._folder.data
 
     @property
     def log(self) -> str:
-        """What it has said so far."""
+        """The log of the server."""
         return self._folder.path("server.log").read_text(encoding="utf-8", errors="replace")
 
     @property
     def running(self) -> bool:
-        """Whether it is there, and this process uses it."""
+        """Whether the server is running and this process uses it."""
         if self._users is None:
             return False
         return self._folder.has_keeper()
 
     def connect(self, **options: Any) -> Client:
-        """A client of it; `options` are those of `chorale_client.connect`."""
+        """Returns a client of the server; `options` as for `chorale_client.connect`."""
         from chorale_client.connection import connect
 
         return connect(self.address, **options)
 
     def stop(self) -> None:
-        """Ends the use of the server, and the server, unless another process uses it.
+        """Stops using the server, and ends it unless another process uses it.
 
-        What was drawn of samples in flight is delivered first. A second call does nothing.
+        The server first delivers the values that streams in flight have drawn. Repeated calls have
+        no effect.
         """
         if self._users is None or self._process != os.getpid():
             return
         users, self._users = self._users, None
         os.close(users)
-        with contextlib.suppress(FileNotFoundError):  # a temporary folder goes with its server
+        with contextlib.suppress(FileNotFoundError):  # the server deletes a temporary folder
             self._folder.end_server_if_unused()
 
     def __enter__(self) -> Server:
@@ -179,7 +188,7 @@ class Server:
         return f"<Server at {self.address}, data in {self.data_dir}>"
 
     def _forget(self) -> None:
-        """In a child after a fork: the parent's use is not the child's."""
+        """Releases the lock in a forked process, which does not use the server of its parent."""
         if self._users is not None:
             os.close(self._users)
             self._users = None
@@ -193,7 +202,7 @@ class Server:
                 running = self._folder.running()
                 if running is not None:
                     return running
-                # It was started by a process that has died since, and is not ready yet.
+                # The process that started the server has died, and the server is not ready yet.
                 time.sleep(0.02)
 
     def _start(self, lock: int) -> dict[str, Any]:
@@ -209,14 +218,14 @@ class Server:
                 stderr=log,
                 pass_fds=[lock],
                 env=server_program.environment(),
-                start_new_session=True,  # Ctrl-C in a terminal is not for it
+                start_new_session=True,  # so that Ctrl-C in a terminal does not end it
             )
         finally:
             os.close(log)
         assert keeper.stdout is not None
         with keeper.stdout:
             line = keeper.stdout.readline()
-        keeper.wait()  # the one that has answered is its child
+        keeper.wait()  # a child of this process has answered
         if not line:
             raise UnavailableError(f"the server does not start: {self.log.strip()}")
         answer: dict[str, Any] = json.loads(line)
@@ -229,13 +238,13 @@ class Server:
             if value and self._running["options"].get(name) != value:
                 raise FailedPreconditionError(
                     f"{self._folder.data} is served with {name}="
-                    f"{self._running['options'].get(name)!r}, not {value!r}: give the same, leave "
-                    "it out, or take another folder"
+                    f"{self._running['options'].get(name)!r}, not {value!r}: pass the same value, "
+                    "omit the argument, or use another folder"
                 )
 
 
 def plan_of(folder: ServedFolder, options: dict[str, Any], grace: float) -> dict[str, Any]:
-    """What the keeper is to do."""
+    """Returns the plan for the keeper."""
     bundle = server_program.bundle()
     models = options.get("models") or [str(bundle / "share/chorale/models/default")]
     remove = [str(folder.data)] if folder.temporary else []
@@ -273,12 +282,14 @@ def _options(
     memory_mib: int | None,
     flags: Sequence[str],
 ) -> dict[str, Any]:
-    """The arguments of `serve` in one form; those that were not given are absent."""
+    """Returns the arguments of `serve` in a canonical form, without omitted arguments."""
     if isinstance(models, str | os.PathLike):
         models = [models]
     folders = [str(Path(model).expanduser().resolve()) for model in models or ()]
     if any("," in folder for folder in folders):
-        raise InvalidArgumentError("models: a path has a comma", fields=["models"])
+        raise InvalidArgumentError(
+            "models: a path contains a comma, which is not supported", fields=["models"]
+        )
     if isinstance(flags, str) or not all(flag.startswith("--") for flag in flags):
         raise InvalidArgumentError(
             f"flags: {flags!r}, must be a list of flags such as ['--threads=2']", fields=["flags"]
@@ -294,7 +305,7 @@ def _options(
 
 def _python() -> str:
     if not sys.executable:
-        raise UnavailableError("the Python that runs does not know its program (sys.executable)")
+        raise UnavailableError("the path of the Python interpreter is unknown (sys.executable)")
     return sys.executable
 
 

@@ -1,4 +1,4 @@
-"""A regressor for scikit-learn, of a model that learns in context."""
+"""A scikit-learn regressor that uses an in-context model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        "chorale_client.sklearn needs scikit-learn 1.6 or newer: "
+        "chorale_client.sklearn requires scikit-learn 1.6 or newer: "
         "pip install 'chorale-client[sklearn]'"
     ) from error
 
@@ -47,34 +47,40 @@ _DECILES = tuple(i / 10 for i in range(1, 10))
 
 
 class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Regression by a model that learns in context: `fit` registers a table, and trains nothing.
+    """Regression with an in-context model: `fit` registers a table, and trains nothing.
 
-    X may be an array, a DataFrame of pandas or polars, also a lazy one, or a table of PyArrow, with
-    numbers, texts, categories, booleans, dates and missing cells (`chorale_client.column_reading`
-    says what becomes of each); an unknown category counts as missing. Sparse matrices are refused.
-    Rows have no weights: `fit` takes no `sample_weight`.
+    X is an array, a pandas or polars DataFrame (also a LazyFrame), or a PyArrow table, with
+    numbers, strings, categories, booleans, dates and missing cells.
+    `chorale_client.column_reading` describes how columns are read. An unknown category is read as
+    missing. Sparse matrices are rejected. `fit` does not support `sample_weight`.
 
-    `fit` registers the table with the server under a name that follows from its content. It is
-    deleted there when no estimator in this process uses it any more (fitted anew, copied away or
-    garbage-collected): at the next `fit`, or when the process ends. Should another process delete
-    it, or the server lose it, it is registered again when it is needed, since the estimator keeps
-    the table; so do copies and pickles. What is left by processes that were killed, or closed the
-    `Client` that they had given, is deleted by another one's `fit` a day later.
+    `fit` registers the table with the server under a name derived from its content. If no
+    estimator in this process uses the table, because estimators were fitted again or
+    garbage-collected, the table is deleted from the server at the next `fit`, or when the process
+    ends. Estimators, their copies and their pickles keep the table. If another process deletes it
+    from the server, or the server loses it, the estimator registers it again when needed. If a
+    process is killed, or closes the `Client` that it passed as `server`, a `fit` of another process
+    deletes its tables a day later.
 
     Args:
-        server: The server's address, or a `Client`. None: $CHORALE_SERVER, else a server of your
-            own (`chorale_client.serving.shared_address`).
-        model: The model's name; None: the server's default.
-        categorical_features: Columns that are categories although their types do not say so: names
-            or positions; a mask [columns], as an array, a list or a Series that has the columns'
-            names; a slice; or a function of X that returns one of these, such as scikit-learn's
-            `make_column_selector`. Texts, and columns whose type is one of categories, are without
-            that, and "from_dtype" or None says that only these are.
+        server: The server's address, or a `Client`. None: $CHORALE_SERVER, or otherwise a server of
+            your own (`chorale_client.serving.shared_address`).
+        model: The name of the model; None: the server's default model.
+        categorical_features: Columns to read as categories regardless of their types: names or
+            positions; a mask [columns], as an array, a list or a Series labelled with the columns'
+            names; a slice; or a function of X that returns any of these, such as scikit-learn's
+            `make_column_selector`. Columns of strings and columns of a categorical type are always
+            categories. "from_dtype" and None add no others.
 
     Attributes:
         n_features_in_: The number of columns.
-        feature_names_in_: Their names [columns], if X is a DataFrame whose names are texts.
-        context_: The `chorale_client.Context`, for everything that this class does not do.
+        feature_names_in_: The names of the columns [columns], if X is a DataFrame whose column
+            names are strings.
+        context_: The `chorale_client.Context`, for calls that this class does not provide.
+
+    Examples:
+        >>> model = ChoraleRegressor("127.0.0.1:50051").fit(X, y)
+        >>> means, stds = model.predict(X_new, return_std=True)
     """
 
     def __init__(
@@ -92,14 +98,17 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Registers the table.
 
         Args:
-            X: [rows, columns].
-            y: [rows], numbers, none of them missing.
+            X: [rows, columns]: the features.
+            y: [rows]: numbers without missing values.
+
+        Returns:
+            The estimator.
 
         Raises:
-            InvalidArgumentError: The server refuses the table, y has class labels, or there is no
-                such column as `categorical_features` names; a `ValueError`, as are those of
+            InvalidArgumentError: The server rejects the table, y contains class labels, or
+                `categorical_features` names an unknown column. A `ValueError`, like the errors of
                 scikit-learn.
-            UnavailableError: There is no server.
+            UnavailableError: No server answers.
         """
         X = self._check(X, y, reset=True)  # noqa: N806
         _check_numeric(y)
@@ -114,7 +123,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         table, _, _ = table_to_register(
             {**columns, target: values}, target, None, self.model, kinds
         )
-        # Without the rows' labels: they would change nothing, and need memory.
+        # The labels of the rows have no effect and need memory.
         labels = Labels().of_length(table.row_count)
         self._table = dataclasses.replace(table, labels=labels)
         self._target = target
@@ -136,19 +145,29 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         return_std: bool = False,
     ) -> Any:
-        """Predicts each row by itself.
+        """Returns marginal predictions, in the unit of y.
 
         Args:
-            X: [rows, columns].
-            output_type: What to return:
-                "mean", "median", "mode": [rows]. Means and modes are those of the predictive
-                    density, never snapped to the values that y can take, as medians are;
+            X: [rows, columns]: the query rows.
+            output_type: The result to return:
+                "mean", "median", "mode": [rows]. Medians are snapped to the possible values of y.
+                    Means and modes belong to the continuous distribution;
                 "quantiles": a list of arrays [rows], one for each probability;
                 "main": a dictionary of these four;
-                "full": the same and "mixtures", a `chorale_client.Mixtures`.
+                "full": the same dictionary with "mixtures", a `chorale_client.Mixtures`.
             quantiles: Probabilities between 0 and 1; None: 0.1, 0.2, ..., 0.9.
-            return_std: Whether to return means and standard deviations, each [rows], as
+            return_std: Whether to return a tuple of means and standard deviations, each [rows], as
                 `GaussianProcessRegressor` does; only with the output type "mean".
+
+        Returns:
+            The result for `output_type`.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid; a `ValueError`.
+
+        Examples:
+            >>> model.predict(X_new)  # [rows]
+            >>> low, high = model.predict(X_new, "quantiles", [0.05, 0.95])
         """
         if output_type not in _OUTPUT_TYPES:
             raise InvalidArgumentError(
@@ -157,7 +176,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if return_std and output_type != "mean":
             raise InvalidArgumentError(
-                f"return_std: not with output_type={output_type!r}, only with 'mean'",
+                f"return_std: requires output_type='mean', not {output_type!r}",
                 fields=["return_std"],
             )
         wanted = list(_DECILES if quantiles is None else quantiles)
@@ -194,7 +213,15 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,  # noqa: N803
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
     ) -> Floats:
-        """Quantiles of each row by itself, [rows, probabilities]."""
+        """Returns marginal quantiles.
+
+        Args:
+            X: [rows, columns]: the query rows.
+            quantiles: Probabilities between 0 and 1.
+
+        Returns:
+            [rows, probabilities], in the unit of y.
+        """
         answer = self._ask(X, lambda context, rows: context.predict(rows, quantiles=quantiles))
         return answer.quantiles
 
@@ -206,17 +233,22 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         wrap: bool = False,
     ) -> Floats:
-        """Draws joint samples: each column is one plausible whole.
+        """Draws joint samples.
 
         Args:
-            X: [rows, columns]; no more rows than the model was trained for, unless `wrap`.
-            n_samples: How many samples.
-            random_state: An int gives the same samples again; None: others each time. Two calls
-                with one int for different rows are not independent.
-            wrap: Whether more rows are allowed.
+            X: [rows, columns]: the query rows.
+            n_samples: The number of joint samples.
+            random_state: The same integer returns the same samples; None: other samples in each
+                call. Two calls with the same integer for different rows are not independent.
+            wrap: Whether to allow more rows than the model was trained for.
 
         Returns:
-            [rows, n_samples], as `GaussianProcessRegressor.sample_y`.
+            [rows, n_samples], in the unit of y, as from `GaussianProcessRegressor.sample_y`. Each
+            column is a joint sample.
+
+        Examples:
+            >>> draws = model.sample_y(X_new, n_samples=1000, random_state=1)
+            >>> draws.sum(axis=0)  # [n_samples]: draws of the sum over the rows
         """
         seed = _seed(random_state)
         samples = self._ask(
@@ -236,18 +268,19 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: int | np.random.RandomState | None = None,
         wrap: bool = False,
     ) -> Any:
-        """The joint log-density of values of the rows (natural logarithm, in the target's unit).
+        """Returns the joint log-density of values of the rows.
 
         Args:
-            X: [rows, columns].
-            y: [rows], or [vectors, rows].
-            orders: Over how many random orders of the rows the density is averaged; 0: the order
-                given.
-            random_state: Of the random orders.
-            wrap: Whether more rows are allowed than the model was trained for.
+            X: [rows, columns]: the query rows.
+            y: [rows] or [vectors, rows]: the values.
+            orders: The number of random orders of the rows over which the density is averaged; 0:
+                the given order.
+            random_state: The seed of the random orders.
+            wrap: Whether to allow more rows than the model was trained for.
 
         Returns:
-            A float, or [vectors].
+            A float for a single vector, otherwise [vectors]: natural logarithms of densities per
+            unit of y.
         """
         values = np.asarray(y, dtype=np.float64)
         seed = _seed(random_state) if orders else None
@@ -270,7 +303,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_table")
 
     def __getstate__(self) -> dict[str, Any]:
-        """The process that reads a pickle registers the table itself."""
+        """Omits the held context: the process that reads the pickle registers the table again."""
         state = dict(super().__getstate__())
         if "_held" in state:
             state["_held"] = None
@@ -279,7 +312,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # ---- Tables ----------------------------------------------------------------------------
 
     def _check(self, X: Any, y: Any, *, reset: bool) -> Any:  # noqa: N803
-        """Checks the form of X, and its names and number of columns against those of `fit`."""
+        """Checks the type of X, and that its columns match those of `fit`."""
         if reset and y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is"
@@ -287,7 +320,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         X = _eager(X)  # noqa: N806
         if hasattr(X, "columns") and not hasattr(X, "toarray"):
-            # A frame is read column by column: an array of it would lose the types.
+            # Frames are read column by column, because an array of them would lose the types.
             validate_data(self, X, reset=reset, skip_check_array=True)
             if 0 in X.shape:
                 raise ValueError(
@@ -298,7 +331,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
 
     def _columns(self, X: Any) -> dict[str, Any]:  # noqa: N803
-        """Columns by name."""
+        """Returns the columns by name."""
         names = self._names()
         if isinstance(X, np.ndarray):
             return {name: X[:, i] for i, name in enumerate(names)}
@@ -319,7 +352,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return _client_of_process(self.server)
         address = self.server or os.environ.get("CHORALE_SERVER")
         if not address:
-            from chorale_client.serving import shared_address  # there is none for all systems
+            from chorale_client.serving import shared_address  # some systems do not support it
 
             address = shared_address()
         return _client_at(address)
@@ -337,7 +370,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,  # noqa: N803
         call: Callable[[Context, dict[str, Any]], Result],
     ) -> Result:
-        """Makes a call about rows, once more if somebody has deleted the context."""
+        """Makes a call about rows, and repeats it if another process has deleted the context."""
         check_is_fitted(self)
         rows = self._columns(self._check(X, None, reset=False))
         held = self._current()
@@ -350,13 +383,13 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _eager(X: Any) -> Any:  # noqa: N803
-    """X; a lazy frame with its rows."""
+    """Returns X, or the collected DataFrame of a LazyFrame."""
     frame = nw.from_native(X, pass_through=True)
     return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else X
 
 
 def _check_numeric(y: Any) -> None:
-    """InvalidArgumentError if there are texts among the values which are no numbers."""
+    """InvalidArgumentError if the values contain strings that are not numbers."""
     values = np.asarray(y)
     if values.dtype.kind not in "OUST":
         return
@@ -366,7 +399,7 @@ def _check_numeric(y: Any) -> None:
                 float(value)
             except ValueError:
                 raise InvalidArgumentError(
-                    f"y: it has {str(value)!r}, but a target must be numeric; classification is "
+                    f"y: contains {str(value)!r}, but a target must be numeric; classification is "
                     "not supported",
                     fields=["y"],
                 ) from None
@@ -383,7 +416,7 @@ _clients_mutex = threading.Lock()
 
 
 def _client_at(address: str) -> Client:
-    """This process's client of a server."""
+    """Returns this process's client for a server."""
     with _clients_mutex:
         client = _clients.get(address)
         if client is None:
@@ -392,7 +425,7 @@ def _client_at(address: str) -> Client:
 
 
 def _client_of_process(client: Client) -> Client:
-    """The client, or, in a child after a fork, one that is made like it."""
+    """Returns the client, or an equivalent new client in a forked process."""
     if client._process == os.getpid():
         return client
     with _clients_mutex:

@@ -1,7 +1,8 @@
-"""Tables as users have them, read into columns.
+"""Reads the tables of users into columns.
 
-A table is a pandas, polars or PyArrow table (or another that Narwhals knows), a dictionary of
-columns, or a numpy array: of two dimensions with columns "x0", "x1", ..., or with named fields.
+A table is a pandas, polars or PyArrow table (or a table of another library that Narwhals supports),
+a dictionary of columns, or a numpy array: a two-dimensional array, whose columns are named "x0",
+"x1", ..., or a structured array with named fields.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from chorale_client.meanings import Meaning
 from chorale_client.normal_text import Names
 from chorale_client.row_values import align, is_labelled
 
-Data = Any  # what read_table takes
+Data = Any  # a table for read_table
 Types = Mapping[str, Literal["numeric", "categorical"]]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of one length, and how the rows are labelled.
+    """Columns of equal length with labelled rows.
 
     Attributes:
-        columns: By name, in order.
-        row_count: Of each column.
-        labels: Of the rows, and which library's frames results become.
-        notes: What was not taken as it stands when the table was read.
+        columns: The columns by name, in their order.
+        row_count: The number of rows.
+        labels: The labels of the rows, and the library for DataFrames of results.
+        notes: Warnings about the cells of the table.
     """
 
     columns: dict[str, Column]
@@ -48,19 +49,19 @@ class Table:
     notes: list[DataWarning] = field(default_factory=list)
 
     def with_column(self, column: Column) -> Table:
-        """The table and one more column, which replaces one of the same name."""
+        """Returns the table with an additional column, which replaces a column of the same name."""
         return Table({**self.columns, column.name: column}, self.row_count, self.labels, self.notes)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint for the end of a sentence; empty if nothing is like `name`."""
+    """Returns a hint for the end of a message: a similar name, or the names that exist."""
     by_small = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(name.casefold(), by_small, n=1)
     if near:
         return f"; did you mean {by_small[near[0]]!r}?"
     listed = sorted(by_small.values())[:8]
     more = " ..." if len(by_small) > len(listed) else ""
-    return f"; there are {', '.join(map(repr, listed))}{more}" if listed else ""
+    return f"; the columns are {', '.join(map(repr, listed))}{more}" if listed else ""
 
 
 def read_table(
@@ -69,9 +70,9 @@ def read_table(
     """Reads a table.
 
     Args:
-        data: See this module.
-        types: The kind of some columns, by name, where it is not to follow from the cells.
-        only: The columns to read: others may be of any type.
+        data: The table; see this module.
+        types: The types of columns, by name, that are not inferred.
+        only: The columns to read; None: all columns.
     """
     names, columns, labels = _columns_of(data)
     _check_names(names)
@@ -85,7 +86,7 @@ def read_table(
             )
         if kind not in ("numeric", "categorical"):
             raise InvalidArgumentError(
-                f"types: {asked!r} is to be {kind!r}, must be 'numeric' or 'categorical'",
+                f"types: {kind!r} for column {asked!r}, must be 'numeric' or 'categorical'",
                 fields=["types"],
             )
         kinds[name] = kind
@@ -106,15 +107,15 @@ def read_table(
 def read_rows(
     data: Data, kinds: Mapping[str, Kind], meanings: Mapping[str, Meaning] | None = None
 ) -> Table:
-    """Reads the columns that a context has, as what they are there, in its order.
+    """Reads the columns of a context, by their types and meanings there and in its order.
 
     Args:
-        data: See this module.
-        kinds: Of the context's columns, by name. A column whose name looks the same is that column.
-        meanings: Of the numeric ones; a column that has none here is one of plain numbers.
+        data: The table; see this module.
+        kinds: The types of the context's columns, by name. Names match after normalisation.
+        meanings: The meanings of numeric columns, by name; None or absent: plain numbers.
 
     Raises:
-        InvalidArgumentError: A column is absent, or a cell cannot be read as what it is there.
+        InvalidArgumentError: A column is missing, or a cell is not valid for the column.
     """
     names, columns, labels = _columns_of(data)
     _check_names(names)
@@ -126,8 +127,7 @@ def read_rows(
         own = known.find(name)
         if own is None:
             raise InvalidArgumentError(
-                f"rows: there is no column {name!r}, which the context has"
-                f"{did_you_mean(name, names)}",
+                f"rows: the context's column {name!r} is missing{did_you_mean(name, names)}",
                 fields=[name],
             )
         meaning = (meanings or {}).get(name, "number")
@@ -144,7 +144,7 @@ def _table(columns: dict[str, Column], labels: Labels, notes: list[DataWarning])
 
 
 def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:
-    """Names, columns as they are, and labels of the rows."""
+    """Returns the names, the unconverted columns, and the labels of the rows."""
     if isinstance(data, np.ndarray):
         return _columns_of_array(data)
     if isinstance(data, Mapping):
@@ -164,13 +164,13 @@ def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:
             Labels.of_frame(native),
         )
     raise InvalidArgumentError(
-        f"the table is a {type(data).__name__}, must be a DataFrame of pandas, polars or PyArrow, "
-        "a dictionary of columns, or a numpy array"
+        f"the table has the type {type(data).__name__}, must be a pandas or polars DataFrame, a "
+        "PyArrow table, a dictionary of columns, or a numpy array"
     )
 
 
 def _columns_of_mapping(data: Mapping[Any, Any]) -> tuple[list[str], list[Any], Labels]:
-    """Columns by name. Labels of the first pandas Series are those of the rows."""
+    """Returns columns by name; the labels of the rows are those of the first pandas Series."""
     labels = next(
         (Labels.of_series(values) for values in data.values() if is_labelled(values)), Labels()
     )
@@ -197,13 +197,13 @@ def _columns_of_array(data: np.ndarray[Any, Any]) -> tuple[list[str], list[Any],
 
 
 def _texts(names: Iterable[Any]) -> list[str]:
-    """Names of columns, of whatever type, as texts."""
+    """Returns names of columns, of any type, as strings."""
     texts = []
     for position, name in enumerate(names):
         if is_missing(name) and not isinstance(name, str):
             raise InvalidArgumentError(
-                f"the table has a column without a name: that at position {position} is called "
-                f"{name}; give it a name"
+                f"the table has a column without a name: the name at position {position} is "
+                f"{name}; rename the column"
             )
         texts.append(str(name))
     return texts
@@ -218,5 +218,5 @@ def _check_names(names: Sequence[str]) -> None:
             fields=twice,
         )
     if any(not name.strip() for name in names):
-        raise InvalidArgumentError("the table has a column without a name: give it one")
+        raise InvalidArgumentError("the table has a column without a name: rename the column")
     check_encodable(names, "the name of column", "table")

@@ -1,7 +1,8 @@
-"""What a column of texts is: booleans, dates, or categories, with a note where they may be more.
+"""Infers the type of a column of strings: booleans, dates, or categories.
 
-The command line reads the texts of a file by the same rules, but for plain numbers: in a table
-whose library has types of its own, numbers that are kept as texts may be meant as categories.
+Warns about categories that are probably numbers, dates or IDs. The command line reads the text of a
+file by the same rules, except for plain numbers: in a table of a library with its own types,
+numbers that are strings may be meant as categories.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from chorale_client.date_text import is_compact_date, is_compact_month, looks_li
 from chorale_client.meanings import Meaning, is_boolean_text, parse_as
 from chorale_client.number_text import has_leading_zero, looks_like_number, parse_number
 
-_FEW_NUMBERS = 2  # as texts, such as "0" and "1", which are no less categories
-_LEAST_MONTHS = 3  # different ones, as of months that are numbers
-_MOST_JUDGED = 10_000  # distinct texts; servers refuse columns of so many categories
+_FEW_NUMBERS = 2  # distinct strings, such as "0" and "1", which may be categories
+_LEAST_MONTHS = 3  # distinct months, as for months that are numbers
+_MOST_JUDGED = 10_000  # distinct strings; servers reject columns with more categories
 _LEAST_DIFFERENT = 20  # cells
 _SHARE_DIFFERENT = 0.9
 
 
 def meaning_of_texts(texts: Sequence[str]) -> Meaning:
-    """What texts stand for if they are to be numbers."""
+    """Returns the meaning of strings that are converted to numbers."""
     if any(map(is_boolean_text, texts)) and all(
         is_boolean_text(text) or parse_number(text) in (0, 1) for text in texts
     ):
@@ -36,11 +37,11 @@ def meaning_of_texts(texts: Sequence[str]) -> Meaning:
 
 
 def column_of_texts(column: CategoricalColumn, notes: list[DataWarning]) -> Column:
-    """The column that texts become whose kind nobody has told.
+    """Returns the column of strings whose type the caller has not set.
 
     Args:
-        column: The texts as categories.
-        notes: Gets what may not have been meant.
+        column: The strings as categories.
+        notes: The list to which warnings are added.
     """
     meaning = meaning_of_texts(column.categories)
     if meaning == "number":
@@ -53,9 +54,9 @@ def column_of_texts(column: CategoricalColumn, notes: list[DataWarning]) -> Colu
     if meaning == "date":
         notes.append(
             DataWarning(
-                f"column {column.name!r} has dates as texts, such as {column.categories[0]!r}: "
+                f"column {column.name!r} has dates as strings, such as {column.categories[0]!r}: "
                 "read as days since 1970-01-01; "
-                f"types={{{column.name!r}: 'categorical'}} keeps the texts",
+                f"types={{{column.name!r}: 'categorical'}} keeps the strings",
                 "READ_AS_DATES",
                 column.name,
                 int((column.codes >= 0).sum()),
@@ -65,7 +66,7 @@ def column_of_texts(column: CategoricalColumn, notes: list[DataWarning]) -> Colu
 
 
 class _Texts:
-    """The distinct texts of a column, and how many cells have each."""
+    """The distinct strings of a column, and the number of cells with each."""
 
     def __init__(self, column: CategoricalColumn) -> None:
         self.column = column
@@ -74,21 +75,21 @@ class _Texts:
         self.cells = int(self.counts.sum())
 
     def that(self, test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-        """[categories]: which pass a test."""
+        """Returns which strings pass a test [categories]."""
         return np.array([test(text) for text in self.column.categories], dtype=bool)
 
     def cells_of(self, some: npt.NDArray[np.bool_]) -> int:
-        """How many cells have one of some texts."""
+        """Returns the number of cells with one of some strings."""
         return int(self.counts[some].sum())
 
     def first(self, some: npt.NDArray[np.bool_]) -> str:
-        """Says which is the first cell that has one of some texts."""
+        """Describes the first cell with one of some strings."""
         row = int(np.isin(self.column.codes, np.flatnonzero(some)).argmax())
         return f"row {row} is {self.column.categories[self.column.codes[row]]!r}"
 
 
 def _note(column: CategoricalColumn) -> DataWarning | None:
-    """What may not have been meant, if anything: the most telling of all reasons."""
+    """Returns the most specific warning about a column of categories, if there is one."""
     texts = _Texts(column)
     if not texts.cells or len(column.categories) > _MOST_JUDGED:
         return None
@@ -103,7 +104,7 @@ def _note(column: CategoricalColumn) -> DataWarning | None:
             return _dates_as_text(texts, numbers)
         if not texts.that(has_leading_zero).any() and len(numbers) > _FEW_NUMBERS:
             return DataWarning(
-                f"{called} has numbers as texts, read as {len(numbers)} categories: "
+                f"{called} has numbers as strings, read as {len(numbers)} categories: "
                 f"types={{{column.name!r}: 'numeric'}} reads them as numbers",
                 "NUMBERS_AS_TEXT",
                 column.name,
@@ -112,8 +113,8 @@ def _note(column: CategoricalColumn) -> DataWarning | None:
     elif 2 * texts.cells_of(odd) > texts.cells:
         return DataWarning(
             f"{called} is read as {len(numbers)} categories, but {texts.cells_of(odd)} of its "
-            f"{texts.cells} cells look like numbers in another spelling, {texts.first(odd)}: "
-            "convert them to numbers, which are written like -1234.5",
+            f"{texts.cells} cells look like numbers in another notation ({texts.first(odd)}): "
+            "convert them to numbers, or to the notation -1234.5",
             "NUMBERS_AS_TEXT",
             column.name,
             texts.cells_of(odd),
@@ -123,16 +124,16 @@ def _note(column: CategoricalColumn) -> DataWarning | None:
     elif 2 * texts.cells_of(numbers) >= texts.cells:
         return DataWarning(
             f"{called} is read as categories because {texts.cells_of(~numbers)} of its "
-            f"{texts.cells} cells are no numbers, {texts.first(~numbers)}: if these are missing, "
-            f"set them to None, and types={{{column.name!r}: 'numeric'}}",
+            f"{texts.cells} cells are not numbers ({texts.first(~numbers)}): if these are missing, "
+            f"set them to None, and pass types={{{column.name!r}: 'numeric'}}",
             "MIXED_TYPES",
             column.name,
             texts.cells_of(~numbers),
         )
     if texts.cells >= _LEAST_DIFFERENT and len(numbers) >= _SHARE_DIFFERENT * texts.cells:
         return DataWarning(
-            f"{called} has {len(numbers)} different texts in {texts.cells} cells, so as categories "
-            "they say next to nothing: if these are ids or free texts, leave the column out",
+            f"{called} has {len(numbers)} distinct strings in {texts.cells} cells, which are "
+            "hardly informative as categories: if these are IDs or free text, drop the column",
             "ALL_DIFFERENT",
             column.name,
             texts.cells,
@@ -146,14 +147,14 @@ def _dates_as_text(texts: _Texts, dates: npt.NDArray[np.bool_], arguments: str =
     called = f"column {name!r} is read as categories, which have no order, "
     if 2 * texts.cells_of(readable) > texts.cells:
         message = (
-            f"{called}because {texts.cells_of(~readable)} of its {texts.cells} cells are no dates "
-            f"like the others, {texts.first(~readable)}: correct these, or set them to None if "
+            f"{called}because {texts.cells_of(~readable)} of its {texts.cells} cells are not dates "
+            f"like the others ({texts.first(~readable)}): correct these, or set them to None if "
             "they are missing"
         )
     else:
         message = (
-            f"{called}but {texts.cells_of(dates)} of its {texts.cells} cells look like dates, "
-            f"{texts.first(dates & ~readable)}: convert them to dates, for example by "
-            f"pandas.to_datetime{arguments}, or to texts such as '2024-01-31'"
+            f"{called}but {texts.cells_of(dates)} of its {texts.cells} cells look like dates "
+            f"({texts.first(dates & ~readable)}): convert them to dates, for example by "
+            f"pandas.to_datetime{arguments}, or to strings such as '2024-01-31'"
         )
     return DataWarning(message, "DATES_AS_TEXT", name, texts.cells_of(dates))

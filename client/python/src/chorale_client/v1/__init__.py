@@ -1,1 +1,1 @@
-"""The messages of the API, made from proto/chorale/v1/chorale.proto."""
+"""The messages of the API, generated from proto/chorale/v1/chorale.proto."""
