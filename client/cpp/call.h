@@ -1,4 +1,4 @@
-// One gRPC call in flight, which a deadline or a Cancellation can end early.
+// A gRPC call in flight, which a deadline or a Cancellation can abort.
 #ifndef CHORALE_CLIENT_CPP_CALL_H_
 #define CHORALE_CLIENT_CPP_CALL_H_
 
@@ -12,15 +12,15 @@
 
 namespace chorale::client {
 
-// The metadata that has the id of the context that a call is about. Where several servers share the
-// contexts, a proxy sends the call to the one that holds it.
+// The metadata key for the id of the context of a call. A proxy in front of several servers routes
+// the call to the server that has the context.
 inline constexpr char kContextMetadata[] = "chorale-context";
 
-// Operations are started on queue() one at a time, each followed by Wait(), so tags have no
-// meaning. Used by one thread.
+// Operations are started on queue() one at a time, and each is followed by Wait(), so that tags are
+// not needed. Thread-compatible.
 class Call {
  public:
-  // `context_id` is that of the context that the call is about; empty: of none. `cancellation` may
+  // `context_id` is the id of the context of the call; empty if there is none. `cancellation` may
   // be null.
   Call(absl::string_view context_id, absl::Time deadline, const Cancellation* cancellation);
   ~Call();
@@ -34,7 +34,7 @@ class Call {
   // Waits for the operation in flight; returns whether it succeeded.
   bool Wait();
 
-  // The status of the call, as the client's users see it.
+  // Converts the status of the call to the status for users of the client.
   absl::Status Result(const grpc::Status& status) const;
 
  private:

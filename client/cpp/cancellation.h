@@ -9,10 +9,10 @@
 
 namespace chorale::client {
 
-// Calls check it every kCheckInterval and then end with CANCELLED, also on the server. It cannot be
-// reset.
+// Calls check the flag every kCheckInterval. If it is set, they end with CANCELLED, also on the
+// server. The flag cannot be reset.
 //
-// Any thread and any signal handler may set and read it: it is one lock-free atomic.
+// Any thread and any signal handler may set and read the flag, which is a lock-free atomic.
 class Cancellation {
  public:
   static constexpr absl::Duration kCheckInterval = absl::Milliseconds(20);

@@ -1,5 +1,5 @@
-// Notes for people on how a column of a CSV file was read, where that may not have been meant. They
-// name the text at fault and the option of `chorale register` that mends it.
+// Warnings about how a column of a CSV file was read, if this may be unintended. Each names the
+// affected text and the option of `chorale register` that corrects it.
 #ifndef CHORALE_CLIENT_CPP_COLUMN_NOTES_H_
 #define CHORALE_CLIENT_CPP_COLUMN_NOTES_H_
 
@@ -14,20 +14,20 @@
 
 namespace chorale::client {
 
-// Why there is a note. The same for all clients (tests/client/column_cases.json).
+// The reason for a warning. The same for all clients (tests/client/column_cases.json).
 enum class NoteReason {
-  kReadAsDates,     // all cells are dates in ISO 8601
-  kNumbersAsText,   // most cells are numbers in a spelling that is not read
-  kDatesAsText,     // most cells are dates in a spelling that is not read
+  kReadAsDates,     // all cells are ISO 8601 dates
+  kNumbersAsText,   // most cells are numbers in a notation that is not parsed
+  kDatesAsText,     // most cells are dates in a notation that is not parsed
   kDatesAsNumbers,  // all cells are numbers like 20240131, or like 202401
   kMixedTypes,      // some cells are numbers, others are not
-  kAllDifferent,    // nearly all cells are different categories
-  kMissingMarks,    // cells count as missing that may not be
+  kAllDifferent,    // nearly all cells are distinct categories
+  kMissingMarks,    // cells that are read as missing may be categories
   kLeadingZeros,    // numbers begin with zeros, as codes do
-  kLostDigits,      // integers that a number does not hold
+  kLostDigits,      // integers that a double cannot represent
 };
 
-// "READ_AS_DATES" and so on.
+// Returns the name of a reason, such as "READ_AS_DATES".
 const char* NameOf(NoteReason reason);
 
 struct ColumnNote {
@@ -36,14 +36,14 @@ struct ColumnNote {
   std::string text;
 };
 
-// Cells with one text.
+// A text and the number of cells that contain it.
 struct TextCount {
   std::string text;
   int64_t cells = 0;
   int64_t first_row = -1;
 };
 
-// Cells of one kind, whatever their texts.
+// The number of cells of a kind, such as dates.
 struct CellCount {
   int64_t cells = 0;
   int64_t first_row = -1;
@@ -53,51 +53,53 @@ struct CellCount {
   }
 };
 
-// What a column has, if it were one of numbers.
+// Counts of the cells of a column, for the decision whether it is numeric.
 struct CellCounts {
   int64_t numbers = 0;
-  std::vector<TextCount> others;  // texts that are neither missing nor numbers, by their first row
+  std::vector<TextCount> others;  // texts that are neither missing nor numbers, by first row
   int64_t other_cells = 0;
-  // Missing in a column of numbers, but a category in one of categories: dashes, dots, "none".
+  // Texts that are missing in a numeric column, but categories in a categorical column: dashes,
+  // dots, "none".
   std::vector<TextCount> dashes;
-  // Missing in a column of categories, too, though they may be one: "NA", "None". Not the user's.
+  // Texts that are missing in a categorical column as well, but may be categories: "NA", "None".
+  // Excludes the user's marks.
   std::vector<TextCount> marks;
-  int64_t zeros_and_ones = 0;  // of the numbers
-  CellCount leading_zeros;     // numbers that lose a zero at their beginning
+  int64_t zeros_and_ones = 0;  // among the numbers
+  CellCount leading_zeros;     // numbers with a leading zero
   CellCount rounded;           // integers that lose digits
-  CellCount odd_numbers;       // of the others: numbers in another spelling
-  CellCount dates;             // of the others: dates that ParseDate reads
-  CellCount odd_dates;         // of the others: dates in another spelling
-  CellCount not_dates;         // of the others: all that ParseDate does not read
-  CellCount booleans;          // of the others: "true" and "false" in any case
-  CellCount date_numbers;      // of the numbers: those like 20240131
-  CellCount month_numbers;     // of the numbers: those like 202401
-  // Whether month_numbers has at least three different ones.
+  CellCount odd_numbers;       // among the others: numbers in another notation
+  CellCount dates;             // among the others: dates that ParseDate parses
+  CellCount odd_dates;         // among the others: dates in another notation
+  CellCount not_dates;         // among the others: all texts that ParseDate does not parse
+  CellCount booleans;          // among the others: "true" and "false", regardless of case
+  CellCount date_numbers;      // among the numbers: numbers like 20240131
+  CellCount month_numbers;     // among the numbers: numbers like 202401
+  // Whether month_numbers has at least three distinct numbers.
   bool has_several_months = false;
 };
 
-// Numeric if all cells that are not missing are numbers, or all are booleans, some of which may be
-// written as 0 and 1, or all are dates that ParseDate reads; else categorical. A column without any
-// of these is one of categories if a dash or a dot is all that it has.
+// Returns numeric if all cells that are not missing are numbers, or all are booleans (some may be
+// written as 0 and 1), or all are dates that ParseDate parses, and otherwise categorical. A column
+// without such cells is categorical if it contains only dashes and dots, and otherwise numeric.
 ColumnType TypeOfCells(const CellCounts& cells);
 
 CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& missing);
 
-// How a column got its type.
+// How the type of a column was determined.
 enum class TypeChoice { kInferred, kGiven };
 
 std::vector<ColumnNote> NotesOnColumn(const CsvTable& csv, int64_t column, const CellCounts& cells,
                                       ColumnType type, TypeChoice choice);
 
-// A note on the marks that are missing in a column of categories; empty if there are none. `called`
-// is how the file's column is named there.
+// Returns a warning about marks that are read as missing in a categorical column; empty if there
+// are none. `called` is the description of the column in the warning.
 std::string NoteOnMarks(const CellCounts& cells, absl::string_view called);
 
-// A cell's text in quotes, cut if it is long.
+// Returns a cell's text in quotes, truncated if it is long.
 std::string QuotedText(absl::string_view text);
 
-// A text as the value of an option that takes a list, for a shell: as a cell of CSV, quoted where
-// the shell would change it.
+// Returns a text as the value of a list option in a shell: as a cell of CSV, quoted if the shell
+// would change it.
 std::string AsOptionValue(absl::string_view text);
 
 }  // namespace chorale::client

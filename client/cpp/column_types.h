@@ -16,36 +16,36 @@ namespace chorale::client {
 
 struct TypeOptions {
   MissingMarks missing;
-  std::vector<std::string> numeric;      // names of columns that are numeric
-  std::vector<std::string> categorical;  // names of columns that are categorical
+  std::vector<std::string> numeric;      // the names of numeric columns
+  std::vector<std::string> categorical;  // the names of categorical columns
 };
 
 struct TypedTable {
-  DataFrame frame;  // the file's columns, in its order
-  // What may not have been meant, as column_notes.h tells it, each with its column.
-  std::vector<ColumnNote> notes;
+  DataFrame frame;                // the columns in the order of the file
+  std::vector<ColumnNote> notes;  // warnings; see column_notes.h
 };
 
-// Types every column: as `options` says, else numeric if it has numbers and all other cells are
-// missing, or if it is empty; numeric, too, if all cells that are not missing are "true" and
-// "false" in any case (booleans), some of them perhaps 0 and 1, or dates that ParseDate reads; else
-// categorical. InvalidArgument, with line and column, if a column that `options` makes numeric has
-// cells that are no numbers; also if `options` names an unknown column or one column twice.
+// Determines the type of each column. `options` take precedence. A column is numeric if all cells
+// that are not missing are numbers, or if it is empty. It is also numeric if all cells that are not
+// missing are "true" and "false" regardless of case (booleans; some may be 0 and 1), or dates that
+// ParseDate parses. Other columns are categorical. InvalidArgument, with line and column, if a
+// column in `options.numeric` has cells that are not numbers; also if `options` name an unknown
+// column, or a column twice.
 absl::StatusOr<TypedTable> InferTypes(const CsvTable& csv, const TypeOptions& options);
 
-// Reads the cells of a numeric column, [rows]; NaN if missing. A cell is a number, or what its
-// meaning has in text: a date that ParseDate reads, or a word for true or false
-// (base/truth_word.h); of booleans the numbers are 0 and 1. InvalidArgument, with line and column,
-// if a cell is none of these, nor missing. Requires 0 <= column < csv.column_count().
+// Reads the cells of a numeric column [rows]; NaN if missing. A cell is a number, or text in the
+// notation of `meaning`: a date that ParseDate parses, or a word for true or false
+// (base/truth_word.h). Numbers in a column of booleans are 0 or 1. InvalidArgument, with line and
+// column, for other cells. Requires 0 <= column < csv.column_count().
 absl::StatusOr<std::vector<double>> ReadNumbers(const CsvTable& csv, int64_t column,
                                                 Meaning meaning, const MissingMarks& missing);
 
-// Adds one column of categories, called `name`. Requires 0 <= column < csv.column_count().
+// Adds a categorical column with the name `name`. Requires 0 <= column < csv.column_count().
 absl::Status AddCategories(const CsvTable& csv, int64_t column, const MissingMarks& missing,
                            const std::string& name, DataFrame* frame);
 
-// A description of the columns for people: a line per column with its type, its range or number of
-// categories, and its missing cells.
+// Returns a human-readable description of the columns: a line for each column with its type, its
+// range or number of categories, and its missing cells.
 std::string DescribeColumns(const DataFrame& frame);
 
 }  // namespace chorale::client

@@ -21,12 +21,12 @@ class Client::Connection {
  public:
   Connection(const std::string& address, const ClientOptions& options);
 
-  // OK once the server answers; Cancelled, or ConnectionFailure's error if `deadline` passes.
+  // Waits until the server answers. Cancelled, or ConnectionFailure's error after `deadline`.
   absl::Status WaitUntilReady(absl::Time deadline, const Cancellation* cancellation);
 
   v1::Chorale::Stub* calls() { return calls_.get(); }
-  // For streams from the server. HTTP/2 flow control is also per connection: on a shared
-  // connection, a reader that stalls would stall the other calls.
+  // For streams from the server. HTTP/2 flow control also applies to connections: on a shared
+  // connection, a slow reader of a stream would block the other calls.
   v1::Chorale::Stub* streams() { return streams_.get(); }
 
   const std::string& address() const { return address_; }
@@ -39,13 +39,13 @@ class Client::Connection {
   std::unique_ptr<v1::Chorale::Stub> streams_;
 };
 
-// InvalidArgument if the token must not or cannot be sent.
+// InvalidArgument if the token cannot be sent as metadata, or must not be sent without encryption.
 absl::Status CheckToken(const std::string& address, const ClientOptions& options);
 
 // InvalidArgument if the request exceeds kMaxMessageBytes.
 absl::Status CheckMessageSize(const google::protobuf::Message& request);
 
-// Makes one unary call. `prepare` is the stub's PrepareAsync method; `context_id` as in Call.
+// Makes a unary call. `prepare` is the stub's PrepareAsync method; `context_id` as in Call.
 template <class Request, class Response>
 absl::Status UnaryCall(v1::Chorale::Stub* stub,
                        std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (

@@ -19,22 +19,23 @@ class CsvTable {
   const std::vector<std::string>& names() const { return names_; }
   int64_t row_count() const { return static_cast<int64_t>(lines_.size()); }
   int64_t column_count() const { return static_cast<int64_t>(names_.size()); }
-  // The index of the column with this name, as it is or in its normal form, or -1.
+  // The index of the column with this name, or with the same normal form; -1 if there is none.
   int64_t Find(absl::string_view name) const;
-  // Requires 0 <= row < row_count() and 0 <= column < column_count(). Valid as long as the table.
+  // Requires 0 <= row < row_count() and 0 <= column < column_count(). The
+  // result is valid as long as the table exists.
   absl::string_view Cell(int64_t row, int64_t column) const;
   // The line of the file where a row starts; the header is on line 1.
   int64_t Line(int64_t row) const { return lines_[row]; }
-  // What was made of the file that may not have been meant, as sentences for people.
+  // Human-readable warnings about how the file was read.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   friend class CsvParser;
   friend absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table);
 
-  // Removes the columns that are marked, [columns].
+  // Drops the marked columns, [columns].
   void LeaveOut(const std::vector<bool>& columns);
-  // Makes index_of_: once all names are there.
+  // Creates index_of_, after all names are known.
   void IndexNames();
 
   std::vector<std::string> names_;
@@ -45,33 +46,34 @@ class CsvTable {
   std::vector<std::string> notes_;
 };
 
-// Parses a file's content: a header line of distinct names, then rows with as many cells as the
-// header. Commas, or what TakeDialect (csv_dialect.h) finds instead, separate cells; lines end in
-// LF, CRLF or CR; quoted cells may contain commas, doubled quotes and line breaks. Ignores a UTF-8
-// byte order mark, blank lines, and spaces and tabs around unquoted cells. Lines of nothing but
-// delimiters are no rows, and columns without a name that unnamed_columns.h knows are left out;
-// notes say so.
+// Parses the content of a file: a header line of distinct names, then rows with as many cells as
+// the header. Cells are separated by commas, or by the delimiter that TakeDialect (csv_dialect.h)
+// finds. Lines end in LF, CRLF or CR. Quoted cells may contain commas, doubled quotes and line
+// breaks. The parser ignores a UTF-8 byte order mark, blank lines, and spaces and tabs around
+// unquoted cells. It skips lines that contain only delimiters, and drops columns without a name
+// that unnamed_columns.h recognises; warnings report this.
 //
-// InvalidArgument, with the line, for anything else: no header, an empty or repeated name, a row
-// with more or fewer cells, misplaced quotes, an unclosed quote, or invalid UTF-8.
+// InvalidArgument, with the line, if there is no header, a name is empty or repeated, a row has
+// more or fewer cells than the header, a quote is misplaced or not closed, or the UTF-8 is invalid.
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view content);
 
-// The table with all names and cells in their normal form (base/normal_text.h): what looks equal is
-// equal. InvalidArgument if a column is then without a name, or two have the same.
+// Returns the table with all names and cells in their normal form (base/normal_text.h), so that
+// texts that look equal are equal. InvalidArgument if a name is then empty or repeated.
 absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table);
 
-// Parses a file, or standard input if `path` is "-", and normalizes its texts. Errors start with
-// the path; InvalidArgument also if the file cannot be read, or is of another kind (csv_dialect.h).
+// Parses a file, or standard input if `path` is "-", and normalises its texts. Errors start with
+// the path. InvalidArgument also if the file cannot be read or has another format (csv_dialect.h).
 absl::StatusOr<CsvTable> ReadCsv(const std::string& path);
 
-// The cells of one line of CSV, as an option gives them: "a,b", or "\"a, b\",c". InvalidArgument if
-// it is none.
+// Parses the value of an option as a line of CSV: "a,b", or "\"a, b\",c". InvalidArgument if it is
+// not valid CSV.
 absl::StatusOr<std::vector<std::string>> ParseCsvLine(absl::string_view line);
 
-// One line of CSV with its line feed. Cells are quoted if ParseCsv would otherwise change them.
+// Returns a line of CSV with its line feed. Cells are quoted if ParseCsv would otherwise change
+// them.
 std::string CsvLine(absl::Span<const std::string> cells);
 
-// The shortest decimal that parses to the same double; an empty string for NaN.
+// Returns the shortest decimal that parses to the same double; an empty string for NaN.
 std::string FormatDouble(double value);
 
 }  // namespace chorale::client

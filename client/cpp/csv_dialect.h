@@ -1,4 +1,4 @@
-// What kind of file a table comes in: what is not CSV, and what separates its cells.
+// The format of a file: whether it is CSV, and the delimiter of its cells.
 #ifndef CHORALE_CLIENT_CPP_CSV_DIALECT_H_
 #define CHORALE_CLIENT_CPP_CSV_DIALECT_H_
 
@@ -10,19 +10,20 @@
 
 namespace chorale::client {
 
-// InvalidArgument, with the command that converts `path` to CSV, if the content is that of a known
-// kind of file that is no text in UTF-8: compressed, Parquet, a workbook, or UTF-16.
+// InvalidArgument, with the command that converts `path` to CSV, if the content has a known format
+// that is not UTF-8 text: compressed, Parquet, a workbook, or UTF-16.
 absl::Status CheckIsText(absl::string_view content, const std::string& path);
 
 struct CsvDialect {
   char delimiter = ',';
-  int64_t lines = 0;      // lines before the header, which say it
-  std::string note = {};  // for people, if it is not a comma
+  int64_t lines = 0;      // the number of lines before the header that set the delimiter
+  std::string note = {};  // a human-readable warning if the delimiter is not a comma
 };
 
-// What separates the cells of a file: what its first line says ("sep=;", as Excel writes it), which
-// is then taken from `content`; else a semicolon or a tab, if the header has these and no comma,
-// and so has the line after it; else a comma.
+// Returns the delimiter of a file. A first line such as "sep=;", as Excel writes it, sets the
+// delimiter, and is removed from `content`. Otherwise, if the header contains no comma, the
+// delimiter is the first of semicolon, tab and vertical bar that the header and the line after it
+// contain. Otherwise it is a comma.
 CsvDialect TakeDialect(absl::string_view* content);
 
 // Removes the next physical line, with its line break, from `content` and returns it.

@@ -16,20 +16,20 @@ namespace chorale::client {
 
 enum class ColumnKind { kNumeric, kCategorical };
 
-// What the numbers of a column stand for.
+// The meaning of the numbers of a column.
 enum class Meaning {
   kNumber,
   kBoolean,   // 0 for false, 1 for true
-  kDate,      // days since 1970-01-01 UTC, the time of day as the fraction
+  kDate,      // days since 1970-01-01 UTC, with the time of day as the fraction
   kDuration,  // days
 };
 
 struct ColumnType {
   ColumnKind kind = ColumnKind::kNumeric;
-  Meaning meaning = Meaning::kNumber;  // of a numeric column
+  Meaning meaning = Meaning::kNumber;  // if numeric
 };
 
-// "numeric" or "categorical"; for numbers that mean something else, "boolean", "date" or
+// Returns "numeric", "categorical", or the meaning of a numeric column: "boolean", "date" or
 // "duration".
 const char* TypeName(ColumnType type);
 
@@ -39,9 +39,9 @@ struct DataColumn {
   std::string name;
   ColumnKind kind = ColumnKind::kNumeric;
   Meaning meaning = Meaning::kNumber;   // if numeric
-  std::vector<double> numbers;          // [rows] if numeric; NaN is a missing cell
+  std::vector<double> numbers;          // [rows] if numeric; NaN: missing
   std::vector<std::string> categories;  // if categorical; distinct and non-empty
-  std::vector<int32_t> codes;           // [rows] if categorical; or kMissingCategory
+  std::vector<int32_t> codes;           // [rows] if categorical: indices, or kMissingCategory
 
   int64_t row_count() const;
   int64_t missing_count() const;
@@ -50,9 +50,9 @@ struct DataColumn {
 // Columns of equal length with distinct names. Thread-compatible.
 class DataFrame {
  public:
-  // All Add methods return InvalidArgument, with the column, if the name is empty or taken, if the
-  // number of rows differs from the other columns', or as stated below. The frame is then
-  // unchanged.
+  // All Add methods return InvalidArgument, with the name of the column, if the name is empty or
+  // exists, if the number of rows differs from that of the other columns, or if a condition below
+  // is not met. The frame is then unchanged.
 
   // `values` [rows]: finite, or NaN for a missing cell; booleans are 0 or 1.
   absl::Status AddNumeric(std::string name, std::vector<double> values,
@@ -68,7 +68,7 @@ class DataFrame {
   int64_t row_count() const { return columns_.empty() ? 0 : columns_.front().row_count(); }
   // The column with this name, or null. The frame owns it.
   const DataColumn* Find(absl::string_view name) const;
-  // Removes the columns with these names, of which some may be none.
+  // Removes the columns with these names. Ignores unknown names.
   void Remove(absl::Span<const std::string> names);
 
  private:

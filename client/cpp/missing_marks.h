@@ -1,4 +1,4 @@
-// The texts that stand for a missing cell.
+// The texts that denote a missing cell.
 #ifndef CHORALE_CLIENT_CPP_MISSING_MARKS_H_
 #define CHORALE_CLIENT_CPP_MISSING_MARKS_H_
 
@@ -12,24 +12,25 @@
 
 namespace chorale::client {
 
-// The empty cell is always missing. In a column of categories so are the marks that pandas knows
-// ("NA", "NULL", "<NA>", ...), "?" and "\N", as they are spelt here; a user's marks take their
-// place, because "NA" or "None" may be a category. In a column of numbers, where other texts make
-// no sense, they are missing in capitals or small letters, and so are lone dashes and dots; a
-// user's marks are added, and one that is a number stands for all spellings of it.
+// An empty cell is always missing. The other rules depend on the type of the column:
+//   - In a categorical column, the marks of pandas ("NA", "NULL", "<NA>", ...), "?" and "\N" are
+//     missing, in this spelling. A user's marks replace them, because "NA" or "None" may be a
+//     category.
+//   - In a numeric column, these marks are missing regardless of case, and so are single dashes and
+//     dots. A user's marks are added; a mark that is a number matches all notations of the number.
 //
 // Immutable: safe to share between threads.
 class MissingMarks {
  public:
   MissingMarks() = default;
-  // The user's marks. Empty ones are ignored: {""} is a user who has none.
+  // The user's marks. Empty marks are ignored: {""} means that the user has no marks.
   explicit MissingMarks(const std::vector<std::string>& marks);
   MissingMarks(std::initializer_list<std::string> marks)
       : MissingMarks(std::vector<std::string>(marks)) {}
 
   // Whether `cell` is missing in a column of this kind.
   bool Matches(absl::string_view cell, ColumnKind kind) const;
-  // Whether these are a user's marks.
+  // Whether these marks were set by the user.
   bool has_own() const { return has_own_; }
 
  private:

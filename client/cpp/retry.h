@@ -1,4 +1,4 @@
-// Retries of calls that failed with a transient error.
+// Retries of calls that fail with a transient error.
 #ifndef CHORALE_CLIENT_CPP_RETRY_H_
 #define CHORALE_CLIENT_CPP_RETRY_H_
 
@@ -23,15 +23,15 @@ struct RetryPolicy {
 // Whether a retry can succeed: UNAVAILABLE, or RESOURCE_EXHAUSTED with a retry delay.
 bool IsTransient(const absl::Status& status);
 
-// The delay after the n-th failed attempt (n from 1): the server's retry delay if it sent one, else
-// exponential backoff. `jitter` in [0, 1) adds up to a quarter, so that clients do not all retry at
-// the same time.
+// Returns the delay after the n-th failed attempt (n from 1): the server's retry delay, or
+// exponential backoff if the server sent none. `jitter` in [0, 1) adds up to a quarter, so that
+// clients do not all retry at the same time.
 absl::Duration DelayAfter(int failed_attempts, const absl::Status& status,
                           const RetryPolicy& policy, double jitter);
 
-// Calls `attempt` until it succeeds, fails with an error that is not transient, or has been called
-// max_attempts times; returns the last status. Does not wait beyond `deadline`. CANCELLED if
-// cancelled during a wait.
+// Calls `attempt` until it succeeds, fails with an error that is not transient, or was called
+// max_attempts times, and returns the last status. Does not wait beyond `deadline`. Returns
+// CANCELLED if the call is cancelled during a wait.
 absl::Status WithRetry(const RetryPolicy& policy, absl::Time deadline,
                        const Cancellation* cancellation, absl::FunctionRef<absl::Status()> attempt);
 

@@ -12,20 +12,21 @@
 
 namespace chorale::client {
 
-// The order in which a path draws the targets.
+// The order in which a path draws the query rows.
 enum class TargetOrder { kGiven, kRandomPerPath };
 
 enum class StepDensities { kOmit, kInclude };
 
-// B joint sample paths over T targets, in the order of the rows and the units of the target column.
+// B joint sample paths over T query rows, in the order of the rows and the units of the target
+// column.
 struct Samples {
   int64_t path_count = 0;      // B
   int64_t target_count = 0;    // T
   std::vector<double> values;  // [B, T], row-major
-  // [B, T], only for StepDensities::kInclude: the natural log-density of each value given the
-  // values drawn before it on its path. Their sum over a path is the path's joint log-density.
+  // [B, T], only for StepDensities::kInclude: the natural log-density of each value, conditional on
+  // the earlier values of its path. The sum over a path is the path's joint log-density.
   std::vector<double> log_densities;
-  // [B, T], only for random orders: the target that a path drew at each step.
+  // [B, T], only for random orders: the query row that a path drew at each step.
   std::vector<int32_t> targets_by_step;
   v1::SampleSummary summary;
 };
@@ -37,15 +38,16 @@ class SampleAssembly {
   SampleAssembly(int64_t path_count, int64_t target_count, TargetOrder order,
                  StepDensities densities);
 
-  // Adds the values of one block; blocks may come in any order. DataLoss, with the reason, if the
+  // Adds the values of a block. Blocks may arrive in any order. DataLoss, with the reason, if the
   // block is outside [B, T], if its arrays do not match its ranges, or if it repeats a step or a
-  // target of a path.
+  // query row of a path.
   absl::Status Add(const v1::SampleBlock& block);
 
   // The number of values so far, of B * T.
   int64_t value_count() const { return value_count_; }
 
-  // Returns what there is, NaN for values that are missing, -1 for targets; instead of Finish.
+  // Returns the values so far; missing values are NaN, and -1 in targets_by_step. Call instead of
+  // Finish.
   Samples TakeDrawn() { return std::move(samples_); }
 
   // Returns the samples. Call once, at the end of the stream. DataLoss if values are missing.

@@ -1,4 +1,5 @@
-// Summary statistics of joint samples: of each target, and of quantities that need joint samples.
+// Summary statistics of joint samples: of each query row, and of quantities that require joint
+// samples.
 #ifndef CHORALE_CLIENT_CPP_SAMPLE_SUMMARY_H_
 #define CHORALE_CLIENT_CPP_SAMPLE_SUMMARY_H_
 
@@ -11,42 +12,42 @@
 
 namespace chorale::client {
 
-// Statistics of B draws of one quantity. Quantiles interpolate linearly between draws.
+// Statistics of B draws of a quantity. Quantiles interpolate linearly between draws.
 struct DrawSummary {
   double mean = 0.0;
   double sd = 0.0;  // denominator B - 1; NaN if B = 1
   double q05 = 0.0, q25 = 0.0, q50 = 0.0, q75 = 0.0, q95 = 0.0;
 };
 
-// How many known values lie in the central intervals of their rows, ends included.
+// The coverage of observed values by the central intervals of their rows, bounds included.
 struct IntervalCoverage {
-  int64_t inside = 0;  // known values
+  int64_t inside = 0;  // the number of observed values in their intervals
   double mean_width = 0.0;
-  // 90 % of the paths have this many of their own values in the same rows' intervals, and so would
-  // known values if the model were right.
+  // The expected range of `inside` for a calibrated model: 90 % of the paths have a number of
+  // values in this range in the intervals of the same rows.
   int64_t fewest_expected = 0;
   int64_t most_expected = 0;
 };
 
-// Samples compared with known values.
+// A comparison of samples with observed values.
 struct Coverage {
-  int64_t known = 0;               // number of known values; all else is 0 if there are none
+  int64_t known = 0;               // the number of observed values; if 0, all other members are 0
   IntervalCoverage half;           // q25 to q75
   IntervalCoverage ninety;         // q05 to q95
   double mean_median_error = 0.0;  // mean of |q50 - value|
-  double known_sd = 0.0;           // of the known values, denominator n - 1; NaN if n = 1
+  double known_sd = 0.0;           // of the observed values, denominator n - 1; NaN if n = 1
 };
 
 struct SampleStatistics {
-  std::vector<DrawSummary> targets;  // [T]
-  DrawSummary sum;                   // over the T targets of a path
+  std::vector<DrawSummary> targets;  // [T]: of each query row
+  DrawSummary sum;                   // over the T query rows of a path
   DrawSummary mean;
   DrawSummary max;
   DrawSummary min;
-  // The standard deviation that the sum would have if the targets were independent.
+  // The standard deviation that the sum would have if the query rows were independent.
   double independent_sum_sd = 0.0;
-  // Mean of the T (T - 1) / 2 correlations between two targets. Targets that do not vary are left
-  // out; nullopt if B = 1 or if fewer than two targets vary.
+  // The mean of the T (T - 1) / 2 correlations between two query rows. Excludes rows that do not
+  // vary; nullopt if B = 1 or if fewer than two rows vary.
   std::optional<double> mean_pairwise_correlation;
 };
 
@@ -55,7 +56,8 @@ DrawSummary SummarizeDraws(std::vector<double> draws);
 
 SampleStatistics Summarize(const Samples& samples);
 
-// `statistics` must be those of `samples`. `known` [T] has NaN for unknown values, or is empty.
+// Requires that `statistics` belong to `samples`. `known` [T] has NaN for unknown values, or is
+// empty.
 Coverage CountCovered(const Samples& samples, const SampleStatistics& statistics,
                       absl::Span<const double> known);
 

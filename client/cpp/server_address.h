@@ -16,14 +16,14 @@ enum class AddressScheme {
 };
 
 struct ServerAddress {
-  std::string address;  // for gRPC: HOST:PORT, unix:PATH, or another of its forms
+  std::string address;  // for gRPC: HOST:PORT, unix:PATH, or another form of gRPC
   AddressScheme scheme = AddressScheme::kNone;
 };
 
-// Takes HOST:PORT, [IPV6]:PORT, unix:PATH, a URL of one of the schemes above without a path, and
-// gRPC's other forms ("dns:", "ipv4:", "xds:", ...), of which those for a single host become
-// HOST:PORT. https:// without a port means 443. InvalidArgument, with what is expected, for all
-// else: a host without a port above all, where gRPC would try 443.
+// Parses HOST:PORT, [IPV6]:PORT, unix:PATH, a URL with a scheme above and without a path, and other
+// forms of gRPC ("dns:", "ipv4:", "xds:", ...). The forms for a single host are converted to
+// HOST:PORT. https:// without a port means port 443. InvalidArgument, with the expected forms, for
+// other text, such as a host without a port, for which gRPC would use port 443.
 absl::StatusOr<ServerAddress> ParseServerAddress(absl::string_view text);
 
 }  // namespace chorale::client

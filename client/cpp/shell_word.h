@@ -1,4 +1,4 @@
-// Texts as they are typed in a shell, for commands that messages propose.
+// Quoting for a shell, for commands in messages.
 #ifndef CHORALE_CLIENT_CPP_SHELL_WORD_H_
 #define CHORALE_CLIENT_CPP_SHELL_WORD_H_
 
@@ -8,7 +8,7 @@
 
 namespace chorale::client {
 
-// The text as one word of a command, quoted where the shell would change it.
+// Returns the text as a single word of a command, quoted if the shell would change it.
 std::string ShellWord(absl::string_view text);
 
 }  // namespace chorale::client

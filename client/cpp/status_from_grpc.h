@@ -1,4 +1,4 @@
-// Converts grpc::Status to absl::Status; nothing else in the client does.
+// Converts grpc::Status to absl::Status. The client uses no other conversion.
 #ifndef CHORALE_CLIENT_CPP_STATUS_FROM_GRPC_H_
 #define CHORALE_CLIENT_CPP_STATUS_FROM_GRPC_H_
 
@@ -14,14 +14,14 @@ class Status;
 
 namespace chorale::client {
 
-// Keeps the code. Appends to the message what the google.rpc details add: the invalid fields with
-// the reasons, and the retry delay ("try again in 2s").
+// Keeps the status code. Appends the google.rpc details to the message: the invalid fields with the
+// reasons, and the retry delay ("try again in 2s").
 absl::Status StatusFromGrpc(const grpc::Status& status);
 
-// The server's retry delay; InfiniteDuration if it sent none.
+// Returns the server's retry delay; InfiniteDuration if the server sent none.
 absl::Duration RetryDelay(const absl::Status& status);
 
-// The request fields that the server refused, e.g. "targets.columns[2].name"; may be empty.
+// Returns the invalid fields of the request, such as "targets.columns[2].name"; may be empty.
 std::vector<std::string> RefusedFields(const absl::Status& status);
 
 }  // namespace chorale::client

@@ -21,14 +21,14 @@ struct RowRange {
   int64_t size() const { return end - begin; }
 };
 
-// What a table is for. Of a text that is only looked up, a context knows none of more than
-// kMaxTextBytes: such texts are cut, to a little more than that, and texts that are then equal
-// become one.
+// The purpose of a table. Categories of query rows are only looked up, and no context has
+// categories of more than kMaxTextBytes. For kLookUp, longer categories are therefore truncated to
+// slightly more than this limit, and categories that are then equal are merged.
 enum class TableUse { kRegister, kLookUp };
 
-// What the numbers of a column stand for, in the API and here.
+// Convert a meaning to and from the API.
 v1::NumericValues::Meaning EncodeMeaning(Meaning meaning);
-// Plain numbers for a meaning that this version does not know.
+// Returns kNumber for a meaning that this version does not support.
 Meaning DecodeMeaning(v1::NumericValues::Meaning meaning);
 
 // Encodes rows of the frame; categorical columns list only the categories that occur in them.
@@ -36,8 +36,8 @@ Meaning DecodeMeaning(v1::NumericValues::Meaning meaning);
 v1::Table EncodeRows(const DataFrame& frame, RowRange rows, TableUse use);
 v1::Table EncodeTable(const DataFrame& frame, TableUse use);
 
-// Splits the frame's rows, in order, into ranges of at most `max_rows` rows whose messages take at
-// most `max_bytes`. A range has at least one row, even if that row alone is larger.
+// Splits the rows of the frame, in order, into ranges of at most `max_rows` rows whose messages
+// have at most `max_bytes`. A range has at least one row, even if its message is larger.
 std::vector<RowRange> SplitRows(const DataFrame& frame, int64_t max_bytes, int64_t max_rows);
 
 }  // namespace chorale::client
