@@ -58,8 +58,8 @@ def connect(
 
     Args:
         address: "host:port", "unix:path" or "https://host". None: the address in the environment
-            variable CHORALE_SERVER. If the variable is not set, the client starts a server of your
-            own, which requires the package chorale-server, or connects to it if it is running.
+            variable CHORALE_SERVER. If the variable is not set, the client connects to a server of
+            your own, which it starts if necessary; this requires the package chorale-server.
         tls: Whether to encrypt the connection, or `Tls` with certificates; None: as in the address.
         token: The token that identifies the caller. The client sends it only over TLS or to this
             machine.

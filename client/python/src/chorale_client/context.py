@@ -56,8 +56,8 @@ class Context(Description["Client"]):
             timeout: Seconds for all calls together; None: the client's timeout.
 
         Returns:
-            `means` [rows], `stds` [rows] and `quantiles` [rows, probabilities], in the target's
-            unit.
+            Predictions: `means` [rows], `stds` [rows] and `quantiles` [rows, probabilities], in
+            the target's unit.
 
         Raises:
             InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
@@ -98,9 +98,9 @@ class Context(Description["Client"]):
             rows: A table with the context's feature columns, in any order. Other columns are not
                 sent.
             paths: The number of joint samples.
-            seed: The same seed returns the same samples. None: the server chooses a seed, which the
-                result has as `seed`. Two calls with the same seed for different rows of a context
-                are not independent.
+            seed: The same seed returns the same samples. None: the server chooses a seed, which is
+                `Samples.seed` of the result. Two calls with the same seed for different rows of a
+                context are not independent.
             order: The order in which a path draws its rows: "given", or "random" for each path.
             log_densities: Whether to return the log-density of each value.
             wrap: Whether to allow more rows than the model was trained for (`Model.buffer_size`).
@@ -113,7 +113,7 @@ class Context(Description["Client"]):
             timeout: Seconds; None: the client's timeout.
 
         Returns:
-            `values` [paths, rows], in the target's unit.
+            Samples: `values` [paths, rows], in the target's unit.
 
         Raises:
             InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded;
@@ -230,8 +230,8 @@ class Context(Description["Client"]):
             timeout: Seconds for all calls together; None: the client's timeout.
 
         Returns:
-            `joint` [vectors]: natural logarithms of densities per unit of the target. A result with
-            a single vector converts with `float()`.
+            LogDensities: `joint` [vectors], natural logarithms of densities per unit of the
+            target. `float()` converts a result with a single vector.
 
         Raises:
             InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.

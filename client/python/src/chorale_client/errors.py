@@ -202,7 +202,7 @@ def from_rpc(
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineError(f"no complete response within {timeout:g} s: increase timeout")
     if code is grpc.StatusCode.CANCELLED:
-        # A cancellation by the caller is not handled here: a server that stops, or a proxy, did it.
+        # By a server that stops, or a proxy: a cancellation by the caller does not reach this code.
         return UnavailableError(f"the server cancelled the call: {text}")
     fields: list[str] = []
     descriptions: list[str] = []

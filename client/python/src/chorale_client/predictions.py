@@ -37,7 +37,7 @@ class Mixtures:
                 unit.
 
         Returns:
-            [rows, points]: densities per unit of the target.
+            Densities [rows, points], per unit of the target.
         """
         points = np.asarray(values, dtype=np.float64)
         points = np.broadcast_to(points, (len(self.means), points.shape[-1]))[:, :, None]
@@ -90,7 +90,7 @@ class Predictions(Labelled):
         return columns
 
     def to_frame(self) -> Any:
-        """Returns a DataFrame of the library of the query rows, or otherwise of pandas.
+        """Returns a DataFrame of the library of the rows, or of the first installed library.
 
         It has a line for each row, and the columns "mean", "std" and, for each quantile, "q"
         followed by its percentage.

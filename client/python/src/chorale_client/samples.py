@@ -108,7 +108,8 @@ class Samples(Labelled):
             q: A probability, or several.
 
         Returns:
-            [rows] for one probability, otherwise [rows, probabilities], in the target's unit.
+            Quantiles [rows] for a single probability, otherwise [rows, probabilities], in the
+            target's unit.
         """
         wanted = np.asarray(q, dtype=np.float64)
         quantiles = np.asarray(np.quantile(self.values, wanted, axis=0))
@@ -121,7 +122,7 @@ class Samples(Labelled):
             level: The probability of the interval, between 0 and 1.
 
         Returns:
-            [rows, 2]: the lower and the upper bound, in the target's unit.
+            The lower and the upper bounds [rows, 2], in the target's unit.
         """
         if not 0.0 < level < 1.0:
             raise InvalidArgumentError(f"level: {level}, must be between 0 and 1")
@@ -153,7 +154,7 @@ class Samples(Labelled):
             rows: Labels or a mask [rows], as for `select`; None: all rows.
 
         Returns:
-            [paths], in the target's unit.
+            Draws of the sum [paths], in the target's unit.
         """
         return np.asarray(self.values[:, self.labels.positions(rows)].sum(axis=1))
 
@@ -173,7 +174,7 @@ class Samples(Labelled):
         return places
 
     def argmax_probabilities(self) -> Floats:
-        """Returns the probability of each row to have the largest value [rows]; the sum is 1."""
+        """Returns the probability that each row has the largest value [rows]; the sum is 1."""
         best = np.bincount(self.values.argmax(axis=1), minlength=len(self))
         return np.asarray(best / self.paths)
 
@@ -201,7 +202,7 @@ class Samples(Labelled):
     # ---- Conversions -----------------------------------------------------------------------
 
     def to_frame(self, *, summary: bool = False) -> Any:
-        """Returns a DataFrame of the library of the query rows, or otherwise of pandas.
+        """Returns a DataFrame of the library of the rows, or of the first installed library.
 
         Args:
             summary: False: a line for each path, and a column for each row, named by its label.
@@ -306,7 +307,7 @@ class Samples(Labelled):
         return plot_pairs(self, rows, ax=ax)
 
     def plot_sum(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
-        """Draws the distribution of the sum over rows, joint and as if rows were independent.
+        """Draws the density of the sum over rows, joint and as if the rows were independent.
 
         Args:
             rows: Labels or a mask; None: all rows.
@@ -342,7 +343,7 @@ class Samples(Labelled):
                 is aligned by its labels, which must be the labels of the rows.
 
         Returns:
-            [rows]: the share of draws below the value, plus half of the share of equal draws.
+            The share of draws below the value, plus half of the share of equal draws [rows].
             Uniform between 0 and 1 for a calibrated model; NaN for unknown values.
         """
         known = values_for_rows(actual, self.index, "actual")

@@ -220,7 +220,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             quantiles: Probabilities between 0 and 1.
 
         Returns:
-            [rows, probabilities], in the unit of y.
+            Quantiles [rows, probabilities], in the unit of y.
         """
         answer = self._ask(X, lambda context, rows: context.predict(rows, quantiles=quantiles))
         return answer.quantiles
@@ -243,8 +243,8 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             wrap: Whether to allow more rows than the model was trained for.
 
         Returns:
-            [rows, n_samples], in the unit of y, as from `GaussianProcessRegressor.sample_y`. Each
-            column is a joint sample.
+            Samples [rows, n_samples], in the unit of y; each column is a joint sample. The shape is
+            that of `GaussianProcessRegressor.sample_y`.
 
         Examples:
             >>> draws = model.sample_y(X_new, n_samples=1000, random_state=1)
@@ -279,8 +279,8 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             wrap: Whether to allow more rows than the model was trained for.
 
         Returns:
-            A float for a single vector, otherwise [vectors]: natural logarithms of densities per
-            unit of y.
+            A float for a single vector, otherwise an array [vectors]; natural logarithms of
+            densities per unit of y.
         """
         values = np.asarray(y, dtype=np.float64)
         seed = _seed(random_state) if orders else None
