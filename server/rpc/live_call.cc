@@ -57,6 +57,7 @@ LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context,
                    const ServiceEnvironment& environment, std::function<void(grpc::Status)> finish)
     : method_(method),
       context_(context),
+      peer_(context->peer()),
       registry_(environment.registry),
       metrics_(environment.metrics),
       telemetry_(environment.telemetry),
@@ -74,12 +75,12 @@ LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context,
 }
 
 absl::Status LiveCall::Admit(const ServiceEnvironment& environment) {
-  const PresentedCredentials presented = CredentialsOf(*context_);
+  const PresentedCredentials presented = CredentialsOf(*context_, peer_);
   caller_.peer_host = presented.peer_host;
   absl::StatusOr<Caller> caller = access_->Authenticate(presented, absl::Now(), &expired_token_);
   RETURN_IF_ERROR(caller.status());
   caller_ = *std::move(caller);
-  share_ = ShareOf(caller_, context_->peer());
+  share_ = ShareOf(caller_, peer_);
   RETURN_IF_ERROR(AccessControl::Authorize(caller_, method_));
   absl::StatusOr<Quotas::CallSlot> slot =
       access_->quotas().BeginCall(caller_, environment.retry_delay);

@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "engine/call_report.h"
 #include "engine/request.h"
+#include "server/net/peer_address.h"
 #include "server/rpc/call_reference.h"
 #include "server/rpc/service_environment.h"
 #include "server/security/caller.h"
@@ -47,6 +48,8 @@ class LiveCall {
 
   // OK if the server admits the call; otherwise the status to finish it with.
   const absl::Status& admission() const { return admission_; }
+  // The other end of its connection.
+  const PeerAddress& peer() const { return peer_; }
   // REQUIRES, of the next three: the call is admitted.
   const Caller& caller() const { return caller_; }
   // Whose share of the server the call uses.
@@ -97,6 +100,7 @@ class LiveCall {
 
   const Method method_;
   grpc::CallbackServerContext* const context_;  // valid until Done
+  const PeerAddress peer_;
   ReactorRegistry* const registry_;
   PrometheusMetrics* const metrics_;
   CallTelemetry* const telemetry_;

@@ -31,7 +31,7 @@ Reactor::Reactor(Method method, const ServiceEnvironment& environment,
                 ServerBidiReactor::Finish(std::move(status));
               }
             }),
-      endpoint_(PeerAddress(context->peer()).endpoint()) {
+      endpoint_(live_.peer().endpoint()) {
   AllowMessage();
 }
 

@@ -4,8 +4,6 @@
 
 #include <memory>
 
-#include "server/net/peer_address.h"
-
 namespace chorale {
 namespace {
 
@@ -19,14 +17,15 @@ std::vector<std::string> PropertiesOf(const grpc::AuthContext& context, const ch
 
 }  // namespace
 
-PresentedCredentials CredentialsOf(const grpc::ServerContextBase& context) {
+PresentedCredentials CredentialsOf(const grpc::ServerContextBase& context,
+                                   const PeerAddress& peer) {
   PresentedCredentials presented;
   const auto& metadata = context.client_metadata();
   const auto [first, last] = metadata.equal_range("authorization");
   for (auto header = first; header != last; ++header) {
     presented.authorization.emplace_back(header->second.data(), header->second.size());
   }
-  presented.peer_host = PeerAddress(context.peer()).host();
+  presented.peer_host = peer.host();
   const std::shared_ptr<const grpc::AuthContext> authentication = context.auth_context();
   if (authentication == nullptr || !authentication->IsPeerAuthenticated()) return presented;
   CertificateNames names;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "server/net/peer_address.h"
 #include "server/security/tenant_file.h"
 
 namespace chorale {
@@ -21,7 +22,8 @@ struct PresentedCredentials {
   std::string peer_host;  // PeerAddress::host
 };
 
-PresentedCredentials CredentialsOf(const grpc::ServerContextBase& context);
+// `peer`: the other end of the call's connection.
+PresentedCredentials CredentialsOf(const grpc::ServerContextBase& context, const PeerAddress& peer);
 
 }  // namespace chorale
 
