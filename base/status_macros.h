@@ -1,6 +1,8 @@
-// Early return on an error status.
+// Early returns on errors.
 #ifndef CHORALE_BASE_STATUS_MACROS_H_
 #define CHORALE_BASE_STATUS_MACROS_H_
+
+#include <utility>
 
 #include "absl/status/status.h"
 
@@ -13,5 +15,17 @@
       return status_to_return;                                                   \
     }                                                                            \
   } while (false)
+
+// ASSIGN_OR_RETURN(const Dataset dataset, DecodeDataset(bytes)): declares a variable, or assigns to
+// one, from an expression of type absl::StatusOr. Returns from the enclosing function when that is
+// not OK. A type that has a comma outside parentheses needs `auto`.
+#define ASSIGN_OR_RETURN(variable, ...) \
+  CHORALE_ASSIGN_OR_RETURN(CHORALE_CONCATENATE(status_or_, __LINE__), variable, __VA_ARGS__)
+#define CHORALE_ASSIGN_OR_RETURN(result, variable, ...)  \
+  auto result = (__VA_ARGS__);                           \
+  if (!(result).ok()) return std::move(result).status(); \
+  variable = *std::move(result)
+#define CHORALE_CONCATENATE(a, b) CHORALE_CONCATENATE_AGAIN(a, b)
+#define CHORALE_CONCATENATE_AGAIN(a, b) a##b
 
 #endif  // CHORALE_BASE_STATUS_MACROS_H_

@@ -14,12 +14,9 @@
 namespace chorale {
 
 absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetrics* metrics) {
-  absl::StatusOr<std::vector<Model>> models = LoadModels(setup.models, [] { return false; });
-  RETURN_IF_ERROR(models.status());
-  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(setup.data_dir);
-  RETURN_IF_ERROR(store.status());
-  absl::StatusOr<std::unique_ptr<Backend>> backend = OpenBackend(setup);
-  RETURN_IF_ERROR(backend.status());
+  ASSIGN_OR_RETURN(std::vector<Model> models, LoadModels(setup.models, [] { return false; }));
+  ASSIGN_OR_RETURN(std::unique_ptr<ContextStore> store, OpenSqliteContextStore(setup.data_dir));
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(setup));
   EngineOptions options;
   options.limits = setup.limits;
   options.max_registered_bytes = setup.registered_tables_bytes;
@@ -31,7 +28,7 @@ absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetr
   options.max_context_file_bytes = setup.context_file_bytes;
   BuiltEngine built;
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(
-      options, *std::move(backend), *std::move(store), *models, metrics, &built.left_out_models);
+      options, std::move(backend), std::move(store), models, metrics, &built.left_out_models);
   LogLeftOut(built.left_out_models);  // also where none is left
   RETURN_IF_ERROR(engine.status());
   for (const Engine::ModelInfo& model : (*engine)->Models()) LogModel(model);

@@ -66,13 +66,12 @@ absl::Status CheckBackendIsThere(const EngineSetup& setup) {
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const EngineSetup& setup) {
-  absl::StatusOr<std::unique_ptr<Backend>> backend = Choose(setup);
-  RETURN_IF_ERROR(backend.status());
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, Choose(setup));
   LogEvent(spdlog::level::info, "backend_opened",
-           {{"backend", (*backend)->description()},
-            {"context_pool_mib", (*backend)->context_pool_bytes() >> 20},
-            {"buffer_pool_mib", (*backend)->buffer_pool_bytes() >> 20},
-            {"host_context_pool_mib", (*backend)->host_context_pool_bytes() >> 20}});
+           {{"backend", backend->description()},
+            {"context_pool_mib", backend->context_pool_bytes() >> 20},
+            {"buffer_pool_mib", backend->buffer_pool_bytes() >> 20},
+            {"host_context_pool_mib", backend->host_context_pool_bytes() >> 20}});
   return backend;
 }
 

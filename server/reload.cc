@@ -71,11 +71,9 @@ void Reloader::Reload() {
 absl::Status Reloader::UpdateModels(const std::vector<std::string>& entries) {
   std::string version = ModelsVersion(entries);
   if (version == models_version_) return absl::OkStatus();
-  const absl::StatusOr<std::vector<Model>> models = load_models_(entries);
-  RETURN_IF_ERROR(models.status());
-  const absl::StatusOr<std::vector<LeftOutModel>> left_out = server_->UpdateModels(*models);
-  RETURN_IF_ERROR(left_out.status());
-  models_version_ = left_out->empty() ? std::move(version) : "";
+  ASSIGN_OR_RETURN(const std::vector<Model> models, load_models_(entries));
+  ASSIGN_OR_RETURN(const std::vector<LeftOutModel> left_out, server_->UpdateModels(models));
+  models_version_ = left_out.empty() ? std::move(version) : "";
   return absl::OkStatus();
 }
 

@@ -96,18 +96,17 @@ ServerOptions FitFileLimit(ServerOptions options) {
 
 // Chooses what no flag has set, and logs it.
 absl::Status ChooseForMachine(const AvailableResources& resources, ProgramOptions* options) {
-  const absl::StatusOr<MachinePlan> plan =
-      FitToMachine(resources, WeightBytes(options->engine.models), options);
-  RETURN_IF_ERROR(plan.status());
-  std::vector<LogField> fields = plan->fields;
+  ASSIGN_OR_RETURN(const MachinePlan plan,
+                   FitToMachine(resources, WeightBytes(options->engine.models), options));
+  std::vector<LogField> fields = plan.fields;
   std::error_code unknown;
   fields.push_back({"data_dir", std::filesystem::absolute(options->engine.data_dir, unknown)});
   LogEvent(spdlog::level::info, "machine", fields);
-  if (!plan->warning.empty()) {
-    LogEvent(spdlog::level::warn, "little_memory", {{"reason", plan->warning}});
+  if (!plan.warning.empty()) {
+    LogEvent(spdlog::level::warn, "little_memory", {{"reason", plan.warning}});
   }
-  if (!plan->limit_warning.empty()) {
-    LogEvent(spdlog::level::warn, "memory_limit_too_high", {{"reason", plan->limit_warning}});
+  if (!plan.limit_warning.empty()) {
+    LogEvent(spdlog::level::warn, "memory_limit_too_high", {{"reason", plan.limit_warning}});
   }
   return absl::OkStatus();
 }
@@ -148,15 +147,14 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
   bool on_gpu = false;
   const absl::Status opened = server->Open(
       [&](PrometheusMetrics* metrics) -> absl::StatusOr<std::unique_ptr<Engine>> {
-        absl::StatusOr<BuiltEngine> built = BuildEngine(options.engine, metrics);
-        RETURN_IF_ERROR(built.status());
-        left_out_models = !built->left_out_models.empty();
-        on_gpu = built->engine->backend_info().backend != "cpu";
-        server->SetLeftOutModels(std::move(built->left_out_models));
-        WarmOnStart(*built->engine, options.engine.warm_on_start, options.engine.max_queued);
+        ASSIGN_OR_RETURN(BuiltEngine built, BuildEngine(options.engine, metrics));
+        left_out_models = !built.left_out_models.empty();
+        on_gpu = built.engine->backend_info().backend != "cpu";
+        server->SetLeftOutModels(std::move(built.left_out_models));
+        WarmOnStart(*built.engine, options.engine.warm_on_start, options.engine.max_queued);
         // From here on it may acknowledge calls, so a signal must drain it.
         serving->Set(server.get());
-        return std::move(built->engine);
+        return std::move(built.engine);
       },
       [signal] { signal->Raise(); });
   if (!opened.ok()) {

@@ -166,9 +166,8 @@ Server::Server(const ServerOptions& options)
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   auto server = std::unique_ptr<Server>(new Server(options));
-  absl::StatusOr<std::unique_ptr<AccessControl>> access = AccessControl::Load(options.security);
-  RETURN_IF_ERROR(access.status());
-  server->access_ = *std::move(access);
+  ASSIGN_OR_RETURN(std::unique_ptr<AccessControl> access, AccessControl::Load(options.security));
+  server->access_ = std::move(access);
   if (const auto tls = server->access_->tls(); tls != nullptr) {
     const TlsIdentity::Content content = tls->content();
     if (!content.IsValid(absl::Now())) {
@@ -201,10 +200,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 }
 
 absl::Status Server::Bind() {
-  absl::StatusOr<std::vector<FileDescriptor>> sockets =
-      ListenFor("--listen_address", options_.listen_address);
-  RETURN_IF_ERROR(sockets.status());
-  port_ = LocalPort(sockets->front());
+  ASSIGN_OR_RETURN(std::vector<FileDescriptor> sockets,
+                   ListenFor("--listen_address", options_.listen_address));
+  port_ = LocalPort(sockets.front());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -218,7 +216,7 @@ absl::Status Server::Bind() {
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC did not start");
   callback_threads_ = std::make_unique<CallbackThreads>();
-  Listen(*std::move(sockets));
+  Listen(std::move(sockets));
   WatchMemory();  // clients connect from here on, while models are loaded as well
   MutexLock lock(&health_mutex_);
   UpdateHealth();
@@ -311,12 +309,11 @@ MemoryLimit Server::CurrentMemoryLimit() {
 
 absl::Status Server::StartHttp() {
   if (options_.metrics_address.empty()) return absl::OkStatus();
-  absl::StatusOr<std::vector<FileDescriptor>> sockets =
-      ListenFor("--metrics_address", options_.metrics_address);
-  RETURN_IF_ERROR(sockets.status());
-  metrics_port_ = LocalPort(sockets->front());
+  ASSIGN_OR_RETURN(std::vector<FileDescriptor> sockets,
+                   ListenFor("--metrics_address", options_.metrics_address));
+  metrics_port_ = LocalPort(sockets.front());
   auto endpoint = HttpEndpoint::Start(
-      std::move(sockets->front()),
+      std::move(sockets.front()),
       {.collectables = {metrics_.registry(),
                         std::make_shared<StateCollector>([this] { return State(); })},
        .alive = [this] { return live(); },
@@ -389,12 +386,11 @@ void Server::AnnounceShutdown() {
 }
 
 absl::Status Server::Open(const EngineFactory& factory, std::function<void()> on_failure) {
-  absl::StatusOr<std::unique_ptr<Engine>> engine = factory(&metrics_);
-  RETURN_IF_ERROR(engine.status());
+  ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, factory(&metrics_));
   if (!options_.memory_limit_found) {
-    RETURN_IF_ERROR(CheckMemoryPlan(options_, (*engine)->Pools(), (*engine)->backend_info()));
+    RETURN_IF_ERROR(CheckMemoryPlan(options_, engine->Pools(), engine->backend_info()));
   }
-  engine_ = *std::move(engine);
+  engine_ = std::move(engine);
   AnnounceModels();
   opened_engine_ = engine_.get();
   environment_.engine = engine_.get();

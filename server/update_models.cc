@@ -78,10 +78,9 @@ void LogLeftOut(const std::vector<LeftOutModel>& models) {
 
 absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models,
                                                        Engine* engine) {
-  const absl::StatusOr<std::vector<const Model*>> added = NewModels(models, *engine);
-  RETURN_IF_ERROR(added.status());
+  ASSIGN_OR_RETURN(const std::vector<const Model*> added, NewModels(models, *engine));
   std::vector<LeftOutModel> left_out;
-  RETURN_IF_ERROR(AddModels(*added, engine, &left_out));
+  RETURN_IF_ERROR(AddModels(added, engine, &left_out));
   if (left_out.size() == models.size()) {  // nothing was added
     return NotServed(left_out.back().name, absl::FailedPreconditionError(left_out.back().reason));
   }
@@ -94,7 +93,7 @@ absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>&
   std::set<std::string> names;
   for (const Model& model : models) names.insert(model.name);
   std::set<std::string> new_names;
-  for (const Model* model : *added) new_names.insert(model->name);
+  for (const Model* model : added) new_names.insert(model->name);
   for (const Engine::ModelInfo& info : engine->Models()) {
     if (new_names.contains(info.name)) LogModel(info);
     if (names.contains(info.name)) continue;

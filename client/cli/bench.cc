@@ -159,22 +159,21 @@ absl::Status Measure(const BenchArguments& arguments, const BenchLoad& load,
   for (const int concurrency : arguments.concurrency) {
     environment.Note(
         absl::StrFormat("concurrency %d: measuring for %g s", concurrency, arguments.duration_s));
-    const absl::StatusOr<BenchResult> result =
-        RunBench(load, concurrency, connect, environment.call());
-    RETURN_IF_ERROR(result.status());
-    if (result->call_ms.empty()) {
+    ASSIGN_OR_RETURN(const BenchResult result,
+                     RunBench(load, concurrency, connect, environment.call()));
+    if (result.call_ms.empty()) {
       environment.Note("no call ended within the duration: allow more with --duration");
     }
-    if (result->unavailable > 0) {
-      environment.Note(absl::StrCat("the server was unavailable to ", result->unavailable,
+    if (result.unavailable > 0) {
+      environment.Note(absl::StrCat("the server was unavailable to ", result.unavailable,
                                     " attempts: the rates of this line include that time"));
     }
-    lines->push_back({int64_t{concurrency}, result->calls_per_second, result->values_per_second,
-                      PercentileOrNothing(result->first_values_ms, 0.50),
-                      PercentileOrNothing(result->first_values_ms, 0.99),
-                      PercentileOrNothing(result->call_ms, 0.50),
-                      PercentileOrNothing(result->call_ms, 0.99), result->refused,
-                      result->unavailable});
+    lines->push_back({int64_t{concurrency}, result.calls_per_second, result.values_per_second,
+                      PercentileOrNothing(result.first_values_ms, 0.50),
+                      PercentileOrNothing(result.first_values_ms, 0.99),
+                      PercentileOrNothing(result.call_ms, 0.50),
+                      PercentileOrNothing(result.call_ms, 0.99), result.refused,
+                      result.unavailable});
   }
   return absl::OkStatus();
 }
@@ -210,14 +209,13 @@ absl::Status RunBenchCommand(const BenchArguments& arguments, Environment* envir
   RETURN_IF_ERROR(CheckSizes(arguments));
   RETURN_IF_ERROR(environment->CheckOutput());
   const BenchLoad load = LoadOf(arguments);
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   environment->PrepareCleanup();
   Registrations registrations;
   std::vector<std::vector<Cell>> lines;
   absl::Status status =
-      RegisterAndMeasure(arguments, load, *client, *environment, &registrations, &lines);
-  status = DeleteContexts(load, registrations, *client, *environment, std::move(status));
+      RegisterAndMeasure(arguments, load, client, *environment, &registrations, &lines);
+  status = DeleteContexts(load, registrations, client, *environment, std::move(status));
   if (status.ok() || !lines.empty()) status.Update(WriteLines(lines, *environment));
   return status;
 }

@@ -191,10 +191,11 @@ absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
   Cancellation over;
   std::deque<BenchClient> clients;
   for (int index = 0; index < concurrency; ++index) {
-    absl::StatusOr<std::unique_ptr<Client>> client = connect(
-        [&recorder](const absl::Status& why, absl::Duration) { recorder.AddFailedAttempt(why); });
-    RETURN_IF_ERROR(client.status());
-    clients.emplace_back(load, input, index, *std::move(client),
+    ASSIGN_OR_RETURN(std::unique_ptr<Client> client,
+                     connect([&recorder](const absl::Status& why, absl::Duration) {
+                       recorder.AddFailedAttempt(why);
+                     }));
+    clients.emplace_back(load, input, index, std::move(client),
                          CallOptions{.timeout = call.timeout, .cancellation = &over}, &recorder);
   }
   std::vector<absl::Status> statuses(concurrency);

@@ -103,32 +103,29 @@ CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string&
 
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment) {
-  absl::StatusOr<CsvTable> csv = ReadCsv(options.file);
-  RETURN_IF_ERROR(csv.status());
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
-  absl::StatusOr<v1::Context> context = (*client)->GetContext(options.context, environment->call());
-  RETURN_IF_ERROR(context.status());
-  absl::StatusOr<TargetRows> rows = FitRows(*csv, *context, MarksOf(options.missing));
+  ASSIGN_OR_RETURN(CsvTable csv, ReadCsv(options.file));
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
+  ASSIGN_OR_RETURN(v1::Context context, client->GetContext(options.context, environment->call()));
+  absl::StatusOr<TargetRows> rows = FitRows(csv, context, MarksOf(options.missing));
   if (!rows.ok()) {
     return absl::Status(rows.status().code(),
                         absl::StrCat(options.file, ": ", rows.status().message()));
   }
-  for (const std::string& note : csv->notes()) {
+  for (const std::string& note : csv.notes()) {
     environment->Note(absl::StrCat(options.file, ": ", note));
   }
   for (const std::string& note : rows->notes) {
     environment->Note(absl::StrCat(options.file, ": ", note));
   }
   if (target == TargetColumn::kUsed) {
-    std::erase(rows->dropped, NormalText(context->target_column()));
+    std::erase(rows->dropped, NormalText(context.target_column()));
   }
   if (!rows->dropped.empty()) {
     environment->Note(absl::StrCat("columns of ", options.file, " that are not features of '",
                                    options.context,
                                    "' and are ignored: ", absl::StrJoin(rows->dropped, ", ")));
   }
-  return Rows{*std::move(csv), *std::move(context), std::move(rows->features)};
+  return Rows{std::move(csv), std::move(context), std::move(rows->features)};
 }
 
 v1::Source SourceOf(const v1::Context& context) {

@@ -13,35 +13,28 @@ struct NameArgument {
 };
 
 absl::Status RunList(const NoArguments&, Environment* environment) {
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
-  absl::StatusOr<std::vector<v1::Context>> contexts = (*client)->ListContexts(environment->call());
-  RETURN_IF_ERROR(contexts.status());
-  return WriteContexts(*contexts, environment);
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
+  ASSIGN_OR_RETURN(std::vector<v1::Context> contexts, client->ListContexts(environment->call()));
+  return WriteContexts(contexts, environment);
 }
 
 absl::Status RunShow(const NameArgument& arguments, Environment* environment) {
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
-  absl::StatusOr<v1::Context> context = (*client)->GetContext(arguments.name, environment->call());
-  RETURN_IF_ERROR(context.status());
-  return WriteContext(*context, environment);
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
+  ASSIGN_OR_RETURN(v1::Context context, client->GetContext(arguments.name, environment->call()));
+  return WriteContext(context, environment);
 }
 
 absl::Status RunRemove(const NameArgument& arguments, Environment* environment) {
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
-  absl::Status status = (*client)->DeleteContext(arguments.name, environment->call());
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
+  absl::Status status = client->DeleteContext(arguments.name, environment->call());
   if (status.ok()) environment->Note(absl::StrCat("context '", arguments.name, "' is deleted"));
   return status;
 }
 
 absl::Status RunWarm(const NameArgument& arguments, Environment* environment) {
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
-  absl::StatusOr<v1::Context> context = (*client)->WarmContext(arguments.name, environment->call());
-  RETURN_IF_ERROR(context.status());
-  return WriteContext(*context, environment);
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
+  ASSIGN_OR_RETURN(v1::Context context, client->WarmContext(arguments.name, environment->call()));
+  return WriteContext(context, environment);
 }
 
 void AddNamed(CLI::App* app, Environment* environment, const std::string& name,

@@ -91,9 +91,8 @@ absl::StatusOr<std::string> TokenOf(absl::string_view text, const std::string& p
 // the machine can read it.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (!path.empty()) {
-    const absl::StatusOr<std::string> file = ReadFile("--token-file", path);
-    RETURN_IF_ERROR(file.status());
-    return TokenOf(*file, path);
+    ASSIGN_OR_RETURN(const std::string file, ReadFile("--token-file", path));
+    return TokenOf(file, path);
   }
   // No thread changes the environment. NOLINTNEXTLINE(concurrency-mt-unsafe)
   const char* const variable = std::getenv("CHORALE_TOKEN");
@@ -127,9 +126,8 @@ absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
   result.connect_timeout = absl::Seconds(options.connect_timeout_s);
   result.call_timeout = absl::Seconds(options.timeout_s);
   result.retry.max_attempts = options.retries + 1;
-  absl::StatusOr<std::string> token = ReadToken(options.token_file);
-  RETURN_IF_ERROR(token.status());
-  result.token = *std::move(token);
+  ASSIGN_OR_RETURN(std::string token, ReadToken(options.token_file));
+  result.token = std::move(token);
   if (!options.tls && options.tls_ca.empty() && options.tls_cert.empty()) return result;
   TlsOptions tls;
   for (auto [option, path, content] : {
@@ -137,9 +135,8 @@ absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
            std::tuple{"--tls-cert", &options.tls_cert, &tls.client_certificate},
            std::tuple{"--tls-key", &options.tls_key, &tls.client_key},
        }) {
-    absl::StatusOr<std::string> file = ReadFile(option, *path);
-    RETURN_IF_ERROR(file.status());
-    *content = *std::move(file);
+    ASSIGN_OR_RETURN(std::string file, ReadFile(option, *path));
+    *content = std::move(file);
   }
   result.tls = std::move(tls);
   return result;
@@ -148,23 +145,22 @@ absl::StatusOr<ClientOptions> Environment::MakeClientOptions() const {
 absl::StatusOr<Client*> Environment::Connect() {
   if (client_ != nullptr) return client_.get();
   CatchInterrupts();
-  absl::StatusOr<std::unique_ptr<Client>> client =
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Client> client,
       ConnectAnother([this](const absl::Status& why, absl::Duration delay) {
         Note(absl::StrCat(why.message(), " - waiting ",
                           absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1)))));
-      });
-  RETURN_IF_ERROR(client.status());
-  client_ = *std::move(client);
+      }));
+  client_ = std::move(client);
   return client_.get();
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Environment::ConnectAnother(
     std::function<void(const absl::Status& why, absl::Duration delay)> on_retry) const {
-  absl::StatusOr<ClientOptions> client_options = MakeClientOptions();
-  RETURN_IF_ERROR(client_options.status());
-  client_options->retry.on_retry = std::move(on_retry);
+  ASSIGN_OR_RETURN(ClientOptions client_options, MakeClientOptions());
+  client_options.retry.on_retry = std::move(on_retry);
   absl::StatusOr<std::unique_ptr<Client>> client =
-      Client::Connect(options.server, *client_options, &interrupted);
+      Client::Connect(options.server, client_options, &interrupted);
   if (client.status().code() == absl::StatusCode::kUnavailable) {
     // Not Unavailable, which means "try again": retrying does not start a server.
     return absl::UnknownError(

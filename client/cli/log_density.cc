@@ -48,9 +48,8 @@ absl::StatusOr<Vectors> LoadVectors(const Rows& rows, const LogDensityArguments&
   CsvTable other;
   const CsvTable* csv = &rows.csv;
   if (!arguments.values_file.empty()) {
-    absl::StatusOr<CsvTable> read = ReadCsv(arguments.values_file);
-    RETURN_IF_ERROR(read.status());
-    other = *std::move(read);
+    ASSIGN_OR_RETURN(CsvTable read, ReadCsv(arguments.values_file));
+    other = std::move(read);
     csv = &other;
     if (other.row_count() != rows.csv.row_count()) {
       return absl::InvalidArgumentError(absl::StrCat(arguments.values_file, ": ", other.row_count(),
@@ -108,25 +107,22 @@ void WriteTerms(const LogDensities& densities, const Vectors& vectors, Format fo
 }
 
 absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* environment) {
-  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, TargetColumn::kUsed, environment);
-  RETURN_IF_ERROR(rows.status());
-  absl::StatusOr<Vectors> vectors = LoadVectors(*rows, arguments);
-  RETURN_IF_ERROR(vectors.status());
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
+  ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, TargetColumn::kUsed, environment));
+  ASSIGN_OR_RETURN(Vectors vectors, LoadVectors(rows, arguments));
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   LogDensityOptions options = ToOptions(arguments);
-  options.expected_source = SourceOf(rows->context);
-  absl::StatusOr<LogDensities> densities = (*client)->LogDensity(
-      arguments.rows.context, rows->features, vectors->values, options, environment->call());
-  RETURN_IF_ERROR(densities.status());
-  NoteWarnings(densities->warnings, *environment);
-  if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities->seed));
+  options.expected_source = SourceOf(rows.context);
+  ASSIGN_OR_RETURN(LogDensities densities,
+                   client->LogDensity(arguments.rows.context, rows.features, vectors.values,
+                                      options, environment->call()));
+  NoteWarnings(densities.warnings, *environment);
+  if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities.seed));
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write([&](std::ostream& out) {
     if (arguments.terms) {
-      WriteTerms(*densities, *vectors, format, &out);
+      WriteTerms(densities, vectors, format, &out);
     } else {
-      WriteDensities(*densities, *vectors, format, &out);
+      WriteDensities(densities, vectors, format, &out);
     }
   });
 }

@@ -9,15 +9,13 @@ namespace chorale::client {
 namespace {
 
 absl::Status RunModels(const NoArguments&, Environment* environment) {
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
-  absl::StatusOr<std::vector<v1::Model>> models = (*client)->ListModels(environment->call());
-  RETURN_IF_ERROR(models.status());
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
+  ASSIGN_OR_RETURN(std::vector<v1::Model> models, client->ListModels(environment->call()));
   const Format format = environment->format(Environment::Readers::kPeople);
   // Programs find the same columns every time; people see no empty one.
   bool with_forms = format != Format::kTable;
   bool with_notices = format != Format::kTable;
-  for (const v1::Model& model : *models) {
+  for (const v1::Model& model : models) {
     with_forms = with_forms || !model.form().empty();
     with_notices = with_notices || !model.notice().empty();
   }
@@ -32,7 +30,7 @@ absl::Status RunModels(const NoArguments&, Environment* environment) {
     if (with_forms) columns.push_back("form");
     if (with_notices) columns.push_back("notice");
     ReportWriter report(columns, format, &out);
-    for (const v1::Model& model : *models) {
+    for (const v1::Model& model : models) {
       std::vector<Cell> cells = {
           IdOf(model.name()),
           model.is_default() ? "yes" : "no",

@@ -69,24 +69,21 @@ void WritePredictions(const Predictions& predictions, const PredictArguments& ar
 
 absl::Status RunPredict(const PredictArguments& arguments, Environment* environment) {
   RETURN_IF_ERROR(CheckQuantiles(arguments.quantiles));
-  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, TargetColumn::kUnused, environment);
-  RETURN_IF_ERROR(rows.status());
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
-  Progress progress("rows predicted", rows->features.row_count(), environment->progress());
+  ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, TargetColumn::kUnused, environment));
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
+  Progress progress("rows predicted", rows.features.row_count(), environment->progress());
   PredictOptions options;
   options.quantiles = arguments.quantiles;
   if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
-  options.expected_source = SourceOf(rows->context);
+  options.expected_source = SourceOf(rows.context);
   options.on_progress = [&progress](int64_t done) { progress.Update(done); };
-  absl::StatusOr<Predictions> predictions =
-      (*client)->Predict(arguments.rows.context, rows->features, options, environment->call());
-  RETURN_IF_ERROR(predictions.status());
-  NoteWarnings(predictions->warnings, *environment);
+  ASSIGN_OR_RETURN(Predictions predictions, client->Predict(arguments.rows.context, rows.features,
+                                                            options, environment->call()));
+  NoteWarnings(predictions.warnings, *environment);
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write(
-      [&](std::ostream& out) { WritePredictions(*predictions, arguments, format, &out); });
+      [&](std::ostream& out) { WritePredictions(predictions, arguments, format, &out); });
 }
 
 }  // namespace

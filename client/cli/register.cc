@@ -86,13 +86,12 @@ absl::Status CheckTexts(const CsvTable& csv, const DataColumn& column) {
 absl::StatusOr<TypeOptions> TypesOf(const RegisterArguments& arguments, const CsvTable& csv) {
   TypeOptions types;
   types.missing = MarksOf(arguments.missing);
-  absl::StatusOr<std::vector<std::string>> numeric = ColumnsOf("--numeric", arguments.numeric, csv);
-  RETURN_IF_ERROR(numeric.status());
-  absl::StatusOr<std::vector<std::string>> categorical =
-      ColumnsOf("--categorical", arguments.categorical, csv);
-  RETURN_IF_ERROR(categorical.status());
-  types.numeric = *std::move(numeric);
-  types.categorical = *std::move(categorical);
+  ASSIGN_OR_RETURN(std::vector<std::string> numeric,
+                   ColumnsOf("--numeric", arguments.numeric, csv));
+  ASSIGN_OR_RETURN(std::vector<std::string> categorical,
+                   ColumnsOf("--categorical", arguments.categorical, csv));
+  types.numeric = std::move(numeric);
+  types.categorical = std::move(categorical);
   return types;
 }
 
@@ -102,38 +101,34 @@ absl::StatusOr<Registrable> TypeTable(const RegisterArguments& arguments, const 
   if (csv.row_count() == 0) {
     return absl::InvalidArgumentError("the file has a header but no rows");
   }
-  absl::StatusOr<TypeOptions> types = TypesOf(arguments, csv);
-  RETURN_IF_ERROR(types.status());
-  absl::StatusOr<std::vector<std::string>> dropped = ColumnsOf("--drop", arguments.drop, csv);
-  RETURN_IF_ERROR(dropped.status());
-  absl::StatusOr<TypedTable> table = InferTypes(csv, *types);
-  RETURN_IF_ERROR(table.status());
-  table->frame.Remove(*dropped);
-  if (!environment.options.quiet) std::cerr << Printable(DescribeColumns(table->frame));
-  for (const ColumnNote& note : table->notes) {
-    if (table->frame.Find(note.column) != nullptr) environment.Note(note.text);
+  ASSIGN_OR_RETURN(TypeOptions types, TypesOf(arguments, csv));
+  ASSIGN_OR_RETURN(std::vector<std::string> dropped, ColumnsOf("--drop", arguments.drop, csv));
+  ASSIGN_OR_RETURN(TypedTable table, InferTypes(csv, types));
+  table.frame.Remove(dropped);
+  if (!environment.options.quiet) std::cerr << Printable(DescribeColumns(table.frame));
+  for (const ColumnNote& note : table.notes) {
+    if (table.frame.Find(note.column) != nullptr) environment.Note(note.text);
   }
-  for (const DataColumn& column : table->frame.columns()) {
+  for (const DataColumn& column : table.frame.columns()) {
     absl::Status status = CheckTexts(csv, column);
     RETURN_IF_ERROR(status);
   }
   const int64_t target = csv.Find(arguments.target);
   const std::string name = target < 0 ? arguments.target : csv.names()[target];
-  if (const DataColumn* column = table->frame.Find(name); column != nullptr) {
-    absl::Status status = CheckTarget(csv, *column, types->missing);
+  if (const DataColumn* column = table.frame.Find(name); column != nullptr) {
+    absl::Status status = CheckTarget(csv, *column, types.missing);
     RETURN_IF_ERROR(status);
   }
-  return Registrable{std::move(table->frame), name};
+  return Registrable{std::move(table.frame), name};
 }
 
 absl::StatusOr<Registrable> LoadTable(const RegisterArguments& arguments,
                                       const Environment& environment) {
-  absl::StatusOr<CsvTable> csv = ReadCsv(arguments.file);
-  RETURN_IF_ERROR(csv.status());
-  for (const std::string& note : csv->notes()) {
+  ASSIGN_OR_RETURN(CsvTable csv, ReadCsv(arguments.file));
+  for (const std::string& note : csv.notes()) {
     environment.Note(absl::StrCat(arguments.file, ": ", note));
   }
-  absl::StatusOr<Registrable> table = TypeTable(arguments, *csv, environment);
+  absl::StatusOr<Registrable> table = TypeTable(arguments, csv, environment);
   if (table.ok()) return table;
   return absl::InvalidArgumentError(absl::StrCat(arguments.file, ": ", table.status().message()));
 }
@@ -168,21 +163,19 @@ absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
 absl::Status RunRegister(const RegisterArguments& arguments, Environment* environment) {
   const std::string id = arguments.name.empty() ? IdFromFile(arguments.file) : arguments.name;
   if (id.empty()) return absl::InvalidArgumentError("name the context with --name");
-  absl::StatusOr<Registrable> loaded = LoadTable(arguments, *environment);
-  RETURN_IF_ERROR(loaded.status());
-  const DataFrame& table = loaded->table;
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
+  ASSIGN_OR_RETURN(Registrable loaded, LoadTable(arguments, *environment));
+  const DataFrame& table = loaded.table;
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   Progress progress("rows uploaded", table.row_count(), environment->progress());
   const RegisterOptions options{
-      .target_column = loaded->target,
+      .target_column = loaded.target,
       .model = arguments.model,
       .seasons = arguments.no_seasons ? RegisterOptions::Seasons::kNotSought
                                       : RegisterOptions::Seasons::kSought,
       .on_progress = [&progress](int64_t rows) { progress.Update(rows); },
   };
   absl::StatusOr<Registration> registration =
-      (*client)->RegisterContext(id, table, options, environment->call());
+      client->RegisterContext(id, table, options, environment->call());
   if (!registration.ok()) return WithWayOut(registration.status(), table);
   if (registration->already_registered) {
     environment->Note(absl::StrCat("'", id, "' already has this content; nothing changed"));

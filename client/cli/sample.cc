@@ -76,25 +76,21 @@ void WriteDrawn(const Samples& samples, const SampleTitle& title, const Environm
 
 absl::Status RunSample(const SampleArguments& arguments, Environment* environment) {
   const TargetColumn target = arguments.summary ? TargetColumn::kUsed : TargetColumn::kUnused;
-  absl::StatusOr<Rows> rows = LoadRows(arguments.rows, target, environment);
-  RETURN_IF_ERROR(rows.status());
-  absl::StatusOr<std::vector<double>> known = KnownValues(*rows, arguments);
-  RETURN_IF_ERROR(known.status());
-  absl::StatusOr<Client*> client = environment->Connect();
-  RETURN_IF_ERROR(client.status());
+  ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, target, environment));
+  ASSIGN_OR_RETURN(std::vector<double> known, KnownValues(rows, arguments));
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   SampleOptions options = ToOptions(arguments);
-  options.expected_source = SourceOf(rows->context);
+  options.expected_source = SourceOf(rows.context);
   absl::StatusOr<Samples> samples;
   std::optional<Samples> drawn;
   options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
   {
-    Progress progress("values drawn", arguments.paths * rows->features.row_count(),
+    Progress progress("values drawn", arguments.paths * rows.features.row_count(),
                       environment->progress());
     options.on_progress = [&progress](int64_t values) { progress.Update(values); };
-    samples =
-        (*client)->Sample(arguments.rows.context, rows->features, options, environment->call());
+    samples = client->Sample(arguments.rows.context, rows.features, options, environment->call());
   }
-  const SampleTitle title{arguments.rows.context, rows->context.target_column()};
+  const SampleTitle title{arguments.rows.context, rows.context.target_column()};
   if (!samples.ok() && drawn.has_value() && !arguments.summary) {
     WriteDrawn(*drawn, title, *environment);
   }
@@ -104,7 +100,7 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   if (arguments.summary) {
     const Format format = environment->format(Environment::Readers::kPeople);
     return environment->Write(
-        [&](std::ostream& out) { WriteSampleSummary(*samples, *known, title, format, &out); });
+        [&](std::ostream& out) { WriteSampleSummary(*samples, known, title, format, &out); });
   }
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write(

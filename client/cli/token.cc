@@ -55,11 +55,10 @@ absl::Status WriteSecret(const std::string& path, const std::string& secret) {
 absl::Status RunToken(const TokenOptions& options, Environment* environment) {
   RETURN_IF_ERROR(ValidateName("NAME", options.name));
   RETURN_IF_ERROR(ValidateName("--tenant", options.tenant));
-  const absl::StatusOr<std::string> token = MakeToken();
-  RETURN_IF_ERROR(token.status());
-  RETURN_IF_ERROR(WriteSecret(options.file, *token));
+  ASSIGN_OR_RETURN(const std::string token, MakeToken());
+  RETURN_IF_ERROR(WriteSecret(options.file, token));
   unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(token->data()), token->size(), digest);
+  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest);
   std::string line = absl::StrCat(options.name, " ",
                                   absl::BytesToHexString(absl::string_view(
                                       reinterpret_cast<const char*>(digest), sizeof(digest))),

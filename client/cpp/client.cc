@@ -89,18 +89,17 @@ Client::~Client() = default;
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         const ClientOptions& options,
                                                         const Cancellation* cancellation) {
-  const absl::StatusOr<ServerAddress> server = ParseServerAddress(address);
-  RETURN_IF_ERROR(server.status());
+  ASSIGN_OR_RETURN(const ServerAddress server, ParseServerAddress(address));
   ClientOptions with_scheme = options;
-  if (server->scheme == AddressScheme::kTls && !options.tls.has_value()) {
+  if (server.scheme == AddressScheme::kTls && !options.tls.has_value()) {
     with_scheme.tls = TlsOptions{};
   }
-  if (server->scheme == AddressScheme::kPlain && options.tls.has_value()) {
+  if (server.scheme == AddressScheme::kPlain && options.tls.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the server's address '", address, "' is one without encryption, but TLS is asked for"));
   }
-  RETURN_IF_ERROR(CheckToken(server->address, with_scheme));
-  auto connection = std::make_unique<Connection>(server->address, with_scheme);
+  RETURN_IF_ERROR(CheckToken(server.address, with_scheme));
+  auto connection = std::make_unique<Connection>(server.address, with_scheme);
   const absl::Time deadline = absl::Now() + options.connect_timeout;
   absl::Status status = connection->WaitUntilReady(deadline, cancellation);
   RETURN_IF_ERROR(status);

@@ -143,10 +143,9 @@ absl::StatusOr<TypedTable> InferTypes(const CsvTable& csv, const TypeOptions& op
     if (type.kind == ColumnKind::kCategorical) {
       RETURN_IF_ERROR(AddCategories(csv, column, options.missing, name, &table.frame));
     } else {
-      absl::StatusOr<std::vector<double>> numbers =
-          ReadNumbers(csv, column, type.meaning, options.missing);
-      RETURN_IF_ERROR(numbers.status());
-      RETURN_IF_ERROR(table.frame.AddNumeric(name, *std::move(numbers), type.meaning));
+      ASSIGN_OR_RETURN(std::vector<double> numbers,
+                       ReadNumbers(csv, column, type.meaning, options.missing));
+      RETURN_IF_ERROR(table.frame.AddNumeric(name, std::move(numbers), type.meaning));
     }
     for (ColumnNote& note : NotesOnColumn(csv, column, cells, type, choice)) {
       table.notes.push_back(std::move(note));

@@ -91,13 +91,11 @@ absl::StatusOr<ServerAddress> ParseServerAddress(absl::string_view text) {
     rest.remove_prefix(end + 3);
     absl::ConsumeSuffix(&rest, "/");
     if (absl::StrContains(rest, "/")) return Refuse(text, "has a path, and gRPC takes none");
-    absl::StatusOr<std::string> address = HostAndPort(rest, text, https ? "443" : "");
-    RETURN_IF_ERROR(address.status());
-    return ServerAddress{*std::move(address), scheme};
+    ASSIGN_OR_RETURN(std::string address, HostAndPort(rest, text, https ? "443" : ""));
+    return ServerAddress{std::move(address), scheme};
   }
-  absl::StatusOr<std::string> address = HostAndPort(rest, text, "");
-  RETURN_IF_ERROR(address.status());
-  return ServerAddress{*std::move(address), scheme};
+  ASSIGN_OR_RETURN(std::string address, HostAndPort(rest, text, ""));
+  return ServerAddress{std::move(address), scheme};
 }
 
 }  // namespace chorale::client

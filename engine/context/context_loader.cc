@@ -64,20 +64,17 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);
     if (!again.ok() || again->digest != record->digest || again->model != record->model) continue;
     RETURN_IF_ERROR(bytes.status());
-    absl::StatusOr<Dataset> dataset = DecodeDataset(*bytes);
-    RETURN_IF_ERROR(dataset.status());
-    absl::StatusOr<FeatureTransform> transform =
-        FeatureTransform::Fit(*dataset, model->info.config, SeasonOf(*record));
-    RETURN_IF_ERROR(transform.status());
-    absl::StatusOr<ContextData> data = MakeContextData(*dataset, *transform);
-    RETURN_IF_ERROR(data.status());
+    ASSIGN_OR_RETURN(Dataset dataset, DecodeDataset(*bytes));
+    ASSIGN_OR_RETURN(FeatureTransform transform,
+                     FeatureTransform::Fit(dataset, model->info.config, SeasonOf(*record)));
+    ASSIGN_OR_RETURN(ContextData data, MakeContextData(dataset, transform));
 
     auto context = std::make_shared<RegisteredContext>();
     context->record = *std::move(record);
-    context->transform = *std::move(transform);
+    context->transform = std::move(transform);
     context->model = model;
     context->resident_bytes = byte_counts_->ContextBytes(model->info.config, context->record.rows);
-    context->data = std::make_unique<ContextData>(*std::move(data));
+    context->data = std::make_unique<ContextData>(std::move(data));
     if (registry_->Publish(context)) return context;
   }
 }
@@ -91,9 +88,8 @@ absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& con
   const bool replaced = now.ok() && (now->digest != record.digest || now->model != record.model);
   if (context.deleted || replaced) return NoSuchContext(record.name);
   RETURN_IF_ERROR(bytes.status());
-  absl::StatusOr<Dataset> dataset = DecodeDataset(*bytes);
-  RETURN_IF_ERROR(dataset.status());
-  return MakeContextData(*dataset, context.transform);
+  ASSIGN_OR_RETURN(Dataset dataset, DecodeDataset(*bytes));
+  return MakeContextData(dataset, context.transform);
 }
 
 }  // namespace chorale

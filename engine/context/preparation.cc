@@ -63,12 +63,11 @@ Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Bac
       [request, tells_of_snapping](
           std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
     std::vector<ColumnNote> notes;
-    absl::StatusOr<FeatureMatrix> targets = context->transform.Apply(request->targets, &notes);
-    RETURN_IF_ERROR(targets.status());
+    ASSIGN_OR_RETURN(FeatureMatrix targets, context->transform.Apply(request->targets, &notes));
     ColumnNote of_target = context->transform.target_note();
     if (!tells_of_snapping) of_target.snapped_to.clear();
     if (!of_target.empty()) notes.push_back(std::move(of_target));
-    return PreparedRequest{std::move(context), *std::move(targets), std::move(notes)};
+    return PreparedRequest{std::move(context), std::move(targets), std::move(notes)};
   };
   return preparation;
 }

@@ -20,10 +20,9 @@ absl::Status ModelNotServed(const std::string& context, const std::string& model
 
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
                                             const FeatureTransform& transform) {
-  absl::StatusOr<FeatureMatrix> features = transform.Apply(dataset.features);
-  RETURN_IF_ERROR(features.status());
+  ASSIGN_OR_RETURN(FeatureMatrix features, transform.Apply(dataset.features));
   ContextData data;
-  data.features = *std::move(features);
+  data.features = std::move(features);
   data.y.reserve(dataset.y.size());
   // Adding zero turns a negative zero into zero, as the store does: a context has the same data
   // whether it was read or just registered.

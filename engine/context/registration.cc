@@ -56,8 +56,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   RETURN_IF_ERROR(ValidateName("context_id", name));
   RETURN_IF_ERROR(ValidateDataset(dataset, limits));
   const ModelConfig& config = model.info.config;
-  absl::StatusOr<FeatureTransform> transform = FeatureTransform::Fit(dataset, config);
-  RETURN_IF_ERROR(transform.status());
+  ASSIGN_OR_RETURN(FeatureTransform transform, FeatureTransform::Fit(dataset, config));
   const int64_t rows = static_cast<int64_t>(dataset.y.size());
   RETURN_IF_ERROR(ValidateContextBytes("rows", config, rows, backend, context_pool_bytes));
   Registration registration;
@@ -67,7 +66,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
     return InvalidField("rows", absl::StrCat("take ", bytes, " bytes encoded; the limit is ",
                                              limits.max_dataset_bytes));
   }
-  registration.transform = *std::move(transform);
+  registration.transform = std::move(transform);
   ContextRecord& record = registration.record;
   record.tenant = tenant;
   record.name = name;

@@ -131,9 +131,8 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
   const int64_t features = static_cast<int64_t>(context.features.columns.size());
   FeatureTransform transform;
   for (const Column& column : context.features.columns) {
-    absl::StatusOr<ColumnTransform> fitted = FitColumn(column, config.normalize_x);
-    RETURN_IF_ERROR(fitted.status());
-    transform.columns_.push_back(*std::move(fitted));
+    ASSIGN_OR_RETURN(ColumnTransform fitted, FitColumn(column, config.normalize_x));
+    transform.columns_.push_back(std::move(fitted));
   }
   std::vector<FeatureColumn> names;
   for (const ColumnTransform& column : transform.columns_) {
@@ -171,10 +170,10 @@ absl::Status FeatureTransform::FitSeason(const Dataset& context, const ModelConf
     if (!season.has_value()) index_verdicts_ = std::move(search.verdicts);
   }
   if (!season.has_value()) return absl::OkStatus();
-  absl::StatusOr<ColumnTransform> phase =
-      FitColumn(PhasesOf(context.features.columns[season->column], *season), config.normalize_x);
-  RETURN_IF_ERROR(phase.status());
-  season_ = SeasonTransform{*season, *std::move(phase)};
+  ASSIGN_OR_RETURN(
+      ColumnTransform phase,
+      FitColumn(PhasesOf(context.features.columns[season->column], *season), config.normalize_x));
+  season_ = SeasonTransform{*season, std::move(phase)};
   return absl::OkStatus();
 }
 
@@ -230,10 +229,9 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
   }
   fitted.far = DistanceOfFarCells(fitted.bulk, numbers);
   for (double& number : numbers) number = fitted.bulk.Squash(number);
-  absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(column.name, numbers);
-  RETURN_IF_ERROR(statistics.status());
-  fitted.mean = statistics->mean;
-  fitted.std = statistics->std;
+  ASSIGN_OR_RETURN(ColumnStatistics statistics, FiniteStatistics(column.name, numbers));
+  fitted.mean = statistics.mean;
+  fitted.std = statistics.std;
   if (fitted.bulk.atom().has_value() && !fitted.bulk.everywhere()) {
     std::erase(numbers, *fitted.bulk.atom());
     fitted.std = std::max(fitted.std, ComputeStatistics(numbers).std);
@@ -250,10 +248,9 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
     std::vector<double> values;
     values.reserve(context.y.size());
     for (const double y : context.y) values.push_back(target_bound_.BringBack(y));
-    absl::StatusOr<ColumnStatistics> statistics = FiniteStatistics(context.target, values);
-    RETURN_IF_ERROR(statistics.status());
-    y_mean_ = statistics->mean;
-    y_std_ = statistics->std;
+    ASSIGN_OR_RETURN(ColumnStatistics statistics, FiniteStatistics(context.target, values));
+    y_mean_ = statistics.mean;
+    y_std_ = statistics.std;
   }
   if (!std::isfinite(std::abs(y_mean_) + y_std_ * double{std::numeric_limits<float>::max()})) {
     return InvalidField(
@@ -354,8 +351,7 @@ int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Co
 
 absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
                                                       std::vector<ColumnNote>* notes) const {
-  absl::StatusOr<std::vector<const Column*>> matched = MatchTargets(names_, table);
-  RETURN_IF_ERROR(matched.status());
+  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchTargets(names_, table));
   FeatureMatrix matrix;
   matrix.rows = table.rows();
   const int64_t kept =
@@ -366,7 +362,7 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
   int64_t feature = 0;
   for (size_t i = 0; i < columns_.size(); ++i) {
     const ColumnTransform& fitted = columns_[i];
-    const Column& column = *(*matched)[i];
+    const Column& column = *matched[i];
     ColumnNote note;
     note.column = fitted.name;
     if (fitted.left_out) {
@@ -380,7 +376,7 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
     if (notes != nullptr && !note.empty()) notes->push_back(std::move(note));
   }
   if (season_.has_value()) {
-    const Column phases = PhasesOf(*(*matched)[season_->season.column], season_->season);
+    const Column phases = PhasesOf(*matched[season_->season.column], season_->season);
     ColumnNote of_phase;  // the index's says it all
     RETURN_IF_ERROR(ApplyNumbers(season_->phase, phases, feature, &matrix, &of_phase));
   }

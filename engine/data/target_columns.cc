@@ -88,11 +88,10 @@ std::optional<size_t> FeatureColumns::Find(const std::string& name) const {
 
 absl::StatusOr<std::vector<const Column*>> MatchTargets(const FeatureColumns& context,
                                                         const Table& targets) {
-  absl::StatusOr<std::vector<const Column*>> matched = MatchNamesAndTypes(context, targets);
-  RETURN_IF_ERROR(matched.status());
+  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchNamesAndTypes(context, targets));
   const int64_t rows = targets.rows();
   if (rows == 0) return InvalidField(kTargetTable, "needs at least one row");
-  for (const Column* column : *matched) {
+  for (const Column* column : matched) {
     RETURN_IF_ERROR(ValidateColumnCells(kTargetTable, *column, rows, NoLimits()));
   }
   return matched;

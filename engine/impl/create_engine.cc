@@ -67,16 +67,15 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
                                                        MetricsSink* metrics,
                                                        std::vector<LeftOutModel>* left_out) {
   RETURN_IF_ERROR(ValidateOptions(options));
-  absl::StatusOr<std::unique_ptr<ModelRegistry>> registry = ModelRegistry::Create(models);
-  RETURN_IF_ERROR(registry.status());
+  ASSIGN_OR_RETURN(std::unique_ptr<ModelRegistry> registry, ModelRegistry::Create(models));
   EngineOptions chosen = options;
   const TickPolicy policy = backend->tick_policy();
   if (chosen.max_slices_per_tick == 0) chosen.max_slices_per_tick = policy.max_slices;
   if (chosen.target_tick == absl::ZeroDuration()) chosen.target_tick = policy.target_tick;
   std::unique_ptr<EncodedContexts> encoded =
-      OpenEncodedContexts(chosen, *backend, store.get(), **registry);
+      OpenEncodedContexts(chosen, *backend, store.get(), *registry);
   auto engine = std::make_unique<EngineImpl>(chosen, std::move(backend), std::move(store),
-                                             *std::move(registry), std::move(encoded),
+                                             std::move(registry), std::move(encoded),
                                              metrics != nullptr ? metrics : NoMetrics());
   RETURN_IF_ERROR(engine->Start(models, left_out));
   return engine;

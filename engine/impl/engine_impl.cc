@@ -183,10 +183,9 @@ absl::Status EngineImpl::AddModel(const Model& model) {
 }
 
 absl::Status EngineImpl::RemoveModel(const std::string& name) {
-  absl::StatusOr<std::shared_ptr<ServedModel>> removed = models_->Remove(name);
-  RETURN_IF_ERROR(removed.status());
-  registry_.Forget(**removed);
-  inbox_->Push(command::RetireModel{*std::move(removed)});
+  ASSIGN_OR_RETURN(std::shared_ptr<ServedModel> removed, models_->Remove(name));
+  registry_.Forget(*removed);
+  inbox_->Push(command::RetireModel{std::move(removed)});
   return absl::OkStatus();
 }
 
@@ -205,23 +204,20 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
   const std::shared_ptr<const ServedModel> served = models_->Find(model);
   if (served == nullptr)
     return absl::NotFoundError(absl::StrCat("no model is called '", model, "'"));
-  absl::StatusOr<Registration> registration = PrepareRegistration(
-      tenant, name, *served, dataset, limits_.Get(), *backend_, Pools().context);
-  RETURN_IF_ERROR(registration.status());
+  ASSIGN_OR_RETURN(Registration registration,
+                   PrepareRegistration(tenant, name, *served, dataset, limits_.Get(), *backend_,
+                                       Pools().context));
   MutexLock lock(&ChangesOf(tenant, name));
-  absl::StatusOr<PutOutcome> outcome =
-      store_->Put(registration->record, registration->bytes, quota);
-  RETURN_IF_ERROR(outcome.status());
-  ContextRecord record = std::move(registration->record);
-  std::vector<ColumnNote> notes = registration->transform.context_notes();
-  if (*outcome == PutOutcome::kUnchanged) {
-    absl::StatusOr<ContextRecord> earlier = store_->Get(tenant, name);
-    RETURN_IF_ERROR(earlier.status());
-    record = *std::move(earlier);
+  ASSIGN_OR_RETURN(PutOutcome outcome, store_->Put(registration.record, registration.bytes, quota));
+  ContextRecord record = std::move(registration.record);
+  std::vector<ColumnNote> notes = registration.transform.context_notes();
+  if (outcome == PutOutcome::kUnchanged) {
+    ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(tenant, name));
+    record = std::move(earlier);
   } else {
-    HoldRegistered(record, served, dataset, std::move(registration->transform));
+    HoldRegistered(record, served, dataset, std::move(registration.transform));
   }
-  return RegisterOutcome{InfoOf(std::move(record)), *outcome, std::move(notes)};
+  return RegisterOutcome{InfoOf(std::move(record)), outcome, std::move(notes)};
 }
 
 void EngineImpl::HoldRegistered(const ContextRecord& record,
@@ -241,19 +237,17 @@ void EngineImpl::HoldRegistered(const ContextRecord& record,
 
 absl::StatusOr<ContextInfo> EngineImpl::GetContext(const std::string& tenant,
                                                    const std::string& name) {
-  absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
-  RETURN_IF_ERROR(record.status());
-  return InfoOf(*std::move(record));
+  ASSIGN_OR_RETURN(ContextRecord record, store_->Get(tenant, name));
+  return InfoOf(std::move(record));
 }
 
 absl::StatusOr<ContextInfoPage> EngineImpl::ListContexts(const std::string& tenant,
                                                          PageLimits limits,
                                                          const std::string& page_token) {
-  absl::StatusOr<ContextPage> page = store_->List(tenant, limits, page_token);
-  RETURN_IF_ERROR(page.status());
+  ASSIGN_OR_RETURN(ContextPage page, store_->List(tenant, limits, page_token));
   ContextInfoPage infos;
-  infos.next_page_token = std::move(page->next_page_token);
-  for (ContextRecord& record : page->records) infos.contexts.push_back(InfoOf(std::move(record)));
+  infos.next_page_token = std::move(page.next_page_token);
+  for (ContextRecord& record : page.records) infos.contexts.push_back(InfoOf(std::move(record)));
   return infos;
 }
 
@@ -317,10 +311,10 @@ std::shared_ptr<Call> EngineImpl::WarmForGood(const std::string& tenant, const s
 }
 
 absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limit) {
-  absl::StatusOr<std::vector<ContextSummary>> newest = store_->ListNewest(limit);
-  RETURN_IF_ERROR(newest.status());
+  ASSIGN_OR_RETURN(std::vector<ContextSummary> newest, store_->ListNewest(limit));
   std::vector<ContextSize> sizes;
-  for (ContextSummary& context : *newest) {
+  sizes.reserve(newest.size());
+  for (ContextSummary& context : newest) {
     sizes.push_back({std::move(context.tenant), std::move(context.name),
                      ResidentBytes(context.model, context.rows)});
   }

@@ -152,14 +152,12 @@ absl::Status TakeWeights(TensorFile& file, Model* model) {
 
 absl::StatusOr<Model> LoadModel(const std::string& folder) {
   Model model;
-  absl::StatusOr<std::string> name = ModelName(folder);
-  RETURN_IF_ERROR(name.status());
-  model.name = *std::move(name);
+  ASSIGN_OR_RETURN(std::string name, ModelName(folder));
+  model.name = std::move(name);
 
   const std::string config_path = absl::StrCat(folder, "/config.json");
-  absl::StatusOr<FileBytes> config_file = FileBytes::Read(config_path);
-  RETURN_IF_ERROR(config_file.status());
-  const absl::Span<const uint8_t> config_bytes = config_file->bytes();
+  ASSIGN_OR_RETURN(FileBytes config_file, FileBytes::Read(config_path));
+  const absl::Span<const uint8_t> config_bytes = config_file.bytes();
   absl::StatusOr<ModelConfig> config = ParseModelConfig(
       absl::string_view(reinterpret_cast<const char*>(config_bytes.data()), config_bytes.size()));
   if (!config.ok()) {
@@ -168,13 +166,12 @@ absl::StatusOr<Model> LoadModel(const std::string& folder) {
   }
   model.config = *std::move(config);
 
-  absl::StatusOr<TensorFile> weights = TensorFile::Open(absl::StrCat(folder, "/model.safetensors"));
-  RETURN_IF_ERROR(weights.status());
+  ASSIGN_OR_RETURN(TensorFile weights,
+                   TensorFile::Open(absl::StrCat(folder, "/model.safetensors")));
   // First: what is taken is no longer there.
-  absl::StatusOr<std::string> digest = Digest(config_bytes, weights->bytes());
-  RETURN_IF_ERROR(digest.status());
-  model.digest = *std::move(digest);
-  const absl::Status taken = TakeWeights(*weights, &model);
+  ASSIGN_OR_RETURN(std::string digest, Digest(config_bytes, weights.bytes()));
+  model.digest = std::move(digest);
+  const absl::Status taken = TakeWeights(weights, &model);
   RETURN_IF_ERROR(taken);
   return model;
 }

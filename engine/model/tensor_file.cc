@@ -251,10 +251,9 @@ void FileBytes::Release(absl::Span<const uint8_t> bytes) {
 }
 
 absl::StatusOr<TensorFile> TensorFile::Open(const std::string& path) {
-  absl::StatusOr<FileBytes> read = FileBytes::Read(path);
-  RETURN_IF_ERROR(read.status());
-  absl::StatusOr<TensorFile> file = Parse(read->bytes(), path);
-  if (file.ok()) file->file_ = *std::move(read);
+  ASSIGN_OR_RETURN(FileBytes read, FileBytes::Read(path));
+  absl::StatusOr<TensorFile> file = Parse(read.bytes(), path);
+  if (file.ok()) file->file_ = std::move(read);
   return file;
 }
 

@@ -148,12 +148,11 @@ class FileReader {
  public:
   // NotFound when there is none.
   static absl::StatusOr<FileReader> Open(const std::string& path) {
-    absl::StatusOr<FileDescriptor> file = OpenToRead(path);
-    RETURN_IF_ERROR(file.status());
+    ASSIGN_OR_RETURN(FileDescriptor file, OpenToRead(path));
     struct stat info;
-    if (fstat(file->get(), &info) != 0) return FileError(errno, "stat", path);
-    posix_fadvise(file->get(), 0, 0, POSIX_FADV_SEQUENTIAL);
-    return FileReader(path, *std::move(file), info);
+    if (fstat(file.get(), &info) != 0) return FileError(errno, "stat", path);
+    posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    return FileReader(path, std::move(file), info);
   }
 
   int64_t bytes() const { return bytes_; }
@@ -179,13 +178,12 @@ class FileReader {
 
   // The lengths in the file, which add up to its size.
   absl::StatusOr<Lengths> ReadLengths() {
-    absl::StatusOr<std::string> fixed = Read(std::min(kHeadOffset, bytes_));
-    RETURN_IF_ERROR(fixed.status());
+    ASSIGN_OR_RETURN(std::string fixed, Read(std::min(kHeadOffset, bytes_)));
     Lengths lengths;
-    if (bytes_ < kHeadOffset + kDigestBytes || !absl::StartsWith(*fixed, kMagic)) {
+    if (bytes_ < kHeadOffset + kDigestBytes || !absl::StartsWith(fixed, kMagic)) {
       return absl::DataLossError(absl::StrCat(path_, ": is of another version, or torn"));
     }
-    std::memcpy(&lengths, fixed->data() + kMagic.size(), sizeof(lengths));
+    std::memcpy(&lengths, fixed.data() + kMagic.size(), sizeof(lengths));
     int64_t rest = bytes_ - kHeadOffset - kDigestBytes;
     for (const int64_t length : {lengths.head, lengths.state, lengths.kv}) {
       if (length < 0 || length > rest) rest = -1;
@@ -455,20 +453,16 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
 absl::StatusOr<std::string> ContextFiles::ReadFile(const std::string& path,
                                                    const EncodedContextId& id,
                                                    absl::Span<char> kv) const {
-  absl::StatusOr<FileReader> reader = FileReader::Open(path);
-  RETURN_IF_ERROR(reader.status());
-  absl::StatusOr<Lengths> lengths = reader->ReadLengths();
-  RETURN_IF_ERROR(lengths.status());
-  absl::StatusOr<std::string> head = reader->Read(lengths->head);
-  RETURN_IF_ERROR(head.status());
-  if (*head != HeadOf(id) || lengths->kv != static_cast<int64_t>(kv.size())) {
+  ASSIGN_OR_RETURN(FileReader reader, FileReader::Open(path));
+  ASSIGN_OR_RETURN(Lengths lengths, reader.ReadLengths());
+  ASSIGN_OR_RETURN(std::string head, reader.Read(lengths.head));
+  if (head != HeadOf(id) || lengths.kv != static_cast<int64_t>(kv.size())) {
     return absl::DataLossError(
         absl::StrCat(path, ": is of another registration, model, backend or build"));
   }
-  absl::StatusOr<std::string> state = reader->Read(lengths->state);
-  RETURN_IF_ERROR(state.status());
-  RETURN_IF_ERROR(reader->Read(kv));
-  RETURN_IF_ERROR(reader->CheckDigest());
+  ASSIGN_OR_RETURN(std::string state, reader.Read(lengths.state));
+  RETURN_IF_ERROR(reader.Read(kv));
+  RETURN_IF_ERROR(reader.CheckDigest());
   return state;
 }
 

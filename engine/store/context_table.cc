@@ -138,9 +138,8 @@ absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::stri
 
 absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::string& path,
                                                                  IfNew if_new) {
-  absl::StatusOr<std::unique_ptr<SqliteConnection>> connection = SqliteConnection::Open(path);
-  RETURN_IF_ERROR(connection.status());
-  std::unique_ptr<ContextTable> table(new ContextTable(*std::move(connection)));
+  ASSIGN_OR_RETURN(std::unique_ptr<SqliteConnection> connection, SqliteConnection::Open(path));
+  std::unique_ptr<ContextTable> table(new ContextTable(std::move(connection)));
   // Before anything is written, so that no foreign database is changed.
   RETURN_IF_ERROR(table->CheckIdentity());
   RETURN_IF_ERROR(table->CheckPages());
@@ -159,10 +158,9 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
 absl::Status ContextTable::Check(const std::string& path, IfNew if_new) {
   const bool has_log = IdentityOf(absl::StrCat(path, "-wal")).has_value();
   if (!IdentityOf(path).has_value()) return has_log ? absl::OkStatus() : RefuseNew(path, if_new);
-  absl::StatusOr<std::unique_ptr<SqliteConnection>> connection =
-      SqliteConnection::OpenUnchanged(path);
-  RETURN_IF_ERROR(connection.status());
-  ContextTable table(*std::move(connection));
+  ASSIGN_OR_RETURN(std::unique_ptr<SqliteConnection> connection,
+                   SqliteConnection::OpenUnchanged(path));
+  ContextTable table(std::move(connection));
   RETURN_IF_ERROR(table.CheckIdentity());
   if (has_log) return absl::OkStatus();
   RETURN_IF_ERROR(table.CheckPages());
@@ -175,30 +173,25 @@ absl::Status ContextTable::CheckAge(IfNew if_new) const {
 
 absl::StatusOr<int64_t> ContextTable::Pragma(const char* name) {
   SqliteStatement statement(*connection_, absl::StrCat("PRAGMA ", name));
-  absl::StatusOr<bool> row = statement.Step();
-  RETURN_IF_ERROR(row.status());
-  return *row ? statement.Integer(0) : 0;
+  ASSIGN_OR_RETURN(bool row, statement.Step());
+  return row ? statement.Integer(0) : 0;
 }
 
 absl::Status ContextTable::CheckIdentity() {
-  absl::StatusOr<int64_t> application = Pragma("application_id");
-  RETURN_IF_ERROR(application.status());
-  absl::StatusOr<int64_t> version = Pragma("user_version");
-  RETURN_IF_ERROR(version.status());
+  ASSIGN_OR_RETURN(int64_t application, Pragma("application_id"));
+  ASSIGN_OR_RETURN(int64_t version, Pragma("user_version"));
   SqliteStatement count(*connection_, "SELECT count(*) FROM sqlite_schema");
-  absl::StatusOr<bool> row = count.Step();
-  RETURN_IF_ERROR(row.status());
+  RETURN_IF_ERROR(count.Step().status());
 
-  is_new_ = *application == 0 && *version == 0 && count.Integer(0) == 0;
+  is_new_ = application == 0 && version == 0 && count.Integer(0) == 0;
   if (is_new_) return absl::OkStatus();
-  if (*application != kApplicationId) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(connection_->path(), ": is not a database of contexts (application id ",
-                     *application, ")"));
+  if (application != kApplicationId) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        connection_->path(), ": is not a database of contexts (application id ", application, ")"));
   }
-  if (*version != kSchemaVersion) {
+  if (version != kSchemaVersion) {
     return absl::FailedPreconditionError(absl::StrCat(connection_->path(), ": has version ",
-                                                      *version, "; this program reads version ",
+                                                      version, "; this program reads version ",
                                                       kSchemaVersion));
   }
   return absl::OkStatus();
@@ -208,9 +201,8 @@ absl::Status ContextTable::CheckPages() {
   // Not quick_check: this one also compares tables with their indices, which hold every name and
   // digest a second time. Files are removed according to these.
   SqliteStatement check(*connection_, "PRAGMA integrity_check(1)");
-  absl::StatusOr<bool> row = check.Step();
-  RETURN_IF_ERROR(row.status());
-  const std::string verdict = *row ? check.Text(0) : "no answer";
+  ASSIGN_OR_RETURN(bool row, check.Step());
+  const std::string verdict = row ? check.Text(0) : "no answer";
   if (verdict == "ok") return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(connection_->path(), ": is corrupt: ", verdict.substr(0, 200)));
@@ -230,17 +222,15 @@ absl::StatusOr<StoredContext> ContextTable::Read(const std::string& tenant,
   SqliteStatement query(*connection_, absl::StrCat(kSelect, "WHERE tenant = ? AND name = ?"));
   query.Bind(tenant);
   query.Bind(name);
-  absl::StatusOr<bool> row = query.Step();
-  RETURN_IF_ERROR(row.status());
-  if (!*row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
+  ASSIGN_OR_RETURN(bool row, query.Step());
+  if (!row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
   return CopyRow(query);
 }
 
 absl::StatusOr<ContextRecord> ContextTable::Find(const std::string& tenant,
                                                  const std::string& name) {
-  absl::StatusOr<StoredContext> stored = Read(tenant, name);
-  RETURN_IF_ERROR(stored.status());
-  return ParseContext(*std::move(stored), connection_->path());
+  ASSIGN_OR_RETURN(StoredContext stored, Read(tenant, name));
+  return ParseContext(std::move(stored), connection_->path());
 }
 
 absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::string& columns) {
@@ -269,15 +259,14 @@ absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::st
 }
 
 absl::Status ContextTable::Insert(const ContextRecord& record) {
-  absl::StatusOr<std::string> columns = ColumnsToJson(record);
-  RETURN_IF_ERROR(columns.status());
+  ASSIGN_OR_RETURN(std::string columns, ColumnsToJson(record));
   const std::string& path = connection_->path();
 
   Transaction transaction(*connection_);
   if (const int error = AtFailpoint("put_begin")) return FileError(error, "write", path);
   RETURN_IF_ERROR(transaction.Begin());
   if (const int error = AtFailpoint("put_insert")) return FileError(error, "write", path);
-  RETURN_IF_ERROR(InsertRows(record, *columns));
+  RETURN_IF_ERROR(InsertRows(record, columns));
   if (const int error = AtFailpoint("put_commit")) return FileError(error, "write", path);
   return transaction.Commit();
 }
@@ -287,9 +276,8 @@ absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::stri
                           "DELETE FROM contexts WHERE tenant = ? AND name = ? RETURNING digest");
   context.Bind(tenant);
   context.Bind(name);
-  absl::StatusOr<bool> row = context.Step();
-  RETURN_IF_ERROR(row.status());
-  if (!*row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
+  ASSIGN_OR_RETURN(bool row, context.Step());
+  if (!row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
   const std::string digest = context.Text(0);
   // To its end: SQLite refuses a commit while a statement is running.
   RETURN_IF_ERROR(context.Run());
@@ -328,9 +316,8 @@ absl::StatusOr<ContextTable::Page> ContextTable::List(const std::string& tenant,
   Page page;
   int64_t bytes = 0;
   while (true) {
-    absl::StatusOr<bool> row = query.Step();
-    RETURN_IF_ERROR(row.status());
-    page.last = !*row;
+    ASSIGN_OR_RETURN(bool row, query.Step());
+    page.last = !row;
     if (page.last || static_cast<int64_t>(page.contexts.size()) == limits.contexts) return page;
     StoredContext context = CopyRow(query);
     bytes += context.bytes();
@@ -346,9 +333,8 @@ absl::StatusOr<std::vector<ContextSummary>> ContextTable::ListNewest(int64_t cou
   query.Bind(count);
   std::vector<ContextSummary> contexts;
   while (true) {
-    absl::StatusOr<bool> row = query.Step();
-    RETURN_IF_ERROR(row.status());
-    if (!*row) return contexts;
+    ASSIGN_OR_RETURN(bool row, query.Step());
+    if (!row) return contexts;
     contexts.push_back({query.Text(0), query.Text(1), query.Text(2), query.Integer(3)});
   }
 }
@@ -359,8 +345,7 @@ absl::StatusOr<StoreTotals> ContextTable::Totals() {
   SqliteStatement query(*connection_,
                         "SELECT (SELECT COUNT(*) FROM contexts), "
                         "(SELECT COALESCE(SUM(bytes), 0) FROM datasets)");
-  absl::StatusOr<bool> row = query.Step();
-  RETURN_IF_ERROR(row.status());
+  RETURN_IF_ERROR(query.Step().status());
   return StoreTotals{query.Integer(0), query.Integer(1)};
 }
 
@@ -369,8 +354,7 @@ absl::StatusOr<StoreTotals> ContextTable::TotalsOf(const std::string& tenant) {
                         "SELECT (SELECT COUNT(*) FROM contexts WHERE tenant = ?1), "
                         "(SELECT COALESCE(SUM(bytes), 0) FROM datasets WHERE tenant = ?1)");
   query.Bind(tenant);
-  absl::StatusOr<bool> row = query.Step();
-  RETURN_IF_ERROR(row.status());
+  RETURN_IF_ERROR(query.Step().status());
   return StoreTotals{query.Integer(0), query.Integer(1)};
 }
 
@@ -378,9 +362,8 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ContextTable::A
   SqliteStatement query(*connection_, "SELECT tenant, digest FROM datasets");
   std::vector<std::pair<std::string, std::string>> datasets;
   while (true) {
-    absl::StatusOr<bool> row = query.Step();
-    RETURN_IF_ERROR(row.status());
-    if (!*row) return datasets;
+    ASSIGN_OR_RETURN(bool row, query.Step());
+    if (!row) return datasets;
     datasets.emplace_back(query.Text(0), query.Text(1));
   }
 }

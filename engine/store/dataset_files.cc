@@ -89,9 +89,8 @@ std::string DatasetFiles::LostPath(const std::string& key) const {
 absl::Status DatasetFiles::Open() {
   const std::string incoming = absl::StrCat(folder_, "/incoming");
   RETURN_IF_ERROR(MakeFolder(incoming));
-  absl::StatusOr<std::set<std::string>> left_behind = ListFolder(incoming);
-  RETURN_IF_ERROR(left_behind.status());
-  for (const std::string& name : *left_behind) {
+  ASSIGN_OR_RETURN(std::set<std::string> left_behind, ListFolder(incoming));
+  for (const std::string& name : left_behind) {
     const std::string path = absl::StrCat(incoming, "/", name);
     if (unlink(path.c_str()) != 0) return FileError(errno, "remove", path);
   }
@@ -102,9 +101,8 @@ absl::StatusOr<DatasetFiles::Lost> DatasetFiles::CountLost() const {
   Lost lost;
   std::error_code unknown;
   if (!fs::exists(lost_, unknown)) return lost;
-  absl::StatusOr<std::set<std::string>> names = ListFolder(lost_);
-  RETURN_IF_ERROR(names.status());
-  for (const std::string& name : *names) {
+  ASSIGN_OR_RETURN(std::set<std::string> names, ListFolder(lost_));
+  for (const std::string& name : names) {
     if (!IsDatasetName(name)) continue;
     const std::string path = absl::StrCat(lost_, "/", name);
     struct stat info;
@@ -225,14 +223,12 @@ absl::Status DatasetFiles::ForgetLost(const std::string& key) {
 
 absl::StatusOr<std::set<std::string>> DatasetFiles::List() const {
   std::set<std::string> keys;
-  absl::StatusOr<std::set<std::string>> shards = ListFolder(folder_);
-  RETURN_IF_ERROR(shards.status());
-  for (const std::string& shard : *shards) {
+  ASSIGN_OR_RETURN(std::set<std::string> shards, ListFolder(folder_));
+  for (const std::string& shard : shards) {
     // Other files here are not the store's: leave them.
     if (shard.size() != kShardDigits || !IsLowerHex(shard)) continue;
-    absl::StatusOr<std::set<std::string>> names = ListFolder(absl::StrCat(folder_, "/", shard));
-    RETURN_IF_ERROR(names.status());
-    for (const std::string& name : *names) {
+    ASSIGN_OR_RETURN(std::set<std::string> names, ListFolder(absl::StrCat(folder_, "/", shard)));
+    for (const std::string& name : names) {
       if (IsDatasetName(name) && absl::StartsWith(name, shard)) {
         keys.insert(name.substr(0, kKeyDigits));
       }

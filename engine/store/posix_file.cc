@@ -83,9 +83,8 @@ absl::StatusOr<FileDescriptor> OpenToRead(const std::string& path) {
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes) {
-  absl::StatusOr<FileDescriptor> opened = OpenToRead(path);
-  RETURN_IF_ERROR(opened.status());
-  const FileDescriptor& file = *opened;
+  ASSIGN_OR_RETURN(FileDescriptor opened, OpenToRead(path));
+  const FileDescriptor& file = opened;
   struct stat info;
   if (fstat(file.get(), &info) != 0) return FileError(errno, "stat", path);
   if (info.st_size != bytes) {

@@ -74,32 +74,29 @@ absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::
 absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std::string& folder) {
   RETURN_IF_ERROR(MakeFolder(folder));
   const StorePaths paths(folder);
-  absl::StatusOr<FileDescriptor> lock = LockFile(paths.lock);
-  RETURN_IF_ERROR(lock.status());
-  absl::StatusOr<FileDescriptor> folder_lock = LockFolder(folder);
-  RETURN_IF_ERROR(folder_lock.status());
+  ASSIGN_OR_RETURN(FileDescriptor lock, LockFile(paths.lock));
+  ASSIGN_OR_RETURN(FileDescriptor folder_lock, LockFolder(folder));
   auto room = std::make_unique<DiskRoom>(paths.reserve);
   RETURN_IF_ERROR(room->Open());
   // What opening writes must find room, so that a server starts on a full disk and can delete.
   if (room->full()) room->Release();
   auto files = std::make_unique<DatasetFiles>(paths.datasets, paths.lost);
   RETURN_IF_ERROR(files->Open());
-  absl::StatusOr<std::set<std::string>> present = files->List();
-  RETURN_IF_ERROR(present.status());
+  ASSIGN_OR_RETURN(std::set<std::string> present, files->List());
 
   // A new database beside datasets means that the old one was lost. To continue would move all
   // datasets to `lost`.
-  absl::StatusOr<std::unique_ptr<ContextTable>> table =
-      ContextTable::Open(paths.database, present->empty() ? ContextTable::IfNew::kCreate
-                                                          : ContextTable::IfNew::kRefuse);
-  RETURN_IF_ERROR(table.status());
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<ContextTable> table,
+      ContextTable::Open(paths.database, present.empty() ? ContextTable::IfNew::kCreate
+                                                         : ContextTable::IfNew::kRefuse));
   RETURN_IF_ERROR(SyncFolder(folder));
   if (room->full()) room->TakeWhatIsLeft();
 
   std::unique_ptr<SqliteContextStore> store(
-      new SqliteContextStore(paths, {*std::move(lock), *std::move(folder_lock)}, std::move(room),
-                             *std::move(table), std::move(files)));
-  RETURN_IF_ERROR(store->MatchFiles(*std::move(present)));
+      new SqliteContextStore(paths, {std::move(lock), std::move(folder_lock)}, std::move(room),
+                             std::move(table), std::move(files)));
+  RETURN_IF_ERROR(store->MatchFiles(std::move(present)));
   return store;
 }
 
@@ -131,9 +128,8 @@ absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
       RETURN_IF_ERROR(files_->ForgetLost(key));
       continue;
     }
-    const absl::StatusOr<bool> taken_back = files_->TakeBack(key);
-    RETURN_IF_ERROR(taken_back.status());
-    if (*taken_back) {
+    ASSIGN_OR_RETURN(const bool taken_back, files_->TakeBack(key));
+    if (taken_back) {
       spdlog::info("the dataset file {} had been set aside and is needed again", key);
       continue;
     }
@@ -152,12 +148,11 @@ absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
         "a database that names them they are found again.",
         files.size(), *files.begin());
   }
-  const absl::StatusOr<DatasetFiles::Lost> lost = files_->CountLost();
-  RETURN_IF_ERROR(lost.status());
-  if (lost->files > 0) {
+  ASSIGN_OR_RETURN(const DatasetFiles::Lost lost, files_->CountLost());
+  if (lost.files > 0) {
     spdlog::warn(
         "{} dataset file(s) of {} bytes lie in the folder lost until they are removed by hand",
-        lost->files, lost->bytes);
+        lost.files, lost.bytes);
   }
   return absl::OkStatus();
 }
@@ -219,19 +214,17 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& reco
 
 absl::Status SqliteContextStore::CheckQuota(const ContextRecord& record, const StoreQuota& quota) {
   if (quota.contexts == 0 && quota.dataset_bytes == 0) return absl::OkStatus();
-  const absl::StatusOr<StoreTotals> used = table_->TotalsOf(record.tenant);
-  RETURN_IF_ERROR(used.status());
-  if (quota.contexts > 0 && used->contexts >= quota.contexts) {
-    return QuotaExceeded("max_contexts", absl::StrCat("this tenant has ", used->contexts,
+  ASSIGN_OR_RETURN(const StoreTotals used, table_->TotalsOf(record.tenant));
+  if (quota.contexts > 0 && used.contexts >= quota.contexts) {
+    return QuotaExceeded("max_contexts", absl::StrCat("this tenant has ", used.contexts,
                                                       " contexts; its quota is ", quota.contexts));
   }
-  const absl::StatusOr<bool> shared = table_->Names(record.tenant, record.digest);
-  RETURN_IF_ERROR(shared.status());
-  if (quota.dataset_bytes > 0 && !*shared &&
-      used->dataset_bytes + record.dataset_bytes > quota.dataset_bytes) {
+  ASSIGN_OR_RETURN(const bool shared, table_->Names(record.tenant, record.digest));
+  if (quota.dataset_bytes > 0 && !shared &&
+      used.dataset_bytes + record.dataset_bytes > quota.dataset_bytes) {
     return QuotaExceeded(
         "max_dataset_mib",
-        absl::StrCat("this tenant's datasets take ", used->dataset_bytes, " bytes and this one ",
+        absl::StrCat("this tenant's datasets take ", used.dataset_bytes, " bytes and this one ",
                      record.dataset_bytes, "; its quota is ", quota.dataset_bytes));
   }
   return absl::OkStatus();
@@ -257,9 +250,8 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
   {
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckOpen());
-    absl::StatusOr<PutOutcome> outcome = Compare(record);
-    RETURN_IF_ERROR(outcome.status());
-    before = *outcome;
+    ASSIGN_OR_RETURN(PutOutcome outcome, Compare(record));
+    before = outcome;
     if (before == PutOutcome::kCreated) RETURN_IF_ERROR(CheckQuota(record, quota));
     pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
   }
@@ -336,9 +328,8 @@ absl::StatusOr<std::string> SqliteContextStore::ReadDataset(const std::string& t
     RETURN_IF_ERROR(stored.status());
     pin = std::make_unique<Pin>(*this, DatasetId{tenant, stored->record.digest});
   }
-  absl::StatusOr<ContextRecord> record = ParseContext(*std::move(stored), database_);
-  RETURN_IF_ERROR(record.status());
-  return files_->Read(DatasetKey(tenant, record->digest), record->dataset_bytes, record->digest);
+  ASSIGN_OR_RETURN(ContextRecord record, ParseContext(*std::move(stored), database_));
+  return files_->Read(DatasetKey(tenant, record.digest), record.dataset_bytes, record.digest);
 }
 
 absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, PageLimits limits,
@@ -347,22 +338,20 @@ absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, 
     return InvalidField("page_size",
                         absl::StrCat("is ", limits.contexts, "; it is 1 to ", kMaxPageSize));
   }
-  absl::StatusOr<std::string> after = ReadPageToken(tenant, page_token);
-  RETURN_IF_ERROR(after.status());
+  ASSIGN_OR_RETURN(std::string after, ReadPageToken(tenant, page_token));
 
   ContextTable::Page stored;
   {
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckOpen());
-    absl::StatusOr<ContextTable::Page> found = table_->List(tenant, *after, limits);
+    absl::StatusOr<ContextTable::Page> found = table_->List(tenant, after, limits);
     if (!found.ok()) return ForCaller(found.status());
     stored = *std::move(found);
   }
   ContextPage page;
   for (StoredContext& context : stored.contexts) {
-    absl::StatusOr<ContextRecord> record = ParseContext(std::move(context), database_);
-    RETURN_IF_ERROR(record.status());
-    page.records.push_back(*std::move(record));
+    ASSIGN_OR_RETURN(ContextRecord record, ParseContext(std::move(context), database_));
+    page.records.push_back(std::move(record));
   }
   if (!stored.last) page.next_page_token = MakePageToken(tenant, page.records.back().name);
   return page;

@@ -51,9 +51,8 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
                                      limits_.max_name_bytes));
   }
   if (!header.model().empty()) {
-    absl::StatusOr<std::string> model = ParseModelName(header.model(), "header.model");
-    RETURN_IF_ERROR(model.status());
-    model_id_ = *std::move(model);
+    ASSIGN_OR_RETURN(std::string model, ParseModelName(header.model(), "header.model"));
+    model_id_ = std::move(model);
   }
   if (header.row_count() < 0 || header.row_count() > limits_.max_context_rows) {
     return InvalidField("header.row_count",
@@ -78,27 +77,26 @@ absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
     return InvalidField(
         "rows", absl::StrCat("are in more than ", kMaxChunks, " messages: send more rows in each"));
   }
-  absl::StatusOr<Table> chunk = DecodeTable(rows, "rows", ChunkBounds(limits_));
-  RETURN_IF_ERROR(chunk.status());
-  if (rows_ + chunk->rows() > limits_.max_context_rows) {
+  ASSIGN_OR_RETURN(Table chunk, DecodeTable(rows, "rows", ChunkBounds(limits_)));
+  if (rows_ + chunk.rows() > limits_.max_context_rows) {
     return InvalidField(
-        "rows", absl::StrCat("has ", rows_ + chunk->rows(),
-                             " rows over all messages; the limit is ", limits_.max_context_rows));
+        "rows", absl::StrCat("has ", rows_ + chunk.rows(), " rows over all messages; the limit is ",
+                             limits_.max_context_rows));
   }
-  RETURN_IF_ERROR(CheckTarget(*chunk));
+  RETURN_IF_ERROR(CheckTarget(chunk));
   if (chunks_ == 0) {
-    for (const Column& column : chunk->columns) {
+    for (const Column& column : chunk.columns) {
       table_.columns.push_back({column.name, column.type, {}, {}, {}, column.meaning});
       CountBytes(column.name.size(), sizeof(Column) + sizeof(CategoryIndex));
     }
     category_index_.resize(table_.columns.size());
   } else {
-    RETURN_IF_ERROR(CheckSameColumns(*chunk));
+    RETURN_IF_ERROR(CheckSameColumns(chunk));
   }
-  for (size_t i = 0; i < chunk->columns.size(); ++i) {
-    RETURN_IF_ERROR(Append(chunk->columns[i], i));
+  for (size_t i = 0; i < chunk.columns.size(); ++i) {
+    RETURN_IF_ERROR(Append(chunk.columns[i], i));
   }
-  rows_ += chunk->rows();
+  rows_ += chunk.rows();
   ++chunks_;
   return absl::OkStatus();
 }

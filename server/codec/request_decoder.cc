@@ -35,12 +35,10 @@ absl::StatusOr<Snapping> DecodeSnapping(v1::Snapping value) {
 
 template <typename Message>
 absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBase* request) {
-  absl::StatusOr<std::string> context = ParseContextName(message.context(), "context");
-  RETURN_IF_ERROR(context.status());
-  absl::StatusOr<Table> targets = DecodeTable(message.targets(), "targets", TargetBounds(limits));
-  RETURN_IF_ERROR(targets.status());
-  request->context = *std::move(context);
-  request->targets = *std::move(targets);
+  ASSIGN_OR_RETURN(std::string context, ParseContextName(message.context(), "context"));
+  ASSIGN_OR_RETURN(Table targets, DecodeTable(message.targets(), "targets", TargetBounds(limits)));
+  request->context = std::move(context);
+  request->targets = std::move(targets);
   request->expected = {message.expected_source().context_digest(),
                        message.expected_source().model_digest()};
   return absl::OkStatus();
@@ -75,9 +73,8 @@ absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
                                              const Limits& limits) {
   PredictRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  absl::StatusOr<Snapping> snapping = DecodeSnapping(message.snapping());
-  RETURN_IF_ERROR(snapping.status());
-  request.snapping = *snapping;
+  ASSIGN_OR_RETURN(Snapping snapping, DecodeSnapping(message.snapping()));
+  request.snapping = snapping;
   request.quantiles.assign(message.quantiles().begin(), message.quantiles().end());
   request.want_mixtures = message.include_mixtures();
   return request;
@@ -86,18 +83,15 @@ absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
 absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, const Limits& limits) {
   SampleRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  absl::StatusOr<TargetOrder> order = DecodeOrder(message.order());
-  RETURN_IF_ERROR(order.status());
-  absl::StatusOr<BeyondBuffer> beyond = DecodeBeyondBuffer(message.beyond_buffer());
-  RETURN_IF_ERROR(beyond.status());
-  absl::StatusOr<Snapping> snapping = DecodeSnapping(message.snapping());
-  RETURN_IF_ERROR(snapping.status());
-  request.snapping = *snapping;
+  ASSIGN_OR_RETURN(TargetOrder order, DecodeOrder(message.order()));
+  ASSIGN_OR_RETURN(BeyondBuffer beyond, DecodeBeyondBuffer(message.beyond_buffer()));
+  ASSIGN_OR_RETURN(Snapping snapping, DecodeSnapping(message.snapping()));
+  request.snapping = snapping;
   request.paths = message.path_count();
   request.seed = message.seed();
-  request.order = *order;
+  request.order = order;
   request.want_log_densities = message.include_log_densities();
-  request.beyond_buffer = *beyond;
+  request.beyond_buffer = beyond;
   return request;
 }
 
@@ -105,8 +99,7 @@ absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& 
                                                    const Limits& limits) {
   LogDensityRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  absl::StatusOr<BeyondBuffer> beyond = DecodeBeyondBuffer(message.beyond_buffer());
-  RETURN_IF_ERROR(beyond.status());
+  ASSIGN_OR_RETURN(BeyondBuffer beyond, DecodeBeyondBuffer(message.beyond_buffer()));
   // The engine refuses values that do not fill whole vectors.
   request.y.assign(message.values().begin(), message.values().end());
   request.vectors = message.values_size() / std::max<int64_t>(request.targets.rows(), 1);
@@ -114,7 +107,7 @@ absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& 
   request.seed = message.seed();
   request.want_terms = message.include_terms();
   request.want_mixtures = message.include_mixtures();
-  request.beyond_buffer = *beyond;
+  request.beyond_buffer = beyond;
   return request;
 }
 

@@ -57,12 +57,11 @@ absl::StatusOr<std::vector<ConfigEntry>> ReadDocument(const std::string& path,
   std::vector<ConfigEntry> entries;
   std::set<std::string> names;
   for (const auto& pair : *document) {
-    absl::StatusOr<ConfigEntry> entry = ReadEntry(path, pair.first, pair.second);
-    RETURN_IF_ERROR(entry.status());
-    if (!names.insert(entry->name).second) {
-      return InvalidFile(path, absl::StrCat(entry->name, " is given twice"));
+    ASSIGN_OR_RETURN(ConfigEntry entry, ReadEntry(path, pair.first, pair.second));
+    if (!names.insert(entry.name).second) {
+      return InvalidFile(path, absl::StrCat(entry.name, " is given twice"));
     }
-    entries.push_back(*std::move(entry));
+    entries.push_back(std::move(entry));
   }
   return entries;
 }
@@ -71,16 +70,15 @@ absl::StatusOr<std::vector<ConfigEntry>> ReadDocument(const std::string& path,
 
 absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path,
                                                         int64_t entries_before) {
-  const absl::StatusOr<std::string> text = ReadFileText(path);
-  RETURN_IF_ERROR(text.status());
+  ASSIGN_OR_RETURN(const std::string text, ReadFileText(path));
   absl::StatusOr<std::vector<ConfigEntry>> entries = std::vector<ConfigEntry>();
   try {
-    if (!text->empty()) entries = ReadDocument(path, *text);
+    if (!text.empty()) entries = ReadDocument(path, text);
   } catch (const YAML::Exception& error) {
     return InvalidFile(path, absl::StrCat("line ", error.mark.line + 1, ": ", error.msg));
   }
   RETURN_IF_ERROR(entries.status());
-  RETURN_IF_ERROR(CheckEmptied(path, *text, static_cast<int64_t>(entries->size()), entries_before));
+  RETURN_IF_ERROR(CheckEmptied(path, text, static_cast<int64_t>(entries->size()), entries_before));
   return entries;
 }
 

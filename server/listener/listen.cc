@@ -194,15 +194,13 @@ absl::StatusOr<std::vector<FileDescriptor>> ListenOnPath(const std::string& text
 }  // namespace
 
 absl::StatusOr<std::vector<FileDescriptor>> ListenOn(const std::string& address) {
-  const absl::StatusOr<Address> parsed = ParseAddress(address);
-  RETURN_IF_ERROR(parsed.status());
-  if (!parsed->path.empty()) return ListenOnPath(address, parsed->path);
-  if (parsed->host == "0.0.0.0" || parsed->host == "::") {
-    return ListenOnWildcard(address, parsed->port);
+  ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
+  if (!parsed.path.empty()) return ListenOnPath(address, parsed.path);
+  if (parsed.host == "0.0.0.0" || parsed.host == "::") {
+    return ListenOnWildcard(address, parsed.port);
   }
-  const absl::StatusOr<std::vector<SocketAddress>> resolved = Resolve(address, *parsed);
-  RETURN_IF_ERROR(resolved.status());
-  return ListenOnAll(address, *resolved);
+  ASSIGN_OR_RETURN(const std::vector<SocketAddress> resolved, Resolve(address, parsed));
+  return ListenOnAll(address, resolved);
 }
 
 int LocalPort(const FileDescriptor& socket) {

@@ -81,27 +81,24 @@ absl::Status GetContext(const Environment& environment, const ReactorPtr& reacto
   return RunBlocking(environment, reactor,
                      [engine = environment.engine, tenant = reactor->live().caller().tenant,
                       name = *std::move(name)]() -> absl::StatusOr<v1::Context> {
-                       absl::StatusOr<ContextInfo> info = engine->GetContext(tenant, name);
-                       RETURN_IF_ERROR(info.status());
+                       ASSIGN_OR_RETURN(ContextInfo info, engine->GetContext(tenant, name));
                        v1::Context response;
-                       EncodeContext(*info, &response);
+                       EncodeContext(info, &response);
                        return response;
                      });
 }
 
 absl::Status ListContexts(const Environment& environment, const ReactorPtr& reactor,
                           const v1::ListContextsRequest& request) {
-  absl::StatusOr<int64_t> page_size = DecodePageSize(request.page_size());
-  RETURN_IF_ERROR(page_size.status());
+  ASSIGN_OR_RETURN(int64_t page_size, DecodePageSize(request.page_size()));
   return RunBlocking(environment, reactor,
                      [engine = environment.engine, tenant = reactor->live().caller().tenant,
-                      limits = PageLimits{*page_size, environment.max_message_bytes / 8},
+                      limits = PageLimits{page_size, environment.max_message_bytes / 8},
                       token = request.page_token()]() -> absl::StatusOr<v1::ListContextsResponse> {
-                       absl::StatusOr<ContextInfoPage> page =
-                           engine->ListContexts(tenant, limits, token);
-                       RETURN_IF_ERROR(page.status());
+                       ASSIGN_OR_RETURN(ContextInfoPage page,
+                                        engine->ListContexts(tenant, limits, token));
                        v1::ListContextsResponse response;
-                       EncodeContextPage(*page, &response);
+                       EncodeContextPage(page, &response);
                        return response;
                      });
 }
@@ -121,10 +118,9 @@ absl::Status DeleteContext(const Environment& environment, const ReactorPtr& rea
 
 absl::Status WarmContext(const Environment& environment, const ReactorPtr& reactor,
                          const v1::WarmContextRequest& request) {
-  absl::StatusOr<std::string> name = ParseContextName(request.name(), "name");
-  RETURN_IF_ERROR(name.status());
+  ASSIGN_OR_RETURN(std::string name, ParseContextName(request.name(), "name"));
   RequestBase warm;
-  warm.context = *std::move(name);
+  warm.context = std::move(name);
   FillBase(reactor, &warm);
   reactor->Attach(environment.engine->Warm(
       std::move(warm), Reply<ContextInfo>(environment, reactor, &EncodeContext)));
@@ -133,53 +129,49 @@ absl::Status WarmContext(const Environment& environment, const ReactorPtr& react
 
 absl::Status Predict(const Environment& environment, const ReactorPtr& reactor,
                      const v1::PredictRequest& request) {
-  absl::StatusOr<PredictRequest> decoded = DecodePredict(request, environment.limits->Get());
-  RETURN_IF_ERROR(decoded.status());
-  FillBase(reactor, &*decoded);
-  reactor->live().Note("targets", decoded->targets.rows());
-  RETURN_IF_ERROR(reactor->live().TakeValues(decoded->targets.rows(), 1));
+  ASSIGN_OR_RETURN(PredictRequest decoded, DecodePredict(request, environment.limits->Get()));
+  FillBase(reactor, &decoded);
+  reactor->live().Note("targets", decoded.targets.rows());
+  RETURN_IF_ERROR(reactor->live().TakeValues(decoded.targets.rows(), 1));
   reactor->Attach(environment.engine->Predict(
-      *std::move(decoded), Reply<PredictResult>(environment, reactor, &EncodePredict)));
+      std::move(decoded), Reply<PredictResult>(environment, reactor, &EncodePredict)));
   return absl::OkStatus();
 }
 
 absl::Status LogDensity(const Environment& environment, const ReactorPtr& reactor,
                         const v1::LogDensityRequest& request) {
-  absl::StatusOr<LogDensityRequest> decoded = DecodeLogDensity(request, environment.limits->Get());
-  RETURN_IF_ERROR(decoded.status());
-  FillBase(reactor, &*decoded);
-  reactor->live().Note("targets", decoded->targets.rows());
-  reactor->live().Note("values", static_cast<int64_t>(decoded->y.size()));
-  reactor->live().Note("vectors", decoded->vectors);
-  reactor->live().Note("orders", decoded->random_orders);
-  RETURN_IF_ERROR(reactor->live().TakeValues(static_cast<int64_t>(decoded->y.size()),
-                                             std::max<int64_t>(1, decoded->random_orders)));
+  ASSIGN_OR_RETURN(LogDensityRequest decoded, DecodeLogDensity(request, environment.limits->Get()));
+  FillBase(reactor, &decoded);
+  reactor->live().Note("targets", decoded.targets.rows());
+  reactor->live().Note("values", static_cast<int64_t>(decoded.y.size()));
+  reactor->live().Note("vectors", decoded.vectors);
+  reactor->live().Note("orders", decoded.random_orders);
+  RETURN_IF_ERROR(reactor->live().TakeValues(static_cast<int64_t>(decoded.y.size()),
+                                             std::max<int64_t>(1, decoded.random_orders)));
   reactor->Attach(environment.engine->LogDensity(
-      *std::move(decoded), Reply<LogDensityResult>(environment, reactor, &EncodeLogDensity)));
+      std::move(decoded), Reply<LogDensityResult>(environment, reactor, &EncodeLogDensity)));
   return absl::OkStatus();
 }
 
 absl::Status GetModel(const Environment& environment, const ReactorPtr& reactor,
                       const v1::GetModelRequest& request) {
-  absl::StatusOr<std::string> name = ParseModelName(request.name(), "name");
-  RETURN_IF_ERROR(name.status());
+  ASSIGN_OR_RETURN(std::string name, ParseModelName(request.name(), "name"));
   for (const Engine::ModelInfo& info : environment.engine->Models()) {
-    if (info.name != *name) continue;
+    if (info.name != name) continue;
     v1::Model response;
     EncodeModel(info, &response);
     reactor->FinishWith(response);
     return absl::OkStatus();
   }
-  return absl::NotFoundError(absl::StrCat("no model ", QuoteName(*name)));
+  return absl::NotFoundError(absl::StrCat("no model ", QuoteName(name)));
 }
 
 absl::Status ListModels(const Environment& environment, const ReactorPtr& reactor,
                         const v1::ListModelsRequest& request) {
-  absl::StatusOr<int64_t> page_size = DecodePageSize(request.page_size());
-  RETURN_IF_ERROR(page_size.status());
+  ASSIGN_OR_RETURN(int64_t page_size, DecodePageSize(request.page_size()));
   v1::ListModelsResponse response;
   RETURN_IF_ERROR(
-      FillModelPage(environment.engine->Models(), *page_size, request.page_token(), &response));
+      FillModelPage(environment.engine->Models(), page_size, request.page_token(), &response));
   reactor->FinishWith(response);
   return absl::OkStatus();
 }

@@ -77,16 +77,14 @@ LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context,
 absl::Status LiveCall::Admit(const ServiceEnvironment& environment) {
   const PresentedCredentials presented = CredentialsOf(*context_, peer_);
   caller_.peer_host = presented.peer_host;
-  absl::StatusOr<Caller> caller = access_->Authenticate(presented, absl::Now(), &expired_token_);
-  RETURN_IF_ERROR(caller.status());
-  caller_ = *std::move(caller);
+  ASSIGN_OR_RETURN(Caller caller, access_->Authenticate(presented, absl::Now(), &expired_token_));
+  caller_ = std::move(caller);
   share_ = ShareOf(caller_, peer_);
   RETURN_IF_ERROR(AccessControl::Authorize(caller_, method_));
-  absl::StatusOr<Quotas::CallSlot> slot =
-      access_->quotas().BeginCall(caller_, environment.retry_delay);
-  RETURN_IF_ERROR(slot.status());
+  ASSIGN_OR_RETURN(Quotas::CallSlot slot,
+                   access_->quotas().BeginCall(caller_, environment.retry_delay));
   MutexLock lock(&mutex_);
-  slot_ = *std::move(slot);
+  slot_ = std::move(slot);
   return absl::OkStatus();
 }
 
@@ -100,11 +98,10 @@ void LiveCall::SetCaller(RequestBase* request) const {
 absl::Status LiveCall::TakeValues(int64_t a, int64_t b) {
   int64_t values = 0;
   if (__builtin_mul_overflow(a, b, &values)) values = std::numeric_limits<int64_t>::max();
-  const absl::StatusOr<absl::Duration> taken =
-      access_->quotas().TakeValues(caller_, values, MonotonicNow());
-  RETURN_IF_ERROR(taken.status());
+  ASSIGN_OR_RETURN(const absl::Duration taken,
+                   access_->quotas().TakeValues(caller_, values, MonotonicNow()));
   MutexLock lock(&mutex_);
-  values_taken_ = *taken;
+  values_taken_ = taken;
   return absl::OkStatus();
 }
 

@@ -73,15 +73,15 @@ absl::StatusOr<RegisterOutcome> RegisterReactor::RegisterNow() {
   live().Note("context", assembler_->context_id());
   live().Note("rows", assembler_->rows());
   live().Note("bytes", assembler_->bytes());
-  absl::StatusOr<Dataset> dataset = assembler_->Finish();
-  RETURN_IF_ERROR(dataset.status());
-  absl::StatusOr<RegisterOutcome> outcome = environment().engine->Register(
-      live().caller().tenant, assembler_->context_id(), assembler_->model_id(), *dataset,
-      {.contexts = live().caller().policy.quotas.contexts,
-       .dataset_bytes = live().caller().policy.quotas.dataset_bytes});
-  RETURN_IF_ERROR(outcome.status());
-  live().Note("outcome", outcome->outcome == PutOutcome::kUnchanged ? "unchanged" : "created");
-  live().Note("model", outcome->context.record.model);
+  ASSIGN_OR_RETURN(Dataset dataset, assembler_->Finish());
+  ASSIGN_OR_RETURN(
+      RegisterOutcome outcome,
+      environment().engine->Register(
+          live().caller().tenant, assembler_->context_id(), assembler_->model_id(), dataset,
+          {.contexts = live().caller().policy.quotas.contexts,
+           .dataset_bytes = live().caller().policy.quotas.dataset_bytes}));
+  live().Note("outcome", outcome.outcome == PutOutcome::kUnchanged ? "unchanged" : "created");
+  live().Note("model", outcome.context.record.model);
   return outcome;
 }
 

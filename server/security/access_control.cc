@@ -35,9 +35,8 @@ std::optional<absl::string_view> BearerToken(absl::string_view authorization) {
 absl::StatusOr<std::unique_ptr<AccessControl>> AccessControl::Load(const SecurityOptions& options) {
   std::unique_ptr<AccessControl> access(new AccessControl(options));
   if (!options.tls.certificate.empty()) {
-    absl::StatusOr<std::shared_ptr<TlsIdentity>> identity = TlsIdentity::Load(options.tls);
-    RETURN_IF_ERROR(identity.status());
-    access->tls_ = *std::move(identity);
+    ASSIGN_OR_RETURN(std::shared_ptr<TlsIdentity> identity, TlsIdentity::Load(options.tls));
+    access->tls_ = std::move(identity);
   }
   RETURN_IF_ERROR(access->ReloadTokens().status());
   RETURN_IF_ERROR(access->ReloadTenants().status());
@@ -73,28 +72,24 @@ AccessControl::Reloaded AccessControl::Reload(absl::Time now) {
 
 absl::StatusOr<EntryChanges> AccessControl::ReloadTokens() {
   if (options_.token_file.empty()) return EntryChanges();
-  const absl::StatusOr<std::string> text = ReadFileText(options_.token_file);
-  RETURN_IF_ERROR(text.status());
-  absl::StatusOr<TokenTable> tokens = TokenTable::Parse(*text, options_.token_file);
-  RETURN_IF_ERROR(tokens.status());
-  auto shared = std::make_shared<const TokenTable>(*std::move(tokens));
+  ASSIGN_OR_RETURN(const std::string text, ReadFileText(options_.token_file));
+  ASSIGN_OR_RETURN(TokenTable tokens, TokenTable::Parse(text, options_.token_file));
+  auto shared = std::make_shared<const TokenTable>(std::move(tokens));
   MutexLock lock(&mutex_);
   const EntryChanges changes = shared->ChangesFrom(*tokens_);
-  RETURN_IF_ERROR(CheckEmptied(options_.token_file, *text, changes.now, changes.before));
+  RETURN_IF_ERROR(CheckEmptied(options_.token_file, text, changes.now, changes.before));
   tokens_ = std::move(shared);
   return changes;
 }
 
 absl::StatusOr<EntryChanges> AccessControl::ReloadTenants() {
   if (options_.tenant_file.empty()) return EntryChanges();
-  const absl::StatusOr<std::string> text = ReadFileText(options_.tenant_file);
-  RETURN_IF_ERROR(text.status());
-  absl::StatusOr<TenantTable> tenants = TenantTable::Parse(*text, options_.tenant_file);
-  RETURN_IF_ERROR(tenants.status());
-  auto shared = std::make_shared<const TenantTable>(*std::move(tenants));
+  ASSIGN_OR_RETURN(const std::string text, ReadFileText(options_.tenant_file));
+  ASSIGN_OR_RETURN(TenantTable tenants, TenantTable::Parse(text, options_.tenant_file));
+  auto shared = std::make_shared<const TenantTable>(std::move(tenants));
   MutexLock lock(&mutex_);
   const EntryChanges changes = shared->ChangesFrom(*tenants_);
-  RETURN_IF_ERROR(CheckEmptied(options_.tenant_file, *text, changes.now, changes.before));
+  RETURN_IF_ERROR(CheckEmptied(options_.tenant_file, text, changes.now, changes.before));
   tenants_ = std::move(shared);
   return changes;
 }

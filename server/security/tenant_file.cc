@@ -104,16 +104,14 @@ absl::StatusOr<bool> TenantFileReader::ReadPolicyField(const Field& field,
                                                        TenantPolicy* policy) const {
   if (field.first == "weight") {
     constexpr int64_t kMaxWeight = 1000;
-    const absl::StatusOr<int64_t> weight = Integer(field, kMaxWeight);
-    RETURN_IF_ERROR(weight.status());
-    policy->weight = *weight;
+    ASSIGN_OR_RETURN(const int64_t weight, Integer(field, kMaxWeight));
+    policy->weight = weight;
     return true;
   }
   for (const QuotaField& quota : kQuotaFields) {
     if (field.first != quota.name) continue;
-    const absl::StatusOr<int64_t> value = Integer(field, quota.high);
-    RETURN_IF_ERROR(value.status());
-    policy->quotas.*quota.value = *value * quota.unit;
+    ASSIGN_OR_RETURN(const int64_t value, Integer(field, quota.high));
+    policy->quotas.*quota.value = value * quota.unit;
     return true;
   }
   return false;

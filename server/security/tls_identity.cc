@@ -137,15 +137,12 @@ absl::Status TryHandshake(X509* certificate, EVP_PKEY* key) {
 
 absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
   TlsIdentity::Content content;
-  absl::StatusOr<std::string> certificate_text = ReadFileText(files.certificate);
-  RETURN_IF_ERROR(certificate_text.status());
-  absl::StatusOr<std::string> key_text = ReadFileText(files.key);
-  RETURN_IF_ERROR(key_text.status());
-  const absl::StatusOr<std::vector<CertificatePtr>> chain =
-      ReadCertificates(files.certificate, *certificate_text);
-  RETURN_IF_ERROR(chain.status());
-  X509* const certificate = chain->front().get();
-  const KeyPtr key(PEM_read_bio_PrivateKey(Open(*key_text).get(), nullptr, NoPassphrase, nullptr));
+  ASSIGN_OR_RETURN(std::string certificate_text, ReadFileText(files.certificate));
+  ASSIGN_OR_RETURN(std::string key_text, ReadFileText(files.key));
+  ASSIGN_OR_RETURN(const std::vector<CertificatePtr> chain,
+                   ReadCertificates(files.certificate, certificate_text));
+  X509* const certificate = chain.front().get();
+  const KeyPtr key(PEM_read_bio_PrivateKey(Open(key_text).get(), nullptr, NoPassphrase, nullptr));
   if (key == nullptr) return Refuse(files.key, "has no private key in PEM without a passphrase");
   if (X509_check_private_key(certificate, key.get()) != 1) {
     return Refuse(files.key, absl::StrCat("is not the key of ", files.certificate));
@@ -155,24 +152,20 @@ absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
                   absl::StrCat("no client can connect with this certificate and ", files.key, ": ",
                                usable.message()));
   }
-  const absl::StatusOr<Validity> validity = ValidityOf(files.certificate, *chain);
-  RETURN_IF_ERROR(validity.status());
+  ASSIGN_OR_RETURN(const Validity validity, ValidityOf(files.certificate, chain));
   content.serial = SerialOf(*certificate);
-  content.valid_from = validity->from;
-  content.valid_until = content.expires = validity->until;
+  content.valid_from = validity.from;
+  content.valid_until = content.expires = validity.until;
   if (!files.client_ca.empty()) {
-    absl::StatusOr<std::string> client_ca = ReadFileText(files.client_ca);
-    RETURN_IF_ERROR(client_ca.status());
-    const absl::StatusOr<std::vector<CertificatePtr>> authorities =
-        ReadCertificates(files.client_ca, *client_ca);
-    RETURN_IF_ERROR(authorities.status());
-    const absl::StatusOr<Validity> of_authorities = ValidityOf(files.client_ca, *authorities);
-    RETURN_IF_ERROR(of_authorities.status());
-    content.expires = std::min(content.expires, of_authorities->until);
-    content.client_ca = *std::move(client_ca);
+    ASSIGN_OR_RETURN(std::string client_ca, ReadFileText(files.client_ca));
+    ASSIGN_OR_RETURN(const std::vector<CertificatePtr> authorities,
+                     ReadCertificates(files.client_ca, client_ca));
+    ASSIGN_OR_RETURN(const Validity of_authorities, ValidityOf(files.client_ca, authorities));
+    content.expires = std::min(content.expires, of_authorities.until);
+    content.client_ca = std::move(client_ca);
   }
-  content.certificate = *std::move(certificate_text);
-  content.key = *std::move(key_text);
+  content.certificate = std::move(certificate_text);
+  content.key = std::move(key_text);
   return content;
 }
 
@@ -254,18 +247,16 @@ absl::StatusOr<std::shared_ptr<TlsIdentity>> TlsIdentity::Load(const TlsFiles& f
 }
 
 absl::StatusOr<bool> TlsIdentity::Reload(absl::Time now) {
-  absl::StatusOr<Content> content = ReadContent(files_);
-  RETURN_IF_ERROR(content.status());
+  ASSIGN_OR_RETURN(Content content, ReadContent(files_));
   MutexLock lock(&mutex_);
-  if (version_ > 0 && content_ == *content) return false;
-  if (version_ > 0 && content_.IsValid(now) && !content->IsValid(now)) {
-    return Refuse(
-        files_.certificate,
-        absl::StrCat("has a certificate that is valid from ", LogTime(content->valid_from),
-                     " until ", LogTime(content->valid_until),
-                     ", and not now; the one before it stays, which is"));
+  if (version_ > 0 && content_ == content) return false;
+  if (version_ > 0 && content_.IsValid(now) && !content.IsValid(now)) {
+    return Refuse(files_.certificate,
+                  absl::StrCat("has a certificate that is valid from ", LogTime(content.valid_from),
+                               " until ", LogTime(content.valid_until),
+                               ", and not now; the one before it stays, which is"));
   }
-  content_ = *std::move(content);
+  content_ = std::move(content);
   ++version_;
   return true;
 }

@@ -167,18 +167,15 @@ absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOption
     return absl::InvalidArgumentError(
         absl::StrCat("threads: ", options.threads, " is outside [0, ", kMaxThreads, "]"));
   }
-  absl::StatusOr<std::unique_ptr<MemoryPool>> context_pool =
-      MemoryPool::Create("context_pool_bytes", options.context_pool_bytes);
-  RETURN_IF_ERROR(context_pool.status());
-  absl::StatusOr<std::unique_ptr<MemoryPool>> buffer_pool =
-      MemoryPool::Create("buffer_pool_bytes", options.buffer_pool_bytes);
-  RETURN_IF_ERROR(buffer_pool.status());
+  ASSIGN_OR_RETURN(std::unique_ptr<MemoryPool> context_pool,
+                   MemoryPool::Create("context_pool_bytes", options.context_pool_bytes));
+  ASSIGN_OR_RETURN(std::unique_ptr<MemoryPool> buffer_pool,
+                   MemoryPool::Create("buffer_pool_bytes", options.buffer_pool_bytes));
   const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int threads = options.threads > 0 ? options.threads : std::min(processors, kMaxThreads);
-  absl::StatusOr<std::unique_ptr<ThreadPool>> pool = ThreadPool::Create(threads);
-  RETURN_IF_ERROR(pool.status());
-  return std::make_unique<Backend>(*std::move(context_pool), *std::move(buffer_pool),
-                                   *std::move(pool));
+  ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::Create(threads));
+  return std::make_unique<Backend>(std::move(context_pool), std::move(buffer_pool),
+                                   std::move(pool));
 }
 
 }  // namespace chorale::cpu

@@ -92,14 +92,13 @@ class Backend : public chorale::Backend {
     // First: no library helps a model that neither form takes.
     RETURN_IF_ERROR(shape.Check(model.config, device_->properties().shared_bytes_per_block));
     if (shape.form == LayerForm::kWide) RETURN_IF_ERROR(OpenProducts(model.config));
-    absl::StatusOr<std::shared_ptr<const DeviceModel>> added =
-        DeviceModel::Create(model, *device_, products_.get());
-    RETURN_IF_ERROR(added.status());
-    RETURN_IF_ERROR(CheckRoom(**added));
-    models_.push_back(*added);
-    decoder_.Prepare(**added);
+    ASSIGN_OR_RETURN(std::shared_ptr<const DeviceModel> added,
+                     DeviceModel::Create(model, *device_, products_.get()));
+    RETURN_IF_ERROR(CheckRoom(*added));
+    models_.push_back(added);
+    decoder_.Prepare(*added);
     return device_->status().ok()
-               ? absl::StatusOr<std::shared_ptr<const BackendModel>>(*std::move(added))
+               ? absl::StatusOr<std::shared_ptr<const BackendModel>>(std::move(added))
                : device_->status();
   }
 
@@ -254,9 +253,8 @@ void Backend::Decode(std::vector<DecodeGraphs::Item> items) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options) {
-  absl::StatusOr<std::unique_ptr<Device>> device = Device::Open(options.memory);
-  RETURN_IF_ERROR(device.status());
-  return std::make_unique<Backend>(*std::move(device), options.cublaslt);
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Open(options.memory));
+  return std::make_unique<Backend>(std::move(device), options.cublaslt);
 }
 
 }  // namespace chorale::cuda

@@ -85,14 +85,12 @@ absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(
   }
   blob.Add(model.embedding.y_weight, &made->y_weight_);
   blob.Add(TokenOffsets(model.embedding, made->config_), &made->offsets_);
-  absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> encoder =
-      MakeDeviceRowEncoder(model, blob);
-  RETURN_IF_ERROR(encoder.status());
-  made->row_encoder_ = *std::move(encoder);
+  ASSIGN_OR_RETURN(std::unique_ptr<const DeviceRowEncoder> encoder,
+                   MakeDeviceRowEncoder(model, blob));
+  made->row_encoder_ = std::move(encoder);
   RETURN_IF_ERROR(CheckSharedMemory(*made->row_encoder_, device));
-  const absl::StatusOr<const char*> memory = blob.MoveToDevice(device);
-  RETURN_IF_ERROR(memory.status());
-  made->memory_ = *memory;
+  ASSIGN_OR_RETURN(const char* const memory, blob.MoveToDevice(device));
+  made->memory_ = memory;
   if (made->wide_ != nullptr) RETURN_IF_ERROR(made->wide_->Plan(device));
   return made;
 }

@@ -110,10 +110,9 @@ absl::Status WideModel::Plan(Device& device) {
            {&products_.up, {shape_.width, shape_.hidden, ProductResult::kBf16}},
            {&products_.down, {shape_.hidden, shape_.width, ProductResult::kAdd}},
            {&products_.head, {3 * shape_.width, shape_.hidden, ProductResult::kFloat}}}) {
-    absl::StatusOr<ProductPlan> plan = kernels::cuda::PlanProduct(
-        library_, wanted.shape, {workspace.memory, workspace.bytes}, device.stream());
-    RETURN_IF_ERROR(plan.status());
-    *wanted.plan = *std::move(plan);
+    ASSIGN_OR_RETURN(*wanted.plan, kernels::cuda::PlanProduct(library_, wanted.shape,
+                                                              {workspace.memory, workspace.bytes},
+                                                              device.stream()));
     product_bits_ = std::rotl(product_bits_, 1) ^ wanted.plan->bits;
     most_tiles_ = std::min(most_tiles_, wanted.plan->most_rows() / kernels::cuda::kTileRows);
   }

@@ -186,16 +186,14 @@ class CublasLt : public ProductLibrary {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ProductLibrary>> ProductLibrary::Open(const std::string& path) {
-  const absl::StatusOr<OpenedLibrary> opened = OpenCublasLt(path);
-  RETURN_IF_ERROR(opened.status());
-  const absl::StatusOr<Functions> functions = FindFunctions(opened->handle);
-  RETURN_IF_ERROR(functions.status());
+  ASSIGN_OR_RETURN(const OpenedLibrary opened, OpenCublasLt(path));
+  ASSIGN_OR_RETURN(const Functions functions, FindFunctions(opened.handle));
   cublasLtHandle_t handle = nullptr;
-  if (const cublasStatus_t status = functions->create(&handle); status != CUBLAS_STATUS_SUCCESS) {
-    return absl::UnavailableError(absl::StrCat("cuBLASLt ", VersionText(opened->version),
+  if (const cublasStatus_t status = functions.create(&handle); status != CUBLAS_STATUS_SUCCESS) {
+    return absl::UnavailableError(absl::StrCat("cuBLASLt ", VersionText(opened.version),
                                                " does not start: its error ", status));
   }
-  return std::make_unique<CublasLt>(*functions, opened->version, handle);
+  return std::make_unique<CublasLt>(functions, opened.version, handle);
 }
 
 }  // namespace chorale::kernels::cuda

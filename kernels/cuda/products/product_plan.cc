@@ -120,11 +120,10 @@ class Planner {
       if (std::find(agreeing.begin(), agreeing.end(), candidate) != agreeing.end()) continue;
       const bool is_first = size == 0 && agreeing.empty();
       if (is_first) {
-        const absl::StatusOr<ErrorCode> error =
-            Run(candidate, kSmallestProductRows, layout_.expected.At(memory_));
-        RETURN_IF_ERROR(error.status());
-        if (*error == kProductNotSupported) continue;
-        RETURN_IF_ERROR(ToStatus(*error, "the library's first algorithm"));
+        ASSIGN_OR_RETURN(const ErrorCode error,
+                         Run(candidate, kSmallestProductRows, layout_.expected.At(memory_)));
+        if (error == kProductNotSupported) continue;
+        RETURN_IF_ERROR(ToStatus(error, "the library's first algorithm"));
       }
       absl::StatusOr<bool> agrees = Agrees(candidate, kSmallestProductRows << size, is_first);
       if (agrees.ok() && *agrees) agrees = Agrees(candidate, FewestRows(size), is_first);
@@ -141,10 +140,9 @@ class Planner {
     constexpr int kRounds = 3;  // in turns, so that a change of the clocks meets all
     for (int round = 0; round < kRounds; ++round) {
       for (size_t i = 0; i < algorithms.size(); ++i) {
-        const absl::StatusOr<absl::Duration> time =
-            Time(algorithms[i], kSmallestProductRows << size);
-        RETURN_IF_ERROR(time.status());
-        best[i] = std::min(best[i], *time);
+        ASSIGN_OR_RETURN(const absl::Duration time,
+                         Time(algorithms[i], kSmallestProductRows << size));
+        best[i] = std::min(best[i], time);
       }
     }
     const auto fastest = std::min_element(best.begin(), best.end());
@@ -169,12 +167,11 @@ class Planner {
   // Whether `algorithm` gives the expected bits for so many rows. For the first one, the library's
   // failures are errors.
   absl::StatusOr<bool> Agrees(const ProductAlgorithm& algorithm, int64_t rows, bool is_first) {
-    const absl::StatusOr<ErrorCode> multiplied = Run(algorithm, rows, layout_.y.At(memory_));
-    RETURN_IF_ERROR(multiplied.status());
-    if (is_first && *multiplied != kProductNotSupported) {
-      RETURN_IF_ERROR(ToStatus(*multiplied, "the library's first algorithm"));
+    ASSIGN_OR_RETURN(const ErrorCode multiplied, Run(algorithm, rows, layout_.y.At(memory_)));
+    if (is_first && multiplied != kProductNotSupported) {
+      RETURN_IF_ERROR(ToStatus(multiplied, "the library's first algorithm"));
     }
-    if (*multiplied != 0) return false;
+    if (multiplied != 0) return false;
     uint32_t* const on_device = layout_.different.At(memory_);
     const CompareRowsParams params = {
         .y = reinterpret_cast<const uint32_t*>(layout_.y.At(memory_)),
@@ -269,20 +266,17 @@ absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductSh
     std::vector<ProductAlgorithm> candidates =
         library.Algorithms(shape, kSmallestProductRows << size);
     if (size > 0) candidates.push_back(plan.algorithms[size - 1]);
-    const absl::StatusOr<std::vector<ProductAlgorithm>> agreeing =
-        planner.Agreeing(candidates, size);
-    RETURN_IF_ERROR(agreeing.status());
-    const absl::StatusOr<std::optional<ProductAlgorithm>> fastest =
-        planner.Fastest(*agreeing, size);
-    RETURN_IF_ERROR(fastest.status());
-    if (!fastest->has_value()) break;
-    plan.algorithms[size] = **fastest;
+    ASSIGN_OR_RETURN(const std::vector<ProductAlgorithm> agreeing,
+                     planner.Agreeing(candidates, size));
+    ASSIGN_OR_RETURN(const std::optional<ProductAlgorithm> fastest,
+                     planner.Fastest(agreeing, size));
+    if (!fastest.has_value()) break;
+    plan.algorithms[size] = *fastest;
     plan.sizes = size + 1;
   }
   if (plan.sizes > 0) {
-    const absl::StatusOr<uint64_t> bits = planner.HashExpected();
-    RETURN_IF_ERROR(bits.status());
-    plan.bits = *bits;
+    ASSIGN_OR_RETURN(const uint64_t bits, planner.HashExpected());
+    plan.bits = bits;
     return plan;
   }
   return absl::UnavailableError(absl::StrCat(library.description(), " has no algorithm for ",

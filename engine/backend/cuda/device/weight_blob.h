@@ -30,13 +30,12 @@ class WeightBlob {
   // The memory that it took, for Device::ReturnWeights.
   absl::StatusOr<const char*> MoveToDevice(Device& device) const {
     const auto bytes = static_cast<int64_t>(bytes_.size());
-    const absl::StatusOr<char*> memory = device.TakeWeights(bytes);
-    RETURN_IF_ERROR(memory.status());
-    device.Upload(*memory, bytes_.data(), bytes);
+    ASSIGN_OR_RETURN(char* const memory, device.TakeWeights(bytes));
+    device.Upload(memory, bytes_.data(), bytes);
     device.Wait();
-    for (const auto& set : pointers_) set(*memory);
+    for (const auto& set : pointers_) set(memory);
     if (!device.status().ok()) return device.status();
-    return *memory;
+    return memory;
   }
 
  private:
