@@ -56,10 +56,10 @@ absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, WorkKind work,
   return Unless(
       plan.slots > 0, "targets",
       absl::StrCat(
-          "has ", targets, " rows, which need ", plan.slot_bytes, " bytes of buffer memory for ",
+          "has ", targets, " rows, which need ", plan.slot_bytes, " bytes of the buffer pool for ",
           plan.tile_paths, work == WorkKind::kPredict ? " rows" : " paths", " at a time",
           plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes, " for their encodings") : "",
-          "; ", backend.buffer_pool_bytes(), " are available"));
+          "; it has ", backend.buffer_pool_bytes()));
 }
 
 // One part of an answer: how many numbers, and the request's field that asks for them.

@@ -78,7 +78,7 @@ TEST_F(SmallContainerTest, OneThatShrinksKeepsServing) {
   const auto too_large =
       ApiClient(server->address()).Register("too-large", RandomRows(10 * kRows, 3, 1));
   EXPECT_EQ(too_large.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(too_large.status.error_message(), HasSubstr("bytes of context memory"));
+  EXPECT_THAT(too_large.status.error_message(), HasSubstr("bytes of the context pool"));
   ASSERT_TRUE((*cgroup)->SetMemory(2000 * kMiB));
   server->ExpectLog("memory_limit_changed memory_limit_mib=2000");
   server->Terminate();
