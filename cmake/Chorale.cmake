@@ -114,7 +114,7 @@ endif()
 # chorale_library(NAME SOURCES a.cc ... DEPS target ...)
 # A static library target chorale_NAME whose headers are included from the repository's root.
 # CHORALE_UNITY_BUILD: to parse headers takes most of a file's compile time, so several files share
-# them. clang-tidy sees every file by itself.
+# them. The preset "separate" compiles every file separately.
 function(chorale_library NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(chorale_${NAME} STATIC ${ARG_SOURCES})

@@ -46,7 +46,7 @@
 #   tsan        clang, thread sanitizer: what has threads of its own. Full: all tests of the engine, and
 #               of the server without gRPC
 #   tidy        clang-tidy, warnings are errors, on what the asan build compiles as one; uses that build.
-#               Full: each file by itself
+#               Full: all checks, and every file compiled separately
 #
 # Which builds run a test in the short length stands where the test is declared (SHORT_IN, see
 # cmake/Chorale.cmake). Some tests look at more cases in the full length (tests/length.h).
@@ -607,27 +607,24 @@ stage_tsan() {
   unset TSAN_OPTIONS
 }
 
-# In the short length it reads the headers that files share, gRPC's above all, once for several of
-# them, as compilers do.
+# It checks the sources as the asan build compiles them, several as one, because it would otherwise
+# parse the headers of gRPC for each of them. The short length omits slow checks, and the separate
+# compilation, which finds includes that a source lacks and its neighbours have.
 stage_tidy() {
-  local tidy generated=proto/generated build=build/asan
+  local tidy options=()
   if ! tidy="$(command -v clang-tidy-14 || command -v clang-tidy)"; then
     fail 'clang-tidy is not installed'
     return 0
   fi
   if ((full)); then
-    build tidy "${generated}/chorale/v1/chorale.grpc.pb.h" "${generated}/google/rpc/status.pb.h" \
-      "${generated}/google/rpc/error_details.pb.h" \
-      "${generated}/opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h" \
-      "${generated}/opentelemetry/proto/common/v1/common.pb.h" \
-      "${generated}/opentelemetry/proto/resource/v1/resource.pb.h" \
-      "${generated}/opentelemetry/proto/trace/v1/trace.pb.h" || return 0
-    build=build/tidy
+    build separate chorale-server chorale chorale_backend_cuda chorale_kernels_cuda_host || return 0
+    build asan tests:all || return 0
+    options=(--all-checks)
   else
     build asan short_tests || return 0
   fi
   check clang-tidy python3 tests/lint/clang_tidy.py --clang-tidy "${tidy}" \
-    --build "${build}" --cache "${TIDY_CACHE}" --jobs "${JOBS}"
+    --build build/asan --cache "${TIDY_CACHE}" --jobs "${JOBS}" "${options[@]}"
   tail -n 1 "${LOGS}/clang_tidy.log"
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs clang-tidy on the project's own sources, in parallel, and remembers what was clean.
 
-Usage: clang_tidy.py --build BUILD_FOLDER --cache FOLDER [--jobs N] [--clang-tidy PROGRAM] [FILE...]
+Usage: clang_tidy.py --build BUILD_FOLDER --cache FOLDER [--jobs N] [--clang-tidy PROGRAM]
+                     [--all-checks] [FILE...]
 
 Kernels for GPUs (*.cu) are left out: they count in 32 bits where that is enough, since registers are
 what they are short of, and that is most of what would be found in them.
@@ -12,9 +13,9 @@ they would double the time. They are compiled with all warnings like the rest.
 Where the build compiles several files as one (CHORALE_UNITY_BUILD), clang-tidy sees them so, too:
 headers are parsed once for all of them.
 
-A unit is not looked at again while the text of its sources, the own headers that they include, its
-compiler command, .clang-tidy and the packages of the system are what they were when it was last
-clean.
+A unit is not checked again while the text of its sources, the own headers that they include, its
+compiler command, the options, .clang-tidy and the packages of the system are what they were when it
+was last clean.
 """
 
 import argparse
@@ -29,8 +30,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITY_INCLUDE = re.compile(r'^#include "(/[^"]+)"', re.MULTILINE)
-# Checks that take long and have found nothing here: they wait for the run on each file by
-# itself.
+# Checks that take long and have found nothing here: they run with --all-checks.
 SLOW_CHECKS = ('bugprone-assert-side-effect', 'bugprone-forward-declaration-namespace',
                'bugprone-infinite-loop', 'bugprone-misplaced-widening-cast',
                'bugprone-multiple-statement-macro', 'bugprone-not-null-terminated-result',
@@ -38,10 +38,9 @@ SLOW_CHECKS = ('bugprone-assert-side-effect', 'bugprone-forward-declaration-name
                'bugprone-suspicious-semicolon', 'bugprone-suspicious-string-compare',
                'google-runtime-int', 'modernize-use-nullptr',
                'performance-type-promotion-in-math-fn')
-# Findings in the sources that a unit includes count; that it includes them does not.
-UNITY_OPTIONS = [r'--header-filter=/(base|kernels|engine|server|client|tests)/.*\.(h|cc)$',
-                 '--checks=' + ','.join(f'-{check}' for check in
-                                        ('bugprone-suspicious-include', *SLOW_CHECKS))]
+# Findings in the sources that a unit of several includes are reported; that it includes them is not.
+UNITY_HEADERS = r'--header-filter=/(base|kernels|engine|server|client|tests)/.*\.(h|cc)$'
+UNITY_CHECKS = ('bugprone-suspicious-include',)
 KEEP_CLEAN_DAYS = 30
 OWN_INCLUDE = re.compile(
     rb'^\s*#\s*include\s+"((?:base|kernels|engine|server|client|tests|proto)/[^"]+)"', re.MULTILINE)
@@ -90,23 +89,30 @@ def installed_packages():
         return b''
 
 
-def fingerprint(sources, command, version):
+def options_of(unit, sources, all_checks):
+    """The options of clang-tidy for a unit."""
+    unity = unit != ROOT / sources[0]
+    off = (*(UNITY_CHECKS if unity else ()), *(() if all_checks else SLOW_CHECKS))
+    return ([UNITY_HEADERS] if unity else []) + (
+        ['--checks=' + ','.join(f'-{check}' for check in off)] if off else [])
+
+
+def fingerprint(sources, command, version, options):
     digest = hashlib.sha256()
     protos = sorted((ROOT / 'proto').rglob('*.proto'))  # what generated headers are made from
     for path in [ROOT / '.clang-tidy', *protos, *(ROOT / p for p in included_files(sources))]:
         digest.update(str(path.relative_to(ROOT)).encode() + b'\0' + path.read_bytes() + b'\0')
-    digest.update(command.encode() + b'\0' + version)
+    digest.update('\0'.join([command, *options]).encode() + b'\0' + version)
     return digest.hexdigest()
 
 
-def run_one(tidy, build, cache, unit, sources, command, version):
+def run_one(tidy, build, cache, unit, sources, command, version, options):
     """(name of the unit, 'clean', 'known' or the findings, seconds)"""
     name = str(sources[0]) if len(sources) == 1 else f'{sources[0]} and {len(sources) - 1} more'
-    stamp = cache / fingerprint(sources, command, version)
+    stamp = cache / fingerprint(sources, command, version, options)
     if stamp.exists():
         stamp.touch()
         return name, 'known', 0.0
-    options = UNITY_OPTIONS if unit != ROOT / sources[0] else []
     started = time.monotonic()
     run = subprocess.run([tidy, '--quiet', *options, '-p', build, str(unit)], text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -144,6 +150,7 @@ def main():
     parser.add_argument('--cache', type=pathlib.Path, required=True)
     parser.add_argument('--jobs', type=int, default=2)
     parser.add_argument('--clang-tidy', default='clang-tidy')
+    parser.add_argument('--all-checks', action='store_true')
     parser.add_argument('files', nargs='*', type=pathlib.Path)
     arguments = parser.parse_args()
 
@@ -162,7 +169,8 @@ def main():
     known, bad, times, seen = 0, 0, [], set()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         runs = [pool.submit(run_one, arguments.clang_tidy, arguments.build, arguments.cache, unit,
-                            sources, command, version)
+                            sources, command, version,
+                            options_of(unit, sources, arguments.all_checks))
                 for unit, (sources, command) in sorted(units.items())]
         for run in concurrent.futures.as_completed(runs):
             name, findings, seconds = run.result()
