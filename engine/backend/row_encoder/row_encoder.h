@@ -1,7 +1,7 @@
 // Row encoders: from the features of a row to one vector of the model's width.
 //
-// Rows are encoded once, never once per path, and an encoder never sees a sampled y. For a new
-// encoder see ARCHITECTURE.md, "Where to put a change".
+// Rows are encoded once, never once per path, and an encoder never sees a sampled y. To add an
+// encoder, see docs/design/changes.md.
 #ifndef CHORALE_ENGINE_BACKEND_ROW_ENCODER_ROW_ENCODER_H_
 #define CHORALE_ENGINE_BACKEND_ROW_ENCODER_ROW_ENCODER_H_
 
