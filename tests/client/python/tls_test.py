@@ -193,5 +193,5 @@ def test_a_certificate_for_another_name(secured: Secured) -> None:
 
 def test_without_encryption(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chorale_client.connection.RETRY_CONNECT_SECONDS", 300.0)  # says it at once
-    with pytest.raises(chorale_client.UnavailableError, match="may want TLS"):
+    with pytest.raises(chorale_client.UnavailableError, match="may require TLS"):
         chorale_client.connect(secured.address, tls=False, connect_timeout=300)

@@ -44,10 +44,10 @@ def parse_address(text: str) -> Address:
         scheme.lower()
     )
     if tls is None:
-        raise _refuse(text, f"has the scheme {scheme!r}, which is not known")
+        raise _refuse(text, f"has the unknown scheme {scheme!r}")
     after = after.removesuffix("/")
     if "/" in after:
-        raise _refuse(text, "has a path, and gRPC takes none")
+        raise _refuse(text, "has a path, which gRPC does not support")
     default_port = "443" if scheme.lower() == "https" else None
     return Address(_host_and_port(after, text, default_port), tls)
 
@@ -68,16 +68,16 @@ def _host_and_port(text: str, whole: str, default_port: str | None) -> str:
     if not colon or "]" in port:
         host, port = text, ""
         if default_port is None and host:
-            raise _refuse(whole, f"has no port, as in {host}:50051")
+            raise _refuse(whole, f"has no port (example: {host}:50051)")
         port = default_port or ""
     if not host:
         raise _refuse(whole, "has no host")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise _refuse(whole, "is of IPv6, which is written in brackets")
+        raise _refuse(whole, "is an IPv6 address without brackets")
     if any(mark in host for mark in " /@?#\\\t\r\n"):
-        raise _refuse(whole, "is none")
+        raise _refuse(whole, "has an invalid host")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise _refuse(whole, f"has the port {port!r}, which is none")
+        raise _refuse(whole, f"has the invalid port {port!r}")
     return f"{host.lower()}:{port}"
 
 

@@ -103,7 +103,8 @@ class Endpoint:
             tls = Tls()
         if tls is not None and address.tls is False:
             raise InvalidArgumentError(
-                f"the server's address {text!r} is one without encryption, but TLS is asked for"
+                f"the server's address {text!r} has a scheme without encryption, but TLS is "
+                "requested"
             )
         if settings.tls is False and address.tls:
             raise InvalidArgumentError(
@@ -220,9 +221,9 @@ class Endpoint:
         hint = ""
         if "Socket closed" in message:
             if self.tls is None:
-                hint = "; it may want TLS: connect with tls=True"
+                hint = "; it may require TLS: connect with tls=True"
             elif self.tls.client_certificate is None:
-                hint = "; it may want a client certificate"
+                hint = "; it may require a client certificate"
             else:
                 hint = "; it may not accept this client's certificate, which may have expired"
         return UnavailableError(
@@ -247,14 +248,12 @@ def read_error(error: grpc.RpcError, timeout: float) -> ChoraleError:
 
 def _check_token(token: str, target: str, *, encrypted: bool) -> None:
     if token.lower().startswith("bearer "):
-        raise InvalidArgumentError(
-            'token: it begins with "Bearer": leave the word out, it is not part of the token'
-        )
+        raise InvalidArgumentError('token: omit the word "Bearer", which is not part of the token')
     if not (token.isascii() and token.isprintable() and " " not in token):
-        raise InvalidArgumentError("token: it must be printable ASCII without spaces")
+        raise InvalidArgumentError("token: must be printable ASCII without spaces")
     if not encrypted and not is_loopback(target):
         raise InvalidArgumentError(
-            f"token: it is not sent to {target} without encryption: connect with tls=True"
+            f"token: not sent to {target} without encryption; connect with tls=True"
         )
 
 

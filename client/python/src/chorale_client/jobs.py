@@ -142,8 +142,7 @@ def _list_job(method: str, request: Callable[..., Message], field: str) -> Job[l
             return found
         if token in tokens:
             raise InternalError(
-                "the server repeats a page of the list: its page token is one that it has given "
-                "before"
+                "the server returned the same page token twice: the list would not end"
             )
         tokens.add(token)
 
