@@ -1,4 +1,4 @@
-"""Makes src/chorale_client/v1/chorale_pb2.py, .pyi and chorale_pb2_grpc.py from the proto.
+"""Makes src/chorale_client/_v1/chorale_pb2.py, .pyi and chorale_pb2_grpc.py from the proto.
 
 Needs grpcio-tools 1.62: its code runs with every protobuf from 4.25 on, while that of newer ones
 refuses protobuf two major versions later. The tools themselves want protobuf 4, so they live in an
@@ -39,9 +39,9 @@ def main() -> None:
         # protoc names Python's modules after the folders of the proto, not after the package.
         for file in pathlib.Path(made, "chorale/v1").iterdir():
             code = file.read_text().replace(
-                "from chorale.v1 import", "from chorale_client.v1 import"
+                "from chorale.v1 import", "from chorale_client._v1 import"
             )
-            (HERE / "src/chorale_client/v1" / file.name).write_text(code)
+            (HERE / "src/chorale_client/_v1" / file.name).write_text(code)
 
 
 if __name__ == "__main__":

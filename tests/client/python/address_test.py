@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import chorale_client
 import pytest
-from chorale_client.address import Address, is_loopback, parse_address
+from chorale_client._address import Address, is_loopback, parse_address
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import chorale_client
 import grpc
 import pytest
 from chorale_client import aio
-from chorale_client.v1 import chorale_pb2 as pb
+from chorale_client._v1 import chorale_pb2 as pb
 from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
 from google.protobuf.empty_pb2 import Empty
 

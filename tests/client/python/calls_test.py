@@ -9,7 +9,7 @@ import chorale_client
 import numpy as np
 import pandas as pd
 import pytest
-from chorale_client.v1 import chorale_pb2 as pb
+from chorale_client._v1 import chorale_pb2 as pb
 from fake_chorale import FakeChorale, block, blocks, summary
 from google.protobuf.empty_pb2 import Empty
 

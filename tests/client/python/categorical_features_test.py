@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from chorale_client.categorical_features import categorical_names
+from chorale_client._categorical_features import categorical_names
 from sklearn.compose import make_column_selector
 
 FRAME = pd.DataFrame({"a": [0.5], "b": [1.5], "g": [1]})

@@ -12,11 +12,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chorale_client.columns import CategoricalColumn, NumericColumn
-from chorale_client.date_text import is_compact_date, looks_like_date, parse_date
-from chorale_client.meanings import parse_as
-from chorale_client.number_text import looks_like_number, parse_number
-from chorale_client.tables import read_table
+from chorale_client._columns import CategoricalColumn, NumericColumn
+from chorale_client._date_text import is_compact_date, looks_like_date, parse_date
+from chorale_client._meanings import parse_as
+from chorale_client._number_text import looks_like_number, parse_number
+from chorale_client._tables import read_table
 from own_server import ROOT
 
 CASES = json.loads((ROOT / "tests/client/column_cases.json").read_text())

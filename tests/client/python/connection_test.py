@@ -16,8 +16,8 @@ from typing import Any
 import chorale_client
 import grpc
 import pytest
-from chorale_client import channel
-from chorale_client.v1 import chorale_pb2 as pb
+from chorale_client import _channel
+from chorale_client._v1 import chorale_pb2 as pb
 from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
 
 ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
@@ -61,7 +61,7 @@ def test_a_token_goes_with_each_call_but_not_unencrypted_to_other_machines(
 
 
 def test_secrets_are_not_shown() -> None:
-    settings = chorale_client.channel.Settings("a:1", None, "secret", 1, 1, chorale_client.Retry())
+    settings = chorale_client._channel.Settings("a:1", None, "secret", 1, 1, chorale_client.Retry())
     assert "secret" not in repr(settings)
 
 
@@ -104,18 +104,18 @@ def test_the_certificate_of_a_server_behind_a_proxy_is_not_judged(
     def connect(*_: object, **__: object) -> None:
         raise AssertionError("past the proxy")
 
-    settings = channel.Settings("https://a.example:1", None, None, 1, 1, chorale_client.Retry())
+    settings = _channel.Settings("https://a.example:1", None, None, 1, 1, chorale_client.Retry())
     monkeypatch.setattr("socket.create_connection", connect)
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     monkeypatch.delenv("grpc_proxy", raising=False)
     for name in ("no_grpc_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    failure = channel.Endpoint.of(settings).failure(VerificationError())
+    failure = _channel.Endpoint.of(settings).failure(VerificationError())
     assert isinstance(failure, chorale_client.UnauthenticatedError)
     assert "it has expired, is not valid yet, or is not signed" in str(failure)
     monkeypatch.setenv("no_proxy", "other.example, .EXAMPLE")
     with pytest.raises(AssertionError, match="past the proxy"):
-        channel.Endpoint.of(settings).failure(VerificationError())
+        _channel.Endpoint.of(settings).failure(VerificationError())
 
 
 def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale_client.Client) -> None:

@@ -7,7 +7,7 @@ import warnings
 
 import chorale_client
 import pytest
-from chorale_client.data_warnings import join_warnings, tell
+from chorale_client._data_warnings import join_warnings, tell
 
 DataWarning = chorale_client.DataWarning
 FAR = [DataWarning(f"column {name!r} lies far", "OUTSIDE_BULK", name, 2) for name in "abc"]

@@ -7,7 +7,7 @@ import pickle
 import chorale_client
 import grpc
 import pytest
-from chorale_client.errors import from_rpc
+from chorale_client._errors import from_rpc
 from fake_chorale import Failure, FakeChorale
 
 Code = grpc.StatusCode

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from chorale_client.v1 import chorale_pb2 as pb
-from chorale_client.v1 import chorale_pb2_grpc as rpc
+from chorale_client._v1 import chorale_pb2 as pb
+from chorale_client._v1 import chorale_pb2_grpc as rpc
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 

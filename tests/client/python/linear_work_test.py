@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pytest
-from chorale_client.categorical_features import categorical_names
-from chorale_client.packed import read_sample_response
-from chorale_client.row_values import align_vectors
-from chorale_client.tables import read_rows, read_table
-from chorale_client.v1 import chorale_pb2 as pb
+from chorale_client._categorical_features import categorical_names
+from chorale_client._row_values import align_vectors
+from chorale_client._tables import read_rows, read_table
+from chorale_client._v1 import chorale_pb2 as pb
+from chorale_client._wire import read_sample_response
 
 LIMIT = 4.0  # seconds of the processor
 

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from chorale_client.meanings import Meaning
-from chorale_client.tables import Table, read_rows
-from chorale_client.v1 import chorale_pb2 as pb
+from chorale_client._meanings import Meaning
+from chorale_client._tables import Table, read_rows
+from chorale_client._v1 import chorale_pb2 as pb
 from fake_chorale import FakeChorale
 
 Numeric = pb.NumericValues
@@ -170,7 +170,7 @@ def test_values_and_targets_of_calls_go_by_label(
 
 def test_dates_of_datetime_and_of_pandas_are_one_day() -> None:
     days = [datetime.date(2024, 1, 1), pd.Timestamp("2024-01-01"), np.datetime64("2024-01-01")]
-    table = chorale_client.tables.read_rows({"x": days}, {"x": "numeric"}, {"x": "date"})
+    table = chorale_client._tables.read_rows({"x": days}, {"x": "numeric"}, {"x": "date"})
     assert set(table.columns["x"].values.tolist()) == {19723.0}  # type: ignore[union-attr]
 
 

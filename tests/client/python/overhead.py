@@ -46,9 +46,9 @@ import chorale_client
 import grpc
 import numpy as np
 import numpy.typing as npt
-from chorale_client import server_program
-from chorale_client.channel import HEALTH_METHOD
-from chorale_client.v1 import chorale_pb2 as pb
+from chorale_client import _server_program
+from chorale_client._channel import HEALTH_METHOD
+from chorale_client._v1 import chorale_pb2 as pb
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MODEL = ROOT / "tests/golden/golden_tiny"
@@ -363,7 +363,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if options.build:
             bundle_of_build(options.build, pathlib.Path(folder, "bundle"))
-        program = server_program.bundle() / "bin/chorale"
+        program = _server_program.bundle() / "bin/chorale"
         sizes = [int(size) for size in options.values.split(",")]
         compare(
             program,

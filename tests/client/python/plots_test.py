@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from chorale_client.plots import _density, _mean_and_spread
+from chorale_client._plots import _density, _mean_and_spread
 from samples_test import make
 
 

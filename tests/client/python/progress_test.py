@@ -6,7 +6,7 @@ import io
 import sys
 
 import pytest
-from chorale_client.progress import Progress
+from chorale_client._progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -34,15 +34,15 @@ def test_no_bar_where_nobody_watches_or_it_is_not_wanted(monkeypatch: pytest.Mon
 
 
 def test_a_quick_call_shows_nothing_even_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chorale_client.progress._DELAY_SECONDS", 1e9)
+    monkeypatch.setattr("chorale_client._progress._DELAY_SECONDS", 1e9)
     assert shown(monkeypatch, Terminal(), None) == ""
-    monkeypatch.setattr("chorale_client.progress._DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("chorale_client._progress._DELAY_SECONDS", 0.0)
     assert "1.00k" in shown(monkeypatch, Terminal(), None)
 
 
 def test_notebooks_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    monkeypatch.setattr("chorale_client.progress._DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("chorale_client._progress._DELAY_SECONDS", 0.0)
     assert "1.00k" in shown(monkeypatch, io.StringIO(), None)
 
 

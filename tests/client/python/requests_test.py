@@ -7,14 +7,14 @@ from typing import Any
 import chorale_client
 import numpy as np
 import pytest
-from chorale_client import requests
-from chorale_client.descriptions import Source
-from chorale_client.tables import read_table
+from chorale_client import _requests
+from chorale_client._models_and_contexts import Source
+from chorale_client._tables import read_table
 
 
 def test_a_message_has_the_categories_that_its_rows_have() -> None:
     table = read_table({"t": ["a", "b", None, "c", "b"], "n": [1.0, np.nan, 3.0, 4.0, 5.0]})
-    message = requests.encode_table(table, 1, 5)
+    message = _requests.encode_table(table, 1, 5)
     town, number = message.columns
     assert list(town.categorical.categories) == ["b", "c"]
     assert list(town.categorical.codes) == [0, -1, 1, 0]
@@ -26,21 +26,21 @@ def test_pieces_cover_all_rows_and_keep_below_the_limits() -> None:
     texts = [f"{i:030d}" for i in rng.integers(0, 400, 3000)]
     table = read_table({"t": texts, "n": rng.normal(size=3000), "u": ["u"] * 3000})
     for max_bytes, max_rows in ((2000, 10**9), (10**9, 700), (1, 10**9)):
-        pieces = list(requests.split_rows(table, max_bytes, max_rows))
+        pieces = list(_requests.split_rows(table, max_bytes, max_rows))
         assert [start for start, _ in pieces] == [0, *(end for _, end in pieces[:-1])]
         assert pieces[-1][1] == 3000
         for start, end in pieces:
             assert 0 < end - start <= max_rows
-            size = requests.encode_table(table, start, end).ByteSize()
+            size = _requests.encode_table(table, start, end).ByteSize()
             assert size <= max_bytes or end - start == 1
-    assert len(list(requests.split_rows(table, 2000, 10**9))) < 200  # not row by row
+    assert len(list(_requests.split_rows(table, 2000, 10**9))) < 200  # not row by row
 
 
 def test_long_texts_are_cut_where_no_context_can_have_them() -> None:
     long = "x" * 300
-    table = requests.cut_texts(read_table({"t": [long + "a", long + "b", "short", None]}))
+    table = _requests.cut_texts(read_table({"t": [long + "a", long + "b", "short", None]}))
     column = table.columns["t"]
-    assert isinstance(column, chorale_client.columns.CategoricalColumn)
+    assert isinstance(column, chorale_client._columns.CategoricalColumn)
     assert column.categories == ["x" * 257, "short"]
     assert column.codes.tolist() == [0, 0, 1, -1]
 
@@ -50,7 +50,7 @@ def request(**more: Any) -> Any:
         "paths": 5, "seed": None, "order": "given", "log_densities": False, "wrap": False,
         "snap": True, "source": Source("d", "m"),
     }  # fmt: skip
-    return requests.sample_request("a", read_table({"x": [1.0]}), **{**arguments, **more})
+    return _requests.sample_request("a", read_table({"x": [1.0]}), **{**arguments, **more})
 
 
 def test_seeds() -> None:
@@ -76,16 +76,16 @@ def test_options_of_samples() -> None:
 
 
 def test_requests_that_are_too_large_are_not_sent() -> None:
-    requests.check_size(4 << 20)
+    _requests.check_size(4 << 20)
     with pytest.raises(chorale_client.InvalidArgumentError, match="send fewer rows") as caught:
-        requests.check_size((4 << 20) + 1)
+        _requests.check_size((4 << 20) + 1)
     assert caught.value.limit == 4 << 20
 
 
 def test_probabilities() -> None:
-    assert requests.probabilities(0.5) == [0.5]
-    assert requests.probabilities(np.array([0.1, 0.9])) == [0.1, 0.9]
-    assert requests.probabilities(()) == []
+    assert _requests.probabilities(0.5) == [0.5]
+    assert _requests.probabilities(np.array([0.1, 0.9])) == [0.1, 0.9]
+    assert _requests.probabilities(()) == []
     for wrong in (0, 1, -0.1, float("nan")):
         with pytest.raises(chorale_client.InvalidArgumentError, match="must be between 0 and 1"):
-            requests.probabilities([0.5, wrong])
+            _requests.probabilities([0.5, wrong])

@@ -10,9 +10,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chorale_client.questions import table_to_register
-from chorale_client.row_values import align_vectors, values_for_rows
-from chorale_client.tables import read_table
+from chorale_client._inputs import table_to_register
+from chorale_client._row_values import align_vectors, values_for_rows
+from chorale_client._tables import read_table
 from samples_test import VALUES, make
 
 Invalid = chorale_client.InvalidArgumentError
@@ -288,13 +288,13 @@ def test_a_target_goes_by_label() -> None:
     target = pd.Series([30.0, 10.0, 20.0], index=SHUFFLED, name="y")
     table, name, _ = table_to_register(frame, target, None, None, None)
     column = table.columns[name]
-    assert isinstance(column, chorale_client.columns.NumericColumn)
+    assert isinstance(column, chorale_client._columns.NumericColumn)
     assert column.values.tolist() == [10, 20, 30]
     with pytest.raises(Invalid, match="target: its labels"):
         table_to_register(frame, target.reset_index(drop=True), None, None, None)
     by_position, name, _ = table_to_register(frame, target.tolist(), None, None, None)
     column = by_position.columns[name]
-    assert isinstance(column, chorale_client.columns.NumericColumn)
+    assert isinstance(column, chorale_client._columns.NumericColumn)
     assert column.values.tolist() == [30, 10, 20]
 
 
@@ -304,7 +304,7 @@ def test_series_of_one_dictionary_go_by_label() -> None:
     for name in ("x", "y"):
         assert values_for_rows(first, table.labels.index, name).tolist() == [1, 2, 3]
         column = table.columns[name]
-        assert isinstance(column, chorale_client.columns.NumericColumn)
+        assert isinstance(column, chorale_client._columns.NumericColumn)
         assert column.values.tolist() == [1, 2, 3]
     assert list(table.labels.index) == ["a", "b", "c"]
     with pytest.raises(Invalid, match="column 'y': its labels"):

@@ -14,9 +14,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chorale_client.descriptions import Source, Timings
-from chorale_client.labels import Labels
-from chorale_client.predictions import Mixtures, Predictions, quantile_name
+from chorale_client._labels import Labels
+from chorale_client._models_and_contexts import Source, Timings
+from chorale_client._predictions import Mixtures, Predictions, quantile_name
 
 VALUES = np.array([[1.0, 5.0, 3.0], [2.0, 2.0, 9.0], [4.0, 8.0, 6.0], [7.0, 1.0, 0.0]])
 
@@ -186,7 +186,7 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         (samples.to_arviz, "arviz"),
         (samples.plot, "plots"),
         (samples.to_frame, "pandas"),
-        (lambda: chorale_client.progress.Progress(True, 1, "rows"), "progress"),
+        (lambda: chorale_client._progress.Progress(True, 1, "rows"), "progress"),
     ):
         with pytest.raises(ImportError, match=rf"chorale-client\[{extra}\]"):
             use()

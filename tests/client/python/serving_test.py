@@ -17,9 +17,9 @@ from collections.abc import Iterator
 import chorale_client
 import numpy as np
 import pytest
-from chorale_client import server_program, serving
-from chorale_client.served_folder import ServedFolder
-from chorale_client.serving import Server, serve, shared_address
+from chorale_client import Server, _server_program, _serving, serve
+from chorale_client._served_folder import ServedFolder
+from chorale_client._serving import shared_address
 from own_server import (
     FULL,
     make_bundle,
@@ -254,12 +254,12 @@ def test_without_the_package_of_the_server(
         chorale_client.connect()
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with pytest.raises(chorale_client.UnavailableError, match="no server for Darwin"):
-        server_program.bundle()
+        _server_program.bundle()
 
 
 def test_the_package_has_serve() -> None:
-    assert chorale_client.serve is serve
-    assert chorale_client.Server is Server
+    assert chorale_client.serve is _serving.serve
+    assert chorale_client.Server is _serving.Server
     with pytest.raises(AttributeError, match="no attribute 'server'"):
         getattr(chorale_client, "server")  # noqa: B009
 
@@ -282,7 +282,7 @@ def test_it_outlives_the_thread_that_started_it(data: pathlib.Path) -> None:
 
 
 def test_threads_get_one_shared_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "SHARED_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(_serving, "SHARED_GRACE_SECONDS", 0.0)
     addresses: list[str] = []
     threads = [
         threading.Thread(target=lambda: addresses.append(shared_address())) for _ in range(8)
@@ -293,28 +293,28 @@ def test_threads_get_one_shared_server(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
     assert len(addresses) == 8
     assert len(set(addresses)) == 1
-    (server,) = [s for s in serving._shared.values() if s.address == addresses[0]]
+    (server,) = [s for s in _serving._shared.values() if s.address == addresses[0]]
     server.stop()
 
 
 def test_a_shared_server_that_has_died_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serving, "SHARED_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(_serving, "SHARED_GRACE_SECONDS", 0.0)
     with chorale_client.connect() as client:
-        (server,) = [s for s in serving._shared.values() if s.running]
+        (server,) = [s for s in _serving._shared.values() if s.running]
         os.kill(server_of(server.data_dir), signal.SIGKILL)
         wait_for("the keeper has seen that", lambda: not server.running)
         assert shared_address() == client.address  # a client connects to it again
         assert len(client.models()) == 1
-    serving._shared[server.data_dir].stop()
+    _serving._shared[server.data_dir].stop()
 
 
 def test_ctrl_c_is_not_for_the_server(data: pathlib.Path) -> None:
     """A terminal sends it to all processes of a group."""
     code = (
-        "import sys, chorale_client.serving, time\n"
-        "server = chorale_client.serving.serve(sys.argv[1])\n"
+        "import sys, chorale_client, time\n"
+        "server = chorale_client.serve(sys.argv[1])\n"
         "try:\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(1000)\n"
@@ -331,8 +331,8 @@ def test_ctrl_c_is_not_for_the_server(data: pathlib.Path) -> None:
 
 def test_a_killed_parent_leaves_no_server_behind(tmp_path: pathlib.Path) -> None:
     code = (
-        "import chorale_client.serving, signal\n"
-        "server = chorale_client.serving.serve()\n"
+        "import chorale_client, signal\n"
+        "server = chorale_client.serve()\n"
         "print(server.data_dir, flush=True)\n"
         "signal.pause()\n"
     )
@@ -352,7 +352,7 @@ def test_a_parent_killed_while_the_server_starts_leaves_none(
     tmp_path: pathlib.Path,
 ) -> None:
     """Killed as soon as the keeper has its lock, or a little later."""
-    code = "import sys, chorale_client.serving; chorale_client.serving.serve(sys.argv[1]); input()"
+    code = "import sys, chorale_client; chorale_client.serve(sys.argv[1]); input()"
     for attempt in range(TRIES):
         folder = tmp_path / f"data{attempt}"
         script = start_script(code, str(folder), stdin=subprocess.PIPE)
@@ -371,7 +371,7 @@ def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(
     """Between the fork and the call that asks the kernel to kill the child with its parent."""
     code = (
         "import os, pathlib, signal, sys, time\n"
-        "from chorale_client import server_keeper\n"
+        "from chorale_client import _server_keeper\n"
         "output = os.dup(1)  # the child has another one\n"
         "class Libc:\n"
         "    def prctl(self, *arguments):\n"
@@ -380,8 +380,8 @@ def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(
         "        os.kill(keeper, signal.SIGKILL)\n"
         "        while os.getppid() == keeper: time.sleep(0.001)\n"
         "        return real.prctl(*arguments)\n"
-        "real, server_keeper.libc = server_keeper.libc, Libc()\n"
-        "server_keeper.start_server(['sleep', '1000'], pathlib.Path(sys.argv[1]))\n"
+        "real, _server_keeper.libc = _server_keeper.libc, Libc()\n"
+        "_server_keeper.start_server(['sleep', '1000'], pathlib.Path(sys.argv[1]))\n"
     )
     script = start_script(code, str(tmp_path / "log"))
     assert script.stdout is not None
@@ -444,7 +444,7 @@ def test_a_server_is_given_to_processes(
         "import multiprocessing, sys\n"
         "sys.path.insert(0, sys.argv[3])\n"
         "from serving_test import _ask\n"
-        "from chorale_client.serving import serve\n"
+        "from chorale_client import serve\n"
         "if __name__ == '__main__':\n"
         "    context = multiprocessing.get_context(sys.argv[2])\n"
         "    answers = context.Queue()\n"
@@ -477,8 +477,8 @@ def test_sixteen_processes_share_one_server(data: pathlib.Path) -> None:
     code = (
         "import multiprocessing, os, sys\n"
         "import numpy as np\n"
-        "import chorale_client, chorale_client.serving\n"
-        "chorale_client.serving.SHARED_GRACE_SECONDS = 0.2\n"
+        "import chorale_client, chorale_client._serving\n"
+        "chorale_client._serving.SHARED_GRACE_SECONDS = 0.2\n"
         "os.environ['CHORALE_HOME'] = sys.argv[1]\n"
         "def work(number, barrier, results):\n"
         "    barrier.wait()\n"

@@ -16,10 +16,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from chorale_client import held_contexts
-from chorale_client.modes import modes
-from chorale_client.predictions import Mixtures
-from chorale_client.serving import serve
+from chorale_client import Mixtures, _context_cache, serve
+from chorale_client._modes import modes
 from chorale_client.sklearn import ChoraleRegressor
 from own_server import make_bundle
 from sklearn.base import clone
@@ -60,8 +58,8 @@ def names(client: chorale_client.Client) -> Callable[[], set[str]]:
 
     def list_names() -> set[str]:
         gc.collect()
-        with held_contexts._mutex:
-            held_contexts._forget_dropped()
+        with _context_cache._mutex:
+            _context_cache._forget_dropped()
         return {c.name for c in client.contexts() if c.name.startswith("sklearn-")}
 
     return list_names
@@ -334,11 +332,11 @@ def test_what_killed_processes_have_left_is_deleted_a_day_later(
     columns = {"x": X[:, 0], "y": y}
     for name in ("sklearn-left", "mine"):
         client.register(columns, target="y", name=name)
-    held_contexts._prepared.discard(client.address)
+    _context_cache._prepared.discard(client.address)
     ChoraleRegressor().fit(X, y)
     assert {"sklearn-left", "mine"} <= {c.name for c in client.contexts()}, "they are new"
-    monkeypatch.setattr(held_contexts, "_ABANDONED", -held_contexts._ABANDONED)
-    held_contexts._prepared.discard(client.address)
+    monkeypatch.setattr(_context_cache, "_ABANDONED", -_context_cache._ABANDONED)
+    _context_cache._prepared.discard(client.address)
     ChoraleRegressor().fit(X, y + 2)
     left = {c.name for c in client.contexts()}
     assert "sklearn-left" not in left
@@ -393,7 +391,7 @@ def test_pickles_and_copies_predict_the_same_elsewhere(
         np.testing.assert_array_equal(same.predict(X[:5]), expected)
         assert len(client.contexts()) == 1
         del same, model
-        held_contexts.forget_all()
+        _context_cache.forget_all()
         assert client.contexts() == []
 
 

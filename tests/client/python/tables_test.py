@@ -12,9 +12,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chorale_client.columns import CategoricalColumn, NumericColumn
-from chorale_client.normal_text import normal_text
-from chorale_client.tables import Table, Types, read_rows, read_table
+from chorale_client._columns import CategoricalColumn, NumericColumn
+from chorale_client._tables import Table, Types, read_rows, read_table
+from chorale_client._text_normalisation import normal_text
 
 NAN = float("nan")
 DAY = 19_723.0  # 2024-01-01

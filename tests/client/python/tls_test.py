@@ -18,7 +18,7 @@ import chorale_client.aio
 import numpy as np
 import pytest
 from certificates import Authority, dated
-from chorale_client.serving import serve
+from chorale_client import serve
 from own_server import make_bundle
 
 TABLE = {"x": np.arange(20.0), "y": np.arange(20.0) * 2 + 1}
@@ -192,6 +192,6 @@ def test_a_certificate_for_another_name(secured: Secured) -> None:
 
 
 def test_without_encryption(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chorale_client.connection.RETRY_CONNECT_SECONDS", 300.0)  # says it at once
+    monkeypatch.setattr("chorale_client._client.RETRY_CONNECT_SECONDS", 300.0)  # says it at once
     with pytest.raises(chorale_client.UnavailableError, match="may require TLS"):
         chorale_client.connect(secured.address, tls=False, connect_timeout=300)

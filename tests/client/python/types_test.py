@@ -12,8 +12,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chorale_client.columns import NumericColumn
-from chorale_client.tables import Table, read_rows, read_table
+from chorale_client._columns import NumericColumn
+from chorale_client._tables import Table, read_rows, read_table
 from tables_test import DAY, cells, one
 
 OF_WHATEVER = [

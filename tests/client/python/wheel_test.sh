@@ -19,7 +19,7 @@ for version in 3.10 3.11 3.12 3.13; do
   "${folder}/${version}/bin/pip" --disable-pip-version-check --no-input install --quiet \
     --only-binary :all: "${folder}"/chorale_client-*.whl
   (cd "${folder}" && "${version}/bin/python" -W error -c '
-import chorale_client, chorale_client.v1.chorale_pb2_grpc
+import chorale_client, chorale_client._v1.chorale_pb2_grpc
 try:
     chorale_client.connect("127.0.0.1:1", connect_timeout=0)
 except chorale_client.UnavailableError as error:

@@ -217,8 +217,8 @@ class CleanEnvironmentTest(unittest.TestCase):
         if "chorale_server_cuda" not in wheels:
             self.skipTest("the bundle has no GPU backend")
         code = (
-            "from chorale_client import server_program\n"
-            "print(server_program.environment()['CHORALE_CUDA_LIBRARY'])\n"
+            "from chorale_client import _server_program\n"
+            "print(_server_program.environment()['CHORALE_CUDA_LIBRARY'])\n"
         )
         library = pathlib.Path(self.check_output("python", "-c", code).strip())
         self.assertEqual(library.name, CUDA_LIBRARY)

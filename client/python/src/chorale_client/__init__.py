@@ -6,18 +6,30 @@ Examples:
     >>> penguins = client.register(frame, target="body_mass_g")
     >>> samples = penguins.sample(rows, paths=1000)
     >>> samples.sum()  # [paths]: the sum over the rows of each path
-"""
 
+A table is a pandas or polars DataFrame, a PyArrow table, a dictionary of columns, or a numpy array.
+The type of a series or an array determines how a column is read; otherwise its cells do:
+
+| cells | column |
+| --- | --- |
+| of a categorical type (pandas' category, Enum, Categorical, Arrow's dictionary), whatever the type of the categories | categorical, by the string form; integers as "1" |
+| integers, floats, decimals | numeric |
+| booleans; strings "true" and "false", regardless of case, also mixed with 0 and 1 | numeric, 0 and 1; as categories "True" and "False" |
+| dates and times, periods (their start), strings that are ISO 8601 dates | numeric: days since 1970-01-01, with the time of day as a fraction; in UTC if they have a time zone |
+| durations | numeric: days |
+| other strings | categorical |
+| None, NaN, NaT, NA, and strings without a visible character | missing |
+"""  # noqa: E501
+
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from chorale_client import aio
-from chorale_client.assembly import Block
-from chorale_client.channel import Tls
-from chorale_client.connection import Client, connect
-from chorale_client.context import Context
-from chorale_client.data_warnings import DataWarning
-from chorale_client.descriptions import Feature, Model, Source, Timings
-from chorale_client.errors import (
+from chorale_client._channel import Tls
+from chorale_client._client import Client, connect
+from chorale_client._context import Context
+from chorale_client._data_warnings import DataWarning
+from chorale_client._errors import (
     AlreadyExistsError,
     ChoraleError,
     DataLossError,
@@ -33,14 +45,16 @@ from chorale_client.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from chorale_client.log_densities import LogDensities
-from chorale_client.predictions import Mixtures, Predictions
-from chorale_client.retry import Retry
-from chorale_client.samples import Samples
+from chorale_client._log_densities import LogDensities
+from chorale_client._models_and_contexts import Feature, Model, Source, Timings
+from chorale_client._predictions import Mixtures, Predictions
+from chorale_client._retry import Retry
+from chorale_client._samples import Samples
+from chorale_client._sampling import Block
 
 if TYPE_CHECKING:
-    from chorale_client.serving import Server as Server
-    from chorale_client.serving import serve as serve
+    from chorale_client._serving import Server as Server
+    from chorale_client._serving import serve as serve
 
 __version__ = "0.1.0"
 
@@ -77,11 +91,17 @@ __all__ = [
     "connect",
 ]
 
+# These show the module from which users import them, not the module that defines them.
+for _name in __all__:
+    if not isinstance(globals()[_name], ModuleType):
+        globals()[_name].__module__ = __name__
+del _name
+
 
 def __getattr__(name: str) -> Any:
     """Imports `serve` and `Server` on first use, because some systems do not support them."""
     if name in ("Server", "serve"):
-        from chorale_client import serving
+        from chorale_client import _serving
 
-        return getattr(serving, name)
+        return getattr(_serving, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

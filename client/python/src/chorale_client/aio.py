@@ -23,20 +23,7 @@ import grpc
 import grpc.aio
 import numpy.typing as npt
 
-from chorale_client.assembly import Assembly, Block
-from chorale_client.channel import (
-    CLOSED,
-    HEALTH_METHOD,
-    RETRY_CONNECT_SECONDS,
-    Endpoint,
-    Settings,
-    Tls,
-    read_error,
-)
-from chorale_client.data_warnings import DataWarning, read_warnings, tell
-from chorale_client.descriptions import Description, Model
-from chorale_client.errors import FailedPreconditionError
-from chorale_client.jobs import (
+from chorale_client._calls import (
     Call,
     Job,
     delete_job,
@@ -48,17 +35,30 @@ from chorale_client.jobs import (
     register_job,
     warm_job,
 )
-from chorale_client.log_densities import LogDensities
-from chorale_client.packed import SampleMessage, read_sample_response
-from chorale_client.predictions import Predictions
-from chorale_client.progress import Option, Progress
-from chorale_client.questions import rows_to_ask, table_to_register, values_to_weigh
-from chorale_client.requests import Order, sample_request
-from chorale_client.retry import Attempts, Retry
-from chorale_client.samples import Samples
-from chorale_client.tables import Data, Types
-from chorale_client.v1 import chorale_pb2 as pb
-from chorale_client.v1 import chorale_pb2_grpc as rpc
+from chorale_client._channel import (
+    CLOSED,
+    HEALTH_METHOD,
+    RETRY_CONNECT_SECONDS,
+    Endpoint,
+    Settings,
+    Tls,
+    read_error,
+)
+from chorale_client._data_warnings import DataWarning, read_warnings, tell
+from chorale_client._errors import FailedPreconditionError
+from chorale_client._inputs import rows_to_ask, table_to_register, values_to_weigh
+from chorale_client._log_densities import LogDensities
+from chorale_client._models_and_contexts import Description, Model
+from chorale_client._predictions import Predictions
+from chorale_client._progress import Option, Progress
+from chorale_client._requests import Order, sample_request
+from chorale_client._retry import Attempts, Retry
+from chorale_client._samples import Samples
+from chorale_client._sampling import Assembly, Block
+from chorale_client._tables import Data, Types
+from chorale_client._v1 import chorale_pb2 as pb
+from chorale_client._v1 import chorale_pb2_grpc as rpc
+from chorale_client._wire import SampleMessage, read_sample_response
 
 Result = TypeVar("Result")
 

@@ -27,15 +27,15 @@ except ImportError as error:
         "pip install 'chorale-client[sklearn]'"
     ) from error
 
-from chorale_client.categorical_features import Choice, categorical_names
-from chorale_client.columns import Kind
-from chorale_client.connection import Client, connect
-from chorale_client.context import Context
-from chorale_client.errors import InvalidArgumentError, NotFoundError
-from chorale_client.held_contexts import Held, hold, renew
-from chorale_client.labels import Labels
-from chorale_client.modes import modes
-from chorale_client.questions import table_to_register
+from chorale_client._categorical_features import Choice, categorical_names
+from chorale_client._client import Client, connect
+from chorale_client._columns import Kind
+from chorale_client._context import Context
+from chorale_client._context_cache import Held, hold, renew
+from chorale_client._errors import InvalidArgumentError, NotFoundError
+from chorale_client._inputs import table_to_register
+from chorale_client._labels import Labels
+from chorale_client._modes import modes
 
 Floats = npt.NDArray[np.float64]
 OutputType = Literal["mean", "median", "mode", "quantiles", "main", "full"]
@@ -50,9 +50,9 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Regression with an in-context model: `fit` registers a table, and trains nothing.
 
     X is an array, a pandas or polars DataFrame (also a LazyFrame), or a PyArrow table, with
-    numbers, strings, categories, booleans, dates and missing cells.
-    `chorale_client.column_reading` describes how columns are read. An unknown category is read as
-    missing. Sparse matrices are rejected. `fit` does not support `sample_weight`.
+    numbers, strings, categories, booleans, dates and missing cells. `help(chorale_client)`
+    describes how columns are read. An unknown category is read as missing. Sparse matrices are
+    rejected. `fit` does not support `sample_weight`.
 
     `fit` registers the table with the server under a name derived from its content. If no
     estimator in this process uses the table, because estimators were fitted again or
@@ -64,7 +64,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         server: The server's address, or a `Client`. None: $CHORALE_SERVER, or otherwise a server of
-            your own (`chorale_client.serving.shared_address`).
+            your own, as for `chorale_client.connect`.
         model: The name of the model; None: the server's default model.
         categorical_features: Columns to read as categories regardless of their types: names or
             positions; a mask [columns], as an array, a list or a Series labelled with the columns'
@@ -352,7 +352,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return _client_of_process(self.server)
         address = self.server or os.environ.get("CHORALE_SERVER")
         if not address:
-            from chorale_client.serving import shared_address  # some systems do not support it
+            from chorale_client._serving import shared_address  # some systems do not support it
 
             address = shared_address()
         return _client_at(address)

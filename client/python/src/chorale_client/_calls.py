@@ -1,0 +1,294 @@
+"""The requests of each method and the conversion of the responses, without I/O.
+
+A job is a generator: it yields calls, receives the response to each, and returns the result.
+`Client` runs it in the caller's thread, and `aio.Client` in an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import Message
+
+from chorale_client._data_warnings import DataWarning, merge_warnings, read_warnings
+from chorale_client._encodable import check_encodable
+from chorale_client._errors import DataLossError, InternalError, InvalidArgumentError
+from chorale_client._log_densities import LogDensities
+from chorale_client._models_and_contexts import Source
+from chorale_client._predictions import Mixtures, Predictions
+from chorale_client._requests import (
+    MAX_CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    MAX_PREDICT_BYTES,
+    MAX_PREDICT_ROWS,
+    beyond_buffer,
+    check_rows,
+    check_size,
+    cut_texts,
+    encode_table,
+    predict_request,
+    probabilities,
+    restore_meanings,
+    seed_number,
+    split_rows,
+    whole_number,
+)
+from chorale_client._tables import Table
+from chorale_client._v1 import chorale_pb2 as pb
+
+Floats = npt.NDArray[np.float64]
+Result = TypeVar("Result")
+Done = Callable[[int], None]  # called with the number of rows sent
+
+PAGE_SIZE = 1000
+_MAX_DENSITY_BYTES = 2 << 20  # the values of a call, and its terms
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the API with a single response.
+
+    Attributes:
+        method: The name of the method.
+        context: The name of the context, by which proxies route; empty if there is none.
+        request: The message; for RegisterContext, a function that yields the messages.
+        idempotent: Whether the call may be retried.
+    """
+
+    method: str
+    context: str
+    request: Message | Callable[[], Iterator[Message]]
+    idempotent: bool = True
+
+
+Job = Generator[Call, Any, Result]
+
+
+def register_job(
+    name: str, table: Table, target: str, model: str | None, done: Done, *, seasons: bool = True
+) -> Job[tuple[pb.Context, tuple[DataWarning, ...]]]:
+    """Registers a table; returns the context and the warnings."""
+    check_encodable([name], "name:", "name")
+    check_encodable([model or ""], "model:", "model")
+    header = pb.RegisterContextHeader(
+        context_id=name,
+        target_column=target,
+        model=f"models/{model}" if model else "",
+        row_count=table.row_count,
+    )
+    if not seasons:
+        header.seasons = pb.RegisterContextHeader.NOT_SOUGHT
+    pieces = list(split_rows(table, MAX_CHUNK_BYTES, MAX_CHUNK_ROWS))
+
+    def messages() -> Iterator[Message]:
+        yield pb.RegisterContextRequest(header=header)
+        for start, end in pieces:
+            yield pb.RegisterContextRequest(rows=encode_table(table, start, end, meanings=True))
+            done(end)
+
+    answer = yield Call("RegisterContext", name, messages)
+    restore_meanings(answer.context, table)
+    return answer.context, (*table.notes, *read_warnings(answer.warnings))
+
+
+def get_job(name: str) -> Job[pb.Context]:
+    """Returns a context."""
+    check_encodable([name], "name:", "name")
+    context: pb.Context = yield Call(
+        "GetContext", name, pb.GetContextRequest(name=f"contexts/{name}")
+    )
+    return context
+
+
+def warm_job(name: str) -> Job[pb.Context]:
+    """Makes a context resident."""
+    context: pb.Context = yield Call(
+        "WarmContext", name, pb.WarmContextRequest(name=f"contexts/{name}")
+    )
+    return context
+
+
+def delete_job(name: str) -> Job[None]:
+    """Deletes a context. Not retried: if the response was lost, a retry would find no context."""
+    check_encodable([name], "name:", "name")
+    request = pb.DeleteContextRequest(name=f"contexts/{name}")
+    yield Call("DeleteContext", name, request, idempotent=False)
+
+
+def list_contexts_job() -> Job[list[pb.Context]]:
+    """Returns all contexts."""
+    return _list_job("ListContexts", pb.ListContextsRequest, "contexts")
+
+
+def list_models_job() -> Job[list[pb.Model]]:
+    """Returns all models."""
+    return _list_job("ListModels", pb.ListModelsRequest, "models")
+
+
+def _list_job(method: str, request: Callable[..., Message], field: str) -> Job[list[Any]]:
+    """Returns the entries of all pages."""
+    found: list[Any] = []
+    token = ""
+    tokens = set()
+    while True:
+        answer = yield Call(method, "", request(page_size=PAGE_SIZE, page_token=token))
+        found += getattr(answer, field)
+        token = answer.next_page_token
+        if not token:
+            return found
+        if token in tokens:
+            raise InternalError(
+                "the server returned the same page token twice: the list would not end"
+            )
+        tokens.add(token)
+
+
+def predict_job(
+    context: str,
+    rows: Table,
+    target: str,
+    source: Source,
+    quantiles: object,
+    *,
+    mixtures: bool,
+    snap: bool,
+) -> Job[Predictions]:
+    """Predicts rows, at most 1,024 per call; later calls expect the source of the first."""
+    check_rows(rows)
+    wanted = probabilities(quantiles)
+    cut = cut_texts(rows)
+    answers: list[pb.PredictResponse] = []
+    for start, end in split_rows(cut, MAX_PREDICT_BYTES, MAX_PREDICT_ROWS):
+        request = predict_request(
+            context,
+            encode_table(cut, start, end),
+            wanted,
+            mixtures=mixtures,
+            snap=snap,
+            source=source,
+        )
+        answer: pb.PredictResponse = yield Call("Predict", context, request)
+        source = Source.of(answer.source)
+        _check_count("means", answer.means, end - start)
+        _check_count("standard deviations", answer.stds, end - start)
+        _check_count("quantiles", answer.quantiles, (end - start) * len(wanted))
+        answers.append(answer)
+    return Predictions(
+        means=_joined(answer.means for answer in answers),
+        stds=_joined(answer.stds for answer in answers),
+        quantiles=_joined(answer.quantiles for answer in answers).reshape(
+            rows.row_count, len(wanted)
+        ),
+        probabilities=np.array(wanted),
+        mixtures=_mixtures([answer.mixtures for answer in answers]) if mixtures else None,
+        labels=rows.labels,
+        target=target,
+        source=source,
+        warnings=(
+            *rows.notes,
+            *merge_warnings(read_warnings(answer.warnings) for answer in answers),
+        ),
+    )
+
+
+def log_density_job(
+    context: str,
+    rows: Table,
+    target: str,
+    source: Source,
+    values: npt.ArrayLike,
+    *,
+    orders: int,
+    seed: int | None,
+    terms: bool,
+    wrap: bool,
+) -> Job[LogDensities]:
+    """Returns log-densities of vectors of values, in calls of limited size."""
+    check_rows(rows)
+    vectors = _vectors(values, rows.row_count)
+    orders = whole_number("orders", orders, 0)
+    if terms and orders:
+        raise InvalidArgumentError(
+            "terms: not available with random orders: omit terms or orders", fields=["terms"]
+        )
+    encoded = encode_table(cut_texts(rows))
+    at_once = max(1, _MAX_DENSITY_BYTES // (8 * rows.row_count))
+    number = seed_number(seed)
+    answers: list[pb.LogDensityResponse] = []
+    for start in range(0, len(vectors), at_once):
+        piece = vectors[start : start + at_once]
+        request = pb.LogDensityRequest(
+            context=f"contexts/{context}",
+            targets=encoded,
+            values=piece.ravel(),
+            random_order_count=orders,
+            seed=number,
+            include_terms=terms,
+            beyond_buffer=beyond_buffer(wrap),
+            expected_source=source.message(),
+        )
+        check_size(request.ByteSize())
+        answer: pb.LogDensityResponse = yield Call("LogDensity", context, request)
+        source = Source.of(answer.source)
+        number = answer.seed
+        _check_count("log-densities", answer.log_densities, len(piece))
+        errors = len(piece) if orders > 1 else 0
+        _check_count("standard errors", answer.standard_errors, errors)
+        _check_count("terms", answer.terms, piece.size if terms else 0)
+        answers.append(answer)
+    return LogDensities(
+        joint=_joined(answer.log_densities for answer in answers),
+        standard_errors=(
+            _joined(answer.standard_errors for answer in answers) if orders > 1 else None
+        ),
+        terms=_joined(a.terms for a in answers).reshape(vectors.shape) if terms else None,
+        seed=number if orders else None,
+        labels=rows.labels,
+        target=target,
+        source=source,
+        warnings=(*rows.notes, *read_warnings(answers[0].warnings)),
+    )
+
+
+def _vectors(values: npt.ArrayLike, row_count: int) -> Floats:
+    """Returns the values as [vectors, rows]."""
+    try:
+        vectors = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"values: {error}", fields=["values"]) from None
+    if vectors.ndim != 2 or vectors.shape[1] != row_count or not len(vectors):
+        raise InvalidArgumentError(
+            f"values: the shape is {np.shape(values)}, must be ({row_count},) or "
+            f"(vectors, {row_count}): a value for each row",
+            fields=["values"],
+        )
+    bad = ~np.isfinite(vectors)
+    if bad.any():
+        vector, row = np.argwhere(bad)[0].tolist()
+        raise InvalidArgumentError(
+            f"values: {vectors[vector, row]} in vector {vector} at row {row}, all must be finite",
+            fields=["values"],
+        )
+    return vectors
+
+
+def _mixtures(messages: Sequence[pb.Mixtures]) -> Mixtures:
+    shape = (-1, messages[0].component_count)
+    return Mixtures(
+        _joined(message.means for message in messages).reshape(shape),
+        _joined(message.stds for message in messages).reshape(shape),
+        _joined(message.weights for message in messages).reshape(shape),
+    )
+
+
+def _joined(parts: Iterable[Sequence[float]]) -> Floats:
+    return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+
+
+def _check_count(what: str, numbers: Sequence[float], expected: int) -> None:
+    if len(numbers) != expected:
+        raise DataLossError(f"the server sent {len(numbers)} {what} instead of {expected}")

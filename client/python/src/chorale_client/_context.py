@@ -1,0 +1,309 @@
+"""A registered table, and the calls that use it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from chorale_client._calls import delete_job, get_job, log_density_job, predict_job, warm_job
+from chorale_client._data_warnings import DataWarning, read_warnings, tell
+from chorale_client._inputs import rows_to_ask, values_to_weigh
+from chorale_client._log_densities import LogDensities
+from chorale_client._models_and_contexts import Description
+from chorale_client._predictions import Predictions
+from chorale_client._progress import Option, Progress
+from chorale_client._requests import Order, sample_request
+from chorale_client._samples import Samples
+from chorale_client._sampling import Assembly, Block
+from chorale_client._tables import Data
+from chorale_client._v1 import chorale_pb2 as pb
+
+if TYPE_CHECKING:
+    from chorale_client._client import Client
+
+
+class Context(Description["Client"]):
+    """A registered table; created by `Client.register` or `Client.context`.
+
+    The object is bound to the content that the context had when the object was created. If another
+    table replaces that content under the same name, calls raise `SourceChangedError` until you
+    call `refresh`.
+    """
+
+    def predict(
+        self,
+        rows: Data,
+        *,
+        quantiles: npt.ArrayLike = (),
+        mixtures: bool = False,
+        snap: bool = True,
+        timeout: float | None = None,
+    ) -> Predictions:
+        """Returns marginal predictions, each row regardless of the others.
+
+        For sums, maxima and ranks over rows, use `sample`.
+
+        Args:
+            rows: A table with the context's feature columns, in any order. Other columns are not
+                sent. Cells are read by the meaning of the context's column (`Feature.meaning`).
+            quantiles: Probabilities between 0 and 1, at most 64.
+            mixtures: Whether to return the predictive distributions.
+            snap: Whether to snap quantiles to the possible values of the target, if the context
+                repeats target values, as counts do. Means and standard deviations are not snapped.
+            timeout: Seconds for all calls together; None: the client's timeout.
+
+        Returns:
+            Predictions: `means` [rows], `stds` [rows] and `quantiles` [rows, probabilities], in
+            the target's unit.
+
+        Raises:
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
+            NotFoundError: The context was deleted.
+            SourceChangedError: Another table has replaced the context's content.
+            DeadlineError: The calls took longer than `timeout`.
+
+        Examples:
+            >>> predictions = context.predict(rows, quantiles=[0.05, 0.95])
+            >>> predictions.to_frame()  # columns "mean", "std", "q05", "q95"
+        """
+        table = rows_to_ask(self, rows)
+        job = predict_job(
+            self.name, table, self.target, self.source, quantiles, mixtures=mixtures, snap=snap
+        )
+        result = self._client._run(job, timeout)
+        tell(result.warnings)
+        return result
+
+    def sample(
+        self,
+        rows: Data,
+        *,
+        paths: int = 1000,
+        seed: int | None = None,
+        order: Order = "given",
+        log_densities: bool = False,
+        wrap: bool = False,
+        snap: bool = True,
+        progress: Option = None,
+        timeout: float | None = None,
+    ) -> Samples:
+        """Draws joint samples.
+
+        On each path, the value of each row is drawn conditional on the values already drawn.
+
+        Args:
+            rows: A table with the context's feature columns, in any order. Other columns are not
+                sent.
+            paths: The number of joint samples.
+            seed: The same seed returns the same samples. None: the server chooses a seed, which is
+                `Samples.seed` of the result. Two calls with the same seed for different rows of a
+                context are not independent.
+            order: The order in which a path draws its rows: "given", or "random" for each path.
+            log_densities: Whether to return the log-density of each value.
+            wrap: Whether to allow more rows than the model was trained for (`Model.buffer_size`).
+            snap: Whether to snap values to the possible values of the target, if the context
+                repeats target values: counts become integers, and small amounts of a target that
+                is mostly zero become zero. Log-densities are those of the values before snapping.
+            progress: True: show a progress bar; False: do not; a function: call it with (done,
+                total); None: show a bar if the call takes longer than a second and standard error
+                is a terminal or the code runs in a notebook.
+            timeout: Seconds; None: the client's timeout.
+
+        Returns:
+            Samples: `values` [paths, rows], in the target's unit.
+
+        Raises:
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded;
+                `field` and `limit` name them.
+            NotFoundError: The context was deleted.
+            SourceChangedError: Another table has replaced the context's content.
+            ExhaustedError: The server was too busy for every attempt, or the request needs more
+                memory than it has.
+            DeadlineError: The call took longer than `timeout`.
+
+        Examples:
+            >>> samples = context.sample(rows, paths=1000, seed=1)
+            >>> (samples.sum() > 105_000).mean()  # the probability that the sum exceeds 105,000
+        """
+        table = rows_to_ask(self, rows)
+        request = sample_request(
+            self.name,
+            table,
+            paths=paths,
+            seed=seed,
+            order=order,
+            log_densities=log_densities,
+            wrap=wrap,
+            snap=snap,
+            source=self.source,
+        )
+        messages = self._client._messages(request, self.name, timeout)
+        with (
+            Progress(progress, paths * table.row_count, "values") as done,
+            contextlib.closing(messages),
+        ):
+            assembly = Assembly(request, table, self.target, done)
+            for message in messages:
+                assembly.add(message)
+        samples = assembly.finish()
+        tell(samples.warnings)
+        return samples
+
+    def stream(
+        self,
+        rows: Data,
+        *,
+        paths: int = 1000,
+        seed: int | None = None,
+        order: Order = "given",
+        log_densities: bool = False,
+        wrap: bool = False,
+        snap: bool = True,
+        timeout: float | None = None,
+    ) -> Generator[Block, None, None]:
+        """Draws joint samples as `sample` does, and yields blocks as they are drawn.
+
+        The order of the paths is undefined. To cancel the call, close the generator or drop it.
+
+        Args:
+            rows: A table, as for `sample`.
+            paths: The number of joint samples.
+            seed: As for `sample`. None: the server chooses a seed, and does not return it.
+            order: "given" or "random", as for `sample`.
+            log_densities: Whether to return the log-density of each value.
+            wrap: Whether to allow more rows than the model was trained for.
+            snap: Whether to snap values to the possible values of the target.
+            timeout: Seconds for the whole stream; None: the client's timeout.
+
+        Yields:
+            Block: `values` [paths, steps], in the target's unit.
+
+        Raises:
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
+            ChoraleError: Another error of `sample`. It may occur after some blocks.
+
+        Examples:
+            >>> for block in context.stream(rows, paths=1000):
+            ...     print(block.first_path, block.values.shape)
+        """
+        table = rows_to_ask(self, rows)
+        request = sample_request(
+            self.name,
+            table,
+            paths=paths,
+            seed=seed,
+            order=order,
+            log_densities=log_densities,
+            wrap=wrap,
+            snap=snap,
+            source=self.source,
+        )
+        tell(table.notes)
+        return _blocks(self._client._messages(request, self.name, timeout))
+
+    def log_density(
+        self,
+        rows: Data,
+        values: npt.ArrayLike | None = None,
+        *,
+        orders: int = 0,
+        seed: int | None = None,
+        terms: bool = False,
+        wrap: bool = False,
+        timeout: float | None = None,
+    ) -> LogDensities:
+        """Returns the joint log-density of values of the rows.
+
+        Args:
+            rows: A table with the context's feature columns.
+            values: [rows] or [vectors, rows], in the target's unit. None: the column of `rows` with
+                the name of the target. A pandas Series is aligned by its labels, and a DataFrame by
+                its column names, which must be the labels of the rows.
+            orders: The number of random orders of the rows over which the density is averaged; 0:
+                the given order.
+            seed: The seed of the random orders; None: the server chooses a seed.
+            terms: Whether to return the term of each row.
+            wrap: Whether to allow more rows than the model was trained for.
+            timeout: Seconds for all calls together; None: the client's timeout.
+
+        Returns:
+            LogDensities: `joint` [vectors], natural logarithms of densities per unit of the
+            target. `float()` converts a result with a single vector.
+
+        Raises:
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
+            NotFoundError: The context was deleted.
+            SourceChangedError: Another table has replaced the context's content.
+            DeadlineError: The calls took longer than `timeout`.
+
+        Examples:
+            >>> actual = [3700.0, 4100.0, 5250.0]  # a value for each row
+            >>> float(context.log_density(rows, actual))
+        """
+        table = rows_to_ask(self, rows)
+        job = log_density_job(
+            self.name,
+            table,
+            self.target,
+            self.source,
+            values_to_weigh(self, rows, table, values),
+            orders=orders,
+            seed=seed,
+            terms=terms,
+            wrap=wrap,
+        )
+        result = self._client._run(job, timeout)
+        tell(result.warnings)
+        return result
+
+    def warm(self, *, timeout: float | None = None) -> None:
+        """Makes the context resident, so that the next call does not wait for encoding.
+
+        Args:
+            timeout: Seconds; None: the client's timeout.
+
+        Raises:
+            NotFoundError: The context was deleted.
+        """
+        self._message = self._client._run(warm_job(self.name), timeout)
+
+    def refresh(self, *, timeout: float | None = None) -> None:
+        """Binds this object to the current content of the context.
+
+        Args:
+            timeout: Seconds; None: the client's timeout.
+
+        Raises:
+            NotFoundError: The context was deleted.
+        """
+        self._message = self._client._run(get_job(self.name), timeout)
+
+    def delete(self, *, timeout: float | None = None) -> None:
+        """Deletes the context. Calls that already use it finish normally.
+
+        Args:
+            timeout: Seconds; None: the client's timeout.
+
+        Raises:
+            NotFoundError: The context was already deleted.
+        """
+        self._client._run(delete_job(self.name), timeout)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._client, self._message.SerializeToString(), self._warnings)
+
+
+def _restore(client: Client, message: bytes, warnings: tuple[DataWarning, ...]) -> Context:
+    return Context(client, pb.Context.FromString(message), warnings)
+
+
+def _blocks(messages: Generator[Any, None, None]) -> Generator[Block, None, None]:
+    with contextlib.closing(messages):
+        for message in messages:
+            for block in message.blocks:
+                yield Block.of(block)
+            if message.summary is not None:
+                tell(read_warnings(message.summary.warnings))

@@ -1,0 +1,106 @@
+"""Reads the tables, rows and values that calls send, by the columns of the context."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from chorale_client._cells import is_missing
+from chorale_client._column_reading import read_column
+from chorale_client._columns import CategoricalColumn, NumericColumn
+from chorale_client._encodable import check_encodable
+from chorale_client._errors import InvalidArgumentError
+from chorale_client._models_and_contexts import Description
+from chorale_client._requests import check_target, name_from_content
+from chorale_client._row_values import align, align_vectors, is_labelled, values_for_rows
+from chorale_client._tables import Data, Table, Types, read_rows, read_table
+from chorale_client._text_normalisation import Names
+
+
+def table_to_register(
+    data: Data,
+    target: Any,
+    name: str | None,
+    model: str | None,
+    types: Types | None,
+    *,
+    seasons: bool = True,
+) -> tuple[Table, str, str]:
+    """Returns the table, the name of its target column, and the name of the context."""
+    table = read_table(data, types=types)
+    if isinstance(target, str | int):
+        target_name = Names(table.columns).find(str(target)) or str(target)
+    else:
+        own = getattr(target, "name", None)
+        target_name = "target" if is_missing(own) else str(own)
+        check_encodable([target_name], "target: its name", "target")
+        if target_name in table.columns:
+            raise InvalidArgumentError(
+                f"target: the table already has a column {target_name!r}: drop the column, or "
+                "pass its name as the target",
+                fields=["target"],
+            )
+        aligned = align(target, table.labels.index, "target")
+        column = read_column(target_name, aligned, "numeric", table.notes)
+        if table.columns and len(column) != table.row_count:
+            raise InvalidArgumentError(
+                f"target: {len(column)} values for {table.row_count} rows", fields=["target"]
+            )
+        table = table.with_column(column)
+    check_target(table, target_name)
+    # The server does not store the meaning of a target; it is not part of the content.
+    column = table.columns[target_name]
+    assert isinstance(column, NumericColumn)
+    table = table.with_column(dataclasses.replace(column, meaning="number"))
+    content = name_from_content(table, target_name, model, seasons=seasons)
+    return table, target_name, name or content
+
+
+def rows_to_ask(context: Description[Any], data: Data) -> Table:
+    """Returns the context's columns of `data`, read by their types and meanings in the context."""
+    kinds, meanings = context._kinds(), context._meanings()
+    if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
+        # An array has no names. With as many columns as features, it has the features in order.
+        data = {name: data[:, i] for i, name in enumerate(kinds)}
+    table = read_rows(data, kinds, meanings)
+    # The model does not read dropped columns, so the meanings of their cells have no effect.
+    left_out = {feature.name for feature in context.features if feature.left_out}
+    table.notes[:] = [
+        note
+        for note in table.notes
+        if note.reason != "OTHER_MEANING" or note.column not in left_out
+    ]
+    return table
+
+
+def values_to_weigh(context: Description[Any], data: Data, rows: Table, values: Any) -> Any:
+    """Returns the values in the order of the rows, or the target column of the rows.
+
+    Args:
+        context: The context of the call.
+        data: The rows, as passed by the caller.
+        rows: The same rows as a table.
+        values: [rows] or [vectors, rows], or None.
+    """
+    index = rows.labels.index
+    if is_labelled(values):
+        return values_for_rows(values, index, "values")
+    if values is not None:
+        return align_vectors(values, index, rows.labels.names(), "values")
+    table = read_table(data, only=[context.target])
+    column = table.columns.get(context.target)
+    if column is None:
+        raise InvalidArgumentError(
+            f"values: the rows have no column {context.target!r}: pass the values",
+            fields=["values"],
+        )
+    if isinstance(column, CategoricalColumn) or column.missing().any():
+        raise InvalidArgumentError(
+            f"values: the column {context.target!r} of the rows is not numeric, or has missing "
+            "cells",
+            fields=["values"],
+        )
+    assert isinstance(column, NumericColumn)
+    return column.values

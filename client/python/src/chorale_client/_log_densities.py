@@ -1,0 +1,51 @@
+"""Joint log-densities of given values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client._data_warnings import DataWarning
+from chorale_client._labels import Labelled, Labels
+from chorale_client._models_and_contexts import Source
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LogDensities(Labelled):
+    """The result of `log_density`: natural logarithms of densities per unit of the target.
+
+    Attributes:
+        joint: [vectors]: the joint log-density of each vector of values.
+        standard_errors: [vectors]: standard errors over the random orders; None with fewer than two
+            orders.
+        terms: [vectors, rows]: log p(y_t | context, y_0 ... y_t-1), whose sum over the rows is
+            `joint`; None unless requested.
+        seed: The seed of the random orders; None if there are none.
+        labels: The labels of the rows.
+        target: The name of the target column.
+        source: The digests of the context and the model.
+        warnings: Warnings about the rows.
+    """
+
+    joint: Floats
+    standard_errors: Floats | None
+    terms: Floats | None
+    seed: int | None
+    labels: Labels
+    target: str
+    source: Source
+    warnings: tuple[DataWarning, ...]
+
+    def __len__(self) -> int:
+        return len(self.joint)
+
+    def __float__(self) -> float:
+        """Returns the joint log-density of a single vector."""
+        return float(self.joint.item())
+
+    def __repr__(self) -> str:
+        return f"<LogDensities of {self.target!r}: {len(self)} vectors of {len(self.index)} rows>"

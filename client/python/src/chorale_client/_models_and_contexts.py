@@ -1,0 +1,270 @@
+"""Descriptions of contexts, models and results."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from google.protobuf import duration_pb2
+
+from chorale_client._columns import Kind
+from chorale_client._data_warnings import DataWarning
+from chorale_client._meanings import Meaning
+from chorale_client._v1 import chorale_pb2 as pb
+
+ClientT = TypeVar("ClientT")  # the blocking or the asyncio client
+
+
+@dataclass(frozen=True)
+class Source:
+    """The origin of a result. A name can refer to other content later; a digest cannot.
+
+    Attributes:
+        context_digest: The SHA-256 of the context's content, in hexadecimal.
+        model_digest: The SHA-256 of the model's files, in hexadecimal.
+    """
+
+    context_digest: str = ""
+    model_digest: str = ""
+
+    @classmethod
+    def of(cls, message: pb.Source) -> Source:
+        """Converts the server's message."""
+        return cls(message.context_digest, message.model_digest)
+
+    def message(self) -> pb.Source:
+        """Returns the message for a request."""
+        return pb.Source(context_digest=self.context_digest, model_digest=self.model_digest)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """The durations of the phases of a call on the server, in seconds.
+
+    Attributes:
+        queued: The wait for admission.
+        encoding: The wait until the context was resident.
+        first_step: The time from the arrival of the call to its first values.
+        total: The time from the arrival of the call to its end.
+    """
+
+    queued: float = 0.0
+    encoding: float = 0.0
+    first_step: float = 0.0
+    total: float = 0.0
+
+    @classmethod
+    def of(cls, message: pb.Timings) -> Timings:
+        """Converts the server's message."""
+
+        def seconds(duration: duration_pb2.Duration) -> float:
+            return duration.seconds + duration.nanos * 1e-9
+
+        return cls(
+            seconds(message.queued),
+            seconds(message.encoding),
+            seconds(message.first_step),
+            seconds(message.total),
+        )
+
+
+_MEANINGS: dict[int, Meaning] = {  # others, of a newer server, become "number"
+    pb.NumericValues.MEANING_BOOLEAN: "boolean",
+    pb.NumericValues.MEANING_DATE: "date",
+    pb.NumericValues.MEANING_DURATION: "duration",
+}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature column of a context.
+
+    Attributes:
+        name: The column's name.
+        kind: "numeric" or "categorical".
+        categories: The number of distinct categories; 0 for a numeric column.
+        missing: The number of missing cells.
+        outside_bulk: The number of cells far outside the bulk of the column.
+        left_out: Whether the column is dropped, because all of its cells are equal or missing.
+        season_steps: The period of the season of the target, in time steps, if this column counts
+            time; 0 if the server found no season.
+        meaning: The meaning of the numbers: "number", "boolean", "date" (days since 1970-01-01) or
+            "duration" (days); "category" for a categorical column. Query rows are read accordingly.
+            Contexts that were registered with a server version that did not store the meaning have
+            "number".
+    """
+
+    name: str
+    kind: Kind
+    categories: int
+    missing: int
+    outside_bulk: int
+    left_out: bool
+    season_steps: float = 0.0
+    meaning: Meaning | Literal["category"] = "number"
+
+    @classmethod
+    def of(cls, message: pb.ColumnSummary) -> Feature:
+        """Converts the server's message."""
+        categorical = message.type == pb.ColumnSummary.CATEGORICAL
+        return cls(
+            message.name,
+            "categorical" if categorical else "numeric",
+            message.category_count,
+            message.missing_count,
+            message.outside_bulk_count,
+            message.left_out,
+            message.season_steps,
+            "category" if categorical else _MEANINGS.get(message.meaning, "number"),
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that the server has loaded.
+
+    Attributes:
+        name: The name, for `register(model=...)`.
+        digest: The SHA-256 of the model's files, in hexadecimal.
+        model_type: The architecture.
+        row_encoder: The part of the architecture that encodes the features of a row.
+        parameter_count: The number of learned parameters.
+        buffer_size: K: the largest number of query rows in a call for which it was trained.
+        max_features: The maximum number of feature columns; 0 means no limit.
+        component_count: M: the number of mixture components.
+        resident_bytes_per_row: The device memory of a resident context, in bytes per row.
+        is_default: Whether contexts that do not name a model use this model.
+        notice: A notice from the model's authors to users; may be empty.
+        form: The form in which the server's GPU computes the model: "fused", or "wide" (unfused) if
+            the model is too large for the fused kernels. The last bits of samples differ. Empty on
+            devices with a single form, such as CPUs.
+    """
+
+    name: str
+    digest: str
+    model_type: str
+    row_encoder: str
+    parameter_count: int
+    buffer_size: int
+    max_features: int
+    component_count: int
+    resident_bytes_per_row: int
+    is_default: bool
+    notice: str
+    form: str
+
+    @classmethod
+    def of(cls, message: pb.Model) -> Model:
+        """Converts the server's message."""
+        return cls(
+            name=message.name.removeprefix("models/"),
+            digest=message.digest,
+            model_type=message.model_type,
+            row_encoder=message.row_encoder,
+            parameter_count=message.parameter_count,
+            buffer_size=message.buffer_size,
+            max_features=message.max_features,
+            component_count=message.component_count,
+            resident_bytes_per_row=message.resident_bytes_per_row,
+            is_default=message.is_default,
+            notice=message.notice,
+            form=message.form,
+        )
+
+
+class Description(Generic[ClientT]):
+    """The description of a context when it was last registered, read or refreshed."""
+
+    def __init__(
+        self, client: ClientT, message: pb.Context, warnings: tuple[DataWarning, ...] = ()
+    ) -> None:
+        self._client = client
+        self._message = message
+        self._warnings = warnings
+
+    @property
+    def client(self) -> ClientT:
+        """The client that makes the calls."""
+        return self._client
+
+    @property
+    def warnings(self) -> tuple[DataWarning, ...]:
+        """Warnings about the table; empty unless `register` returned this object."""
+        return self._warnings
+
+    @property
+    def name(self) -> str:
+        """The context's name."""
+        return self._message.name.removeprefix("contexts/")
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the content, in hexadecimal."""
+        return self._message.digest
+
+    @property
+    def model(self) -> str:
+        """The name of the model that encodes the context."""
+        return self._message.model.removeprefix("models/")
+
+    @property
+    def target(self) -> str:
+        """The name of the column to predict."""
+        return self._message.target_column
+
+    @property
+    def features(self) -> list[Feature]:
+        """The feature columns, in the order of registration."""
+        return [Feature.of(feature) for feature in self._message.features]
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return self._message.row_count
+
+    @property
+    def state(self) -> str:
+        """The state: "resident", "encoding" or "evicted"."""
+        return pb.Context.State.Name(self._message.state).lower()
+
+    @property
+    def created(self) -> datetime.datetime:
+        """The time of registration, in UTC."""
+        return self._message.create_time.ToDatetime(datetime.timezone.utc)
+
+    @property
+    def resident_bytes(self) -> int:
+        """The size of the context in device memory while it is resident, in bytes."""
+        return self._message.resident_bytes
+
+    @property
+    def dataset_bytes(self) -> int:
+        """The size of the content on the server's disk, in bytes."""
+        return self._message.dataset_bytes
+
+    @property
+    def far_target_count(self) -> int:
+        """The number of target values that the server clips, because they are probably errors."""
+        return self._message.far_target_count
+
+    @property
+    def source(self) -> Source:
+        """The digest that calls about this context expect."""
+        return Source(context_digest=self.digest)
+
+    def _kinds(self) -> dict[str, Kind]:
+        return {feature.name: feature.kind for feature in self.features}
+
+    def _meanings(self) -> dict[str, Meaning]:
+        return {
+            feature.name: feature.meaning
+            for feature in self.features
+            if feature.meaning != "category"
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<Context {self.name!r}: {self.row_count} rows, {len(self._message.features)} "
+            f"features, target {self.target!r}, model {self.model!r}, {self.state}>"
+        )

@@ -1,0 +1,109 @@
+"""Warnings about numeric columns: dates written as numbers, and integers that lose digits."""
+
+from __future__ import annotations
+
+import decimal
+import numbers
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client._columns import Floats
+from chorale_client._data_warnings import DataWarning
+
+_EXACT = 2**53  # float64 rounds integers beyond
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # as in the command line
+_LEAST_DATES = 3  # distinct dates
+_DIGITS = re.compile(r"[+\-\u2212]?\d+", re.ASCII)
+
+
+def note_dates(name: str, values: Floats, notes: list[DataWarning]) -> None:
+    """Warns about a column whose numbers are all dates like 20240131, or months like 202401."""
+    present = ~np.isnan(values)
+    dates = values[present]
+    form = compact_form(dates)
+    if form is None or len(np.unique(dates)) < _LEAST_DATES:
+        return
+    row = int(present.argmax())
+    notes.append(
+        DataWarning(
+            f"column {name!r} is read as numbers, but all look like dates written as numbers (row "
+            f"{row} is {int(dates[0])}), which are not evenly spaced: convert them to dates, for "
+            f"example by pandas.to_datetime(..., format={form!r}); "
+            f"types={{{name!r}: 'numeric'}} keeps the numbers",
+            "DATES_AS_NUMBERS",
+            name,
+            len(dates),
+        )
+    )
+
+
+def compact_form(values: Floats) -> str | None:
+    """Returns the format of numbers that are all days or months, in the notation of pandas.
+
+    Args:
+        values: Numbers without NaN.
+
+    Returns:
+        "%Y%m%d" for existing days such as 20240131; "%Y%m" for months such as 202401; otherwise
+        None.
+    """
+    if not values.size or values.min() < 100 * _FIRST_YEAR or values.max() >= 10**8:
+        return None
+    whole = values.astype(np.int64)
+    if (whole != values).any():
+        return None
+    form = "%Y%m" if whole.max() < 10**6 else "%Y%m%d"
+    months, day = (whole, np.ones_like(whole)) if form == "%Y%m" else (whole // 100, whole % 100)
+    year, month = months // 100, months % 100
+    if ((year < _FIRST_YEAR) | (year > _LAST_YEAR) | (month < 1) | (month > 12) | (day < 1)).any():
+        return None
+    first = (year - 1970).astype("M8[Y]").astype("M8[M]") + (month - 1)
+    days = first.astype("M8[D]") + (day - 1)
+    return form if (days.astype("M8[M]") == first).all() else None
+
+
+def note_lost_digits_of_array(name: str, array: npt.NDArray[Any], notes: list[DataWarning]) -> None:
+    """Warns about integers of an integer array that float64 rounds."""
+    _note_lost_digits(name, int(((array > _EXACT) | (array < -_EXACT)).sum()), notes)
+
+
+def note_lost_digits_of_cells(
+    name: str, cells: Sequence[Any], values: Floats, notes: list[DataWarning]
+) -> None:
+    """Warns about integers among cells that float64 rounds.
+
+    Args:
+        name: The name of the column.
+        cells: [rows], of any type.
+        values: [rows]: the converted numbers.
+        notes: The list to which the warning is added.
+    """
+    large = np.flatnonzero(np.abs(values) >= _EXACT)
+    _note_lost_digits(name, sum(_is_beyond(cells[row]) for row in large.tolist()), notes)
+
+
+def _is_beyond(cell: Any) -> bool:
+    """Whether a cell is an integer beyond 2**53; floats lose no digits."""
+    if isinstance(cell, str):
+        text = cell.strip().replace("\u2212", "-")
+        return _DIGITS.fullmatch(text) is not None and abs(decimal.Decimal(text)) > _EXACT
+    if isinstance(cell, decimal.Decimal):
+        return cell == cell.to_integral_value() and abs(cell) > _EXACT
+    return isinstance(cell, numbers.Integral) and abs(int(cell)) > _EXACT
+
+
+def _note_lost_digits(name: str, count: int, notes: list[DataWarning]) -> None:
+    if count:
+        notes.append(
+            DataWarning(
+                f"column {name!r} has {count} integers beyond 2**53, which lose their last digits: "
+                "drop the column if they are IDs",
+                "LOST_DIGITS",
+                name,
+                count,
+            )
+        )

@@ -1,0 +1,283 @@
+"""Encodes tables as request messages."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client._columns import CategoricalColumn, Column, NumericColumn
+from chorale_client._errors import InvalidArgumentError
+from chorale_client._meanings import Meaning
+from chorale_client._models_and_contexts import Source
+from chorale_client._tables import Table, did_you_mean
+from chorale_client._v1 import chorale_pb2 as pb
+from chorale_client._wire import numeric_values
+
+Order = Literal["given", "random"]
+
+MAX_MESSAGE_BYTES = 4 << 20
+MAX_CHUNK_BYTES = 512 << 10  # fast over a network, with little memory on the server
+MAX_CHUNK_ROWS = 1 << 16
+MAX_PREDICT_ROWS = 1024
+MAX_PREDICT_BYTES = 1 << 20
+LARGEST_SEED = 2**64 - 1
+MAX_TEXT_BYTES = 256  # in a category of a registered table
+
+_COLUMN_BYTES, _NUMBER_BYTES, _CODE_BYTES, _CATEGORY_BYTES = 32, 8, 5, 6  # at most, on the wire
+
+
+_MEANINGS: dict[Meaning, pb.NumericValues.Meaning] = {
+    "number": pb.NumericValues.MEANING_UNSPECIFIED,
+    "boolean": pb.NumericValues.MEANING_BOOLEAN,
+    "date": pb.NumericValues.MEANING_DATE,
+    "duration": pb.NumericValues.MEANING_DURATION,
+}
+
+
+def encode_table(
+    table: Table, start: int = 0, end: int | None = None, *, meanings: bool = False
+) -> pb.Table:
+    """Encodes the rows from `start` to `end` as a message.
+
+    Args:
+        table: The table.
+        start: The first row.
+        end: The row after the last; None: all further rows.
+        meanings: Whether to include the meanings of numbers, for registration. Query rows have no
+            meanings, so that any number is valid for booleans.
+    """
+    message = pb.Table()
+    for column in table.columns.values():
+        out = message.columns.add(name=column.name)
+        if isinstance(column, NumericColumn):
+            out.numeric.CopyFrom(numeric_values(column.values[start:end]))
+            if meanings:
+                out.numeric.meaning = _MEANINGS[column.meaning]
+        else:
+            categories, codes = _used(column, start, end)
+            out.categorical.categories.extend(categories)
+            out.categorical.codes.extend(codes.tolist())
+    return message
+
+
+def restore_meanings(context: pb.Context, table: Table) -> None:
+    """Adds the meanings of a registered table's columns, which older servers do not store."""
+    for feature in context.features:
+        column = table.columns.get(feature.name)
+        if isinstance(column, NumericColumn) and feature.type == pb.ColumnSummary.NUMERIC:
+            feature.meaning = _MEANINGS[column.meaning]
+
+
+def _used(
+    column: CategoricalColumn, start: int, end: int | None
+) -> tuple[list[str], npt.NDArray[np.int32]]:
+    """Returns the categories that occur in some rows, and the codes of the rows."""
+    codes = column.codes[start:end]
+    used, inverse = np.unique(codes, return_inverse=True)
+    texts = [column.categories[code] for code in used if code >= 0]
+    shift = 1 if used.size and used[0] < 0 else 0
+    return texts, (inverse - shift).astype(np.int32)
+
+
+def cut_texts(table: Table) -> Table:
+    """Truncates categories that are too long for any context, so that they stay unknown."""
+    columns: dict[str, Column] = {}
+    for name, column in table.columns.items():
+        columns[name] = column
+        if not isinstance(column, CategoricalColumn):
+            continue
+        cut = [text[: MAX_TEXT_BYTES + 1] for text in column.categories]
+        if cut != column.categories:
+            place: dict[str, int] = {}
+            new = [place.setdefault(text, len(place)) for text in cut]
+            codes = np.array([*new, -1], dtype=np.int32)[column.codes]
+            columns[name] = CategoricalColumn(name, list(place), codes)
+    return Table(columns, table.row_count, table.labels, table.notes)
+
+
+def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[int, int]]:
+    """Yields ranges of rows for messages of limited size; each has at least one row."""
+    row_bytes = 0
+    for column in table.columns.values():
+        row_bytes += _NUMBER_BYTES if isinstance(column, NumericColumn) else _CODE_BYTES
+    fixed = sum(_COLUMN_BYTES + len(name.encode()) for name in table.columns)
+    texts = [
+        np.array([len(text.encode()) + _CATEGORY_BYTES for text in column.categories] + [0])
+        for column in table.columns.values()
+        if isinstance(column, CategoricalColumn)
+    ]
+    codes = [c.codes for c in table.columns.values() if isinstance(c, CategoricalColumn)]
+    start = 0
+    while start < table.row_count:
+        rows = min(max_rows, table.row_count - start, max(1, (max_bytes - fixed) // row_bytes))
+        while rows > 1:
+            dictionary = sum(
+                int(sizes[np.unique(code[start : start + rows])].sum())
+                for sizes, code in zip(texts, codes, strict=True)
+            )
+            if fixed + rows * row_bytes + dictionary <= max_bytes:
+                break
+            rows = max(1, rows * 3 // 4)
+        yield start, start + rows
+        start += rows
+
+
+def check_target(table: Table, target: str) -> None:
+    """Raises InvalidArgumentError if the column cannot be a target."""
+    if table.row_count == 0:
+        raise InvalidArgumentError("the table has no rows")
+    column = table.columns.get(target)
+    if column is None:
+        raise InvalidArgumentError(
+            f"target: the table has no column {target!r}{did_you_mean(target, table.columns)}",
+            fields=["target"],
+        )
+    if isinstance(column, CategoricalColumn):
+        raise InvalidArgumentError(
+            f"target: column {target!r} is categorical, but a target must be numeric",
+            fields=["target"],
+        )
+    missing = int(column.missing().sum())
+    if missing:
+        raise InvalidArgumentError(
+            f"target: column {target!r} has {missing} missing cells, but a target must have none: "
+            "drop these rows",
+            fields=["target"],
+        )
+
+
+def name_from_content(table: Table, target: str, model: str | None, *, seasons: bool = True) -> str:
+    """Returns a name derived from the content: the name of the target and a digest."""
+    digest = hashlib.sha256(repr((target, model)).encode())
+    if not seasons:
+        digest.update(b"no seasons")
+    for column in table.columns.values():
+        digest.update(repr((column.name, column.kind)).encode())
+        if isinstance(column, NumericColumn):
+            if column.meaning != "number":
+                digest.update(column.meaning.encode())
+            digest.update(np.ascontiguousarray(column.values, dtype="<f8").tobytes())
+        else:
+            digest.update(repr(column.categories).encode())
+            digest.update(np.ascontiguousarray(column.codes, dtype="<i4").tobytes())
+    slug = re.sub(r"[^a-z0-9]+", "-", target.lower()).strip("-")[:40]
+    return f"{slug or 'table'}-{digest.hexdigest()[:16]}"
+
+
+def check_rows(table: Table) -> None:
+    """Raises InvalidArgumentError if there are no rows."""
+    if table.row_count == 0:
+        raise InvalidArgumentError("rows: there are none", fields=["rows"])
+
+
+def predict_request(
+    context: str,
+    rows: pb.Table,
+    quantiles: list[float],
+    *,
+    mixtures: bool,
+    snap: bool,
+    source: Source,
+) -> pb.PredictRequest:
+    """Returns a request for a part of the rows."""
+    return pb.PredictRequest(
+        context=f"contexts/{context}",
+        targets=rows,
+        quantiles=quantiles,
+        include_mixtures=mixtures,
+        snapping=snapping(snap),
+        expected_source=source.message(),
+    )
+
+
+def sample_request(
+    context: str,
+    rows: Table,
+    *,
+    paths: int,
+    seed: int | None,
+    order: Order,
+    log_densities: bool,
+    wrap: bool,
+    snap: bool,
+    source: Source,
+) -> pb.SampleRequest:
+    """Returns a request for joint paths over all rows."""
+    check_rows(rows)
+    if order not in ("given", "random"):
+        raise InvalidArgumentError(
+            f"order: {order!r}, must be 'given' or 'random'", fields=["order"]
+        )
+    request = pb.SampleRequest(
+        context=f"contexts/{context}",
+        targets=encode_table(cut_texts(rows)),
+        path_count=whole_number("paths", paths, 1),
+        seed=seed_number(seed),
+        order=pb.SampleRequest.GIVEN if order == "given" else pb.SampleRequest.RANDOM_PER_PATH,
+        include_log_densities=log_densities,
+        beyond_buffer=beyond_buffer(wrap),
+        snapping=snapping(snap),
+        expected_source=source.message(),
+    )
+    check_size(request.ByteSize())
+    return request
+
+
+def beyond_buffer(wrap: bool) -> pb.BeyondBuffer:
+    """Returns how the server handles more rows than the model was trained for."""
+    return pb.WRAP if wrap else pb.BEYOND_BUFFER_UNSPECIFIED
+
+
+def snapping(snap: bool) -> pb.Snapping:
+    """Returns whether the server snaps draws and quantiles."""
+    return pb.SNAPPING_UNSPECIFIED if snap else pb.SNAPPING_OFF
+
+
+def whole_number(field: str, value: int, least: int) -> int:
+    """Returns the value as an int; InvalidArgumentError if it is not an integer, or too small."""
+    if isinstance(value, bool) or int(value) != value or value < least:
+        raise InvalidArgumentError(
+            f"{field}: {value!r}, must be an integer of at least {least}", fields=[field]
+        )
+    return int(value)
+
+
+def seed_number(seed: int | None) -> int:
+    """Returns a seed for the API, in which 0 means that the server chooses a seed.
+
+    None becomes 0, and the seed 0 becomes the largest seed.
+    """
+    if seed is None:
+        return 0
+    value = whole_number("seed", seed, 0)
+    if value > LARGEST_SEED:
+        raise InvalidArgumentError(f"seed: {value}, must be below 2**64", fields=["seed"])
+    return value or LARGEST_SEED
+
+
+def check_size(size: int) -> None:
+    """Raises InvalidArgumentError if a message is larger than the API's limit."""
+    if size > MAX_MESSAGE_BYTES:
+        raise InvalidArgumentError(
+            f"the request has {size} bytes, which exceeds the limit of {MAX_MESSAGE_BYTES}: send "
+            "fewer rows or values in a call",
+            fields=["rows"],
+            limit=MAX_MESSAGE_BYTES,
+        )
+
+
+def probabilities(quantiles: object) -> list[float]:
+    """Returns probabilities as a list; InvalidArgumentError if a value is not a probability."""
+    values = [float(q) for q in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
+    for value in values:
+        if math.isnan(value) or not 0.0 < value < 1.0:
+            raise InvalidArgumentError(
+                f"quantiles: {value:g}, must be between 0 and 1", fields=["quantiles"]
+            )
+    return values

@@ -1,0 +1,189 @@
+"""Aligns values with labelled rows: by label if they have labels, otherwise by position."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client._cells import is_missing
+from chorale_client._column_reading import read_column
+from chorale_client._columns import Floats, NumericColumn
+from chorale_client._errors import InvalidArgumentError
+
+_MOST_SHOWN = 3  # labels in a message
+
+
+def is_labelled(values: Any) -> bool:
+    """Whether values are a Series of pandas or of a similar library."""
+    return getattr(values, "ndim", None) == 1 and all(
+        hasattr(values, name) for name in ("index", "iloc")
+    )
+
+
+def align(values: Any, index: Any, what: str) -> Any:
+    """Returns values in the order of the rows.
+
+    Args:
+        values: [rows]. A Series with the labels of the rows, in any order, is reordered. Values
+            without labels are in the order of the rows.
+        index: The pandas index of the rows. Any other object means that the rows have no labels; a
+            Series is then unchanged, unless its labels number the rows in another order.
+        what: The name of the argument, for messages.
+
+    Raises:
+        InvalidArgumentError: The Series has other labels, or labels repeat and the order differs.
+    """
+    if not is_labelled(values):
+        return values
+    if not hasattr(index, "get_indexer"):
+        if index is not None:
+            _check_order(values.index.tolist(), list(range(len(index))), what)
+        return values
+    return values.iloc[_places(values.index, index, what)]
+
+
+def align_vectors(values: Any, index: Any, names: list[str], what: str) -> Any:
+    """Returns vectors of values in the order of the rows.
+
+    Args:
+        values: [vectors, rows]. A DataFrame whose column names are the labels of the rows, or their
+            string forms, is reordered. A pandas DataFrame with other columns must have numbered
+            columns. It is unchanged, and so are DataFrames of other libraries and arrays. In a list
+            of vectors, each pandas Series is aligned.
+        index: The pandas index of the rows. Any other object means that the rows have no labels.
+        names: [rows]: the labels as strings.
+        what: The name of the argument, for messages.
+
+    Raises:
+        InvalidArgumentError: The columns have other labels; see `align`.
+    """
+    if isinstance(values, list | tuple) and any(map(is_labelled, values)):
+        return [
+            values_for_rows(vector, index, what) if is_labelled(vector) else vector
+            for vector in values
+        ]
+    columns = getattr(values, "column_names", None) or getattr(values, "columns", None)
+    if columns is None:
+        return values
+    own = list(columns)
+    if not hasattr(index, "get_indexer"):
+        _check_order(list(map(str, own)), names, what)
+        return values
+    place = {str(column): i for i, column in enumerate(own)}
+    of_pandas = hasattr(values, "iloc")
+    if len(own) == len(names) and place.keys() == set(names):
+        places = [place[name] for name in names]
+        return values.iloc[:, places] if of_pandas else np.asarray(values)[:, places]
+    numbered = own == list(range(len(own))) and set(own) != set(index.tolist())
+    if not of_pandas and not place.keys().isdisjoint(names):
+        raise InvalidArgumentError(
+            f"{what}: only some of its columns are labels of rows: to match by position, pass an "
+            "array, for example by .to_numpy()",
+            fields=[what],
+        )
+    return values if numbered or not of_pandas else values.iloc[:, _places(columns, index, what)]
+
+
+def values_for_rows(values: Any, index: Any, what: str) -> Floats:
+    """Returns numbers in the order of the rows [rows]; NaN for missing values.
+
+    Args:
+        values: [rows], of any type of a numeric column; see `align`.
+        index: The index of the rows.
+        what: The name of the argument, for messages.
+
+    Raises:
+        InvalidArgumentError: See `align`; or a value is not a number.
+    """
+    column = read_column(what, align(values, index, what), "numeric", [])
+    assert isinstance(column, NumericColumn)
+    return column.values
+
+
+def as_mask(rows: Any, index: Any) -> npt.NDArray[np.bool_] | None:
+    """Returns a mask in the order of the rows; None if `rows` are not booleans.
+
+    Args:
+        rows: Booleans of any type [rows], or another object.
+        index: The index of the rows; see `align`.
+
+    Raises:
+        InvalidArgumentError: A boolean is missing; or see `align`.
+    """
+    array = np.asarray(rows)
+    if array.dtype != np.bool_:
+        if array.dtype != object or array.ndim != 1:
+            return None
+        missing = np.array([is_missing(cell) for cell in array], dtype=bool)
+        if missing.all() or not all(isinstance(cell, bool | np.bool_) for cell in array[~missing]):
+            return None
+        if missing.any():
+            raise InvalidArgumentError(
+                f"rows: {int(missing.sum())} of the {len(array)} booleans of the mask are missing, "
+                f"the first at position {int(missing.argmax())}: fill them, for example by "
+                ".fillna(False)",
+                fields=["rows"],
+            )
+    return np.asarray(align(rows, index, "rows")).astype(bool)
+
+
+def has_tuples(rows: Any) -> bool:
+    """Whether `rows` are several labels, some of them tuples, and therefore not a mask."""
+    return isinstance(rows, list | tuple) and any(isinstance(row, tuple) for row in rows)
+
+
+def looks_like_mask(labels: Sequence[Any]) -> bool:
+    """Whether labels are all 0 or 1, as in a mask of numbers."""
+    present = [label for label in labels if not is_missing(label)]
+    return bool(present) and all(
+        isinstance(label, numbers.Real) and label in (0, 1) for label in present
+    )
+
+
+def _check_order(own: list[Any], numbers: list[Any], what: str) -> None:
+    """Rejects labels that number rows without labels in another order."""
+    if own != numbers and len(own) == len(numbers) and set(own) == set(numbers):
+        raise InvalidArgumentError(
+            f"{what}: its labels are the numbers of the rows in another order, but the rows have "
+            "no labels: to match by position, pass an array, for example by .to_numpy()",
+            fields=[what],
+        )
+
+
+def _places(own: Any, wanted: Any, what: str) -> Any:
+    """Returns the positions of the rows' labels among the labels of the values."""
+    if own.equals(wanted):
+        return slice(None)
+    extra, absent = own.difference(wanted, sort=False), wanted.difference(own, sort=False)
+    if len(extra) or len(absent):
+        parts = []
+        if len(absent):
+            parts.append(f"{_some(absent)} of the rows {_is(absent)} missing")
+        if len(extra):
+            parts.append(f"{_some(extra)} {_is(extra)} unknown")
+        raise InvalidArgumentError(
+            f"{what}: its labels are not those of the rows: {', and '.join(parts)}; "
+            "to match by position, pass an array, for example by .to_numpy()",
+            fields=[what],
+        )
+    if not own.is_unique or not wanted.is_unique or len(own) != len(wanted):
+        raise InvalidArgumentError(
+            f"{what}: labels repeat, such as {_some(own[own.duplicated()][:1])}, and the order is "
+            "not that of the rows: to match by position, pass an array, for example by .to_numpy()",
+            fields=[what],
+        )
+    return own.get_indexer(wanted)
+
+
+def _some(labels: Any) -> str:
+    shown = ", ".join(repr(label) for label in labels[:_MOST_SHOWN].tolist())
+    more = len(labels) - _MOST_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _is(labels: Any) -> str:
+    return "is" if len(labels) == 1 else "are"

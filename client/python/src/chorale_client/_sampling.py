@@ -1,0 +1,130 @@
+"""Assembles joint samples from the blocks of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client._data_warnings import read_warnings
+from chorale_client._errors import DataLossError
+from chorale_client._models_and_contexts import Source, Timings
+from chorale_client._samples import Samples
+from chorale_client._tables import Table
+from chorale_client._v1 import chorale_pb2 as pb
+from chorale_client._wire import Floats, RawBlock, SampleMessage
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The values of some paths at some steps, as `stream` yields them.
+
+    Attributes:
+        first_path: The index of the first path, from 0.
+        first_step: The index of the first step, from 0.
+        values: [paths, steps]: the values, in the target's unit.
+        rows: [paths, steps]: the index of the row of each value. None if the order is "given", in
+            which case step t is row t.
+        log_densities: [paths, steps]: the log-density of each value, conditional on the earlier
+            values of its path; None unless requested.
+    """
+
+    first_path: int
+    first_step: int
+    values: Floats
+    rows: npt.NDArray[np.int32] | None
+    log_densities: Floats | None
+
+    @classmethod
+    def of(cls, raw: RawBlock) -> Block:
+        """Converts the message."""
+        return cls(raw.first_path, raw.first_step, raw.values, raw.targets, raw.log_densities)
+
+
+def _loss(what: str) -> DataLossError:
+    return DataLossError(f"the server's samples are incomplete or damaged: {what}")
+
+
+class Assembly:
+    """Collects the messages of a stream. Blocks may arrive in any order, each value only once."""
+
+    def __init__(
+        self,
+        request: pb.SampleRequest,
+        rows: Table,
+        target: str,
+        done: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self._paths = request.path_count
+        self._rows = rows.row_count
+        self._random = request.order == pb.SampleRequest.RANDOM_PER_PATH
+        self._with_densities = request.include_log_densities
+        self._table = rows
+        self._target = target
+        self._done = done
+        self._count = 0
+        # Allocated with the first block, so that a rejected request needs no memory.
+        self._values: Floats | None = None
+        self._densities: Floats | None = None
+        self._summary: pb.SampleSummary | None = None
+
+    def add(self, message: SampleMessage) -> None:
+        """Adds a message; DataLossError if a block is invalid, or too many values arrive."""
+        for block in message.blocks:
+            self._add(block)
+        if message.blocks:
+            self._done(self._count)
+        if message.summary is not None:
+            self._summary = message.summary
+
+    def _add(self, block: RawBlock) -> None:
+        paths, steps = block.values.shape
+        last_path, last_step = block.first_path + paths, block.first_step + steps
+        if not (paths and steps and last_path <= self._paths and last_step <= self._rows):
+            raise _loss(
+                f"a block of paths {block.first_path} +{paths}, steps {block.first_step} +{steps} "
+                f"in {self._paths} paths of {self._rows} steps"
+            )
+        if (block.targets is not None) != self._random:
+            raise _loss("a block has row indices that were not requested, or lacks them")
+        if (block.log_densities is not None) != self._with_densities:
+            raise _loss("a block has log-densities that were not requested, or lacks them")
+        if self._values is None:
+            self._values = np.full((self._paths, self._rows), np.nan)
+            if self._with_densities:
+                self._densities = np.full((self._paths, self._rows), np.nan)
+        place: Any = (slice(block.first_path, last_path), slice(block.first_step, last_step))
+        if block.targets is not None:
+            if block.targets.min() < 0 or block.targets.max() >= self._rows:
+                raise _loss("a block has a value of a row that is not in the request")
+            place = (np.arange(block.first_path, last_path)[:, None], block.targets)
+        self._values[place] = block.values
+        if self._densities is not None:
+            self._densities[place] = block.log_densities
+        self._count += block.values.size
+        if self._count > self._values.size:
+            raise _loss("values arrived twice")
+
+    def finish(self) -> Samples:
+        """Returns the samples; DataLossError if values are missing."""
+        if self._summary is None:
+            raise _loss("the summary is missing")
+        total = self._paths * self._rows
+        # Values are finite, so NaN marks a missing value.
+        if self._values is None or self._count < total:
+            raise _loss(f"{self._count} of {total} values arrived")
+        if np.isnan(self._values).any():
+            raise _loss(f"{total} values arrived, but some arrived twice")
+        return Samples(
+            values=self._values,
+            labels=self._table.labels,
+            target=self._target,
+            seed=self._summary.seed,
+            source=Source.of(self._summary.source),
+            timings=Timings.of(self._summary.timings),
+            log_densities=self._densities,
+            warnings=(*self._table.notes, *read_warnings(self._summary.warnings)),
+        )
