@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import inspect
 import pickle
+import re
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import chorale_client
 import grpc
@@ -29,21 +31,109 @@ def with_client(fake: FakeChorale, use: Callable[[aio.Client], Awaitable[None]])
     asyncio.run(main())
 
 
-def public(kind: type) -> dict[str, list[str]]:
+def public(kind: type) -> dict[str, list[tuple[str, object, object, object]] | None]:
+    """The public members of a class; of methods, the parameters."""
     return {
-        name: list(inspect.signature(member).parameters) if callable(member) else []
+        name: parameters(member) if callable(member) else None
         for name, member in inspect.getmembers(kind)
         if not name.startswith("_")
     }
 
 
+def parameters(function: Callable[..., object]) -> list[tuple[str, object, object, object]]:
+    return [
+        (parameter.name, parameter.kind, parameter.default, parameter.annotation)
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+
+
 def test_the_surface_is_the_same() -> None:
     assert public(aio.Client) == public(chorale_client.Client)
     assert public(aio.Context) == public(chorale_client.Context)
-    for function in (aio.connect, chorale_client.connect):
-        assert list(inspect.signature(function).parameters) == [
-            "address", "tls", "token", "timeout", "connect_timeout", "retry",
-        ]  # fmt: skip
+    assert parameters(aio.connect) == parameters(chorale_client.connect)
+
+
+def sections(function: Callable[..., object]) -> dict[str, str]:
+    head, *rest = re.split(r"^(\w+):\n", inspect.getdoc(function) or "", flags=re.MULTILINE)
+    return {"": head, **dict(zip(rest[::2], rest[1::2], strict=True))}
+
+
+@pytest.mark.parametrize("kind", ["Client", "Context"])
+def test_docstrings_have_the_arguments_results_and_errors_of_the_others(kind: str) -> None:
+    for name, method in inspect.getmembers(getattr(aio, kind), inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        own, other = sections(method), sections(getattr(getattr(chorale_client, kind), name))
+        for section in ("Args", "Returns", "Yields", "Raises"):
+            assert own.get(section, "").strip() == other.get(section, "").strip(), name
+        assert "Examples" not in own  # they would await nothing
+        assert own[""].splitlines()[0].endswith(".")
+    own, other = sections(aio.connect), sections(chorale_client.connect)
+    assert own["Args"] == other["Args"]
+    assert own["Returns"].startswith("    An object to await")
+    assert list(own) == ["", "Args", "Returns", "Raises", "Examples"]
+    assert "async with" in own["Examples"]
+
+
+def test_both_clients_send_the_same_requests(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    """Each argument differs from its default."""
+    drawn: dict[str, Any] = {
+        "paths": 1, "seed": 7, "order": "random", "log_densities": True, "wrap": True,
+        "snap": False,
+    }  # fmt: skip
+    predicted: dict[str, Any] = {"quantiles": [0.5], "mixtures": True, "snap": False}
+    weighed: dict[str, Any] = {"orders": 1, "seed": 7, "wrap": True}
+    table: dict[str, Any] = {
+        "target": "price", "name": "flats", "model": "m", "types": {"x": "categorical"},
+        "seasons": False,
+    }  # fmt: skip
+    kinds = ("RegisterContext", "Predict", "Sample", "LogDensity")
+    mixtures = pb.Mixtures(component_count=1, means=[1, 2], stds=[1, 2], weights=[1, 1])
+    of_rows = block(0, 0, [[1.0, 2.0]], targets=[1, 0], log_densities=[0.0, 0.0])
+    message = fake.context()
+    fake.context()
+    for _ in range(2):
+        fake.answers["RegisterContext"].append(pb.RegisterContextResponse(context=message))
+        fake.answers["Predict"].append(
+            pb.PredictResponse(means=[1, 2], stds=[1, 2], quantiles=[1, 2], mixtures=mixtures)
+        )
+        fake.answers["LogDensity"].append(pb.LogDensityResponse(log_densities=[-3]))
+        fake.answers["Sample"].extend([[blocks(of_rows), summary()]] * 2)
+
+    data = {"price": [1.0, 2.0], "x": [1, 2]}
+    client.register(data, **table)
+    context = client.context("houses")
+    context.predict(ROWS, **predicted)
+    context.sample(ROWS, **drawn)
+    assert len(list(context.stream(ROWS, **drawn))) == 1
+    context.log_density(ROWS, [1, 2], **weighed)
+    blocking = {kind: fake.requests(kind) for kind in kinds}
+
+    async def use(client: aio.Client) -> None:
+        await client.register(data, **table)
+        context = await client.context("houses")
+        await context.predict(ROWS, **predicted)
+        await context.sample(ROWS, **drawn)
+        assert len([part async for part in context.stream(ROWS, **drawn)]) == 1
+        await context.log_density(ROWS, [1, 2], **weighed)
+
+    with_client(fake, use)
+    for kind in kinds:
+        both = fake.requests(kind)
+        half = len(both) // 2
+        assert both[:half] == blocking[kind]
+        assert both[half:] == blocking[kind]
+    first, second = blocking["Sample"]
+    assert first == second
+    [predict] = blocking["Predict"]
+    [density] = blocking["LogDensity"]
+    assert (first.path_count, first.seed, first.order) == (1, 7, first.RANDOM_PER_PATH)
+    assert (first.include_log_densities, first.beyond_buffer) == (True, pb.WRAP)
+    assert first.snapping == predict.snapping == pb.SNAPPING_OFF
+    assert (list(predict.quantiles), predict.include_mixtures) == ([0.5], True)
+    assert (density.random_order_count, density.seed, density.beyond_buffer) == (1, 7, pb.WRAP)
 
 
 def test_all_calls(fake: FakeChorale) -> None:
@@ -89,7 +179,7 @@ def test_connections_can_be_awaited_and_fail_as_the_others(fake: FakeChorale) ->
         async with client:
             assert client.address == fake.address
         with pytest.raises(chorale_client.UnavailableError, match="no server at"):
-            await aio.connect("127.0.0.1:1", connect_timeout=0.01)
+            await aio.connect("127.0.0.1:1", connect_timeout=0)
         with pytest.raises(chorale_client.InvalidArgumentError):
             await aio.connect("nonsense")
 

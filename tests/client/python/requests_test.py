@@ -46,11 +46,8 @@ def test_long_texts_are_cut_where_no_context_can_have_them() -> None:
 
 
 def request(**more: Any) -> Any:
-    arguments: dict[str, Any] = {
-        "paths": 5, "seed": None, "order": "given", "log_densities": False, "wrap": False,
-        "snap": True, "source": Source("d", "m"),
-    }  # fmt: skip
-    return _requests.sample_request("a", read_table({"x": [1.0]}), **{**arguments, **more})
+    options = _requests.SampleOptions(5, None, "given", False, False, True)._replace(**more)
+    return _requests.sample_request("a", read_table({"x": [1.0]}), options, Source("d", "m"))
 
 
 def test_seeds() -> None:

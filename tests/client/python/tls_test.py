@@ -192,6 +192,7 @@ def test_a_certificate_for_another_name(secured: Secured) -> None:
 
 
 def test_without_encryption(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chorale_client._client.RETRY_CONNECT_SECONDS", 300.0)  # says it at once
+    # So that it says it at once.
+    monkeypatch.setattr("chorale_client._connection.RETRY_CONNECT_SECONDS", 300.0)
     with pytest.raises(chorale_client.UnavailableError, match="may require TLS"):
         chorale_client.connect(secured.address, tls=False, connect_timeout=300)

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from chorale_client import aio
 from chorale_client._channel import Tls
-from chorale_client._client import Client, connect
-from chorale_client._context import Context
+from chorale_client._client import Client, Context, connect
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import (
     AlreadyExistsError,

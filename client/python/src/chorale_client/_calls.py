@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
-from chorale_client._data_warnings import DataWarning, merge_warnings, read_warnings
+from chorale_client._data_warnings import DataWarning, merge_warnings, read_warnings, tell
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import DataLossError, InternalError, InvalidArgumentError
+from chorale_client._inputs import query_rows, query_values, table_to_register
 from chorale_client._log_densities import LogDensities
-from chorale_client._models_and_contexts import Source
+from chorale_client._models_and_contexts import Description, Source
 from chorale_client._predictions import Mixtures, Predictions
+from chorale_client._progress import Option, Progress
 from chorale_client._requests import (
     MAX_CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -37,7 +39,7 @@ from chorale_client._requests import (
     split_rows,
     whole_number,
 )
-from chorale_client._tables import Table
+from chorale_client._tables import Data, Table, Types
 from chorale_client._v1 import chorale_pb2 as pb
 
 Floats = npt.NDArray[np.float64]
@@ -64,13 +66,38 @@ class Call:
     request: Message | Callable[[], Iterator[Message]]
     idempotent: bool = True
 
+    def message(self) -> Message | Iterator[Message]:
+        """Returns the message, or the messages, for an attempt."""
+        return self.request() if callable(self.request) else self.request
+
 
 Job = Generator[Call, Any, Result]
+Registered = tuple[pb.Context, tuple[DataWarning, ...]]
 
 
-def register_job(
+def register(
+    data: Data,
+    target: Any,
+    name: str | None,
+    model: str | None,
+    types: Types | None,
+    progress: Option,
+    *,
+    seasons: bool,
+) -> Job[Registered]:
+    """Registers a user's table; returns the context and the warnings, which it also issues."""
+    table, target_name, name = table_to_register(data, target, name, model, types, seasons=seasons)
+    with Progress(progress, table.row_count, "rows") as done:
+        registered = yield from register_table(
+            name, table, target_name, model, done, seasons=seasons
+        )
+    tell(registered[1], registered=True)
+    return registered
+
+
+def register_table(
     name: str, table: Table, target: str, model: str | None, done: Done, *, seasons: bool = True
-) -> Job[tuple[pb.Context, tuple[DataWarning, ...]]]:
+) -> Job[Registered]:
     """Registers a table; returns the context and the warnings."""
     check_encodable([name], "name:", "name")
     check_encodable([model or ""], "model:", "model")
@@ -95,7 +122,7 @@ def register_job(
     return answer.context, (*table.notes, *read_warnings(answer.warnings))
 
 
-def get_job(name: str) -> Job[pb.Context]:
+def get(name: str) -> Job[pb.Context]:
     """Returns a context."""
     check_encodable([name], "name:", "name")
     context: pb.Context = yield Call(
@@ -104,7 +131,7 @@ def get_job(name: str) -> Job[pb.Context]:
     return context
 
 
-def warm_job(name: str) -> Job[pb.Context]:
+def warm(name: str) -> Job[pb.Context]:
     """Makes a context resident."""
     context: pb.Context = yield Call(
         "WarmContext", name, pb.WarmContextRequest(name=f"contexts/{name}")
@@ -112,24 +139,24 @@ def warm_job(name: str) -> Job[pb.Context]:
     return context
 
 
-def delete_job(name: str) -> Job[None]:
+def delete(name: str) -> Job[None]:
     """Deletes a context. Not retried: if the response was lost, a retry would find no context."""
     check_encodable([name], "name:", "name")
     request = pb.DeleteContextRequest(name=f"contexts/{name}")
     yield Call("DeleteContext", name, request, idempotent=False)
 
 
-def list_contexts_job() -> Job[list[pb.Context]]:
+def list_contexts() -> Job[list[pb.Context]]:
     """Returns all contexts."""
-    return _list_job("ListContexts", pb.ListContextsRequest, "contexts")
+    return _list("ListContexts", pb.ListContextsRequest, "contexts")
 
 
-def list_models_job() -> Job[list[pb.Model]]:
+def list_models() -> Job[list[pb.Model]]:
     """Returns all models."""
-    return _list_job("ListModels", pb.ListModelsRequest, "models")
+    return _list("ListModels", pb.ListModelsRequest, "models")
 
 
-def _list_job(method: str, request: Callable[..., Message], field: str) -> Job[list[Any]]:
+def _list(method: str, request: Callable[..., Message], field: str) -> Job[list[Any]]:
     """Returns the entries of all pages."""
     found: list[Any] = []
     token = ""
@@ -147,60 +174,55 @@ def _list_job(method: str, request: Callable[..., Message], field: str) -> Job[l
         tokens.add(token)
 
 
-def predict_job(
-    context: str,
-    rows: Table,
-    target: str,
-    source: Source,
-    quantiles: object,
-    *,
-    mixtures: bool,
-    snap: bool,
+def predict(
+    context: Description[Any], rows: Data, quantiles: object, *, mixtures: bool, snap: bool
 ) -> Job[Predictions]:
     """Predicts rows, at most 1,024 per call; later calls expect the source of the first."""
-    check_rows(rows)
+    table = query_rows(context, rows)
+    check_rows(table)
+    source, target = context.source, context.target
     wanted = probabilities(quantiles)
-    cut = cut_texts(rows)
+    cut = cut_texts(table)
     answers: list[pb.PredictResponse] = []
     for start, end in split_rows(cut, MAX_PREDICT_BYTES, MAX_PREDICT_ROWS):
         request = predict_request(
-            context,
+            context.name,
             encode_table(cut, start, end),
             wanted,
             mixtures=mixtures,
             snap=snap,
             source=source,
         )
-        answer: pb.PredictResponse = yield Call("Predict", context, request)
+        answer: pb.PredictResponse = yield Call("Predict", context.name, request)
         source = Source.of(answer.source)
         _check_count("means", answer.means, end - start)
         _check_count("standard deviations", answer.stds, end - start)
         _check_count("quantiles", answer.quantiles, (end - start) * len(wanted))
         answers.append(answer)
-    return Predictions(
+    predictions = Predictions(
         means=_joined(answer.means for answer in answers),
         stds=_joined(answer.stds for answer in answers),
         quantiles=_joined(answer.quantiles for answer in answers).reshape(
-            rows.row_count, len(wanted)
+            table.row_count, len(wanted)
         ),
         probabilities=np.array(wanted),
         mixtures=_mixtures([answer.mixtures for answer in answers]) if mixtures else None,
-        labels=rows.labels,
+        labels=table.labels,
         target=target,
         source=source,
         warnings=(
-            *rows.notes,
+            *table.notes,
             *merge_warnings(read_warnings(answer.warnings) for answer in answers),
         ),
     )
+    tell(predictions.warnings)
+    return predictions
 
 
-def log_density_job(
-    context: str,
-    rows: Table,
-    target: str,
-    source: Source,
-    values: npt.ArrayLike,
+def log_density(
+    context: Description[Any],
+    rows: Data,
+    values: npt.ArrayLike | None,
     *,
     orders: int,
     seed: int | None,
@@ -208,21 +230,24 @@ def log_density_job(
     wrap: bool,
 ) -> Job[LogDensities]:
     """Returns log-densities of vectors of values, in calls of limited size."""
-    check_rows(rows)
-    vectors = _vectors(values, rows.row_count)
+    table = query_rows(context, rows)
+    given = query_values(context, rows, table, values)
+    check_rows(table)
+    source, target = context.source, context.target
+    vectors = _vectors(given, table.row_count)
     orders = whole_number("orders", orders, 0)
     if terms and orders:
         raise InvalidArgumentError(
             "terms: not available with random orders: omit terms or orders", fields=["terms"]
         )
-    encoded = encode_table(cut_texts(rows))
-    at_once = max(1, _MAX_DENSITY_BYTES // (8 * rows.row_count))
+    encoded = encode_table(cut_texts(table))
+    at_once = max(1, _MAX_DENSITY_BYTES // (8 * table.row_count))
     number = seed_number(seed)
     answers: list[pb.LogDensityResponse] = []
     for start in range(0, len(vectors), at_once):
         piece = vectors[start : start + at_once]
         request = pb.LogDensityRequest(
-            context=f"contexts/{context}",
+            context=f"contexts/{context.name}",
             targets=encoded,
             values=piece.ravel(),
             random_order_count=orders,
@@ -232,7 +257,7 @@ def log_density_job(
             expected_source=source.message(),
         )
         check_size(request.ByteSize())
-        answer: pb.LogDensityResponse = yield Call("LogDensity", context, request)
+        answer: pb.LogDensityResponse = yield Call("LogDensity", context.name, request)
         source = Source.of(answer.source)
         number = answer.seed
         _check_count("log-densities", answer.log_densities, len(piece))
@@ -240,18 +265,20 @@ def log_density_job(
         _check_count("standard errors", answer.standard_errors, errors)
         _check_count("terms", answer.terms, piece.size if terms else 0)
         answers.append(answer)
-    return LogDensities(
+    densities = LogDensities(
         joint=_joined(answer.log_densities for answer in answers),
         standard_errors=(
             _joined(answer.standard_errors for answer in answers) if orders > 1 else None
         ),
         terms=_joined(a.terms for a in answers).reshape(vectors.shape) if terms else None,
         seed=number if orders else None,
-        labels=rows.labels,
+        labels=table.labels,
         target=target,
         source=source,
-        warnings=(*rows.notes, *read_warnings(answers[0].warnings)),
+        warnings=(*table.notes, *read_warnings(answers[0].warnings)),
     )
+    tell(densities.warnings)
+    return densities
 
 
 def _vectors(values: npt.ArrayLike, row_count: int) -> Floats:

@@ -1,37 +1,31 @@
-"""A registered table, and the calls that use it."""
+"""The calls about a registered table."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TypeVar
 
 import numpy.typing as npt
 
-from chorale_client._calls import delete_job, get_job, log_density_job, predict_job, warm_job
-from chorale_client._data_warnings import DataWarning, read_warnings, tell
-from chorale_client._inputs import rows_to_ask, values_to_weigh
+from chorale_client import _calls
+from chorale_client._blocking_connection import BlockingConnection
+from chorale_client._data_warnings import tell
 from chorale_client._log_densities import LogDensities
 from chorale_client._models_and_contexts import Description
 from chorale_client._predictions import Predictions
-from chorale_client._progress import Option, Progress
-from chorale_client._requests import Order, sample_request
+from chorale_client._progress import Option
+from chorale_client._requests import Order, SampleOptions
 from chorale_client._samples import Samples
-from chorale_client._sampling import Assembly, Block
+from chorale_client._sampling import Assembly, Block, SampleCall, read_blocks
 from chorale_client._tables import Data
-from chorale_client._v1 import chorale_pb2 as pb
+from chorale_client._wire import SampleMessage
 
-if TYPE_CHECKING:
-    from chorale_client._client import Client
+ClientT = TypeVar("ClientT", bound=BlockingConnection)
 
 
-class Context(Description["Client"]):
-    """A registered table; created by `Client.register` or `Client.context`.
-
-    The object is bound to the content that the context had when the object was created. If another
-    table replaces that content under the same name, calls raise `SourceChangedError` until you
-    call `refresh`.
-    """
+class BlockingContext(Description[ClientT]):
+    """The methods of `Context`, which is in the module of its client."""
 
     def predict(
         self,
@@ -69,13 +63,8 @@ class Context(Description["Client"]):
             >>> predictions = context.predict(rows, quantiles=[0.05, 0.95])
             >>> predictions.to_frame()  # columns "mean", "std", "q05", "q95"
         """
-        table = rows_to_ask(self, rows)
-        job = predict_job(
-            self.name, table, self.target, self.source, quantiles, mixtures=mixtures, snap=snap
-        )
-        result = self._client._run(job, timeout)
-        tell(result.warnings)
-        return result
+        job = _calls.predict(self, rows, quantiles, mixtures=mixtures, snap=snap)
+        return self._client._run(job, timeout)
 
     def sample(
         self,
@@ -128,29 +117,14 @@ class Context(Description["Client"]):
             >>> samples = context.sample(rows, paths=1000, seed=1)
             >>> (samples.sum() > 105_000).mean()  # the probability that the sum exceeds 105,000
         """
-        table = rows_to_ask(self, rows)
-        request = sample_request(
-            self.name,
-            table,
-            paths=paths,
-            seed=seed,
-            order=order,
-            log_densities=log_densities,
-            wrap=wrap,
-            snap=snap,
-            source=self.source,
-        )
-        messages = self._client._messages(request, self.name, timeout)
-        with (
-            Progress(progress, paths * table.row_count, "values") as done,
-            contextlib.closing(messages),
-        ):
-            assembly = Assembly(request, table, self.target, done)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
+        call = SampleCall.about(self, rows, options)
+        messages = self._client._messages(call, timeout)
+        with call.progress(progress) as done, contextlib.closing(messages):
+            assembly = Assembly(call, done)
             for message in messages:
                 assembly.add(message)
-        samples = assembly.finish()
-        tell(samples.warnings)
-        return samples
+        return assembly.finish()
 
     def stream(
         self,
@@ -189,20 +163,10 @@ class Context(Description["Client"]):
             >>> for block in context.stream(rows, paths=1000):
             ...     print(block.first_path, block.values.shape)
         """
-        table = rows_to_ask(self, rows)
-        request = sample_request(
-            self.name,
-            table,
-            paths=paths,
-            seed=seed,
-            order=order,
-            log_densities=log_densities,
-            wrap=wrap,
-            snap=snap,
-            source=self.source,
-        )
-        tell(table.notes)
-        return _blocks(self._client._messages(request, self.name, timeout))
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
+        call = SampleCall.about(self, rows, options)
+        tell(call.rows.notes)
+        return _blocks(self._client._messages(call, timeout))
 
     def log_density(
         self,
@@ -243,21 +207,10 @@ class Context(Description["Client"]):
             >>> actual = [3700.0, 4100.0, 5250.0]  # a value for each row
             >>> float(context.log_density(rows, actual))
         """
-        table = rows_to_ask(self, rows)
-        job = log_density_job(
-            self.name,
-            table,
-            self.target,
-            self.source,
-            values_to_weigh(self, rows, table, values),
-            orders=orders,
-            seed=seed,
-            terms=terms,
-            wrap=wrap,
+        job = _calls.log_density(
+            self, rows, values, orders=orders, seed=seed, terms=terms, wrap=wrap
         )
-        result = self._client._run(job, timeout)
-        tell(result.warnings)
-        return result
+        return self._client._run(job, timeout)
 
     def warm(self, *, timeout: float | None = None) -> None:
         """Makes the context resident, so that the next call does not wait for encoding.
@@ -268,7 +221,7 @@ class Context(Description["Client"]):
         Raises:
             NotFoundError: The context was deleted.
         """
-        self._message = self._client._run(warm_job(self.name), timeout)
+        self._message = self._client._run(_calls.warm(self.name), timeout)
 
     def refresh(self, *, timeout: float | None = None) -> None:
         """Binds this object to the current content of the context.
@@ -279,7 +232,7 @@ class Context(Description["Client"]):
         Raises:
             NotFoundError: The context was deleted.
         """
-        self._message = self._client._run(get_job(self.name), timeout)
+        self._message = self._client._run(_calls.get(self.name), timeout)
 
     def delete(self, *, timeout: float | None = None) -> None:
         """Deletes the context. Calls that already use it finish normally.
@@ -290,20 +243,10 @@ class Context(Description["Client"]):
         Raises:
             NotFoundError: The context was already deleted.
         """
-        self._client._run(delete_job(self.name), timeout)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._client, self._message.SerializeToString(), self._warnings)
+        self._client._run(_calls.delete(self.name), timeout)
 
 
-def _restore(client: Client, message: bytes, warnings: tuple[DataWarning, ...]) -> Context:
-    return Context(client, pb.Context.FromString(message), warnings)
-
-
-def _blocks(messages: Generator[Any, None, None]) -> Generator[Block, None, None]:
+def _blocks(messages: Generator[SampleMessage, None, None]) -> Generator[Block, None, None]:
     with contextlib.closing(messages):
         for message in messages:
-            for block in message.blocks:
-                yield Block.of(block)
-            if message.summary is not None:
-                tell(read_warnings(message.summary.warnings))
+            yield from read_blocks(message)

@@ -24,9 +24,8 @@ import queue
 import threading
 import weakref
 
-from chorale_client._calls import register_job
-from chorale_client._client import Client
-from chorale_client._context import Context
+from chorale_client import _calls
+from chorale_client._client import Client, Context
 from chorale_client._data_warnings import tell
 from chorale_client._errors import ChoraleError, DeadlineError, UnavailableError
 from chorale_client._requests import name_from_content
@@ -61,7 +60,8 @@ def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
         held = _held.get(key)
         if held is None:
             # With the lock, so that no other thread deletes the context during registration.
-            job = register_job(name, dataclasses.replace(table, notes=[]), target, model, _no_bar)
+            untold = dataclasses.replace(table, notes=[])
+            job = _calls.register_table(name, untold, target, model, _no_bar)
             message, warnings = client._run(job, None)
             held = _held[key] = Held(Context(client, message, warnings))
         _forget_dropped()

@@ -58,7 +58,7 @@ def table_to_register(
     return table, target_name, name or content
 
 
-def rows_to_ask(context: Description[Any], data: Data) -> Table:
+def query_rows(context: Description[Any], data: Data) -> Table:
     """Returns the context's columns of `data`, read by their types and meanings in the context."""
     kinds, meanings = context._kinds(), context._meanings()
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
@@ -75,7 +75,7 @@ def rows_to_ask(context: Description[Any], data: Data) -> Table:
     return table
 
 
-def values_to_weigh(context: Description[Any], data: Data, rows: Table, values: Any) -> Any:
+def query_values(context: Description[Any], data: Data, rows: Table, values: Any) -> Any:
     """Returns the values in the order of the rows, or the target column of the rows.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 
 
 class Uninterrupted:
@@ -30,12 +30,7 @@ class Uninterrupted:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._caught = (number, frame)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if callable(self._before):
             signal.signal(signal.SIGINT, self._before)
             if self._caught is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from google.protobuf import duration_pb2
 
@@ -263,8 +264,16 @@ class Description(Generic[ClientT]):
             if feature.meaning != "category"
         }
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        message = self._message.SerializeToString()
+        return _restore, (type(self), self._client, message, self._warnings)
+
     def __repr__(self) -> str:
         return (
             f"<Context {self.name!r}: {self.row_count} rows, {len(self._message.features)} "
             f"features, target {self.target!r}, model {self.model!r}, {self.state}>"
         )
+
+
+def _restore(kind: Callable[..., Any], client: Any, message: bytes, warnings: Any) -> Any:
+    return kind(client, pb.Context.FromString(message), warnings)

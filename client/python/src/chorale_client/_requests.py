@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -196,19 +196,22 @@ def predict_request(
     )
 
 
+class SampleOptions(NamedTuple):
+    """The arguments of `sample` and `stream`, in their order."""
+
+    paths: int
+    seed: int | None
+    order: Order
+    log_densities: bool
+    wrap: bool
+    snap: bool
+
+
 def sample_request(
-    context: str,
-    rows: Table,
-    *,
-    paths: int,
-    seed: int | None,
-    order: Order,
-    log_densities: bool,
-    wrap: bool,
-    snap: bool,
-    source: Source,
+    context: str, rows: Table, options: SampleOptions, source: Source
 ) -> pb.SampleRequest:
     """Returns a request for joint paths over all rows."""
+    paths, seed, order, log_densities, wrap, snap = options
     check_rows(rows)
     if order not in ("given", "random"):
         raise InvalidArgumentError(

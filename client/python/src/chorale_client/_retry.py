@@ -73,10 +73,13 @@ class Attempts:
         """Returns the seconds until the deadline; not negative."""
         return max(self._deadline - time.monotonic(), 0.0)
 
-    def delay_or_raise(self, error: ChoraleError) -> float:
-        """Returns the seconds until the next attempt; raises `error` if there is none."""
+    def delay_or_raise(self, error: ChoraleError, *, repeatable: bool = True) -> float:
+        """Returns the seconds until the next attempt; raises `error` if there is none.
+
+        `repeatable` is whether the call may be sent again.
+        """
         self._failed += 1
-        if not is_transient(error) or self._failed >= self._retry.max_attempts:
+        if not repeatable or not is_transient(error) or self._failed >= self._retry.max_attempts:
             raise error
         delay = delay_after(self._failed, error, self._retry, random.random())
         if delay >= self.remaining():

@@ -1,19 +1,22 @@
-"""Assembles joint samples from the blocks of a stream."""
+"""Calls of Sample: their requests, and the joint samples in the blocks of their streams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chorale_client._data_warnings import read_warnings
+from chorale_client._data_warnings import read_warnings, tell
 from chorale_client._errors import DataLossError
-from chorale_client._models_and_contexts import Source, Timings
+from chorale_client._inputs import query_rows
+from chorale_client._models_and_contexts import Description, Source, Timings
+from chorale_client._progress import Option, Progress
+from chorale_client._requests import SampleOptions, sample_request
 from chorale_client._samples import Samples
-from chorale_client._tables import Table
+from chorale_client._tables import Data, Table
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import Floats, RawBlock, SampleMessage
 
@@ -44,6 +47,42 @@ class Block:
         return cls(raw.first_path, raw.first_step, raw.values, raw.targets, raw.log_densities)
 
 
+def read_blocks(message: SampleMessage) -> Iterator[Block]:
+    """Yields the blocks of a message; issues the warnings in the summary."""
+    for block in message.blocks:
+        yield Block.of(block)
+    if message.summary is not None:
+        tell(read_warnings(message.summary.warnings))
+
+
+@dataclass(frozen=True)
+class SampleCall:
+    """A call of Sample.
+
+    Attributes:
+        context: The name of the context.
+        target: The name of the target column.
+        rows: The query rows.
+        request: The message.
+    """
+
+    context: str
+    target: str
+    rows: Table
+    request: pb.SampleRequest
+
+    @classmethod
+    def about(cls, context: Description[Any], rows: Data, options: SampleOptions) -> SampleCall:
+        """Returns a call about query rows."""
+        table = query_rows(context, rows)
+        request = sample_request(context.name, table, options, context.source)
+        return cls(context.name, context.target, table, request)
+
+    def progress(self, option: Option) -> Progress:
+        """Shows the progress of the call."""
+        return Progress(option, self.request.path_count * self.rows.row_count, "values")
+
+
 def _loss(what: str) -> DataLossError:
     return DataLossError(f"the server's samples are incomplete or damaged: {what}")
 
@@ -51,19 +90,12 @@ def _loss(what: str) -> DataLossError:
 class Assembly:
     """Collects the messages of a stream. Blocks may arrive in any order, each value only once."""
 
-    def __init__(
-        self,
-        request: pb.SampleRequest,
-        rows: Table,
-        target: str,
-        done: Callable[[int], None] = lambda count: None,
-    ) -> None:
-        self._paths = request.path_count
-        self._rows = rows.row_count
-        self._random = request.order == pb.SampleRequest.RANDOM_PER_PATH
-        self._with_densities = request.include_log_densities
-        self._table = rows
-        self._target = target
+    def __init__(self, call: SampleCall, done: Callable[[int], None]) -> None:
+        self._call = call
+        self._paths = call.request.path_count
+        self._rows = call.rows.row_count
+        self._random = call.request.order == pb.SampleRequest.RANDOM_PER_PATH
+        self._with_densities = call.request.include_log_densities
         self._done = done
         self._count = 0
         # Allocated with the first block, so that a rejected request needs no memory.
@@ -109,7 +141,7 @@ class Assembly:
             raise _loss("values arrived twice")
 
     def finish(self) -> Samples:
-        """Returns the samples; DataLossError if values are missing."""
+        """Returns the samples, and issues the warnings; DataLossError if values are missing."""
         if self._summary is None:
             raise _loss("the summary is missing")
         total = self._paths * self._rows
@@ -118,13 +150,15 @@ class Assembly:
             raise _loss(f"{self._count} of {total} values arrived")
         if np.isnan(self._values).any():
             raise _loss(f"{total} values arrived, but some arrived twice")
-        return Samples(
+        samples = Samples(
             values=self._values,
-            labels=self._table.labels,
-            target=self._target,
+            labels=self._call.rows.labels,
+            target=self._call.target,
             seed=self._summary.seed,
             source=Source.of(self._summary.source),
             timings=Timings.of(self._summary.timings),
             log_densities=self._densities,
-            warnings=(*self._table.notes, *read_warnings(self._summary.warnings)),
+            warnings=(*self._call.rows.notes, *read_warnings(self._summary.warnings)),
         )
+        tell(samples.warnings)
+        return samples

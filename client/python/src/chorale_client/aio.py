@@ -15,54 +15,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Generator
-from types import TracebackType
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
 
-import grpc
-import grpc.aio
 import numpy.typing as npt
 
-from chorale_client._calls import (
-    Call,
-    Job,
-    delete_job,
-    get_job,
-    list_contexts_job,
-    list_models_job,
-    log_density_job,
-    predict_job,
-    register_job,
-    warm_job,
-)
-from chorale_client._channel import (
-    CLOSED,
-    HEALTH_METHOD,
-    RETRY_CONNECT_SECONDS,
-    Endpoint,
-    Settings,
-    Tls,
-    read_error,
-)
-from chorale_client._data_warnings import DataWarning, read_warnings, tell
-from chorale_client._errors import FailedPreconditionError
-from chorale_client._inputs import rows_to_ask, table_to_register, values_to_weigh
+from chorale_client import _calls, _client
+from chorale_client._asyncio_connection import AsyncioConnection
+from chorale_client._channel import Endpoint, Settings, Tls
+from chorale_client._data_warnings import tell
+from chorale_client._docstrings import like
 from chorale_client._log_densities import LogDensities
 from chorale_client._models_and_contexts import Description, Model
 from chorale_client._predictions import Predictions
-from chorale_client._progress import Option, Progress
-from chorale_client._requests import Order, sample_request
-from chorale_client._retry import Attempts, Retry
+from chorale_client._progress import Option
+from chorale_client._requests import Order, SampleOptions
+from chorale_client._retry import Retry
 from chorale_client._samples import Samples
-from chorale_client._sampling import Assembly, Block
+from chorale_client._sampling import Assembly, Block, SampleCall, read_blocks
 from chorale_client._tables import Data, Types
-from chorale_client._v1 import chorale_pb2 as pb
-from chorale_client._v1 import chorale_pb2_grpc as rpc
-from chorale_client._wire import SampleMessage, read_sample_response
-
-Result = TypeVar("Result")
 
 
+@like(_client.connect)
 def connect(
     address: str | None = None,
     *,
@@ -98,12 +72,7 @@ class Connecting:
         self._client = await self._connect()
         return self._client
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
             await self._client.close()
 
@@ -119,32 +88,10 @@ class Connecting:
         return client
 
 
-class Client:
+class Client(AsyncioConnection):
     """A connection to a server, for a single event loop; created by `connect`."""
 
-    def __init__(self, settings: Settings, endpoint: Endpoint) -> None:
-        self._settings = settings
-        self._endpoint = endpoint
-        self._closed = False
-        self._channels = [self._open(), self._open()]  # calls; streams
-        self._stub: Any = rpc.ChoraleStub(self._channels[0])  # type: ignore[no-untyped-call]
-        self._sample: Any = self._channels[1].unary_stream(
-            "/chorale.v1.Chorale/Sample",
-            request_serializer=pb.SampleRequest.SerializeToString,
-            response_deserializer=read_sample_response,
-        )
-
-    def _open(self) -> grpc.aio.Channel:
-        credentials = self._endpoint.credentials()
-        if credentials is None:
-            return grpc.aio.insecure_channel(self._endpoint.target, self._endpoint.options())
-        return grpc.aio.secure_channel(self._endpoint.target, credentials, self._endpoint.options())
-
-    @property
-    def address(self) -> str:
-        """The address of the server."""
-        return self._endpoint.target
-
+    @like(_client.Client.register)
     async def register(
         self,
         data: Data,
@@ -158,31 +105,28 @@ class Client:
         timeout: float | None = None,
     ) -> Context:
         """Registers a table; see `chorale_client.Client.register`."""
-        table, target_name, name = table_to_register(
-            data, target, name, model, types, seasons=seasons
-        )
-        with Progress(progress, table.row_count, "rows") as done:
-            job = register_job(name, table, target_name, model, done, seasons=seasons)
-            message, warnings = await self._run(job, timeout)
-        tell(warnings, registered=True)
+        job = _calls.register(data, target, name, model, types, progress, seasons=seasons)
+        message, warnings = await self._run(job, timeout)
         return Context(self, message, warnings)
 
+    @like(_client.Client.context)
     async def context(self, name: str, *, timeout: float | None = None) -> Context:
         """Returns the context with this name; see `chorale_client.Client.context`."""
-        return Context(self, await self._run(get_job(name), timeout))
+        return Context(self, await self._run(_calls.get(name), timeout))
 
     async def contexts(self, *, timeout: float | None = None) -> list[Context]:
         """Returns all contexts, sorted by name."""
-        messages = await self._run(list_contexts_job(), timeout)
+        messages = await self._run(_calls.list_contexts(), timeout)
         return [Context(self, message) for message in messages]
 
     async def models(self, *, timeout: float | None = None) -> list[Model]:
         """Returns the models that the server has loaded, sorted by name."""
-        return [Model.of(message) for message in await self._run(list_models_job(), timeout)]
+        return [Model.of(message) for message in await self._run(_calls.list_models(), timeout)]
 
+    @like(_client.Client.delete)
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
-        """Deletes a context."""
-        await self._run(delete_job(name), timeout)
+        """Deletes a context. Calls that already use it finish normally."""
+        await self._run(_calls.delete(name), timeout)
 
     async def close(self) -> None:
         """Closes the connection and cancels the calls in flight."""
@@ -193,94 +137,17 @@ class Client:
     async def __aenter__(self) -> Client:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __reduce__(self) -> tuple[Callable[..., Client], tuple[Settings]]:
-        return _reconnect, (self._settings,)
 
     def __repr__(self) -> str:
         return f"<asyncio Client of {self.address}>"
-
-    # ---- Calls -----------------------------------------------------------------------------
-
-    async def _wait_until_ready(self) -> None:
-        attempts = Attempts(self._settings.retry, self._settings.connect_timeout)
-        channel: Any = self._channels[0]
-        ask = channel.unary_unary(HEALTH_METHOD)
-        while True:
-            try:
-                await ask(b"", timeout=attempts.remaining(), metadata=self._endpoint.metadata)
-                return
-            except grpc.aio.AioRpcError as error:
-                failure = self._endpoint.failure(error)
-            if failure is None:
-                return
-            if failure.code != "UNAVAILABLE" or attempts.remaining() <= RETRY_CONNECT_SECONDS:
-                raise failure
-            await asyncio.sleep(RETRY_CONNECT_SECONDS)
-
-    def _check_usable(self) -> None:
-        if self._closed:
-            raise FailedPreconditionError(CLOSED)
-
-    async def _run(self, job: Job[Result], timeout: float | None) -> Result:
-        self._check_usable()
-        attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
-        answer: Any = None
-        with contextlib.closing(job):
-            while True:
-                try:
-                    call = job.send(answer)
-                except StopIteration as end:
-                    result: Result = end.value
-                    return result
-                answer = await self._answer(call, attempts)
-
-    async def _answer(self, call: Call, attempts: Attempts) -> Any:
-        method = getattr(self._stub, call.method)
-        metadata = self._endpoint.metadata_about(call.context)
-        while True:
-            request = call.request() if callable(call.request) else call.request
-            try:
-                return await method(request, timeout=attempts.remaining(), metadata=metadata)
-            except grpc.aio.AioRpcError as error:
-                failure = read_error(error, attempts.timeout)
-            if not call.idempotent:
-                raise failure
-            await asyncio.sleep(attempts.delay_or_raise(failure))
-
-    async def _messages(
-        self, request: pb.SampleRequest, context: str, timeout: float | None
-    ) -> AsyncGenerator[SampleMessage, None]:
-        self._check_usable()
-        attempts = Attempts(self._settings.retry, timeout or self._settings.timeout)
-        metadata = self._endpoint.metadata_about(context)
-        while True:
-            call = self._sample(request, timeout=attempts.remaining(), metadata=metadata)
-            begun = False
-            try:
-                async for message in call:
-                    begun = True
-                    yield message
-                return
-            except grpc.aio.AioRpcError as error:
-                failure = read_error(error, attempts.timeout)
-            finally:
-                call.cancel()
-            if begun:
-                raise failure
-            await asyncio.sleep(attempts.delay_or_raise(failure))
 
 
 class Context(Description[Client]):
     """A registered table; see `chorale_client.Context`."""
 
+    @like(_client.Context.predict)
     async def predict(
         self,
         rows: Data,
@@ -291,14 +158,10 @@ class Context(Description[Client]):
         timeout: float | None = None,
     ) -> Predictions:
         """Returns marginal predictions; see `chorale_client.Context.predict`."""
-        table = rows_to_ask(self, rows)
-        job = predict_job(
-            self.name, table, self.target, self.source, quantiles, mixtures=mixtures, snap=snap
-        )
-        result = await self._client._run(job, timeout)
-        tell(result.warnings)
-        return result
+        job = _calls.predict(self, rows, quantiles, mixtures=mixtures, snap=snap)
+        return await self._client._run(job, timeout)
 
+    @like(_client.Context.sample)
     async def sample(
         self,
         rows: Data,
@@ -313,28 +176,17 @@ class Context(Description[Client]):
         timeout: float | None = None,
     ) -> Samples:
         """Draws joint samples; see `chorale_client.Context.sample`."""
-        table = rows_to_ask(self, rows)
-        request = sample_request(
-            self.name,
-            table,
-            paths=paths,
-            seed=seed,
-            order=order,
-            log_densities=log_densities,
-            wrap=wrap,
-            snap=snap,
-            source=self.source,
-        )
-        messages = self._client._messages(request, self.name, timeout)
-        with Progress(progress, paths * table.row_count, "values") as done:
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
+        call = SampleCall.about(self, rows, options)
+        messages = self._client._messages(call, timeout)
+        with call.progress(progress) as done:
             async with contextlib.aclosing(messages):
-                assembly = Assembly(request, table, self.target, done)
+                assembly = Assembly(call, done)
                 async for message in messages:
                     assembly.add(message)
-        samples = assembly.finish()
-        tell(samples.warnings)
-        return samples
+        return assembly.finish()
 
+    @like(_client.Context.stream)
     async def stream(
         self,
         rows: Data,
@@ -351,28 +203,15 @@ class Context(Description[Client]):
 
         To cancel the call when you leave the loop, wrap the generator in `contextlib.aclosing`.
         """
-        table = rows_to_ask(self, rows)
-        request = sample_request(
-            self.name,
-            table,
-            paths=paths,
-            seed=seed,
-            order=order,
-            log_densities=log_densities,
-            wrap=wrap,
-            snap=snap,
-            source=self.source,
-        )
-        tell(table.notes)
-        async with contextlib.aclosing(
-            self._client._messages(request, self.name, timeout)
-        ) as messages:
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
+        call = SampleCall.about(self, rows, options)
+        tell(call.rows.notes)
+        async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
             async for message in messages:
-                for block in message.blocks:
-                    yield Block.of(block)
-                if message.summary is not None:
-                    tell(read_warnings(message.summary.warnings))
+                for block in read_blocks(message):
+                    yield block
 
+    @like(_client.Context.log_density)
     async def log_density(
         self,
         rows: Data,
@@ -385,41 +224,22 @@ class Context(Description[Client]):
         timeout: float | None = None,
     ) -> LogDensities:
         """Returns the joint log-density of values; see `chorale_client.Context.log_density`."""
-        table = rows_to_ask(self, rows)
-        job = log_density_job(
-            self.name,
-            table,
-            self.target,
-            self.source,
-            values_to_weigh(self, rows, table, values),
-            orders=orders,
-            seed=seed,
-            terms=terms,
-            wrap=wrap,
+        job = _calls.log_density(
+            self, rows, values, orders=orders, seed=seed, terms=terms, wrap=wrap
         )
-        result = await self._client._run(job, timeout)
-        tell(result.warnings)
-        return result
+        return await self._client._run(job, timeout)
 
+    @like(_client.Context.warm)
     async def warm(self, *, timeout: float | None = None) -> None:
         """Makes the context resident, so that the next call does not wait for encoding."""
-        self._message = await self._client._run(warm_job(self.name), timeout)
+        self._message = await self._client._run(_calls.warm(self.name), timeout)
 
+    @like(_client.Context.refresh)
     async def refresh(self, *, timeout: float | None = None) -> None:
         """Binds this object to the current content of the context."""
-        self._message = await self._client._run(get_job(self.name), timeout)
+        self._message = await self._client._run(_calls.get(self.name), timeout)
 
+    @like(_client.Context.delete)
     async def delete(self, *, timeout: float | None = None) -> None:
-        """Deletes the context."""
-        await self._client._run(delete_job(self.name), timeout)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._client, self._message.SerializeToString(), self._warnings)
-
-
-def _reconnect(settings: Settings) -> Client:
-    return Client(settings, Endpoint.of(settings))
-
-
-def _restore(client: Client, message: bytes, warnings: tuple[DataWarning, ...]) -> Context:
-    return Context(client, pb.Context.FromString(message), warnings)
+        """Deletes the context. Calls that already use it finish normally."""
+        await self._client._run(_calls.delete(self.name), timeout)

@@ -28,9 +28,8 @@ except ImportError as error:
     ) from error
 
 from chorale_client._categorical_features import Choice, categorical_names
-from chorale_client._client import Client, connect
+from chorale_client._client import Client, Context, connect
 from chorale_client._columns import Kind
-from chorale_client._context import Context
 from chorale_client._context_cache import Held, hold, renew
 from chorale_client._errors import InvalidArgumentError, NotFoundError
 from chorale_client._inputs import table_to_register
