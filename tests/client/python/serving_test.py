@@ -17,9 +17,9 @@ from collections.abc import Iterator
 import chorale_client
 import numpy as np
 import pytest
-from chorale_client import Server, _server_program, _serving, serve
+from chorale_client import Server, _server_process, _server_program, _serving, serve
 from chorale_client._served_folder import ServedFolder
-from chorale_client._serving import shared_address
+from chorale_client._server_process import shared_address
 from own_server import (
     FULL,
     make_bundle,
@@ -282,7 +282,7 @@ def test_it_outlives_the_thread_that_started_it(data: pathlib.Path) -> None:
 
 
 def test_threads_get_one_shared_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_serving, "SHARED_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(_server_process, "SHARED_GRACE_SECONDS", 0.0)
     addresses: list[str] = []
     threads = [
         threading.Thread(target=lambda: addresses.append(shared_address())) for _ in range(8)
@@ -293,21 +293,21 @@ def test_threads_get_one_shared_server(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
     assert len(addresses) == 8
     assert len(set(addresses)) == 1
-    (server,) = [s for s in _serving._shared.values() if s.address == addresses[0]]
+    (server,) = [s for s in _server_process._shared.values() if s.address == addresses[0]]
     server.stop()
 
 
 def test_a_shared_server_that_has_died_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_serving, "SHARED_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(_server_process, "SHARED_GRACE_SECONDS", 0.0)
     with chorale_client.connect() as client:
-        (server,) = [s for s in _serving._shared.values() if s.running]
+        (server,) = [s for s in _server_process._shared.values() if s.running]
         os.kill(server_of(server.data_dir), signal.SIGKILL)
         wait_for("the keeper has seen that", lambda: not server.running)
         assert shared_address() == client.address  # a client connects to it again
         assert len(client.models()) == 1
-    _serving._shared[server.data_dir].stop()
+    _server_process._shared[server.data_dir].stop()
 
 
 def test_ctrl_c_is_not_for_the_server(data: pathlib.Path) -> None:
@@ -477,8 +477,8 @@ def test_sixteen_processes_share_one_server(data: pathlib.Path) -> None:
     code = (
         "import multiprocessing, os, sys\n"
         "import numpy as np\n"
-        "import chorale_client, chorale_client._serving\n"
-        "chorale_client._serving.SHARED_GRACE_SECONDS = 0.2\n"
+        "import chorale_client, chorale_client._server_process\n"
+        "chorale_client._server_process.SHARED_GRACE_SECONDS = 0.2\n"
         "os.environ['CHORALE_HOME'] = sys.argv[1]\n"
         "def work(number, barrier, results):\n"
         "    barrier.wait()\n"

@@ -92,11 +92,7 @@ class Endpoint:
     @classmethod
     def of(cls, settings: Settings) -> Endpoint:
         """Finds the server: the given address, $CHORALE_SERVER, or the user's own server."""
-        text = settings.address or os.environ.get("CHORALE_SERVER")
-        if not text:
-            from chorale_client._serving import shared_address
-
-            text = shared_address()
+        text = find_address(settings.address)
         address = parse_address(text)
         tls: Tls | None = settings.tls if isinstance(settings.tls, Tls) else None
         if settings.tls is True or (settings.tls is None and address.tls):
@@ -229,6 +225,16 @@ class Endpoint:
         return UnavailableError(
             f"no server at {self.target}: {message.rpartition(': ')[2] or message}{hint}"
         )
+
+
+def find_address(given: str | None) -> str:
+    """Returns the given address, $CHORALE_SERVER, or the address of the user's own server."""
+    address = given or os.environ.get("CHORALE_SERVER")
+    if address:
+        return address
+    from chorale_client._server_process import shared_address  # some systems do not support it
+
+    return shared_address()
 
 
 def _first_set(*names: str) -> str:

@@ -1,8 +1,9 @@
-"""Plots of joint samples. Matplotlib is imported on first use."""
+"""Plots of joint samples [paths, rows]. Matplotlib is imported on first use."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,23 +13,23 @@ from chorale_client._errors import InvalidArgumentError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from chorale_client._samples import Samples
-
 Floats = npt.NDArray[np.float64]
 
 _JOINT, _OTHER, _INK = "#1f5fa8", "#d9722e", "#333333"
-_MOST_MARGINALS, _MOST_PAIRS = 12, 4
+MOST_MARGINALS, MOST_PAIRS = 12, 4  # rows, unless the caller selects them
 _MOST_LETTERS = 90  # in the horizontal labels of the rows
 _MOST_LABELS, _MOST_SLANTED = 40, 24
 _MOST_POINTS = 1500  # in a scatter plot
 
 
-def plot_fan(samples: Samples, *, paths: int, sort: bool, ax: Axes | None) -> Axes:
+def plot_fan(
+    values: Floats, names: Sequence[str], target: str, *, paths: int, sort: bool, ax: Axes | None
+) -> Axes:
     """See `Samples.plot`."""
-    count = len(samples)
+    count = len(names)
     ax = _axes(ax, width=max(6.0, min(14.0, 2.0 + 0.28 * count)), height=4.0)
-    order = np.argsort(np.median(samples.values, axis=0)) if sort else np.arange(count)
-    values = samples.values[:, order]
+    order = np.argsort(np.median(values, axis=0)) if sort else np.arange(count)
+    values = values[:, order]
     x = np.arange(count)
     for level, shade in ((90, 0.18), (50, 0.32)):
         low, high = np.percentile(values, [50 - level / 2, 50 + level / 2], axis=0)
@@ -41,62 +42,58 @@ def plot_fan(samples: Samples, *, paths: int, sort: bool, ax: Axes | None) -> Ax
         ax.plot(x, path, color=_INK, alpha=0.28, lw=0.7, label="paths" if i == 0 else None)
     ax.plot(x, np.median(values, axis=0), color=_JOINT, lw=2.2, label="median",
             marker="o" if count <= _MOST_LABELS else None, ms=3.5)  # fmt: skip
-    names = samples.labels.names()
     _row_ticks(ax, [names[i] for i in order])
-    ax.set_ylabel(samples.target)
+    ax.set_ylabel(target)
     ax.set_xlim(-0.5, count - 0.5)
     ax.legend(frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
     return ax
 
 
-def plot_marginals(samples: Samples, rows: Any, *, ax: Axes | None) -> Axes:
-    """See `Samples.plot_marginals`."""
-    shown = samples.select(slice(_MOST_MARGINALS) if rows is None else rows)
-    count = len(shown)
+def plot_marginals(
+    values: Floats, names: Sequence[str], target: str, *, left_out: int, ax: Axes | None
+) -> Axes:
+    """See `Samples.plot_marginals`; `left_out` further rows are not shown."""
+    count = len(names)
     ax = _axes(ax, width=6.5, height=1.2 + 0.42 * count)
-    grid = np.linspace(*_most_of(shown.values), 400)
-    curves = np.array([_density(draws, grid) for draws in shown])
+    grid = np.linspace(*_most_of(values), 400)
+    curves = np.array([_density(draws, grid) for draws in values.T])
     height = 1.7 / max(curves.max(), np.finfo(float).tiny)
     for i, curve in enumerate(curves):
         base = count - 1 - i
         ax.fill_between(grid, base, base + height * curve, color=_JOINT, alpha=0.55, lw=0, zorder=i)
         ax.plot(grid, base + height * curve, color="white", lw=1.0, zorder=i)
-        middle = float(np.median(shown.values[:, i]))
+        middle = float(np.median(values[:, i]))
         top = base + height * float(np.interp(middle, grid, curve))
         ax.plot([middle, middle], [base, top], color=_INK, lw=0.9, zorder=i)
-    ax.set_yticks(np.arange(count)[::-1], shown.labels.names())
+    ax.set_yticks(np.arange(count)[::-1], names)
     ax.set_ylim(-0.15, count + 0.9)
     ax.set_xlim(grid[0], grid[-1])
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel(samples.target)
-    left_out = len(samples) - count
-    if rows is None and left_out:
-        ax.set_title(f"the first {count} of {len(samples)} rows", loc="left", fontsize="small")
+    ax.set_xlabel(target)
+    if left_out:
+        ax.set_title(f"the first {count} of {count + left_out} rows", loc="left", fontsize="small")
     return ax
 
 
-def plot_pairs(samples: Samples, rows: Any, *, ax: Axes | None) -> Axes:
+def plot_pairs(
+    values: Floats, names: Sequence[str], correlations: Floats, *, ax: Axes | None
+) -> Axes:
     """See `Samples.plot_pairs`."""
-    shown = samples.select(slice(_MOST_PAIRS) if rows is None else rows)
-    count = len(shown)
+    count = len(names)
     size = max(3.5, min(11.0, 1.9 * count))
     ax = _axes(ax, width=size, height=size)
     ax.set_axis_off()
-    names = shown.labels.names()
-    correlations = shown.corr()
     step = 1.0 / count
-    some = shown.values[:_MOST_POINTS]
-    bounds = [_most_of(draws) for draws in shown]
+    some = values[:_MOST_POINTS]
+    bounds = [_most_of(draws) for draws in values.T]
     for down in range(count):
         for across in range(down + 1):
             cell = ax.inset_axes((across * step + 0.01, 1 - (down + 1) * step + 0.01,
                                   step - 0.02, step - 0.02))  # fmt: skip
             _plain(cell)
             if across == down:
-                cell.hist(
-                    shown.values[:, down], bins=30, range=bounds[down], color=_JOINT, alpha=0.6
-                )
+                cell.hist(values[:, down], bins=30, range=bounds[down], color=_JOINT, alpha=0.6)
                 cell.set_yticks([])
                 cell.set_title(names[down], fontsize="small")
             else:
@@ -119,17 +116,15 @@ def plot_pairs(samples: Samples, rows: Any, *, ax: Axes | None) -> Axes:
     return ax
 
 
-def plot_sum(samples: Samples, rows: Any, *, ax: Axes | None) -> Axes:
-    """See `Samples.plot_sum`."""
+def plot_sum(joint: Floats, alone: Floats, quantity: str, *, ax: Axes | None) -> Axes:
+    """See `Samples.plot_sum`; `alone` are the draws as if the rows were independent."""
     ax = _axes(ax, width=6.5, height=3.8)
-    joint, alone = samples.sum(rows), samples.independent().sum(rows)
     grid = np.linspace(*_most_of(np.concatenate([joint, alone])), 400)
     for draws, color, name in ((alone, _OTHER, "as if independent"), (joint, _JOINT, "joint")):
         curve = _density(draws, grid)
         ax.fill_between(grid, curve, color=color, alpha=0.25, lw=0)
         ax.plot(grid, curve, color=color, lw=2, label=f"{name}: {_mean_and_spread(draws)}")
-    count = len(samples.labels.positions(rows))
-    ax.set_xlabel(f"sum of {samples.target} over {count} rows")
+    ax.set_xlabel(quantity)
     ax.set_ylabel("density")
     ax.set_yticks([])
     ax.set_ylim(bottom=0)
@@ -138,9 +133,8 @@ def plot_sum(samples: Samples, rows: Any, *, ax: Axes | None) -> Axes:
     return ax
 
 
-def plot_calibration(samples: Samples, actual: npt.ArrayLike, *, ax: Axes | None) -> Axes:
-    """See `Samples.plot_calibration`."""
-    pit = samples.pit(actual)
+def plot_calibration(values: Floats, pit: Floats, *, ax: Axes | None) -> Axes:
+    """See `Samples.plot_calibration`; `pit` is [rows], NaN for unknown values."""
     known = ~np.isnan(pit)
     if not known.any():
         raise InvalidArgumentError(
@@ -149,8 +143,8 @@ def plot_calibration(samples: Samples, actual: npt.ArrayLike, *, ax: Axes | None
     ax = _axes(ax, width=4.8, height=4.8)
     levels = np.linspace(0, 1, 101)
     # Each path serves as observed values, which gives the deviations from the diagonal by chance.
-    places = samples.values.argsort(axis=0).argsort(axis=0)[:, known]
-    expected = _coverage((places + 0.5) / samples.paths, levels)
+    places = values.argsort(axis=0).argsort(axis=0)[:, known]
+    expected = _coverage((places + 0.5) / len(values), levels)
     low, high = np.percentile(expected, [5, 95], axis=0)
     ax.fill_between(
         levels, low, high, color=_JOINT, alpha=0.2, lw=0, label="90 % range, if the model is right"

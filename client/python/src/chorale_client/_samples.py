@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from chorale_client import _plots
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._labels import Labelled, Labels
@@ -274,9 +275,8 @@ class Samples(Labelled):
         Returns:
             The axes.
         """
-        from chorale_client._plots import plot_fan
-
-        return plot_fan(self, paths=paths, sort=sort, ax=ax)
+        names = self.labels.names()
+        return _plots.plot_fan(self.values, names, self.target, paths=paths, sort=sort, ax=ax)
 
     def plot_marginals(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
         """Draws the density of each row's draws, stacked vertically.
@@ -288,9 +288,11 @@ class Samples(Labelled):
         Returns:
             The axes.
         """
-        from chorale_client._plots import plot_marginals
-
-        return plot_marginals(self, rows, ax=ax)
+        shown = self.select(slice(_plots.MOST_MARGINALS) if rows is None else rows)
+        left_out = len(self) - len(shown) if rows is None else 0
+        return _plots.plot_marginals(
+            shown.values, shown.labels.names(), self.target, left_out=left_out, ax=ax
+        )
 
     def plot_pairs(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
         """Draws scatter plots of all pairs of rows, and a histogram of each row.
@@ -302,9 +304,8 @@ class Samples(Labelled):
         Returns:
             The axes.
         """
-        from chorale_client._plots import plot_pairs
-
-        return plot_pairs(self, rows, ax=ax)
+        shown = self.select(slice(_plots.MOST_PAIRS) if rows is None else rows)
+        return _plots.plot_pairs(shown.values, shown.labels.names(), shown.corr(), ax=ax)
 
     def plot_sum(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
         """Draws the density of the sum over rows, joint and as if the rows were independent.
@@ -316,9 +317,8 @@ class Samples(Labelled):
         Returns:
             The axes.
         """
-        from chorale_client._plots import plot_sum
-
-        return plot_sum(self, rows, ax=ax)
+        quantity = f"sum of {self.target} over {len(self.labels.positions(rows))} rows"
+        return _plots.plot_sum(self.sum(rows), self.independent().sum(rows), quantity, ax=ax)
 
     def plot_calibration(self, actual: npt.ArrayLike, *, ax: Axes | None = None) -> Axes:
         """Draws the share of observed values in the central intervals of each level.
@@ -331,9 +331,7 @@ class Samples(Labelled):
         Returns:
             The axes.
         """
-        from chorale_client._plots import plot_calibration
-
-        return plot_calibration(self, actual, ax=ax)
+        return _plots.plot_calibration(self.values, self.pit(actual), ax=ax)
 
     def pit(self, actual: npt.ArrayLike) -> Floats:
         """Returns the probability integral transform (PIT) of observed values.

@@ -1,10 +1,10 @@
-"""Keeps a server running while processes use it: a program that chorale_client._serving starts.
+"""Keeps a server running while processes use it: a program that `_server_process` starts.
 
     python _server_keeper.py PLAN LOCK
 
-PLAN is JSON (`chorale_client._serving.plan_of`). LOCK is the number of an inherited file descriptor
-that holds the lock of the file "keeper". The program reports on standard output, in one line of
-JSON, that the server is ready, or why it is not.
+PLAN is JSON (`_server_process.plan_of`). LOCK is the number of an inherited file descriptor that
+holds the lock of the file "keeper". The program reports on standard output, in one line of JSON,
+that the server is ready, or why it is not.
 
 The keeper is a separate process between the users of the server and the server, for three reasons:
 

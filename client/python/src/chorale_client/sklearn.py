@@ -28,6 +28,7 @@ except ImportError as error:
     ) from error
 
 from chorale_client._categorical_features import Choice, categorical_names
+from chorale_client._channel import find_address
 from chorale_client._client import Client, Context, connect
 from chorale_client._columns import Kind
 from chorale_client._context_cache import Held, hold, renew
@@ -349,12 +350,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _client(self) -> Client:
         if isinstance(self.server, Client):
             return _client_of_process(self.server)
-        address = self.server or os.environ.get("CHORALE_SERVER")
-        if not address:
-            from chorale_client._serving import shared_address  # some systems do not support it
-
-            address = shared_address()
-        return _client_at(address)
+        return _client_at(find_address(self.server))
 
     def _current(self) -> Held:
         check_is_fitted(self)
