@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
-    from sklearn.utils import check_random_state
     from sklearn.utils.validation import (
         _check_y,
         check_consistent_length,
@@ -28,14 +24,15 @@ except ImportError as error:
     ) from error
 
 from chorale_client._categorical_features import Choice, categorical_names
-from chorale_client._channel import find_address
-from chorale_client._client import Client, Context, connect
+from chorale_client._client import Client, Context
 from chorale_client._columns import Kind
 from chorale_client._context_cache import Held, hold, renew
 from chorale_client._errors import InvalidArgumentError, NotFoundError
+from chorale_client._estimator_inputs import check_numeric, columns_of, eager, seed_of
 from chorale_client._inputs import table_to_register
 from chorale_client._labels import Labels
 from chorale_client._modes import modes
+from chorale_client._process_clients import client_for
 
 Floats = npt.NDArray[np.float64]
 OutputType = Literal["mean", "median", "mode", "quantiles", "main", "full"]
@@ -111,7 +108,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             UnavailableError: No server answers.
         """
         X = self._check(X, y, reset=True)  # noqa: N806
-        _check_numeric(y)
+        check_numeric(y)
         values: Floats = np.asarray(_check_y(y, y_numeric=True, estimator=self), np.float64)
         check_consistent_length(X, values)
         columns = self._columns(X)
@@ -129,7 +126,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._target = target
         self._model = self.model
         self._held: Held | None = None
-        self._held = hold(self._client(), self._table, target, self._model)
+        self._held = hold(client_for(self.server), self._table, target, self._model)
         return self
 
     @property
@@ -250,7 +247,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             >>> draws = model.sample_y(X_new, n_samples=1000, random_state=1)
             >>> draws.sum(axis=0)  # [n_samples]: draws of the sum over the rows
         """
-        seed = _seed(random_state)
+        seed = seed_of(random_state)
         samples = self._ask(
             X,
             lambda context, rows: context.sample(
@@ -283,7 +280,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             densities per unit of y.
         """
         values = np.asarray(y, dtype=np.float64)
-        seed = _seed(random_state) if orders else None
+        seed = seed_of(random_state) if orders else None
         answer = self._ask(
             X,
             lambda context, rows: context.log_density(
@@ -318,7 +315,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is"
                 " None."
             )
-        X = _eager(X)  # noqa: N806
+        X = eager(X)  # noqa: N806
         if hasattr(X, "columns") and not hasattr(X, "toarray"):
             # Frames are read column by column, because an array of them would lose the types.
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -332,12 +329,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _columns(self, X: Any) -> dict[str, Any]:  # noqa: N803
         """Returns the columns by name."""
-        names = self._names()
-        if isinstance(X, np.ndarray):
-            return {name: X[:, i] for i, name in enumerate(names)}
-        frame = nw.from_native(X, eager_only=True)
-        columns = (series.to_native() for series in frame.iter_columns())
-        return dict(zip(names, columns, strict=True))
+        return dict(zip(self._names(), columns_of(X), strict=True))
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
@@ -347,14 +339,9 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- The context -----------------------------------------------------------------------
 
-    def _client(self) -> Client:
-        if isinstance(self.server, Client):
-            return _client_of_process(self.server)
-        return _client_at(find_address(self.server))
-
     def _current(self) -> Held:
         check_is_fitted(self)
-        client = self._client()
+        client = client_for(self.server)
         held = self._held
         if held is None or held.context.client is not client:
             held = self._held = hold(client, self._table, self._target, self._model)
@@ -375,67 +362,3 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             held = renew(held.context.client, self._table, self._target, self._model)
             self._held = held
             return call(held.context, rows)
-
-
-def _eager(X: Any) -> Any:  # noqa: N803
-    """Returns X, or the collected DataFrame of a LazyFrame."""
-    frame = nw.from_native(X, pass_through=True)
-    return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else X
-
-
-def _check_numeric(y: Any) -> None:
-    """InvalidArgumentError if the values contain strings that are not numbers."""
-    values = np.asarray(y)
-    if values.dtype.kind not in "OUST":
-        return
-    for value in values.ravel():
-        if isinstance(value, str | bytes):
-            try:
-                float(value)
-            except ValueError:
-                raise InvalidArgumentError(
-                    f"y: contains {str(value)!r}, but a target must be numeric; classification is "
-                    "not supported",
-                    fields=["y"],
-                ) from None
-
-
-def _seed(random_state: Any) -> int | None:
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return None if random_state is None else int(random_state)
-    return int(check_random_state(random_state).randint(1, 2**31 - 1))
-
-
-_clients: dict[Any, Client] = {}
-_clients_mutex = threading.Lock()
-
-
-def _client_at(address: str) -> Client:
-    """Returns this process's client for a server."""
-    with _clients_mutex:
-        client = _clients.get(address)
-        if client is None:
-            client = _clients[address] = connect(address)
-        return client
-
-
-def _client_of_process(client: Client) -> Client:
-    """Returns the client, or an equivalent new client in a forked process."""
-    if client._process == os.getpid():
-        return client
-    with _clients_mutex:
-        own = _clients.get(id(client))
-        if own is None:
-            make, arguments = client.__reduce__()
-            own = _clients[id(client)] = make(*arguments)
-        return own
-
-
-def _after_fork_in_child() -> None:
-    global _clients_mutex
-    _clients_mutex = threading.Lock()
-    _clients.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
