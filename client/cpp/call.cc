@@ -25,7 +25,7 @@ bool FitsMetadata(absl::string_view id) {
 }  // namespace
 
 Call::Call(absl::string_view context_id, absl::Time deadline, const Cancellation* cancellation)
-    : start_(absl::Now()), deadline_(deadline), cancellation_(cancellation) {
+    : cancellation_(cancellation) {
   context_.set_deadline(absl::ToChronoTime(deadline));
   if (FitsMetadata(context_id)) context_.AddMetadata(kContextMetadata, std::string(context_id));
 }
@@ -54,10 +54,7 @@ bool Call::Wait() {
 
 absl::Status Call::Result(const grpc::Status& status) const {
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("no complete response within ",
-                     absl::FormatDuration(absl::Trunc(deadline_ - start_ + absl::Microseconds(500),
-                                                      absl::Milliseconds(1)))));
+    return absl::DeadlineExceededError("no complete response before the deadline");
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
     if (cancellation_ != nullptr && cancellation_->cancelled()) {
@@ -68,6 +65,12 @@ absl::Status Call::Result(const grpc::Status& status) const {
         absl::StrCat("the server cancelled the call: ", status.error_message()));
   }
   return StatusFromGrpc(status);
+}
+
+absl::Status WithTimeout(absl::Status status, absl::Duration timeout) {
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  return absl::DeadlineExceededError(
+      absl::StrCat("no complete response within ", absl::FormatDuration(timeout)));
 }
 
 }  // namespace chorale::client

@@ -34,16 +34,17 @@ class Call {
   // Waits for the operation in flight; returns whether it succeeded.
   bool Wait();
 
-  // Converts the status of the call to the status for users of the client.
+  // Converts the status of the call to the status for users of the client. See WithTimeout.
   absl::Status Result(const grpc::Status& status) const;
 
  private:
-  const absl::Time start_;
-  const absl::Time deadline_;
   const Cancellation* const cancellation_;
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
 };
+
+// Names the timeout in the error of a call that exceeded it.
+absl::Status WithTimeout(absl::Status status, absl::Duration timeout);
 
 }  // namespace chorale::client
 

@@ -106,12 +106,17 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   return std::unique_ptr<Client>(new Client(std::move(connection), with_scheme));
 }
 
+absl::Duration Client::TimeoutOf(const CallOptions& call) const {
+  return call.timeout > absl::ZeroDuration() ? call.timeout : options_.call_timeout;
+}
+
 absl::Status Client::Run(const CallOptions& call,
                          absl::FunctionRef<absl::Status(absl::Time deadline)> attempt) const {
-  const absl::Duration timeout =
-      call.timeout > absl::ZeroDuration() ? call.timeout : options_.call_timeout;
+  const absl::Duration timeout = TimeoutOf(call);
   const absl::Time deadline = absl::Now() + timeout;
-  return WithRetry(options_.retry, deadline, call.cancellation, [&] { return attempt(deadline); });
+  return WithTimeout(
+      WithRetry(options_.retry, deadline, call.cancellation, [&] { return attempt(deadline); }),
+      timeout);
 }
 
 absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, const DataFrame& table,
@@ -180,11 +185,11 @@ absl::Status Client::DeleteContext(const std::string& id, const CallOptions& cal
   v1::DeleteContextRequest request;
   request.set_name(ContextName(id));
   google::protobuf::Empty nothing;
-  const absl::Duration timeout =
-      call.timeout > absl::ZeroDuration() ? call.timeout : options_.call_timeout;
+  const absl::Duration timeout = TimeoutOf(call);
   // Not retried: if only the response was lost, the second attempt would return NotFound.
-  return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext, request, id,
-                   absl::Now() + timeout, call.cancellation, &nothing);
+  return WithTimeout(UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext,
+                               request, id, absl::Now() + timeout, call.cancellation, &nothing),
+                     timeout);
 }
 
 template <typename Item, typename Request, typename Response, typename Start>

@@ -214,6 +214,7 @@ class Client {
   class Connection;
   Client(std::unique_ptr<Connection> connection, ClientOptions options);
 
+  absl::Duration TimeoutOf(const CallOptions& call) const;
   // Calls `attempt`, and retries it according to the retry policy until the deadline.
   absl::Status Run(const CallOptions& call,
                    absl::FunctionRef<absl::Status(absl::Time deadline)> attempt) const;

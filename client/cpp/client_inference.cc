@@ -226,7 +226,7 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id,
     return absl::OkStatus();
   });
   RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(broken);
+  RETURN_IF_ERROR(WithTimeout(broken, TimeoutOf(call)));
   return summary;
 }
 
