@@ -61,7 +61,7 @@ void CheckAddresses(const ServerOptions& options, StartCheck* check) {
   TryAddress(kMetrics, metrics, check);
   if (check->mistakes.lines().size() == before &&
       IsSamePlace(options.listen_address, listens, metrics)) {
-    check->mistakes.Add(absl::StrCat(kMetrics, ": ", metrics, " is that of ", kListen, " as well"));
+    check->mistakes.Add(absl::StrCat(kMetrics, ": ", metrics, " is also the address of ", kListen));
   }
 }
 

@@ -74,7 +74,9 @@ absl::Status CheckServer(const ListenTarget& listen, absl::Duration timeout) {
   const std::string& listen_address = listen.address;
   if (absl::EndsWith(listen_address, ":0")) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot check ", listen_address, ": port 0 stands for any free port"));
+        absl::StrCat("cannot check ", listen_address,
+                     ": port 0 selects a free port when the server starts; set the server's port "
+                     "in --listen_address"));
   }
   const std::string target = TargetOf(listen_address);
   std::string response;
@@ -84,7 +86,8 @@ absl::Status CheckServer(const ListenTarget& listen, absl::Duration timeout) {
         absl::StrCat("no answer from ", target, ": ", status.error_message()));
   }
   if (response != kServing) {
-    return absl::UnavailableError(absl::StrCat(target, " is not ready: it starts or drains"));
+    return absl::UnavailableError(
+        absl::StrCat(target, " is not ready: the server is starting or draining"));
   }
   return absl::OkStatus();
 }

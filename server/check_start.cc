@@ -58,7 +58,7 @@ absl::Status CheckAddress(absl::string_view flag, const std::string& text) {
   struct stat info;
   if (lstat(address->path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flag, ": ", address->path, " is there and is no socket"));
+        absl::StrCat(flag, ": ", address->path, " exists and is not a socket"));
   }
   return CheckFolder(flag, FolderOf(address->path));
 }
@@ -95,9 +95,10 @@ void CheckSecurity(const SecurityOptions& options, StartCheck* check) {
   const absl::StatusOr<std::unique_ptr<AccessControl>> access = AccessControl::Load(options);
   if (!access.ok()) return;
   if (const auto tls = (*access)->tls(); tls != nullptr && !tls->content().IsValid(absl::Now())) {
-    check->warnings.push_back(absl::StrCat(
-        options.tls.certificate, ": is valid from ", LogTime(tls->content().valid_from), " until ",
-        LogTime(tls->content().valid_until), ": clients will not connect"));
+    check->warnings.push_back(
+        absl::StrCat(options.tls.certificate, ": the certificate is valid from ",
+                     LogTime(tls->content().valid_from), " until ",
+                     LogTime(tls->content().valid_until), ": clients will refuse to connect"));
   }
   for (const LogField& field : (*access)->ExpiredTokens(absl::Now())) {
     check->warnings.push_back(FormatText(options.token_file + ":", {field}));

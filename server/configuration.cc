@@ -19,17 +19,18 @@ constexpr char kConfigVariable[] = "CHORALE_CONFIG";
 absl::Status ApplyEntry(const std::string& file, const ConfigEntry& entry, FlagOrigins* origins) {
   const std::string origin = absl::StrCat(file, ": ", entry.name);
   if (!IsConfigurable(entry.name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(origin, " is no flag that a file can set; chorale-server --help lists all"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        origin, " is not a flag that a file can set; chorale-server --help lists all flags"));
   }
   if (entry.kind == ConfigEntry::Kind::kList) {
     if (!TakesList(entry.name)) {
-      return absl::InvalidArgumentError(absl::StrCat(origin, " must be one value, not a list"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(origin, " must be a single value, not a list"));
     }
     for (const std::string& value : entry.values) {
       if (!absl::StrContains(value, ',')) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(origin, ": \"", value, "\" is one item of a list: it must have no comma"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          origin, ": \"", value, "\" is an item of a list and must not contain a comma"));
     }
   }
   return SetFlag(entry.name, absl::StrJoin(entry.values, ","), origin, origins);

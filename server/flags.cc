@@ -23,168 +23,171 @@
 
 ABSL_FLAG(
     std::string, listen_address, "127.0.0.1:50051",
-    "Address and port for gRPC, or unix:PATH. Port 0: any free port, see the log. The default "
-    "accepts calls "
-    "from this machine only; 0.0.0.0:50051 accepts them from anywhere, and needs "
-    "--tls_certificate or --insecure.");
+    "Address and port for gRPC: HOST:PORT or unix:PATH. Port 0 selects a free port, which the log "
+    "reports. The default accepts connections from this machine only. An address that other "
+    "machines can reach, such as 0.0.0.0:50051, requires --tls_certificate or --insecure.");
 ABSL_FLAG(std::string, tls_certificate, "",
-          "File in PEM: the server's certificate, followed by those that lead to its root. Read "
-          "again when it changes. TLS 1.2 or newer. Empty: no encryption.");
-ABSL_FLAG(
-    std::string, tls_key, "",
-    "File in PEM: the private key of --tls_certificate, without a passphrase. Read again when "
-    "it changes.");
-ABSL_FLAG(
-    std::string, tls_client_ca, "",
-    "File in PEM: authorities whose client certificates are accepted; --tenant_file says whose "
-    "they are. Read again when it changes. Empty: none are asked for.");
-ABSL_FLAG(
-    std::string, token_file, "",
-    "File of bearer tokens' hashes, tenants and roles, one a line: NAME SHA256 TENANT ROLE "
-    "[EXPIRES]. `chorale token` makes a token and its line. Read again when it changes. Empty: "
-    "no tokens.");
+          "PEM file with the server's certificate, followed by its intermediate certificates. The "
+          "server reloads the file when it changes. TLS 1.2 or newer. Empty: no encryption.");
+ABSL_FLAG(std::string, tls_key, "",
+          "PEM file with the private key of --tls_certificate, without a passphrase. The server "
+          "reloads the file when it changes.");
+ABSL_FLAG(std::string, tls_client_ca, "",
+          "PEM file with the certificate authorities whose client certificates the server accepts; "
+          "--tenant_file maps these certificates to tenants. The server reloads the file when it "
+          "changes. Empty: the server requests no client certificates.");
+ABSL_FLAG(std::string, token_file, "",
+          "File of bearer tokens, one per line: NAME SHA256 TENANT ROLE [EXPIRES]. `chorale token` "
+          "generates a token and its line. The server reloads the file when it changes. Empty: no "
+          "tokens.");
 ABSL_FLAG(std::string, tenant_file, "",
-          "YAML file of tenants: shares, quotas, client certificates. Read again when it changes. "
-          "Empty: no quotas.");
+          "YAML file of tenants: weights, quotas and client certificates. The server reloads the "
+          "file when it changes. Empty: no quotas.");
 ABSL_FLAG(bool, insecure, false,
-          "Listen without encryption on an address that other machines reach: for a proxy that "
-          "ends TLS, on a network that nobody else can use.");
-ABSL_FLAG(
-    std::string, metrics_address, "127.0.0.1:9464",
-    "Address and port of the HTTP endpoint: /metrics for Prometheus, /healthz and /readyz for "
-    "probes. Empty: none.");
+          "Allow unencrypted connections on an address that other machines can reach. Use it only "
+          "behind a proxy that terminates TLS, on a private network.");
+ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
+          "Address and port of the HTTP endpoint: /metrics for Prometheus, /healthz and /readyz "
+          "for probes. Empty: no HTTP endpoint.");
 ABSL_FLAG(std::string, port_file, "",
-          "File to which the server writes its gRPC port once it is bound. Empty: none.");
-ABSL_FLAG(
-    std::string, models, "",
-    "Model folders, or folders of model folders, separated by commas; the first model that can "
-    "be served is the default one. Required.");
+          "File to which the server writes its gRPC port once the port is bound. Empty: no file.");
+ABSL_FLAG(std::string, models, "",
+          "Model folders, or folders of model folders, separated by commas. The first model that "
+          "can be served is the default model. Required.");
 ABSL_FLAG(std::string, data_dir, "",
-          "Folder for registered contexts; created if it does not exist. Required.");
+          "Data folder, which stores the registered contexts. The server creates it if it does not "
+          "exist. Required.");
 ABSL_FLAG(std::string, backend, "auto",
-          "cpu; cuda: the first GPU in CUDA_VISIBLE_DEVICES; or auto: cuda if there is a GPU, else "
-          "cpu, with the reason in the log.");
+          "auto, cpu or cuda. cuda uses the first GPU in CUDA_VISIBLE_DEVICES. auto uses a GPU if "
+          "there is one, and otherwise the CPU; the log then contains the reason.");
 ABSL_FLAG(int64_t, threads, 0,
-          "Threads of the CPU backend. 0: one per processor that the process may use, by its "
-          "scheduling affinity and the quota of its cgroup.");
+          "Threads of the CPU backend. 0: one per processor that the scheduling affinity and the "
+          "cgroup's quota allow the process to use.");
+ABSL_FLAG(int64_t, context_pool_mib, 0,
+          "Size in MiB of the context pool, which holds the keys and values of resident contexts. "
+          "On a GPU, the server allocates it at start; 0 means two thirds of the device memory "
+          "that remains of --gpu_memory_fraction. On a CPU, the server allocates memory as it is "
+          "used; 0 means 4096, or less if the process may use less than 8 GiB according to its "
+          "cgroup, its resource limits and the machine's free memory. The log event machine "
+          "reports the size and the limit that determined it.");
 ABSL_FLAG(
-    int64_t, context_pool_mib, 0,
-    "MiB for the keys and values of resident contexts. On a GPU, device memory allocated at the "
-    "start; 0: two thirds of what the rest leaves of --gpu_memory_fraction. On a CPU, allocated as "
-    "it is used; 0: 4096, or less where the process may use less than 8 GiB, by its cgroup, its "
-    "limits and the machine's free memory. The log says what was chosen, and why.");
-ABSL_FLAG(int64_t, buffer_pool_mib, 0,
-          "MiB for the paths of samples and densities in flight, allocated in the same way. 0: one "
-          "third of what the rest leaves on a GPU, or 1024 on a CPU, or less where the process may "
-          "use less than 8 GiB.");
+    int64_t, buffer_pool_mib, 0,
+    "Size in MiB of the buffer pool, which holds the paths of samples and densities in flight. It "
+    "is allocated like the context pool. 0 means one third of the remaining device memory on a "
+    "GPU, and on a CPU 1024, or less if the process may use less than 8 GiB.");
 ABSL_FLAG(int64_t, weights_pool_mib, 0,
-          "MiB of a GPU's memory for the weights of all models together. 0: a sixteenth of "
-          "--gpu_memory_fraction, at most 512. A wide model of width 2048 with 8192 hidden units "
-          "and 12 layers has 1345 MiB of weights.");
+          "Size in MiB of the GPU memory for the weights of all models together. 0: a sixteenth of "
+          "--gpu_memory_fraction, at most 512. A wide model with d_model 2048, d_ff 8192 and 12 "
+          "layers has 1345 MiB of weights.");
 ABSL_FLAG(std::string, cublaslt, "",
-          "File of libcublasLt, 12.0 or newer, which wide models need on a GPU: those of more than "
-          "512 units of width, 4096 hidden units, or parts too large for the device's shared "
-          "memory. Opened with the first such model; without it, these are left out and others "
-          "served. Empty: where the system's loader or /usr/local/cuda has it.");
+          "Path of libcublasLt 12.0 or newer, which wide models require on a GPU. A model is wide "
+          "if its d_model exceeds 512, its d_ff exceeds 4096, or a part of it exceeds the device's "
+          "shared memory. The server opens the library when it loads the first wide model. Without "
+          "the library it skips wide models and serves the others. Empty: search the loader's "
+          "path, then /usr/local/cuda/lib64.");
 ABSL_FLAG(double, gpu_memory_fraction, 0.94,
-          "Fraction of the GPU's free memory that the server allocates at the start, for contexts, "
-          "buffers, weights and everything else. More than 0, at most 1.");
-ABSL_FLAG(int64_t, host_context_pool_mib, 1024,
-          "MiB of pinned host memory for contexts that are evicted from a GPU, allocated at the "
-          "start; they are copied back when needed. 0: none; they are encoded again. Not given: "
-          "less where the process may use less than 8 GiB.");
+          "Fraction of the GPU's free memory that the server allocates at start, for contexts, "
+          "buffers, weights and workspace. More than 0, at most 1.");
 ABSL_FLAG(
-    int64_t, context_files_mib, 0,
-    "MiB of encoded contexts on disk, in the folder kv of --data_dir: after a restart, or when "
-    "a context had to make room, its keys and values are read instead of computed again. Least "
-    "recently used files make room. On a GPU it needs --host_context_pool_mib. 0: none.");
-ABSL_FLAG(
-    std::string, warm_on_start, "",
-    "Contexts that are made resident before the server is ready, separated by commas: NAME or "
-    "TENANT/NAME. They never make room for others. *: also as many others as fit, the most "
-    "recently registered first; these may make room. What cannot be made resident is logged.");
+    int64_t, host_context_pool_mib, 1024,
+    "Size in MiB of the pinned host memory for contexts that are evicted from a GPU, allocated at "
+    "start. The server restores these contexts by a copy. 0: evicted contexts are encoded again. "
+    "If the flag is not set, the size is smaller if the process may use less than 8 GiB.");
+ABSL_FLAG(int64_t, context_files_mib, 0,
+          "Disk space in MiB for encoded contexts, in the folder kv of --data_dir. After a restart "
+          "or an eviction, the server reads the keys and values of a context instead of computing "
+          "them again. The least recently used files are removed first. On a GPU this requires "
+          "--host_context_pool_mib. 0: no files.");
+ABSL_FLAG(std::string, warm_on_start, "",
+          "Contexts to make resident before the server is ready, separated by commas: NAME or "
+          "TENANT/NAME. The server pins them, so they are never evicted. * adds as many other "
+          "contexts as fit, the most recently registered first, without pinning them. The server "
+          "logs each context that it cannot make resident.");
 ABSL_FLAG(int64_t, max_queued, 256,
-          "Calls that may wait for admission; more are refused, those of clients with more than "
-          "their share of the places first.");
+          "Maximum number of calls that wait for admission (queue slots). The server rejects "
+          "further calls, first those of clients with more than their share of the slots.");
 ABSL_FLAG(absl::Duration, queue_wait, absl::Seconds(30),
-          "Longest wait for admission; then the call is refused.");
+          "Maximum wait for admission. The server then rejects the call.");
 ABSL_FLAG(absl::Duration, retry_delay, absl::Seconds(1),
-          "Delay after which a call that was refused for lack of memory is told to retry.");
-ABSL_FLAG(
-    absl::Duration, lame_duck, absl::Seconds(5),
-    "Time after SIGTERM for which the server says that it is not ready, but still takes calls, "
-    "so that load balancers can go elsewhere. SIGINT skips it; another SIGTERM changes nothing.");
+          "Retry delay that the server returns with a call that it rejects for lack of memory.");
+ABSL_FLAG(absl::Duration, lame_duck, absl::Seconds(5),
+          "Time after SIGTERM during which the server reports that it is not ready but still "
+          "accepts calls, so that load balancers stop sending calls. SIGINT ends this period; a "
+          "repeated SIGTERM has no effect.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(25),
-          "Time for calls in flight to finish, after SIGINT or the time of --lame_duck. Those that "
-          "do not, get what was drawn and UNAVAILABLE. A second SIGINT ends this time at once.");
-ABSL_FLAG(
-    absl::Duration, stalled_write_timeout, absl::Seconds(60),
-    "Time for a client to read one message, such as the whole response of Predict, or to send the "
-    "next one; then its call is cancelled.");
+          "Maximum time for calls in flight to finish, after SIGINT or the end of --lame_duck. The "
+          "server then aborts the remaining calls: they return the values drawn so far and "
+          "UNAVAILABLE. A second SIGINT aborts them immediately.");
+ABSL_FLAG(absl::Duration, stalled_write_timeout, absl::Seconds(60),
+          "Maximum time for a client to read one message, such as the whole response of Predict, "
+          "or to send the next message. The server then cancels the call.");
 ABSL_FLAG(absl::Duration, unread_timeout, absl::Seconds(60),
-          "Time for which a client may read nothing of a Sample that waits for it; then the stream "
-          "ends. Where it holds more than its share of --buffer_pool_mib and another client waits, "
-          "it is a few seconds.");
-ABSL_FLAG(int64_t, max_message_mib, 4, "Largest message, in MiB, in either direction.");
-ABSL_FLAG(int64_t, max_concurrent_streams, 100, "Concurrent calls per connection.");
+          "Maximum time for which a Sample call waits for a client that reads nothing. The server "
+          "then ends the stream. The time is a few seconds if the client holds more than its share "
+          "of --buffer_pool_mib and another client waits.");
+ABSL_FLAG(int64_t, max_message_mib, 4, "Maximum size of a message in MiB, in each direction.");
+ABSL_FLAG(int64_t, max_concurrent_streams, 100,
+          "Maximum number of concurrent calls per connection.");
 ABSL_FLAG(int64_t, max_connections, 4096,
-          "Connections at a time; more are closed as soon as they come. Each takes two file "
-          "descriptors: where the process may not open so many files, fewer are taken.");
+          "Maximum number of open connections. The server closes further connections immediately. "
+          "A connection needs two file descriptors; if the process may not open enough files, the "
+          "server lowers this limit.");
 ABSL_FLAG(int64_t, max_connections_per_peer, 1024,
-          "Connections at a time from one IPv4 address or one /64 network of IPv6.");
+          "Maximum number of open connections from an IPv4 address or an IPv6 /64 network.");
 ABSL_FLAG(absl::Duration, max_connection_age, absl::ZeroDuration(),
-          "Age, more or less a tenth, after which a connection takes no more calls, so that its "
-          "client connects anew and finds servers that were added. Calls in flight are not cut. "
-          "0s: none.");
+          "Age, plus or minus 10 %, at which a connection accepts no more calls, so that its "
+          "client reconnects and discovers added servers. Calls in flight finish. 0s: no limit.");
 ABSL_FLAG(int64_t, registration_memory_mib, 1024,
-          "MiB for the datasets that all calls together are registering. Not given: less where "
-          "the process may use less than 8 GiB of memory.");
+          "Memory in MiB for the datasets of all registrations in progress. If the flag is not "
+          "set, the value is smaller if the process may use less than 8 GiB of memory.");
 ABSL_FLAG(
     int64_t, memory_limit_mib, 0,
-    "MiB of memory that the process should stay below. At nine tenths of it, connections "
-    "wait, and those that send most are ended; after ten seconds the process gives up, "
-    "drains and ends with status 1. Pools and --registration_memory_mib may take four "
-    "fifths of it. Not given, or above it: the limit of the process's cgroup, if it has one; "
-    "else the process had so much when it began to serve, its pools have come to hold so much "
-    "since, and 512 MiB: near that connections are ended, but the process goes on. 0: none.");
-ABSL_FLAG(int64_t, max_context_rows, 65536, "Most rows of a context.");
-ABSL_FLAG(int64_t, max_features, 1024, "Most feature columns of a table.");
-ABSL_FLAG(int64_t, max_categories, 4096, "Most distinct categories of a column.");
-ABSL_FLAG(int64_t, max_dataset_mib, 256, "Largest dataset, in MiB.");
-ABSL_FLAG(int64_t, max_paths, 16384, "Most paths (B) of a call.");
-ABSL_FLAG(int64_t, max_targets, 4096, "Most target rows (T) of a call.");
-ABSL_FLAG(int64_t, max_orders, 1024, "Most random orders (R) of a LogDensity call.");
-ABSL_FLAG(int64_t, max_values, 4 << 20, "Most values (B * T * R) of a call.");
+    "Memory limit of the process in MiB. Above 90 % of the limit, the server accepts no new "
+    "connections and closes the connections that send most; if memory use stays at that level for "
+    "ten seconds, the server drains and ends with status 1. Pools and --registration_memory_mib "
+    "may use up to 80 % of the limit. If the flag is not set, or exceeds the cgroup's limit or the "
+    "machine's memory, the cgroup's limit applies. Without a cgroup's limit, the limit is the "
+    "memory in use when the server began to serve, plus the later growth of its pools and 512 MiB; "
+    "near this limit the server closes connections but does not end. 0: no limit.");
+ABSL_FLAG(int64_t, max_context_rows, 65536, "Maximum number of rows of a context.");
+ABSL_FLAG(int64_t, max_features, 1024, "Maximum number of feature columns of a table.");
+ABSL_FLAG(int64_t, max_categories, 4096, "Maximum number of distinct categories of a column.");
+ABSL_FLAG(int64_t, max_dataset_mib, 256, "Maximum size of a dataset in MiB.");
+ABSL_FLAG(int64_t, max_paths, 16384, "Maximum number of paths (B) of a call.");
+ABSL_FLAG(int64_t, max_targets, 4096, "Maximum number of query rows (T) of a call.");
+ABSL_FLAG(int64_t, max_orders, 1024, "Maximum number of random orders (R) of a LogDensity call.");
+ABSL_FLAG(int64_t, max_values, 4 << 20, "Maximum number of values (B * T * R) of a call.");
 ABSL_FLAG(bool, reflection, true,
-          "Serve gRPC reflection, so that generic clients can list the methods. Not where callers "
-          "are authenticated.");
-ABSL_FLAG(std::string, log_format, "text", "text or json: one line per event on standard error.");
-ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error.");
-ABSL_FLAG(absl::Duration, slow_call, absl::Seconds(10),
-          "Calls that take longer are logged as warnings, with slow=true. 0: none.");
+          "Serve gRPC reflection, with which generic clients list the methods. It has no effect if "
+          "the server authenticates callers.");
+ABSL_FLAG(std::string, log_format, "text",
+          "Format of the log on standard error, with one line per event: text or json.");
+ABSL_FLAG(std::string, log_level, "info",
+          "Lowest level of the events in the log: debug, info, warning or error.");
+ABSL_FLAG(
+    absl::Duration, slow_call, absl::Seconds(10),
+    "The server logs calls that take longer as warnings, with slow=true. 0s: no such warnings.");
 ABSL_FLAG(
     std::string, trace_endpoint, "",
-    "host:port of a collector that takes traces by OTLP over gRPC, without encryption. Empty: "
-    "none.");
+    "HOST:PORT of a collector that accepts OTLP traces over unencrypted gRPC. Empty: no traces.");
 ABSL_FLAG(double, trace_sample_rate, 0.01,
-          "Fraction of the traces that begin here which is recorded, 0 to 1. Where a call comes "
-          "with a traceparent, that decides.");
+          "Fraction of the calls without a traceparent that the server traces, 0 to 1. A call with "
+          "a traceparent is traced if the caller's trace is sampled.");
 ABSL_FLAG(std::string, config, "",
-          "YAML file: a map of flags' names to values. The environment's CHORALE_<FLAG IN UPPER "
-          "CASE> has precedence over it, the command line over both. Empty: none.");
-ABSL_FLAG(
-    bool, print_config, false,
-    "Print the effective configuration, in the form of --config, and exit. Values that no source "
-    "sets are comments.");
+          "YAML file that maps flag names to values. An environment variable CHORALE_<FLAG IN "
+          "UPPER CASE> overrides the file, and the command line overrides both. Empty: no file.");
+ABSL_FLAG(bool, print_config, false,
+          "Print the effective configuration in the format of --config, and exit. Values that no "
+          "source sets are printed as comments.");
 ABSL_FLAG(
     bool, check_config, false,
-    "Open what a start would open: the models, the files of certificates, tokens and tenants, "
-    "the backend; plan the memory; print all mistakes, and exit: with status 0 if the server "
-    "would start, with 1 if only memory is missing that others use now, else with 2. Changes "
-    "nothing; a server may run beside.");
+    "Check whether the server can start: open the models, the backend and the files of "
+    "certificates, tokens and tenants, plan the memory, print all errors, and exit. Status 0: the "
+    "server can start; 1: only memory is missing that other processes use at the moment; 2: all "
+    "other errors. The check changes nothing and can run next to a running server.");
 ABSL_FLAG(bool, check, false,
-          "Ask the server at --listen_address whether it is ready, and exit: with status 0 if it "
-          "is, else with 1 and the reason.");
+          "Check whether the server at --listen_address is ready, and exit. Status 0: it is ready; "
+          "1: it is not, and the reason is printed.");
 
 namespace chorale {
 namespace {
@@ -212,18 +215,17 @@ absl::CommandLineFlag* FindOurs(absl::string_view name) {
 
 // How to write a value of the flag; empty if that is obvious.
 const char* Syntax(const absl::CommandLineFlag& flag) {
-  if (flag.IsOfType<absl::Duration>()) return " Write it as 500ms, 30s or 5m.";
-  if (flag.IsOfType<int64_t>()) return " It must be a whole number.";
-  if (flag.IsOfType<double>()) return " It must be a number.";
+  if (flag.IsOfType<absl::Duration>()) return " Use a duration such as 500ms, 30s or 5m.";
+  if (flag.IsOfType<int64_t>()) return " The value must be an integer.";
+  if (flag.IsOfType<double>()) return " The value must be a number.";
   return "";
 }
 
-// `origin` says where the value comes from.
+// `origin` names the source of the value.
 absl::Status Set(absl::CommandLineFlag* flag, absl::string_view value, const std::string& origin) {
   if (absl::StartsWith(value, "~") || absl::StrContains(value, ",~")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(origin, ": \"", value,
-                     "\" begins with ~, which only a shell replaces: write the whole path"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        origin, ": \"", value, "\" begins with ~, which only a shell expands: use the full path"));
   }
   std::string error;
   if (flag->ParseFrom(value, &error)) return absl::OkStatus();
@@ -266,7 +268,7 @@ class Reader {
     const int64_t value = absl::GetFlag(flag);
     if (value < range.low || value > range.high) {
       Fail(absl::GetFlagReflectionHandle(flag),
-           absl::StrCat("must be ", range.low, " to ", range.high, ", not ", value));
+           absl::StrCat("must be from ", range.low, " to ", range.high, ", not ", value));
       return;
     }
     *out = static_cast<T>(value * unit);
@@ -286,7 +288,7 @@ class Reader {
     const absl::Duration value = absl::GetFlag(flag);
     if (value < absl::ZeroDuration() || value > absl::Hours(24)) {
       Fail(absl::GetFlagReflectionHandle(flag),
-           absl::StrCat("must be 0s to 24h, not ", absl::FormatDuration(value)));
+           absl::StrCat("must be from 0s to 24h, not ", absl::FormatDuration(value)));
       return;
     }
     *out = value;
@@ -356,21 +358,22 @@ void ReadSecurity(Reader* reader, ServerOptions* server) {
   const bool tls = !security.tls.certificate.empty();
   if (tls != !security.tls.key.empty()) {
     reader->Fail(absl::GetFlagReflectionHandle(tls ? FLAGS_tls_key : FLAGS_tls_certificate),
-                 "must be given: --tls_certificate and --tls_key belong together");
+                 "must be set: --tls_certificate and --tls_key require each other");
   }
   if (!security.tls.client_ca.empty() && !tls) {
-    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_tls_client_ca), "needs --tls_certificate");
+    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_tls_client_ca), "requires --tls_certificate");
   }
   if (!security.tls.client_ca.empty() && security.tenant_file.empty()) {
     reader->Fail(absl::GetFlagReflectionHandle(FLAGS_tls_client_ca),
-                 "needs --tenant_file, which says whose the certificates are");
+                 "requires --tenant_file, which maps client certificates to tenants");
   }
   if (!tls && !absl::GetFlag(FLAGS_insecure) && !IsLoopbackAddress(server->listen_address)) {
-    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_listen_address),
-                 absl::StrCat("is ", server->listen_address,
-                              ", which other machines may reach, and there is no encryption: give "
-                              "--tls_certificate and --tls_key, or --insecure behind a proxy that "
-                              "ends TLS"));
+    reader->Fail(
+        absl::GetFlagReflectionHandle(FLAGS_listen_address),
+        absl::StrCat(
+            "is ", server->listen_address,
+            ", which other machines can reach, but encryption is not configured: set "
+            "--tls_certificate and --tls_key, or --insecure behind a proxy that terminates TLS"));
   }
 }
 
@@ -408,7 +411,7 @@ std::vector<std::string> SplitList(absl::string_view list) {
 void ReadEngine(Reader* reader, EngineSetup* engine) {
   engine->models = SplitList(absl::GetFlag(FLAGS_models));
   if (engine->models.empty()) {
-    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_models), "must name at least one folder");
+    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_models), "must list at least one folder");
   }
   engine->data_dir = absl::GetFlag(FLAGS_data_dir);
   if (engine->data_dir.empty()) {
@@ -426,17 +429,18 @@ void ReadTelemetry(Reader* reader, ServerOptions* server) {
   server->trace_endpoint = absl::GetFlag(FLAGS_trace_endpoint);
   if (!server->trace_endpoint.empty() && !IsHostPort(server->trace_endpoint)) {
     reader->Fail(absl::GetFlagReflectionHandle(FLAGS_trace_endpoint),
-                 "must be host:port with a port of 1 to 65535, or empty");
+                 "must be HOST:PORT with a port from 1 to 65535, or empty");
   }
   server->trace_sample_rate = absl::GetFlag(FLAGS_trace_sample_rate);
   if (!(server->trace_sample_rate >= 0 && server->trace_sample_rate <= 1)) {  // NaN as well
     reader->Fail(absl::GetFlagReflectionHandle(FLAGS_trace_sample_rate),
-                 absl::StrCat("must be 0 to 1, not ", server->trace_sample_rate));
+                 absl::StrCat("must be from 0 to 1, not ", server->trace_sample_rate));
   }
   server->slow_call = absl::GetFlag(FLAGS_slow_call);
   if (server->slow_call < absl::ZeroDuration() || server->slow_call > absl::Hours(24)) {
-    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_slow_call),
-                 absl::StrCat("must be 0 to 24h, not ", absl::FormatDuration(server->slow_call)));
+    reader->Fail(
+        absl::GetFlagReflectionHandle(FLAGS_slow_call),
+        absl::StrCat("must be from 0s to 24h, not ", absl::FormatDuration(server->slow_call)));
   }
 }
 
@@ -479,7 +483,7 @@ absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,
     const bool negated = flag == nullptr && parts.size() == 1 && absl::StartsWith(text, "no");
     if (negated) flag = FindOurs(text.substr(2));
     if (flag == nullptr || (negated && !flag->IsOfType<bool>())) {
-      mistakes.Add(absl::StrCat("there is no flag --", parts[0], "; --help lists all flags"));
+      mistakes.Add(absl::StrCat("unknown flag --", parts[0], "; --help lists all flags"));
       // What follows may be its value.
       if (parts.size() == 1 && i + 1 < arguments.size() && arguments[i + 1][0] != '-') ++i;
       continue;
@@ -489,7 +493,7 @@ absl::StatusOr<FlagAction> ParseFlags(const std::vector<std::string>& arguments,
       value = parts[1];
     } else if (!flag->IsOfType<bool>()) {
       if (++i == arguments.size()) {
-        mistakes.Add(absl::StrCat("--", flag->Name(), " needs a value"));
+        mistakes.Add(absl::StrCat("--", flag->Name(), " requires a value"));
         break;
       }
       value = arguments[i];
@@ -571,19 +575,21 @@ std::string HelpText() {
   std::string text =
       "chorale-server: joint samples from in-context tabular models, over gRPC.\n\n"
       "  chorale-server --models=FOLDER[,FOLDER...] --data_dir=FOLDER [flags]\n\n"
-      "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start (a port, the GPU or the data\n"
-      "folder cannot be used), if the backend has failed, if it can accept no connection or stays\n"
-      "above --memory_limit_mib, or if it cannot stop in time; 2 for a mistake in a flag, in the\n"
-      "configuration or in a file that they name. Restart it after a failure, but not after 2:\n"
-      "registered contexts are kept.\n"
+      "Exit status:\n"
+      "  0  stopped by SIGTERM or SIGINT\n"
+      "  1  failed start (a port, the GPU, the data folder, or memory that others use at the\n"
+      "     moment), failed backend, no more connections can be accepted, memory stayed near\n"
+      "     --memory_limit_mib, or forced exit after a shutdown that took too long. Restart the\n"
+      "     server: registered contexts are kept\n"
+      "  2  invalid flag or configuration, or an invalid file that they name. A restart has the\n"
+      "     same result\n"
       "\n"
-      "SIGHUP, or a change of the file that --config names, sets the flags anew that can be set\n"
-      "while the server runs: the log level, slow_call, the limits of requests and the models. "
-      "The\n"
-      "log names the others. So does a change of the files of certificates, tokens and tenants,\n"
-      "which are read again as well.\n"
+      "SIGHUP, or a change of the file of --config, reloads the configuration. The server applies\n"
+      "the log level, slow_call, the limits of requests and the models without a restart, and logs\n"
+      "the changed flags that require a restart. It also reloads the files of certificates, tokens\n"
+      "and tenants, on SIGHUP and when they change.\n"
       "\n"
-      "Write times as 500ms, 30s or 5m.\n\n";
+      "Durations are written as 500ms, 30s or 5m.\n\n";
   for (const auto& [name, flag] : OurFlags()) {
     absl::StrAppend(&text, "  --", name, " (default \"", flag->DefaultValue(), "\")\n      ",
                     flag->Help(), "\n");

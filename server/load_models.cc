@@ -18,8 +18,8 @@ absl::Status CannotLoad(const std::string& folder, const absl::Status& why) {
       !std::filesystem::exists(std::filesystem::path(folder) / "config.json", error);
   return absl::Status(why.code(),
                       absl::StrCat("cannot load the model in ", folder, ": ", why.message(),
-                                   no_model ? "; a model's folder has a config.json, a folder of "
-                                              "models has such folders"
+                                   no_model ? "; a model folder contains a config.json, and a "
+                                              "folder of models contains model folders"
                                             : ""));
 }
 
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Model>> LoadModels(const std::vector<std::string>& en
     if (code == absl::StatusCode::kOk) code = status.code();
   };
   for (const std::string& folder : FindModelFolders(entries)) {
-    if (stopped()) return absl::CancelledError("the models are not needed any more");
+    if (stopped()) return absl::CancelledError("the models are no longer needed");
     absl::StatusOr<Model> model = LoadModel(folder);
     if (!model.ok()) {
       add(CannotLoad(folder, model.status()));
@@ -44,8 +44,8 @@ absl::StatusOr<std::vector<Model>> LoadModels(const std::vector<std::string>& en
     }
     const auto [other, is_new] = folders.emplace(model->name, folder);
     if (!is_new) {
-      add(absl::InvalidArgumentError(absl::StrCat("two models are called '", model->name,
-                                                  "': those in ", other->second, " and ", folder)));
+      add(absl::InvalidArgumentError(absl::StrCat("two models have the name '", model->name,
+                                                  "': in ", other->second, " and ", folder)));
     }
     // Of those that cannot be served together one mistake after the other needs no memory.
     if (mistakes.empty()) models.push_back(*std::move(model));

@@ -95,9 +95,9 @@ int64_t PlannedPart(int64_t bytes) {
 std::string Shortage(const MemoryBound& memory, int64_t own, int64_t missing) {
   const auto needed = static_cast<int64_t>(static_cast<double>(missing) / kPlannedMemoryShare);
   return absl::StrCat("the process may use ", memory.bytes / kMiB, " MiB of memory (",
-                      memory.source, "), and needs about ", (memory.bytes + needed) / kMiB + 1,
+                      memory.source, "), but needs about ", (memory.bytes + needed) / kMiB + 1,
                       " MiB: ", own / kMiB,
-                      " for the program and its models, the rest for pools and requests");
+                      " MiB for the program and its models, and the rest for pools and requests");
 }
 
 // Takes back a --memory_limit_mib that could never be reached. Returns the warning; empty: none.
@@ -106,9 +106,8 @@ std::string RefuseHighLimit(const AvailableResources& resources, ServerOptions* 
   const MemoryBound& bound = resources.cgroup.known() ? resources.cgroup : resources.machine;
   if (!bound.known() || asked <= bound.bytes) return "";
   server->memory_limit_bytes = 0;
-  return absl::StrCat("--memory_limit_mib=", asked / kMiB, " is above the ", bound.bytes / kMiB,
-                      " MiB that there are (", bound.source,
-                      "), so that it is no limit: it counts as not given");
+  return absl::StrCat("--memory_limit_mib=", asked / kMiB, " exceeds ", bound.bytes / kMiB,
+                      " MiB (", bound.source, "), and is ignored");
 }
 
 void PlanThreads(const AvailableResources& resources, ProgramOptions* options, MachinePlan* plan) {

@@ -57,12 +57,12 @@ int CheckConfig(const Configuration& configuration, Mistakes mistakes) {
   const StartCheck check = CheckEverything(configuration.options);
   mistakes.Add(check.mistakes.ToStatus());
   for (const std::string& variable : configuration.unknown_variables) {
-    std::cerr << "chorale-server: warning: " << variable << " is no flag\n";
+    std::cerr << "chorale-server: warning: " << variable << " does not name a flag\n";
   }
   for (const std::string& warning : check.warnings) {
     std::cerr << "chorale-server: warning: " << warning << "\n";
   }
-  if (mistakes.empty() && check.passing.empty()) return Print("the server would start\n");
+  if (mistakes.empty() && check.passing.empty()) return Print("the server can start\n");
   PrintError(mistakes.ToStatus());
   PrintError(check.passing.ToStatus());
   if (mistakes.empty()) return kNotReady;

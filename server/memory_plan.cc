@@ -50,8 +50,8 @@ absl::Status CheckMemoryPlan(const ServerOptions& options, const PoolSizes& pool
     absl::StrAppend(text, part.name, " ", Mebibytes(static_cast<double>(part.bytes)));
   });
   return absl::InvalidArgumentError(absl::StrCat(
-      "--memory_limit_mib=", options.memory_limit_bytes >> 20, " is too small: ", Mebibytes(bytes),
-      " MiB are planned for (", list, "), which needs a limit of ",
+      "--memory_limit_mib=", options.memory_limit_bytes >> 20, " is too low: ", Mebibytes(bytes),
+      " MiB are planned for (", list, "), which requires a limit of ",
       Mebibytes(bytes / kPlannedMemoryShare), " or more"));
 }
 

@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Choose(const EngineSetup& setup) {
   if (setup.backend == BackendChoice::kCuda) return NoCuda(cuda.status());
   if (!IsBackendAbsent(cuda.status())) {
     return absl::Status(cuda.status().code(),
-                        absl::StrCat(reason, "; --backend=cpu serves without a GPU"));
+                        absl::StrCat(reason, "; set --backend=cpu to serve without a GPU"));
   }
   LogEvent(spdlog::level::info, "no_gpu", {{"falls_back_to", "cpu"}, {"reason", reason}});
   return cpu::NewBackend(CpuOptions(setup));

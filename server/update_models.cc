@@ -15,14 +15,15 @@ namespace {
 // The models that are to be added.
 absl::StatusOr<std::vector<const Model*>> NewModels(const std::vector<Model>& models,
                                                     const Engine& engine) {
-  if (models.empty()) return absl::InvalidArgumentError("no model is left");
+  if (models.empty()) return absl::InvalidArgumentError("the configuration contains no model");
   std::map<std::string, std::string> served;  // digests by name
   for (const Engine::ModelInfo& info : engine.Models()) served[info.name] = info.digest;
   std::set<std::string> names;
   std::vector<const Model*> added;
   for (const Model& model : models) {
     if (!names.insert(model.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("two models are called '", model.name, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("two models have the name '", model.name, "'"));
     }
     const auto found = served.find(model.name);
     if (found == served.end()) {
@@ -30,8 +31,8 @@ absl::StatusOr<std::vector<const Model*>> NewModels(const std::vector<Model>& mo
     } else if (found->second != model.digest) {
       return absl::FailedPreconditionError(
           absl::StrCat("the files of model '", model.name,
-                       "' have changed while it is served: give the new one another name, or "
-                       "remove it and reload before it comes back"));
+                       "' have changed while it is served: give the new model another name, or "
+                       "remove the model, reload, and add it again"));
     }
   }
   return added;

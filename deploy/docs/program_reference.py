@@ -1,4 +1,4 @@
-"""References of the programs in Markdown, from what they say of themselves with --help."""
+"""References of the programs in Markdown, from the output of --help."""
 
 import pathlib
 import re
@@ -9,8 +9,8 @@ FEWEST_FLAGS = 30
 
 CONFIGURATION = '''# Configuration
 
-From `chorale-server --help`. Every flag can be given in four places. The first of these that has it
-counts:
+This page lists the flags of `chorale-server --help`. A value comes from the first of these sources
+that sets it:
 
 1. the command line: `--max_paths=1000`
 2. the environment: `CHORALE_MAX_PATHS=1000`
@@ -18,7 +18,7 @@ counts:
 4. the default
 
 ```yaml
-# A flat map of flags' names to values. A flag that takes several values may have a list.
+# A flat map of flag names to values. A flag with several values may have a list.
 listen_address: 0.0.0.0:50051
 tls_certificate: /etc/chorale/server.crt
 tls_key: /etc/chorale/server.key
@@ -29,14 +29,16 @@ max_paths: 1000
 drain_timeout: 25s
 ```
 
-`chorale-server --print_config` prints the effective configuration and ends; `--check_config` opens everything that a
-start would open, and prints all mistakes. After SIGHUP, or when the file changes,
-the server reads the file again and takes over the log level, `slow_call`, the models and the limits
-of requests (`max_context_rows`, `max_features`, `max_categories`, `max_dataset_mib`, `max_paths`,
-`max_targets`, `max_orders`, `max_values`); other flags need a restart. A file that is wrong changes nothing, and the log says why. The files of
-certificates, tokens and tenants are read again as well; their names need a restart.
+`chorale-server --print_config` prints the effective configuration and exits; `--check_config` opens
+everything that a start would open, prints all errors, and exits. On SIGHUP, or when the file
+changes, the server reloads the file. It applies the log level, `slow_call`, the models and the
+limits of requests (`max_context_rows`, `max_features`, `max_categories`, `max_dataset_mib`,
+`max_paths`, `max_targets`, `max_orders`, `max_values`) without a restart; other flags require a
+restart. An invalid file is rejected as a whole, and the log contains the reason. The server also
+reloads the contents of the files of certificates, tokens and tenants; changes of their paths
+require a restart.
 
-Times are written as `500ms`, `30s` or `5m`.
+Durations are written as `500ms`, `30s` or `5m`.
 
 ## Flags
 

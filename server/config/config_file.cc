@@ -20,7 +20,8 @@ absl::Status InvalidFile(const std::string& path, const std::string& what) {
 absl::StatusOr<ConfigEntry> ReadEntry(const std::string& path, const YAML::Node& key,
                                       const YAML::Node& value) {
   if (!key.IsScalar()) {
-    return InvalidFile(path, absl::StrCat("line ", key.Mark().line + 1, ": a key must be a name"));
+    return InvalidFile(path,
+                       absl::StrCat("line ", key.Mark().line + 1, ": a key must be a flag name"));
   }
   ConfigEntry entry;
   entry.name = key.Scalar();
@@ -30,16 +31,16 @@ absl::StatusOr<ConfigEntry> ReadEntry(const std::string& path, const YAML::Node&
   }
   if (value.IsNull()) {
     return InvalidFile(path,
-                       absl::StrCat(entry.name, " has no value; write \"\" for an empty one"));
+                       absl::StrCat(entry.name, " has no value; use \"\" for an empty value"));
   }
   if (!value.IsSequence()) {
-    return InvalidFile(path, absl::StrCat(entry.name, " must be one value or a list of values"));
+    return InvalidFile(path, absl::StrCat(entry.name, " must be a value or a list of values"));
   }
   entry.kind = ConfigEntry::Kind::kList;
   for (const YAML::Node& item : value) {
     if (!item.IsScalar()) {
-      return InvalidFile(path,
-                         absl::StrCat(entry.name, ": each item of the list must be one value"));
+      return InvalidFile(
+          path, absl::StrCat(entry.name, ": each item of the list must be a single value"));
     }
     entry.values.push_back(item.Scalar());
   }
@@ -52,14 +53,14 @@ absl::StatusOr<std::vector<ConfigEntry>> ReadDocument(const std::string& path,
   const absl::StatusOr<YAML::Node> document = LoadYamlDocument(text);
   if (document.ok() && document->IsNull()) return std::vector<ConfigEntry>();
   if (!document.ok() || !document->IsMap()) {
-    return InvalidFile(path, "must be one map of flags' names to values");
+    return InvalidFile(path, "must be a map of flag names to values");
   }
   std::vector<ConfigEntry> entries;
   std::set<std::string> names;
   for (const auto& pair : *document) {
     ASSIGN_OR_RETURN(ConfigEntry entry, ReadEntry(path, pair.first, pair.second));
     if (!names.insert(entry.name).second) {
-      return InvalidFile(path, absl::StrCat(entry.name, " is given twice"));
+      return InvalidFile(path, absl::StrCat(entry.name, " is set twice"));
     }
     entries.push_back(std::move(entry));
   }

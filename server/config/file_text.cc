@@ -31,7 +31,7 @@ absl::StatusOr<std::string> ReadFileText(const std::string& path) {
   if (!file.valid()) return Unreadable(path, ErrorText(errno));
   struct stat info;
   if (fstat(file.get(), &info) != 0) return Unreadable(path, ErrorText(errno));
-  if (!S_ISREG(info.st_mode)) return Unreadable(path, "it is no regular file");
+  if (!S_ISREG(info.st_mode)) return Unreadable(path, "not a regular file");
   std::string text;
   char buffer[4096];
   while (true) {
@@ -42,7 +42,7 @@ absl::StatusOr<std::string> ReadFileText(const std::string& path) {
     text.append(buffer, static_cast<size_t>(got));
     if (text.size() > kMaxBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ": is larger than ", kMaxBytes, " bytes, the limit"));
+          absl::StrCat(path, ": exceeds the limit of ", kMaxBytes, " bytes"));
     }
   }
   // Editors on Windows write it, and nobody sees it.
@@ -58,8 +58,8 @@ absl::Status CheckEmptied(const std::string& path, absl::string_view text, int64
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (absl::StripAsciiWhitespace(line) == kMeant) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(path, ": has no entries, and had ", before,
-                                                 "; if that is meant, write the line \"", kMeant,
+  return absl::InvalidArgumentError(absl::StrCat(path, ": has no entries, but had ", before,
+                                                 "; if this is intended, add the line \"", kMeant,
                                                  "\""));
 }
 

@@ -27,7 +27,7 @@ absl::Status Mistakes::ToStatusOf(absl::string_view file) const {
   if (lines_.size() <= kMost) return ToStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(absl::StrJoin(lines_.begin(), lines_.begin() + kMost, "\n"), "\n", file,
-                   ": and ", lines_.size() - kMost, " more mistakes"));
+                   ": and ", lines_.size() - kMost, " more errors"));
 }
 
 }  // namespace chorale

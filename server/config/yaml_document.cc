@@ -32,7 +32,7 @@ absl::StatusOr<YAML::Node> LoadYamlDocument(const std::string& text) {
   YAML::Parser parser(stream);
   DocumentSkipper skipper;
   for (int documents = 0; parser.HandleNextDocument(skipper);) {
-    if (++documents > 1) return absl::InvalidArgumentError("must be one document");
+    if (++documents > 1) return absl::InvalidArgumentError("must contain a single YAML document");
   }
   return YAML::Load(text);
 }

@@ -38,16 +38,18 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   if (absl::StrContains(text, "://") || colon == std::string::npos || colon == 0 ||
       absl::StrContains(text, ',') || !absl::SimpleAtoi(text.substr(colon + 1), &port) ||
       port > kMaxPort) {
-    return Malformed(text, "it must be host:port with a port of 0 to 65535");
+    return Malformed(text, "the address must be HOST:PORT with a port from 0 to 65535");
   }
   absl::string_view host = absl::string_view(text).substr(0, colon);
   const bool bracketed = absl::ConsumePrefix(&host, "[");
   if (bracketed != absl::ConsumeSuffix(&host, "]") || host.empty()) {
-    return Malformed(text, "it must be host:port, an IPv6 address as [::1]:port");
+    return Malformed(text,
+                     "the address must be HOST:PORT, with an IPv6 address in brackets: [::1]:PORT");
   }
   // "::1" could be the host "::" and a port.
   if (!bracketed && absl::StrContains(host, ':')) {
-    return Malformed(text, "it must be host:port, and an IPv6 address needs brackets: [::1]:port");
+    return Malformed(text,
+                     "the address must be HOST:PORT, with an IPv6 address in brackets: [::1]:PORT");
   }
   address.host = std::string(host);
   address.port = static_cast<int>(port);

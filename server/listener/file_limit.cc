@@ -35,8 +35,8 @@ int64_t RaiseFileLimit() {
 
 absl::Status CheckFileLimit(int64_t file_limit) {
   if (file_limit >= kFewestFiles) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the process may open ", file_limit,
-                                                 " files (ulimit -n); a server needs ",
+  return absl::InvalidArgumentError(absl::StrCat("the process may open only ", file_limit,
+                                                 " files (ulimit -n); the server requires ",
                                                  kFewestFiles, " or more"));
 }
 

@@ -58,10 +58,10 @@ absl::Status CannotListen(const std::string& address, absl::string_view why) {
 
 std::string Reason(int error) {
   if (error == EADDRINUSE) {
-    return "the address is in use: another process listens there, or another flag names it";
+    return "the address is in use by another process or by another flag";
   }
   if (error == EADDRNOTAVAIL) return "this machine does not have that address";
-  if (error == EAFNOSUPPORT) return "this machine does not have addresses of that kind";
+  if (error == EAFNOSUPPORT) return "this machine does not support this address family";
   return std::generic_category().message(error);
 }
 
@@ -184,7 +184,7 @@ absl::StatusOr<std::vector<FileDescriptor>> ListenOnPath(const std::string& text
   const SocketAddress address = Copy(&name, sizeof(name));
   FileDescriptor socket = OpenSocket(address);
   if (!socket.valid() && errno == EADDRINUSE) {
-    if (IsNoSocket(path)) return CannotListen(text, "there is a file of that name, not a socket");
+    if (IsNoSocket(path)) return CannotListen(text, "the file exists and is not a socket");
     if (IsStale(address) && unlink(path.c_str()) == 0) socket = OpenSocket(address);
   }
   if (!socket.valid()) return CannotListen(text, Reason(errno));

@@ -89,7 +89,7 @@ struct HttpEndpoint::Callbacks {
       *state = new Scrape{connection, nullptr};
       const absl::string_view name = method;
       if (name == MHD_HTTP_METHOD_GET || name == MHD_HTTP_METHOD_HEAD) return MHD_YES;
-      return Answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+      return Answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
     }
     if (*body_bytes > 0) {  // nobody needs it
       *body_bytes = 0;
@@ -105,17 +105,18 @@ struct HttpEndpoint::Callbacks {
         return Answer(connection, MHD_HTTP_OK, *scrape->page, kPrometheusText);
       }
       if (endpoint->Queue(scrape)) return MHD_YES;
-      return Answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the server stops\n");
+      return Answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping\n");
     }
     if (path == "/healthz") {
       return AnswerProbe(connection, endpoint->sources_.alive(),
-                         "the server has failed: start the process anew\n");
+                         "the server has failed: restart the process\n");
     }
     if (path == "/readyz") {
-      return AnswerProbe(connection, endpoint->sources_.ready(), "no calls are admitted now\n");
+      return AnswerProbe(connection, endpoint->sources_.ready(),
+                         "the server admits no calls at the moment\n");
     }
     if (path == "/") return Answer(connection, MHD_HTTP_OK, kIndex, kHtml);
-    return Answer(connection, MHD_HTTP_NOT_FOUND, "there is no such page\n");
+    return Answer(connection, MHD_HTTP_NOT_FOUND, "page not found\n");
   }
 
   static void Completed(void* /*self*/, MHD_Connection* /*connection*/, void** state,

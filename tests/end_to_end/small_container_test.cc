@@ -102,7 +102,7 @@ TEST_F(SmallContainerTest, OneThatIsTooSmallIsRefusedWithWhatIsNeeded) {
       ServerProcess::Spawn({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
   EXPECT_EQ(server->ExitCode(), 2);
   EXPECT_THAT(server->log(), ContainsRegex("may use (100|9[0-9]) MiB of memory"));
-  EXPECT_THAT(server->log(), HasSubstr("and needs about"));
+  EXPECT_THAT(server->log(), HasSubstr("but needs about"));
 }
 
 }  // namespace

@@ -83,16 +83,16 @@ TEST_F(ConfigurationTest, TheEnvironmentCanNameTheFile) {
 
 TEST_F(ConfigurationTest, MistakesNameTheirSourceAndTheValidValues) {
   const std::pair<const char*, const char*> files[] = {
-      {"max_path: 3\n", ": max_path is no flag that a file can set"},
-      {"v: 3\n", ": v is no flag"},  // a library's flag
-      {"config: other.yaml\n", ": config is no flag"},
-      {"check: true\n", ": check is no flag"},
-      {"max_paths: 1\nmax_paths: 2\n", ": max_paths is given twice"},
-      {"max_paths: many\n", ": max_paths: \"many\" is not a valid value. Most paths"},
-      {"max_paths: 0\n", ": max_paths must be 1 to 16777216, not 0"},
-      {"max_paths: [1, 2]\n", ": max_paths must be one value, not a list"},
+      {"max_path: 3\n", ": max_path is not a flag that a file can set"},
+      {"v: 3\n", ": v is not a flag"},  // a library's flag
+      {"config: other.yaml\n", ": config is not a flag"},
+      {"check: true\n", ": check is not a flag"},
+      {"max_paths: 1\nmax_paths: 2\n", ": max_paths is set twice"},
+      {"max_paths: many\n", ": max_paths: \"many\" is not a valid value. Maximum number of paths"},
+      {"max_paths: 0\n", ": max_paths must be from 1 to 16777216, not 0"},
+      {"max_paths: [1, 2]\n", ": max_paths must be a single value, not a list"},
       {"log_level: loud\n", ": log_level must be debug, info, warning or error"},
-      {"lame_duck: -1s\n", ": lame_duck must be 0s to 24h, not -1s"},
+      {"lame_duck: -1s\n", ": lame_duck must be from 0s to 24h, not -1s"},
       {"lame_duck: 5\n", ": lame_duck: \"5\" is not a valid value."},
   };
   for (const auto& [text, what] : files) {
@@ -101,14 +101,14 @@ TEST_F(ConfigurationTest, MistakesNameTheirSourceAndTheValidValues) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(file_, what)));
   }
   EXPECT_THAT(std::string(Load("", {"CHORALE_MAX_PATHS=0"}).status().message()),
-              StartsWith("CHORALE_MAX_PATHS must be 1 to"));
+              StartsWith("CHORALE_MAX_PATHS must be from 1 to"));
   EXPECT_THAT(std::string(Load("", {"CHORALE_MAX_PATHS="}).status().message()),
               StartsWith("CHORALE_MAX_PATHS: \"\" is not a valid value."));
   // The source that counts is the one to blame.
   EXPECT_THAT(
       std::string(
           Load("max_paths: 3\n", {"CHORALE_MAX_PATHS=4"}, {"--max_paths=0"}).status().message()),
-      StartsWith("--max_paths must be 1 to"));
+      StartsWith("--max_paths must be from 1 to"));
   EXPECT_THAT(std::string(LoadConfiguration({{"--config=/nowhere.yaml"}, {}}).status().message()),
               HasSubstr("/nowhere.yaml: cannot be read"));
   std::ofstream(file_) << "models: ['a,b']\n";
@@ -116,7 +116,7 @@ TEST_F(ConfigurationTest, MistakesNameTheirSourceAndTheValidValues) {
       std::string(LoadConfiguration({{"--data_dir=d", absl::StrCat("--config=", file_)}, {}})
                       .status()
                       .message()),
-      HasSubstr("models: \"a,b\" is one item of a list"));
+      HasSubstr("models: \"a,b\" is an item of a list"));
 }
 
 TEST_F(ConfigurationTest, UnknownVariablesAreReportedAndOthersIgnored) {

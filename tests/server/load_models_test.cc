@@ -49,8 +49,10 @@ TEST_F(LoadModelsTest, ErrorsNameTheFolder) {
 TEST_F(LoadModelsTest, AFolderWithoutModelsSaysWhatIsExpected) {
   MakeModel("deep/model/1", "{}");
   const auto models = LoadModels({folder_ / "deep"}, Never);
-  EXPECT_THAT(std::string(models.status().message()),
-              HasSubstr("a model's folder has a config.json, a folder of models has such folders"));
+  EXPECT_THAT(
+      std::string(models.status().message()),
+      HasSubstr(
+          "a model folder contains a config.json, and a folder of models contains model folders"));
 }
 
 TEST_F(LoadModelsTest, ItStopsBetweenTwoModels) {

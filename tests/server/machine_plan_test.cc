@@ -141,7 +141,7 @@ TEST(MachinePlanTest, ALimitAboveTheMachinesMemoryCountsAsNotGiven) {
   EXPECT_EQ(options.server.memory_limit_bytes, 0);
   EXPECT_TRUE(options.server.own_memory_limit);
   EXPECT_THAT(plan->limit_warning,
-              HasSubstr("--memory_limit_mib=9000 is above the 4000 MiB that there are (MemTotal)"));
+              HasSubstr("--memory_limit_mib=9000 exceeds 4000 MiB (MemTotal), and is ignored"));
   options.server.memory_limit_bytes = 3000 * kMiB;
   EXPECT_EQ(FitToMachine(machine, kWeights, &options)->limit_warning, "");
   EXPECT_EQ(options.server.memory_limit_bytes, 3000 * kMiB);
@@ -166,8 +166,8 @@ TEST(MachinePlanTest, TooLittleToServeIsSaidAtTheStart) {
   const absl::Status status = FitToMachine(Machine(100), kWeights, &options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("may use 100 MiB of memory (memory.max), and needs about"),
-                    HasSubstr("74 for the program and its models")));
+              AllOf(HasSubstr("may use 100 MiB of memory (memory.max), but needs about"),
+                    HasSubstr("74 MiB for the program and its models")));
   // What it asks for is enough.
   ProgramOptions enough;
   EXPECT_TRUE(FitToMachine(Machine(156), kWeights, &enough).ok());

@@ -37,7 +37,7 @@ TEST(MemoryPlanTest, PoolsMayTakeFourFifths) {
   const absl::Status status = CheckMemoryPlan(Options(937), kPools, Backend("cpu"));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("--memory_limit_mib=937 is too small: 750 MiB are planned"),
+              AllOf(HasSubstr("--memory_limit_mib=937 is too low: 750 MiB are planned"),
                     HasSubstr("--context_pool_mib 400, --buffer_pool_mib 200, "
                               "--registration_memory_mib 100"),
                     HasSubstr("a limit of 938 or more")));

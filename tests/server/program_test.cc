@@ -180,9 +180,9 @@ TEST_F(ProgramTest, WrongFlagsEndWithTwoAndAreNamed) {
 
 TEST_F(ProgramTest, WrongConfigurationsEndWithTwoAndAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
-      {"max_path: 1\n", "max_path is no flag"},
-      {"max_paths: 0\n", "max_paths must be 1 to"},
-      {"max_paths: 1\nmax_paths: 1\n", "max_paths is given twice"},
+      {"max_path: 1\n", "max_path is not a flag"},
+      {"max_paths: 0\n", "max_paths must be from 1 to"},
+      {"max_paths: 1\nmax_paths: 1\n", "max_paths is set twice"},
       {"max_paths: [\n", "line 2"},
   };
   const std::string file = Path("server.yaml");
@@ -326,7 +326,7 @@ TEST_F(ProgramTest, TooLittleMemoryIsSaidAtTheStart) {
   EXPECT_EQ(program.Wait(), 2) << program.Output();
   EXPECT_THAT(program.Output(), HasSubstr("cannot_start"));
   EXPECT_THAT(program.Output(),
-              HasSubstr("may use 60 MiB of memory (--memory_limit_mib), and needs about"));
+              HasSubstr("may use 60 MiB of memory (--memory_limit_mib), but needs about"));
 }
 
 TEST_F(ProgramTest, MetricsAreServedOnEveryKindOfAddress) {
@@ -349,8 +349,8 @@ TEST_F(ProgramTest, AnAddressThatCannotBeHadIsNamedWithItsFlagAndTheReason) {
     const char* what;
   } cases[] = {
       {"--metrics_address=:9464", 2,
-       "--metrics_address: cannot listen on :9464: it must be host:port"},
-      {"--metrics_address=::1:9464", 2, "an IPv6 address needs brackets"},
+       "--metrics_address: cannot listen on :9464: the address must be HOST:PORT"},
+      {"--metrics_address=::1:9464", 2, "with an IPv6 address in brackets"},
       // It may have it in a moment.
       {"--metrics_address=192.0.2.1:9464", 1, "this machine does not have that address"},
   };
@@ -416,10 +416,10 @@ TEST_F(ProgramTest, AReloadIsOneLine) {
   std::ofstream(tokens) << "";
   program.Signal(SIGHUP);
   ASSERT_TRUE(program.WaitForOutput(
-      absl::StrCat("error reload_refused reason=\"", tokens, ": has no entries, and had 1")))
+      absl::StrCat("error reload_refused reason=\"", tokens, ": has no entries, but had 1")))
       << program.Output();
   EXPECT_THAT(program.Output(),
-              HasSubstr(absl::StrCat("--config: ", file, ": has no entries, and had 1")));
+              HasSubstr(absl::StrCat("--config: ", file, ": has no entries, but had 1")));
   program.Signal(SIGTERM);
   EXPECT_EQ(program.Wait(), 0);
 }
@@ -493,8 +493,8 @@ TEST_F(ProgramTest, AllMistakesAreSaidAtOnce) {
   EXPECT_THAT(flags.Output(),
               AllOf(HasSubstr("server.yaml: max_paths: \"none\" is not a valid value"),
                     HasSubstr("server.yaml: max_targets must be"),
-                    HasSubstr("server.yaml: max_target is no flag"),
-                    HasSubstr("--threads: \"many\""), HasSubstr("no flag --no_such_flag")));
+                    HasSubstr("server.yaml: max_target is not a flag"),
+                    HasSubstr("--threads: \"many\""), HasSubstr("unknown flag --no_such_flag")));
 
   const std::vector<std::string> files = {"--tls_certificate=/nowhere/server.crt",
                                           "--tls_key=/nowhere/server.key",
@@ -523,7 +523,7 @@ TEST_F(ProgramTest, AllMistakesAreSaidAtOnce) {
 TEST_F(ProgramTest, CheckConfigChangesNothingAndServersMayRun) {
   Program check = Run({"--check_config", absl::StrCat("--port_file=", Path("port"))});
   EXPECT_EQ(check.Wait(), 0);
-  EXPECT_THAT(check.Output(), HasSubstr("the server would start\n"));
+  EXPECT_THAT(check.Output(), HasSubstr("the server can start\n"));
   EXPECT_FALSE(std::filesystem::exists(Path("data")));
   EXPECT_FALSE(std::filesystem::exists(Path("port")));
   Program program = Run({absl::StrCat("--port_file=", Path("port"))});
@@ -545,7 +545,7 @@ TEST_F(ProgramTest, CheckConfigChangesNothingAndServersMayRun) {
   EXPECT_EQ(unmatched.Wait(), 0);
   EXPECT_THAT(unmatched.Output(),
               AllOf(HasSubstr("warning: "), HasSubstr("tenants_of_nobody=acne"),
-                    HasSubstr("tenants_without_quota=acme"), HasSubstr("would start")));
+                    HasSubstr("tenants_without_quota=acme"), HasSubstr("can start")));
 }
 
 // What a start would say, or end with, one after the other.
@@ -563,7 +563,7 @@ TEST_F(ProgramTest, CheckConfigNamesWhatAStartRefuses) {
   fs::create_symlink(Path("nowhere"), Path("dangling"));
   fs::create_symlink(Path("loop"), Path("loop"));
   const std::pair<std::string, const char*> cases[] = {
-      {absl::StrCat("--models=", model, ",", model), "two models are called 'golden_tiny'"},
+      {absl::StrCat("--models=", model, ",", model), "two models have the name 'golden_tiny'"},
       {"--data_dir=" + Path("lock"), "LOCK: is no regular file"},
       {"--data_dir=" + Path("reserve"), "RESERVE: is no regular file"},
       {"--data_dir=" + Path("file"), "datasets: is no folder"},
@@ -572,12 +572,12 @@ TEST_F(ProgramTest, CheckConfigNamesWhatAStartRefuses) {
       {"--data_dir=" + Path("dangling"), "dangling: cannot open: No such file"},
       {"--data_dir=" + Path("loop"), "loop: cannot open: Too many levels of symbolic links"},
       {"--data_dir=/proc/x", "/proc: cannot take a new file"},
-      {"--listen_address=unix:" + Path("lock"), "lock is there and is no socket"},
+      {"--listen_address=unix:" + Path("lock"), "lock exists and is not a socket"},
       {"--listen_address=unix:" + Path("text/contexts.db"),
-       "contexts.db is there and is no socket"},
+       "contexts.db exists and is not a socket"},
       {"--port_file=" + Path("lock"), "lock is a folder"},
       {"--port_file=" + Path(std::string(300, 'x')), "File name too long"},
-      {"--threads=2000", "--threads must be 0 to 1024"},
+      {"--threads=2000", "--threads must be from 0 to 1024"},
   };
   for (const auto& [flag, what] : cases) {
     Program check = Run({"--check_config", flag});
@@ -590,7 +590,7 @@ TEST_F(ProgramTest, CheckConfigNamesWhatAStartRefuses) {
     Program same = Run({"--check_config", "--listen_address=127.0.0.1:50999",
                         absl::StrCat("--metrics_address=", metrics)});
     EXPECT_EQ(same.Wait(), 2);
-    EXPECT_THAT(same.Output(), HasSubstr("is that of --listen_address as well"));
+    EXPECT_THAT(same.Output(), HasSubstr("is also the address of --listen_address"));
   }
 }
 
@@ -625,9 +625,9 @@ TEST_F(ProgramTest, AReloadSaysWhatTheNextStartWouldRefuse) {
                    "--metrics_address=127.0.0.1:0"});
   ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
   const std::pair<const char*, const char*> cases[] = {
-      {"memory_limit_mib: 300\ncontext_pool_mib: 900\n", "--memory_limit_mib=300 is too small: "},
+      {"memory_limit_mib: 300\ncontext_pool_mib: 900\n", "--memory_limit_mib=300 is too low: "},
       {"backend: cuda\n", "--backend=cuda: there is no "},
-      {"threads: 2000\n", "threads must be 0 to 1024"},
+      {"threads: 2000\n", "threads must be from 0 to 1024"},
   };
   for (const auto& [text, what] : cases) {
     std::ofstream(file) << text;

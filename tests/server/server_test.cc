@@ -215,8 +215,9 @@ TEST_F(ServerTest, MetricsNeedAHostAndAPort) {
     options.metrics_address = address;
     const absl::Status status = Server::Start(options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << address;
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat("cannot listen on ", address, ": it must be host:port")));
+    EXPECT_THAT(
+        std::string(status.message()),
+        HasSubstr(absl::StrCat("cannot listen on ", address, ": the address must be HOST:PORT")));
   }
 }
 
@@ -250,7 +251,8 @@ TEST_F(ServerTest, CheckAsksWhetherTheServerIsReady) {
   const auto check = [](const std::string& to) {
     return std::string(CheckServer({to}, kPatience).message());
   };
-  EXPECT_EQ(check(address), absl::StrCat(address, " is not ready: it starts or drains"));
+  EXPECT_EQ(check(address),
+            absl::StrCat(address, " is not ready: the server is starting or draining"));
   OpenServer();
   EXPECT_EQ(check(address), "");
   // An address to listen on is not always one to call.

@@ -62,8 +62,8 @@ TEST_F(UpdateModelsTest, AddsSetsTheDefaultAndRemoves) {
 
 TEST_F(UpdateModelsTest, AnErrorChangesNothing) {
   const std::pair<std::vector<Model>, const char*> cases[] = {
-      {{}, "no model is left"},
-      {{Named("b"), Named("b")}, "two models are called 'b'"},
+      {{}, "the configuration contains no model"},
+      {{Named("b"), Named("b")}, "two models have the name 'b'"},
       {{Named("b"), Named("a", "other")}, "the files of model 'a' have changed"},
       {{Named("b"), Named("too-large")}, "model 'too-large' cannot be served: no memory is left"},
       {{Named("wide"), Named("b"), Named("too-large")}, "'too-large' cannot be served"},

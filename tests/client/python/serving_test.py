@@ -146,7 +146,7 @@ def test_a_server_that_does_not_start_shows_why_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    with pytest.raises(chorale_client.UnavailableError, match="there is no flag --nonsense"):
+    with pytest.raises(chorale_client.UnavailableError, match="unknown flag --nonsense"):
         serve(flags=["--nonsense"])
     with pytest.raises(chorale_client.UnavailableError, match="not_there"):
         serve(models=tmp_path / "not_there")

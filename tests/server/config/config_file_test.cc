@@ -63,16 +63,16 @@ TEST_F(ConfigFileTest, AnEmptyFileHasNoEntries) {
 
 TEST_F(ConfigFileTest, MistakesNameTheFileAndTheKeyOrLine) {
   const std::pair<const char*, const char*> cases[] = {
-      {"a: 1\nb: 2\na: 3\n", "a is given twice"},
+      {"a: 1\nb: 2\na: 3\n", "a is set twice"},
       {"threads:\n", "threads has no value"},
       {"threads: ~\n", "threads has no value"},
       {"threads: {a: 1}\n", "threads must be one value or a list of values"},
-      {"models: [a, [b]]\n", "models: each item of the list must be one value"},
-      {"a: 1\n? [x]\n: 2\n", "line 2: a key must be a name"},
-      {"- a\n- b\n", "must be one map"},
-      {"word\n", "must be one map"},
-      {",", "must be one map"},
-      {"a: 1\n---\nb: 2\n", "must be one map"},
+      {"models: [a, [b]]\n", "models: each item of the list must be a single value"},
+      {"a: 1\n? [x]\n: 2\n", "line 2: a key must be a flag name"},
+      {"- a\n- b\n", "must be a map"},
+      {"word\n", "must be a map"},
+      {",", "must be a map"},
+      {"a: 1\n---\nb: 2\n", "must be a map"},
       {"a: 1\nb: [1\n", "line 3: "},
       {"a: 1\n  b: 2\n", "line 2: "},
       {"a: *nowhere\n", "line 1: "},
@@ -88,8 +88,8 @@ TEST_F(ConfigFileTest, MistakesNameTheFileAndTheKeyOrLine) {
 TEST_F(ConfigFileTest, AFileThatCannotBeReadIsNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"/nowhere/server.yaml", "No such file or directory"},
-      {"/tmp", "it is no regular file"},
-      {"/dev/null", "it is no regular file"},
+      {"/tmp", "not a regular file"},
+      {"/dev/null", "not a regular file"},
   };
   for (const auto& [path, why] : cases) {
     const absl::Status status = ReadConfigFile(path).status();

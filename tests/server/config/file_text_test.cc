@@ -50,7 +50,7 @@ TEST_F(FileTextTest, AByteOrderMarkIsLeftOut) {
 TEST_F(FileTextTest, WhatIsNoRegularFileIsNotWaitedFor) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   for (const std::string& path : {Path("pipe"), folder_, std::string("/dev/zero")}) {
-    EXPECT_EQ(Error(path), absl::StrCat(path, ": cannot be read: it is no regular file"));
+    EXPECT_EQ(Error(path), absl::StrCat(path, ": cannot be read: not a regular file"));
   }
   EXPECT_EQ(Error(Path("none")),
             absl::StrCat(Path("none"), ": cannot be read: No such file or directory"));
@@ -60,7 +60,7 @@ TEST_F(FileTextTest, ALargeFileIsRefused) {
   std::ofstream(Path("file"));
   std::filesystem::resize_file(Path("file"), (16 << 20) + 1);
   EXPECT_EQ(Error(Path("file")),
-            absl::StrCat(Path("file"), ": is larger than 16777216 bytes, the limit"));
+            absl::StrCat(Path("file"), ": exceeds the limit of 16777216 bytes"));
 }
 
 }  // namespace

@@ -71,8 +71,7 @@ TEST(ListenTest, APortThatIsTakenIsAnError) {
   EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(second.message(),
             absl::StrCat("cannot listen on ", address,
-                         ": the address is in use: another process listens there, or another flag "
-                         "names it"));
+                         ": the address is in use by another process or by another flag"));
 }
 
 TEST(ListenTest, AnAddressOfAnotherMachineIsAnError) {
@@ -110,7 +109,7 @@ TEST(ListenTest, AFileThatIsNoSocketStays) {
   for (const std::string& taken : {path, link}) {
     const absl::Status status = ListenOn(absl::StrCat("unix:", taken)).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("there is a file of that name"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the file exists and is not a socket"));
   }
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_EQ(std::filesystem::file_size(path), 8u);

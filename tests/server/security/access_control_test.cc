@@ -207,8 +207,8 @@ TEST_F(AccessControlTest, AFileThatHasLostItsEntriesIsRefused) {
     Write("tokens", text);
     Write("tenants", text);
     EXPECT_THAT(Reload(),
-                AllOf(HasSubstr("refused: "), HasSubstr("tokens: has no entries, and had 1"),
-                      HasSubstr("tenants: has no entries, and had 1")));
+                AllOf(HasSubstr("refused: "), HasSubstr("tokens: has no entries, but had 1"),
+                      HasSubstr("tenants: has no entries, but had 1")));
     EXPECT_TRUE(Authenticate(Token("secret")).ok());
     EXPECT_TRUE(Authenticate(Certificate("a.example")).ok());
   }

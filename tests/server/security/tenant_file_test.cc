@@ -118,7 +118,7 @@ TEST(TenantFileTest, ErrorsNameTheLineAndTheField) {
         << text;
   }
   EXPECT_THAT(ErrorOf("tenants:\n  a:\n    weight: 0\n"), HasSubstr("line 3: weight"));
-  EXPECT_THAT(ErrorOf("a: 1\n---\nb: 2\n"), HasSubstr("one document"));
+  EXPECT_THAT(ErrorOf("a: 1\n---\nb: 2\n"), HasSubstr("single YAML document"));
   EXPECT_THAT(ErrorOf(","), HasSubstr("tenants.yaml: "));
 }
 

@@ -100,7 +100,7 @@ TEST(TokenFileTest, AllMistakesAreNamedUpToTen) {
   std::string many;
   for (int i = 0; i < 12; ++i) absl::StrAppend(&many, "a\n");
   EXPECT_THAT(ErrorOf(many), AllOf(HasSubstr("tokens: line 10: "), Not(HasSubstr("line 11")),
-                                   HasSubstr("\ntokens: and 2 more mistakes")));
+                                   HasSubstr("\ntokens: and 2 more errors")));
 }
 
 }  // namespace
