@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Choose(const EngineSetup& setup) {
     return absl::Status(cuda.status().code(),
                         absl::StrCat(reason, "; set --backend=cpu to serve without a GPU"));
   }
-  LogEvent(spdlog::level::info, "no_gpu", {{"falls_back_to", "cpu"}, {"reason", reason}});
+  LogEvent(spdlog::level::info, "no_gpu", {{"fallback", "cpu"}, {"reason", reason}});
   return cpu::NewBackend(CpuOptions(setup));
 }
 

@@ -47,25 +47,25 @@ void Reloader::Reload() {
   const bool warns = !security.warnings.empty();
   absl::c_move(security.warnings, std::back_inserter(fields));
   // What was not refused may still name what a start cannot use.
-  std::vector<std::string> would_not_start;
+  std::vector<std::string> start_errors;
   if (next.ok()) {
     const StartCheck start = check_start_(next->options);
-    absl::c_copy_if(start.mistakes.lines(), std::back_inserter(would_not_start),
+    absl::c_copy_if(start.mistakes.lines(), std::back_inserter(start_errors),
                     [&](const std::string& mistake) {
                       return !absl::c_linear_search(refused.lines(), mistake);
                     });
   }
-  if (!would_not_start.empty()) {
-    fields.push_back({"would_not_start", absl::StrJoin(would_not_start, "; ")});
+  if (!start_errors.empty()) {
+    fields.push_back({"start_errors", absl::StrJoin(start_errors, "; ")});
   }
   server_->metrics()->ConfigReloaded(refused.empty());
   if (refused.empty()) {
-    LogEvent(would_not_start.empty() && !warns ? spdlog::level::info : spdlog::level::warn,
-             "reloaded", fields);
+    LogEvent(start_errors.empty() && !warns ? spdlog::level::info : spdlog::level::warn, "reloaded",
+             fields);
     return;
   }
   fields.insert(fields.begin(), {"reason", absl::StrJoin(refused.lines(), "; ")});
-  LogEvent(spdlog::level::err, "reload_refused", fields);
+  LogEvent(spdlog::level::err, "reload_rejected", fields);
 }
 
 absl::Status Reloader::UpdateModels(const std::vector<std::string>& entries) {
@@ -81,12 +81,12 @@ absl::Status Reloader::Apply(const Configuration& next, std::vector<LogField>* f
   // The part that can fail comes first.
   RETURN_IF_ERROR(UpdateModels(next.options.engine.models));
   std::vector<std::string> changed;
-  std::vector<std::string> need_restart;
+  std::vector<std::string> restart_required;
   for (const auto& [flag, value] : next.values) {
     std::string& current = current_.values.at(flag);
     if (value == current) continue;
     // What needs a restart is reported each time, until there was one.
-    (IsReloadable(flag) ? changed : need_restart).push_back(flag);
+    (IsReloadable(flag) ? changed : restart_required).push_back(flag);
     if (IsReloadable(flag)) current = value;
   }
   SetLogLevel(next.options.log_level);
@@ -97,7 +97,8 @@ absl::Status Reloader::Apply(const Configuration& next, std::vector<LogField>* f
   server_->SetLimits(limits);
   current_.file_entries = next.file_entries;
   if (!changed.empty()) fields->push_back({"changed", absl::StrJoin(changed, ",")});
-  if (!need_restart.empty()) fields->push_back({"need_restart", absl::StrJoin(need_restart, ",")});
+  if (!restart_required.empty())
+    fields->push_back({"restart_required", absl::StrJoin(restart_required, ",")});
   return absl::OkStatus();
 }
 

@@ -70,7 +70,7 @@ constexpr int kFailed = 1;
 constexpr int kWrongConfiguration = 2;  // another start would fail as well
 
 void LogFailure(absl::string_view reason) {
-  LogEvent(spdlog::level::err, "cannot_start", {{"reason", std::string(reason)}});
+  LogEvent(spdlog::level::err, "start_failed", {{"reason", std::string(reason)}});
 }
 
 // Returns the exit status.
@@ -87,9 +87,10 @@ ServerOptions FitFileLimit(ServerOptions options) {
   const int64_t file_limit = RaiseFileLimit();
   const int64_t fit = ConnectionsThatFit(file_limit);
   if (fit >= options.max_connections) return options;
-  LogEvent(
-      spdlog::level::warn, "fewer_connections",
-      {{"max_connections", fit}, {"wanted", options.max_connections}, {"file_limit", file_limit}});
+  LogEvent(spdlog::level::warn, "max_connections_reduced",
+           {{"max_connections", fit},
+            {"configured", options.max_connections},
+            {"file_limit", file_limit}});
   options.max_connections = std::max(fit, int64_t{1});
   return options;
 }
@@ -103,10 +104,10 @@ absl::Status ChooseForMachine(const AvailableResources& resources, ProgramOption
   fields.push_back({"data_dir", std::filesystem::absolute(options->engine.data_dir, unknown)});
   LogEvent(spdlog::level::info, "machine", fields);
   if (!plan.warning.empty()) {
-    LogEvent(spdlog::level::warn, "little_memory", {{"reason", plan.warning}});
+    LogEvent(spdlog::level::warn, "memory_overcommitted", {{"reason", plan.warning}});
   }
   if (!plan.limit_warning.empty()) {
-    LogEvent(spdlog::level::warn, "memory_limit_too_high", {{"reason", plan.limit_warning}});
+    LogEvent(spdlog::level::warn, "memory_limit_ignored", {{"reason", plan.limit_warning}});
   }
   return absl::OkStatus();
 }
@@ -198,9 +199,9 @@ int RunServer(const ConfigurationSources& sources, const Configuration& configur
           },
       .repeated =
           [&] {
-            LogEvent(spdlog::level::info, "shutdown_goes_on",
-                     {{"until_at_most", LogTime(drained_by)},
-                      {"hint", std::string("SIGINT twice cuts it short")}});
+            LogEvent(spdlog::level::info, "shutdown_in_progress",
+                     {{"complete_by", LogTime(drained_by)},
+                      {"hint", std::string("send SIGINT twice to abort the calls in flight")}});
           },
       .hurry =
           [&] {

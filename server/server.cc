@@ -171,7 +171,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   if (const auto tls = server->access_->tls(); tls != nullptr) {
     const TlsIdentity::Content content = tls->content();
     if (!content.IsValid(absl::Now())) {
-      LogEvent(spdlog::level::err, "certificate_not_valid",
+      LogEvent(spdlog::level::err, "certificate_invalid",
                {{"file", options.security.tls.certificate},
                 {"valid_from", LogTime(content.valid_from)},
                 {"valid_until", LogTime(content.valid_until)}});
@@ -477,7 +477,7 @@ void Server::Drain(absl::Time deadline) {
   if (opened) {
     const absl::Duration left = std::max(deadline - MonotonicNow(), absl::ZeroDuration());
     LogEvent(spdlog::level::info, "draining",
-             {{"live_calls", registry_.live()}, {"until_at_most", LogTime(absl::Now() + left)}});
+             {{"live_calls", registry_.live()}, {"complete_by", LogTime(absl::Now() + left)}});
     engine_->Drain(deadline);  // which ends those that are late with UNAVAILABLE
   }
   // In the executors, and streams that clients are still reading.
@@ -502,7 +502,7 @@ void Server::CutShort() {
   const absl::Time begin = MonotonicNow();
   if (Engine* const engine = opened_engine_) engine->Drain(begin);
   if (registry_.WaitUntilEmpty(begin + kLastValuesPeriod)) return;
-  LogEvent(spdlog::level::warn, "calls_cut_short", {{"live_calls", registry_.live()}});
+  LogEvent(spdlog::level::warn, "calls_aborted", {{"live_calls", registry_.live()}});
   registry_.EndAll(CutShortByShutdown());
 }
 

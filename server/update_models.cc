@@ -72,7 +72,7 @@ void LogModel(const Engine::ModelInfo& model) {
 
 void LogLeftOut(const std::vector<LeftOutModel>& models) {
   for (const LeftOutModel& model : models) {
-    LogEvent(spdlog::level::err, "model_left_out",
+    LogEvent(spdlog::level::err, "model_skipped",
              {{"model", model.name}, {"reason", model.reason}});
   }
 }

@@ -79,7 +79,7 @@ class Warmer {
       bytes_ += oldest->result->resident_bytes;
       return;
     }
-    LogEvent(spdlog::level::warn, "not_warmed",
+    LogEvent(spdlog::level::warn, "warm_failed",
              {{"tenant", oldest->context.first},
               {"context", oldest->context.second},
               {"reason", std::string(oldest->result.status().message())}});
@@ -97,7 +97,7 @@ class Warmer {
 void WarmNewest(Engine& engine, Warmer& warmer) {
   const absl::StatusOr<std::vector<ContextSize>> newest = engine.NewestContexts(kNewest);
   if (!newest.ok()) {
-    LogEvent(spdlog::level::warn, "not_warmed",
+    LogEvent(spdlog::level::warn, "warm_failed",
              {{"context", "*"}, {"reason", std::string(newest.status().message())}});
     return;
   }

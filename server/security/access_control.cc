@@ -51,7 +51,7 @@ AccessControl::Reloaded AccessControl::Reload(absl::Time now) {
     if (changed.ok() && *changed) {
       const TlsIdentity::Content content = tls_->content();
       reloaded.changes.push_back({"certificate_serial", content.serial});
-      reloaded.changes.push_back({"certificates_until", LogTime(content.expires)});
+      reloaded.changes.push_back({"certificates_expire", LogTime(content.expires)});
     }
   }
   bool entries_changed = false;
@@ -111,7 +111,7 @@ std::vector<LogField> AccessControl::UnmatchedTenants() const {
     }
     if (!rest.empty()) fields.push_back({name, absl::StrJoin(rest, ",")});
   };
-  add("tenants_of_nobody", of_file, known);
+  add("tenants_without_callers", of_file, known);
   if (!tenants_->says_others()) add("tenants_without_quota", of_tokens, of_file);
   return fields;
 }

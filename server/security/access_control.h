@@ -79,7 +79,7 @@ class AccessControl {
   const SecurityOptions options_;
   std::shared_ptr<TlsIdentity> tls_;
   Quotas quotas_;
-  LineLimit refusal_lines_{{"refusals_summed", "peer", "calls"}};
+  LineLimit refusal_lines_{{"rejections_suppressed", "peer", "calls"}};
   mutable Mutex mutex_;
   std::shared_ptr<const TokenTable> tokens_ ABSL_GUARDED_BY(mutex_) =
       std::make_shared<const TokenTable>();

@@ -106,7 +106,7 @@ bool IsAboutAddress(absl::string_view message) {
 
 // Of gRPC's warnings. Never destroyed: gRPC's threads may outlive the other statics.
 LineLimit& GrpcLines() {
-  static LineLimit& limit = *new LineLimit({"grpc_lines_summed", "source", "lines"});
+  static LineLimit& limit = *new LineLimit({"grpc_lines_suppressed", "source", "lines"});
   return limit;
 }
 

@@ -31,8 +31,8 @@ void StartLogging(LogFormat format, spdlog::level::level_enum level);
 void SetLogLevel(spdlog::level::level_enum level);
 
 // gRPC logs a warning for each connection whose handshake fails: of one place in its sources only
-// the first few in a second have lines. Logs how many more there were ("grpc_lines_summed"). Call
-// once a second; `now` is monotonic. Thread-safe.
+// the first few in a second have lines. Logs how many more there were ("grpc_lines_suppressed").
+// Call once a second; `now` is monotonic. Thread-safe.
 void LogSumsOfGrpc(absl::Time now);
 
 // Lines that were dropped so far because they were logged faster than they could be written.

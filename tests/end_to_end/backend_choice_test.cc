@@ -41,7 +41,7 @@ void ExpectRefusal(const ServerOptions& options, const std::vector<std::string>&
 void ExpectFallBack(const ServerOptions& options, const std::string& reason) {
   const std::unique_ptr<ServerProcess> server = ServerProcess::Start(options);
   ASSERT_NE(server, nullptr);
-  EXPECT_THAT(server->log(), AllOf(HasSubstr("no_gpu falls_back_to=cpu"), HasSubstr(reason),
+  EXPECT_THAT(server->log(), AllOf(HasSubstr("no_gpu fallback=cpu"), HasSubstr(reason),
                                    HasSubstr("backend_opened backend=\"cpu")));
   EXPECT_TRUE(ApiClient(server->address()).Register("data", RandomRows(5, 3, 1)).ok());
   server->Terminate();

@@ -142,7 +142,7 @@ TEST_F(ConnectionsTest, AProcessWithFewFilesServesAgainOnceTheyAreFree) {
   ASSERT_GT(RaiseFileLimit(), 1200) << "this test has more than a thousand connections";
   Start({}, /*file_limit=*/1024);
   EXPECT_EQ(Metric("chorale_max_connections"), 384);
-  server_->ExpectLog("fewer_connections max_connections=384");
+  server_->ExpectLog("max_connections_reduced max_connections=384");
   ASSERT_TRUE(Eventually([&] { return Metric("chorale_connections") == 0; }));
   Connect(1010);
   EXPECT_TRUE(

@@ -105,7 +105,7 @@ TEST_F(ContextFilesTest, ContextsAreResidentBeforeTheServerIsReady) {
   PrometheusPage page = PageOf(*server);
   EXPECT_EQ(page.Value("chorale_contexts", "state=\"resident\""), 2);
   EXPECT_EQ(page.Value("chorale_encode_seconds_count"), 2);
-  server->ExpectLog("not_warmed");
+  server->ExpectLog("warm_failed");
   server->ExpectLog("missing");
   ASSERT_TRUE(Eventually([&] { return Files() == 2; }));
   server->Kill();

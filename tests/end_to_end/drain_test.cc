@@ -122,14 +122,14 @@ TEST(DrainTest, ARepeatedSigtermChangesNothing) {
   EXPECT_TRUE(Eventually([&] { return Health(server->address()) == "NOT_SERVING"; }));
   for (int i = 0; i < 3; ++i) {
     server->process().Signal(SIGTERM);
-    server->process().ExpectLog("shutdown_goes_on until_at_most=2");
+    server->process().ExpectLog("shutdown_in_progress complete_by=2");
   }
   EXPECT_FALSE(server->process().Wait(absl::ZeroDuration()).has_value())
       << "the streams were over too soon: nothing was tested";
   for (const Samples& samples : streams.Finish()) EXPECT_EQ(Difference(samples, expected), "");
   EXPECT_EQ(server->process().ExitCode(), 0);
   const std::vector<std::string> parts =
-      absl::StrSplit(server->process().log(), "shutdown_goes_on");
+      absl::StrSplit(server->process().log(), "shutdown_in_progress");
   EXPECT_EQ(parts.size(), 2);
 }
 

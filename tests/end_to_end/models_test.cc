@@ -107,7 +107,7 @@ TEST_F(ModelsTest, AModelWhoseFilesHaveChangedIsRefusedAndTheOldOneStays) {
   ASSERT_TRUE(before.ok());
   Put("first", 2);
   Put("second", 3);
-  Reload("error reload_refused");
+  Reload("error reload_rejected");
   server_->ExpectLog("have changed while it is served");
   EXPECT_THAT(Listed(), ElementsAre("models/first"));
   const auto after = client_->Predict(request);

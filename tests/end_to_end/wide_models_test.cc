@@ -134,7 +134,7 @@ TEST_F(WideModelsTest, AreServedBesideOthersAndRepeatTheirBits) {
   EXPECT_TRUE(Eventually([&] { return Count(" serving ") == 1; }));
   // A model is said to be loaded once it is known to be served, by the backend that was opened.
   EXPECT_THAT(
-      LinesWith({"backend_opened", "model_loaded", "model_left_out", " serving "}),
+      LinesWith({"backend_opened", "model_loaded", "model_skipped", " serving "}),
       ElementsAre(HasSubstr("backend_opened"),
                   AllOf(HasSubstr("model=golden_tiny"), EndsWith(" form=fused")),
                   AllOf(HasSubstr("model=wide"), EndsWith(" form=wide")), HasSubstr(" serving ")));
@@ -171,7 +171,7 @@ TEST_F(WideModelsTest, AreLeftOutWithoutALibraryThatServes) {
     Start({narrow_, wide_}, library);
     ASSERT_NE(client_, nullptr);
     EXPECT_THAT(server_->log(),
-                AllOf(HasSubstr(" error model_left_out model=wide reason="), HasSubstr(reason)));
+                AllOf(HasSubstr(" error model_skipped model=wide reason="), HasSubstr(reason)));
     EXPECT_EQ(Count("model_loaded model=wide"), 0);
     ExpectTheOtherServed();
   }
@@ -184,7 +184,7 @@ TEST_F(WideModelsTest, AreServedByAReloadOnceTheLibraryIsThere) {
   ExpectTheOtherServed();  // which is the default meanwhile
   server_->Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return Count("info reloaded") == 1; })) << server_->log();
-  EXPECT_EQ(Count("model_left_out model=wide"), 2);
+  EXPECT_EQ(Count("model_skipped model=wide"), 2);
   EXPECT_EQ(Page().Value("chorale_model_left_out", "model=\"wide\""), 1);
   const Samples narrow = Draw("narrow", 7);
 
@@ -204,7 +204,7 @@ TEST_F(WideModelsTest, AreServedByAReloadOnceTheLibraryIsThere) {
 TEST_F(WideModelsTest, TheMetricsAnswerBesideTheRealLibrary) {
   Start({narrow_, wide_}, "");
   ASSERT_NE(client_, nullptr);
-  if (Count("model_left_out model=wide") == 1) GTEST_SKIP() << "there is no cuBLASLt";
+  if (Count("model_skipped model=wide") == 1) GTEST_SKIP() << "there is no cuBLASLt";
   for (const char* name : {"golden_tiny", "wide"}) {
     EXPECT_TRUE(Page().Has("chorale_model_info", absl::StrCat("model=\"", name, "\"")));
   }
@@ -214,7 +214,7 @@ TEST_F(WideModelsTest, AServerWithoutAnyModelDoesNotStart) {
   const auto server = ServerProcess::Spawn(Options({wide_}, "/nowhere/libcublasLt.so.13"));
   EXPECT_EQ(server->ExitCode(), 1);
   EXPECT_THAT(server->log(),
-              AllOf(HasSubstr("cannot_start reason=\"model "), HasSubstr(" cannot be served: "),
+              AllOf(HasSubstr("start_failed reason=\"model "), HasSubstr(" cannot be served: "),
                     HasSubstr("/nowhere/libcublasLt.so.13")));
 }
 

@@ -262,12 +262,12 @@ TEST_F(ProgramTest, SignalsThatEndOtherProgramsDoNotEndIt) {
   ASSERT_TRUE(program.WaitForOutput("shutdown_requested"));
   for (const int signal : harmless) program.Signal(signal);
   program.Signal(SIGTERM);
-  ASSERT_TRUE(program.WaitForOutput("shutdown_goes_on")) << program.Output();
+  ASSERT_TRUE(program.WaitForOutput("shutdown_in_progress")) << program.Output();
   program.Signal(SIGTERM);
   program.Signal(SIGINT);
   EXPECT_EQ(program.Wait(), 0) << program.Output();
   EXPECT_THAT(program.Output(), HasSubstr("info stopped"));
-  const std::vector<std::string> parts = absl::StrSplit(program.Output(), "shutdown_goes_on");
+  const std::vector<std::string> parts = absl::StrSplit(program.Output(), "shutdown_in_progress");
   EXPECT_EQ(parts.size(), 2) << program.Output();
 }
 
@@ -324,7 +324,7 @@ TEST_F(ProgramTest, TheLogSaysWhatTheMachineGivesAndWhatWasChosen) {
 TEST_F(ProgramTest, TooLittleMemoryIsSaidAtTheStart) {
   Program program = Run({"--context_pool_mib=0", "--buffer_pool_mib=0", "--memory_limit_mib=60"});
   EXPECT_EQ(program.Wait(), 2) << program.Output();
-  EXPECT_THAT(program.Output(), HasSubstr("cannot_start"));
+  EXPECT_THAT(program.Output(), HasSubstr("start_failed"));
   EXPECT_THAT(program.Output(),
               HasSubstr("may use 60 MiB of memory (--memory_limit_mib), but needs about"));
 }
@@ -391,7 +391,7 @@ TEST_F(ProgramTest, SighupReadsTheConfigurationAgain) {
   // The time that a file must have stayed as it is does not matter to the signal.
   std::ofstream(file) << "log_level: info\nthreads: 2\nmax_paths: 7\n";
   program.Signal(SIGHUP);
-  ASSERT_TRUE(program.WaitForOutput("info reloaded changed=max_paths need_restart=threads"))
+  ASSERT_TRUE(program.WaitForOutput("info reloaded changed=max_paths restart_required=threads"))
       << program.Output();
   program.Signal(SIGTERM);
   EXPECT_EQ(program.Wait(), 0);
@@ -416,7 +416,7 @@ TEST_F(ProgramTest, AReloadIsOneLine) {
   std::ofstream(tokens) << "";
   program.Signal(SIGHUP);
   ASSERT_TRUE(program.WaitForOutput(
-      absl::StrCat("error reload_refused reason=\"", tokens, ": has no entries, but had 1")))
+      absl::StrCat("error reload_rejected reason=\"", tokens, ": has no entries, but had 1")))
       << program.Output();
   EXPECT_THAT(program.Output(),
               HasSubstr(absl::StrCat("--config: ", file, ": has no entries, but had 1")));
@@ -437,7 +437,7 @@ TEST_F(ProgramTest, AConfigurationThatIsSwappedIsReadAgain) {
   Program program = Run({absl::StrCat("--config=", Path("server.yaml"))});
   ASSERT_TRUE(program.WaitForOutput("serving backend=")) << program.Output();
   write("second", "max_paths: wrong\n");
-  ASSERT_TRUE(program.WaitForOutput("error reload_refused reason=")) << program.Output();
+  ASSERT_TRUE(program.WaitForOutput("error reload_rejected reason=")) << program.Output();
   EXPECT_THAT(program.Output(), HasSubstr("max_paths: \\\"wrong\\\" is not a valid value."));
   write("third", "max_paths: 8\n");
   ASSERT_TRUE(program.WaitForOutput("info reloaded changed=max_paths")) << program.Output();
@@ -544,7 +544,7 @@ TEST_F(ProgramTest, CheckConfigChangesNothingAndServersMayRun) {
                            absl::StrCat("--token_file=", Path("tokens"))});
   EXPECT_EQ(unmatched.Wait(), 0);
   EXPECT_THAT(unmatched.Output(),
-              AllOf(HasSubstr("warning: "), HasSubstr("tenants_of_nobody=acne"),
+              AllOf(HasSubstr("warning: "), HasSubstr("tenants_without_callers=acne"),
                     HasSubstr("tenants_without_quota=acme"), HasSubstr("can start")));
 }
 
@@ -647,7 +647,7 @@ TEST_F(ProgramTest, ATruncatedModelEndsWithTwoAndIsNamed) {
   Program program = Run({absl::StrCat("--models=", Path("model"))});
   EXPECT_EQ(program.Wait(), 2) << program.Output();
   EXPECT_THAT(program.Output(), HasSubstr("model.safetensors"));
-  EXPECT_THAT(program.Output(), HasSubstr("cannot_start"));
+  EXPECT_THAT(program.Output(), HasSubstr("start_failed"));
 }
 
 TEST_F(ProgramTest, AModelFolderThatIsNotThereIsNamedAndNothingIsDrained) {

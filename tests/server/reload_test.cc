@@ -230,8 +230,8 @@ TEST_F(ReloadTest, SaysWhatWouldNotStart) {
   EXPECT_EQ(Reloads("error"), 0);
   spdlog::default_logger_raw()->sinks().pop_back();
   EXPECT_THAT(log->lines().back(),
-              AllOf(HasSubstr("reloaded changed=max_targets need_restart="),
-                    HasSubstr("would_not_start=\"/nowhere/tokens: cannot be read: No such file or "
+              AllOf(HasSubstr("reloaded changed=max_targets restart_required="),
+                    HasSubstr("start_errors=\"/nowhere/tokens: cannot be read: No such file or "
                               "directory; --port_file: cannot write to /nowhere/else: ")));
 }
 

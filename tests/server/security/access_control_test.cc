@@ -125,16 +125,18 @@ TEST_F(AccessControlTest, TenantsThatDoNotMatchAreNamed) {
   Load();
   EXPECT_EQ(unmatched(), "");
   Write("tenants", "tenants: {acne: {weight: 2}, beta: {weight: 3}}\n");
-  EXPECT_THAT(Reload(), HasSubstr("tenants_of_nobody: acne,beta\ntenants_without_quota: acme"));
+  EXPECT_THAT(Reload(),
+              HasSubstr("tenants_without_callers: acne,beta\ntenants_without_quota: acme"));
   // Whom the file does not name has the quotas of others.
   Write("tenants", "tenants: {acme: {}}\nothers: {max_contexts: 1}\n");
   Write("tokens", absl::StrCat("trainer ", kSecret, " gamma register\n"));
-  EXPECT_THAT(Reload(),
-              AllOf(HasSubstr("tenants_of_nobody: acme"), Not(HasSubstr("tenants_without_quota"))));
+  EXPECT_THAT(Reload(), AllOf(HasSubstr("tenants_without_callers: acme"),
+                              Not(HasSubstr("tenants_without_quota"))));
   // Who has a certificate needs no token.
   Write("tenants", "tenants: {gamma: {}, acme: {certificates: [{dns: a.example, role: read}]}}\n");
   Load();
-  EXPECT_THAT(unmatched(), HasSubstr("tenants_of_nobody=acme"));  // no certificate is asked for
+  EXPECT_THAT(unmatched(),
+              HasSubstr("tenants_without_callers=acme"));  // no certificate is asked for
   options_.tls.client_ca = "unread";
   options_.tls.certificate = "";
   Load();
@@ -143,7 +145,7 @@ TEST_F(AccessControlTest, TenantsThatDoNotMatchAreNamed) {
   options_.tenant_file = Path("tenants");
   Write("tenants", "tenants: {default: {}, acme: {}}\n");
   Load();
-  EXPECT_THAT(unmatched(), HasSubstr("tenants_of_nobody=acme"));
+  EXPECT_THAT(unmatched(), HasSubstr("tenants_without_callers=acme"));
 }
 
 TEST_F(AccessControlTest, AllRefusalsAreTheSame) {

@@ -27,7 +27,7 @@ class LineLimitTest : public ::testing::Test {
   }
 
   const std::shared_ptr<LogRecorder> recorder_ = std::make_shared<LogRecorder>();
-  LineLimit limit_{{"refusals_summed", "peer", "calls"}};
+  LineLimit limit_{{"rejections_suppressed", "peer", "calls"}};
   absl::Time now_ = absl::UnixEpoch();
 };
 
@@ -40,7 +40,8 @@ TEST_F(LineLimitTest, TheFirstOfASecondHaveLinesAndTheOthersOneTogether) {
   EXPECT_THAT(recorder_->lines(), IsEmpty());
   now_ += absl::Milliseconds(500);
   limit_.LogSums(now_);
-  EXPECT_THAT(recorder_->lines(), ElementsAre("warning refusals_summed peer=10.0.0.1 calls=1005"));
+  EXPECT_THAT(recorder_->lines(),
+              ElementsAre("warning rejections_suppressed peer=10.0.0.1 calls=1005"));
   EXPECT_EQ(Calls("10.0.0.1", 1000), LineLimit::kLinesASecond);
 }
 
@@ -51,7 +52,8 @@ TEST_F(LineLimitTest, ManySourcesTakeNoMoreThanAFew) {
   EXPECT_EQ(lines, LineLimit::kLinesASecond);
   now_ += absl::Seconds(1);
   limit_.LogSums(now_);
-  EXPECT_THAT(recorder_->lines(), ElementsAre("warning refusals_summed peer=(others) calls=995"));
+  EXPECT_THAT(recorder_->lines(),
+              ElementsAre("warning rejections_suppressed peer=(others) calls=995"));
 }
 
 }  // namespace
