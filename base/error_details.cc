@@ -66,7 +66,7 @@ absl::Status QuotaExceeded(absl::string_view quota, absl::string_view message,
 
 absl::Status CutShortByShutdown() {
   return absl::UnavailableError(
-      "the server shuts down before the call is done; try again elsewhere, or in a moment");
+      "the server shut down before the call was complete; retry on another server, or later");
 }
 
 std::string ExceededQuota(const absl::Status& status) {

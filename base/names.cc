@@ -28,7 +28,7 @@ absl::Status ValidateName(absl::string_view field, absl::string_view name) {
   }
   if (!IsLowerOrDigit(name.front()) || !std::all_of(name.begin(), name.end(), IsNameCharacter)) {
     return InvalidField(
-        field, absl::StrCat("must match [a-z0-9][a-z0-9._-]{0,62}, got ", QuoteName(name)));
+        field, absl::StrCat("must match [a-z0-9][a-z0-9._-]{0,62}, but is ", QuoteName(name)));
   }
   return absl::OkStatus();
 }

@@ -12,7 +12,7 @@ namespace chorale {
 inline void Require(bool condition, const char* what) {
   if (condition) [[likely]]
     return;
-  std::fprintf(stderr, "chorale: broken requirement: %s\n", what);
+  std::fprintf(stderr, "chorale: violated requirement: %s\n", what);
   std::abort();
 }
 

@@ -258,7 +258,7 @@ void Server::WatchMemory() {
             metrics_.ConnectionsEnded("memory", ended);
             return ended;
           },
-      .give_up = [this] { Fail("memory_exhausted", "memory stays near its limit"); },
+      .give_up = [this] { Fail("memory_exhausted", "memory use stayed near the limit"); },
       .raise_limit =
           [this](int64_t resident_bytes) {
             own_memory_limit_->Raise(resident_bytes);

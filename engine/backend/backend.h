@@ -256,7 +256,7 @@ class Backend {
   // The state whose Bytes these are. DataLoss when they cannot be.
   virtual absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadEncoderState(
       const BackendModel& model, absl::string_view bytes) const {
-    return absl::UnimplementedError("this backend reads no states of row encoders");
+    return absl::UnimplementedError("this backend does not read states of row encoders");
   }
 
   // Exact bytes, multiples of the pools' alignment (64 bytes or more): in the context pool for a

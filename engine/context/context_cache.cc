@@ -113,8 +113,8 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
   if (max_tenant_bytes > 0 && bytes > max_tenant_bytes) {
     return QuotaExceeded(
         "max_resident_mib",
-        absl::StrCat("context ", QuoteName(context->record.name), " takes ", bytes,
-                     " bytes in memory; this tenant's quota is ", max_tenant_bytes));
+        absl::StrCat("context ", QuoteName(context->record.name), " needs ", bytes,
+                     " bytes in memory; the tenant's quota is ", max_tenant_bytes));
   }
   RETURN_IF_ERROR(CheckFits(*context));
   const auto found = index_.find(context.get());
@@ -178,9 +178,9 @@ absl::Status ContextCache::CheckFits(const RegisteredContext& context) const {
   const int64_t bytes = allocator_.RoundUp(context.resident_bytes);
   if (bytes <= allocator_.limit()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("context ", QuoteName(context.record.name), " takes ", bytes,
-                   " bytes in memory; the server's limit of memory leaves ", allocator_.limit(),
-                   " for contexts now"));
+      absl::StrCat("context ", QuoteName(context.record.name), " needs ", bytes,
+                   " bytes in memory, but the server's memory limit leaves ", allocator_.limit(),
+                   " bytes for contexts at the moment"));
 }
 
 // All requests that wait for the entry get the error; the next Acquire tries again.

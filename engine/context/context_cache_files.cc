@@ -70,7 +70,7 @@ void ContextCache::OnFileRead(const ContextPointer& context,
   const Pin unpinned_last = std::move(entry->loading);
   const absl::Status loaded = FinishLoading(entry, std::move(encoder_state), now);
   if (!loaded.ok()) {
-    spdlog::warn("context '{}' is encoded, because its file cannot be used: {}",
+    spdlog::warn("the server encodes context '{}', because its file cannot be used: {}",
                  context->record.name, loaded.ToString());
     FreeHost(&entry->host);
     ReleaseKv(entry);

@@ -13,7 +13,7 @@ namespace chorale {
 namespace {
 
 absl::Status NoSuchContext(const std::string& name) {
-  return absl::NotFoundError(absl::StrCat("no context is called '", name, "'"));
+  return absl::NotFoundError(absl::StrCat("no context has the name '", name, "'"));
 }
 
 // What the record says of the context's season, if this version of the transform wrote it: to find

@@ -85,10 +85,11 @@ void EncodedContexts::WriteFile(const ContextCache::FileTask& task) {
       [&task](int64_t offset, absl::Span<char> to) { return task.write_from->Copy(offset, to); },
       [&context] { return context.gone(); });
   if (written.ok()) {
-    spdlog::debug("context '{}' was written to a file in {}", context.record.name,
+    spdlog::debug("the server wrote context '{}' to a file in {}", context.record.name,
                   absl::FormatDuration(MonotonicNow() - start));
   } else if (!absl::IsCancelled(written)) {
-    spdlog::warn("context '{}' is not kept as a file: {}", context.record.name, written.ToString());
+    spdlog::warn("the server does not keep context '{}' as a file: {}", context.record.name,
+                 written.ToString());
   }
 }
 

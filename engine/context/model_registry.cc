@@ -10,7 +10,7 @@ namespace chorale {
 namespace {
 
 absl::Status NoSuchModel(const std::string& name) {
-  return absl::NotFoundError(absl::StrCat("no model is called '", name, "'"));
+  return absl::NotFoundError(absl::StrCat("no model has the name '", name, "'"));
 }
 
 }  // namespace
@@ -22,7 +22,8 @@ absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Create(
   for (const Model& model : models) {
     if (model.name.empty()) return absl::InvalidArgumentError("a model has no name");
     if (!registry->Add(MakeServed(model)).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("two models are called '", model.name, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("two models have the name '", model.name, "'"));
     }
   }
   return registry;
@@ -43,7 +44,7 @@ absl::Status ModelRegistry::Add(Pointer model) {
   MutexLock lock(&mutex_);
   if (Place(model->info.name) != models_.end()) {
     return absl::AlreadyExistsError(
-        absl::StrCat("a model called '", model->info.name, "' is served already"));
+        absl::StrCat("a model with the name '", model->info.name, "' is already served"));
   }
   models_.push_back(std::move(model));
   return absl::OkStatus();
@@ -55,7 +56,7 @@ absl::StatusOr<ModelRegistry::Pointer> ModelRegistry::Remove(const std::string& 
   if (place == models_.end()) return NoSuchModel(name);
   if (models_.size() == 1) {
     return absl::FailedPreconditionError(
-        absl::StrCat("'", name, "' is the only model; another one must be added first"));
+        absl::StrCat("'", name, "' is the only model; add another model first"));
   }
   Pointer model = *place;
   model->removed = true;

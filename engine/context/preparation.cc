@@ -22,7 +22,7 @@ absl::Status CheckSource(const Source& expected, const ContextRecord& record,
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat(
             "expected_source.", what, "_digest: the ", what, " of ", QuoteName(record.name),
-            " has the digest ", is, ", not ", expected, " as expected: it was replaced since")),
+            " has the digest ", is, ", not ", expected, " as expected: it was replaced")),
         "SOURCE_CHANGED");
   };
   if (!expected.context_digest.empty() && expected.context_digest != record.digest) {

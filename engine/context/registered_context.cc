@@ -14,8 +14,8 @@ void ServedModel::SetWeights(std::shared_ptr<const BackendModel> made) {
 }
 
 absl::Status ModelNotServed(const std::string& context, const std::string& model) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("context '", context, "' belongs to model '", model, "', which is not served"));
+  return absl::FailedPreconditionError(absl::StrCat("context '", context, "' belongs to model '",
+                                                    model, "', which the server does not serve"));
 }
 
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,

@@ -16,12 +16,12 @@ namespace {
 
 absl::Status WrongLength(absl::string_view field, size_t cells, int64_t rows) {
   return InvalidField(field,
-                      absl::StrCat("has ", cells, " cells where the table has ", rows, " rows"));
+                      absl::StrCat("has ", cells, " cells, but the table has ", rows, " rows"));
 }
 
 absl::Status ValidateNumbers(absl::string_view table, const Column& column, int64_t rows) {
   if (!column.categories.empty() || !column.codes.empty()) {
-    return InvalidField(ColumnPath(table, column.name), "is numeric and also has categories");
+    return InvalidField(ColumnPath(table, column.name), "is numeric but also has categories");
   }
   if (static_cast<int64_t>(column.numbers.size()) != rows) {
     return WrongLength(absl::StrCat(ColumnPath(table, column.name), ".numeric.values"),
@@ -30,7 +30,7 @@ absl::Status ValidateNumbers(absl::string_view table, const Column& column, int6
   for (int64_t row = 0; row < rows; ++row) {
     if (std::isinf(column.numbers[row])) {
       return InvalidField(NumericCellPath(table, column.name, row),
-                          "is infinite; a cell is finite, or NaN when it is missing");
+                          "is infinite; a cell must be finite, or NaN if it is missing");
     }
   }
   const size_t wrong = FirstBeyondMeaning(column.meaning, column.numbers);
@@ -70,9 +70,10 @@ absl::Status ValidateCodes(absl::string_view field, const Column& column) {
   for (size_t row = 0; row < column.codes.size(); ++row) {
     const int64_t code = column.codes[row];
     if (code != kMissingCode && (code < 0 || code >= categories)) {
-      return InvalidField(absl::StrCat(field, "[", row, "]"),
-                          absl::StrCat("is ", code, "; a code is -1 (missing) or an index into ",
-                                       categories, " categories"));
+      return InvalidField(
+          absl::StrCat(field, "[", row, "]"),
+          absl::StrCat("is ", code, "; a code must be -1 (missing) or an index into ", categories,
+                       " categories"));
     }
   }
   return absl::OkStatus();
@@ -119,7 +120,7 @@ absl::Status ValidateColumnName(absl::string_view field, absl::string_view name,
   }
   if (HasControlCharacter(name)) {
     return InvalidField(
-        field, absl::StrCat("the column name ", QuoteName(name), " holds a control character"));
+        field, absl::StrCat("the column name ", QuoteName(name), " contains a control character"));
   }
   return absl::OkStatus();
 }
@@ -148,7 +149,7 @@ size_t FirstBeyondMeaning(Meaning meaning, absl::Span<const double> numbers) {
 
 absl::Status BeyondMeaning(absl::string_view field, double number) {
   return InvalidField(
-      field, absl::StrCat("is ", number, "; a boolean is 0 or 1, or NaN when it is missing"));
+      field, absl::StrCat("is ", number, "; a boolean must be 0 or 1, or NaN if it is missing"));
 }
 
 absl::Status ValidateColumnCells(absl::string_view table, const Column& column, int64_t rows,
@@ -157,7 +158,7 @@ absl::Status ValidateColumnCells(absl::string_view table, const Column& column, 
 
   const std::string field = absl::StrCat(ColumnPath(table, column.name), ".categorical");
   if (!column.numbers.empty() || column.meaning != Meaning::kNumber) {
-    return InvalidField(ColumnPath(table, column.name), "is categorical and also has numbers");
+    return InvalidField(ColumnPath(table, column.name), "is categorical but also has numbers");
   }
   if (static_cast<int64_t>(column.codes.size()) != rows) {
     return WrongLength(absl::StrCat(field, ".codes"), column.codes.size(), rows);

@@ -17,7 +17,8 @@ constexpr absl::string_view kTable = "rows";
 absl::Status ValidateShape(const Dataset& dataset, const Limits& limits) {
   const int64_t features = static_cast<int64_t>(dataset.features.columns.size());
   if (features == 0) {
-    return InvalidField("rows.columns", "needs at least one feature column beside the target");
+    return InvalidField("rows.columns",
+                        "needs at least one feature column in addition to the target column");
   }
   if (features > limits.max_features) {
     return InvalidField(
@@ -41,9 +42,9 @@ absl::Status ValidateTarget(const Dataset& dataset, const Limits& limits) {
   }
   for (size_t row = 0; row < dataset.y.size(); ++row) {
     if (!std::isfinite(dataset.y[row])) {
-      return InvalidField(NumericCellPath(kTable, dataset.target, static_cast<int64_t>(row)),
-                          "is missing or infinite; the target column needs a finite number in "
-                          "every row");
+      return InvalidField(
+          NumericCellPath(kTable, dataset.target, static_cast<int64_t>(row)),
+          "is missing or infinite; the target column must have a finite number in each row");
     }
   }
   return absl::OkStatus();

@@ -23,11 +23,10 @@ constexpr absl::string_view kContextTable = "rows";
 bool FitsFloat(double x) { return std::isfinite(static_cast<float>(x)); }
 
 absl::Status TooLarge(absl::string_view table, absl::string_view column, int64_t row, double x) {
-  return InvalidField(NumericCellPath(table, column, row),
-                      absl::StrCat("is ", x,
-                                   "; after scaling it is beyond what the model's float32 "
-                                   "can hold (",
-                                   std::numeric_limits<float>::max(), ")"));
+  return InvalidField(
+      NumericCellPath(table, column, row),
+      absl::StrCat("is ", x, "; its scaled value exceeds the range of the model's float32 (",
+                   std::numeric_limits<float>::max(), ")"));
 }
 
 // The cells of a categorical column as indices into `dictionary`, NaN where missing.
@@ -105,11 +104,12 @@ Column PhasesOf(const Column& index, const Season& season) {
 }
 
 absl::Status TooManyFeatures(int64_t features, int64_t left_out, int64_t most) {
-  const std::string kept =
-      left_out == 0 ? "" : absl::StrCat(", of which ", left_out, " say nothing and do not count");
+  const std::string kept = left_out == 0 ? ""
+                                         : absl::StrCat(", of which ", left_out,
+                                                        " are constant or empty, and are dropped");
   return InvalidField("rows.columns",
                       absl::StrCat("has ", features, " feature columns", kept, "; the model takes ",
-                                   most, ": leave out those that tell least of the target"));
+                                   most, ": drop the least informative columns"));
 }
 
 // Statistics to scale by, or an error that names the column.
@@ -118,7 +118,7 @@ absl::StatusOr<ColumnStatistics> FiniteStatistics(absl::string_view column,
   const ColumnStatistics statistics = ComputeStatistics(numbers);
   if (!std::isfinite(statistics.mean) || !std::isfinite(statistics.std)) {
     return InvalidField(ColumnPath(kContextTable, column),
-                        "its numbers are too large for a standard deviation in float64");
+                        "its numbers are too large to compute their standard deviation in float64");
   }
   return statistics;
 }
@@ -256,7 +256,7 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
     return InvalidField(
         ColumnPath(kContextTable, context.target),
         absl::StrCat("its numbers have the mean ", y_mean_, " and are scaled by ", y_std_,
-                     "; values that a model could answer would be beyond what float64 can hold"));
+                     "; the model's results would exceed the range of float64"));
   }
   target_support_ = TargetSupport::Of(context.y);
   target_note_.column = context.target;

@@ -200,27 +200,29 @@ absl::string_view SentenceOf(IndexVerdict verdict) {
     case IndexVerdict::kSeason:
       return "the target has a season by the column";
     case IndexVerdict::kNoPeriod:
-      return "by the column the target has no season that is beyond chance";
+      return "the target has no statistically significant season by the column";
     case IndexVerdict::kTooManyColumns:
-      return "there are too many other columns to tell whether the target has a season by the "
-             "column";
+      return "the table has too many other columns to decide whether the target has a season by "
+             "the column";
     case IndexVerdict::kNotTried:
-      return "no season was sought by the column, since other columns count time as well";
+      return "the server sought no season by the column, because other columns count time as well";
     case IndexVerdict::kTooFewRows:
-      return "no season was sought by the column, since there are fewer than 16 rows";
+      return "the server sought no season by the column, because the table has fewer than 16 rows";
     case IndexVerdict::kMissingCells:
-      return "no season was sought by the column, since it has missing cells";
+      return "the server sought no season by the column, because it has missing cells";
     case IndexVerdict::kRepeats:
-      return "no season was sought by the column, since its values repeat in more than one "
-             "row of 20: if the table has several series, a column should tell which one each row "
-             "belongs to";
+      return "the server sought no season by the column, because its values repeat in more than "
+             "one row of 20: if the table contains several series, add a column that identifies "
+             "the series of each row";
     case IndexVerdict::kFewValues:
-      return "no season was sought by the column, since it has fewer than 16 different values";
+      return "the server sought no season by the column, because it has fewer than 16 distinct "
+             "values";
     case IndexVerdict::kUneven:
-      return "no season was sought by the column, since its values are neither evenly spaced nor "
-             "whole steps apart";
+      return "the server sought no season by the column, because its values are neither evenly "
+             "spaced nor multiples of a step apart";
     case IndexVerdict::kLongGaps:
-      return "no season was sought by the column, since its values span more than 4 steps a row";
+      return "the server sought no season by the column, because its values span more than 4 steps "
+             "per row";
   }
   return "";
 }

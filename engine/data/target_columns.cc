@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(const FeatureColum
     if (!found.has_value()) {
       return InvalidField(
           ColumnPath(kTargetTable, column.name),
-          absl::StrCat("is no feature column of the context; ", ExpectedColumns(context)));
+          absl::StrCat("is not a feature column of the context; ", ExpectedColumns(context)));
     }
     const ColumnType expected = context[*found].type;
     if (column.type != expected && !context[*found].left_out) {

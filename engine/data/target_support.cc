@@ -199,19 +199,18 @@ std::string TargetSupport::Describe() const {
       break;
     case Kind::kLattice:
       text = step_ == scale_ && std::fmod(first_, scale_) == 0
-                 ? "whole numbers"
-                 : absl::StrCat(first_ / scale_, " and whole multiples of ", step_ / scale_,
-                                " from it");
+                 ? "integers"
+                 : absl::StrCat(first_ / scale_, " plus integer multiples of ", step_ / scale_);
       break;
     case Kind::kSet:
-      text = absl::StrCat("the ", set_.size(), " values that the context has");
+      text = absl::StrCat("the ", set_.size(), " values that the context contains");
       break;
     case Kind::kAtoms:
-      text = absl::StrCat(absl::StrJoin(atoms_, ", ",
-                                        [](std::string* out, const Atom& atom) {
-                                          absl::StrAppend(out, atom.value);
-                                        }),
-                          " where they are close to ", atoms_.size() == 1 ? "it" : "one of these");
+      text = absl::StrCat(
+          absl::StrJoin(
+              atoms_, ", ",
+              [](std::string* out, const Atom& atom) { absl::StrAppend(out, atom.value); }),
+          " if they are close to ", atoms_.size() == 1 ? "it" : "one of these values");
       break;
   }
   if (kind_ != Kind::kSet && std::isfinite(low_)) absl::StrAppend(&text, ", at least ", low_);

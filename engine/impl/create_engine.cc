@@ -46,15 +46,18 @@ std::unique_ptr<EncodedContexts> OpenEncodedContexts(const EngineOptions& option
   if (options.max_context_file_bytes == 0) return nullptr;
   if (backend.kv_format().empty() ||
       (backend.ContextMemory({}) == nullptr && backend.host_context_pool_bytes() == 0)) {
-    spdlog::warn("encoded contexts are not kept as files: {} needs host memory for contexts",
-                 backend.description());
+    spdlog::warn(
+        "the server does not keep encoded contexts as files: {} requires host memory for contexts "
+        "(--host_context_pool_mib)",
+        backend.description());
     return nullptr;
   }
   auto opened = EncodedContexts::Open(options.context_files_folder, options.max_context_file_bytes,
                                       absl::StrCat(backend.kv_format(), ", ", kTransformVersion),
                                       store, models);
   if (opened.ok()) return *std::move(opened);
-  spdlog::warn("encoded contexts are not kept as files: {}", opened.status().ToString());
+  spdlog::warn("the server does not keep encoded contexts as files: {}",
+               opened.status().ToString());
   return nullptr;
 }
 

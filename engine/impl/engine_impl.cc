@@ -146,7 +146,7 @@ EngineImpl::~EngineImpl() {
   loader_thread_.Stop();
   summary_thread_.Stop();
   if (absl::Status s = store_->Close(); !s.ok()) {
-    spdlog::error("the context store did not close cleanly: {}", s.ToString());
+    spdlog::error("the context store was not closed cleanly: {}", s.ToString());
   }
 }
 
@@ -168,7 +168,7 @@ absl::Status EngineImpl::AddModel(const Model& model) {
   // Before the weights take memory; Add looks once more.
   if (models_->Find(model.name) != nullptr) {
     return absl::AlreadyExistsError(
-        absl::StrCat("a model called '", model.name, "' is served already"));
+        absl::StrCat("a model with the name '", model.name, "' is already served"));
   }
   std::shared_ptr<ServedModel> served = ModelRegistry::MakeServed(model);
   absl::Status status;
@@ -203,7 +203,7 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
   if (draining_) return DrainingError();
   const std::shared_ptr<const ServedModel> served = models_->Find(model);
   if (served == nullptr)
-    return absl::NotFoundError(absl::StrCat("no model is called '", model, "'"));
+    return absl::NotFoundError(absl::StrCat("no model has the name '", model, "'"));
   ASSIGN_OR_RETURN(Registration registration,
                    PrepareRegistration(tenant, name, *served, dataset, limits_.Get(), *backend_,
                                        Pools().context));
@@ -364,7 +364,8 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
     inbox_->Push(command::Refuse{
         std::move(session),
         ExhaustedRetryAfter(
-            absl::StrCat(options_.max_queued, " requests are waiting already; try again later"),
+            absl::StrCat(options_.max_queued,
+                         " requests are queued already (--max_queued); retry later"),
             options_.retry_delay)});
     return call;
   }

@@ -41,7 +41,7 @@ uint64_t JobFlow(uint64_t id) { return id | (uint64_t{1} << 63); }
 }  // namespace
 
 absl::Status DrainingError() {
-  return absl::UnavailableError("the server is draining; try again elsewhere");
+  return absl::UnavailableError("the server is draining; retry on another server");
 }
 
 EngineLoop::EngineLoop(const EngineOptions& options, Backend* backend, MetricsSink* metrics,
@@ -181,7 +181,7 @@ void EngineLoop::FreeRetiredModels() {
     if (cache_.Uses(*model)) return false;
     backend_->RemoveModel(*model->weights);
     model->weights.reset();
-    spdlog::info("the weights of the removed model '{}' are freed", model->info.name);
+    spdlog::info("the weights of the removed model '{}' were freed", model->info.name);
     return true;
   });
 }
@@ -238,13 +238,13 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
   if (session.cancelled()) return absl::CancelledError("the call was cancelled");
   if (session.state() == Session::State::kComplete) return absl::OkStatus();
   if (now >= session.deadline()) {
-    return absl::DeadlineExceededError("the deadline passed before the call was done");
+    return absl::DeadlineExceededError("the deadline passed before the call was complete");
   }
   if (now - active.unread_since >= options_.max_unread) {
     metrics_->UnreadStream();
     return ExhaustedRetryAfter(
-        absl::StrCat("nothing of the stream was read for ",
-                     absl::FormatDuration(options_.max_unread), ", the longest time allowed"),
+        absl::StrCat("the client read nothing of the stream for ",
+                     absl::FormatDuration(options_.max_unread), ", the limit (--unread_timeout)"),
         options_.retry_delay);
   }
   if (!active.queued) return std::nullopt;
@@ -252,19 +252,19 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
     metrics_->Rejected("queue_full");
     return ExhaustedRetryAfter(
         absl::StrCat("the queue of ", options_.max_queued,
-                     " requests is full, and a client with fewer requests in it took this one's "
-                     "place; try again later"),
+                     " requests is full (--max_queued), and a client with fewer queued requests "
+                     "took the slot of this request; retry later"),
         options_.retry_delay);
   }
   if (session.pin() && !session.pin().status().ok()) return session.pin().status();
   if (session.TimeQueued(now) >= options_.max_queue_wait) {
     metrics_->Rejected("queue_timeout");
     const char* const what = session.state() == Session::State::kLookingUp
-                                 ? "the context could not be looked up within "
-                                 : "no memory became free within ";
-    return ExhaustedRetryAfter(
-        absl::StrCat(what, absl::FormatDuration(options_.max_queue_wait), "; try again later"),
-        options_.retry_delay);
+                                 ? "the context was not loaded within "
+                                 : "no memory became available within ";
+    return ExhaustedRetryAfter(absl::StrCat(what, absl::FormatDuration(options_.max_queue_wait),
+                                            " (--queue_wait); retry later"),
+                               options_.retry_delay);
   }
   return std::nullopt;
 }
@@ -293,7 +293,8 @@ void EngineLoop::FinishAll(const absl::Status& status) {
 }
 
 void EngineLoop::Fail(const absl::Status& status) {
-  spdlog::critical("the backend failed, and nothing can be served any more: {}", status.ToString());
+  spdlog::critical("the backend failed, and the server can no longer serve calls: {}",
+                   status.ToString());
   failure_ = absl::UnavailableError(absl::StrCat("the device failed: ", status.message()));
   {
     MutexLock lock(&mutex_);
@@ -413,12 +414,12 @@ void EngineLoop::RefuseHopeless(absl::Time now) {
       --unjudged_;
       if (wait > limit) {
         metrics_->Rejected("backlog");
-        Finish(it, ExhaustedRetryAfter(
-                       absl::StrCat("the work of this client that waits before this request takes "
-                                    "about ",
-                                    absl::FormatDuration(absl::Ceil(wait, absl::Seconds(1))),
-                                    ", longer than it may wait; try again later"),
-                       std::max(options_.retry_delay, wait - limit)));
+        Finish(it,
+               ExhaustedRetryAfter(
+                   absl::StrCat("the queued work of this client ahead of this request takes about ",
+                                absl::FormatDuration(absl::Ceil(wait, absl::Seconds(1))),
+                                ", longer than the request may wait; retry later"),
+                   std::max(options_.retry_delay, wait - limit)));
         continue;
       }
     }
@@ -439,10 +440,9 @@ void EngineLoop::EndUnread(absl::Time now) {
   }
   if (longest == sessions_.end()) return;
   metrics_->UnreadStream();
-  Finish(longest, ExhaustedRetryAfter(
-                      "nothing of the stream was read for a while, another client waits for the "
-                      "memory that it holds, and its client holds more than its share",
-                      options_.retry_delay));
+  Finish(longest, ExhaustedRetryAfter("the client did not read the stream, holds more than its "
+                                      "share of memory, and another client waits for this memory",
+                                      options_.retry_delay));
 }
 
 // ---- Ticks ---------------------------------------------------------------------------------

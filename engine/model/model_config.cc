@@ -79,13 +79,13 @@ class FlatHandler : public nlohmann::json_sax<nlohmann::json> {
  private:
   bool Unexpected(absl::string_view what) {
     error_ = inside_ ? absl::StrCat(key_, ": unexpected ", what)
-                     : absl::StrCat(what, " where an object must be");
+                     : absl::StrCat(what, ", but an object is required");
     return false;
   }
   bool Add(JsonValue value) {
     if (!inside_) return Unexpected("a value");
     if (values_.emplace(key_, std::move(value)).second) return true;
-    error_ = absl::StrCat(key_, ": given twice");
+    error_ = absl::StrCat(key_, ": occurs twice");
     return false;
   }
 
@@ -197,7 +197,7 @@ void ReadCellAttention(FieldReader& fields, ModelConfig* config) {
 
 absl::Status CheckCellAttention(const ModelConfig& config) {
   if (config.max_features == 0) {
-    return Invalid("max_features", "cell_attention has an identity for each column: above 0");
+    return Invalid("max_features", "cell_attention requires a value above 0");
   }
   if (config.encoder_width % config.encoder_heads != 0 ||
       !kernels::IsSupportedHeadDim(config.encoder_width / config.encoder_heads)) {
@@ -242,7 +242,7 @@ absl::Status CheckTogether(const ModelConfig& config) {
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   if (json.size() > kMaxJsonBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("config of ", json.size(), " bytes; at most ", kMaxJsonBytes));
+        absl::StrCat("the config has ", json.size(), " bytes; the limit is ", kMaxJsonBytes));
   }
   FlatHandler handler;
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &handler)) {

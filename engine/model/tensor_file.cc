@@ -101,7 +101,7 @@ absl::StatusOr<TensorView> CheckEntry(const TensorHeaderEntry& entry,
   }
   view.dtype = *dtype;
   const std::optional<int64_t> bytes = CheckedBytes(entry, &view);
-  if (!bytes) return absl::InvalidArgumentError("the shape's product overflows");
+  if (!bytes) return absl::InvalidArgumentError("the product of the shape overflows");
   const uint64_t begin = entry.offsets[0];
   const uint64_t end = entry.offsets[1];
   if (begin > end || end > data.size()) {
@@ -126,7 +126,7 @@ absl::Status CheckCoverage(std::vector<TensorHeaderEntry> entries, uint64_t data
     if (entry.offsets[0] != covered) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor '", entry.name, "': begins at byte ", entry.offsets[0],
-                       " of the data, but what precedes it ends at ", covered));
+                       " of the data, but the preceding tensor ends at ", covered));
     }
     covered = entry.offsets[1];
   }
@@ -174,7 +174,7 @@ std::string ShapeString(absl::Span<const int64_t> shape) {
 
 absl::StatusOr<std::vector<float>> ReadFloat32(const TensorView& view) {
   if (view.dtype == DType::kF64) {
-    return absl::InvalidArgumentError("F64 where F32, F16 or BF16 must be");
+    return absl::InvalidArgumentError("has dtype F64, but F32, F16 or BF16 is required");
   }
   std::vector<float> values(view.elements);
   for (int64_t i = 0; i < view.elements; ++i) values[i] = FloatElement(view, i);
@@ -210,7 +210,7 @@ absl::StatusOr<FileBytes> FileBytes::Read(const std::string& path) {
   if (before.st_size == 0) return file;
   void* memory =
       mmap(nullptr, before.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return failed("take memory for it", errno);
+  if (memory == MAP_FAILED) return failed("allocate memory for the file", errno);
   file.memory_ = static_cast<uint8_t*>(memory);
   file.size_ = static_cast<size_t>(before.st_size);
   for (size_t done = 0; done < file.size_;) {
@@ -224,8 +224,8 @@ absl::StatusOr<FileBytes> FileBytes::Read(const std::string& path) {
   if (fstat(fd, &after) != 0) return failed("stat", errno);
   if (after.st_size != before.st_size || after.st_mtim.tv_sec != before.st_mtim.tv_sec ||
       after.st_mtim.tv_nsec != before.st_mtim.tv_nsec) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": was changed while it was read: it had ",
-                                                   before.st_size, " bytes and has ",
+    return absl::InvalidArgumentError(absl::StrCat(path, ": changed while it was read: it had ",
+                                                   before.st_size, " bytes, and now has ",
                                                    after.st_size));
   }
   return file;
@@ -262,13 +262,13 @@ absl::StatusOr<TensorFile> TensorFile::Parse(absl::Span<const uint8_t> bytes,
   const auto invalid = [&](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
   };
-  if (bytes.size() < 8) return invalid("shorter than the 8 bytes of the header length");
+  if (bytes.size() < 8) return invalid("the file is shorter than the 8 bytes of the header length");
   const uint64_t header_bytes = Load<uint64_t>(bytes.data());
   if (header_bytes > kMaxHeaderBytes) {
     return invalid(absl::StrCat("header of ", header_bytes, " bytes; at most ", kMaxHeaderBytes));
   }
   if (header_bytes > bytes.size() - 8) {
-    return invalid(absl::StrCat("header of ", header_bytes, " bytes reaches behind the end"));
+    return invalid(absl::StrCat("header of ", header_bytes, " bytes exceeds the file"));
   }
   const absl::string_view json(reinterpret_cast<const char*>(bytes.data()) + 8, header_bytes);
   if (json.empty() || json.front() != '{') return invalid("header does not begin with '{'");

@@ -41,7 +41,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
              Fail(absl::StrCat("duplicate metadata key '", key_, "'"));
     }
     if (place_ != Place::kTensor || key_ != "dtype") return Unexpected("a string");
-    if (value.size() > 16) return Fail("dtype is longer than any dtype known");
+    if (value.size() > 16) return Fail("dtype is longer than any known dtype");
     entry_.dtype = value;
     return true;
   }
@@ -86,7 +86,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool key(string_t& value) override {
-    if (value.size() > kMaxNameBytes) return Fail("name of more than 512 bytes");
+    if (value.size() > kMaxNameBytes) return Fail("name exceeds the limit of 512 bytes");
     key_ = value;
     if (place_ != Place::kTensor) return true;
     if (key_ != "dtype" && key_ != "shape" && key_ != "data_offsets") {

@@ -53,7 +53,7 @@ absl::Status WeightReader::Finish() const {
   for (const auto& [name, view] : file_.tensors()) {
     if (!checked_.contains(name)) {
       return absl::InvalidArgumentError(absl::StrCat(file_.name(), ": tensor '", name,
-                                                     "' is not one that a model of this kind has"));
+                                                     "' does not belong to this kind of model"));
     }
   }
   return absl::OkStatus();

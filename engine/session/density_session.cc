@@ -20,7 +20,7 @@ absl::Status ValidateModelRange(const std::vector<double>& y, const FeatureTrans
     if (!std::isfinite(transform.ToModel(y[i]))) {
       return InvalidField(
           absl::StrCat("values[", i, "]"),
-          absl::StrCat("is ", y[i], "; in the model's units that is beyond float32"));
+          absl::StrCat("is ", y[i], "; its scaled value exceeds the range of the model's float32"));
     }
   }
   return absl::OkStatus();

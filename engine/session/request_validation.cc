@@ -27,7 +27,7 @@ absl::Status AtMost(absl::string_view field, absl::string_view what, int64_t a, 
                     int64_t c, int64_t limit) {
   const bool fits = a == 0 || b == 0 || c == 0 || (a <= limit / b && a * b <= limit / c);
   return Unless(fits, field,
-                absl::StrCat("asks for ", a, " x ", b, c == 1 ? "" : absl::StrCat(" x ", c), " ",
+                absl::StrCat("requests ", a, " x ", b, c == 1 ? "" : absl::StrCat(" x ", c), " ",
                              what, "; the limit is ", limit));
 }
 
@@ -39,7 +39,7 @@ absl::Status ValidateTargets(const Table& targets, const Limits& limits) {
                                                         limits.max_features));
   }
   const int64_t rows = targets.rows();
-  if (rows < 1) return InvalidField("targets", "has no rows; at least 1 is needed");
+  if (rows < 1) return InvalidField("targets", "has no rows; at least 1 row is required");
   return Unless(rows <= limits.max_targets, "targets",
                 absl::StrCat("has ", rows, " rows; the limit is ", limits.max_targets));
 }
@@ -47,19 +47,20 @@ absl::Status ValidateTargets(const Table& targets, const Limits& limits) {
 absl::Status ValidateBuffer(int64_t targets, BeyondBuffer beyond, const ModelConfig& config) {
   return Unless(targets <= config.buffer_size || beyond == BeyondBuffer::kWrap, "targets",
                 absl::StrCat("has ", targets, " rows; the model was trained with a buffer of ",
-                             config.buffer_size, " (set beyond_buffer to WRAP to go beyond that)"));
+                             config.buffer_size, " rows (set beyond_buffer to WRAP to exceed it)"));
 }
 
 absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, WorkKind work,
                                  const ModelConfig& config, const Backend& backend) {
   const TilePlan plan = PlanTiles(backend, config, paths, targets, 1, work);
-  return Unless(
-      plan.slots > 0, "targets",
-      absl::StrCat(
-          "has ", targets, " rows, which need ", plan.slot_bytes, " bytes of the buffer pool for ",
-          plan.tile_paths, work == WorkKind::kPredict ? " rows" : " paths", " at a time",
-          plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes, " for their encodings") : "",
-          "; it has ", backend.buffer_pool_bytes()));
+  return Unless(plan.slots > 0, "targets",
+                absl::StrCat("has ", targets, " query rows, which need ", plan.slot_bytes,
+                             " bytes of the buffer pool for ", plan.tile_paths,
+                             work == WorkKind::kPredict ? " rows" : " paths", " at a time",
+                             plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes,
+                                                                " bytes for their encodings")
+                                                 : "",
+                             "; the pool has ", backend.buffer_pool_bytes()));
 }
 
 // One part of an answer: how many numbers, and the request's field that asks for them.
@@ -80,7 +81,7 @@ absl::Status ValidateResponse(std::initializer_list<ResponsePart> parts, const L
   }
   return Unless(field.empty(), field,
                 absl::StrCat("makes a response of ", needed, " bytes; the limit is ",
-                             limits.max_response_bytes, ": ask for fewer rows per call"));
+                             limits.max_response_bytes, ": request fewer rows per call"));
 }
 
 constexpr int64_t kNumbersOfComponent = 3;  // mean, std, weight
@@ -99,13 +100,12 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
   const int64_t orders = request.random_orders;
   if (orders > 0 && request.want_terms) {
     return InvalidField("include_terms",
-                        "terms are those of the order given; "
-                        "random_order_count must be 0");
+                        "requires random_order_count 0, because terms belong to the given order");
   }
   if (orders > 0 && request.want_mixtures) {
-    return InvalidField("include_mixtures",
-                        "mixtures are those of the order given; "
-                        "random_order_count must be 0");
+    return InvalidField(
+        "include_mixtures",
+        "requires random_order_count 0, because mixtures belong to the given order");
   }
   int64_t mixture_numbers = 0;
   if (request.want_mixtures) {
@@ -134,9 +134,7 @@ absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& c
     const double q = request.quantiles[i];
     if (!(q > 0 && q < 1)) {
       return InvalidField(absl::StrCat("quantiles[", i, "]"),
-                          absl::StrCat("is ", q,
-                                       "; a probability strictly between 0 and 1 is "
-                                       "needed"));
+                          absl::StrCat("is ", q, "; must be more than 0 and less than 1"));
     }
   }
   RETURN_IF_ERROR(AtMost("quantiles", "values", targets, quantiles, 1, limits.max_values));
@@ -169,8 +167,9 @@ absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelCon
   const int64_t values = static_cast<int64_t>(request.y.size());
   const int64_t vectors = request.vectors;
   if (vectors < 1 || values % targets != 0 || values / targets != vectors) {
-    return InvalidField("values", absl::StrCat("has ", values, " entries; a positive multiple of ",
-                                               targets, " (the rows of targets) is needed"));
+    return InvalidField(
+        "values", absl::StrCat("has ", values, " entries; must be a positive multiple of ", targets,
+                               " (the rows of targets)"));
   }
   if (vectors > limits.max_paths) {
     return InvalidField("values",
@@ -180,7 +179,7 @@ absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelCon
   for (int64_t i = 0; i < values; ++i) {
     if (!std::isfinite(request.y[i])) {
       return InvalidField(absl::StrCat("values[", i, "]"),
-                          absl::StrCat("is ", request.y[i], "; a finite number is needed"));
+                          absl::StrCat("is ", request.y[i], "; must be finite"));
     }
   }
   const int64_t orders = request.random_orders;

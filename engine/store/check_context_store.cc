@@ -34,7 +34,7 @@ absl::Status CheckKind(const std::string& path, mode_t kind, bool follow) {
   }
   if ((info.st_mode & S_IFMT) != kind) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, kind == S_IFDIR ? ": is no folder" : ": is no regular file"));
+        absl::StrCat(path, kind == S_IFDIR ? ": is not a folder" : ": is not a regular file"));
   }
   const int rights = kind == S_IFDIR ? R_OK | W_OK | X_OK : R_OK | W_OK;
   return access(path.c_str(), rights) == 0 ? absl::OkStatus() : FileError(errno, "write to", path);
@@ -52,7 +52,7 @@ absl::Status TryToMakeFile(const std::string& folder) {
       return absl::OkStatus();
     }
   }
-  return FileError(errno, "take a new file", folder);
+  return FileError(errno, "create a file", folder);
 }
 
 // A full disk is no obstacle for a store that is there (DiskRoom), as long as its database can get
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> FolderToWriteTo(const std::string& folder) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return FileError(errno, "open", path.string());
   if (!S_ISDIR(info.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(path.string(), ": is no folder"));
+    return absl::FailedPreconditionError(absl::StrCat(path.string(), ": is not a folder"));
   }
   return path.string();
 }

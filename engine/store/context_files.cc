@@ -181,7 +181,7 @@ class FileReader {
     ASSIGN_OR_RETURN(std::string fixed, Read(std::min(kHeadOffset, bytes_)));
     Lengths lengths;
     if (bytes_ < kHeadOffset + kDigestBytes || !absl::StartsWith(fixed, kMagic)) {
-      return absl::DataLossError(absl::StrCat(path_, ": is of another version, or torn"));
+      return absl::DataLossError(absl::StrCat(path_, ": has another version, or is incomplete"));
     }
     std::memcpy(&lengths, fixed.data() + kMagic.size(), sizeof(lengths));
     int64_t rest = bytes_ - kHeadOffset - kDigestBytes;
@@ -190,7 +190,7 @@ class FileReader {
       if (rest >= 0) rest -= length;
     }
     if (rest != 0 || lengths.head > kMaxHeadBytes) {
-      return absl::DataLossError(absl::StrCat(path_, ": its size is not what it says"));
+      return absl::DataLossError(absl::StrCat(path_, ": its size does not match its header"));
     }
     return lengths;
   }
@@ -269,8 +269,8 @@ absl::Status ContextFiles::Open(absl::FunctionRef<Found(const EncodedContextId&)
   }
   if (removed > 0) {
     spdlog::info(
-        "{} file(s) of encoded contexts were removed: of another model, backend or build, "
-        "of contexts that are no longer registered, or damaged",
+        "the server removed {} file(s) of encoded contexts: they were damaged, or belonged to "
+        "another model, backend or build, or to contexts that are no longer registered",
         removed);
   }
   MakeRoom("", 0, [this] { return max_bytes_ - this->bytes(); });
@@ -350,8 +350,8 @@ bool ContextFiles::FreeDisk(int64_t bytes) {
   const int64_t staying = std::max(held - bytes, int64_t{0});
   MakeRoom("", 0, [&] { return staying - this->bytes(); });
   spdlog::warn(
-      "removed files of encoded contexts, {} bytes: the disk is full, and they can be encoded "
-      "again",
+      "the server removed files of encoded contexts ({} bytes), because the disk is full; it "
+      "encodes the contexts again",
       held - this->bytes());
   return true;
 }
@@ -406,19 +406,20 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
                      id.kv_bytes + kDigestBytes;
   if (bytes > max_bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat("the encoded context '", id.name, "' has ",
-                                                     bytes, " bytes; files may have ", max_bytes_));
+                                                     bytes, " bytes; the limit of all files is ",
+                                                     max_bytes_));
   }
   const std::string key = KeyOf(id.tenant, id.name);
   Remove(id.tenant, id.name);  // an older one, which could not be used
   if (!MakeRoom(id.tenant, bytes, [this] { return max_bytes_ - this->bytes(); })) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the encoded context '", id.name, "' has ", bytes,
-                     " bytes, more than its tenant's part of the files that there may be"));
+                     " bytes, more than its tenant's share of --context_files_mib"));
   }
   if (!MakeRoom(id.tenant, bytes, [this] { return RoomOnDisk(); })) {
-    return absl::ResourceExhaustedError(absl::StrCat("the encoded context '", id.name, "' has ",
-                                                     bytes,
-                                                     " bytes, and the disk has no room for it"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the encoded context '", id.name, "' has ", bytes,
+                     " bytes, but the disk has too little free space"));
   }
   const std::string temporary = absl::StrCat(folder_, "/", key, kTemporarySuffix);
   const std::string path = Path(key);
@@ -458,7 +459,7 @@ absl::StatusOr<std::string> ContextFiles::ReadFile(const std::string& path,
   ASSIGN_OR_RETURN(std::string head, reader.Read(lengths.head));
   if (head != HeadOf(id) || lengths.kv != static_cast<int64_t>(kv.size())) {
     return absl::DataLossError(
-        absl::StrCat(path, ": is of another registration, model, backend or build"));
+        absl::StrCat(path, ": belongs to another registration, model, backend or build"));
   }
   ASSIGN_OR_RETURN(std::string state, reader.Read(lengths.state));
   RETURN_IF_ERROR(reader.Read(kv));

@@ -78,10 +78,10 @@ StoredContext CopyRow(const SqliteStatement& row) {
 
 absl::Status RefuseNew(const std::string& path, ContextTable::IfNew if_new) {
   if (if_new == ContextTable::IfNew::kCreate) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      path,
-      ": is missing or empty although there are datasets beside it; restore it, or remove "
-      "the datasets to start afresh"));
+  return absl::DataLossError(
+      absl::StrCat(path,
+                   ": is missing or empty, but the folder contains datasets; restore the file, or "
+                   "remove the datasets to start with an empty store"));
 }
 
 // Rolls back unless committed.
@@ -191,7 +191,7 @@ absl::Status ContextTable::CheckIdentity() {
   }
   if (version != kSchemaVersion) {
     return absl::FailedPreconditionError(absl::StrCat(connection_->path(), ": has version ",
-                                                      version, "; this program reads version ",
+                                                      version, "; this program requires version ",
                                                       kSchemaVersion));
   }
   return absl::OkStatus();
@@ -202,7 +202,7 @@ absl::Status ContextTable::CheckPages() {
   // digest a second time. Files are removed according to these.
   SqliteStatement check(*connection_, "PRAGMA integrity_check(1)");
   ASSIGN_OR_RETURN(bool row, check.Step());
-  const std::string verdict = row ? check.Text(0) : "no answer";
+  const std::string verdict = row ? check.Text(0) : "no result";
   if (verdict == "ok") return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(connection_->path(), ": is corrupt: ", verdict.substr(0, 200)));

@@ -106,7 +106,7 @@ absl::StatusOr<DatasetFiles::Lost> DatasetFiles::CountLost() const {
     if (!IsDatasetName(name)) continue;
     const std::string path = absl::StrCat(lost_, "/", name);
     struct stat info;
-    if (stat(path.c_str(), &info) != 0) return FileError(errno, "read the size of", path);
+    if (stat(path.c_str(), &info) != 0) return FileError(errno, "read the size", path);
     ++lost.files;
     lost.bytes += info.st_size;
   }
@@ -164,7 +164,7 @@ absl::StatusOr<std::string> DatasetFiles::Read(const std::string& key, int64_t b
   const std::string path = Path(key);
   absl::StatusOr<std::string> dataset = ReadWholeFile(path, bytes);
   if (absl::IsNotFound(dataset.status())) {
-    return absl::DataLossError(absl::StrCat(path, ": the dataset's file is missing"));
+    return absl::DataLossError(absl::StrCat(path, ": the file of the dataset is missing"));
   }
   RETURN_IF_ERROR(dataset.status());
   if (ContentDigest(*dataset) != digest) {
@@ -192,7 +192,7 @@ absl::Status DatasetFiles::SetAside(const std::string& key) {
   const std::string lost = LostPath(key);
   // The modification time says when it was moved here.
   if (utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) != 0) {
-    return FileError(errno, "set the date of", path);
+    return FileError(errno, "set the date", path);
   }
   if (rename(path.c_str(), lost.c_str()) != 0) return FileError(errno, "rename to", lost);
   RETURN_IF_ERROR(SyncFolder(lost_));
@@ -214,7 +214,7 @@ absl::StatusOr<bool> DatasetFiles::TakeBack(const std::string& key) {
 absl::Status DatasetFiles::ForgetLost(const std::string& key) {
   const std::string lost = LostPath(key);
   if (unlink(lost.c_str()) == 0) {
-    spdlog::info("removed {}: a context names its content", lost);
+    spdlog::info("the server removed {}, because a registered context has the same content", lost);
   } else if (errno != ENOENT) {
     return FileError(errno, "remove", lost);
   }

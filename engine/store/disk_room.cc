@@ -16,11 +16,10 @@ namespace chorale {
 namespace {
 
 absl::Status DiskFullError() {
-  return WithReason(
-      ExhaustedRetryAfter("the server's disk is full: nothing can be registered until there is "
-                          "room; deleting contexts makes room",
-                          DiskRoom::kRetryDelay),
-      "DISK_FULL");
+  return WithReason(ExhaustedRetryAfter("the server's disk is full: registrations fail until there "
+                                        "is free space; delete contexts to free space",
+                                        DiskRoom::kRetryDelay),
+                    "DISK_FULL");
 }
 
 // Makes the blocks of the file's first `bytes` bytes its own.
@@ -32,7 +31,7 @@ absl::Status Allocate(const std::string& path, int64_t bytes) {
   do {
     error = posix_fallocate(file.get(), 0, bytes);
   } while (error == EINTR);
-  return error == 0 ? absl::OkStatus() : FileError(error, "take room for", path);
+  return error == 0 ? absl::OkStatus() : FileError(error, "allocate space", path);
 }
 
 }  // namespace
@@ -57,7 +56,7 @@ absl::Status DiskRoom::CheckRoom() {
   if (!full_) return absl::OkStatus();
   if (!TakeReserve()) return DiskFullError();
   full_ = false;
-  spdlog::info("the disk of the data folder has room again: contexts can be registered");
+  spdlog::info("the disk of the data folder has free space again: registrations succeed");
   return absl::OkStatus();
 }
 
@@ -77,14 +76,14 @@ absl::Status DiskRoom::Full(const absl::Status& cause) {
 
 void DiskRoom::SetFull(const absl::Status& cause) {
   if (std::exchange(full_, true)) return;
-  spdlog::error("the disk is full: no context can be registered until there is room; {}",
+  spdlog::error("the disk is full: registrations fail until there is free space; {}",
                 std::string(cause.message()));
 }
 
 void DiskRoom::Release() {
   MutexLock lock(&mutex_);
   if (truncate(reserve_.c_str(), 0) != 0 && errno != ENOENT) {
-    spdlog::error("{}", FileError(errno, "give back the room of", reserve_).ToString());
+    spdlog::error("{}", FileError(errno, "release the space", reserve_).ToString());
   }
 }
 

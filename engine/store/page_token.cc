@@ -35,7 +35,7 @@ absl::StatusOr<std::string> ReadPageToken(absl::string_view tenant, absl::string
     // Comparing whole tokens also refuses other spellings of the same base64.
     if (MakePageToken(tenant, name) == token) return name;
   }
-  return InvalidField("page_token", "was not given by an earlier page of this listing");
+  return InvalidField("page_token", "was not returned by an earlier page of this list");
 }
 
 }  // namespace chorale

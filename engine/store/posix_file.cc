@@ -25,7 +25,7 @@ bool IsFolder(const std::string& path) {
 }
 
 absl::Status NoRegularFile(const std::string& path) {
-  return absl::DataLossError(absl::StrCat(path, ": is no regular file"));
+  return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
 }
 
 enum class WithoutLocks { kFail, kProceed };  // on a file system that has no locks of this kind
@@ -89,7 +89,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes
   if (fstat(file.get(), &info) != 0) return FileError(errno, "stat", path);
   if (info.st_size != bytes) {
     return absl::DataLossError(
-        absl::StrCat(path, ": has ", info.st_size, " bytes where ", bytes, " were written"));
+        absl::StrCat(path, ": has ", info.st_size, " bytes, but ", bytes, " were written"));
   }
   std::string content(static_cast<size_t>(bytes), '\0');
   size_t done = 0;
@@ -149,8 +149,9 @@ absl::Status RefuseLinks(const std::string& path) {
     struct stat info;
     if (lstat(part.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
       return absl::FailedPreconditionError(
-          part == path ? absl::StrCat(path, ": is a link")
-                       : absl::StrCat(path, ": cannot be opened, because ", part, " is a link"));
+          part == path
+              ? absl::StrCat(path, ": is a symbolic link")
+              : absl::StrCat(path, ": cannot be opened, because ", part, " is a symbolic link"));
     }
     if (end == std::string::npos) return absl::OkStatus();
   }

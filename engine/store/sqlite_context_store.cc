@@ -130,28 +130,32 @@ absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
     }
     ASSIGN_OR_RETURN(const bool taken_back, files_->TakeBack(key));
     if (taken_back) {
-      spdlog::info("the dataset file {} had been set aside and is needed again", key);
+      spdlog::info(
+          "the server restored the dataset file {} from the folder lost, because a context refers "
+          "to it",
+          key);
       continue;
     }
     // The other contexts are worth serving. Reading this one answers DataLoss, and registering
     // it again repairs it.
-    spdlog::error("the dataset {} of tenant {} is missing; its contexts cannot be read", digest,
-                  QuoteName(tenant));
+    spdlog::error("the dataset {} of tenant {} is missing; the server cannot read its contexts",
+                  digest, QuoteName(tenant));
   }
   for (const std::string& key : files) {
     RETURN_IF_ERROR(files_->SetAside(key));
   }
   if (!files.empty()) {
     spdlog::warn(
-        "{} dataset file(s) that no context names were moved to the folder lost, {} first. A call "
-        "that was cut short leaves one behind; many mean that the database has lost contexts. With "
-        "a database that names them they are found again.",
+        "the server moved {} dataset file(s) without a context to the folder lost, first {}. An "
+        "aborted call leaves a single file; many files mean that the database has lost contexts. "
+        "If you restore a database with these contexts, the server restores the files.",
         files.size(), *files.begin());
   }
   ASSIGN_OR_RETURN(const DatasetFiles::Lost lost, files_->CountLost());
   if (lost.files > 0) {
     spdlog::warn(
-        "{} dataset file(s) of {} bytes lie in the folder lost until they are removed by hand",
+        "the folder lost contains {} dataset file(s) of {} bytes; remove the files that you do not "
+        "need",
         lost.files, lost.bytes);
   }
   return absl::OkStatus();
@@ -168,7 +172,7 @@ absl::Status SqliteContextStore::Health() const {
     return IdentityOf(each.path) != each.identity;
   });
   if (gone == watched_.end()) {
-    if (!healthy_.exchange(true)) spdlog::info("the files of the store are in their place again");
+    if (!healthy_.exchange(true)) spdlog::info("the files of the store are in place again");
     return absl::OkStatus();
   }
   {
@@ -177,13 +181,13 @@ absl::Status SqliteContextStore::Health() const {
   }
   if (healthy_.exchange(false)) {
     spdlog::error(
-        "{} was removed, moved or replaced while it is open: nothing can be registered or deleted. "
-        "What is registered is in the open file as long as this process lives.",
+        "{} was removed, moved or replaced while it is open: registrations and deletions fail. The "
+        "registered contexts exist only in the open file, until this process ends.",
         gone->path);
   }
   return WithReason(
-      absl::UnavailableError("the server's store of contexts was removed or replaced: nothing can "
-                             "be registered or deleted"),
+      absl::UnavailableError(
+          "the server's context store was removed or replaced: registrations and deletions fail"),
       "STORE_LOST");
 }
 
@@ -192,8 +196,8 @@ absl::Status SqliteContextStore::ForCaller(const absl::Status& status) {
   if (absl::IsResourceExhausted(status)) return room_->Full(status);
   // SQLite's: locked by another process, or not to be written.
   if (!absl::IsFailedPrecondition(status) || status == ClosedError()) return status;
-  spdlog::error("the store cannot be used: {}", status.ToString());
-  return absl::UnavailableError("the server's store of contexts cannot be used at the moment");
+  spdlog::error("the context store cannot be used: {}", status.ToString());
+  return absl::UnavailableError("the server's context store is unavailable at the moment");
 }
 
 absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& record) {
@@ -216,16 +220,16 @@ absl::Status SqliteContextStore::CheckQuota(const ContextRecord& record, const S
   if (quota.contexts == 0 && quota.dataset_bytes == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const StoreTotals used, table_->TotalsOf(record.tenant));
   if (quota.contexts > 0 && used.contexts >= quota.contexts) {
-    return QuotaExceeded("max_contexts", absl::StrCat("this tenant has ", used.contexts,
+    return QuotaExceeded("max_contexts", absl::StrCat("the tenant has ", used.contexts,
                                                       " contexts; its quota is ", quota.contexts));
   }
   ASSIGN_OR_RETURN(const bool shared, table_->Names(record.tenant, record.digest));
   if (quota.dataset_bytes > 0 && !shared &&
       used.dataset_bytes + record.dataset_bytes > quota.dataset_bytes) {
-    return QuotaExceeded(
-        "max_dataset_mib",
-        absl::StrCat("this tenant's datasets take ", used.dataset_bytes, " bytes and this one ",
-                     record.dataset_bytes, "; its quota is ", quota.dataset_bytes));
+    return QuotaExceeded("max_dataset_mib",
+                         absl::StrCat("the datasets of the tenant have ", used.dataset_bytes,
+                                      " bytes and this dataset has ", record.dataset_bytes,
+                                      "; the tenant's quota is ", quota.dataset_bytes));
   }
   return absl::OkStatus();
 }
@@ -336,7 +340,7 @@ absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, 
                                                      const std::string& page_token) {
   if (limits.contexts < 1 || limits.contexts > kMaxPageSize) {
     return InvalidField("page_size",
-                        absl::StrCat("is ", limits.contexts, "; it is 1 to ", kMaxPageSize));
+                        absl::StrCat("is ", limits.contexts, "; must be from 1 to ", kMaxPageSize));
   }
   ASSIGN_OR_RETURN(std::string after, ReadPageToken(tenant, page_token));
 
@@ -419,7 +423,8 @@ absl::Status SqliteContextStore::RemoveOnFullDisk(const std::string& tenant,
   }
   // The log has grown by what the reserve gave.
   if (absl::Status emptied = table_->EmptyLog().status(); !emptied.ok()) {
-    spdlog::warn("on a full disk: {}", emptied.ToString());
+    spdlog::warn("the disk is full, and the log of the database cannot be emptied: {}",
+                 emptied.ToString());
   }
   return failure;
 }
@@ -430,7 +435,7 @@ bool SqliteContextStore::EmptyLog() {
   const absl::StatusOr<bool> emptied = table_->EmptyLog();
   if (emptied.ok()) return *emptied;
   spdlog::warn(
-      "names of deleted contexts may be in the log of the database until the next deletion: {}",
+      "the log of the database may contain names of deleted contexts until the next deletion: {}",
       emptied.status().ToString());
   return true;
 }
@@ -469,8 +474,9 @@ void SqliteContextStore::RemoveUnneeded(const DatasetId& id) {
   if (named.ok() && *named) return;
   const absl::Status removed = named.ok() ? files_->Remove(key) : named.status();
   if (!removed.ok()) {
-    spdlog::warn("a dataset file that is no longer needed stays until the next start: {}",
-                 removed.ToString());
+    spdlog::warn(
+        "the server could not remove an unused dataset file, which stays until the next start: {}",
+        removed.ToString());
   }
 }
 

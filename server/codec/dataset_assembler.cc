@@ -40,7 +40,7 @@ absl::Status DatasetAssembler::Add(const v1::RegisterContextRequest& message) {
 }
 
 absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header) {
-  if (has_header_) return InvalidField("header", "is allowed in the first message only");
+  if (has_header_) return InvalidField("header", "is allowed only in the first message");
   RETURN_IF_ERROR(ValidateName("header.context_id", header.context_id()));
   if (header.target_column().empty()) {
     return InvalidField("header.target_column", "must not be empty");
@@ -55,13 +55,13 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
     model_id_ = std::move(model);
   }
   if (header.row_count() < 0 || header.row_count() > limits_.max_context_rows) {
-    return InvalidField("header.row_count",
-                        absl::StrCat("is ", header.row_count(), "; it must be 0 (unknown) to ",
-                                     limits_.max_context_rows));
+    return InvalidField("header.row_count", absl::StrCat("is ", header.row_count(),
+                                                         "; it must be 0 (unknown) or at most ",
+                                                         limits_.max_context_rows));
   }
   if (!v1::RegisterContextHeader::Seasons_IsValid(header.seasons())) {
     return InvalidField("header.seasons",
-                        absl::StrCat("is ", header.seasons(), ", which is unknown"));
+                        absl::StrCat("is ", header.seasons(), ", which is not a known value"));
   }
   if (header.seasons() == v1::RegisterContextHeader::NOT_SOUGHT) seasons_ = Seasons::kNotSought;
   context_id_ = header.context_id();
@@ -74,8 +74,8 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
 absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
   if (!has_header_) return InvalidField("header", "must be in the first message");
   if (chunks_ >= kMaxChunks) {
-    return InvalidField(
-        "rows", absl::StrCat("are in more than ", kMaxChunks, " messages: send more rows in each"));
+    return InvalidField("rows", absl::StrCat("are in more than ", kMaxChunks,
+                                             " messages: send more rows per message"));
   }
   ASSIGN_OR_RETURN(Table chunk, DecodeTable(rows, "rows", ChunkBounds(limits_)));
   if (rows_ + chunk.rows() > limits_.max_context_rows) {
@@ -126,9 +126,9 @@ absl::Status DatasetAssembler::CheckTarget(const Table& chunk) const {
 
 absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {
   if (chunk.columns.size() != table_.columns.size()) {
-    return InvalidField("rows.columns",
-                        absl::StrCat("has ", chunk.columns.size(), " columns; the first chunk had ",
-                                     table_.columns.size()));
+    return InvalidField("rows.columns", absl::StrCat("has ", chunk.columns.size(),
+                                                     " columns, but the first message has ",
+                                                     table_.columns.size()));
   }
   for (size_t i = 0; i < chunk.columns.size(); ++i) {
     const Column& first = table_.columns[i];
@@ -136,17 +136,17 @@ absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {
     if (column.name != first.name) {
       return InvalidField(absl::StrCat(ColumnPath(i), ".name"),
                           absl::StrCat("is ", QuoteName(column.name),
-                                       "; in the first chunk it was ", QuoteName(first.name)));
+                                       ", but the first message has ", QuoteName(first.name)));
     }
     if (column.type != first.type) {
       return InvalidField(ColumnPath(i),
-                          absl::StrCat("is ", TypeName(column.type), "; in the first chunk it was ",
+                          absl::StrCat("is ", TypeName(column.type), ", but the first message has ",
                                        TypeName(first.type)));
     }
     if (column.meaning != first.meaning) {
       return InvalidField(
           absl::StrCat(ColumnPath(i), ".numeric.meaning"),
-          absl::StrCat("is ", MeaningName(column.meaning), "; in the first chunk it was ",
+          absl::StrCat("is ", MeaningName(column.meaning), ", but the first message has ",
                        MeaningName(first.meaning), " (column ", QuoteName(column.name), ")"));
     }
   }
@@ -178,7 +178,7 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
     if (static_cast<int64_t>(column.categories.size()) > limits_.max_categories) {
       return InvalidField(absl::StrCat(ColumnPath(index), ".categorical.categories"),
                           absl::StrCat("has more than ", limits_.max_categories,
-                                       " categories over all messages, which is the limit (column ",
+                                       " categories over all messages, the limit (column ",
                                        QuoteName(column.name), ")"));
     }
     CountBytes(chunk.codes.size() * sizeof(int32_t), 0);
@@ -188,7 +188,7 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
   }
   if (bytes_ > limits_.max_dataset_bytes) {
     return InvalidField("rows", absl::StrCat("take more than ", limits_.max_dataset_bytes,
-                                             " bytes over all messages, which is the limit"));
+                                             " bytes over all messages, the limit"));
   }
   return absl::OkStatus();
 }
@@ -201,7 +201,8 @@ absl::StatusOr<Dataset> DatasetAssembler::Finish() {
                         absl::StrCat("is ", announced_rows_, ", but ", rows_, " rows were sent"));
   }
   if (table_.columns.size() < 2) {
-    return InvalidField("rows.columns", "must have at least one column besides the target");
+    return InvalidField("rows.columns",
+                        "must have at least one feature column in addition to the target column");
   }
   Dataset dataset;
   dataset.target = target_;

@@ -45,8 +45,8 @@ std::string LogInternalError(const absl::Status& status, std::vector<LogField> a
   std::vector<LogField> fields = {{"reference", reference}, {"status", status.ToString()}};
   std::move(about_call.begin(), about_call.end(), std::back_inserter(fields));
   LogEvent(spdlog::level::err, "internal_error", fields);
-  return absl::StrCat("internal error; the server's log has the details under reference ",
-                      reference);
+  return absl::StrCat(
+      "internal error; the log of the server contains the details under the reference ", reference);
 }
 
 void SetDuration(absl::Duration delay, google::protobuf::Duration* out) {

@@ -48,7 +48,7 @@ absl::Status DecodeNumbers(const v1::NumericValues& message, const std::string& 
   const std::optional<Meaning> meaning = DecodeMeaning(message.meaning());
   if (!meaning.has_value()) {
     return InvalidField(absl::StrCat(path, ".numeric.meaning"),
-                        absl::StrCat("is ", message.meaning(), ", which is unknown"));
+                        absl::StrCat("is ", message.meaning(), ", which is not a known value"));
   }
   column->meaning = *meaning;
   column->numbers.assign(message.values().begin(), message.values().end());
@@ -107,7 +107,7 @@ absl::Status CheckShape(const v1::Table& message, absl::string_view path,
     }
     if (RowsOf(column) != rows) {
       return InvalidField(
-          at, absl::StrCat("has ", RowsOf(column), " rows where the first column has ", rows));
+          at, absl::StrCat("has ", RowsOf(column), " rows, but the first column has ", rows));
     }
   }
   if (rows == 0) return InvalidField(path, "must have at least one row");

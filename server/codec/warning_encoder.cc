@@ -20,17 +20,18 @@ std::string UnknownCategories(const ColumnNote& note) {
   const int64_t cells = note.unknown_categories;
   if (note.known_categories.empty()) {
     return absl::StrCat(Cells(cells, "has a category", "have categories"),
-                        " that the context does not have, and ", cells == 1 ? "counts" : "count",
-                        " as missing");
+                        " that the context does not contain, and ",
+                        cells == 1 ? "is treated" : "are treated", " as missing");
   }
   std::string known;
   for (const std::string& category : note.known_categories) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", QuoteName(category));
   }
   const auto shown = static_cast<int64_t>(note.known_categories.size());
-  return absl::StrCat("none of its ", cells, cells == 1 ? " cell" : " cells",
-                      " is a category of the context, so all count as missing; the context has ",
-                      known, note.known_category_count > shown ? ", ..." : "");
+  return absl::StrCat(
+      "none of its ", cells, cells == 1 ? " cell" : " cells",
+      " contains a category of the context, so all are treated as missing; the context has ", known,
+      note.known_category_count > shown ? ", ..." : "");
 }
 
 // Of a season.
@@ -82,49 +83,48 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
       const std::string effect =
           note.ignored == 0 ? ""
                             : absl::StrCat("; ", Cells(note.ignored, "has", "have"), " no effect");
-      writer.Add(v1::Warning::LEFT_OUT, note.column, note.ignored,
-                 absl::StrCat("all of its cells in the context are equal, or missing, so it says "
-                              "nothing and is left out",
-                              effect));
+      writer.Add(
+          v1::Warning::LEFT_OUT, note.column, note.ignored,
+          absl::StrCat(
+              "all of its cells in the context are equal or missing, so the column is dropped",
+              effect));
     }
     if (note.season_steps > 0) {
       writer.Add(v1::Warning::SEASON, note.column, 0,
                  absl::StrCat("the target has a season of ", Length(note),
-                              " by it: the model is also told where in that each row is"));
+                              " by this column: the model also receives the phase of each row"));
     }
     if (!note.no_index.empty()) {
       writer.Add(v1::Warning::NO_INDEX, note.column, 0, note.no_index);
     }
     if (note.outside_bulk > 0) {
-      writer.Add(
-          v1::Warning::OUTSIDE_BULK, note.column, note.outside_bulk,
-          absl::StrCat(Cells(note.outside_bulk, "lies", "lie"),
-                       " much farther out than all others of the context: only the logarithm "
-                       "of the distance counts there"));
+      writer.Add(v1::Warning::OUTSIDE_BULK, note.column, note.outside_bulk,
+                 absl::StrCat(Cells(note.outside_bulk, "lies", "lie"),
+                              " far beyond the bulk of the context's values: the excess distance "
+                              "is compressed to its logarithm"));
     }
     if (note.wrong_targets > 0) {
       writer.Add(v1::Warning::FAR_TARGET, note.column, note.wrong_targets,
                  absl::StrCat(note.wrong_targets, " of the context's values ",
                               note.wrong_targets == 1 ? "lies" : "lie",
-                              " so far from all others that the model reads the distance of the "
-                              "farthest of these instead: means and sums do not include what lies "
-                              "beyond"));
+                              " so far from all others that the model clips the distance to the "
+                              "farthest of the others: means and sums do not include the excess"));
     }
     if (!note.snapped_to.empty()) {
-      writer.Add(
-          v1::Warning::SNAPPED, note.column, 0,
-          absl::StrCat("the context repeats values of the target, so draws and quantiles are "
-                       "snapped to ",
-                       note.snapped_to,
-                       "; means, standard deviations, mixtures and densities are those of "
-                       "the continuous distribution"));
+      writer.Add(v1::Warning::SNAPPED, note.column, 0,
+                 absl::StrCat("the target has repeated values in the context, so draws and "
+                              "quantiles are snapped to ",
+                              note.snapped_to,
+                              "; means, standard deviations, mixtures and densities refer to the "
+                              "continuous distribution"));
     }
     if (note.replaced_by_nearest > 0) {
       writer.Add(v1::Warning::NEAREST_VALUE, note.column, note.replaced_by_nearest,
                  absl::StrCat("nearly all of its cells in the context are equal; ",
-                              Cells(note.replaced_by_nearest, "that it does not have counts",
-                                    "that it does not have count"),
-                              " as the nearest that it has"));
+                              Cells(note.replaced_by_nearest,
+                                    "with a value that the context does not contain is treated",
+                                    "with values that the context does not contain are treated"),
+                              " as the nearest value of the context"));
     }
     if (note.unknown_categories > 0) {
       writer.Add(v1::Warning::UNKNOWN_CATEGORY, note.column, note.unknown_categories,

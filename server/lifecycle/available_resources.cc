@@ -157,9 +157,10 @@ void NarrowByCgroup(int64_t limit, int64_t used, int64_t given_back, const std::
   Narrow(&found->cgroup, limit, source);
   Narrow(&found->lasting_limit, limit, source);
   const int64_t left = LeftOf(limit, used, given_back);
-  Narrow(
-      &found->limit, left,
-      left < limit ? absl::StrCat(source, ", ", limit >> 20, " MiB with what others use") : source);
+  Narrow(&found->limit, left,
+         left < limit ? absl::StrCat(source, ", ", limit >> 20,
+                                     " MiB including the memory in use by other processes")
+                      : source);
 }
 
 void ReadUnified(const Mount& mount, const std::string& cgroup, AvailableResources* found) {

@@ -45,7 +45,7 @@ ShutdownSignal::ShutdownSignal(Handlers handlers)
     : handlers_(std::move(handlers)),
       signals_(OpenSignals()),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!signals_.valid() || !wake_.valid()) ForceExit("no file descriptor for signals");
+  if (!signals_.valid() || !wake_.valid()) ForceExit("no file descriptor is available for signals");
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -129,12 +129,12 @@ void ShutdownSignal::WatchShutdown() {
         break;
       case Event::kInterrupt:
         if (interrupts_ == 2) hurrying = std::thread(handlers_.hurry);
-        if (interrupts_ > 2) ForceExit("one more interrupt");
+        if (interrupts_ > 2) ForceExit("third SIGINT");
         break;
       case Event::kRaised:
         break;
       case Event::kTimeout:
-        ForceExit("the drain took too long");
+        ForceExit("the drain exceeded its time limit");
       case Event::kStop:
         if (hurrying.joinable()) hurrying.join();
         return;

@@ -41,7 +41,7 @@ absl::Status RunBlocking(const Environment& environment, ReactorPtr reactor, Tas
       });
   if (runs) return absl::OkStatus();
   environment.metrics->Rejected("blocking_queue_full");
-  return ExhaustedRetryAfter("too many calls are waiting for the disk", environment.retry_delay);
+  return ExhaustedRetryAfter("too many calls wait for the disk", environment.retry_delay);
 }
 
 // An engine callback that encodes and sends the result on the reply executor, to unburden the

@@ -115,7 +115,7 @@ void LiveCall::Finish(const absl::Status& status) {
   // When a deadline passes, gRPC also cancels the call. Which of the two stopped the work is a
   // race; report the deadline, as the client does.
   if (status.code() == absl::StatusCode::kCancelled && MonotonicNow() >= deadline_) {
-    last = absl::DeadlineExceededError("the deadline passed");
+    last = absl::DeadlineExceededError("the deadline has passed");
   }
   // Before the client sees the end of the call, so that its next call finds the place free.
   Quotas::CallSlot slot;

@@ -24,8 +24,8 @@ absl::Status ParseMessage(grpc::ByteBuffer* bytes, google::protobuf::Message* me
   bytes->Clear();
   if (parsed) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("the message is not a ", message->GetTypeName(),
-                   ": its bytes do not parse, or a string in it is not UTF-8"));
+      absl::StrCat("the message is not a valid ", message->GetTypeName(),
+                   ": it cannot be parsed, or contains a string that is not valid UTF-8"));
 }
 
 void SilenceParser() {

@@ -47,13 +47,13 @@ void Reactor::FinishWith(const google::protobuf::Message& response) {
   if (bytes > environment_.max_message_bytes) {
     Finish(absl::InvalidArgumentError(
         absl::StrCat("the response would have ", bytes, " bytes; the limit is ",
-                     environment_.max_message_bytes, ": request less per call")));
+                     environment_.max_message_bytes, ": request fewer values per call")));
     return;
   }
   if (!environment_.reply_memory->TryTake(live_.client(), bytes)) {
     environment_.metrics->Rejected("reply_memory");
-    Finish(ExhaustedRetryAfter("this client has too many replies that it has not read",
-                               environment_.retry_delay));
+    Finish(
+        ExhaustedRetryAfter("the client has too many unread responses", environment_.retry_delay));
     return;
   }
   reply_bytes_ = bytes;

@@ -23,14 +23,14 @@ absl::Status ReactorRegistry::Add(LiveCall* call) {
   MutexLock lock(&mutex_);
   switch (state_) {
     case State::kStarting:
-      return absl::UnavailableError("the server is starting; try again in a moment");
+      return absl::UnavailableError("the server is starting; retry later");
     case State::kOpen:
       calls_.insert(call);
       return absl::OkStatus();
     case State::kClosed:
       break;
   }
-  return absl::UnavailableError("the server is draining; try again elsewhere");
+  return absl::UnavailableError("the server is draining; retry on another server");
 }
 
 void ReactorRegistry::Remove(LiveCall* call) {
@@ -56,7 +56,8 @@ int64_t ReactorRegistry::CancelClientWaitsStartedBefore(
         call.Note("stalled", "true");
         return true;
       },
-      absl::CancelledError("the client took too long to read or to send a message"));
+      absl::CancelledError(
+          "the client did not read or send a message in time (--stalled_write_timeout)"));
 }
 
 int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate,

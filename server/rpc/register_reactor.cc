@@ -33,7 +33,7 @@ void RegisterReactor::ReceivedAll() {
   if (runs) return;
   environment().metrics->Rejected("blocking_queue_full");
   ReleaseAndFinish(
-      ExhaustedRetryAfter("too many calls are waiting for the disk", environment().retry_delay));
+      ExhaustedRetryAfter("too many calls wait for the disk", environment().retry_delay));
 }
 
 absl::Status RegisterReactor::Take(grpc::ByteBuffer* bytes) {
@@ -47,12 +47,13 @@ absl::Status RegisterReactor::Take(grpc::ByteBuffer* bytes) {
   if (memory_->GrowTo(needed)) return absl::OkStatus();
   if (needed > environment().registration_memory->limit()) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "registering this dataset takes more memory than the server has for registrations, ",
+        "the registration needs more memory than the limit of all registrations, ",
         environment().registration_memory->limit() >> 20, " MiB (--registration_memory_mib)"));
   }
   environment().metrics->Rejected("registration_memory");
-  return ExhaustedRetryAfter("other calls use all memory for registrations",
-                             environment().retry_delay);
+  return ExhaustedRetryAfter(
+      "other calls use all memory for registrations (--registration_memory_mib)",
+      environment().retry_delay);
 }
 
 void RegisterReactor::Register() {

@@ -20,7 +20,8 @@ namespace {
 
 // One answer to all: it must not tell which part of the credentials was right.
 absl::Status NotAuthenticated() {
-  return absl::UnauthenticatedError("this server wants a valid bearer token or client certificate");
+  return absl::UnauthenticatedError(
+      "the server requires a valid bearer token or client certificate");
 }
 
 // The token of "Bearer TOKEN"; nothing if the value has another form.
@@ -162,8 +163,8 @@ absl::StatusOr<Caller> AccessControl::Authenticate(const PresentedCredentials& p
 absl::Status AccessControl::Authorize(const Caller& caller, Method method) {
   const Role needed = RoleFor(method);
   if (caller.role >= needed) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(MethodName(method), " needs the role ",
-                                                  RoleName(needed), "; this caller has the role ",
+  return absl::PermissionDeniedError(absl::StrCat(MethodName(method), " requires the role ",
+                                                  RoleName(needed), "; the caller has the role ",
                                                   RoleName(caller.role)));
 }
 

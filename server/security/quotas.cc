@@ -27,7 +27,7 @@ absl::StatusOr<Quotas::CallSlot> Quotas::BeginCall(const Caller& caller,
   const int64_t quota = caller.policy.quotas.concurrent_calls;
   if (++*calls <= quota || quota == 0) return slot;
   return QuotaExceeded("max_concurrent_calls",
-                       absl::StrCat("this tenant may make ", quota, " calls at a time"),
+                       absl::StrCat("the tenant's quota is ", quota, " concurrent calls"),
                        retry_delay);
 }
 
@@ -45,8 +45,8 @@ absl::StatusOr<absl::Duration> Quotas::TakeValues(const Caller& caller, int64_t 
   if (delay > absl::ZeroDuration()) {
     // Rounded up to what the answer can say: a client that waits for so long is accepted.
     return QuotaExceeded("max_values_per_second",
-                         absl::StrCat("this tenant may ask for ", rate,
-                                      " values a second, and has asked for more of late"),
+                         absl::StrCat("the tenant's quota is ", rate,
+                                      " values per second, which its recent calls have used up"),
                          absl::Ceil(delay, absl::Nanoseconds(1)));
   }
   until = begin + cost;

@@ -78,12 +78,12 @@ std::vector<TenantFileReader::Field> TenantFileReader::FieldsOf(const YAML::Node
   std::set<std::string> names;
   for (const auto& pair : map) {
     if (!pair.first.IsScalar()) {
-      mistakes_.Add(Refuse(pair.first, "a key must be a name"));
+      mistakes_.Add(Refuse(pair.first, "a key must be a string"));
       continue;
     }
     const std::string& name = pair.first.Scalar();
     if (!names.insert(name).second) {
-      mistakes_.Add(Refuse(pair.first, absl::StrCat(QuoteName(name), " is given twice")));
+      mistakes_.Add(Refuse(pair.first, absl::StrCat(QuoteName(name), " occurs twice")));
       continue;
     }
     fields.emplace_back(name, pair.second);
@@ -95,7 +95,7 @@ absl::StatusOr<int64_t> TenantFileReader::Integer(const Field& field, int64_t hi
   const auto& [name, node] = field;
   int64_t value = 0;
   if (!node.IsScalar() || !absl::SimpleAtoi(node.Scalar(), &value) || value < 1 || value > high) {
-    return Refuse(node, absl::StrCat(name, " must be a whole number from 1 to ", high));
+    return Refuse(node, absl::StrCat(name, " must be an integer from 1 to ", high));
   }
   return value;
 }
@@ -124,22 +124,23 @@ absl::Status TenantFileReader::ReadCertificate(const std::string& tenant,
   std::optional<Role> role;
   for (const auto& [name, node] : FieldsOf(certificate, "a certificate")) {
     if (!node.IsScalar() || node.Scalar().empty()) {
-      return Refuse(node, absl::StrCat(QuoteName(name), " must be one value"));
+      return Refuse(node, absl::StrCat(QuoteName(name), " must be a single value"));
     }
     if (name == "role") {
       role = RoleOfName(node.Scalar());
       if (!role.has_value()) return Refuse(node, "role must be read, register or admin");
     } else if (name == "dns" || name == "uri" || name == "subject") {
-      if (!key.empty()) return Refuse(node, "a certificate has one of dns, uri and subject");
+      if (!key.empty())
+        return Refuse(node, "a certificate must have exactly one of dns, uri and subject");
       key = absl::StrCat(name, ":", node.Scalar());
     } else {
-      return Refuse(node, absl::StrCat(QuoteName(name), " is no field of a certificate"));
+      return Refuse(node, absl::StrCat(QuoteName(name), " is not a field of a certificate"));
     }
   }
-  if (key.empty()) return Refuse(certificate, "a certificate needs dns, uri or subject");
-  if (!role.has_value()) return Refuse(certificate, "a certificate needs a role");
+  if (key.empty()) return Refuse(certificate, "a certificate must have dns, uri or subject");
+  if (!role.has_value()) return Refuse(certificate, "a certificate must have a role");
   if (!table_.certificates_.try_emplace(key, TenantTable::Match{tenant, key, *role}).second) {
-    return Refuse(certificate, absl::StrCat("the certificate ", QuoteName(key), " is given twice"));
+    return Refuse(certificate, absl::StrCat("the certificate ", QuoteName(key), " occurs twice"));
   }
   return absl::OkStatus();
 }
@@ -155,7 +156,7 @@ void TenantFileReader::ReadPolicy(const Field& field, absl::string_view what,
   mistakes_.Add(known.status());
   if (!known.ok() || *known) return;
   mistakes_.Add(
-      Refuse(field.second, absl::StrCat(QuoteName(field.first), " is no field of ", what)));
+      Refuse(field.second, absl::StrCat(QuoteName(field.first), " is not a field of ", what)));
 }
 
 void TenantFileReader::ReadTenant(const Field& tenant) {
@@ -177,7 +178,8 @@ void TenantFileReader::ReadTop(const YAML::Node& top) {
   for (const auto& [section, node] : FieldsOf(top, "the file")) {
     if (section != "tenants" && section != "others") {
       mistakes_.Add(
-          Refuse(node, absl::StrCat(QuoteName(section), " is neither tenants nor others")));
+          Refuse(node, absl::StrCat(QuoteName(section),
+                                    " is not a section of the file: use tenants or others")));
       continue;
     }
     for (const Field& field : FieldsOf(node, section)) {

@@ -60,8 +60,8 @@ absl::StatusOr<std::vector<CertificatePtr>> ReadCertificates(const std::string& 
   const unsigned long last = ERR_peek_last_error();  // NOLINT(google-runtime-int): OpenSSL's type
   const bool at_end =
       ERR_GET_LIB(last) == ERR_LIB_PEM && ERR_GET_REASON(last) == PEM_R_NO_START_LINE;
-  if (certificates.empty()) return Refuse(file, "has no certificate in PEM");
-  if (!at_end) return Refuse(file, "has a certificate that cannot be read");
+  if (certificates.empty()) return Refuse(file, "contains no PEM certificate");
+  if (!at_end) return Refuse(file, "contains a certificate that cannot be parsed");
   ERR_clear_error();
   return certificates;
 }
@@ -80,7 +80,7 @@ absl::StatusOr<Validity> ValidityOf(const std::string& file,
     std::tm end = {};
     if (ASN1_TIME_to_tm(X509_get0_notBefore(certificate.get()), &begin) != 1 ||
         ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1) {
-      return Refuse(file, "has a certificate without a beginning or an end");
+      return Refuse(file, "contains a certificate without a valid notBefore or notAfter");
     }
     validity.from = std::max(validity.from, absl::FromTM(begin, absl::UTCTimeZone()));
     validity.until = std::min(validity.until, absl::FromTM(end, absl::UTCTimeZone()));
@@ -98,7 +98,7 @@ std::string SerialOf(const X509& certificate) {
 std::string LastError() {
   const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
   ERR_clear_error();
-  return reason == nullptr ? "no reason is known" : reason;
+  return reason == nullptr ? "unknown error" : reason;
 }
 
 // Whether a connection with the pair can be made. Which keys, curves and sizes are allowed, the TLS
@@ -132,7 +132,7 @@ absl::Status TryHandshake(X509* certificate, EVP_PKEY* key) {
       return absl::OkStatus();
     }
   }
-  return absl::InvalidArgumentError("the handshake does not end");
+  return absl::InvalidArgumentError("the TLS handshake does not complete");
 }
 
 absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
@@ -143,14 +143,13 @@ absl::StatusOr<TlsIdentity::Content> ReadContent(const TlsFiles& files) {
                    ReadCertificates(files.certificate, certificate_text));
   X509* const certificate = chain.front().get();
   const KeyPtr key(PEM_read_bio_PrivateKey(Open(key_text).get(), nullptr, NoPassphrase, nullptr));
-  if (key == nullptr) return Refuse(files.key, "has no private key in PEM without a passphrase");
+  if (key == nullptr) return Refuse(files.key, "contains no PEM private key without a passphrase");
   if (X509_check_private_key(certificate, key.get()) != 1) {
-    return Refuse(files.key, absl::StrCat("is not the key of ", files.certificate));
+    return Refuse(files.key, absl::StrCat("does not match the certificate in ", files.certificate));
   }
   if (const absl::Status usable = TryHandshake(certificate, key.get()); !usable.ok()) {
-    return Refuse(files.certificate,
-                  absl::StrCat("no client can connect with this certificate and ", files.key, ": ",
-                               usable.message()));
+    return Refuse(files.certificate, absl::StrCat("no client can connect with the certificate and ",
+                                                  files.key, ": ", usable.message()));
   }
   ASSIGN_OR_RETURN(const Validity validity, ValidityOf(files.certificate, chain));
   content.serial = SerialOf(*certificate);
@@ -251,10 +250,11 @@ absl::StatusOr<bool> TlsIdentity::Reload(absl::Time now) {
   MutexLock lock(&mutex_);
   if (version_ > 0 && content_ == content) return false;
   if (version_ > 0 && content_.IsValid(now) && !content.IsValid(now)) {
-    return Refuse(files_.certificate,
-                  absl::StrCat("has a certificate that is valid from ", LogTime(content.valid_from),
-                               " until ", LogTime(content.valid_until),
-                               ", and not now; the one before it stays, which is"));
+    return Refuse(
+        files_.certificate,
+        absl::StrCat("contains a certificate that is valid from ", LogTime(content.valid_from),
+                     " until ", LogTime(content.valid_until),
+                     ", but not now; the server keeps the previous certificate, which is valid"));
   }
   content_ = std::move(content);
   ++version_;

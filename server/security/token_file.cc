@@ -24,7 +24,7 @@ namespace chorale {
 namespace {
 
 constexpr absl::string_view kForm =
-    "a line is NAME SHA256 TENANT ROLE [EXPIRES], separated by spaces";
+    "a line must be NAME SHA256 TENANT ROLE [EXPIRES], separated by spaces";
 
 bool IsSha256(absl::string_view hex) {
   return hex.size() == size_t{2} * SHA256_DIGEST_LENGTH &&
@@ -49,7 +49,7 @@ absl::StatusOr<TokenTable::HashedEntry> TokenTable::ParseLine(absl::string_view 
   RETURN_IF_ERROR(ValidateName("the name", fields[0]));
   parsed.entry.name = std::string(fields[0]);
   if (!IsSha256(fields[1])) {
-    return absl::InvalidArgumentError("the hash must be a SHA-256 in 64 hexadecimal digits");
+    return absl::InvalidArgumentError("the hash must be a SHA-256 of 64 hexadecimal digits");
   }
   const std::string digest = absl::HexStringToBytes(fields[1]);
   std::copy(digest.begin(), digest.end(), parsed.digest.begin());
@@ -58,14 +58,14 @@ absl::StatusOr<TokenTable::HashedEntry> TokenTable::ParseLine(absl::string_view 
   const std::optional<Role> role = RoleOfName(fields[3]);
   if (!role.has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the role is ", QuoteName(fields[3]), "; it must be read, register or admin"));
+        absl::StrCat("the role is ", QuoteName(fields[3]), "; must be read, register or admin"));
   }
   parsed.entry.role = *role;
   std::string error;
   if (fields.size() == 5 &&
       !absl::ParseTime(absl::RFC3339_full, fields[4], &parsed.entry.expires, &error)) {
     return absl::InvalidArgumentError(absl::StrCat("the time is ", QuoteName(fields[4]),
-                                                   "; it must be like 2027-01-31T00:00:00Z"));
+                                                   "; must have the format 2027-01-31T00:00:00Z"));
   }
   return parsed;
 }
@@ -89,11 +89,11 @@ absl::StatusOr<TokenTable> TokenTable::Parse(absl::string_view text, absl::strin
     }
     const std::string name = parsed->entry.name;
     if (!names.insert(name).second) {
-      refuse(absl::StrCat("the name ", QuoteName(name), " is given twice"));
+      refuse(absl::StrCat("the name ", QuoteName(name), " occurs twice"));
     }
     const uint64_t key = KeyOf(parsed->digest);
     if (!table.entries_.emplace(key, *std::move(parsed)).second) {
-      refuse("the hash is given twice");
+      refuse("the hash occurs twice");
     }
   }
   RETURN_IF_ERROR(mistakes.ToStatusOf(file));

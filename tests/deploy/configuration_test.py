@@ -57,7 +57,7 @@ class ConfigurationTest(unittest.TestCase):
             self.assertIn('memory_limit_ignored', run.stdout)
         else:
             self.assertNotEqual(run.returncode, 0)
-            self.assertIn(f'--memory_limit_mib={limit} is too small', run.stdout)
+            self.assertIn(f'--memory_limit_mib={limit} is too low', run.stdout)
 
     def test_the_limit_of_the_package_is_that_of_the_unit(self) -> None:
         """Which the server finds by itself; another number in the file would hide it."""

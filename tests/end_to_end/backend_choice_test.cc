@@ -60,7 +60,7 @@ TEST(BackendChoiceTest, ALibraryThatCannotBeOpenedIsRefused) {
   WriteFile(folder / "damaged.so", "not a library");
   for (const char* backend : {"auto", "cuda"}) {
     ExpectRefusal(Options(backend, folder / "damaged.so"), {"cannot open", folder / "damaged.so"});
-    ExpectRefusal(Options(backend, kOtherBuild), {kOtherBuild, "is of build another build"});
+    ExpectRefusal(Options(backend, kOtherBuild), {kOtherBuild, "belongs to build another build"});
   }
 }
 

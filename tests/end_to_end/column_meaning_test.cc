@@ -269,8 +269,8 @@ TEST_F(ColumnMeaningTest, CategoriesForTrueAndFalseMeet) {
   const v1::PredictResponse response = Predict("excel", unknown);
   ASSERT_EQ(response.warnings_size(), 1);
   EXPECT_EQ(response.warnings(0).message(),
-            "column \"flag\": none of its 3 cells is a category of the context, so all count as "
-            "missing; the context has \"FALSE\", \"TRUE\"");
+            "column \"flag\": none of its 3 cells contains a category of the context, so all are "
+            "treated as missing; the context has \"FALSE\", \"TRUE\"");
 }
 
 TEST_F(ColumnMeaningTest, AnIdWithTooManyCategoriesIsRefusedWithTheWayOut) {

@@ -202,7 +202,7 @@ TEST(MemoryLimitTest, PoolsThatDoNotFitAreAnErrorAtTheStart) {
        .flags = {"--memory_limit_mib=400", "--context_pool_mib=300", "--buffer_pool_mib=50",
                  "--registration_memory_mib=50", "--host_context_pool_mib=300"}});
   EXPECT_EQ(server->ExitCode(), 2);
-  EXPECT_THAT(server->log(), AllOf(HasSubstr("--memory_limit_mib=400 is too small"),
+  EXPECT_THAT(server->log(), AllOf(HasSubstr("--memory_limit_mib=400 is too low"),
                                    HasSubstr("--registration_memory_mib 50")));
 }
 

@@ -95,7 +95,8 @@ void ExpectCutShort(const std::vector<Samples>& streams, const ServerProcess& se
     EXPECT_FALSE(samples.complete()) << "the streams were over too soon: nothing was tested";
     EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::UNAVAILABLE)
         << samples.status.error_message();
-    EXPECT_THAT(samples.status.error_message(), HasSubstr("shuts down before the call is done"));
+    EXPECT_THAT(samples.status.error_message(),
+                HasSubstr("shut down before the call was complete"));
     EXPECT_TRUE(std::any_of(samples.values.begin(), samples.values.end(),
                             [](double value) { return !std::isnan(value); }));
   }

@@ -89,10 +89,10 @@ TEST_F(ModelsTest, AFolderOfModelsIsServedAsItIsAtEachReload) {
   EXPECT_THAT(Listed(), ElementsAre("models/another"));
   const grpc::Status refused = Predict("old");
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(refused.error_message(), HasSubstr("'first', which is not served"));
+  EXPECT_THAT(refused.error_message(), HasSubstr("'first', which the server does not serve"));
   EXPECT_TRUE(Predict("new").ok());
-  EXPECT_TRUE(
-      Eventually([&] { return Count("the weights of the removed model 'first' are freed") == 1; }));
+  EXPECT_TRUE(Eventually(
+      [&] { return Count("the weights of the removed model 'first' were freed") == 1; }));
 
   Put("first", 1);
   Reload("info reloaded", 3);
@@ -128,9 +128,9 @@ TEST_F(ModelsTest, AStreamOfARemovedModelFinishesAsIfNothingHadHappened) {
   Take("first");
   Reload("model_removed model=first");
   EXPECT_EQ(Predict("data").error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(Count("are freed"), 0) << "the stream was over too soon: nothing was tested";
+  EXPECT_EQ(Count("were freed"), 0) << "the stream was over too soon: nothing was tested";
   EXPECT_EQ(Difference(stream.Finish(), expected), "");
-  EXPECT_TRUE(Eventually([&] { return Count("are freed") == 1; }));
+  EXPECT_TRUE(Eventually([&] { return Count("were freed") == 1; }));
   server_->Terminate();
 }
 

@@ -43,7 +43,7 @@ TEST_F(QuotaTest, Contexts) {
   EXPECT_TRUE(acme.Register("a", rows).ok());
   EXPECT_TRUE(acme.Register("b", rows).ok());
   const grpc::Status refused = acme.Register("c", rows).status;
-  ExpectRefused(refused, "max_contexts", "this tenant has 2 contexts; its quota is 2");
+  ExpectRefused(refused, "max_contexts", "the tenant has 2 contexts; its quota is 2");
   EXPECT_FALSE(DetailsOf(refused).has_retry_delay) << "waiting does not help";
   EXPECT_TRUE(acme.Register("b", rows).ok()) << "it is registered already";
   EXPECT_TRUE(Client("zeta").Register("c", rows).ok());
@@ -99,7 +99,7 @@ TEST_F(QuotaTest, ResidentBytes) {
   EXPECT_EQ(zeta.Get("b").value.state(), v1::Context::RESIDENT);
   EXPECT_TRUE(acme.Predict(MakePredict("a", RandomRows(2, 3, 2))).ok());
   ASSERT_TRUE(acme.Register("large", RandomRows(4000, 3, 1)).ok());
-  ExpectRefused(acme.Warm("large").status, "max_resident_mib", "this tenant's quota is 1048576");
+  ExpectRefused(acme.Warm("large").status, "max_resident_mib", "the tenant's quota is 1048576");
 }
 
 TEST_F(QuotaTest, CallsAtATime) {
@@ -115,7 +115,7 @@ TEST_F(QuotaTest, CallsAtATime) {
     EXPECT_TRUE(first.ReadOne());
     EXPECT_TRUE(second.ReadOne());
     const grpc::Status refused = ListModels(Client("acme-reader"));
-    ExpectRefused(refused, "max_concurrent_calls", "this tenant may make 2 calls at a time");
+    ExpectRefused(refused, "max_concurrent_calls", "the tenant's quota is 2 concurrent calls");
     EXPECT_EQ(DetailsOf(refused).retry_delay, absl::Seconds(3));
     EXPECT_TRUE(ListModels(Client("zeta")).ok());
     first.Cancel();
@@ -141,7 +141,7 @@ TEST_F(QuotaTest, ValuesPerSecond) {
   EXPECT_LE(delay, absl::Seconds(4));
   absl::SleepFor(delay);
   EXPECT_TRUE(acme.Sample(request).complete());
-  ExpectRefused(refused.status, "max_values_per_second", "1000 values a second");
+  ExpectRefused(refused.status, "max_values_per_second", "1000 values per second");
   EXPECT_TRUE(acme.Get("data").ok()) << "asks for no values";
 }
 
@@ -171,7 +171,7 @@ TEST_F(QuotaTest, WhatWasDrawnIsPaidForAlsoIfNobodyReadsIt) {
                         "code=\"RESOURCE_EXHAUSTED\",method=\"Sample\"") == 1;
   })) << Page().text();
   const Samples next = acme.Sample(MakeSample("data", RandomRows(5, 3, 2), 1, 1));
-  ExpectRefused(next.status, "max_values_per_second", "1000 values a second");
+  ExpectRefused(next.status, "max_values_per_second", "1000 values per second");
 }
 
 TEST_F(QuotaTest, ANewQuotaCountsWithoutARestart) {

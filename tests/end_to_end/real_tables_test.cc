@@ -203,7 +203,7 @@ TEST_F(RealTablesTest, DrawsAndQuantilesOfCountsAreCounts) {
   const v1::RegisterContextResponse registered = Register("counts", Counts());
   ASSERT_EQ(registered.warnings_size(), 1);
   EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::SNAPPED);
-  EXPECT_THAT(registered.warnings(0).message(), HasSubstr("whole numbers, at least 0"));
+  EXPECT_THAT(registered.warnings(0).message(), HasSubstr("integers, at least 0"));
 
   v1::SampleRequest sample;
   sample.set_context("contexts/counts");
@@ -220,7 +220,7 @@ TEST_F(RealTablesTest, DrawsAndQuantilesOfCountsAreCounts) {
   const Samples drawn = client_->Sample(sample);
   EXPECT_FALSE(AreCounts(drawn.values));
   EXPECT_EQ(drawn.summary.warnings_size(), 0);
-  EXPECT_EQ(drawn.log_densities, snapped.log_densities) << "those of the continuous distribution";
+  EXPECT_EQ(drawn.log_densities, snapped.log_densities) << "refer to the continuous distribution";
   for (size_t i = 0; i < drawn.values.size(); ++i) {
     EXPECT_EQ(snapped.values[i], std::max(std::nearbyint(drawn.values[i]), 0.0));
   }
@@ -408,7 +408,7 @@ TEST_F(RealTablesTest, AReplacedTableIsNoticed) {
   Register("swap", second.Context());
   const auto after = Predict("swap", targets, before.source());
   EXPECT_EQ(after.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(after.status.error_message(), HasSubstr("it was replaced since"));
+  EXPECT_THAT(after.status.error_message(), HasSubstr("it was replaced"));
   v1::SampleRequest sample = MakeSample("swap", RandomRows(2, 2, 1), 2, 1);
   *sample.mutable_targets() = targets;
   *sample.mutable_expected_source() = before.source();

@@ -84,7 +84,7 @@ TEST_F(EngineAdmissionTest, ALookUpIsQueueWait) {
   store_.LetReadsGo();
   const absl::Status status = answer.Wait().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("looked up"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("loaded within"));
   EXPECT_EQ(RetryDelay(status), options_.retry_delay);
   EXPECT_EQ(metrics_.rejected("queue_timeout"), 1);
   EXPECT_EVENTUALLY(engine_->Stats().resident_contexts == 1);  // the read was not in vain

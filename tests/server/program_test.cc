@@ -516,7 +516,7 @@ TEST_F(ProgramTest, AllMistakesAreSaidAtOnce) {
   check.emplace_back("--check_config");
   Program checked = Run(check);
   EXPECT_EQ(checked.Wait(), 2);
-  EXPECT_THAT(checked.Output(), AllOf(named, HasSubstr("--memory_limit_mib=50 is too small"),
+  EXPECT_THAT(checked.Output(), AllOf(named, HasSubstr("--memory_limit_mib=50 is too low"),
                                       HasSubstr("cannot load the model in /nowhere/model")));
 }
 
@@ -564,14 +564,14 @@ TEST_F(ProgramTest, CheckConfigNamesWhatAStartRefuses) {
   fs::create_symlink(Path("loop"), Path("loop"));
   const std::pair<std::string, const char*> cases[] = {
       {absl::StrCat("--models=", model, ",", model), "two models have the name 'golden_tiny'"},
-      {"--data_dir=" + Path("lock"), "LOCK: is no regular file"},
-      {"--data_dir=" + Path("reserve"), "RESERVE: is no regular file"},
-      {"--data_dir=" + Path("file"), "datasets: is no folder"},
+      {"--data_dir=" + Path("lock"), "LOCK: is not a regular file"},
+      {"--data_dir=" + Path("reserve"), "RESERVE: is not a regular file"},
+      {"--data_dir=" + Path("file"), "datasets: is not a folder"},
       {"--data_dir=" + Path("text"), "contexts.db: a query failed: file is not a database"},
-      {"--data_dir=" + Path("lost"), "contexts.db: is missing or empty although there are"},
+      {"--data_dir=" + Path("lost"), "contexts.db: is missing or empty, but the folder contains"},
       {"--data_dir=" + Path("dangling"), "dangling: cannot open: No such file"},
       {"--data_dir=" + Path("loop"), "loop: cannot open: Too many levels of symbolic links"},
-      {"--data_dir=/proc/x", "/proc: cannot take a new file"},
+      {"--data_dir=/proc/x", "/proc: cannot create a file"},
       {"--listen_address=unix:" + Path("lock"), "lock exists and is not a socket"},
       {"--listen_address=unix:" + Path("text/contexts.db"),
        "contexts.db exists and is not a socket"},
@@ -611,7 +611,7 @@ TEST_F(ProgramTest, NoStageOfTheCheckHidesAnother) {
                     HasSubstr("/nowhere/k: cannot be read"), HasSubstr("--data_dir: ")));
   EXPECT_THAT(check.Output(),
               AllOf(HasSubstr("the model in /nowhere/m: "), HasSubstr("the model in /nowhere/n: "),
-                    HasSubstr("--memory_limit_mib=30 is too small")));
+                    HasSubstr("--memory_limit_mib=30 is too low")));
 }
 
 TEST_F(ProgramTest, AReloadSaysWhatTheNextStartWouldRefuse) {

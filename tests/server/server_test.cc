@@ -377,7 +377,8 @@ TEST_F(ServerTest, DrainCutsShortWhatIsLeftAtItsDeadline) {
   EXPECT_FALSE(reader->Read(&response));
   const grpc::Status status = reader->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_THAT(status.error_message(), HasSubstr("the server shuts down before the call is done"));
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("the server shut down before the call was complete"));
   while (stalled->Read(&response)) {
   }
   EXPECT_EQ(stalled->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);

@@ -167,11 +167,11 @@ absl::Status Backend::OpenProducts(const ModelConfig& config) {
   absl::StatusOr<std::unique_ptr<kernels::cuda::ProductLibrary>> opened =
       kernels::cuda::ProductLibrary::Open(cublaslt_);
   if (!opened.ok()) {
-    return absl::UnavailableError(absl::StrCat(
-        "a model with d_model ", config.d_model, " and d_ff ", config.d_ff,
-        " needs cuBLASLt: ", opened.status().message(),
-        ". Install cuBLAS of CUDA 12 or newer (package libcublas), or name its libcublasLt.so with "
-        "--cublaslt"));
+    return absl::UnavailableError(
+        absl::StrCat("a model with d_model ", config.d_model, " and d_ff ", config.d_ff,
+                     " requires cuBLASLt: ", opened.status().message(),
+                     "; install cuBLAS of CUDA 12 or newer (package libcublas), or set --cublaslt "
+                     "to its libcublasLt.so"));
   }
   products_ = *std::move(opened);
   return absl::OkStatus();

@@ -56,8 +56,8 @@ KernelShape::KernelShape(const ModelConfig& config, int shared_bytes)
 
 absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) const {
   const auto refuse = [](absl::string_view name, int64_t value, absl::string_view limit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the GPU backend takes no model with ", name, " ", value, ", only ", limit));
+    return absl::InvalidArgumentError(absl::StrCat("the GPU backend does not support a model with ",
+                                                   name, " ", value, "; supported: ", limit));
   };
   if (config.d_model % 8 != 0 || config.d_model > kernels::cuda::kLargestWideWidth) {
     return refuse("d_model", config.d_model,
@@ -67,7 +67,7 @@ absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) con
     return refuse("heads of width", config.head_dim(), "widths up to 16, 32, 64 or 128");
   }
   if (queries > 2 * kernels::cuda::kLargestWideWidth) {
-    return refuse("n_heads", config.n_heads, "fewer, or wider ones");
+    return refuse("n_heads", config.n_heads, "fewer heads, or wider heads");
   }
   if (config.d_ff > kernels::cuda::kLargestWideHidden) {
     return refuse("d_ff", config.d_ff, absl::StrCat("up to ", kernels::cuda::kLargestWideHidden));
@@ -80,7 +80,7 @@ absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) con
   if (form == LayerForm::kWide && head_bytes > shared_bytes) {
     return refuse(
         "num_components", config.num_components,
-        absl::StrCat("fewer: with these its head needs ", head_bytes,
+        absl::StrCat("fewer components: the head needs ", head_bytes,
                      " bytes of shared memory, but a block of this device has ", shared_bytes));
   }
   return absl::OkStatus();

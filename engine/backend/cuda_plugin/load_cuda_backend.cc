@@ -19,7 +19,7 @@ constexpr char kFileName[] = "libchorale_cuda.so";
 
 std::string LastError() {
   const char* error = dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
-  return error == nullptr ? "no reason given" : error;
+  return error == nullptr ? "unknown error" : error;
 }
 
 }  // namespace
@@ -50,11 +50,12 @@ absl::StatusOr<std::unique_ptr<chorale::Backend>> LoadBackend(const std::string&
   }
   const auto* entry = static_cast<const LibraryEntry*>(dlsym(library, kLibraryEntryName));
   if (entry == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is no GPU backend: ", LastError()));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is not a GPU backend: ", LastError()));
   }
   if (std::strcmp(entry->build, kLibraryBuild) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " is of build ", entry->build, ", this program of ", kLibraryBuild));
+    return absl::FailedPreconditionError(absl::StrCat(path, " belongs to build ", entry->build,
+                                                      ", but this program to ", kLibraryBuild));
   }
   return entry->new_backend(options);
 }

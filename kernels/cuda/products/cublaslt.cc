@@ -58,7 +58,8 @@ absl::StatusOr<Functions> FindFunctions(void* library) {
     return f;
   }
   // NOLINTNEXTLINE(concurrency-mt-unsafe): each thread has its own.
-  return absl::FailedPreconditionError(absl::StrCat("libcublasLt lacks a function: ", dlerror()));
+  return absl::FailedPreconditionError(
+      absl::StrCat("libcublasLt lacks a required function: ", dlerror()));
 }
 
 // The descriptors of a product of so many rows. cuBLASLt stores matrices by columns, so it is told
@@ -191,7 +192,7 @@ absl::StatusOr<std::unique_ptr<ProductLibrary>> ProductLibrary::Open(const std::
   cublasLtHandle_t handle = nullptr;
   if (const cublasStatus_t status = functions.create(&handle); status != CUBLAS_STATUS_SUCCESS) {
     return absl::UnavailableError(absl::StrCat("cuBLASLt ", VersionText(opened.version),
-                                               " does not start: its error ", status));
+                                               " cannot be initialised: error ", status));
   }
   return std::make_unique<CublasLt>(functions, opened.version, handle);
 }

@@ -17,14 +17,14 @@ constexpr std::array kUsualPlaces = {"libcublasLt.so.13", "/usr/local/cuda/lib64
 
 std::string LastError() {
   const char* error = dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
-  return error == nullptr ? "no reason given" : error;
+  return error == nullptr ? "unknown error" : error;
 }
 
 absl::StatusOr<void*> OpenObject(const std::string& path) {
   if (!path.empty()) {
     void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return handle;
-    return absl::NotFoundError(absl::StrCat("cannot open it: ", LastError()));
+    return absl::NotFoundError(absl::StrCat("cannot open the file: ", LastError()));
   }
   std::string errors;
   for (const char* place : kUsualPlaces) {
@@ -32,8 +32,10 @@ absl::StatusOr<void*> OpenObject(const std::string& path) {
     if (handle != nullptr) return handle;
     absl::StrAppend(&errors, errors.empty() ? "" : "; ", LastError());
   }
-  return absl::NotFoundError(absl::StrCat(
-      "libcublasLt.so.13 or libcublasLt.so.12 cannot be opened where the system has it: ", errors));
+  return absl::NotFoundError(
+      absl::StrCat("cannot open libcublasLt.so.13 or libcublasLt.so.12 in the loader's path or "
+                   "/usr/local/cuda/lib64: ",
+                   errors));
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ absl::StatusOr<OpenedLibrary> OpenCublasLt(const std::string& path) {
   if (version < kOldestCublasLt) {
     return absl::FailedPreconditionError(absl::StrCat(name, " is cuBLASLt ", VersionText(version),
                                                       ", but ", VersionText(kOldestCublasLt),
-                                                      " or newer is needed"));
+                                                      " or newer is required"));
   }
   return OpenedLibrary{*handle, version};
 }

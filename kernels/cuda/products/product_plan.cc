@@ -255,9 +255,9 @@ absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductSh
   const int sizes = SizesThatFit(library, shape, scratch);
   if (sizes == 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "a product of ", kSmallestProductRows, " rows with ", shape.inputs, " inputs and ",
-        shape.outputs, " outputs takes ", ScratchLayout(shape, kSmallestProductRows).bytes,
-        " bytes to try, but there are ", scratch.bytes));
+        "a GEMM of ", kSmallestProductRows, " rows with ", shape.inputs, " inputs and ",
+        shape.outputs, " outputs needs ", ScratchLayout(shape, kSmallestProductRows).bytes,
+        " bytes to measure, but the workspace has ", scratch.bytes));
   }
   Planner planner(library, shape, scratch, sizes, stream);
   RETURN_IF_ERROR(planner.FillOperands(sizes));

@@ -48,10 +48,10 @@ def test_what_the_message_says_is_not_said_twice(
 def test_arguments_are_named_as_people_write_them(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:
-    description = "has 70 rows; the limit is 64 (set beyond_buffer to WRAP to go beyond that)"
+    description = "has 70 rows; the limit is 64 rows (set beyond_buffer to WRAP to exceed it)"
     failure = Failure(Code.INVALID_ARGUMENT, "", (("targets", description),))
     error = raised(fake, client, failure)
-    assert str(error) == "targets: has 70 rows; the limit is 64 (set wrap=True to go beyond that)"
+    assert str(error) == "targets: has 70 rows; the limit is 64 rows (set wrap=True to exceed it)"
 
 
 @pytest.mark.parametrize(

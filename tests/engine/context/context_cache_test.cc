@@ -193,7 +193,7 @@ TEST_F(TenantRoomTest, AContextThatIsLargerIsRefused) {
   const absl::Status refused = cache_->Acquire(context, now_, kFourRows).status();
   EXPECT_EQ(ExceededQuota(refused), "max_resident_mib");
   EXPECT_EQ(std::string(refused.message()),
-            "context \"large\" takes 320 bytes in memory; this tenant's quota is 256");
+            "context \"large\" needs 320 bytes in memory; the tenant's quota is 256");
   EXPECT_EQ(RetryDelay(refused), absl::ZeroDuration());
 }
 
@@ -291,7 +291,7 @@ TEST_F(ContextCacheTest, ASmallerPoolRefusesWhatWaitsAndNoLongerFits) {
   cache_->LimitPool(4 * 64);
   EXPECT_EQ(waits.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(waits.status().message()),
-              ::testing::HasSubstr("leaves 256 for contexts now"));
+              ::testing::HasSubstr("leaves 256 bytes for contexts at the moment"));
   EXPECT_TRUE(also_waits.status().ok());
   pin.Reset();
   Settle();

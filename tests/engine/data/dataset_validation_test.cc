@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         InvalidCase{"TooManyBytes", [](Dataset&, Limits& l) { l.max_dataset_bytes = 50; }, "rows",
                     "the limit is 50"},
         InvalidCase{"ShortColumn", [](Dataset& d, Limits&) { Age(d).numbers.pop_back(); },
-                    "rows.columns[\"age\"].numeric.values", "has 2 cells where the table has 3"},
+                    "rows.columns[\"age\"].numeric.values", "has 2 cells, but the table has 3"},
         InvalidCase{"ShortCodes", [](Dataset& d, Limits&) { City(d).codes.pop_back(); },
                     "rows.columns[\"city\"].categorical.codes", "has 2 cells"},
         InvalidCase{"Infinite", [](Dataset& d, Limits&) { Age(d).numbers[2] = -kInfinity; },
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Age(d).meaning = Meaning::kBoolean;
                       Age(d).numbers = {1, NAN, 0.5};
                     },
-                    "rows.columns[\"age\"].numeric.values[2]", "is 0.5; a boolean is 0 or 1"},
+                    "rows.columns[\"age\"].numeric.values[2]", "is 0.5; a boolean must be 0 or 1"},
         InvalidCase{"MeaningOfCategories",
                     [](Dataset& d, Limits&) { City(d).meaning = Meaning::kDate; },
                     "rows.columns[\"city\"]", "is categorical"},
@@ -92,12 +92,12 @@ INSTANTIATE_TEST_SUITE_P(
                     [](Dataset& d, Limits&) {
                       Age(d).codes = {0, 0, 0};
                     },
-                    "rows.columns[\"age\"]", "is numeric and also has categories"},
+                    "rows.columns[\"age\"]", "is numeric but also has categories"},
         InvalidCase{"BothKinds2",
                     [](Dataset& d, Limits&) {
                       City(d).numbers = {0, 0, 0};
                     },
-                    "rows.columns[\"city\"]", "is categorical and also has numbers"},
+                    "rows.columns[\"city\"]", "is categorical but also has numbers"},
         InvalidCase{"CodeTooLarge", [](Dataset& d, Limits&) { City(d).codes[1] = 2; },
                     "rows.columns[\"city\"].categorical.codes[1]", "is 2"},
         InvalidCase{"CodeTooSmall", [](Dataset& d, Limits&) { City(d).codes[1] = -2; },
@@ -131,9 +131,9 @@ INSTANTIATE_TEST_SUITE_P(
         InvalidCase{"TargetIsFeature", [](Dataset& d, Limits&) { d.target = "age"; },
                     "target_column", "also the name of a feature"},
         InvalidCase{"TargetMissing", [](Dataset& d, Limits&) { d.y[1] = NAN; },
-                    "rows.columns[\"y\"].numeric.values[1]", "finite number in every row"},
+                    "rows.columns[\"y\"].numeric.values[1]", "finite number in each row"},
         InvalidCase{"TargetInfinite", [](Dataset& d, Limits&) { d.y[0] = kInfinity; },
-                    "rows.columns[\"y\"].numeric.values[0]", "finite number in every row"}),
+                    "rows.columns[\"y\"].numeric.values[0]", "finite number in each row"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(ValidateDatasetTest, LimitsAreInclusive) {

@@ -433,8 +433,8 @@ TEST(FeatureTransformTest, OnlyFeaturesThatTheModelSeesCountAgainstItsMaximum) {
   config.max_features = 1;
   const absl::Status status = FeatureTransform::Fit(context, config).status();
   EXPECT_EQ(ErrorField(status), "rows.columns");
-  EXPECT_THAT(status.message(), HasSubstr("has 5 feature columns, of which 3 say nothing and do "
-                                          "not count; the model takes 1"));
+  EXPECT_THAT(status.message(), HasSubstr("has 5 feature columns, of which 3 are constant or "
+                                          "empty, and are dropped; the model takes 1"));
 }
 
 TEST(FeatureTransformTest, WhatNumbersMeanChangesNoBit) {

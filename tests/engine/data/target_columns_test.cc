@@ -57,9 +57,9 @@ TEST(TargetColumnsTest, RefusesOtherColumns) {
                 "the column \"city\" is missing; the context's feature columns are \"age\" "
                 "(numeric), \"city\" (categorical)");
   ExpectRefused({age, city, Numbers("extra", {1, 2})}, "targets.columns[\"extra\"]",
-                "is no feature column of the context");
+                "is not a feature column of the context");
   ExpectRefused({age, city, Numbers("y", {1, 2})}, "targets.columns[\"y\"]",
-                "is no feature column of the context");
+                "is not a feature column of the context");
   ExpectRefused({age, city, age}, "targets.columns", "two columns have the name \"age\"");
   ExpectRefused({age, Numbers("city", {1, 2})}, "targets.columns[\"city\"]",
                 "is numeric but categorical in the context");
@@ -71,7 +71,7 @@ TEST(TargetColumnsTest, RefusesBadCells) {
   const Column age = Numbers("age", {1, 2});
   const Column city = Categories("city", {"Rome"}, {0, 0});
   ExpectRefused({Numbers("age", {1}), city}, "targets.columns[\"city\"].categorical.codes",
-                "has 2 cells where the table has 1 rows");
+                "has 2 cells, but the table has 1 rows");
   ExpectRefused({Numbers("age", {}), Categories("city", {}, {})}, "targets", "at least one row");
   ExpectRefused({Numbers("age", {1, INFINITY}), city}, "targets.columns[\"age\"].numeric.values[1]",
                 "infinite");

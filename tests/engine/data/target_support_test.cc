@@ -45,7 +45,7 @@ TEST(TargetSupportTest, WhatDoesNotRepeatIsTheWholeLine) {
 TEST(TargetSupportTest, CountsAreWholeAndNotNegative) {
   const TargetSupport support =
       TargetSupport::Of(Values({{0, 70}, {1, 20}, {2, 7}, {3, 2}, {9, 1}}));
-  EXPECT_EQ(support.description(), "whole numbers, at least 0");
+  EXPECT_EQ(support.description(), "integers, at least 0");
   EXPECT_EQ(support.Snap(-3), 0);
   EXPECT_EQ(support.Snap(0.49), 0);
   EXPECT_EQ(support.Snap(0.51), 1);
@@ -62,7 +62,7 @@ TEST(TargetSupportTest, LargeCountsAreWhole) {
 
 TEST(TargetSupportTest, ABoundIsNeverLeft) {
   const TargetSupport binary = TargetSupport::Of(Values({{0, 98}, {1, 2}}));
-  EXPECT_EQ(binary.description(), "whole numbers, at least 0, at most 1");
+  EXPECT_EQ(binary.description(), "integers, at least 0, at most 1");
   EXPECT_EQ(binary.Snap(1.8), 1);
   EXPECT_EQ(binary.Snap(-0.8), 0);
   const TargetSupport rating =
@@ -74,8 +74,7 @@ TEST(TargetSupportTest, ABoundIsNeverLeft) {
 TEST(TargetSupportTest, DecimalsAreThoseOfTheContext) {
   const TargetSupport halves =
       TargetSupport::Of(Values({{0.1, 20}, {0.6, 20}, {1.1, 10}, {2.1, 5}}));
-  EXPECT_EQ(halves.description(),
-            "0.1 and whole multiples of 0.5 from it, at least 0.1, at most 2.1");
+  EXPECT_EQ(halves.description(), "0.1 plus integer multiples of 0.5, at least 0.1, at most 2.1");
   EXPECT_EQ(halves.Snap(0.9), 1.1);
   EXPECT_EQ(halves.Snap(1.7), 1.6);
 }
@@ -84,7 +83,7 @@ TEST(TargetSupportTest, ALatticeBeginsAtItsSmallestPointThatIsNotNegative) {
   // Minutes that are rounded to 5, plus 2.
   const TargetSupport minutes =
       TargetSupport::Of(Values({{7, 3}, {12, 30}, {17, 40}, {22, 20}, {27, 6}, {37, 1}}));
-  EXPECT_EQ(minutes.description(), "7 and whole multiples of 5 from it, at least 2");
+  EXPECT_EQ(minutes.description(), "7 plus integer multiples of 5, at least 2");
   EXPECT_EQ(minutes.Snap(-40), 2);
   EXPECT_EQ(minutes.Snap(3), 2);
   EXPECT_EQ(minutes.Snap(6), 7);
@@ -106,7 +105,7 @@ TEST(TargetSupportTest, AScaleIsClosedWhereEachValueIsCommon) {
   // 3 % and 4 % at its ends are no atoms.
   const TargetSupport rating =
       TargetSupport::Of(Values({{1, 6}, {2, 20}, {3, 80}, {4, 86}, {5, 8}}));
-  EXPECT_EQ(rating.description(), "whole numbers, at least 1, at most 5");
+  EXPECT_EQ(rating.description(), "integers, at least 1, at most 5");
   EXPECT_EQ(rating.Snap(0), 1);
   EXPECT_EQ(rating.Snap(6.4), 5);
   // Two sevens among 100 counts close nothing.
@@ -119,7 +118,7 @@ TEST(TargetSupportTest, AScaleIsClosedWhereEachValueIsCommon) {
 TEST(TargetSupportTest, ACountThatRisesGoesOn) {
   const TargetSupport stores =
       TargetSupport::Of(Values({{10, 20}, {11, 20}, {12, 20}, {13, 20}, {14, 22}}));
-  EXPECT_EQ(stores.description(), "whole numbers");
+  EXPECT_EQ(stores.description(), "integers");
   EXPECT_EQ(stores.Snap(18.1), 18);
   const TargetSupport capped =
       TargetSupport::Of(Values({{93, 8}, {95, 9}, {96, 9}, {97, 12}, {99, 10}, {100, 60}}));
@@ -141,14 +140,14 @@ TEST(TargetSupportTest, ALatticeFarFromZeroMayBeNegative) {
 TEST(TargetSupportTest, AScaleMayBeSymmetric) {
   const TargetSupport opinions =
       TargetSupport::Of(Values({{-2, 6}, {-1, 20}, {0, 30}, {1, 20}, {2, 6}}));
-  EXPECT_EQ(opinions.description(), "whole numbers, at least -2, at most 2");
+  EXPECT_EQ(opinions.description(), "integers, at least -2, at most 2");
 }
 
 // Claims of an insurer, times -1.
 TEST(TargetSupportTest, ZeroHasNoSign) {
   std::vector<double> values = With(Values({{-0.0, 60}}), 40, -300, 100);
   const TargetSupport claims = TargetSupport::Of(values);
-  EXPECT_EQ(claims.description(), "0 where they are close to it, at most 0");
+  EXPECT_EQ(claims.description(), "0 if they are close to it, at most 0");
   EXPECT_FALSE(std::signbit(claims.Snap(-0.1)));
   const TargetSupport counts = TargetSupport::Of(Values({{-3, 9}, {-1, 30}, {-0.0, 60}}));
   EXPECT_FALSE(std::signbit(counts.Snap(-0.1)));
@@ -217,7 +216,7 @@ TEST(TargetSupportTest, ASetOfValuesThatAreNoDecimals) {
 TEST(TargetSupportTest, AnAtomDrawsInWhatIsCloseToIt) {
   // 60 zeros and 40 amounts from 200 to 300: of these, one in 20 is within 205 or so.
   const TargetSupport support = TargetSupport::Of(With(Values({{0, 60}}), 40, 200, 100));
-  EXPECT_EQ(support.description(), "0 where they are close to it, at least 0");
+  EXPECT_EQ(support.description(), "0 if they are close to it, at least 0");
   for (const double y : {-50.0, -0.003, 0.0, 0.003, 99.0}) EXPECT_EQ(support.Snap(y), 0) << y;
   for (const double y : {110.0, 250.1, 999.5}) EXPECT_EQ(support.Snap(y), y) << y;
 }

@@ -135,7 +135,7 @@ TEST(ModelConfigTest, RefusesMissingKeys) {
 
 TEST(ModelConfigTest, RefusesUnknownAndDuplicateKeys) {
   ExpectRefused(With("d_modell", "128"), "d_modell: unknown key");
-  ExpectRefused("{\"d_ff\": 256," + std::string(kConfig).substr(1), "d_ff: given twice");
+  ExpectRefused("{\"d_ff\": 256," + std::string(kConfig).substr(1), "d_ff: occurs twice");
 }
 
 TEST(ModelConfigTest, RefusesValuesOutOfBounds) {
@@ -177,9 +177,9 @@ TEST(ModelConfigTest, RefusesWhatDoesNotFitTogether) {
 
 TEST(ModelConfigTest, RefusesWhatIsNotAnObject) {
   ExpectRefused("", "not valid JSON");
-  ExpectRefused("5", "where an object must be");
-  ExpectRefused("[]", "where an object must be");
-  ExpectRefused(std::string(50'000, '['), "where an object must be");
+  ExpectRefused("5", "but an object is required");
+  ExpectRefused("[]", "but an object is required");
+  ExpectRefused(std::string(50'000, '['), "but an object is required");
   ExpectRefused(std::string(kConfig) + "x", "not valid JSON");
   ExpectRefused("\xff\xfe", "not valid JSON");
   ExpectRefused(std::string(70'000, ' '), "at most 65536");

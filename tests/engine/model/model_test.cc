@@ -169,7 +169,7 @@ TEST_F(ModelTest, RefusesUnexpectedTensors) {
   const size_t at = config.find("\"n_layers\": 2");
   ASSERT_NE(at, std::string::npos);
   Spill(folder_ + "/config.json", config.replace(at, 13, "\"n_layers\": 1"));
-  ExpectRefused("'backbone.layers.1.attn_features.k_proj.weight' is not one");
+  ExpectRefused("'backbone.layers.1.attn_features.k_proj.weight' does not belong");
 }
 
 TEST_F(ModelTest, RefusesWeightsThatAreNotFinite) {

@@ -138,7 +138,7 @@ TEST(TensorFileTest, ReadsBrainFloatExactly) {
 TEST(TensorFileTest, RefusesBadHeaderLengths) {
   ExpectRefused({}, "shorter than the 8 bytes");
   ExpectRefused({1, 0, 0, 0, 0, 0, 0}, "shorter than the 8 bytes");
-  ExpectRefused(WithLength(3, "{}"), "reaches behind the end");
+  ExpectRefused(WithLength(3, "{}"), "exceeds the file");
   ExpectRefused(WithLength(~uint64_t{0}, "{}"), "at most 16777216");
   ExpectRefused(WithLength(TensorFile::kMaxHeaderBytes + 1, "{}"), "at most 16777216");
   ExpectRefused(WithLength(0, ""), "does not begin with '{'");
@@ -155,7 +155,8 @@ TEST(TensorFileTest, RefusesWhatIsNotAHeader) {
   ExpectRefused(File(R"({"__metadata__":{"x":1}})", 0), "unexpected a number");
   ExpectRefused(File(R"({"__metadata__":{"x":{}}})", 0), "unexpected an object");
   ExpectRefused(File(R"({"__metadata__":{"x":"1","x":"2"}})", 0), "duplicate metadata key 'x'");
-  ExpectRefused(File("{\"" + std::string(1000, 'n') + "\":{}}", 0), "more than 512 bytes");
+  ExpectRefused(File("{\"" + std::string(1000, 'n') + "\":{}}", 0),
+                "exceeds the limit of 512 bytes");
 }
 
 TEST(TensorFileTest, RefusesDeepNestingInConstantMemory) {
@@ -286,7 +287,7 @@ TEST(TensorFileTest, AFileThatShrinksWhileItIsReadIsRefused) {
     EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
     // It may have had half of its bytes from the first look on, and its time of change not yet.
     EXPECT_THAT(std::string(file.status().message()),
-                AllOf(HasSubstr(path), HasSubstr("was changed while it was read"),
+                AllOf(HasSubstr(path), HasSubstr("changed while it was read"),
                       HasSubstr(absl::StrCat("has ", bytes / 2))));
   }
   EXPECT_GT(refused, 0) << "no truncation hit: nothing was tested";

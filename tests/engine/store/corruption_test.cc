@@ -178,7 +178,7 @@ TEST_F(CorruptionTest, OtherVersionsAndOtherPrograms) {
   run("PRAGMA user_version = 2");
   absl::Status status = OpenAndUse();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("has version 2; this program reads version 1"));
+  EXPECT_THAT(status.message(), HasSubstr("has version 2; this program requires version 1"));
 
   run("PRAGMA user_version = 1; PRAGMA application_id = 7");
   status = OpenAndUse();

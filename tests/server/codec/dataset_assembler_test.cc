@@ -144,7 +144,7 @@ TEST(DatasetAssemblerTest, MessagesOutOfOrder) {
   {
     DatasetAssembler assembler{Limits()};
     ASSERT_TRUE(assembler.Add(Header()).ok());
-    ExpectRefused(assembler.Add(Header()), "header", "first message only");
+    ExpectRefused(assembler.Add(Header()), "header", "only in the first message");
   }
   {
     DatasetAssembler assembler{Limits()};
@@ -163,15 +163,15 @@ TEST(DatasetAssemblerTest, ChunksMustHaveTheSameColumns) {
   };
   v1::RegisterContextRequest more = Rows({1}, {"a"}, {0});
   AddNumeric(more.mutable_rows(), "x", {1});
-  ExpectRefused(second(more), "rows.columns", "3 columns; the first chunk had 2");
+  ExpectRefused(second(more), "rows.columns", "3 columns, but the first message had 2");
 
   v1::RegisterContextRequest fewer;
   AddNumeric(fewer.mutable_rows(), "price", {1});
-  ExpectRefused(second(fewer), "rows.columns", "1 columns; the first chunk had 2");
+  ExpectRefused(second(fewer), "rows.columns", "1 columns, but the first message had 2");
 
   v1::RegisterContextRequest renamed = Rows({1}, {"a"}, {0});
   renamed.mutable_rows()->mutable_columns(1)->set_name("colour");
-  ExpectRefused(second(renamed), "rows.columns[1].name", "in the first chunk it was \"color\"");
+  ExpectRefused(second(renamed), "rows.columns[1].name", "but the first message has \"color\"");
 
   v1::RegisterContextRequest swapped;
   AddCategorical(swapped.mutable_rows(), "color", {"a"}, {0});
@@ -182,7 +182,7 @@ TEST(DatasetAssemblerTest, ChunksMustHaveTheSameColumns) {
   AddNumeric(retyped.mutable_rows(), "price", {1});
   AddNumeric(retyped.mutable_rows(), "color", {1});
   ExpectRefused(second(retyped), "rows.columns[1]",
-                "numeric; in the first chunk it was categorical");
+                "numeric, but the first message has categorical");
 }
 
 TEST(DatasetAssemblerTest, AllChunksAgreeOnWhatNumbersMean) {
@@ -213,7 +213,7 @@ TEST(DatasetAssemblerTest, AllChunksAgreeOnWhatNumbersMean) {
   }
   ASSERT_TRUE(mixed.Add(first).ok());
   ExpectRefused(mixed.Add(second), "rows.columns[0].numeric.meaning",
-                "is number; in the first chunk it was date (column \"price\")");
+                "is number, but the first message has date (column \"price\")");
 }
 
 TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
@@ -236,14 +236,14 @@ TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
   sold.mutable_rows()->mutable_columns(0)->mutable_numeric()->set_meaning(
       v1::NumericValues::MEANING_BOOLEAN);
   ExpectRefused(boolean.Add(sold), "rows.columns[0].numeric.values[2]",
-                "is 2; a boolean is 0 or 1");
+                "is 2; a boolean must be 0 or 1");
 
   DatasetAssembler alone{Limits()};
   ASSERT_TRUE(alone.Add(Header()).ok());
   v1::RegisterContextRequest rows;
   AddNumeric(rows.mutable_rows(), "price", {1});
   ASSERT_TRUE(alone.Add(rows).ok());
-  ExpectRefused(alone.Finish().status(), "rows.columns", "besides the target");
+  ExpectRefused(alone.Finish().status(), "rows.columns", "in addition to the target");
 }
 
 TEST(DatasetAssemblerTest, LimitsHoldOverAllChunks) {

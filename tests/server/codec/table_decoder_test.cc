@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "targets", "5 rows; the limit is 4"},
         BadTable{"UnequalRows",
                  [](auto* t) { t->mutable_columns(1)->mutable_categorical()->add_codes(0); },
-                 "targets.columns[1]", "4 rows where the first column has 3"},
+                 "targets.columns[1]", "4 rows, but the first column has 3"},
         BadTable{"NoValues", [](auto* t) { t->mutable_columns(1)->clear_values(); },
                  "targets.columns[1]", "numeric or categorical"},
         BadTable{"NoName", [](auto* t) { t->mutable_columns(0)->clear_name(); },
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
                    t->mutable_columns(0)->mutable_numeric()->set_meaning(
                        static_cast<v1::NumericValues::Meaning>(9));
                  },
-                 "targets.columns[0].numeric.meaning", "is 9, which is unknown"},
+                 "targets.columns[0].numeric.meaning", "is 9, which is not a known value"},
         BadTable{
             "Infinity",
             [](auto* t) { t->mutable_columns(0)->mutable_numeric()->set_values(2, kInfinity); },

@@ -22,8 +22,8 @@ TEST(WarningEncoderTest, OneForEachReason) {
                   {.column = "x", .outside_bulk = 1, .unknown_categories = 3},
                   {.column = "z", .replaced_by_nearest = 4},
                   {.column = "month", .outside_bulk = 1, .season_steps = 12},
-                  {.column = "y", .wrong_targets = 2, .snapped_to = "whole numbers"},
-                  {.column = "day", .no_index = "no season was sought by the column"},
+                  {.column = "y", .wrong_targets = 2, .snapped_to = "integers"},
+                  {.column = "day", .no_index = "the server sought no season by the column"},
                   {.column = "quarter", .season_steps = 4, .season_months = 12}},
                  &warnings);
   ASSERT_EQ(warnings.size(), 11);
@@ -35,19 +35,20 @@ TEST(WarningEncoderTest, OneForEachReason) {
     EXPECT_THAT(warnings[i].message(), HasSubstr(text)) << i;
   };
   expect(0, v1::Warning::LEFT_OUT, "year", 2, "column \"year\": all of its cells in the context");
-  expect(0, v1::Warning::LEFT_OUT, "year", 2, "left out; 2 cells have no effect");
-  expect(1, v1::Warning::LEFT_OUT, "site", 0, "is left out");
-  expect(2, v1::Warning::OUTSIDE_BULK, "x", 1, "1 cell lies much farther out than all others");
+  expect(0, v1::Warning::LEFT_OUT, "year", 2, "dropped; 2 cells have no effect");
+  expect(1, v1::Warning::LEFT_OUT, "site", 0, "is dropped");
+  expect(2, v1::Warning::OUTSIDE_BULK, "x", 1, "1 cell lies far beyond the bulk");
   expect(3, v1::Warning::UNKNOWN_CATEGORY, "x", 3, "3 cells have categories that the context");
-  expect(4, v1::Warning::NEAREST_VALUE, "z", 4, "4 cells that it does not have count as");
-  expect(5, v1::Warning::SEASON, "month", 0, "the target has a season of 12 steps by it");
-  expect(6, v1::Warning::OUTSIDE_BULK, "month", 1, "1 cell lies much farther out than all others");
+  expect(4, v1::Warning::NEAREST_VALUE, "z", 4,
+         "4 cells with values that the context does not contain are treated as");
+  expect(5, v1::Warning::SEASON, "month", 0, "the target has a season of 12 steps by this column");
+  expect(6, v1::Warning::OUTSIDE_BULK, "month", 1, "1 cell lies far beyond the bulk");
   expect(7, v1::Warning::FAR_TARGET, "y", 2,
          "2 of the context's values lie so far from all others");
-  expect(8, v1::Warning::SNAPPED, "y", 0,
-         "draws and quantiles are snapped to whole numbers; means");
-  expect(9, v1::Warning::NO_INDEX, "day", 0, "no season was sought by the column");
-  expect(10, v1::Warning::SEASON, "quarter", 0, "the target has a season of 12 months by it");
+  expect(8, v1::Warning::SNAPPED, "y", 0, "draws and quantiles are snapped to integers; means");
+  expect(9, v1::Warning::NO_INDEX, "day", 0, "the server sought no season by the column");
+  expect(10, v1::Warning::SEASON, "quarter", 0,
+         "the target has a season of 12 months by this column");
 }
 
 TEST(WarningEncoderTest, WhereNoCellIsKnownTheContextsCategoriesAreNamed) {
@@ -65,8 +66,8 @@ TEST(WarningEncoderTest, WhereNoCellIsKnownTheContextsCategoriesAreNamed) {
   EXPECT_EQ(warnings[0].reason(), v1::Warning::UNKNOWN_CATEGORY);
   EXPECT_EQ(warnings[0].cell_count(), 20);
   EXPECT_EQ(warnings[0].message(),
-            "column \"flag\": none of its 20 cells is a category of the context, so all count as "
-            "missing; the context has \"a\", \"b\", \"c\"");
+            "column \"flag\": none of its 20 cells contains a category of the context, so all are "
+            "treated as missing; the context has \"a\", \"b\", \"c\"");
   EXPECT_THAT(warnings[1].message(),
               AllOf(HasSubstr("none of its 1 cell "), HasSubstr("has \"Bern\", ...")));
 }

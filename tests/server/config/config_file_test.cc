@@ -66,7 +66,7 @@ TEST_F(ConfigFileTest, MistakesNameTheFileAndTheKeyOrLine) {
       {"a: 1\nb: 2\na: 3\n", "a is set twice"},
       {"threads:\n", "threads has no value"},
       {"threads: ~\n", "threads has no value"},
-      {"threads: {a: 1}\n", "threads must be one value or a list of values"},
+      {"threads: {a: 1}\n", "threads must be a value or a list of values"},
       {"models: [a, [b]]\n", "models: each item of the list must be a single value"},
       {"a: 1\n? [x]\n: 2\n", "line 2: a key must be a flag name"},
       {"- a\n- b\n", "must be a map"},

@@ -106,7 +106,8 @@ TEST_F(AvailableResourcesTest, WhatOthersInTheCgroupUseIsNotThere) {
                      "\nslab_reclaimable ", 50 * kMiB, "\n"));
   const AvailableResources found = Find();
   EXPECT_EQ(found.memory().bytes, 600 * kMiB);
-  EXPECT_THAT(found.memory().source, HasSubstr("1000 MiB with what others use"));
+  EXPECT_THAT(found.memory().source,
+              HasSubstr("1000 MiB including the memory in use by other processes"));
   EXPECT_EQ(found.cgroup.bytes, 1000 * kMiB);
 }
 

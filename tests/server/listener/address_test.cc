@@ -34,7 +34,7 @@ TEST(AddressTest, OthersAreNamedWithWhatTheyMustBe) {
     const absl::Status status = ParseAddress(text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("host:port"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("HOST:PORT"));
   }
   for (const std::string& text : {std::string("unix:"), "unix:" + std::string(108, 'x')}) {
     EXPECT_THAT(std::string(ParseAddress(text).status().message()), HasSubstr("1 to 107 bytes"));

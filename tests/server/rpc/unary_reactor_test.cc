@@ -97,7 +97,7 @@ TEST_F(UnreadAnswerTest, AClientMayLeaveOnlySoManyUnread) {
   v1::PredictResponse response;
   const grpc::Status refused = stub_->Predict(NewContext().get(), PredictMessage(), &response);
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(refused.error_message(), "this client has too many replies that it has not read");
+  EXPECT_EQ(refused.error_message(), "the client has too many unread responses");
   first.End();
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 1; }));
   EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());

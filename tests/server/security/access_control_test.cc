@@ -243,7 +243,7 @@ TEST_F(AccessControlTest, AFileThatIsWrongLeavesWhatItSaidBefore) {
 TEST_F(AccessControlTest, AtTheStartEveryFileMustBeRight) {
   Write("tenants", "tenants: {acme: {wait: 3}}\n");
   EXPECT_THAT(std::string(AccessControl::Load(options_).status().message()),
-              HasSubstr("\"wait\" is no field"));
+              HasSubstr("\"wait\" is not a field"));
 }
 
 TEST(RoleTest, EachRoleIncludesThoseBeforeIt) {
@@ -260,8 +260,8 @@ TEST(RoleTest, EachRoleIncludesThoseBeforeIt) {
   Caller reader;
   reader.role = Role::kRead;
   EXPECT_EQ(AccessControl::Authorize(reader, Method::kDeleteContext),
-            absl::PermissionDeniedError("DeleteContext needs the role register; this caller has "
-                                        "the role read"));
+            absl::PermissionDeniedError("DeleteContext requires the role register; the caller "
+                                        "has the role read"));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(QuotasTest, LimitsCallsAtATime) {
   ASSERT_TRUE(first.ok() && second.ok());
   const auto third = quotas.BeginCall(caller, kRetry);
   EXPECT_TRUE(absl::IsResourceExhausted(third.status()));
-  EXPECT_THAT(std::string(third.status().message()), HasSubstr("2 calls at a time"));
+  EXPECT_THAT(std::string(third.status().message()), HasSubstr("2 concurrent calls"));
   EXPECT_EQ(ExceededQuota(third.status()), "max_concurrent_calls");
   EXPECT_EQ(RetryDelay(third.status()), kRetry);
   // Another tenant has its own, and the refused call takes no place.
@@ -72,7 +72,7 @@ TEST(QuotasTest, AfterTheDelayTheSameRequestIsAccepted) {
   EXPECT_TRUE(quotas.TakeValues(caller, 1000, now).ok());  // a second's worth at once
   const auto refused = quotas.TakeValues(caller, 300, now);
   EXPECT_EQ(ExceededQuota(refused.status()), "max_values_per_second");
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("1000 values a second"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("1000 values per second"));
   EXPECT_EQ(RetryDelay(refused.status()), absl::Milliseconds(300));
   now += RetryDelay(refused.status());
   EXPECT_FALSE(quotas.TakeValues(caller, 300, now - absl::Nanoseconds(1)).ok());

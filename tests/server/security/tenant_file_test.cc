@@ -86,29 +86,29 @@ TEST(TenantFileTest, AnEmptyFileSaysNothing) {
 
 TEST(TenantFileTest, ErrorsNameTheLineAndTheField) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"tenant: {}", "\"tenant\" is neither tenants nor others"},
+      {"tenant: {}", "\"tenant\" is not a section of the file"},
       {"tenants: [a]", "tenants must be a map"},
       {"tenants: {a: 1}", "\"a\" must be a map"},
       {"tenants: {A: {}}", "the tenant"},
-      {"tenants: {a: {}, a: {}}", "\"a\" is given twice"},
-      {"tenants: {a: {max_context: 1}}", "\"max_context\" is no field of a tenant"},
-      {"tenants: {a: {weight: 0}}", "weight must be a whole number from 1 to 1000"},
+      {"tenants: {a: {}, a: {}}", "\"a\" occurs twice"},
+      {"tenants: {a: {max_context: 1}}", "\"max_context\" is not a field of a tenant"},
+      {"tenants: {a: {weight: 0}}", "weight must be an integer from 1 to 1000"},
       {"tenants: {a: {weight: 1001}}", "weight must be"},
-      {"tenants: {a: {max_contexts: many}}", "max_contexts must be a whole number"},
-      {"tenants: {a: {max_contexts: [1]}}", "max_contexts must be a whole number"},
-      {"tenants: {a: {max_contexts: 1, max_contexts: 2}}", "\"max_contexts\" is given twice"},
+      {"tenants: {a: {max_contexts: many}}", "max_contexts must be an integer"},
+      {"tenants: {a: {max_contexts: [1]}}", "max_contexts must be an integer"},
+      {"tenants: {a: {max_contexts: 1, max_contexts: 2}}", "\"max_contexts\" occurs twice"},
       {"tenants: {a: {certificates: {}}}", "certificates must be a list"},
       {"tenants: {a: {certificates: [x]}}", "a certificate must be a map"},
-      {"tenants: {a: {certificates: [{dns: x}]}}", "a certificate needs a role"},
-      {"tenants: {a: {certificates: [{role: read}]}}", "needs dns, uri or subject"},
+      {"tenants: {a: {certificates: [{dns: x}]}}", "a certificate must have a role"},
+      {"tenants: {a: {certificates: [{role: read}]}}", "must have dns, uri or subject"},
       {"tenants: {a: {certificates: [{dns: x, uri: y, role: read}]}}", "one of dns, uri and"},
       {"tenants: {a: {certificates: [{dns: x, role: owner}]}}", "role must be read"},
-      {"tenants: {a: {certificates: [{dns: x, rolle: read}]}}", "\"rolle\" is no field"},
-      {"tenants: {a: {certificates: [{dns: '', role: read}]}}", "must be one value"},
+      {"tenants: {a: {certificates: [{dns: x, rolle: read}]}}", "\"rolle\" is not a field"},
+      {"tenants: {a: {certificates: [{dns: '', role: read}]}}", "must be a single value"},
       {"tenants: {a: {certificates: [{dns: x, role: read}]}, "
        "b: {certificates: [{dns: x, role: read}]}}",
-       "\"dns:x\" is given twice"},
-      {"others: {certificates: []}", "\"certificates\" is no field of others"},
+       "\"dns:x\" occurs twice"},
+      {"others: {certificates: []}", "\"certificates\" is not a field of others"},
       {"tenants: {", "line"},
       {"[1]", "the file must be a map"},
   };
@@ -126,9 +126,9 @@ TEST(TenantFileTest, AllMistakesAreNamed) {
   EXPECT_THAT(ErrorOf("tenants:\n  a:\n    weight: 0\n    max_contexts: many\n"
                       "    certificates: [x, {dns: y}]\n  b: 1\nothers: {wait: 1}\nmore: {}\n"),
               AllOf(HasSubstr("line 3: weight"), HasSubstr("line 4: max_contexts"),
-                    HasSubstr("a certificate must be a map"), HasSubstr("needs a role"),
-                    HasSubstr("line 6: \"b\" must be a map"), HasSubstr("no field of others"),
-                    HasSubstr("line 8: \"more\" is neither")));
+                    HasSubstr("a certificate must be a map"), HasSubstr("must have a role"),
+                    HasSubstr("line 6: \"b\" must be a map"), HasSubstr("not a field of others"),
+                    HasSubstr("line 8: \"more\" is not a section")));
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST_F(TlsIdentityTest, AReloadTakesOverAWholePairOrNothing) {
   const TestPair next = authority_.IssueServer();
   Write("crt", next.certificate);  // its key is not there yet
   EXPECT_THAT(std::string((*identity)->Reload(absl::Now()).status().message()),
-              HasSubstr("is not the key of"));
+              HasSubstr("does not match the certificate in"));
   EXPECT_EQ((*identity)->content(&version), first);
   EXPECT_EQ(version, 1);
 
@@ -88,7 +88,7 @@ TEST_F(TlsIdentityTest, AChainThatIsNotValidReplacesNoneThatIs) {
   for (const TestPair& wrong : {expired, chain}) {
     Put(wrong);
     EXPECT_THAT(std::string((*identity)->Reload(absl::Now()).status().message()),
-                AllOf(HasSubstr(Path("crt")), HasSubstr("and not now")));
+                AllOf(HasSubstr(Path("crt")), HasSubstr("but not now")));
     EXPECT_EQ((*identity)->content().certificate, first);
   }
   // Neither is valid: the newer one is at least what the operator wants.
@@ -147,12 +147,12 @@ TEST_F(TlsIdentityTest, ErrorsNameTheFile) {
     Write(name, text);
     EXPECT_THAT(LoadError(), AllOf(HasSubstr(Path(name)), HasSubstr(what))) << name << what;
   };
-  expect("crt", "", "has no certificate");
-  expect("crt", pair.key, "has no certificate");
+  expect("crt", "", "contains no PEM certificate");
+  expect("crt", pair.key, "contains no PEM certificate");
   expect("crt", pair.certificate + "-----BEGIN CERTIFICATE-----\nAAAA\n", "cannot be read");
-  expect("key", "", "has no private key");
-  expect("key", authority_.IssueServer().key, "is not the key of");
-  expect("ca", "nothing", "has no certificate");
+  expect("key", "", "contains no PEM private key");
+  expect("key", authority_.IssueServer().key, "does not match the certificate in");
+  expect("ca", "nothing", "contains no PEM certificate");
   Put(pair);
   Write("ca", authority_.certificate());
   EXPECT_EQ(LoadError(), "");

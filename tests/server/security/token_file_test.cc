@@ -23,7 +23,7 @@ std::string ErrorOf(const std::string& text) {
   return std::string(TokenTable::Parse(text, "tokens").status().message());
 }
 
-constexpr char kForm[] = "a line is NAME SHA256 TENANT ROLE [EXPIRES], separated by spaces";
+constexpr char kForm[] = "a line must be NAME SHA256 TENANT ROLE [EXPIRES], separated by spaces";
 
 TEST(TokenFileTest, FindsTokensByTheirHashes) {
   const auto table = TokenTable::Parse(
@@ -89,9 +89,9 @@ TEST(TokenFileTest, ErrorsNameTheLineAndTheField) {
         << line;
   }
   EXPECT_THAT(ErrorOf(absl::StrCat(good, "\na ", kOther, " zeta read")),
-              HasSubstr("line 2: the name \"a\" is given twice"));
+              HasSubstr("line 2: the name \"a\" occurs twice"));
   EXPECT_THAT(ErrorOf(absl::StrCat(good, "\nb ", kSecret, " zeta read")),
-              HasSubstr("line 2: the hash is given twice"));
+              HasSubstr("line 2: the hash occurs twice"));
 }
 
 TEST(TokenFileTest, AllMistakesAreNamedUpToTen) {

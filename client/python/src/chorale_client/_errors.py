@@ -182,7 +182,8 @@ def _way_out(text: str) -> str:
             ": drop the column if it contains IDs or free text; convert it if it contains numbers "
             "or dates"
         )
-    if re.search(r"\d feature columns; the (limit is|model takes) \d", text):
+    features = re.search(r"\d feature columns; the (limit is|model takes) \d", text)
+    if features and "least informative" not in text:
         return ": drop the least informative columns"
     return ""
 

@@ -28,9 +28,9 @@ absl::Status FindGpu() {
   int devices = 0;
   const ErrorCode counted = kernels::cuda::CountDevices(&devices);
   if (counted != 0) {
-    return absl::UnavailableError(absl::StrCat("no GPU can be used: the driver, which is for CUDA ",
+    return absl::UnavailableError(absl::StrCat("no GPU can be used: the driver for CUDA ",
                                                driver / 1000, ".", driver % 1000 / 10,
-                                               ", says: ", kernels::cuda::ErrorText(counted)));
+                                               " reports: ", kernels::cuda::ErrorText(counted)));
   }
   if (devices == 0) return absl::UnavailableError("there is no GPU on this machine");
   return absl::OkStatus();
@@ -45,16 +45,16 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const MemoryBudget& asked) 
   const ErrorCode opened = kernels::cuda::OpenDevice(&device->properties_);
   // Before the error of OpenDevice, which is that kernels cannot be loaded on such a GPU.
   if (gpu.compute_major > 0 && gpu.compute_major < kOldestComputeMajor) {
-    return absl::UnavailableError(
-        absl::StrCat("the GPU, ", gpu.name, ", has the compute capability ", gpu.compute_major, ".",
-                     gpu.compute_minor, ", but ", kOldestComputeMajor, ".0 is needed"));
+    return absl::UnavailableError(absl::StrCat("the GPU, ", gpu.name, ", has compute capability ",
+                                               gpu.compute_major, ".", gpu.compute_minor, ", but ",
+                                               kOldestComputeMajor, ".0 or higher is required"));
   }
   absl::Status status = ToStatus(opened, "opening the GPU");
   RETURN_IF_ERROR(status);
   const absl::StatusOr<MemoryBudget> budget = ShareOutMemory(asked, gpu.free_bytes);
   status = budget.status();
   if (status.ok()) {
-    status = ToStatus(kernels::cuda::CreateStream(&device->stream_), "making a stream");
+    status = ToStatus(kernels::cuda::CreateStream(&device->stream_), "creating a stream");
   }
   RETURN_IF_ERROR(status);
   status = device->TakeMemory(*budget);
@@ -100,8 +100,8 @@ absl::Status Device::TakeMemory(const MemoryBudget& budget) {
   workspace_ = allocate(MemoryKind::kDevice, budget.workspace_bytes, "launches");
   staging_ = allocate(MemoryKind::kPinned, kStagingBytes, "copies");
   if (budget.host_context_pool_bytes > 0) {
-    host_contexts_ = allocate(MemoryKind::kPinned, budget.host_context_pool_bytes,
-                              "contexts that made room for others");
+    host_contexts_ =
+        allocate(MemoryKind::kPinned, budget.host_context_pool_bytes, "evicted contexts");
   }
   return status;
 }
@@ -111,7 +111,7 @@ Device::~Device() {
   if (stream_ == nullptr) return;  // it was not opened
   arrivals_.clear();
   Wait();
-  Check(kernels::cuda::DestroyStream(stream_), "ending the stream");
+  Check(kernels::cuda::DestroyStream(stream_), "destroying the stream");
 }
 
 bool Device::Check(ErrorCode error, absl::string_view what) {
@@ -134,9 +134,9 @@ absl::StatusOr<char*> Device::TakeWeights(int64_t bytes) {
   }
   if (offset + needed > weights_.bytes()) {
     largest = std::max(largest, weights_.bytes() - offset);
-    return absl::ResourceExhaustedError(absl::StrCat("the model's weights take ", bytes,
-                                                     " bytes, but of the ", weights_.bytes(),
-                                                     " for weights ", largest, " are left"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the model's weights need ", bytes, " bytes, but the weights pool of ", weights_.bytes(),
+        " bytes has a largest free range of ", largest, " (--weights_pool_mib)"));
   }
   weights_taken_[offset] = needed;
   return weights_.At<char>(offset);

@@ -36,20 +36,22 @@ absl::Status TooMuch(const MemoryBudget& asked, int64_t free_bytes, int64_t frac
       asked.context_pool_bytes / kMiB, " MiB for contexts, ", asked.buffer_pool_bytes / kMiB,
       " for buffers, ", asked.encode_pool_bytes / kMiB, " for encoding, ",
       asked.weights_bytes / kMiB, " for weights and ", asked.workspace_bytes / kMiB,
-      " of workspace, where 0 is a share of what is left of ", fraction_bytes / kMiB, " MiB"));
+      " for workspace, where 0 stands for a share of the remaining memory of ",
+      fraction_bytes / kMiB, " MiB"));
 }
 
 }  // namespace
 
 absl::StatusOr<MemoryBudget> ShareOutMemory(const MemoryBudget& asked, int64_t free_bytes) {
   if (Smallest(asked) < 0) {
-    return absl::InvalidArgumentError("no part of the GPU's memory can be negative");
+    return absl::InvalidArgumentError("no part of the GPU memory may be negative");
   }
   if (asked.host_context_pool_bytes < 0) {
-    return absl::InvalidArgumentError("the host's memory for contexts cannot be negative");
+    return absl::InvalidArgumentError("the host memory for contexts must not be negative");
   }
   if (!(asked.memory_fraction > 0 && asked.memory_fraction <= 1)) {
-    return absl::InvalidArgumentError("the fraction of the GPU's memory must be in (0, 1]");
+    return absl::InvalidArgumentError(
+        "the fraction of the GPU memory must be more than 0 and at most 1");
   }
   MemoryBudget budget = asked;
   const auto fraction_bytes =

@@ -70,21 +70,22 @@ kernel::Matrix OutAndDirect(const CellAttentionWeights& weights, const ModelConf
 absl::Status CheckCellConfig(const ModelConfig& config) {
   if (!kernel::IsSupportedCell(config.encoder_width, config.encoder_heads)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the GPU backend takes no model with encoder_width ", config.encoder_width, " and ",
-        config.encoder_heads, " encoder_heads, only multiples of 8 up to ", kernel::kCellWidth,
-        " and up to ", kernel::kCellHeads, " heads of width up to ", kernel::kCellHeadWidth));
+        "the GPU backend does not support a model with encoder_width ", config.encoder_width,
+        " and ", config.encoder_heads, " encoder_heads; supported: multiples of 8 up to ",
+        kernel::kCellWidth, " and up to ", kernel::kCellHeads, " heads of width up to ",
+        kernel::kCellHeadWidth));
   }
   const int64_t tokens = std::max(config.encoder_induced_points, config.encoder_pooled_tokens);
   if (tokens > kernel::kCellTileTokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the GPU backend takes no model with ", config.encoder_induced_points,
-                     " encoder_induced_points and ", config.encoder_pooled_tokens,
-                     " encoder_pooled_tokens, only up to ", kernel::kCellTileTokens));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the GPU backend does not support a model with ", config.encoder_induced_points,
+        " encoder_induced_points and ", config.encoder_pooled_tokens,
+        " encoder_pooled_tokens; supported: up to ", kernel::kCellTileTokens));
   }
   if (config.max_features > kernel::kMostColumns) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the GPU backend takes no model with max_features ", config.max_features,
-                     ", only up to ", kernel::kMostColumns));
+        absl::StrCat("the GPU backend does not support a model with max_features ",
+                     config.max_features, "; supported: up to ", kernel::kMostColumns));
   }
   return absl::OkStatus();
 }

@@ -57,8 +57,9 @@ TEST(KernelShapeTest, RefusesWhatNoFormHolds) {
   };
   EXPECT_EQ(message({.d_model = 2'048, .n_heads = 16, .n_kv_heads = 1, .n_layers = 0}), "");
   EXPECT_THAT(message({.d_model = 2'056, .n_heads = 1, .n_kv_heads = 1, .n_layers = 0}),
-              HasSubstr("d_model 2056, only multiples of 8 up to 2048"));
-  EXPECT_THAT(message({.n_layers = 0, .d_ff = 8'200}), HasSubstr("d_ff 8200, only up to 8192"));
+              HasSubstr("d_model 2056; supported: multiples of 8 up to 2048"));
+  EXPECT_THAT(message({.n_layers = 0, .d_ff = 8'200}),
+              HasSubstr("d_ff 8200; supported: up to 8192"));
   const TestModelOptions many = {.n_layers = 1, .num_components = 250};
   EXPECT_EQ(message(many), "");
   EXPECT_THAT(message(many, kSmallSharedBytes),
@@ -105,7 +106,7 @@ TEST_F(WideModelTest, WithoutTheLibraryOnlyTheFusedFormIsServed) {
   const absl::Status status = backend->AddModel(wide_).status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("a model with d_model 32 and d_ff 4160 needs cuBLASLt"),
+              AllOf(HasSubstr("a model with d_model 32 and d_ff 4160 requires cuBLASLt"),
                     HasSubstr("/nowhere/libcublasLt.so.13"), HasSubstr("--cublaslt")));
   EXPECT_TRUE(backend->AddModel(fused_).ok());
 }

@@ -30,7 +30,7 @@ TEST(LoadCudaBackendTest, RefusesAnotherLibrary) {
   const absl::Status status = cuda::LoadBackend("/lib/x86_64-linux-gnu/libm.so.6", {}).status();
   if (absl::IsNotFound(status)) GTEST_SKIP() << "this system's libraries lie elsewhere";
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("is no GPU backend"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is not a GPU backend"));
 }
 
 // The shared object of this build opens; without a GPU it says that there is none.

@@ -280,7 +280,7 @@ TEST_F(ProductTest, ScratchLimitsTheLargestLaunch) {
   const absl::Status status =
       PlanProduct(*library_, shape, {scratch_.data(), of_64 - 1}, stream_).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(of_64, " bytes to try")));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(of_64, " bytes to measure")));
 }
 
 TEST(ProductSizeTest, IsTheSmallestThatHoldsTheRows) {
@@ -308,7 +308,7 @@ TEST(OpenCublasLtTest, SaysWhatIsWrong) {
   const absl::Status too_old = OpenCublasLt(old).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(too_old)) << too_old;
   EXPECT_THAT(std::string(too_old.message()),
-              HasSubstr("is cuBLASLt 11.5.0, but 12.0.0 or newer is needed"));
+              HasSubstr("is cuBLASLt 11.5.0, but 12.0.0 or newer is required"));
 }
 
 }  // namespace
