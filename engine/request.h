@@ -1,5 +1,5 @@
-// The engine's requests and results: no gRPC, no Protobuf. Tables are in the
-// user's units going in, and so are values and densities coming out.
+// The engine's requests and results, without gRPC and Protobuf. Tables, values and densities are in
+// the user's units.
 #ifndef CHORALE_ENGINE_REQUEST_H_
 #define CHORALE_ENGINE_REQUEST_H_
 
@@ -26,12 +26,12 @@ enum class BeyondBuffer {
   kWrap,  // position i uses offset i mod K, as the reference implementation does
 };
 
-// Whether draws and quantiles of a target that repeats its values are snapped to what it can take
+// Whether draws and quantiles are snapped to the possible values of a target with repeated values
 // (engine/data/target_support.h).
 enum class Snapping { kOn, kOff };
 
-// Whose share of the engine a request uses: requests of one client compete with each other, and the
-// clients with each other by their weights, however many requests each has.
+// The client to whose share of the engine a request belongs: requests of a client compete with each
+// other, and clients compete by their weights, regardless of their numbers of requests.
 struct ClientShare {
   std::string client;  // compared for equality only
   double weight = 1;   // positive
@@ -44,18 +44,18 @@ struct Source {
   std::string model_digest;
 };
 
-// What all requests against a context have.
+// The fields that all requests for a context have.
 struct RequestBase {
   std::string tenant;
   ClientShare share;
   std::string context;  // name
   Table targets;        // [T] rows; feature columns matched by name
-  Source expected;      // FailedPrecondition if the context's is another; empty digests: any
-  // Of the context pool, for all contexts of the tenant: they make room for one another before they
-  // take more. A context that is larger is refused. 0: no limit.
+  Source expected;      // FailedPrecondition if the digests differ; empty digests match
+  // The share of the context pool for all contexts of the tenant: further contexts of the tenant
+  // evict its own. A larger context is rejected. 0: no limit.
   int64_t max_resident_bytes = 0;
   absl::Time deadline = absl::InfiniteFuture();  // monotonic, as MonotonicNow
-  CallReporter report;  // told how the call went, whatever its outcome; may be empty
+  CallReporter report;  // receives the report of the call, whatever its outcome; may be empty
 };
 
 struct PredictRequest : RequestBase {
@@ -76,7 +76,7 @@ struct SampleRequest : RequestBase {
 struct LogDensityRequest : RequestBase {
   std::vector<double> y;  // [B, T], finite
   int64_t vectors = 0;    // B
-  // 0: the order given. R > 0: log-mean-exp over R random orders per vector.
+  // 0: the given order. R > 0: log-mean-exp over R random orders per vector.
   int64_t random_orders = 0;
   uint64_t seed = 0;           // for random orders; 0: the engine picks one
   bool want_terms = false;     // per target; only with the given order
@@ -84,8 +84,8 @@ struct LogDensityRequest : RequestBase {
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
 
-// Whether the answer says what the target's values are snapped to: where it has such values, and
-// with densities, which are those of the continuous distribution.
+// Whether the response describes the values to which the target is snapped: if the target has such
+// values, and with densities, which refer to the continuous distribution.
 inline bool TellsOfSnapping(const PredictRequest& request) {
   return request.snapping == Snapping::kOn && !request.quantiles.empty();
 }
@@ -103,13 +103,13 @@ struct Mixtures {
 };
 
 struct Timings {
-  absl::Duration queued;      // waiting to be looked up, and for memory
-  absl::Duration encoding;    // waiting for the context to become resident; zero when it was
+  absl::Duration queued;      // the wait for the lookup, and for memory
+  absl::Duration encoding;    // the wait until the context was resident; zero if it was resident
   absl::Duration first_step;  // from arrival to the first step's values
   absl::Duration total;       // from arrival to the end
 };
 
-// What all results have.
+// The fields that all results have.
 struct ResultBase {
   Timings timings;
   Source source;
@@ -120,29 +120,29 @@ struct PredictResult : ResultBase {
   std::vector<double> mean;       // [T]
   std::vector<double> std;        // [T]
   std::vector<double> quantiles;  // [T, Q]
-  Mixtures mixtures;              // [T, M] when asked for
+  Mixtures mixtures;              // [T, M] if requested
 };
 
-// Values of some paths over some steps, as they are drawn.
+// Values of some paths over some steps, in the order in which they are drawn.
 struct SampleBlock {
   int64_t first_path = 0;
   int64_t paths = 0;
   int64_t first_step = 0;
   int64_t steps = 0;
   std::vector<double> values;         // [paths, steps]
-  std::vector<double> log_densities;  // [paths, steps] when asked for
+  std::vector<double> log_densities;  // [paths, steps] if requested
   std::vector<int32_t> targets;       // [paths, steps]: which target; empty when order is kGiven
 };
 
 struct SampleSummary : ResultBase {
-  uint64_t seed = 0;  // the one used
+  uint64_t seed = 0;  // the seed that was used
 };
 
 struct LogDensityResult : ResultBase {
   std::vector<double> log_density;     // [B]: log of the mean density over orders
   std::vector<double> standard_error;  // [B], of log_density over orders; empty with fewer than 2
-  std::vector<double> terms;           // [B, T] when asked for
-  Mixtures mixtures;                   // [B * T, M] when asked for
+  std::vector<double> terms;           // [B, T] if requested
+  Mixtures mixtures;                   // [B * T, M] if requested
   uint64_t seed = 0;
 };
 
@@ -151,7 +151,7 @@ enum class ContextState { kEvicted, kEncoding, kResident };
 struct ContextInfo {
   ContextRecord record;
   ContextState state = ContextState::kEvicted;
-  int64_t resident_bytes = 0;  // what it takes, or would take, while resident
+  int64_t resident_bytes = 0;  // size while resident
 };
 
 }  // namespace chorale

@@ -14,11 +14,11 @@ namespace chorale {
 
 struct BuiltEngine {
   std::unique_ptr<Engine> engine;
-  std::vector<LeftOutModel> left_out_models;  // see Engine::Create; a reload may serve them later
+  std::vector<LeftOutModel> left_out_models;  // see Engine::Create; a reload may load them
 };
 
 // Loads the models, opens the store and the backend, and starts the engine. Logs which models are
-// served, and which were left out and why. Errors name the file or folder at fault. `metrics` must
+// served, and which are skipped and why. Errors name the file or folder at fault. `metrics` must
 // outlive the engine.
 absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetrics* metrics);
 

@@ -1,4 +1,4 @@
-// Asks a server for its health: what --check does.
+// Checks the health of a server, for --check.
 #ifndef CHORALE_SERVER_CHECK_SERVER_H_
 #define CHORALE_SERVER_CHECK_SERVER_H_
 
@@ -8,10 +8,10 @@
 
 namespace chorale {
 
-// Ok if the server that listens there says by gRPC's health service that it is ready. An address of
-// all interfaces stands for loopback. Otherwise the message says why not. The server's certificate
-// is not verified, because its name is hardly that of the loopback address: the question tells
-// nothing, and a wrong answer harms nobody else.
+// Ok if gRPC's health service of the server at this address reports that it is ready; otherwise the
+// message contains the reason. An address of all interfaces stands for loopback. The certificate of
+// the server is not verified, because it rarely contains the name of the loopback address: the
+// request contains no secret, and only the operator reads the response.
 absl::Status CheckServer(const ListenTarget& listen, absl::Duration timeout);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// What would keep a server from starting, found without starting one.
+// Finds the errors that would prevent a server from starting, without starting it.
 #ifndef CHORALE_SERVER_CHECK_START_H_
 #define CHORALE_SERVER_CHECK_START_H_
 
@@ -12,28 +12,29 @@
 namespace chorale {
 
 struct StartCheck {
-  Mistakes mistakes;                  // the server would not start; the flag or the file is named
-  Mistakes passing;                   // it would not start now, but later: others use its memory
-  std::vector<std::string> warnings;  // it would, but hardly as it was meant
+  Mistakes mistakes;  // errors that prevent a start, with the flag or the file
+  Mistakes passing;   // errors that prevent a start at the moment: others use its memory
+  std::vector<std::string> warnings;  // the server starts, but the setting is probably a mistake
 };
 
-// All change nothing, and a server may run meanwhile with the same options: that it has the ports
-// and the lock on the data folder is no mistake.
+// No check changes anything. A server with the same options may run at the same time: the ports and
+// the lock of the data folder that it holds are not errors.
 
-// Reads the files of certificates, tokens and tenants, and looks at the addresses, the memory that
-// the flags ask for, the limit of open files and the folders that the server writes to. Takes
+// Reads the files of certificates, tokens and tenants, and checks the addresses, the memory that
+// the flags require, the limit of open files and the folders that the server writes to. Takes
 // milliseconds.
 StartCheck CheckFiles(ProgramOptions options, const AvailableResources& resources);
 
-// And loads the models, opens the backend, tries the addresses and looks at the store
-// (CheckContextStore). A GPU needs memory for that beside what a running server has taken.
+// In addition, loads the models, opens the backend, tries the addresses and checks the store
+// (CheckContextStore). On a GPU, the check needs memory in addition to the memory of a running
+// server.
 StartCheck CheckEverything(ProgramOptions options);
 
-// For a server that runs, and its next start: the same, but for what takes much memory or long. No
-// model is loaded: a reload does that by itself if one has changed. The backend is not opened, so
-// that of a GPU only the library is looked for. `on_gpu`: where the server computes, which is where
-// --backend=auto would. What others use of the memory does not count, and so neither does what the
-// server itself does. May ask a name server, and reads the database of another --data_dir.
+// The same check for the next start of a running server, without the parts that need much memory or
+// time. It loads no model, because a reload does so if a model has changed. It does not open the
+// backend; of the GPU backend, it only checks the library. `on_gpu`: whether the server computes on
+// a GPU, which --backend=auto would select again. The memory in use, by this server or others, is
+// not considered. The check may query a name server, and reads the database of another --data_dir.
 StartCheck CheckNextStart(ProgramOptions options, bool on_gpu);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// The configuration of a server, put together from its sources.
+// The configuration of a server, merged from its sources.
 #ifndef CHORALE_SERVER_CONFIGURATION_H_
 #define CHORALE_SERVER_CONFIGURATION_H_
 
@@ -12,7 +12,8 @@
 
 namespace chorale {
 
-// What was given to the program when it started. The file that it names is read each time.
+// The sources that the program received at its start. The configuration file is read again at each
+// reload.
 struct ConfigurationSources {
   std::vector<std::string> arguments;    // of the command line, without the program
   std::vector<std::string> environment;  // "NAME=value"
@@ -27,21 +28,21 @@ struct Configuration {
   std::vector<std::string> unknown_variables;  // CHORALE_... that are no flags
 };
 
-// The command line has precedence over the environment, that over the file, that over the defaults.
-// InvalidArgument has a line for each mistake, which names the source, the flag and its valid
+// The command line overrides the environment, which overrides the file, which overrides the
+// defaults. InvalidArgument has one line per error, which names the source, the flag and the valid
 // values.
 //
-// Uses the process's flags: one thread at a time may call it. `file_entries_before`: of the
-// configuration that is to be replaced (ReadConfigFile).
+// Uses the process's flags: only one thread at a time may call it. `file_entries_before`: of the
+// configuration to be replaced (ReadConfigFile).
 absl::StatusOr<Configuration> LoadConfiguration(const ConfigurationSources& sources,
                                                 int64_t file_entries_before = 0);
 
-// The same, as far as it can be read, so that what it names can be looked at as well: what is wrong
-// counts as not given.
+// The same, as far as the sources can be read, so that further checks are possible: invalid values
+// are treated as not set.
 Configuration ReadConfiguration(const ConfigurationSources& sources, int64_t file_entries_before,
                                 Mistakes* mistakes);
 
-// Only where the server listens: other flags must be well-formed, but need not be valid together.
+// Only the address of the server: other flags must be well-formed, but need not be valid together.
 absl::StatusOr<ListenTarget> LoadListenTarget(const ConfigurationSources& sources);
 
 }  // namespace chorale

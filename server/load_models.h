@@ -11,9 +11,9 @@
 
 namespace chorale {
 
-// The models in these entries, in this order. An error has a line for each folder at fault, which
-// names it and what is wrong with it: also where two models have one name. `stopped` is asked
-// before each model: Cancelled once it says true.
+// Loads the models of these entries, in this order. An error has one line for each invalid folder,
+// with its name and the reason; two models with the same name are an error as well. `stopped` is
+// called before each model: Cancelled once it returns true.
 absl::StatusOr<std::vector<Model>> LoadModels(const std::vector<std::string>& entries,
                                               absl::FunctionRef<bool()> stopped);
 

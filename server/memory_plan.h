@@ -1,4 +1,4 @@
-// Whether the memory that is planned for fits below the limit.
+// Checks whether the planned memory fits below the limit.
 #ifndef CHORALE_SERVER_MEMORY_PLAN_H_
 #define CHORALE_SERVER_MEMORY_PLAN_H_
 
@@ -8,8 +8,8 @@
 
 namespace chorale {
 
-// InvalidArgument if the pools in host memory and --registration_memory_mib together take more than
-// kPlannedMemoryShare of --memory_limit_mib; it says what takes how much, by the flags' names.
+// InvalidArgument if the pools in host memory and --registration_memory_mib together exceed
+// kPlannedMemoryShare of --memory_limit_mib; the message lists the parts by flag name.
 absl::Status CheckMemoryPlan(const ServerOptions& options, const PoolSizes& pools,
                              const BackendInfo& backend);
 

@@ -1,4 +1,4 @@
-// Where the models are that --models names.
+// Finds the folders of the models that --models lists.
 #ifndef CHORALE_SERVER_MODEL_FOLDERS_H_
 #define CHORALE_SERVER_MODEL_FOLDERS_H_
 
@@ -7,12 +7,13 @@
 
 namespace chorale {
 
-// The models' own folders. An entry with a config.json is one; another entry stands for those of
-// its folders that have one, by name, without those whose names begin with a dot. An entry that is
-// neither is returned as it is: loading it tells what is missing.
+// Returns the folders of the models. An entry with a config.json is a model folder; another entry
+// stands for its subfolders that contain a config.json, in the order of their names, except
+// subfolders whose names begin with a dot. An entry that is neither is returned unchanged: loading
+// it reports the error.
 std::vector<std::string> FindModelFolders(const std::vector<std::string>& entries);
 
-// Differs when the models in these entries may differ. Reads none of them.
+// Changes when the models of these entries may have changed. Reads no model.
 std::string ModelsVersion(const std::vector<std::string>& entries);
 
 }  // namespace chorale

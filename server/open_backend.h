@@ -12,16 +12,16 @@
 
 namespace chorale {
 
-// What the CPU backend gets.
+// The options of the CPU backend.
 cpu::BackendOptions CpuOptions(const EngineSetup& setup);
 
-// The errors of OpenBackend that show without opening anything.
+// The errors of OpenBackend that can be found without opening anything.
 absl::Status CheckBackendIsThere(const EngineSetup& setup);
 
-// BackendChoice::kAuto opens the CPU backend, and logs why, if there is no GPU backend library, no
-// driver or no supported GPU. If there is a GPU but it cannot be opened, or has too little memory,
-// that is an error also for kAuto: the CPU would be many times slower than the operator expects.
-// Logs the backend and the sizes of its pools.
+// BackendChoice::kAuto opens the CPU backend, and logs the reason, if there is no GPU backend
+// library, no driver or no supported GPU. If there is a GPU but it cannot be opened, or has too
+// little memory, that is an error also for kAuto: the CPU would be many times slower than the
+// operator expects. Logs the backend and the sizes of its pools.
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const EngineSetup& setup);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// Takes over a changed configuration while the server runs.
+// Applies a changed configuration while the server runs.
 #ifndef CHORALE_SERVER_RELOAD_H_
 #define CHORALE_SERVER_RELOAD_H_
 
@@ -16,13 +16,13 @@
 
 namespace chorale {
 
-// Whether a new value of the flag counts without a restart.
+// Whether a new value of the flag applies without a restart.
 bool IsReloadable(absl::string_view flag);
 
-// A configuration that is wrong in any way changes no flag; of the files of certificates, tokens
-// and tenants each counts by itself, so that a mistake elsewhere keeps no token from being revoked.
-// One line of the log says what was changed, which other flags need a restart, and what was refused
-// and why; the metrics count.
+// A configuration with any error changes no flag. Each file of certificates, tokens and tenants is
+// applied separately, so that an error elsewhere does not prevent the revocation of a token. One
+// log event lists the changes, the flags that require a restart, and the rejected parts with their
+// reasons; the metrics count reloads.
 //
 // Thread contract: one thread at a time.
 class Reloader {
@@ -31,21 +31,21 @@ class Reloader {
   using LoadModels =
       std::function<absl::StatusOr<std::vector<Model>>(const std::vector<std::string>& entries)>;
 
-  // Says what would keep a server with these options from starting.
+  // Returns the errors that would prevent a server with these options from starting.
   using CheckStart = std::function<StartCheck(const ProgramOptions& options)>;
 
-  // `server` is open, and outlives this. `configuration` is the one that it runs with, and
-  // `models_version` the ModelsVersion of its models, from before they were loaded; empty if some
-  // were left out.
+  // `server` is open, and outlives this. `configuration` is the configuration with which it runs,
+  // and `models_version` the ModelsVersion of its models, from before they were loaded; empty if
+  // models were skipped.
   Reloader(ConfigurationSources sources, Configuration configuration, std::string models_version,
            LoadModels load_models, CheckStart check_start, Server* server);
 
-  // Reads the sources again, and all models if any has changed or was left out
-  // (server/update_models.h): what it needs may be there by now.
+  // Reads the sources again, and all models if a model has changed or was skipped
+  // (server/update_models.h): its requirement may be available by now.
   void Reload();
 
  private:
-  // Appends to the line of the log.
+  // Appends to the fields of the log event.
   absl::Status Apply(const Configuration& next, std::vector<LogField>* fields);
   absl::Status UpdateModels(const std::vector<std::string>& entries);
 

@@ -7,9 +7,9 @@
 namespace chorale {
 
 // Serves until SIGTERM or SIGINT, or until the server fails. Returns the exit status: 0 after a
-// graceful shutdown, 1 if the server could not start or has failed; the log has the
-// reason. The sources are read again when a reload is asked for. Call once, from main, before any
-// other thread runs.
+// graceful shutdown, 1 if the server could not start or has failed, 2 if a flag or the
+// configuration is invalid; the log contains the reason. A reload reads the sources again. Call
+// once, from main, before any other thread runs.
 int RunServer(const ConfigurationSources& sources, const Configuration& configuration);
 
 }  // namespace chorale

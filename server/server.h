@@ -41,19 +41,20 @@
 namespace chorale {
 
 // Life cycle:
-//   1. Start binds the ports. The server is live but not ready, metrics are available, calls are
-//      refused with UNAVAILABLE.
+//   1. Start binds the ports. The server is live but not ready, metrics are available, and calls
+//      are rejected with UNAVAILABLE.
 //   2. Open creates the engine, which loads the models.
-//   3. Calls are admitted, the server is ready, and the port file is there. If the server fails
-//      (the backend does, it can accept no connection, or its memory stays too high), it is neither
-//      live nor ready, and the owner is notified, who must drain: only a new process helps.
-//   4. After AnnounceShutdown it is not ready, though calls are admitted: a lame duck.
-//   5. Drain refuses new calls with UNAVAILABLE. Calls in flight may finish until the deadline,
-//      then they are cut short. The ports close.
+//   3. The server admits calls and is ready, and the port file exists. If the server fails (the
+//      backend fails, it cannot accept connections, or its memory use stays too high), it is
+//      neither live nor ready, and the owner, which must call Drain, is notified: only a restart
+//      helps.
+//   4. After AnnounceShutdown (the lame-duck period) it is not ready, but still admits calls.
+//   5. Drain rejects new calls with UNAVAILABLE. Calls in flight may finish until the deadline;
+//      then they are aborted. The ports close.
 //   6. The destructor destroys the engine, which closes the store.
 //
-// gRPC's health service tells what is live and ready; server/lifecycle/health_services.h has the
-// names.
+// gRPC's health service reports whether the server is live and ready;
+// server/lifecycle/health_services.h contains the names.
 //
 // Thread contract: one thread owns it; any thread may call AnnounceShutdown, CutShort,
 // SetLeftOutModels, SetSlowCall and the const methods.
@@ -64,25 +65,26 @@ class Server {
   using EngineFactory =
       std::function<absl::StatusOr<std::unique_ptr<Engine>>(PrometheusMetrics* metrics)>;
 
-  // Unavailable if it cannot listen on an address, InvalidArgument if one is not host:port; the
-  // message names the address.
-  // InvalidArgument as well if a file of ServerOptions::security cannot be used.
+  // Unavailable if the server cannot listen on an address, InvalidArgument if an address is not
+  // host:port; the message names the address. InvalidArgument also if a file of
+  // ServerOptions::security cannot be used.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   // Drains with a deadline of now, unless Drain was called.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // REQUIRES: called once. Returns the factory's error unchanged, or that of CheckMemoryPlan; the
-  // server then keeps refusing calls. `on_failure` is called at most once, on any thread, if the
-  // server fails before Drain, or has already; it must not call Drain itself.
+  // REQUIRES: called once. Returns the factory's error unchanged, or the error of CheckMemoryPlan;
+  // the server then continues to reject calls. `on_failure` is called at most once, on any thread,
+  // if the server fails before Drain or has already failed; it must not call Drain itself.
   absl::Status Open(const EngineFactory& factory, std::function<void()> on_failure);
 
-  // What the metrics name as left out, until the next UpdateModels that succeeds. Thread-safe.
+  // The models that the metrics report as skipped, until the next successful UpdateModels.
+  // Thread-safe.
   void SetLeftOutModels(std::vector<LeftOutModel> models);
 
-  // REQUIRES, of both: open. Any one thread, but not at the same time as Drain. UpdateModels is
-  // that of server/update_models.h.
+  // REQUIRES, for both: open. May be called on any single thread, but not at the same time as
+  // Drain. UpdateModels is described in server/update_models.h.
   void SetLimits(const Limits& limits);
   absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models);
 
@@ -96,19 +98,20 @@ class Server {
   // forever for a call that does not end when it is cancelled, which is a bug; ShutdownSignal's
   // timer then ends the process.
   void Drain(absl::Time deadline);
-  // Ends all calls in flight with UNAVAILABLE, so that a Drain in progress ends quickly: work stops
-  // at once, what was drawn is sent, and clients that do not take it within a moment are left.
+  // Ends all calls in flight with UNAVAILABLE, so that a Drain in progress ends soon: work stops
+  // immediately, drawn values are sent, and the server does not wait for clients that do not read
+  // them within a moment.
   void CutShort();
 
   PrometheusMetrics* metrics() { return &metrics_; }
-  // In effect for calls that end from now on; see ServerOptions::slow_call. Thread-safe.
+  // Applies to calls that end from now on; see ServerOptions::slow_call. Thread-safe.
   void SetSlowCall(absl::Duration limit) { telemetry_->SetSlowCall(limit); }
 
   int port() const { return port_; }
   int metrics_port() const { return metrics_port_; }  // 0: no endpoint
-  // Calls are admitted, tables can be registered, and no shutdown was asked for.
+  // The server admits calls, accepts registrations, and no shutdown was requested.
   bool ready() const;
-  // The process should live: not once the server has failed.
+  // The process should live: false once the server has failed.
   bool live() const { return !failed_; }
   bool failed() const { return failed_; }
   int64_t live_calls() const { return registry_.live(); }
@@ -124,19 +127,20 @@ class Server {
   MemoryLimit CurrentMemoryLimit();
   absl::Status StartHttp();
   ServerState State() const;
-  // In two steps: a file that cannot be written is an error at the start, but a process that waits
-  // for it does not see it before calls are admitted.
+  // In two steps: a file that cannot be written is an error at start, but a process that waits for
+  // the file must not find it before calls are admitted.
   absl::Status PreparePortFile() const;
   absl::Status PublishPortFile() const;
-  // Tells the health service.
+  // Updates the health service.
   void UpdateHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
   bool IsReady() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
-  // Only a new process helps; the log says `event` and the reason. Thread-safe.
+  // The server has failed, and only a restart helps; logs `event` and the reason. Thread-safe.
   void Fail(absl::string_view event, absl::string_view reason);
-  void NotifyOwner();  // of the failure, once, if it is known how
-  // Such a server is not ready, but lives: what is registered may be in its open files alone.
+  void NotifyOwner();  // notifies it of the failure, once, if a callback is set
+  // A server with a lost store is not ready, but continues to live: its open files may be the only
+  // copy of the registered contexts.
   void SetStoreLost(bool lost);
-  void AnnounceModels();  // to the metrics, so that their series begin at zero
+  void AnnounceModels();  // announces models to the metrics, so that their series begin at zero
 
   // In order of dependency: members may use those above them.
   const ServerOptions options_;
@@ -147,7 +151,7 @@ class Server {
   ReactorRegistry registry_;
   LiveLimits limits_;
   std::atomic<int64_t> memory_limit_bytes_;  // 0: none
-  std::atomic<bool> has_own_memory_limit_;   // where there is no other
+  std::atomic<bool> has_own_memory_limit_;   // if there is no other limit
   ByteBudget registration_memory_;
   ReplyMemory reply_memory_;
   std::unique_ptr<Engine> engine_;

@@ -17,25 +17,25 @@
 
 namespace chorale {
 
-// The Limits::max_response_bytes for a message size. The difference is for the fields besides the
-// numbers: warnings (kMaxWarningBytes), digests, seed, timings, lengths.
+// The Limits::max_response_bytes for a message size. The difference is for the fields other than
+// the numbers: warnings (kMaxWarningBytes), digests, seed, timings, lengths.
 constexpr int64_t MaxResponseBytes(int64_t max_message_bytes) {
   return max_message_bytes - (16 << 10);
 }
 
-// Where a server is to be found.
+// The address of a server.
 struct ListenTarget {
   std::string address;  // host:port
   bool tls = false;
 };
 
-// What a server may take of memory once the limit has changed that it found when it started.
+// The sizes of memory after a change of the limit that the server found at start.
 struct MemoryShares {
   int64_t limit_bytes = 0;        // of the process's resident memory; 0: none
-  bool own_memory_limit = false;  // then: OwnMemoryLimit
+  bool own_memory_limit = false;  // if true: OwnMemoryLimit applies
   PoolSizes pools;
   int64_t registration_memory_bytes = 0;
-  std::string warning;  // too little; empty: enough
+  std::string warning;  // warning about too little memory; empty: none
 };
 
 // Options of Server: network and limits.
@@ -48,11 +48,11 @@ struct ServerOptions {
   int64_t max_connections = 4096;
   int64_t max_connections_per_peer = 1024;
   int64_t memory_limit_bytes = 0;   // of the process's resident memory; 0: none
-  bool memory_limit_found = false;  // by FitToMachine: pools that flags have set may exceed it
-  bool own_memory_limit = false;    // where there is no other: OwnMemoryLimit
-  // Asked once a second, on one thread: something if what it said before is not true any more.
-  // `on_host`: whether contexts and buffers are in the host's memory; `weight_bytes`: of the models
-  // that are served. Null: nothing changes.
+  bool memory_limit_found = false;  // from FitToMachine: pools that flags have set may exceed it
+  bool own_memory_limit = false;    // OwnMemoryLimit applies if there is no other limit
+  // Called once a second, on one thread: returns new sizes if the limit has changed since the last
+  // call. `on_host`: whether contexts and buffers are in host memory; `weight_bytes`: the weights
+  // of the served models. Null: the limit never changes.
   std::function<std::optional<MemoryShares>(bool on_host, int64_t weight_bytes)> find_memory_shares;
   int64_t registration_memory_bytes = 1LL << 30;
   absl::Duration stalled_write_timeout = absl::Seconds(60);
@@ -63,16 +63,16 @@ struct ServerOptions {
   bool reflection = true;
   SecurityOptions security;
   std::string trace_endpoint;  // host:port of a collector, for OTLP over gRPC; empty: no traces
-  double trace_sample_rate = 0.01;               // of traces that begin here
+  double trace_sample_rate = 0.01;               // of the traces that begin here
   absl::Duration slow_call = absl::Seconds(10);  // a longer call is logged as a warning; 0: none
   Limits limits;
   // These have no flag; tests set them.
   int blocking_threads = 4;                         // for calls that block on the disk
   int64_t max_blocking_queue = 256;                 // calls that may wait for a blocking thread
-  int64_t reply_memory_bytes = 256LL << 20;         // of replies that were not read yet
-  absl::Duration health_period = absl::Seconds(1);  // between two checks of the backend
-  // Clients may send a ping this often, with or without calls; those of Go every 10 s at most, and
-  // some earlier, as it takes them less time to arrive.
+  int64_t reply_memory_bytes = 256LL << 20;         // of unread responses
+  absl::Duration health_period = absl::Seconds(1);  // between two health checks of the backend
+  // Clients may send a ping at this interval, with or without calls; clients in Go ping every 10 s
+  // at most, and some pings arrive earlier because of varying latency.
   absl::Duration min_ping_interval = absl::Seconds(5);
 };
 
@@ -86,12 +86,12 @@ struct EngineSetup {
   int threads = 0;                                // of the CPU backend; 0: one per processor
   int64_t context_pool_bytes = 0;                 // 0: the backend's default
   int64_t buffer_pool_bytes = 0;                  // 0: the backend's default
-  int64_t cpu_context_pool_bytes = 4LL << 30;     // that default, of the CPU backend
+  int64_t cpu_context_pool_bytes = 4LL << 30;     // the default of the CPU backend
   int64_t cpu_buffer_pool_bytes = 1LL << 30;      // likewise
   int64_t weights_pool_bytes = 0;                 // GPU only; 0: the backend's default
   double gpu_memory_fraction = 0.94;              // of the GPU's free memory
   int64_t host_context_pool_bytes = 1LL << 30;    // GPU only; 0: none
-  std::string cublaslt;                           // GPU only; empty: found by the loader
+  std::string cublaslt;                           // GPU only; empty: search the loader's path
   int64_t context_file_bytes = 0;                 // of encoded contexts on disk; 0: none
   std::vector<std::string> warm_on_start;         // see WarmOnStart
   int64_t registered_tables_bytes = 256LL << 20;  // see EngineOptions::max_registered_bytes

@@ -1,4 +1,4 @@
-// Makes a running engine serve another set of models.
+// Changes the set of models that a running engine serves.
 #ifndef CHORALE_SERVER_UPDATE_MODELS_H_
 #define CHORALE_SERVER_UPDATE_MODELS_H_
 
@@ -10,19 +10,19 @@
 
 namespace chorale {
 
-// Log models that are now served, and such that are not.
+// Log the models that are now served, and the models that are skipped.
 void LogModel(const Engine::ModelInfo& model);
 void LogLeftOut(const std::vector<LeftOutModel>& models);
 
-// Adds the models that are not served, makes the first of `models` the default, then removes those
-// that are served but not among `models`. An error changes nothing: a model that the backend
-// refuses, two of one name, none at all, or a model with the name of one that is served and other
-// content. (Contexts belong to a model's content: to replace it, remove it, reload, and add the new
-// one, or give the new one another name.)
+// Adds the new models, makes the first of `models` the default, then removes served models that are
+// not in `models`. An error changes nothing: the backend rejects a model, two models have the same
+// name, `models` is empty, or a model has the name of a served model but other content. (Contexts
+// belong to the content of a model: to replace a model, remove it, reload, and add the new model,
+// or give the new model another name.)
 //
-// A new model that needs something which is not on this machine (FailedPrecondition of
-// Engine::AddModel) is left out, logged and returned, and all else is done; the first of the others
-// is the default. It is an error if no other is among `models`.
+// A new model that requires something that this machine lacks (FailedPrecondition of
+// Engine::AddModel) is skipped, logged and returned, and the other changes are applied; the first
+// of the other models is the default. It is an error if `models` contains no other model.
 //
 // BLOCKING. Thread contract: one thread at a time changes an engine's models.
 absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models,

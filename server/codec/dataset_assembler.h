@@ -18,7 +18,7 @@ namespace chorale {
 // Not thread-safe. Not usable after an error.
 class DatasetAssembler {
  public:
-  // More chunks than this are refused: each one costs time, however small it is.
+  // The limit of chunks: each chunk costs time, however small it is.
   static constexpr int64_t kMaxChunks = 65'536;
 
   explicit DatasetAssembler(const Limits& limits) : limits_(limits) {}
@@ -32,13 +32,13 @@ class DatasetAssembler {
   // or no feature column, or if the header's row_count differs from the number of rows.
   absl::StatusOr<Dataset> Finish();
 
-  // Of the header; empty before it.
+  // From the header; empty before it.
   const std::string& context_id() const { return context_id_; }
   const std::string& model_id() const { return model_id_; }  // empty: the default model
   int64_t rows() const { return rows_; }
-  // Bytes of names, cells and categories so far: what Limits::max_dataset_bytes limits.
+  // The size of the names, cells and categories so far, which Limits::max_dataset_bytes limits.
   int64_t bytes() const { return bytes_; }
-  // Memory that they take here: for short categories many times bytes().
+  // The memory that they use here: for short categories many times bytes().
   int64_t memory_bytes() const { return memory_bytes_; }
 
  private:

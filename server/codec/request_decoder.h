@@ -1,5 +1,5 @@
-// Converts query messages to engine requests. Checks only what the engine cannot see, names and
-// enums, and what bounds the memory that decoding takes; the engine validates the rest.
+// Converts query messages to engine requests. Checks only names and enums, which the engine does
+// not see, and the limits that bound the memory of decoding; the engine validates everything else.
 #ifndef CHORALE_SERVER_CODEC_REQUEST_DECODER_H_
 #define CHORALE_SERVER_CODEC_REQUEST_DECODER_H_
 

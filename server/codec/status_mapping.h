@@ -15,9 +15,10 @@ namespace chorale {
 // (ErrorField), an ErrorInfo (ErrorReason; its domain is "chorale") and a RetryInfo (RetryDelay),
 // if the status has them.
 //
-// Long messages are cut: they travel in trailers of limited size. Messages of internal errors
-// (INTERNAL, UNKNOWN, DATA_LOSS) may contain file names or addresses: they are logged, and the
-// client gets a general message with a reference to the log line, which also has `about_call`.
+// Long messages are truncated, because trailers have a limited size. Messages of internal errors
+// (INTERNAL, UNKNOWN, DATA_LOSS) may contain file names or addresses: the server logs them, and the
+// client receives a general message with a reference to the log line, which also contains
+// `about_call`.
 grpc::Status ToGrpcStatus(const absl::Status& status, std::vector<LogField> about_call = {});
 
 }  // namespace chorale

@@ -12,7 +12,7 @@
 
 namespace chorale {
 
-// Limits of one table in a message. They are checked before anything is copied.
+// Limits of one table in a message. They are checked before any data is copied.
 struct TableBounds {
   int64_t max_rows = 0;
   int64_t max_columns = 0;
@@ -21,8 +21,9 @@ struct TableBounds {
   int64_t max_category_bytes = 0;
 };
 
-// Bounds of the `targets` of a query. Their categories are only looked up: one that no context can
-// hold is unknown, so they may be as long as the message, and each row may have one of its own.
+// The bounds of the `targets` of a query. Their categories are only looked up, and a category that
+// no context can contain is unknown. Therefore they may be as long as the message, and each row may
+// have another category.
 TableBounds TargetBounds(const Limits& limits);
 // Bounds of one chunk of a dataset, whose columns include the target.
 TableBounds ChunkBounds(const Limits& limits);

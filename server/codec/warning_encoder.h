@@ -1,4 +1,4 @@
-// From what the engine did not take as it stands to the API's warnings.
+// Converts the engine's notes on changed or suspicious input to the warnings of the API.
 #ifndef CHORALE_SERVER_CODEC_WARNING_ENCODER_H_
 #define CHORALE_SERVER_CODEC_WARNING_ENCODER_H_
 
@@ -11,8 +11,8 @@
 
 namespace chorale {
 
-// Most bytes of the warnings of one message, so that they never keep an answer from fitting into
-// it; what has no room is counted by the last one.
+// The maximum size of the warnings of a message, so that they never prevent a response from fitting
+// into it. The last warning contains the number of omitted warnings.
 inline constexpr int64_t kMaxWarningBytes = 12 << 10;
 
 // In the order of the columns.

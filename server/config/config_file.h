@@ -21,16 +21,16 @@ struct ConfigEntry {
   std::vector<std::string> values;  // as written; of a scalar exactly one
 };
 
-// The file's entries in their order; none for an empty file. InvalidArgument names the file, and
-// the key or the line: a file that cannot be read, that is not YAML, whose top is not a map, that
-// has a key twice, a value that is neither a scalar nor a list of scalars, or that CheckEmptied
-// refuses. What the names and values mean is not checked here. `entries_before`: when it was last
-// taken over.
+// The entries of the file in their order; none for an empty file. InvalidArgument names the file,
+// and the key or the line: the file cannot be read, is not YAML, its top is not a map, a key occurs
+// twice, a value is neither a scalar nor a list of scalars, or CheckEmptied rejects it. The names
+// and values are not validated here. `entries_before`: the number of entries when the file was last
+// applied.
 absl::StatusOr<std::vector<ConfigEntry>> ReadConfigFile(const std::string& path,
                                                         int64_t entries_before = 0);
 
-// A YAML map that ReadConfigFile understands: the values of flags that were given. The others are
-// comments, so that a server that reads it chooses them again.
+// A YAML map that ReadConfigFile can read, with the values of the flags in `given`. Other flags are
+// comments, so that a server that reads the file determines their values itself.
 std::string FormatConfig(const std::vector<std::pair<std::string, std::string>>& values,
                          const std::set<std::string, std::less<>>& given);
 

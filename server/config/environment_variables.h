@@ -15,12 +15,12 @@ struct FlagVariable {
   std::string value;
 };
 
-// The variables, of an environment in the form "NAME=value", whose names begin with CHORALE_.
-// Whether there is such a flag is not checked here.
+// The variables whose names begin with CHORALE_, of an environment in the form "NAME=value".
+// Whether the flag exists is not checked here.
 std::vector<FlagVariable> FlagVariables(const std::vector<std::string>& environment);
 
-// Whether a variable is known to be no flag: those of the client and of the GPU backend, and those
-// that Kubernetes makes for services whose names begin with "chorale", such as
+// Whether a variable is known not to be a flag: variables of the client and of the GPU backend, and
+// variables that Kubernetes creates for services whose names begin with "chorale", such as
 // CHORALE_PORT_50051_TCP_ADDR.
 bool IsForeignVariable(absl::string_view variable);
 

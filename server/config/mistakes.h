@@ -1,4 +1,4 @@
-// All that is wrong with a configuration, so that it can be put right in one go.
+// Collects all errors of a configuration, so that an operator can fix them together.
 #ifndef CHORALE_SERVER_CONFIG_MISTAKES_H_
 #define CHORALE_SERVER_CONFIG_MISTAKES_H_
 
@@ -12,16 +12,16 @@ namespace chorale {
 
 class Mistakes {
  public:
-  // The status's lines; OK adds nothing, and a line that is there is not added again.
+  // Adds the lines of the status; OK adds nothing, and a line is not added twice.
   void Add(const absl::Status& status);
   void Add(absl::string_view lines);
 
   bool empty() const { return lines_.empty(); }
   const std::vector<std::string>& lines() const { return lines_; }
-  // OK, or InvalidArgument with a line for each.
+  // OK, or InvalidArgument with one line per error.
   absl::Status ToStatus() const;
-  // The same for those of one file, which may have thousands: the first of them, and a line that
-  // says how many more there are.
+  // The same for the errors of a single file, which may have thousands: the first of them, and a
+  // line with the number of the others.
   absl::Status ToStatusOf(absl::string_view file) const;
 
  private:

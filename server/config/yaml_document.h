@@ -1,4 +1,4 @@
-// Reads YAML files that are one document.
+// Reads YAML files with a single document.
 #ifndef CHORALE_SERVER_CONFIG_YAML_DOCUMENT_H_
 #define CHORALE_SERVER_CONFIG_YAML_DOCUMENT_H_
 
@@ -9,11 +9,11 @@
 
 namespace chorale {
 
-// The document; a null node if the text is empty. InvalidArgument: several documents, or text that
-// ends as none. Throws what yaml-cpp throws for text that is not YAML.
+// Returns the document; a null node if the text is empty. InvalidArgument: several documents, or an
+// incomplete document. Throws the exceptions of yaml-cpp for text that is not YAML.
 //
-// YAML::LoadAll never returns for some texts, such as a comma: it finds another document there
-// again and again.
+// YAML::LoadAll never returns for some texts, such as a comma, because it finds another document
+// there again and again.
 absl::StatusOr<YAML::Node> LoadYamlDocument(const std::string& text);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// What the process may use of its machine.
+// Determines the resources that the process may use on its machine.
 #ifndef CHORALE_SERVER_LIFECYCLE_AVAILABLE_RESOURCES_H_
 #define CHORALE_SERVER_LIFECYCLE_AVAILABLE_RESOURCES_H_
 
@@ -7,10 +7,10 @@
 
 namespace chorale {
 
-// The smallest bound of a kind, and who sets it, in words for the log.
+// The smallest bound of a kind, and its source as text for the log.
 struct MemoryBound {
   int64_t bytes = 0;
-  std::string source;  // empty: nobody does
+  std::string source;  // empty: no bound
   bool known() const { return !source.empty(); }
 };
 
@@ -20,38 +20,40 @@ struct ProcessorBound {
 };
 
 struct AvailableResources {
-  // What ends or refuses: the kernel kills the process beyond it, or refuses it more. Limits of
-  // cgroups, less what others in the same one have taken, and those of setrlimit().
+  // The enforced limits: beyond them the kernel kills the process, or rejects its allocations.
+  // Limits of cgroups, less the memory in use by other processes of the same cgroup, and the limits
+  // of setrlimit().
   MemoryBound limit;
-  // The same without what others have taken, which they may give back.
+  // The same without the memory in use by others, which they may release.
   MemoryBound lasting_limit;
-  // The limit of the innermost cgroups by itself, whoever uses it: what the memory of this process
-  // is to stay below. Unknown where there is none below the machine's memory.
+  // The limit of the innermost cgroups, regardless of who uses it: the memory of this process
+  // should stay below it. Unknown if no cgroup has a limit below the machine's memory.
   MemoryBound cgroup;
-  // What the machine has left now, without what is easily given back.
+  // The free memory of the machine, including memory that is easily reclaimed.
   MemoryBound free;
-  // All that the machine has.
+  // The total memory of the machine.
   MemoryBound machine;
   ProcessorBound processors;
 
   // The smaller one of `limit` and `free`.
   const MemoryBound& memory() const;
-  // As if nobody used anything at the moment.
+  // The resources as if no memory were in use.
   AvailableResources WithoutOthers() const;
-  // Threads that can compute at the same time: at least one; a fraction counts as a whole.
+  // The number of threads that can compute at the same time: at least one; a fraction is rounded
+  // up.
   int threads() const;
 };
 
-// What the process was given apart from files.
+// The limits of the process that do not come from files.
 struct ProcessLimits {
-  int scheduling_affinity = 0;      // processors that it may run on; 0: unknown
+  int scheduling_affinity = 0;      // processors of its affinity; 0: unknown
   int64_t address_space_bytes = 0;  // the smaller of RLIMIT_AS and RLIMIT_DATA; 0: none
 };
 ProcessLimits ReadProcessLimits();
 
 // Reads `root`/proc and the cgroup file systems (versions 1 and 2, through all cgroups from the
-// process's own to the outermost one that it can see) that `root`/proc/self/mountinfo names. What
-// is not there, cannot be read, or says "max" bounds nothing.
+// process's own to the outermost visible one) that `root`/proc/self/mountinfo names. A file that
+// does not exist, cannot be read, or contains "max" sets no bound.
 AvailableResources FindResources(const ProcessLimits& limits = ReadProcessLimits(),
                                  const std::string& root = "");
 

@@ -1,4 +1,4 @@
-// More threads with which gRPC reads connections and runs callbacks.
+// Additional threads with which gRPC reads connections and runs callbacks.
 #ifndef CHORALE_SERVER_LIFECYCLE_CALLBACK_THREADS_H_
 #define CHORALE_SERVER_LIFECYCLE_CALLBACK_THREADS_H_
 
@@ -10,13 +10,13 @@
 
 namespace chorale {
 
-// On Linux gRPC reads the connections of callback services, and runs their callbacks, with half as
-// many threads as there are processors, two at least, in all of a process. One of them stays with a
-// connection as long as there is something to read: two clients that send small frames without a
-// pause can take both, and no callback runs any more. With more threads it is the operating system
-// that divides the processors among connections, and it is fair.
+// On Linux, gRPC reads the connections of callback services, and runs their callbacks, with half as
+// many threads as processors, but at least two per process. A thread stays with a connection while
+// there is data to read: two clients that send small frames without a pause can occupy both
+// threads, and no callback runs. With more threads, the operating system divides the processors
+// among connections, and it is fair.
 //
-// Threads that only read would not do: callbacks stay in the queue of gRPC's own.
+// Threads that only read would not suffice, because callbacks stay in gRPC's own queue.
 //
 // Thread contract: one thread owns it.
 class CallbackThreads {

@@ -1,4 +1,4 @@
-// Hands connections to gRPC, also those whose client never pauses.
+// Hands connections to gRPC, including connections whose client never pauses.
 #ifndef CHORALE_SERVER_LIFECYCLE_CONNECTION_HANDOVER_H_
 #define CHORALE_SERVER_LIFECYCLE_CONNECTION_HANDOVER_H_
 
@@ -19,12 +19,12 @@
 
 namespace chorale {
 
-// The thread that gives gRPC a connection reads it until there is nothing to read, and holds a lock
-// of gRPC's acceptor meanwhile. So a client that sends small frames from its first byte on, without
-// a pause, would keep all others from being accepted. Here each of several threads has an acceptor
-// of its own, and a connection that holds one up for longer than `kPatience` is ended: an honest
-// client waits for the server's settings before it sends a call. Peers take turns, and one of them
-// has at most half of the threads.
+// The thread that gives a connection to gRPC reads it until there is no more data, and holds a lock
+// of gRPC's acceptor meanwhile. Therefore a client that sends small frames from its first byte on,
+// without a pause, would prevent the acceptance of all other connections. Here each of several
+// threads has its own acceptor, and a connection that occupies an acceptor for longer than
+// `kPatience` is closed: a well-behaved client waits for the server's settings before it sends a
+// call. Peers take turns, and a single peer has at most half of the threads.
 //
 // Thread-safe, once it has started.
 class ConnectionHandover {
@@ -34,7 +34,8 @@ class ConnectionHandover {
   using CredentialsMaker = std::function<std::shared_ptr<grpc::ServerCredentials>()>;
 
   // REQUIRES: the server is not built yet, and is destroyed before this object. Credentials are
-  // made for each acceptor: those that ask for their certificate tell one asker what has changed.
+  // created for each acceptor, because credentials report a changed certificate only to the first
+  // acceptor that requests it.
   ConnectionHandover(grpc::ServerBuilder* builder, const CredentialsMaker& make_credentials);
   ~ConnectionHandover();  // as Stop
   ConnectionHandover(const ConnectionHandover&) = delete;
@@ -42,10 +43,11 @@ class ConnectionHandover {
 
   // REQUIRES: the server is built. `listening` is a socket that accepts the connections.
   void Start(int listening);
-  // Returns at once. After Stop the connection is closed. `peer` is whose turn it takes.
+  // Returns immediately. After Stop the connection is closed. `peer` is the peer whose turn it
+  // uses.
   void HandOver(FileDescriptor connection, const std::string& peer);
-  // Closes the connections that wait, and ends those that are being handed over. gRPC's server is
-  // shut down after this: its shutdown waits for the acceptors' locks.
+  // Closes the waiting connections, and ends the connections that are being handed over. gRPC's
+  // server must be shut down after this, because its shutdown waits for the locks of the acceptors.
   void Stop();
 
  private:
@@ -53,15 +55,16 @@ class ConnectionHandover {
     FileDescriptor connection;
     std::string peer;
   };
-  // One that is handed over: a duplicate of the connection, if any, and when it is ended.
+  // A connection that is being handed over: a duplicate of its descriptor, if any, and the time at
+  // which it is closed.
   struct Current {
     FileDescriptor duplicate;
     std::chrono::steady_clock::time_point deadline;
   };
 
   void Work(size_t thread, int listening);
-  // The next connection, once there is one whose peer may have another thread; an invalid one when
-  // all are to stop.
+  // The next connection, once there is a connection whose peer may use another thread; an invalid
+  // descriptor when all threads are to stop.
   Waiting Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndHeldUp();
 
@@ -70,7 +73,7 @@ class ConnectionHandover {
   std::vector<std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>> acceptors_;
 
   Mutex mutex_;
-  CondVar work_;  // a connection waits, or all are to stop
+  CondVar work_;  // a connection waits, or all threads are to stop
   CondVar stop_;
   FairQueue<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, size_t> threads_of_ ABSL_GUARDED_BY(mutex_);  // by peer

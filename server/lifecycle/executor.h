@@ -15,9 +15,9 @@
 
 namespace chorale {
 
-// The server has three: one for calls that block on the disk, which gRPC callbacks and the engine
-// thread must not do; one that decodes large requests, behind which small ones would wait; and one
-// that encodes and sends replies, to unburden the engine thread.
+// The server has three executors: for calls that block on the disk, which gRPC callbacks and the
+// engine thread must not do; for decoding large requests, which would delay small requests; and for
+// encoding and sending responses, to relieve the engine thread.
 //
 // Clients take turns, and the tasks of a client run in their order.
 //
@@ -34,9 +34,9 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Returns false and drops the task if the client has as many tasks queued as there are free
-  // places: alone it gets half of them, and none of n clients less than 1/(n + 1), so that there is
-  // always one for a client that has none.
+  // Returns false and drops the task if the client has as many queued tasks as there are free
+  // slots: a single client gets half of the slots, and each of n clients less than 1/(n + 1), so
+  // that a slot is always free for a client without tasks.
   [[nodiscard]] bool TryRun(const std::string& client, Task task);
 
   int64_t waiting() const;

@@ -1,4 +1,4 @@
-// Polls a part of the engine for its health.
+// Polls the health of a part of the engine.
 #ifndef CHORALE_SERVER_LIFECYCLE_HEALTH_WATCH_H_
 #define CHORALE_SERVER_LIFECYCLE_HEALTH_WATCH_H_
 
@@ -12,14 +12,15 @@
 
 namespace chorale {
 
-// The engine does not report by itself that its backend failed or that its store is lost, so a
-// thread asks. Each part has a watch of its own: a disk that hangs delays no news of the backend.
+// The engine does not report that its backend failed or that its store is lost, so a thread polls
+// it. Each part has its own watch: a disk that hangs does not delay the detection of a failed
+// backend.
 //
 // Thread contract: one thread owns it.
 class HealthWatch {
  public:
-  // Calls `changed` on the watch's thread whenever what `ask` returns turns from Ok to an error or
-  // back; it is Ok at first. `changed` must not destroy the watch.
+  // Calls `changed` on the watch's thread whenever the result of `ask` changes from Ok to an error
+  // or back; it is Ok at first. `changed` must not destroy the watch.
   HealthWatch(std::function<absl::Status()> ask, absl::Duration period,
               std::function<void(const absl::Status&)> changed);
   ~HealthWatch();

@@ -1,4 +1,4 @@
-// Keeps the process below its limit of memory, in spite of what clients do.
+// Keeps the process below its memory limit, regardless of its clients.
 #ifndef CHORALE_SERVER_LIFECYCLE_MEMORY_WATCH_H_
 #define CHORALE_SERVER_LIFECYCLE_MEMORY_WATCH_H_
 
@@ -12,39 +12,40 @@
 
 namespace chorale {
 
-// The largest share of the limit that may be planned for: pools and budgets of known size. The rest
-// is for what messages take while they are received and parsed.
+// The maximum share of the limit for planned memory: pools and budgets of known size. The remaining
+// memory is for messages while they are received and parsed.
 inline constexpr double kPlannedMemoryShare = 0.8;
 
 struct MemoryLimit {
   int64_t bytes = 0;  // of the resident memory of the process; 0: none
-  // Whether it is set from outside (--memory_limit_mib, the cgroup), so that a process that cannot
-  // get below it has to end.
+  // Whether the limit is set from outside (--memory_limit_mib, the cgroup), so that a process that
+  // stays above it must end.
   bool set = true;
 
-  // What begins the pressure. Others should not come to see the limit that is set exceeded.
+  // The memory use at which the pressure begins. The process should not exceed a limit that is set
+  // from outside.
   int64_t high() const { return set ? bytes / 10 * 9 : bytes; }
 };
 
-// What to do about the memory that the process has. Not thread-safe.
+// Decides how to reduce the memory of the process. Not thread-safe.
 class MemoryPressure {
  public:
-  // What is sent now is not what takes the memory, if that is still high after so long: it was sent
-  // before, and is held.
+  // If memory use is still high after this time, then the messages of the last second are not the
+  // cause: connections hold memory of earlier messages.
   static constexpr absl::Duration kLately = absl::Seconds(2);
-  // Pressure that lasts so long will not go away.
+  // The time after which the pressure is considered permanent.
   static constexpr absl::Duration kPatience = absl::Seconds(10);
 
   struct Advice {
     bool high = false;         // accept no connections
-    bool trim = false;         // give freed memory back
-    bool end_busiest = false;  // end the connections that send most
-    bool lately = true;        // of those: in the last second; false: since they were made
+    bool trim = false;         // return freed memory to the system
+    bool end_busiest = false;  // close the connections that send most
+    bool lately = true;        // by their bytes in the last second; false: since they were made
     bool give_up = false;      // nothing else helps: see Handlers
   };
 
-  // `resident_bytes`: of the process, at the time `now`, which never goes back. The limit may
-  // change from call to call.
+  // `resident_bytes`: the memory of the process at the time `now`, which never decreases. The limit
+  // may change from call to call.
   Advice Next(int64_t resident_bytes, const MemoryLimit& limit, absl::Time now);
 
  private:
@@ -53,8 +54,8 @@ class MemoryPressure {
   absl::Time trimmed_ = absl::InfinitePast();
 };
 
-// Looks at the process's resident memory 20 times a second, on a thread of its own, and takes
-// MemoryPressure's advice. Thread-safe.
+// Checks the resident memory of the process 20 times a second, on its own thread, and follows the
+// advice of MemoryPressure. Thread-safe.
 class MemoryWatch {
  public:
   // Called on the watch's thread.
@@ -62,12 +63,13 @@ class MemoryWatch {
     std::function<MemoryLimit()> limit;
     std::function<void(bool pause)> pause_accepting;
     std::function<void()> each_second;
-    // Returns how many connections it has ended. `lately`: those busiest since the last mark.
+    // Returns the number of closed connections. `lately`: the busiest connections since the last
+    // mark.
     std::function<int64_t(bool lately)> end_busiest;
-    // Memory has stayed high. Of a limit that is set: only a new process helps; called at most
-    // once.
+    // Memory use stayed high. With a limit that is set from outside, only a restart helps; called
+    // at most once.
     std::function<void()> give_up;
-    // Of the process's own: the limit is too low for what it does.
+    // With the process's own limit: the limit is too low for the work of the process.
     std::function<void(int64_t resident_bytes)> raise_limit;
   };
 

@@ -1,4 +1,4 @@
-// The limit of memory of a process that nothing else limits.
+// The memory limit of a process without any other limit.
 #ifndef CHORALE_SERVER_LIFECYCLE_OWN_MEMORY_LIMIT_H_
 #define CHORALE_SERVER_LIFECYCLE_OWN_MEMORY_LIMIT_H_
 
@@ -7,22 +7,22 @@
 
 namespace chorale {
 
-// What the process had when it began to serve, what its own work has come to hold since, and
-// kBeside for messages, connections and all else that is not counted. So whoever runs the server,
-// and with whatever flags, a flood of connections or frames cannot take the machine; work that is
-// admitted can, up to the sizes of the pools. Work counts with the most that it has held, as the
-// memory of the pools stays with the process.
+// The sum of the memory in use when the process began to serve, the later growth of its work, and
+// kBeside for messages, connections and everything else that is not counted. Therefore a flood of
+// connections or frames cannot exhaust the memory of the machine, whatever the flags of the server;
+// admitted work can, up to the sizes of the pools. Work counts with its maximum so far, because the
+// process keeps the memory of the pools.
 //
 // Not thread-safe.
 class OwnMemoryLimit {
  public:
   static constexpr int64_t kBeside = int64_t{512} << 20;
-  // A backend keeps weights in an order of its own, made from what was read.
+  // A backend keeps a copy of the weights in its own order.
   static constexpr int64_t kCopiesOfWeights = 2;
 
   struct Work {
-    int64_t pools = 0;    // bytes of the pools in the host's memory that are in use
-    int64_t passing = 0;  // what registrations and loads take beside them, at most
+    int64_t pools = 0;    // bytes in use of the pools in host memory
+    int64_t passing = 0;  // the maximum that registrations and loads need in addition
     int64_t weights = 0;  // of the models
   };
 
@@ -37,8 +37,8 @@ class OwnMemoryLimit {
     return base_ + most_ + kBeside;
   }
 
-  // What is still held when connections were ended for a while is not theirs: it counts as the
-  // process's own.
+  // If memory use stays high although connections were closed, it does not belong to connections:
+  // it counts as memory of the process.
   void Raise(int64_t resident_bytes) { base_ = std::max(base_, resident_bytes - most_); }
 
  private:

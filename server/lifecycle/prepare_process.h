@@ -1,18 +1,18 @@
-// Makes the process independent of who started it, and of who reads its log.
+// Makes the process independent of its parent, and of the reader of its log.
 #ifndef CHORALE_SERVER_LIFECYCLE_PREPARE_PROCESS_H_
 #define CHORALE_SERVER_LIFECYCLE_PREPARE_PROCESS_H_
 
 namespace chorale {
 
-// From here on no signal ends the process by accident:
-//   SIGPIPE   whoever read the log, or a connection, is gone: the write fails, and that is all
-//   SIGXFSZ   a file reached its limit of size: likewise
-//   SIGHUP    a terminal was closed, or somebody asks for a reload: it waits for ReloadTrigger
-//   SIGUSR1, SIGUSR2   other servers reopen their logs by them: nothing
-// And standard input, output and error exist: otherwise the next file that is opened would get one
-// of their numbers, and the log or a library's message would be written into it.
+// From now on no signal ends the process by accident:
+//   SIGPIPE   the reader of the log, or a connection, is gone: only the write fails
+//   SIGXFSZ   a file reached its size limit: only the write fails
+//   SIGHUP    a terminal was closed, or an operator requests a reload: it waits for ReloadTrigger
+//   SIGUSR1, SIGUSR2   other servers reopen their logs on these signals: ignored
+// In addition, standard input, output and error exist: otherwise the next opened file would get one
+// of their numbers, and the log or a message of a library would be written into it.
 //
-// Call it first of all: other threads inherit what it does.
+// Call it first: other threads inherit its settings.
 void PrepareProcess();
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// Says when the configuration is to be read again.
+// Detects when the configuration must be read again.
 #ifndef CHORALE_SERVER_LIFECYCLE_RELOAD_TRIGGER_H_
 #define CHORALE_SERVER_LIFECYCLE_RELOAD_TRIGGER_H_
 
@@ -13,30 +13,31 @@
 
 namespace chorale {
 
-// Which version of a file a path leads to, through symbolic links; empty if there is none. Another
-// inode, length or time of change is another version, so a link that is swapped is noticed as well.
+// Identifies the version of the file to which a path leads, through symbolic links; empty if there
+// is no file. Another inode, length or change time is another version, so a swapped link is
+// detected as well.
 std::string FileVersion(const std::string& path);
 
-// Calls back after SIGHUP, and when one of the files has another version that stays for one period:
-// a file that is being written is not read half-way. It looks again and again, because a
-// notification of the kernel knows neither network file systems nor links to other folders.
+// Calls back after SIGHUP, and when one of the files has another version that is stable for one
+// period, so that a file is not read while it is being written. It polls, because notifications of
+// the kernel do not cover network file systems or links to other folders.
 //
 // Create it before any other thread: it blocks the signal for the calling thread, and new threads
-// inherit that. A signal that comes before Start is not lost. One thread owns
-// it; others may ask whether to stop.
+// inherit that. A signal before Start is not lost. One thread owns it; other threads may query
+// whether to stop.
 class ReloadTrigger {
  public:
-  // `file` may be empty: only the signal counts, and `others`, which must not have been read
-  // yet. `version` is that of the file when it was read.
+  // `file` may be empty: then only the signal and `others`, which must not have been read yet,
+  // trigger a reload. `version` is the version of the file when it was read.
   ReloadTrigger(std::string file, std::string version, std::vector<std::string> others = {});
   // Waits for the callback, if it runs.
   ~ReloadTrigger();
   ReloadTrigger(const ReloadTrigger&) = delete;
   ReloadTrigger& operator=(const ReloadTrigger&) = delete;
 
-  // Calls `reload` on a thread of its own. Call at most once.
+  // Calls `reload` on its own thread. Call at most once.
   void Start(absl::Duration period, std::function<void()> reload);
-  // The callback is not called again. One that runs can ask whether it should end early.
+  // The callback is not called again. A running callback can query whether it should end early.
   void RequestStop();
   bool stop_requested() const;
   // Also waits for the callback, if it runs.
@@ -44,14 +45,14 @@ class ReloadTrigger {
 
  private:
   void Run(absl::Duration period, const std::function<void()>& reload);
-  // Whether a file has changed, and then stayed as it is since the last call.
+  // Whether a file has changed, and then remained unchanged since the last call.
   bool FilesHaveSettled();
   std::string FilesVersion() const;
 
   const std::string file_;
   const std::vector<std::string> others_;
-  std::string read_;  // version of the files that was read; the thread's from Start on
-  std::string seen_;  // version when the thread looked last
+  std::string read_;  // version of the files that were read; used by the thread after Start
+  std::string seen_;  // version at the last check of the thread
   mutable Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

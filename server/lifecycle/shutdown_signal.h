@@ -13,14 +13,15 @@
 
 namespace chorale {
 
-// SIGTERM asks for a shutdown. First comes the time as a lame duck: load balancers learn that the
-// server will go, and it still serves. Then the graceful shutdown and a timer start. Another
-// SIGTERM changes nothing: orchestrators, wrappers and `timeout` repeat it.
+// SIGTERM requests a shutdown. It begins with the lame-duck period: the server reports that it is
+// not ready, so that load balancers stop sending calls, and still serves. Then the graceful
+// shutdown and a timer start. A repeated SIGTERM has no effect: orchestrators, wrappers and
+// `timeout` repeat it.
 //
-// SIGINT comes from somebody at a terminal. The first one asks as well, and skips or ends the time
-// as a lame duck. The second one makes the shutdown immediate; one more ends the process at once,
-// with exit status 1, and so does the timer. Those that come within kOnePress of another are the
-// same press of Ctrl-C, which a terminal and a wrapper have both passed on.
+// SIGINT comes from an operator at a terminal. The first SIGINT requests the shutdown as well, and
+// skips or ends the lame-duck period. The second SIGINT makes the shutdown immediate; the third
+// ends the process immediately with exit status 1, as the timer does. Several SIGINTs within
+// kOnePress count as one, because a terminal and a wrapper may both pass on the same Ctrl-C.
 //
 // Create it before any other thread: it blocks the signals for the calling thread, and new threads
 // inherit that. Only the creating thread may call Wait and the destructor.
@@ -28,12 +29,12 @@ class ShutdownSignal {
  public:
   static constexpr absl::Duration kOnePress = absl::Milliseconds(20);
 
-  // Called on the signal thread, but for `hurry`.
+  // Called on the signal thread, except `hurry`.
   struct Handlers {
-    // A shutdown was asked for; it begins in so long.
+    // A shutdown was requested; it begins after this time.
     std::function<void(absl::Duration lame_duck)> first;
-    std::function<void()> repeated;  // the first SIGTERM that changes nothing
-    std::function<void()> hurry;     // at most once, on a thread of its own: it may wait
+    std::function<void()> repeated;  // the first repeated SIGTERM
+    std::function<void()> hurry;     // at most once, on its own thread: it may wait
     absl::Duration lame_duck;        // from SIGTERM to the graceful shutdown; may be 0
     absl::Duration limit;            // from there to a forced exit
   };
@@ -44,10 +45,10 @@ class ShutdownSignal {
   ShutdownSignal(const ShutdownSignal&) = delete;
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
-  // Asks for a shutdown without a time as a lame duck. May be called from any thread.
+  // Requests a shutdown without a lame-duck period. May be called from any thread.
   void Raise();
 
-  // Returns when the graceful shutdown is to start.
+  // Returns when the graceful shutdown must start.
   void Wait();
 
  private:
@@ -72,7 +73,7 @@ class ShutdownSignal {
 
   // The thread's own.
   int interrupts_ = 0;
-  absl::Time interrupted_ = absl::InfinitePast();  // monotonic: when the last one came
+  absl::Time interrupted_ = absl::InfinitePast();  // monotonic: the time of the last SIGINT
   bool noted_repeated_ = false;
 
   Mutex mutex_;

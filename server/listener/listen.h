@@ -10,13 +10,13 @@
 
 namespace chorale {
 
-// Sockets that listen on all addresses that `address` (see ParseAddress) stands for, at least one;
-// several if a name has an IPv4 and an IPv6 address. They do not block. The wildcards 0.0.0.0 and
-// [::] mean all addresses of both kinds. The file of a Unix socket is replaced if nobody listens
-// there.
+// Returns sockets that listen on all addresses for which `address` (see ParseAddress) stands, at
+// least one; several if a name has an IPv4 and an IPv6 address. They do not block. The wildcards
+// 0.0.0.0 and [::] mean all addresses of both kinds. The file of a Unix socket is replaced if no
+// process listens there.
 //
 // InvalidArgument if the text is malformed, Unavailable if it cannot listen there, for example
-// because another process does; both name `address`. May ask a name server.
+// because another process does; both name `address`. May query a name server.
 absl::StatusOr<std::vector<FileDescriptor>> ListenOn(const std::string& address);
 
 // The port of a socket; 0 for a Unix socket.

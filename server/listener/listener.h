@@ -1,4 +1,4 @@
-// Accepts the connections to the gRPC port, and knows them until they end.
+// Accepts the connections to the gRPC port, and tracks them until they end.
 #ifndef CHORALE_SERVER_LISTENER_LISTENER_H_
 #define CHORALE_SERVER_LISTENER_LISTENER_H_
 
@@ -23,26 +23,26 @@ namespace chorale {
 
 struct ConnectionLimits {
   int64_t total = 4096;             // at a time
-  int64_t per_peer = 1024;          // of them, of one client (see PeerAddress::client)
+  int64_t per_peer = 1024;          // per client (see PeerAddress::client)
   int64_t message_bytes = 4 << 20;  // the largest message (see TrafficAllowance)
 };
 
-// Why a connection is refused. A refused connection is accepted and closed at once, so that its
-// client sees that, and does not wait.
+// The reason why a connection is refused. A refused connection is accepted and closed immediately,
+// so that its client receives the end of the connection and does not wait.
 enum class Refusal { kTotal, kPerPeer, kNoDescriptor };
 
 // "max_connections", "max_connections_per_peer" or "no_file_descriptor".
 const char* NameOf(Refusal refusal);
 
-// Which traffic counts: that since the last mark, or all since the connection was made.
+// The traffic to consider: since the last mark, or since the connection was made.
 enum class BusySince { kMark, kBeginning };
 
-// Accepts on a thread of its own. A connection is handed on, and the listener keeps a duplicate of
-// its descriptor: by that it sees when whoever serves the connection shuts it down, which gRPC does
-// before it closes one, and can end it.
+// Accepts connections on its own thread. A connection is handed on, and the listener keeps a
+// duplicate of its descriptor. With the duplicate it can close the connection, and it detects when
+// the owner shuts the connection down, which gRPC does before it closes a connection.
 //
-// When the process runs out of file descriptors, connections are refused until there are some
-// again: a spare one is kept for that.
+// If the process has no free file descriptors, connections are refused until descriptors are free:
+// the listener keeps a spare descriptor for that.
 //
 // Thread-safe.
 class Listener {
@@ -52,7 +52,7 @@ class Listener {
     // The connection has TCP_NODELAY and does not block. `peer` is its PeerAddress::client.
     std::function<void(FileDescriptor connection, const std::string& peer)> accepted;
     std::function<void(Refusal reason)> refused;
-    std::function<void(const absl::Status&)> failed;  // nothing will be accepted any more
+    std::function<void(const absl::Status&)> failed;  // no connection will be accepted from now on
   };
 
   // `sockets` listen, and do not block.
@@ -64,26 +64,26 @@ class Listener {
   // While accepting is paused, connections wait in the kernel; after the pause has begun, one more
   // may be accepted. It is not paused at first.
   void PauseAccepting(bool pause);
-  // Closes the sockets that listen. When this returns, `accepted` is not called any more.
+  // Closes the listening sockets. When this returns, `accepted` is no longer called.
   void StopAccepting();
 
   int64_t connections() const;
 
-  // Sends the end of the stream on all connections. What was written before still arrives, and
-  // nothing after it.
+  // Sends the end of the stream on all connections. Data that was written before still arrives.
   //
-  // gRPC's Shutdown answers CANCELLED to calls that arrive until their client has heard of it, and
-  // a client may not repeat those. To a client whose connection has ended they are UNAVAILABLE.
+  // gRPC's Shutdown returns CANCELLED to calls that arrive until their client has received the
+  // shutdown, and a client must not retry those. A client whose connection has ended gets
+  // UNAVAILABLE for them.
   void EndWriting();
 
   // Adds a message to the TrafficAllowance of the connection with this PeerAddress::endpoint.
   // Called for each message of each call.
   void AllowMessage(const std::string& endpoint);
-  // Once a second: ends the connections that have exceeded their TrafficAllowance since the last
-  // time, and returns how many. A mark for BusySince.
+  // Called once a second: closes the connections that have exceeded their TrafficAllowance since
+  // the last call, and returns their number. Sets a mark for BusySince.
   int64_t EndFloods();
-  // Ends the connections that have received most: the fewest that have received half of all bytes
-  // together. Returns their number.
+  // Closes the connections that have received most: the smallest set that has received half of all
+  // bytes. Returns their number.
   int64_t EndBusiest(BusySince since);
 
  private:
@@ -91,7 +91,7 @@ class Listener {
     FileDescriptor descriptor;
     std::string peer;                     // PeerAddress::client
     std::optional<std::string> endpoint;  // PeerAddress::endpoint
-    int64_t marked_bytes = 0;             // received before the last mark
+    int64_t marked_bytes = 0;             // bytes received before the last mark
   };
   struct Allowance {
     int descriptor = -1;  // of its connection
@@ -103,7 +103,7 @@ class Listener {
   };
 
   void Run();
-  // True when the thread is to end.
+  // True when the thread must end.
   bool TakeOrders();
   bool IsPaused() const;
   void Watch(int fd, uint32_t events);
@@ -138,7 +138,7 @@ class Listener {
   absl::flat_hash_map<int, Connection> connections_ ABSL_GUARDED_BY(mutex_);  // by the duplicate
   absl::flat_hash_map<std::string, int64_t> per_peer_ ABSL_GUARDED_BY(mutex_);
 
-  // Apart from mutex_, which is held for a system call per connection.
+  // Separate from mutex_, which is held for a system call per connection.
   Mutex allowances_mutex_;
   absl::flat_hash_map<std::string, Allowance> allowances_  // by endpoint
       ABSL_GUARDED_BY(allowances_mutex_);

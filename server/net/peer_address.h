@@ -19,14 +19,14 @@ class PeerAddress {
   // "unix:...".
   explicit PeerAddress(absl::string_view peer);
 
-  // "192.0.2.7", also of the IPv6 address that stands for it, or "2001:db8::1". Of anything else
-  // its kind: "unix".
+  // "192.0.2.7", also for an IPv4-mapped IPv6 address, or "2001:db8::1". For other peers their
+  // kind: "unix".
   std::string host() const;
-  // What the connections of one client have in common: as host(), but the /64 network of an IPv6
-  // address, because one host may have all addresses of that.
+  // The part of the address that all connections of a client share: host(), but the /64 network of
+  // an IPv6 address, because a host may have all addresses of its network.
   std::string client() const;
-  // Differs between all connections that there are at a time: address and port. None of anything
-  // that is not an IP address. The text is for comparisons.
+  // Distinct for all simultaneous connections: address and port. Empty for a peer without an IP
+  // address. The text is for comparisons only.
   std::optional<std::string> endpoint() const;
 
  private:

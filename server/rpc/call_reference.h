@@ -10,7 +10,7 @@
 namespace chorale {
 
 // Lets any thread cancel a call at any time: gRPC frees the call only after the last reference is
-// gone. (CallbackServerContext::TryCancel uses the context, which gRPC may destroy at any time
+// released. (CallbackServerContext::TryCancel uses the context, which gRPC may destroy at any time
 // after OnDone, on another thread.)
 //
 // Thread-compatible.

@@ -18,8 +18,8 @@
 namespace chorale {
 
 // The methods of proto/chorale/v1/chorale.proto. Each starts a reactor and returns without
-// blocking; reactor.h says why none is a handler that protoc generated, the other headers describe
-// the reactors' life cycles.
+// blocking; reactor.h explains why none is a handler that protoc generated, and the other headers
+// describe the life cycles of the reactors.
 //
 // Thread-safe.
 class ChoraleService final : public grpc::Service {
@@ -28,7 +28,7 @@ class ChoraleService final : public grpc::Service {
   explicit ChoraleService(const ServiceEnvironment* environment);
 
  private:
-  // What a unary method does with its request; see UnaryReactor::Handler.
+  // The action of a unary method on its request; see UnaryReactor::Handler.
   template <typename Request>
   using Handler = absl::Status (*)(const ServiceEnvironment& environment,
                                    const std::shared_ptr<UnaryReactor>& reactor,

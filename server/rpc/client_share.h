@@ -1,4 +1,4 @@
-// Whose share of the engine a call uses.
+// Determines the client to whose share of the engine a call belongs.
 #ifndef CHORALE_SERVER_RPC_CLIENT_SHARE_H_
 #define CHORALE_SERVER_RPC_CLIENT_SHARE_H_
 
@@ -8,9 +8,9 @@
 
 namespace chorale {
 
-// That of the caller's tenant, with its weight, where callers are authenticated. Else that of the
-// host that it comes from (PeerAddress::client), of weight 1; all local sockets together are one
-// host, and behind a proxy all callers are.
+// If callers are authenticated, the client is the tenant of the caller, with its weight. Otherwise
+// it is the host of the connection (PeerAddress::client), with weight 1; all local sockets together
+// are one host, and behind a proxy all callers are one host.
 ClientShare ShareOf(const Caller& caller, const PeerAddress& peer);
 
 }  // namespace chorale

@@ -46,30 +46,30 @@ class LiveCall {
   LiveCall(const LiveCall&) = delete;
   LiveCall& operator=(const LiveCall&) = delete;
 
-  // OK if the server admits the call; otherwise the status to finish it with.
+  // OK if the server admits the call; otherwise the status with which to finish it.
   const absl::Status& admission() const { return admission_; }
-  // The other end of its connection.
+  // The other end of the connection.
   const PeerAddress& peer() const { return peer_; }
   // REQUIRES, of the next three: the call is admitted.
   const Caller& caller() const { return caller_; }
-  // Whose share of the server the call uses.
+  // The client to whose share of the server the call belongs.
   const ClientShare& share() const { return share_; }
   const std::string& client() const { return share_.client; }
   // Monotonic; InfiniteFuture if the client set none.
   absl::Time deadline() const { return deadline_; }
 
-  // Says whose the request is, and until when.
+  // Sets the tenant and the deadline of the request.
   void SetCaller(RequestBase* request) const;
-  // Takes a * b values of what its tenant may ask for per second. They are given back if the engine
-  // refuses the request before it begins to work on it. Call at most once.
+  // Takes a * b values from the tenant's quota of values per second. They are refunded if the
+  // engine rejects the request before it begins to work on it. Call at most once.
   absl::Status TakeValues(int64_t a, int64_t b);
 
   // Finishes the call; only the first call of this method has an effect. No write may be in flight.
   // From here on the call waits for its client to receive the status.
   void Finish(const absl::Status& status);
 
-  // The server is about to cancel the call, for this reason: the status that counts where the call
-  // is then found to be cancelled.
+  // Records that the server is about to cancel the call, and the reason: this status is the outcome
+  // if the call is then found to be cancelled.
   void CutShort(const absl::Status& status);
 
   // A reference to cancel the call with. REQUIRES: Done has not returned.
@@ -82,11 +82,12 @@ class LiveCall {
   void EndClientWait();
   std::chrono::steady_clock::time_point client_wait_start() const;  // max(): not waiting
 
-  // For the engine: what it tells at the call's end.
+  // For the engine: its report at the end of the call.
   void SetReport(const CallReport& report);
   // The headers are about to be sent without a message. Adds the request id to them.
   void NoteHeaders();
-  // A message of a stream is about to be handed to gRPC, and ahead of the first one the headers.
+  // Call before a message of a stream is handed to gRPC, which sends the headers before the first
+  // message.
   void NoteWrite();
   // Adds a field to the call's log line and its span.
   void Note(std::string key, decltype(LogField::value) value);
@@ -111,7 +112,7 @@ class LiveCall {
   const absl::Time deadline_;
   const std::chrono::steady_clock::time_point arrival_;
   Caller caller_;              // constant after construction
-  std::string expired_token_;  // likewise; of a caller who was refused for that: its name
+  std::string expired_token_;  // likewise; name of the expired token of a rejected caller
   absl::Status admission_;     // likewise
 
   std::atomic<std::chrono::steady_clock::time_point> client_wait_start_;
@@ -119,7 +120,7 @@ class LiveCall {
   Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);     // final status, valid once finished_
-  absl::Status cut_short_ ABSL_GUARDED_BY(mutex_);  // OK: it was not
+  absl::Status cut_short_ ABSL_GUARDED_BY(mutex_);  // OK: the server did not cancel the call
   Quotas::CallSlot slot_ ABSL_GUARDED_BY(mutex_);
   absl::Duration values_taken_ ABSL_GUARDED_BY(mutex_);
   std::vector<LogField> notes_ ABSL_GUARDED_BY(mutex_);

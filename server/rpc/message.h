@@ -1,8 +1,8 @@
-// Protobuf messages to the bytes that gRPC sends, and back.
+// Converts Protobuf messages to the bytes that gRPC sends, and back.
 //
-// The server parses requests by itself: gRPC's own handlers report a message that does not parse
-// like the end of a stream, or answer UNIMPLEMENTED, and read a unary request for as long as its
-// client likes.
+// The server parses requests itself, because gRPC's own handlers report an invalid message like the
+// end of a stream, or return UNIMPLEMENTED, and allow a client unlimited time to send a unary
+// request.
 #ifndef CHORALE_SERVER_RPC_MESSAGE_H_
 #define CHORALE_SERVER_RPC_MESSAGE_H_
 
@@ -13,12 +13,12 @@
 
 namespace chorale {
 
-// InvalidArgument, with the message's type, if the bytes are not one. Frees the bytes, as parsing
-// expands them: an empty field of two bytes takes about sixty.
+// InvalidArgument, with the type of the message, if the bytes are invalid. Frees the bytes, because
+// parsing expands them: an empty field of two bytes needs about sixty bytes.
 absl::Status ParseMessage(grpc::ByteBuffer* bytes, google::protobuf::Message* message);
 
-// Protobuf logs a line for each string of a message that is not UTF-8, as often as a client likes.
-// The call's own line says as much. Once for the process.
+// Protobuf logs a line for each string of a message that is not UTF-8, without a limit. The line of
+// the call contains the same information. Call once per process.
 void SilenceParser();
 
 grpc::ByteBuffer SerializeMessage(const google::protobuf::Message& message);

@@ -1,4 +1,4 @@
-// What the reactors of all methods have in common.
+// The common part of the reactors of all methods.
 #ifndef CHORALE_SERVER_RPC_REACTOR_H_
 #define CHORALE_SERVER_RPC_REACTOR_H_
 
@@ -18,18 +18,18 @@
 
 namespace chorale {
 
-// To gRPC every method is a stream of bytes both ways; the derived class says how many messages it
-// reads and writes. A call is a reactor from its headers on, so that the server knows of it, and
-// limits how long its client takes, while its request is still arriving.
+// To gRPC every method is a stream of bytes in both directions; the derived class determines how
+// many messages it reads and writes. A call has a reactor from its headers on, so that the server
+// tracks it, and limits the time of its client, while its request is still arriving.
 //
-// Reads: one is in flight at a time. Each gives its message to Received, which may Read the next.
-// Decoding a large message can take a tenth of a second; then Received runs on an executor, so that
-// the threads of gRPC are free for small ones. A call that is cancelled while its message waits for
-// its turn there is finished, and the message freed, at once: a client may have as many bytes in
-// the queue as it has calls in flight, and no more.
+// Reads: one is in flight at a time. Each read passes its message to Received, which may start the
+// next read. Decoding a large message can take a tenth of a second; Received then runs on an
+// executor, so that the threads of gRPC are free for small messages. If a call is cancelled while
+// its message waits for the executor, the call is finished and the message freed immediately: a
+// client may have as many bytes in the queue as it has calls in flight, and no more.
 //
-// Keeps itself alive until OnDone; whoever else needs it shares ownership. gRPC runs one callback
-// at a time, except Cancelled.
+// Keeps itself alive until OnDone; other users share ownership. gRPC runs one callback at a time,
+// except Cancelled.
 class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                 public std::enable_shared_from_this<Reactor> {
  public:
@@ -40,9 +40,8 @@ class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
   // Thread-safe.
   LiveCall& live() { return live_; }
   void Finish(const absl::Status& status) { live_.Finish(status); }
-  // Sends the message and OK, or an error if the message is larger than messages may be, or the
-  // client has too many replies that it has not read.
-  // REQUIRES: no write is in flight; called at most once.
+  // Sends the message and OK, or an error if the message exceeds the size limit, or the client has
+  // too many unread responses. REQUIRES: no write is in flight; called at most once.
   void FinishWith(const google::protobuf::Message& response);
 
  protected:
@@ -54,42 +53,42 @@ class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
   // REQUIRES: no read is in flight; the call is not finished.
   void Read();
 
-  // A message. It may be taken; it is freed afterwards.
+  // Receives a message. The method may move from it; it is freed afterwards.
   virtual void Received(grpc::ByteBuffer* bytes) = 0;
   // The client has sent its last message.
   virtual void ReceivedAll() = 0;
-  // The stream ended before: the client has disconnected or was given up.
+  // The stream ended before the last message: the client disconnected or was cancelled.
   virtual void Disconnected() { Finish(absl::CancelledError("the client disconnected")); }
-  // The call was cancelled, its deadline has passed, or its connection is gone. At most once, on
-  // any thread, at any time before Ended.
+  // The call was cancelled, its deadline has passed, or its connection has ended. Called at most
+  // once, on any thread, at any time before Ended.
   virtual void Cancelled() = 0;
-  // Nothing will come any more: drop what owns the reactor.
+  // No callback follows: release the owner of the reactor.
   virtual void Ended() {}
 
   void OnDone() final;  // gRPC's
 
  private:
-  // Messages from this size on are decoded by the executor for large ones.
+  // The executor for large messages decodes messages from this size on.
   static constexpr size_t kLargeMessageBytes = 64 << 10;
 
   void OnReadDone(bool ok) final;
   void OnSendInitialMetadataDone(bool ok) final;
   void OnCancel() final;
 
-  // Says that the connection may send another message.
+  // Allows the connection to send another message.
   void AllowMessage() const;
-  // Ends the call if its message waits for its turn.
+  // Ends the call if its message waits for the executor.
   void GiveUpTurn();
 
   const ServiceEnvironment& environment_;
   LiveCall live_;
   const std::optional<std::string> endpoint_;  // PeerAddress::endpoint
   std::shared_ptr<Reactor> self_;              // set before gRPC knows the reactor, taken in OnDone
-  std::atomic<bool> waits_for_turn_{false};    // whoever makes it false has request_
+  std::atomic<bool> waits_for_turn_{false};    // the thread that sets it to false owns request_
   std::atomic<bool> cancelled_{false};
   grpc::ByteBuffer request_;   // gRPC's while a read is in flight
-  grpc::ByteBuffer response_;  // that of FinishWith
-  int64_t reply_bytes_ = 0;    // of it, taken of ServiceEnvironment::reply_memory
+  grpc::ByteBuffer response_;  // bytes of FinishWith's response
+  int64_t reply_bytes_ = 0;    // reserved for them in ServiceEnvironment::reply_memory
 };
 
 }  // namespace chorale

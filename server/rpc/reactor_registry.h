@@ -16,9 +16,9 @@ namespace chorale {
 
 class LiveCall;
 
-// grpc::Server::Shutdown waits forever for a reactor that does not finish, so every admitted call
-// is here from its arrival to OnDone. Rejected calls finish at once and are not here, so that
-// clients that retry cannot delay a drain.
+// grpc::Server::Shutdown waits forever for a reactor that does not finish, so the registry contains
+// every admitted call from its arrival to OnDone. It does not contain rejected calls, which finish
+// immediately, so that clients that retry cannot delay a drain.
 //
 // Thread-safe.
 class ReactorRegistry {
@@ -37,11 +37,10 @@ class ReactorRegistry {
   // No-op for a call that was not admitted.
   void Remove(LiveCall* call);
 
-  // Ends all calls with this status, which says why the server does not finish them. Their work is
-  // cancelled.
+  // Ends all calls with this status, which contains the reason. Their work is cancelled.
   void EndAll(const absl::Status& status);
-  // Cancels the calls that started to wait for their client before `time`; returns their number.
-  // Their lines in the log say stalled=true.
+  // Cancels the calls that have waited for their client since before `time`; returns their number.
+  // Their log lines contain stalled=true.
   int64_t CancelClientWaitsStartedBefore(std::chrono::steady_clock::time_point time);
 
   // Returns false if there are live calls at `deadline` (monotonic).

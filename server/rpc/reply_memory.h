@@ -1,4 +1,4 @@
-// Limits the memory of replies that their clients have not read.
+// Limits the memory of responses that clients have not read.
 #ifndef CHORALE_SERVER_RPC_REPLY_MEMORY_H_
 #define CHORALE_SERVER_RPC_REPLY_MEMORY_H_
 
@@ -11,18 +11,18 @@
 
 namespace chorale {
 
-// A reply lies in memory until gRPC has written it, which waits for a client that does not read.
-// A client may take as much as is left over: alone half, and none of n clients less than
-// 1/(n + 1), so that there is always room for one that has taken nothing.
+// A response stays in memory until gRPC has written it, which waits for a client that does not
+// read. A client may use as much memory as is left: a single client gets half, and each of n
+// clients less than 1/(n + 1), so that memory is always free for a client without unread responses.
 //
 // Thread-safe.
 class ReplyMemory {
  public:
   explicit ReplyMemory(int64_t limit) : limit_(limit) {}
 
-  // False, and nothing is taken, if the client would then have more than is left over.
+  // Returns false and takes nothing if the client would then use more than is left.
   [[nodiscard]] bool TryTake(const std::string& client, int64_t bytes);
-  // REQUIRES: the client has taken as much.
+  // REQUIRES: the client has taken at least as much.
   void GiveBack(const std::string& client, int64_t bytes);
 
  private:

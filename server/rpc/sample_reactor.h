@@ -30,8 +30,8 @@ namespace chorale {
 //   - the engine has succeeded, and all blocks and then the summary are written;
 //   - the engine has ended the stream with UNAVAILABLE, because the server shuts down or its device
 //     has failed: when all blocks are written;
-//   - it has ended otherwise: as soon as no write is in flight. Queued blocks are dropped. Where it
-//     has ended the stream because nothing was read of it, at once.
+//   - the engine has ended the stream with another error: as soon as no write is in flight. Queued
+//     blocks are dropped. If the reason is a client that reads nothing: at once.
 // A disconnected client, a failed write and the client watchdog all cancel the engine's call, which
 // then ends with CANCELLED.
 //
@@ -64,7 +64,7 @@ class SampleReactor final : public Reactor, public SampleObserver {
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Starts the next write, finishes the call, or becomes inactive. At most one runs at a time.
   void Pump();
-  // What Pump does next. Fills response_ for kWrite, sets *status for kFinish.
+  // The next action of Pump. Fills response_ for kWrite, sets *status for kFinish.
   Next Decide(absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves queued blocks into response_; returns the number of values.
   int64_t FillResponse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -84,7 +84,7 @@ class SampleReactor final : public Reactor, public SampleObserver {
   // Whether Pump is scheduled, is running, or will run after the write in flight.
   bool pumping_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;  // a write is in flight
-  // The stream is cancelled or a write has failed: nothing more can be written.
+  // The stream is cancelled or a write has failed: no more writes are possible.
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
   bool summary_written_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<SampleBlock> blocks_ ABSL_GUARDED_BY(mutex_);

@@ -25,8 +25,8 @@ namespace chorale {
 // Thread-safe.
 class UnaryReactor final : public Reactor {
  public:
-  // Gets the request. If it returns an error, the call finishes with it; otherwise it has arranged
-  // for the call to finish.
+  // Receives the request. If it returns an error, the call finishes with it; otherwise the handler
+  // finishes the call later.
   using Handler = std::function<absl::Status(const std::shared_ptr<UnaryReactor>& reactor,
                                              grpc::ByteBuffer* request)>;
 

@@ -1,4 +1,4 @@
-// Decides who makes a call and whether that one may.
+// Authenticates and authorises callers.
 #ifndef CHORALE_SERVER_SECURITY_ACCESS_CONTROL_H_
 #define CHORALE_SERVER_SECURITY_ACCESS_CONTROL_H_
 
@@ -24,43 +24,43 @@
 
 namespace chorale {
 
-// A caller is known by a bearer token, or else by the certificate of its connection. A token that
-// is wrong is refused whatever the certificate, so that a mistake is noticed. Without a file of
-// tokens and client authorities, everybody is the tenant "default" with all roles.
+// A caller is identified by a bearer token, or otherwise by the certificate of its connection. An
+// invalid token is rejected regardless of the certificate, so that a mistake is noticed. Without a
+// token file and client authorities, every caller is the tenant "default" with all roles.
 //
-// Tokens, tenants and roles are looked up for each call, so a reload counts for connections that
-// are open as well.
+// Tokens, tenants and roles are looked up for each call, so a reload also applies to open
+// connections.
 //
 // Thread-safe.
 class AccessControl {
  public:
-  // Reads the files. InvalidArgument names the file and, where it has lines, the line.
+  // Reads the files. InvalidArgument names the file and, if the file has lines, the line.
   static absl::StatusOr<std::unique_ptr<AccessControl>> Load(const SecurityOptions& options);
 
-  // What a reload has done.
+  // The result of a reload.
   struct Reloaded {
-    std::vector<LogField> changes;       // what was taken over: counts and serials, no secrets
-    std::vector<absl::Status> refusals;  // of the files that were not
+    std::vector<LogField> changes;       // applied changes: counts and serial numbers, no secrets
+    std::vector<absl::Status> refusals;  // errors of the rejected files
     std::vector<LogField> warnings;      // ExpiredTokens
   };
-  // Reads all files again. One that cannot be taken over, or that has lost all of its entries
-  // (CheckEmptied), leaves what it said before; the others are taken over all the same.
+  // Reads all files again. A file with an error, or without entries where it had some
+  // (CheckEmptied), is rejected, and its previous content remains in effect; the other files are
+  // applied nevertheless.
   Reloaded Reload(absl::Time now);
 
-  // Of tenants whose names do not match, as after a typing error, fields for the log: those of the
-  // file whom no token and no certificate names, and those of tokens of whom the file says nothing,
-  // so that they have no quota. None if there are none.
+  // Log fields about tenants whose names do not match, for example after a typing error: tenants of
+  // the file that no token and no certificate names, and tenants of tokens that the file does not
+  // name, so that they have no quota. Empty if there are none.
   std::vector<LogField> UnmatchedTenants() const;
 
-  // Of tokens that have expired, a field for the log with how many and the first names; none if
-  // there are none.
+  // A log field with the number and the first names of expired tokens; empty if there are none.
   std::vector<LogField> ExpiredTokens(absl::Time now) const;
 
-  // Unauthenticated, in the same words whatever was wrong. `expired`, which may be null, gets the
-  // name of the token if it is one that has expired, for the log alone.
+  // Unauthenticated, with the same message for every reason. `expired`, which may be null, receives
+  // the name of an expired token, for the log only.
   absl::StatusOr<Caller> Authenticate(const PresentedCredentials& presented, absl::Time now,
                                       std::string* expired = nullptr) const;
-  // PermissionDenied, naming the role that the method needs.
+  // PermissionDenied, with the role that the method requires.
   static absl::Status Authorize(const Caller& caller, Method method);
 
   bool authenticates() const { return options_.authenticates(); }
@@ -72,7 +72,7 @@ class AccessControl {
  private:
   explicit AccessControl(SecurityOptions options) : options_(std::move(options)) {}
 
-  // What has changed.
+  // Return the changes.
   absl::StatusOr<EntryChanges> ReloadTokens();
   absl::StatusOr<EntryChanges> ReloadTenants();
 

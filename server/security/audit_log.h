@@ -1,4 +1,4 @@
-// Lines about who changed what, and who was refused.
+// Logs changes of contexts, and rejected callers.
 #ifndef CHORALE_SERVER_SECURITY_AUDIT_LOG_H_
 #define CHORALE_SERVER_SECURITY_AUDIT_LOG_H_
 
@@ -11,10 +11,10 @@
 
 namespace chorale {
 
-// Logs a line "audit" for a call that has ended: each RegisterContext and DeleteContext, whatever
-// its outcome, and each call that was refused because of who made it. The line is information, but
-// a warning for a refusal. It has method, code, tenant, caller, role, peer and `about_call` (ids,
-// context, outcome), never a token.
+// Logs the event "audit" for a call that has ended: each RegisterContext and DeleteContext,
+// whatever its outcome, and each call that was rejected because of its caller. The event is a
+// warning for a rejection, and otherwise information. It contains method, code, tenant, caller,
+// role, peer and `about_call` (ids, context, outcome), never a token.
 //
 // Thread-safe; does not block.
 void AuditCall(Method method, absl::StatusCode code, const Caller& caller,

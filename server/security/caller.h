@@ -1,4 +1,4 @@
-// Who makes a call, and what that one may do.
+// The caller of a method, and its permissions.
 #ifndef CHORALE_SERVER_SECURITY_CALLER_H_
 #define CHORALE_SERVER_SECURITY_CALLER_H_
 
@@ -12,21 +12,21 @@
 
 namespace chorale {
 
-// Each role includes those before it.
+// Each role includes the previous roles.
 enum class Role {
-  kRead,      // all but the calls below: what is registered, and results from it
+  kRead,      // all calls except the ones below: registered contexts, and results from them
   kRegister,  // RegisterContext and DeleteContext, of the tenant's own contexts
-  kAdmin,     // every call of the tenant, those that later versions add included
+  kAdmin,     // every call of the tenant, including calls that later versions add
 };
 
 inline constexpr std::array<const char*, 3> kRoleNames = {"read", "register", "admin"};
 inline const char* RoleName(Role role) { return kRoleNames[static_cast<int>(role)]; }
 std::optional<Role> RoleOfName(absl::string_view name);
 
-// The least role that may call the method.
+// The lowest role that may call the method.
 Role RoleFor(Method method);
 
-// What a tenant may use at a time. 0: as much as the server has.
+// The quotas of a tenant. 0: no limit except the server's.
 struct TenantQuotas {
   int64_t contexts = 0;
   int64_t dataset_bytes = 0;   // of all of its datasets in the store
@@ -38,19 +38,19 @@ struct TenantQuotas {
 };
 
 struct TenantPolicy {
-  int64_t weight = 1;  // its share of a busy server, beside those of other tenants
+  int64_t weight = 1;  // its share of a busy server, relative to other tenants
   TenantQuotas quotas;
 
   bool operator==(const TenantPolicy&) const = default;
 };
 
-// The tenant where callers are not authenticated. A credential may be of a tenant of this name,
-// too.
+// The tenant if callers are not authenticated. A credential may belong to a tenant of this name as
+// well.
 inline constexpr char kDefaultTenant[] = "default";
-// In metrics and logs, of a call whose caller is not known. No tenant can have this name.
+// The tenant in metrics and logs of a call whose caller is unknown. No tenant can have this name.
 inline constexpr char kNoTenant[] = "-";
 
-// Only what was verified: nothing here comes from a header that any client can set.
+// Only verified data: no field comes from a header that any client can set.
 struct Caller {
   std::string tenant = kDefaultTenant;
   std::string name;  // of the token, or of the certificate; empty without one
@@ -58,7 +58,7 @@ struct Caller {
   TenantPolicy policy;
   std::string peer_host;  // the other end of the connection, which may be a proxy
 
-  // By a token or a certificate.
+  // Authenticated by a token or a certificate.
   bool is_authenticated() const { return !name.empty(); }
 };
 

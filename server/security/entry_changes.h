@@ -1,4 +1,4 @@
-// What a reload changed in a file of entries.
+// The changes of a reload in a file with entries.
 #ifndef CHORALE_SERVER_SECURITY_ENTRY_CHANGES_H_
 #define CHORALE_SERVER_SECURITY_ENTRY_CHANGES_H_
 
@@ -13,7 +13,7 @@
 
 namespace chorale {
 
-// "a,b,c", of many only the first and how many more there are.
+// "a,b,c"; for many names only the first, and the number of the others.
 inline std::string FirstNames(absl::Span<const std::string> names) {
   constexpr size_t kMost = 10;
   const size_t shown = std::min(names.size(), kMost);
@@ -44,7 +44,7 @@ struct EntryChanges {
     return absl::StrCat(text, ": ", now, " now");
   }
 
-  // Of two maps by name with the same keys and values.
+  // Between two maps by name with the same types of keys and values.
   template <typename Map, typename Equal>
   static EntryChanges Between(const Map& before, const Map& after, Equal equal) {
     EntryChanges changes;

@@ -1,4 +1,4 @@
-// What a client presented to be known by.
+// The credentials that a client presented.
 #ifndef CHORALE_SERVER_SECURITY_PRESENTED_CREDENTIALS_H_
 #define CHORALE_SERVER_SECURITY_PRESENTED_CREDENTIALS_H_
 
@@ -17,7 +17,7 @@ namespace chorale {
 struct PresentedCredentials {
   // The values of the metadata "authorization".
   std::vector<std::string> authorization;
-  // Of a client certificate that the handshake has verified.
+  // From a client certificate that the handshake has verified.
   std::optional<CertificateNames> certificate;
   std::string peer_host;  // PeerAddress::host
 };

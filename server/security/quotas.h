@@ -1,4 +1,4 @@
-// What each tenant uses of its quotas of calls and values.
+// Tracks the quotas of calls and values of each tenant.
 #ifndef CHORALE_SERVER_SECURITY_QUOTAS_H_
 #define CHORALE_SERVER_SECURITY_QUOTAS_H_
 
@@ -18,13 +18,13 @@
 
 namespace chorale {
 
-// The quotas that calls themselves use up; the store and the cache of contexts hold those of
-// contexts and bytes. Refusals are of base/error_details' QuotaExceeded.
+// Covers the quotas that calls consume; the store and the cache of contexts enforce the quotas of
+// contexts and bytes. Errors are QuotaExceeded of base/error_details.h.
 //
 // Thread-safe.
 class Quotas {
  public:
-  // Counts as one of its tenant's calls until it is destroyed. Movable; thread-compatible.
+  // Counts as a call of its tenant until it is destroyed. Movable; thread-compatible.
   class CallSlot {
    public:
     CallSlot() = default;
@@ -37,23 +37,23 @@ class Quotas {
     std::shared_ptr<std::atomic<int64_t>> calls_;  // null: counts nothing
   };
 
-  // The error has `retry_delay`: when another call of the tenant ends cannot be known.
+  // The error contains `retry_delay`, because the end of another call of the tenant cannot be
+  // predicted.
   absl::StatusOr<CallSlot> BeginCall(const Caller& caller, absl::Duration retry_delay);
 
-  // Takes `values` of the tenant's values per second; `now` is monotonic. A tenant that rested may
-  // take a second's worth at once. A request for more than that is accepted by a tenant that has
-  // rested for a second, which then waits until the rate is what it should be; `values` beyond 2^40
-  // count as so many. The error has the
-  // exact delay after which the same request is accepted if the tenant makes no other meanwhile.
-  // Returns what Refund takes.
+  // Takes `values` of the tenant's values per second; `now` is monotonic. After a rest, a tenant
+  // may take the values of a second at once. A larger request is accepted if the tenant has rested
+  // for a second; the tenant then waits until its rate is within the quota. `values` is limited to
+  // 2^40. The error contains the exact delay after which the same request is accepted if the tenant
+  // makes no other request meanwhile. Returns the argument of Refund.
   absl::StatusOr<absl::Duration> TakeValues(const Caller& caller, int64_t values, absl::Time now);
-  // Gives back what was taken for a call that was refused before any work.
+  // Refunds the values of a call that was rejected before any work.
   void Refund(const Caller& caller, absl::Duration taken);
 
  private:
   struct Usage {
     std::shared_ptr<std::atomic<int64_t>> calls = std::make_shared<std::atomic<int64_t>>(0);
-    // When the values taken so far would be through at the tenant's rate.
+    // The time at which the values taken so far are used up at the tenant's rate.
     absl::Time values_until = absl::InfinitePast();
   };
 

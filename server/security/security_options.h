@@ -1,4 +1,4 @@
-// Who may use a server, and how they are known.
+// Access to a server, and the authentication of callers.
 #ifndef CHORALE_SERVER_SECURITY_SECURITY_OPTIONS_H_
 #define CHORALE_SERVER_SECURITY_SECURITY_OPTIONS_H_
 
@@ -14,9 +14,9 @@ struct SecurityOptions {
   std::string token_file;   // see TokenTable; empty: none
   std::string tenant_file;  // see TenantTable; empty: none
 
-  // Otherwise every caller is the tenant "default", with all roles.
+  // If false, every caller is the tenant "default", with all roles.
   bool authenticates() const { return !token_file.empty() || !tls.client_ca.empty(); }
-  // All that are named.
+  // All configured files.
   std::vector<std::string> Files() const {
     std::vector<std::string> files;
     for (const std::string& file :

@@ -1,4 +1,4 @@
-// The file of tenants: their shares, their quotas, and the client certificates that are theirs.
+// The tenant file: weights, quotas and client certificates of tenants.
 #ifndef CHORALE_SERVER_SECURITY_TENANT_FILE_H_
 #define CHORALE_SERVER_SECURITY_TENANT_FILE_H_
 
@@ -15,7 +15,7 @@
 
 namespace chorale {
 
-// What a verified client certificate says of its owner.
+// The identity in a verified client certificate.
 struct CertificateNames {
   std::string subject;            // RFC 2253, "CN=trainer,O=Acme"
   std::vector<std::string> dns;   // subject alternative names
@@ -50,31 +50,31 @@ class TenantTable {
   };
 
   TenantTable() = default;
-  // InvalidArgument has a line for each mistake (Mistakes::ToStatusOf), which names `file` and the
-  // line: text that is not YAML, a field that is unknown,
-  // malformed, out of range or given twice, a certificate that two entries name.
+  // InvalidArgument has one line per error (Mistakes::ToStatusOf), with `file` and the line number:
+  // text that is not YAML, a field that is unknown, malformed, out of range or repeated, or a
+  // certificate in two entries.
   static absl::StatusOr<TenantTable> Parse(const std::string& text, absl::string_view file);
 
-  // Of a tenant that the file does not name: `others`.
+  // The policy of a tenant that the file does not name: `others`.
   const TenantPolicy& PolicyOf(const std::string& tenant) const;
-  // The entry that a certificate matches. Nothing if there is none, or several that disagree about
-  // the tenant or the role: who it is would depend on the order of the file.
+  // The entry that matches a certificate. Nothing if there is none, or if several entries disagree
+  // about the tenant or the role: the result would depend on their order in the file.
   std::optional<Match> Find(const CertificateNames& certificate) const;
 
   size_t size() const { return tenants_.size(); }
-  // That the file names, and those of them that some certificate is of.
+  // The tenants in the file, and the tenants with a certificate.
   std::set<std::string> Tenants() const;
   std::set<std::string> TenantsOfCertificates() const;
-  // Whether it says anything of tenants that it does not name.
+  // Whether the file has a policy for tenants that it does not name.
   bool says_others() const { return others_ != TenantPolicy(); }
-  // Of the tenants, and of `others`, which is there if it says something. A tenant whose share,
-  // quotas or certificates are others is changed.
+  // The changes of the tenants, and of `others` if the file has it. A tenant is changed if its
+  // weight, quotas or certificates differ.
   EntryChanges ChangesFrom(const TenantTable& before) const;
 
  private:
   friend class TenantFileReader;
 
-  // All that the file says of a tenant.
+  // The content of the file about a tenant.
   struct Described {
     TenantPolicy policy;
     std::vector<Match> certificates;

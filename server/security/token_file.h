@@ -1,4 +1,4 @@
-// The file of bearer tokens: who has one, as a hash.
+// The token file: the hashes of bearer tokens, and their owners.
 #ifndef CHORALE_SERVER_SECURITY_TOKEN_FILE_H_
 #define CHORALE_SERVER_SECURITY_TOKEN_FILE_H_
 
@@ -39,21 +39,20 @@ class TokenTable {
   };
 
   TokenTable() = default;
-  // InvalidArgument has a line for each mistake (Mistakes::ToStatusOf), which names `file` and the
-  // line: a field that is missing, malformed or too many, a
-  // name or a hash that occurs twice.
+  // InvalidArgument has one line per error (Mistakes::ToStatusOf), with `file` and the line number:
+  // a missing, malformed or excess field, or a name or hash that occurs twice.
   static absl::StatusOr<TokenTable> Parse(absl::string_view text, absl::string_view file);
 
-  // The entry of a token, which may have expired; null: there is none. The time that it takes tells
-  // nothing about the tokens of the file.
+  // The entry of a token, which may have expired; null: there is none. The duration reveals nothing
+  // about the tokens of the file.
   const Entry* Find(absl::string_view token) const;
 
   size_t size() const { return entries_.size(); }
-  // The names of the tokens that are of no use any more.
+  // The names of the expired tokens.
   std::vector<std::string> Expired(absl::Time now) const;
-  // That some token is of.
+  // The tenants of the tokens.
   std::set<std::string> Tenants() const;
-  // By name: a token whose hash, tenant, role or end is another one is changed.
+  // By name: a token is changed if its hash, tenant, role or expiry differs.
   EntryChanges ChangesFrom(const TokenTable& before) const;
 
  private:
@@ -68,8 +67,8 @@ class TokenTable {
   static absl::StatusOr<HashedEntry> ParseLine(absl::string_view line);
   static uint64_t KeyOf(const Digest& digest);
 
-  // By the first bytes of the digest. How long a search takes depends on the digest of what was
-  // presented, and nobody can choose that; the rest is compared in constant time.
+  // By the first bytes of the digest. The duration of a lookup depends on the digest of the
+  // presented token, which nobody can choose; the remaining bytes are compared in constant time.
   std::map<uint64_t, HashedEntry> entries_;
 };
 

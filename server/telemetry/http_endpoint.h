@@ -22,14 +22,15 @@ namespace chorale {
 
 // Serves until it is destroyed, on its own threads:
 //   GET /metrics   all collectables, in Prometheus' text format
-//   GET /healthz   200 while the process should live, else 503: it should be started anew
-//   GET /readyz    200 while calls are admitted, else 503
+//   GET /healthz   200 while the process should live, else 503: restart it
+//   GET /readyz    200 while the server admits calls, else 503
 //   GET /          a page with links to these
 //
-// One thread serves all connections, so one that sends half a request, or does not read its answer,
-// holds up no other. There are at most 100 of them: the oldest makes room for the next. Scrapes are
-// made by two other threads: one that waits for a disk holds up no other, and no probe. Requests
-// that wait for one at the same time get the same page, so that many cost as much as one.
+// One thread serves all connections, so a connection that sends half a request, or does not read
+// its response, delays no other connection. The limit is 100 connections: the oldest is closed for
+// a new one. Two other threads make scrapes: a scrape that waits for a disk delays no other scrape,
+// and no probe. Requests that wait for a scrape at the same time get the same page, so many
+// requests cost as much as one.
 class HttpEndpoint {
  public:
   struct Sources {
@@ -38,8 +39,8 @@ class HttpEndpoint {
     std::function<bool()> ready;
   };
 
-  // `socket` listens, and does not block. Unavailable if the system has no room for it. The
-  // functions are called by several threads at a time, until the endpoint is destroyed.
+  // `socket` listens, and does not block. Unavailable if the system lacks resources. The functions
+  // are called by several threads at a time, until the endpoint is destroyed.
   static absl::StatusOr<std::unique_ptr<HttpEndpoint>> Start(FileDescriptor socket,
                                                              Sources sources);
   ~HttpEndpoint();  // waits for scrapes in progress
@@ -48,19 +49,19 @@ class HttpEndpoint {
 
  private:
   struct Scrape;
-  struct Callbacks;  // those of the HTTP library
+  struct Callbacks;  // callbacks of the HTTP library
   friend struct Callbacks;
 
   explicit HttpEndpoint(Sources sources);
 
   bool StartDaemon(FileDescriptor socket);
-  // Suspends the scrape's connection until its page is there; false if the endpoint stops.
+  // Suspends the connection of the scrape until its page is complete; false if the endpoint stops.
   bool Queue(Scrape* scrape);
   void Opened(int connection);
   void Closed(int connection);
-  // Of the threads that scrape.
+  // Run on the threads that make scrapes.
   void Work();
-  // All that wait, at least one; none when the thread is to end.
+  // All waiting scrapes, at least one; none when the thread must end.
   std::vector<Scrape*> WaitingScrapes();
 
   const Sources sources_;

@@ -1,4 +1,4 @@
-// How many lines of one kind are logged.
+// Limits the number of log lines of a kind.
 #ifndef CHORALE_SERVER_TELEMETRY_LINE_LIMIT_H_
 #define CHORALE_SERVER_TELEMETRY_LINE_LIMIT_H_
 
@@ -13,16 +13,16 @@
 
 namespace chorale {
 
-// Whoever tries tokens, or speaks no TLS, can do so thousands of times a second. With a line for
-// each attempt, they would push all other lines out of a log that is rotated. So the first few of a
-// source in a second have lines of their own, and one line a second later says how many more there
-// were.
+// A client that guesses tokens, or does not speak TLS, can fail thousands of times a second. With
+// one line per attempt, these lines would displace all other lines from a rotated log. Therefore
+// only the first few lines of a source per second are logged, and one line a second later contains
+// the number of the others.
 //
 // Thread-safe.
 class LineLimit {
  public:
   static constexpr int64_t kLinesASecond = 5;  // of one source
-  static constexpr size_t kMostSources = 100;  // the others of a second count as one
+  static constexpr size_t kMostSources = 100;  // the other sources of a second count as one source
 
   // The line with the sum: the event, and its fields for the source and the number.
   struct Sum {
@@ -33,10 +33,10 @@ class LineLimit {
 
   explicit LineLimit(Sum sum) : sum_(std::move(sum)) {}
 
-  // Whether what happened now has a line of its own. `now` is monotonic.
+  // Whether an event at this time has its own line. `now` is monotonic.
   bool HasLine(const std::string& source, absl::Time now);
 
-  // Logs the sums of the seconds that are over, a line for each source. Call once a second.
+  // Logs the sums of the past seconds, one line per source. Call once a second.
   void LogSums(absl::Time now);
 
  private:

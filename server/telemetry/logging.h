@@ -27,27 +27,27 @@ struct LogField {
 // are dropped instead. Call once, before other threads start.
 void StartLogging(LogFormat format, spdlog::level::level_enum level);
 
-// From now on writes events of this level and above. Thread-safe.
+// From now on logs events of this level and above. Thread-safe.
 void SetLogLevel(spdlog::level::level_enum level);
 
-// gRPC logs a warning for each connection whose handshake fails: of one place in its sources only
-// the first few in a second have lines. Logs how many more there were ("grpc_lines_suppressed").
-// Call once a second; `now` is monotonic. Thread-safe.
+// gRPC logs a warning for each connection whose handshake fails. Only the first few warnings per
+// second from a place in its sources are logged. Logs the number of the others
+// ("grpc_lines_suppressed"). Call once a second; `now` is monotonic. Thread-safe.
 void LogSumsOfGrpc(absl::Time now);
 
-// Lines that were dropped so far because they were logged faster than they could be written.
+// The number of lines that were dropped because they were logged faster than they could be written.
 // Thread-safe.
 int64_t LogLinesDropped();
 
 // Writes the queued lines and stops the thread. Nothing may log afterwards. False if that took more
-// than a few seconds, because nobody reads what is written: the process must then end by _exit().
+// than a few seconds, because the reader of the log is stuck: the process must then end by _exit().
 [[nodiscard]] bool StopLogging();
 
 // Thread-safe; does not block.
 void LogEvent(spdlog::level::level_enum level, absl::string_view event,
               const std::vector<LogField>& fields = {});
 
-// A time as lines of the log have it.
+// A time in the format of the log.
 std::string LogTime(absl::Time time);
 
 // The line that LogEvent writes; for text without time and level.

@@ -1,4 +1,4 @@
-// Every metric of the server: its name, its type and what it means.
+// Every metric of the server: its name, its type and its description.
 #ifndef CHORALE_SERVER_TELEMETRY_METRIC_CATALOG_H_
 #define CHORALE_SERVER_TELEMETRY_METRIC_CATALOG_H_
 
@@ -18,10 +18,10 @@ struct MetricDescription {
   const HistogramBuckets* buckets = nullptr;  // upper limits; null unless it is a histogram
 };
 
-// Of chorale_step_seconds and chorale_tick_seconds.
+// The buckets of chorale_step_seconds and chorale_tick_seconds.
 const HistogramBuckets& StepSecondsBuckets();
 
-// REQUIRES: the catalog has the name.
+// REQUIRES: the catalog contains the name.
 const MetricDescription& DescriptionOf(absl::string_view name);
 
 }  // namespace chorale

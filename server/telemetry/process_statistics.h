@@ -1,4 +1,4 @@
-// What the operating system says of this process.
+// Statistics of the process from the operating system.
 #ifndef CHORALE_SERVER_TELEMETRY_PROCESS_STATISTICS_H_
 #define CHORALE_SERVER_TELEMETRY_PROCESS_STATISTICS_H_
 
@@ -17,16 +17,16 @@ struct ProcessStatistics {
   double start_time = 0;  // since the Unix epoch, in seconds
 };
 
-// Nothing where /proc is not there.
+// Nothing if /proc does not exist.
 std::optional<ProcessStatistics> ReadProcessStatistics();
 
-// Resident memory of the process, cheaper than the above; 0 where /proc is not there.
+// Resident memory of the process, cheaper than the above; 0 if /proc does not exist.
 int64_t ResidentBytes();
 
-// What the C library's allocator has got from the system.
+// The memory of the C library's allocator.
 struct AllocatorBytes {
-  int64_t used = 0;  // by the program; what it has not touched yet is not resident
-  int64_t free = 0;  // kept for later
+  int64_t used = 0;  // in use by the program; untouched parts are not resident
+  int64_t free = 0;  // free, kept for later
 };
 AllocatorBytes ReadAllocatorBytes();
 

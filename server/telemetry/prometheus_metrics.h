@@ -1,5 +1,5 @@
-// The server's metrics, exported to Prometheus: what happens. What is the case at the moment of a
-// scrape is read then, by StateCollector.
+// The server's metrics, exported to Prometheus: events as they happen. StateCollector reads the
+// current state at a scrape.
 #ifndef CHORALE_SERVER_TELEMETRY_PROMETHEUS_METRICS_H_
 #define CHORALE_SERVER_TELEMETRY_PROMETHEUS_METRICS_H_
 
@@ -57,19 +57,19 @@ class PrometheusMetrics : public MetricsSink {
   void RequestBegun(Method method, const std::string& tenant);
   void RequestDone(Method method, const std::string& tenant, absl::StatusCode code,
                    absl::Duration duration);
-  // A call was refused; `quota` is one of kQuotaNames.
+  // A call was rejected; `quota` is one of kQuotaNames.
   void QuotaExceeded(Method method, const std::string& tenant, const std::string& quota);
   void StreamStarted();
   void StreamEnded();
   void StalledStreams(int64_t count);
   void SpansDropped(int64_t count);
-  // `reason` is one of those of chorale_connections_refused_total.
+  // `reason` is a reason of chorale_connections_refused_total.
   void ConnectionRefused(const char* reason);
-  // Likewise, of chorale_connections_ended_total.
+  // `reason` is a reason of chorale_connections_ended_total.
   void ConnectionsEnded(const char* reason, int64_t count);
-  // Makes the model's series.
+  // Creates the series of the model.
   void ModelServed(const std::string& model) { SeriesOfModel(model); }
-  // The configuration was read again while the server runs; `ok`: and taken over.
+  // The configuration was reloaded; `ok`: and applied.
   void ConfigReloaded(bool ok);
 
   // For the HTTP endpoint.
@@ -84,10 +84,10 @@ class PrometheusMetrics : public MetricsSink {
     std::array<prometheus::Counter*, kFlopKinds> values;  // null for work without values
     prometheus::Counter* encoded_rows;
   };
-  // Of "other" when there are too many models already.
+  // The series of "other" if there are already too many models.
   const ModelSeries& SeriesOfModel(const std::string& model);
 
-  // Everything below is owned by the registry and constant after construction, but for the maps.
+  // Everything below is owned by the registry and constant after construction, except the maps.
   const std::shared_ptr<prometheus::Registry> registry_;
   TenantMetrics tenants_;
   std::array<std::array<prometheus::Counter*, kCodes>, kMethodNames.size()> requests_;

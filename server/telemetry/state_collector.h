@@ -1,4 +1,4 @@
-// Gauges, and counters that others keep, which are read when Prometheus asks for them.
+// Gauges, and counters of other components, which are read at a scrape.
 #ifndef CHORALE_SERVER_TELEMETRY_STATE_COLLECTOR_H_
 #define CHORALE_SERVER_TELEMETRY_STATE_COLLECTOR_H_
 
@@ -17,7 +17,7 @@
 
 namespace chorale {
 
-// The server at the moment of a scrape.
+// The state of the server at a scrape.
 struct ServerState {
   Engine* engine = nullptr;  // null before it is open
   bool ready = false;        // admits calls
@@ -26,28 +26,28 @@ struct ServerState {
   int64_t max_connections = 0;
   int64_t memory_limit_bytes = 0;                 // 0: none
   int64_t registration_memory_bytes = 0;          // --registration_memory_mib
-  int64_t registering_bytes = 0;                  // taken of it
+  int64_t registering_bytes = 0;                  // of it in use
   std::optional<absl::Time> certificate_expires;  // nothing without TLS
   std::vector<LeftOutModel> left_out_models;
 };
 
-// Thread-safe. A scrape may read the store's disk; while one waits for it, others show what was
-// read last, so that a disk that stalls cannot hold up all threads that answer.
+// Thread-safe. A scrape may read the store's disk; while one scrape waits for it, others return the
+// previous values, so that a disk that hangs cannot block all threads of the endpoint.
 class StateCollector : public prometheus::Collectable {
  public:
-  // What `take` returns must stay valid while it is collected.
+  // The result of `take` must stay valid during the collection.
   explicit StateCollector(std::function<ServerState()> take) : take_(std::move(take)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  // What the store holds, or nothing.
+  // The totals of the store, or nothing.
   std::optional<StoreTotals> Registered(Engine* engine) const;
 
   const std::function<ServerState()> take_;
   mutable Mutex mutex_;
   mutable bool asking_store_ ABSL_GUARDED_BY(mutex_) = false;
-  mutable std::optional<StoreTotals> registered_ ABSL_GUARDED_BY(mutex_);  // when asked last
+  mutable std::optional<StoreTotals> registered_ ABSL_GUARDED_BY(mutex_);  // from the last query
 };
 
 }  // namespace chorale

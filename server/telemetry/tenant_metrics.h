@@ -1,4 +1,4 @@
-// What each tenant asks of the server, in a bounded number of series.
+// The use of the server by each tenant, in a bounded number of series.
 #ifndef CHORALE_SERVER_TELEMETRY_TENANT_METRICS_H_
 #define CHORALE_SERVER_TELEMETRY_TENANT_METRICS_H_
 
@@ -16,7 +16,7 @@
 
 namespace chorale {
 
-// The quotas of a tenant, as the tenants' file names them.
+// The quotas of a tenant, by their names in the tenant file.
 inline constexpr std::array<const char*, 5> kQuotaNames = {
     "max_contexts", "max_dataset_mib", "max_resident_mib", "max_concurrent_calls",
     "max_values_per_second"};
@@ -30,8 +30,9 @@ struct TenantSeries {
   std::array<prometheus::Counter*, kQuotaNames.size()> quota_refusals;
 };
 
-// The first kMaxTenants tenants have series of their own; all others share those of "other". A
-// tenant's series never change, so that what was added to a gauge is taken from the same one.
+// The first kMaxTenants tenants have their own series; all others share the series of "other". The
+// series of a tenant never change, so that additions to a gauge and subtractions from it concern
+// the same series.
 //
 // Thread-safe.
 class TenantMetrics {

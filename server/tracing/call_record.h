@@ -1,4 +1,4 @@
-// What is known about a call when it is over, and how that looks in the log.
+// The record of a call at its end, and its fields in the log.
 #ifndef CHORALE_SERVER_TRACING_CALL_RECORD_H_
 #define CHORALE_SERVER_TRACING_CALL_RECORD_H_
 
@@ -15,7 +15,7 @@
 
 namespace chorale {
 
-// What a call is known by, from its arrival.
+// The identity of a call, from its arrival.
 struct CallIdentity {
   std::string request_id;
   TraceContext trace;
@@ -26,18 +26,18 @@ struct CallRecord {
   CallIdentity identity;
   std::string tenant;
   absl::StatusCode code = absl::StatusCode::kOk;
-  // "context", "paths", "targets", ...: what the reactor knows.
+  // "context", "paths", "targets", ...: fields of the reactor
   std::vector<LogField> notes;
   std::optional<CallReport> report;  // nothing if the engine's scheduler did not see the call
 
-  // On the clock of base/monotonic_clock.h.
+  // Times of the clock of base/monotonic_clock.h.
   absl::Time arrival;
   absl::Time end;
   // The first message, or the status if there is none, was handed to gRPC.
   std::optional<absl::Time> write_began;
 };
 
-// What every line about a call has.
+// The fields that every line about a call has.
 std::vector<LogField> IdentityFields(const CallIdentity& identity);
 
 // The fields of the line at the end of a call: outcome, identity, notes, model and times.

@@ -11,30 +11,31 @@
 
 namespace chorale {
 
-// The call's own span comes first: "chorale.v1.Chorale/METHOD", from the arrival of the headers (of
-// the whole request, in a method that is sent one message) until gRPC says that the call is over.
-// Its attributes are those of OpenTelemetry's conventions for RPCs, and the fields of the log line
-// as chorale.FIELD.
+// The call's own span is the first: "chorale.v1.Chorale/METHOD", from the arrival of the headers
+// (of the whole request, in a method with a single request message) until gRPC reports the end of
+// the call. Its attributes are those of OpenTelemetry's conventions for RPCs, and the fields of the
+// log line as chorale.FIELD.
 //
-// Its children are what the call's time went to, as far as the call came:
+// Its children are the phases that the call has reached:
 //
-//   queue    waiting for its turn and for memory: from arrival in the engine until there is room
-//            for the context, and again from when the context is resident until admission. One
-//            span if the context was resident already. Together they take `queue_seconds`.
+//   queue    the wait for admission: from arrival in the engine until there is memory for the
+//            context, and again from when the context is resident until admission. A single span
+//            if the context was already resident. Their sum is `queue_seconds`.
 //   encode   from then until the context is resident: the dataset is read and encoded, in turn with
-//            the work of other calls. Begins with this call, also where another one had the same
+//            the work of other calls. Begins with this call, even if another call had the same
 //            context encoded before.
-//   restore  the same, where the context is copied back instead.
-//   steps    from admission until the engine has finished the call: target rows are encoded, values
+//   restore  the same, if the context is restored by a copy instead.
+//   steps    from admission until the engine has finished the call: query rows are encoded, values
 //            are drawn, or densities or predictions computed, in turn with the work of other calls.
-//            The event "first_step" says when the first values were there.
-//   write    from when the first message is handed to gRPC until the call is over: the client
-//            takes in what is sent. Of a Sample it overlaps `steps`, because values are streamed
-//            while further ones are drawn; a slow client stretches both.
+//            The event "first_step" marks the first values.
+//   write    from when the first message is handed to gRPC until the end of the call: the client
+//            reads the response. In Sample it overlaps `steps`, because values are streamed while
+//            further values are drawn; a slow client prolongs both.
 //
-// What lies between `steps` and `write` of a call with one response is the encoding of it.
+// The time between `steps` and `write` of a call with a single response is the encoding of the
+// response.
 //
-// `wall_minus_monotonic` turns the record's times into the wall clock's.
+// `wall_minus_monotonic` converts the times of the record to wall-clock times.
 std::vector<Span> SpansOf(const CallRecord& record, absl::Duration wall_minus_monotonic,
                           absl::BitGenRef random);
 

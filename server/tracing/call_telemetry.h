@@ -1,4 +1,4 @@
-// What becomes known of every call: a line in the log and, if it was sampled, a trace.
+// The telemetry of every call: a log line and, if the call is sampled, a trace.
 #ifndef CHORALE_SERVER_TRACING_CALL_TELEMETRY_H_
 #define CHORALE_SERVER_TRACING_CALL_TELEMETRY_H_
 
@@ -13,8 +13,8 @@
 
 namespace chorale {
 
-// Every call gets a request id and a trace id for its lines in the log. Without an exporter that
-// is all: no span is made, and a caller's wish to be sampled is not granted.
+// Every call gets a request id and a trace id for its log lines. Without an exporter, no spans are
+// made, and a caller's request to be sampled is ignored.
 //
 // Thread-safe.
 class CallTelemetry {
@@ -25,15 +25,15 @@ class CallTelemetry {
     SetSlowCall(slow_call);
   }
 
-  // From the request's headers; nothing for one that is absent or occurs more than once.
+  // From the headers of the request; nothing for a header that is absent or occurs more than once.
   CallIdentity Begin(const std::optional<absl::string_view>& request_id,
                      const std::optional<absl::string_view>& traceparent) const;
 
-  // Logs a line "request": information, or a warning with slow=true when the call took longer than
-  // the limit; none unless `has_line`. Exports the spans of a sampled call.
+  // Logs the event "request": information, or a warning with slow=true if the call took longer than
+  // the limit; no event unless `has_line`. Exports the spans of a sampled call.
   void End(const CallRecord& record, bool has_line) const;
 
-  // The limit of slow calls; zero: no call is slow. In effect for the calls that end from now on.
+  // The limit of slow calls; zero: no call is slow. Applies to calls that end from now on.
   void SetSlowCall(absl::Duration limit) { slow_call_ns_ = absl::ToInt64Nanoseconds(limit); }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace chorale {
 
-// What every export says about the process.
+// The description of the process in every export.
 struct TraceResource {
   std::string service_version;
   std::string instance_id;  // unique among all processes

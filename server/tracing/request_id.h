@@ -1,4 +1,4 @@
-// The id by which a client and the log speak of the same call.
+// The id that identifies a call to the client and in the log.
 #ifndef CHORALE_SERVER_TRACING_REQUEST_ID_H_
 #define CHORALE_SERVER_TRACING_REQUEST_ID_H_
 
@@ -13,11 +13,11 @@ namespace chorale {
 // The metadata key, in requests and in responses.
 inline constexpr char kRequestIdKey[] = "x-request-id";
 
-// Most bytes of a request id that is taken over.
+// The maximum size of a request id of a client.
 inline constexpr size_t kMaxRequestIdBytes = 128;
 
-// The client's own id if it has 1 to kMaxRequestIdBytes bytes of printable ASCII without spaces;
-// otherwise a new one, of 32 hexadecimal digits.
+// The client's id if it has 1 to kMaxRequestIdBytes bytes of printable ASCII without spaces;
+// otherwise a new id of 32 hexadecimal digits.
 std::string TakeRequestId(const std::optional<absl::string_view>& header, absl::BitGenRef random);
 
 }  // namespace chorale

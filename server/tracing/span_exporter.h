@@ -36,18 +36,18 @@ struct SpanExporterOptions {
   absl::Duration flush_timeout = absl::Seconds(2);
 };
 
-// Spans wait in a bounded queue, from which one thread sends batches, one at a time. An export that
-// fails is repeated when OTLP allows it (a collector that is away, too busy, or says when to come
-// back), a few times with growing delays; then its spans are dropped. Spans for which there is no
-// room are dropped at once. So a collector that is slow or away costs spans, and nothing else.
+// Spans wait in a bounded queue, from which one thread sends batches, one at a time. A failed
+// export is retried if OTLP permits it (the collector is unreachable or busy, or requests a retry),
+// a few times with growing delays; then its spans are dropped. If the queue is full, spans are
+// dropped immediately. Therefore a slow or unreachable collector costs only spans.
 //
-// The destructor sends what is queued, for flush_timeout at most, and repeats nothing: with a
-// collector that is away it returns at once.
+// The destructor sends the queued spans, for flush_timeout at most, without retries: if the
+// collector is unreachable, it returns immediately.
 //
 // Thread-safe.
 class SpanExporter {
  public:
-  // `dropped` is told how many spans were lost, on any thread; it must not block.
+  // `dropped` receives the number of dropped spans, on any thread; it must not block.
   SpanExporter(SpanExporterOptions options, std::function<void(int64_t)> dropped);
   ~SpanExporter();
   SpanExporter(const SpanExporter&) = delete;
@@ -61,38 +61,38 @@ class SpanExporter {
   using Request = opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
   using TraceService = opentelemetry::proto::collector::trace::v1::TraceService;
 
-  // How one attempt ended.
+  // The result of an attempt.
   struct Outcome {
     grpc::Status status;
-    int64_t rejected = 0;  // spans that the collector did not take, of an attempt that succeeded
+    int64_t rejected = 0;  // spans that the collector rejected in a successful attempt
     bool repeat = false;
-    absl::Duration delay = absl::ZeroDuration();  // until then, if the collector has named one
+    absl::Duration delay = absl::ZeroDuration();  // before a retry, if the collector has set it
   };
 
   void Run();
-  // Waits for spans. False when there are none left and no more will come.
+  // Waits for spans. False when none are left and no more will be added.
   bool TakeBatch(std::vector<Span>* batch);
   void Send(const std::vector<Span>& batch);
   Outcome Attempt(const Request& request);
   // Returns false, without waiting to the end, if the exporter stops.
   bool WaitToRepeat(absl::Duration delay);
   void NoteOutcome(const grpc::Status& status);
-  // Drops a batch that could not be sent; when the exporter stops, also what is queued.
+  // Drops a batch that could not be sent; when the exporter stops, also the queued spans.
   void GiveUp(size_t spans);
 
   const SpanExporterOptions options_;
   const std::function<void(int64_t)> dropped_;
   const std::unique_ptr<TraceService::Stub> stub_;
-  bool failing_ = false;  // of the thread alone: the last attempt failed
+  bool failing_ = false;  // used by the thread only: the last attempt failed
 
   Mutex mutex_;
   CondVar changed_;
   std::deque<Span> queue_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* attempt_ ABSL_GUARDED_BY(mutex_) = nullptr;  // in progress
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;   // no more waiting, no repetition
-  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;  // no more attempts either
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;   // the thread is at its end
-  std::thread thread_;                              // last: it uses all of the above
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;                   // no more waiting, no retries
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;                  // no more attempts
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;                   // the thread has ended
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace chorale

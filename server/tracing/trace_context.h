@@ -1,4 +1,4 @@
-// The place of a call in a distributed trace, as the W3C recommendation "Trace Context" has it.
+// The position of a call in a distributed trace, by the W3C recommendation "Trace Context".
 #ifndef CHORALE_SERVER_TRACING_TRACE_CONTEXT_H_
 #define CHORALE_SERVER_TRACING_TRACE_CONTEXT_H_
 
@@ -15,7 +15,7 @@ namespace chorale {
 using TraceId = std::array<uint8_t, 16>;  // all zero: none
 using SpanId = std::array<uint8_t, 8>;    // all zero: none
 
-// What a caller says in the header `traceparent`.
+// The content of the header `traceparent`.
 struct TraceParent {
   TraceId trace_id{};
   SpanId span_id{};
@@ -25,12 +25,12 @@ struct TraceParent {
 struct TraceContext {
   TraceId trace_id{};
   SpanId span_id{};    // of the call's own span
-  SpanId parent_id{};  // of the caller's span; none where the trace begins here
+  SpanId parent_id{};  // of the caller's span; none if the trace begins here
   bool sampled = false;
 };
 
-// Nothing if the header is malformed: the caller then has to be treated as one that sent none. Of
-// versions later than 00 the known fields are taken, as the recommendation asks for.
+// Nothing if the header is malformed: the caller is then treated as if it had sent none. Of
+// versions later than 00 the known fields are used, as the recommendation requires.
 std::optional<TraceParent> ParseTraceparent(absl::string_view header);
 
 // Whether a trace that begins here is sampled, for a `rate` of 0 to 1. A function of the id's
