@@ -224,16 +224,17 @@ absl::Status RunBenchCommand(const BenchArguments& arguments, Environment* envir
 
 void AddBenchCommand(CLI::App* app, Environment* environment) {
   auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* command = AddCommand(app, environment, "bench",
-                                 "Measure how many values a second the server draws, and how soon",
-                                 arguments, RunBenchCommand);
-  command->add_option("--method", arguments->method, "The calls to make")
+  CLI::App* command =
+      AddCommand(app, environment, "bench", "Measure the throughput and the latency of the server",
+                 arguments, RunBenchCommand);
+  command->add_option("--method", arguments->method, "Calls to measure")
       ->check(CLI::IsMember({"sample", "predict", "log-density"}))
       ->capture_default_str();
   command
-      ->add_option("--concurrency", arguments->concurrency,
-                   "Numbers of clients, measured one after the other. Each client has connections "
-                   "of its own and one call at a time")
+      ->add_option(
+          "--concurrency", arguments->concurrency,
+          "Numbers of concurrent clients, measured one after the other. Each client has its "
+          "own connections, and makes one call at a time")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(1, 4096))
@@ -246,12 +247,13 @@ void AddBenchCommand(CLI::App* app, Environment* environment) {
         ->type_name("N")
         ->capture_default_str();
   };
-  add_count("--contexts", &arguments->contexts, 1'000'000, "Contexts, in turn among the clients");
-  add_count("--context-rows", &arguments->context_rows, 1'000'000'000, "Rows of a context");
-  add_count("--features", &arguments->features, 100'000, "Numeric features of a context");
-  add_count("--query-rows", &arguments->query_rows, 1'000'000, "Rows of a call");
+  add_count("--contexts", &arguments->contexts, 1'000'000,
+            "Number of contexts, which the clients use in turn");
+  add_count("--context-rows", &arguments->context_rows, 1'000'000'000, "Rows per context");
+  add_count("--features", &arguments->features, 100'000, "Numeric features per context");
+  add_count("--query-rows", &arguments->query_rows, 1'000'000, "Query rows per call");
   add_count("--paths", &arguments->paths, 1'000'000'000,
-            "Paths of a call; for log-density, its vectors of values");
+            "Paths per call; for log-density, vectors of values per call");
   command->add_option("--model", arguments->model, "Model of the contexts [the server's default]")
       ->type_name("NAME");
   const auto add_time = [&](const std::string& name, double* seconds, double least,
@@ -262,15 +264,17 @@ void AddBenchCommand(CLI::App* app, Environment* environment) {
         ->capture_default_str();
   };
   add_time("--warm-up", &arguments->warm_up_s, 0.0, "Time before each measurement");
-  add_time("--duration", &arguments->duration_s, 0.1, "Time of each measurement");
+  add_time("--duration", &arguments->duration_s, 0.1, "Duration of each measurement");
   command->footer(
-      "Registers contexts with names bench-..., and deletes them at the end, also after Ctrl-C.\n"
-      "A second Ctrl-C ends the deletion and names the contexts that are left.\n"
-      "Needs the role register. Writes a line for each number of clients: calls and values that\n"
-      "arrived a second; the median and the 99th percentile of the times to the first values and\n"
-      "to the end of a call; and how many attempts were refused, because the server was full or a\n"
-      "quota was used up, or found no server.\n"
-      "Measure from another machine: here, the clients take processor time from the server.\n\n"
+      "Registers contexts named bench-..., and deletes them at the end, also after Ctrl-C. A\n"
+      "second Ctrl-C stops the deletion and lists the remaining contexts. Requires the role\n"
+      "register.\n\n"
+      "Writes a line for each number of clients: completed calls and received values per second;\n"
+      "the median and the 99th percentile of the times to the first values and to the end of a\n"
+      "call; the number of attempts that the server refused because it was full or a quota was\n"
+      "used up; and the number of attempts that found the server unavailable.\n\n"
+      "Do not measure on the machine of the server: the clients would take processor time from\n"
+      "it.\n\n"
       "Example:\n"
       "  chorale bench --concurrency 1,8,64 --paths 512 --query-rows 32");
 }

@@ -10,11 +10,11 @@
 namespace chorale::client {
 
 void AddRowsOptions(CLI::App* command, RowsOptions* options) {
-  command->add_option("NAME", options->context, "The context's name")->required();
+  command->add_option("NAME", options->context, "Name of the context")->required();
   command
       ->add_option("ROWS", options->file,
-                   "CSV file with a header line and the context's feature columns; other columns "
-                   "are ignored. \"-\": standard input")
+                   "CSV file of the query rows, with a header line and the context's features; "
+                   "other columns are ignored. \"-\": standard input")
       ->required();
   AddMissingOption(command, &options->missing);
 }
@@ -53,8 +53,9 @@ absl::StatusOr<std::vector<std::string>> ColumnsOf(const std::string& option,
 void AddMissingOption(CLI::App* command, std::vector<std::string>* values) {
   AddList(
       command, "--missing", values,
-      "Texts of missing cells, besides empty ones: in columns of categories instead of [NA, N/A, "
-      "NaN, NULL, None, <NA>, NaT, \\N, ?, ...], in columns of numbers besides them")
+      "Texts that denote missing cells, in addition to empty cells. In categorical columns, they "
+      "replace the default list [NA, N/A, NaN, NULL, None, <NA>, NaT, \\N, ?, ...]; in numeric "
+      "columns, they are added to it")
       ->type_name("TEXT,...");
 }
 
@@ -88,8 +89,8 @@ CLI::Validator SecondsBetween(double least, double most) {
 void AddNoSnapFlag(CLI::App* command, bool* no_snap) {
   command->add_flag(
       "--no-snap", *no_snap,
-      "Leave values as the model's continuous distribution has them, where the context "
-      "repeats values of the target, as counts do");
+      "Do not snap values to target values that the context repeats, such as counts: write values "
+      "of the model's continuous distribution");
 }
 
 CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description) {

@@ -42,17 +42,17 @@ void AddNamed(CLI::App* app, Environment* environment, const std::string& name,
               absl::Status (*run)(const NameArgument&, Environment*)) {
   auto arguments = std::make_shared<NameArgument>();
   CLI::App* command = AddCommand(app, environment, name, description, arguments, run);
-  command->add_option("NAME", arguments->name, "The context's name")->required();
+  command->add_option("NAME", arguments->name, "Name of the context")->required();
 }
 
 }  // namespace
 
 void AddContextCommands(CLI::App* app, Environment* environment) {
-  AddCommand(app, environment, "ls", "List the contexts", std::make_shared<NoArguments>(), RunList);
-  AddNamed(app, environment, "show", "Show a context and its columns", RunShow);
+  AddCommand(app, environment, "ls", "List contexts", std::make_shared<NoArguments>(), RunList);
+  AddNamed(app, environment, "show", "Show a context and its features", RunShow);
   AddNamed(app, environment, "rm", "Delete a context", RunRemove);
-  AddNamed(app, environment, "warm",
-           "Make a context resident now, so that the next call does not wait", RunWarm);
+  AddNamed(app, environment, "warm", "Make a context resident, so that the next call does not wait",
+           RunWarm);
 }
 
 }  // namespace chorale::client

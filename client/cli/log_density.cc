@@ -132,35 +132,39 @@ absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* en
 void AddLogDensityCommand(CLI::App* app, Environment* environment) {
   auto arguments = std::make_shared<LogDensityArguments>();
   CLI::App* command =
-      AddCommand(app, environment, "log-density", "Joint log-density of given values of rows",
-                 arguments, RunLogDensity);
+      AddCommand(app, environment, "log-density",
+                 "Compute joint log-densities of values for query rows", arguments, RunLogDensity);
   AddRowsOptions(command, &arguments->rows);
-  AddList(command, "--values", &arguments->columns,
-          "Columns of values; each is one vector over all rows [the context's target column]")
+  AddList(
+      command, "--values", &arguments->columns,
+      "Columns of values; each column is a vector over all rows [the target column; all columns of "
+      "--values-file]")
       ->type_name("COLUMN,...");
   command
       ->add_option("--values-file", arguments->values_file,
-                   "CSV file with those columns and its rows in the order of ROWS [ROWS itself]")
+                   "CSV file with the columns of values, and its rows in the order of ROWS [ROWS]")
       ->type_name("FILE");
   CLI::Option* orders =
       command
-          ->add_option("--orders", arguments->orders,
-                       "Average the density over R random orders of the rows; 0: the order of ROWS")
+          ->add_option(
+              "--orders", arguments->orders,
+              "Average the density over R random orders of the rows; 0: use the order of ROWS")
           ->check(CLI::NonNegativeNumber)
           ->type_name("R")
           ->capture_default_str();
-  AddSeedOption(command, &arguments->seed, "Seed of the random orders; 0: the server chooses one")
+  AddSeedOption(command, &arguments->seed,
+                "Seed of the random orders; 0: the server chooses a seed")
       ->needs(orders);
   command
       ->add_flag("--terms", arguments->terms,
-                 "Write one line per row: its log-density given the rows before it")
+                 "Write a line for each row: its log-density, conditional on the earlier rows")
       ->excludes(orders);
   command->add_flag(
       "--wrap", arguments->wrap,
-      "Allow more rows than the model was trained for: its buffer_size in 'chorale models'");
+      "Allow more rows than the model was trained for (buffer_size in 'chorale models')");
   command->footer(
-      "Writes one line per vector: the natural logarithm of its joint density, in the target's\n"
-      "units, and with several orders its standard error.\n\n"
+      "Writes a line for each vector: the natural logarithm of its joint density, in the target's\n"
+      "units, and, with several orders, its standard error.\n\n"
       "Examples:\n"
       "  chorale log-density houses sold.csv\n"
       "  chorale log-density houses sold.csv --values price,offer --orders 8");

@@ -53,8 +53,8 @@ absl::Status RunModels(const NoArguments&, Environment* environment) {
 }  // namespace
 
 void AddModelsCommand(CLI::App* app, Environment* environment) {
-  AddCommand(app, environment, "models", "List the models that the server has loaded",
-             std::make_shared<NoArguments>(), RunModels);
+  AddCommand(app, environment, "models", "List the loaded models", std::make_shared<NoArguments>(),
+             RunModels);
 }
 
 }  // namespace chorale::client

@@ -91,11 +91,12 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
 void AddPredictCommand(CLI::App* app, Environment* environment) {
   auto arguments = std::make_shared<PredictArguments>();
   CLI::App* command =
-      AddCommand(app, environment, "predict", "Predict rows independently", arguments, RunPredict);
+      AddCommand(app, environment, "predict", "Predict the marginal distribution of each query row",
+                 arguments, RunPredict);
   AddRowsOptions(command, &arguments->rows);
   command
       ->add_option("--quantiles", arguments->quantiles,
-                   "Probabilities, each strictly between 0 and 1")
+                   "Probabilities of the quantiles, each strictly between 0 and 1")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("P,...")
@@ -105,11 +106,11 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
         return good ? std::string() : "must lie strictly between 0 and 1: " + text;
       });
   command->add_flag("--mixture", arguments->mixture,
-                    "Also write the Gaussian mixture behind each prediction");
+                    "Also write the Gaussian mixture of each prediction");
   AddNoSnapFlag(command, &arguments->no_snap);
   command->footer(
-      "Writes one line per row: its number from 0, the mean and standard deviation in the\n"
-      "target's units, and the quantiles. There may be any number of rows.\n\n"
+      "Writes a line for each row: its number, from 0; the mean and the standard deviation in the\n"
+      "target's units; and the quantiles. The number of rows is not limited.\n\n"
       "Example:\n  chorale predict houses new.csv --quantiles 0.05,0.5,0.95");
 }
 

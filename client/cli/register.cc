@@ -190,37 +190,37 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
   auto arguments = std::make_shared<RegisterArguments>();
   CLI::App* command = AddCommand(app, environment, "register", "Register a CSV table as a context",
                                  arguments, RunRegister);
-  command
-      ->add_option("FILE", arguments->file,
-                   "CSV file with a header line; \"-\" reads standard input")
+  command->add_option("FILE", arguments->file, "CSV file with a header line. \"-\": standard input")
       ->required();
-  command->add_option("--target", arguments->target, "The numeric column to predict")
+  command->add_option("--target", arguments->target, "Numeric column to predict")
       ->required()
       ->type_name("COLUMN");
-  command->add_option("--name", arguments->name, "The context's name [the file's name]")
+  command
+      ->add_option("--name", arguments->name,
+                   "Name of the context [derived from the name of the file]")
       ->type_name("ID");
   command
-      ->add_option("--model", arguments->model, "The model that encodes it [the server's default]")
+      ->add_option("--model", arguments->model,
+                   "Model that encodes the table [the server's default]")
       ->type_name("ID");
-  AddList(command, "--drop", &arguments->drop, "Columns to leave out")->type_name("COLUMN,...");
-  AddList(command, "--numeric", &arguments->numeric, "Columns that are numbers")
+  AddList(command, "--drop", &arguments->drop, "Columns to drop")->type_name("COLUMN,...");
+  AddList(command, "--numeric", &arguments->numeric, "Columns to read as numbers")
       ->type_name("COLUMN,...");
   AddList(command, "--categorical", &arguments->categorical,
-          "Columns that are categories even if they look like numbers")
+          "Columns to read as categories, even if they look like numbers")
       ->type_name("COLUMN,...");
   AddMissingOption(command, &arguments->missing);
   command->add_flag("--no-seasons", arguments->no_seasons,
-                    "Do not tell the model of a season of the target, where one is found");
+                    "Do not search for a season of the target");
   command->footer(
-      "A column is numeric if all cells that are not missing are finite numbers; boolean if they\n"
-      "are true and false; of dates if they are like 2024-01-31, 2024-01 or 2024-01-31T12:00; "
-      "else\n"
-      "categorical. The column types are shown on standard error, with a note where a type may "
-      "not\n"
-      "be meant. Texts that look equal are equal: in Unicode's form NFC, and whatever white space\n"
-      "they have. Registering the same content again has no effect.\n\n"
-      "Lists of columns are lines of CSV: 'a,b', or '\"a, b\",c'; an option may be given several\n"
-      "times, and with a column's whole name, whatever is in it.\n\n"
+      "The non-missing cells of a column determine its type: numeric if all are finite numbers,\n"
+      "boolean if all are true or false, date if all are like 2024-01-31, 2024-01 or\n"
+      "2024-01-31T12:00, and otherwise categorical. The types are printed to standard error, with\n"
+      "warnings about types that are probably not intended. Texts that look equal are equal: they\n"
+      "are normalised to Unicode NFC, with single spaces. Registering the same content again has\n"
+      "no effect.\n\n"
+      "A list of columns is a line of CSV: 'a,b' or '\"a, b\",c'. The options with lists may be\n"
+      "repeated. If the whole value is the name of a column, it names that column.\n\n"
       "Example:\n  chorale register houses.csv --target price --categorical zip");
 }
 

@@ -18,72 +18,77 @@ namespace chorale::client {
 namespace {
 
 constexpr char kFooter[] =
-    "Results go to standard output, everything else to standard error.\n\n"
+    "Results go to standard output; warnings, progress and errors go to standard error.\n\n"
     "Exit codes:\n"
-    "  0  success\n"
-    "  1  the server failed, did not answer in time, cannot be reached, or does not allow the "
-    "call\n"
-    "  2  wrong usage, or a file or value that cannot be used\n"
-    "  3  no such context or model\n"
-    "  4  the name is taken by other content\n"
-    "  5  the server is full or shutting down, or a quota is used up for now: try again later\n"
-    "  130  interrupted by Ctrl-C; 143: by SIGTERM; 129: by SIGHUP\n\n"
+    "  0    success\n"
+    "  1    the server failed, timed out, is unreachable, or denied the call\n"
+    "  2    invalid usage, or an invalid file or value\n"
+    "  3    the context or model does not exist\n"
+    "  4    a context with this name and different content exists\n"
+    "  5    temporary: the server is full or shutting down, or a quota is used up\n"
+    "  129  ended by SIGHUP; 130: by Ctrl-C; 143: by SIGTERM\n\n"
     "Example:\n"
     "  chorale register houses.csv --target price\n"
     "  chorale sample houses new.csv --paths 1000 --summary";
 
 void AddSharedOptions(CLI::App* app, SharedOptions* options) {
   app->add_option("--server", options->server,
-                  "The server's address; also unix:PATH, and https://HOST:PORT for TLS")
+                  "Address of the server; also unix:PATH, or https://HOST:PORT for TLS")
       ->envname("CHORALE_SERVER")
       ->type_name("HOST:PORT")
       ->capture_default_str();
   app->add_option("--format", options->format,
                   "Format of results: csv, json or table [table for listings and summaries on a "
-                  "terminal, else csv]")
+                  "terminal, otherwise csv]")
       ->check(CLI::IsMember({"csv", "json", "table"}))
       ->type_name("FORMAT");
-  app->add_option("--output", options->output, "Write results to a file")->type_name("FILE");
-  app->add_option("--timeout", options->timeout_s, "Seconds that one call may take")
+  app->add_option("--output", options->output, "Write results to FILE [standard output]")
+      ->type_name("FILE");
+  app->add_option("--timeout", options->timeout_s, "Timeout of each call in seconds")
       ->check(SecondsBetween(0.001, std::numeric_limits<double>::infinity()))
       ->type_name("SECONDS")
       ->capture_default_str();
   app->add_option("--connect-timeout", options->connect_timeout_s,
-                  "Seconds to wait for a server that is not running yet")
+                  "Seconds to wait for a server that does not accept connections yet")
       ->check(SecondsBetween(0.001, std::numeric_limits<double>::infinity()))
       ->type_name("SECONDS")
       ->capture_default_str();
-  app->add_option("--retries", options->retries, "Retries when the server is full or shutting down")
+  app->add_option("--retries", options->retries,
+                  "Retries of a call if the server is full or shutting down")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N")
       ->capture_default_str();
-  app->add_flag("--quiet,-q", options->quiet, "No notes and no progress on standard error");
-  app->add_flag("--tls", options->tls, "Encrypt; implied by the options below")->group("TLS");
-  app->add_option("--tls-ca", options->tls_ca, "Certificates to trust, PEM [the system's]")
+  app->add_flag("--quiet,-q", options->quiet,
+                "Do not print warnings and progress to standard error");
+  app->add_flag("--tls", options->tls,
+                "Encrypt the connection; implied by --tls-ca, --tls-cert and https://")
+      ->group("TLS");
+  app->add_option("--tls-ca", options->tls_ca,
+                  "PEM file with the certificate authorities to trust [the system's]")
       ->type_name("FILE")
       ->group("TLS");
   CLI::Option* certificate =
-      app->add_option("--tls-cert", options->tls_cert, "This client's certificate, PEM")
+      app->add_option("--tls-cert", options->tls_cert, "PEM file with the client certificate")
           ->type_name("FILE")
           ->group("TLS");
-  CLI::Option* key = app->add_option("--tls-key", options->tls_key, "Its private key, PEM")
-                         ->type_name("FILE")
-                         ->group("TLS");
+  CLI::Option* key =
+      app->add_option("--tls-key", options->tls_key, "PEM file with the private key of --tls-cert")
+          ->type_name("FILE")
+          ->group("TLS");
   app->add_option("--token-file", options->token_file,
-                  "File with the bearer token [the environment's CHORALE_TOKEN]")
+                  "File with the bearer token [the environment variable CHORALE_TOKEN]")
       ->type_name("FILE")
       ->group("TLS");
   certificate->needs(key);
   key->needs(certificate);
 }
 
-// What the user can do about an error, if the message does not say so.
+// A remedy for an error whose message does not name it.
 std::string Hint(const absl::Status& status) {
-  if (status.code() == absl::StatusCode::kDeadlineExceeded)
-    return " - allow more time with --timeout";
+  if (status.code() == absl::StatusCode::kDeadlineExceeded) return " - increase --timeout";
   if (status.code() == absl::StatusCode::kInvalidArgument &&
       absl::StrContains(status.message(), "beyond_buffer")) {
-    return " - allow more rows with --wrap";
+    return " - use --wrap to allow more rows";
   }
   return "";
 }
@@ -92,7 +97,8 @@ int ParseAndRun(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   // gRPC would log errors that the command reports itself. No other thread is running yet.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // NOLINT(concurrency-mt-unsafe)
-  CLI::App app("Joint samples, predictions and densities from a Chorale server.", "chorale");
+  CLI::App app("Get joint samples, predictions and log-densities from a Chorale server.",
+               "chorale");
   Environment environment;
   app.set_version_flag("--version", "chorale " CHORALE_VERSION);
   app.fallthrough();
@@ -118,7 +124,7 @@ int ParseAndRun(int argc, char** argv) {
     std::cerr << "chorale: cannot write to standard output\n";
     return static_cast<int>(ExitCode::kBadInput);
   } catch (const CLI::ParseError& error) {
-    std::cerr << "chorale: " << Printable(error.what()) << "\nSee chorale --help\n";
+    std::cerr << "chorale: " << Printable(error.what()) << "\nRun 'chorale --help' for usage.\n";
     return static_cast<int>(ExitCode::kBadInput);
   }
   const absl::Status& status = environment.result;

@@ -111,38 +111,40 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
 
 void AddSampleCommand(CLI::App* app, Environment* environment) {
   auto arguments = std::make_shared<SampleArguments>();
-  CLI::App* command = AddCommand(app, environment, "sample", "Draw joint sample paths over rows",
-                                 arguments, RunSample);
+  CLI::App* command = AddCommand(app, environment, "sample",
+                                 "Draw joint sample paths over query rows", arguments, RunSample);
   AddRowsOptions(command, &arguments->rows);
-  command->add_option("--paths", arguments->paths, "Joint sample paths to draw")
+  command->add_option("--paths", arguments->paths, "Number of joint sample paths")
       ->check(CLI::PositiveNumber)
       ->type_name("B")
       ->capture_default_str();
   AddSeedOption(
       command, &arguments->seed,
-      "The same context, rows and seed give the same samples. With one seed, those of two "
-      "contexts are independent; those of other rows of one context are not. 0: the "
-      "server chooses one")
+      "Seed: the same context, rows and seed give the same samples. With the same seed, samples "
+      "of different contexts are independent, but samples of different rows of a context are not. "
+      "0: the server chooses a seed")
       ->capture_default_str();
   command
-      ->add_option("--order", arguments->order,
-                   "Draw the rows in the order of ROWS, or in a random order on each path")
+      ->add_option(
+          "--order", arguments->order,
+          "Order in which a path draws the rows: that of ROWS, or a random order for each path")
       ->check(CLI::IsMember({"given", "random"}))
       ->capture_default_str();
   command->add_flag(
       "--log-density", arguments->log_density,
-      "Also write each value's natural log-density, given the values drawn before it");
+      "Also write the natural log-density of each value, conditional on the earlier values of its "
+      "path");
   command->add_flag(
       "--wrap", arguments->wrap,
-      "Allow more rows than the model was trained for: its buffer_size in 'chorale models'");
+      "Allow more rows than the model was trained for (buffer_size in 'chorale models')");
   AddNoSnapFlag(command, &arguments->no_snap);
   command->add_flag(
       "--summary", arguments->summary,
-      "Write a summary instead of the samples: each row, and joint statistics. If ROWS has the "
-      "target column, compare with its values");
+      "Write a summary instead of the samples: statistics of each row, and joint statistics. If "
+      "ROWS has the target column, compare the samples with its values");
   command->footer(
-      "Writes one line per path and row, numbered from 0, with the value in the target's units;\n"
-      "as JSON, one object with arrays of [paths][rows].\n\n"
+      "Writes a line for each path and row, both numbered from 0, with the value in the target's\n"
+      "units. The JSON format is an object with arrays [paths][rows].\n\n"
       "Examples:\n"
       "  chorale sample houses new.csv --paths 1000 --seed 7 --output samples.csv\n"
       "  chorale sample houses new.csv --paths 1000 --summary");

@@ -33,7 +33,7 @@ struct TokenOptions {
 absl::StatusOr<std::string> MakeToken() {
   unsigned char bytes[32];
   if (RAND_bytes(bytes, sizeof(bytes)) != 1) {
-    return absl::InternalError("the system has no random numbers");
+    return absl::InternalError("the system's random number generator failed");
   }
   return absl::WebSafeBase64Escape(
       absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
@@ -76,23 +76,24 @@ absl::Status RunToken(const TokenOptions& options, Environment* environment) {
 
 void AddTokenCommand(CLI::App* app, Environment* environment) {
   auto options = std::make_shared<TokenOptions>();
-  CLI::App* command =
-      AddCommand(app, environment, "token",
-                 "Make a bearer token. The token goes to a file that only you can read; the line "
-                 "for the server's --token_file, which has its hash, to standard output",
-                 options, RunToken);
-  command->add_option("NAME", options->name, "The token's name in the server's log")->required();
-  command->add_option("--tenant", options->tenant, "Whose contexts it gives access to")
+  CLI::App* command = AddCommand(
+      app, environment, "token",
+      "Create a bearer token. Writes the token to a file that only you can read, and the "
+      "line for the server's --token_file, which has the token's hash, to standard output",
+      options, RunToken);
+  command->add_option("NAME", options->name, "Name of the token in the server's log")->required();
+  command
+      ->add_option("--tenant", options->tenant, "Tenant to whose contexts the token gives access")
       ->required()
       ->type_name("TENANT");
-  command->add_option("--role", options->role, "read, register or admin")
+  command->add_option("--role", options->role, "Role of the caller: read, register or admin")
       ->required()
       ->check(CLI::IsMember({"read", "register", "admin"}))
       ->type_name("ROLE");
-  command->add_option("--to", options->file, "File for the token; it must not exist")
+  command->add_option("--to", options->file, "File for the token, which must not exist yet")
       ->required()
       ->type_name("FILE");
-  command->add_option("--days", options->days, "Days until it expires [never]")
+  command->add_option("--days", options->days, "Days until the token expires [never]")
       ->check(CLI::Range(1, 36500))
       ->type_name("N");
 }

@@ -428,7 +428,7 @@ TEST_F(CommandLineTest, ServerErrors) {
   EXPECT_THAT(retried.err, HasSubstr("draining - waiting"));
   server_.service().FailNext({WithBadField("", "beyond_buffer", "40 targets, the buffer has 32")});
   ExpectFailure({"show", "houses"}, 2,
-                "40 targets, the buffer has 32 - allow more rows with --wrap");
+                "40 targets, the buffer has 32 - use --wrap to allow more rows");
   server_.service().set_delay(absl::Seconds(1));
   ExpectFailure({"show", "houses", "--timeout", "0.1"}, 1, "--timeout");
 }
